@@ -29,7 +29,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final, TypeVar
 
 from snapkafka.errors import BadInputError
-from snapkafka.protocol.captured import Captured
+from snapkafka.protocol.captured_snapshot import Captured
 
 __all__ = [
     "AROUND",

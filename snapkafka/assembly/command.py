@@ -39,7 +39,7 @@ from snapkafka.kafka.security import Security
 from snapkafka.kafka.strangers import still_open
 from snapkafka.kafka.verdicts import not_compared
 from snapkafka.manifest import LedgerEntry, Manifest
-from snapkafka.protocol.captured import Captured
+from snapkafka.protocol.captured_snapshot import Captured
 from snapkafka.runtime.interrupts import Interrupted, exit_status
 from snapkafka.store import Store, open_manifest, open_store, read_manifest, state_parts
 

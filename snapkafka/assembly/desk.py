@@ -31,7 +31,7 @@ from snapkafka.manifest import (
     dump,
 )
 from snapkafka.protocol import records
-from snapkafka.protocol.captured import Captured
+from snapkafka.protocol.captured_snapshot import Captured
 from snapkafka.protocol.records import TopicPartition
 
 from .facts import look, look_at_topics, look_for_strangers

@@ -20,7 +20,7 @@ from snapkafka.kafka.lasting import log_bounds, wall_ms
 from snapkafka.kafka.security import Security
 from snapkafka.kafka.strangers import strangers
 from snapkafka.manifest import OpenEntry, TopicEntry
-from snapkafka.protocol.captured import Captured
+from snapkafka.protocol.captured_snapshot import Captured
 from snapkafka.protocol.records import Retention, TopicPartition
 
 __all__ = [

@@ -17,7 +17,7 @@ from snapkafka.errors import (
     StorageError,
 )
 from snapkafka.manifest import RestorableEntry
-from snapkafka.protocol.captured import Captured
+from snapkafka.protocol.captured_snapshot import Captured
 from snapkafka.store import Store
 
 __all__ = ["told_when_it_was_lost", "translate"]

@@ -20,7 +20,7 @@ from pyspark.sql.types import StructType
 
 from snapkafka.checks import CutView, in_flight
 from snapkafka.checks.looked_at import first_position
-from snapkafka.protocol.captured import InputCut
+from snapkafka.protocol.captured_snapshot import InputCut
 from snapkafka.protocol.records import TopicPartition
 from snapkafka.wire.headers import topic_check, topics_by_check
 

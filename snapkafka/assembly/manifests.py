@@ -41,7 +41,7 @@ from snapkafka.manifest import (
     content_digest,
     open_paths,
 )
-from snapkafka.protocol.captured import Captured
+from snapkafka.protocol.captured_snapshot import Captured
 
 __all__ = [
     "Clock",

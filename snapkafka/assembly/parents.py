@@ -11,7 +11,7 @@ from snapkafka.checks import CutView, Keeping, LogBounds
 from snapkafka.checks.verdict import GOOD
 from snapkafka.errors import BadInputError, UnknownSnapshotError
 from snapkafka.manifest import LedgerEntry, Manifest, ParentEntry, state_table
-from snapkafka.protocol.captured import Captured, ChangelogCut, SenderEnd
+from snapkafka.protocol.captured_snapshot import Captured, ChangelogCut, SenderEnd
 from snapkafka.protocol.records import TopicPartition
 from snapkafka.store import Store, state_parts
 

@@ -76,7 +76,7 @@ class Lasting:
 class Need:
     """Offsets `[start, end)` of a partition that a snapshot needs; of a changelog all that is below `end`.
 
-    `state`: it is a changelog. `expires_ms`, `sets`: see `protocol.captured.ChangelogCut`.
+    `state`: it is a changelog. `expires_ms`, `sets`: see `protocol.captured_snapshot.ChangelogCut`.
     """
 
     tp: TopicPartition

@@ -12,7 +12,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from typing import NamedTuple
 
-from snapkafka.protocol.captured import InputCut
+from snapkafka.protocol.captured_snapshot import InputCut
 from snapkafka.protocol.records import SeqRange, TopicPartition
 
 from .ran_twice import ran_twice

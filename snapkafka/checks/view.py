@@ -21,7 +21,14 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
-from snapkafka.protocol.captured import Captured, ChangelogCut, InputCut, ProcessCut, Recorded, SenderEnd
+from snapkafka.protocol.captured_snapshot import (
+    Captured,
+    ChangelogCut,
+    InputCut,
+    ProcessCut,
+    Recorded,
+    SenderEnd,
+)
 from snapkafka.protocol.records import NOBODY, SeqRange, TopicPartition
 
 __all__ = [

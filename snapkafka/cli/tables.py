@@ -19,7 +19,7 @@ from snapkafka.manifest import WitnessEntry, saw_nothing
 from snapkafka.ops import Assembled, Checkpointed, Details, Summary
 from snapkafka.ops.listing import ProcessRow, WaitRow, wall_ms
 from snapkafka.ops.switching import Switched
-from snapkafka.protocol.captured import Uncaptured
+from snapkafka.protocol.captured_snapshot import Uncaptured
 from snapkafka.protocol.records import CheckResult
 
 __all__ = [

@@ -12,7 +12,7 @@ from snapkafka.checks.lasting import UNBOUNDED, How, Lasting, LogNow, Need, boun
 from snapkafka.errors import BrokerUnavailableError, LedgerUnusableError
 from snapkafka.manifest import RestorableEntry
 from snapkafka.ports import TopicAdmin
-from snapkafka.protocol.captured import Captured
+from snapkafka.protocol.captured_snapshot import Captured
 from snapkafka.protocol.records import TopicPartition
 
 __all__ = ["in_words", "log_bounds", "log_sizes", "restorable", "said_bytes", "wall_ms"]

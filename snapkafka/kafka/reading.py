@@ -11,8 +11,8 @@ from snapkafka.checks.verdict import GOOD
 from snapkafka.config import namespace_problem
 from snapkafka.errors import BadInputError, SnapshotFailedError, TimedOutError, UnknownSnapshotError
 from snapkafka.ports import Cluster, Entry, Ledger, TopicAdmin
-from snapkafka.protocol.captured import Captured, gather
-from snapkafka.protocol.completion import LedgerState, ProcessView, SnapshotView
+from snapkafka.protocol.captured_snapshot import Captured, gather
+from snapkafka.protocol.ledger_state import LedgerState, ProcessView, SnapshotView
 from snapkafka.protocol.records import Checkpoint
 
 from .admin import KafkaTopicAdmin

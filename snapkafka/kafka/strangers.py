@@ -12,7 +12,7 @@ from typing import Final
 from snapkafka.errors import BrokerUnavailableError, LedgerUnusableError
 from snapkafka.manifest import ExternalEntry, OpenEntry, OutsiderEntry
 from snapkafka.ports import TopicAdmin
-from snapkafka.protocol.captured import Captured
+from snapkafka.protocol.captured_snapshot import Captured
 
 from .triggering import OWN_GROUPS
 

@@ -17,7 +17,7 @@ from snapkafka.config import TTL_MS_RANGE
 from snapkafka.errors import BadInputError, SnapkafkaError, TriggerRefusedError
 from snapkafka.logs import about
 from snapkafka.ports import Group, TopicAdmin
-from snapkafka.protocol.completion import LedgerState
+from snapkafka.protocol.ledger_state import LedgerState
 from snapkafka.protocol.records import Hello, LogEnd, RunsWithout, Trigger
 from snapkafka.store import written_down
 

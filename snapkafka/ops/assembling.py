@@ -27,7 +27,7 @@ from snapkafka.manifest import (
     RestorableEntry,
     WitnessEntry,
 )
-from snapkafka.protocol.captured import Uncaptured
+from snapkafka.protocol.captured_snapshot import Uncaptured
 from snapkafka.protocol.snapshots import Unread
 from snapkafka.query.locate import manifest_places
 from snapkafka.runtime.child import await_child, run_child

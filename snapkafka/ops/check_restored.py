@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from snapkafka.errors import RestoreRefusedError
 from snapkafka.kafka.connection import Connection
 from snapkafka.ports import Cluster
-from snapkafka.protocol.restoring import Restores
+from snapkafka.protocol.restores import Restores
 from snapkafka.recovery.checking import ComparedSystem, SystemCheck
 from snapkafka.recovery.editing import Editing, Suppression
 from snapkafka.recovery.plan import Request

@@ -15,7 +15,7 @@ from snapkafka.kafka.connection import Connection
 from snapkafka.kafka.ledger import RECORD_BYTES_MAX
 from snapkafka.kafka.reading import opened
 from snapkafka.ports import Cluster
-from snapkafka.protocol.checkpoint import take_checkpoint
+from snapkafka.protocol.ledger_checkpoint import take_checkpoint
 from snapkafka.wire.codec import encode
 
 __all__ = ["KEEP_MS", "Checkpointed", "checkpoint"]

@@ -14,7 +14,7 @@ from snapkafka.errors import BadInputError, StorageError
 from snapkafka.kafka.connection import Connection
 from snapkafka.manifest import Manifest
 from snapkafka.ports import Cluster
-from snapkafka.protocol.captured import InputCut
+from snapkafka.protocol.captured_snapshot import InputCut
 from snapkafka.query.engine import Placed, engine, in_thread, one_line
 from snapkafka.query.integrity import Trust, trusted
 from snapkafka.query.locate import manifest_places

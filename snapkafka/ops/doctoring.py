@@ -15,7 +15,7 @@ from snapkafka.kafka.ledger_settings import LOSES, harmful
 from snapkafka.kafka.reading import Opened, latest_of_apps, opened, outputs_of
 from snapkafka.kafka.triggering import OWN_GROUPS, knows_markers, unlike_counts
 from snapkafka.ports import Cluster, Group, Topic
-from snapkafka.protocol.completion import LedgerState, ProcessView
+from snapkafka.protocol.ledger_state import LedgerState, ProcessView
 from snapkafka.protocol.records import FOREIGN, TopicPartition
 from snapkafka.wire.headers import HEADER, looks_like_ours
 

@@ -11,7 +11,7 @@ from snapkafka.kafka.connection import Connection
 from snapkafka.kafka.reading import LATEST
 from snapkafka.manifest import Manifest
 from snapkafka.ports import Cluster
-from snapkafka.protocol.captured import Captured
+from snapkafka.protocol.captured_snapshot import Captured
 from snapkafka.query.locate import manifest_places
 from snapkafka.query.sandbox import Bounds
 from snapkafka.store import read_manifest

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from snapkafka.kafka.reading import Opened
-from snapkafka.protocol.completion import SnapshotView
+from snapkafka.protocol.ledger_state import SnapshotView
 from snapkafka.protocol.records import Abort, Dead
 
 from .listing import WaitRow, details

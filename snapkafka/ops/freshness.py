@@ -18,8 +18,8 @@ from snapkafka.kafka.lasting import restorable, wall_ms
 from snapkafka.kafka.reading import LedgerReading, Opened, captured, good, opened
 from snapkafka.manifest import RestorableEntry
 from snapkafka.ports import Cluster
-from snapkafka.protocol.captured import gather
-from snapkafka.protocol.completion import SnapshotView
+from snapkafka.protocol.captured_snapshot import gather
+from snapkafka.protocol.ledger_state import SnapshotView
 
 __all__ = ["Freshness", "Gauge", "exposition", "freshness", "freshness_in", "gauges"]
 

@@ -33,7 +33,7 @@ from snapkafka.errors import (
 )
 from snapkafka.kafka.connection import Connection
 from snapkafka.ports import Cluster
-from snapkafka.protocol.completion import Status
+from snapkafka.protocol.ledger_state import Status
 from snapkafka.runtime.extras import require_extra
 from snapkafka.store import open_store
 from snapkafka.store.locks import locked

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 
 from snapkafka.advice import Advice, Weight
 from snapkafka.checks.lasting import UNBOUNDED, bound, said_ms
-from snapkafka.protocol.completion import ProcessView
+from snapkafka.protocol.ledger_state import ProcessView
 
 __all__ = ["Role", "Shortfall", "change_command", "judged", "roles"]
 

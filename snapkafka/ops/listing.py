@@ -20,8 +20,8 @@ from snapkafka.kafka.reading import (
 )
 from snapkafka.manifest import RestorableEntry
 from snapkafka.ports import Cluster
-from snapkafka.protocol.captured import Captured, Uncaptured
-from snapkafka.protocol.completion import SnapshotView, Status, Unread, Waiting
+from snapkafka.protocol.captured_snapshot import Captured, Uncaptured
+from snapkafka.protocol.ledger_state import SnapshotView, Status, Unread, Waiting
 from snapkafka.protocol.records import NOBODY, CheckResult
 
 __all__ = [

@@ -17,7 +17,7 @@ from snapkafka.kafka.lasting import log_bounds, log_sizes
 from snapkafka.kafka.reading import Opened, find_captured, opened
 from snapkafka.manifest import LedgerEntry
 from snapkafka.ports import Cluster
-from snapkafka.protocol.captured import Captured
+from snapkafka.protocol.captured_snapshot import Captured
 from snapkafka.protocol.records import TopicPartition
 from snapkafka.store import open_store
 

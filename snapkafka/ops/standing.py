@@ -20,7 +20,7 @@ from snapkafka.kafka.lasting import restorable, wall_ms
 from snapkafka.kafka.reading import LATEST, LedgerReading, Opened, find_epoch, find_snapshot, good, opened
 from snapkafka.manifest import RestorableEntry
 from snapkafka.ports import Cluster
-from snapkafka.protocol.completion import SnapshotView
+from snapkafka.protocol.ledger_state import SnapshotView
 
 from .heartbeats import Heartbeat, heartbeats
 from .kept import Kept

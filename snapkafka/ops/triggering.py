@@ -8,14 +8,14 @@ from collections.abc import Awaitable, Callable, Collection
 from functools import partial
 from typing import Final
 
+from snapkafka.backoff import pause_after
 from snapkafka.errors import BadInputError, SnapshotFailedError, TriggerRefusedError
 from snapkafka.kafka.connection import Connection
 from snapkafka.kafka.reading import Opened, opened
 from snapkafka.kafka.triggering import compose_trigger, require_id
 from snapkafka.ports import Cluster
-from snapkafka.protocol.completion import SnapshotView
+from snapkafka.protocol.ledger_state import SnapshotView
 from snapkafka.protocol.records import Trigger
-from snapkafka.protocol.retries import pause_after
 
 from .following import Progress, follow
 from .listing import Summary, summary

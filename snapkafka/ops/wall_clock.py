@@ -20,7 +20,7 @@ from typing import Any, Final
 from snapkafka.durations import duration_ms, moment_ms
 from snapkafka.errors import BadInputError
 from snapkafka.manifest import AROUND, Manifest
-from snapkafka.protocol.captured import ProcessCut
+from snapkafka.protocol.captured_snapshot import ProcessCut
 
 from .near_cut import OF_A_SIDE, VALUE_CHARS, has_around, kind_at_cut
 from .picture import EXTERNAL, Message, WallClock

@@ -12,7 +12,7 @@ and `worker` (all of it as one machine: events in, actions out), `captured` (wha
 Pure: the standard library only; no clock, no randomness, no asyncio, no I/O, no logging.
 """
 
-from .completion import LedgerState, Status
+from .ledger_state import LedgerState, Status
 from .worker import WorkerProtocol
 
 __all__ = ["LedgerState", "Status", "WorkerProtocol"]

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from ._dataclass import value
 from .records import Heard, LedgerRecord, LogEnd, Table, TopicPartition
-from .value import value
 
 __all__ = [
     "Action",

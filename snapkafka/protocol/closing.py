@@ -18,7 +18,7 @@ from .colours import Colours, Torn
 from .cut import OpenCut
 from .events import ChannelEnded, CutTimed, EndsSeen, MarkerSent
 from .exact import exact
-from .moves import OpenSupplement
+from .reassignment import OpenSupplement
 from .records import Abort, ChannelRange, Closed, TornEvent
 
 __all__ = ["OpenCuts", "ask_markers", "closed", "ready"]

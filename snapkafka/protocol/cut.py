@@ -27,7 +27,7 @@ from .records import (
     TopicPartition,
     TornEvent,
 )
-from .restoring import Rule
+from .restores import Rule
 
 __all__ = ["OpenCut", "Positions", "take_cut"]
 

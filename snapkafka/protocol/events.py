@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from ._dataclass import value
 from .records import ChangelogEnd, Hello, LedgerRecord, LogEnd, Position, TopicPartition
-from .value import value
 
 __all__ = [
     "CameBack",

@@ -12,12 +12,12 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
+from ._dataclass import value
 from .records import Hello, InputTopic, Table
-from .value import value
 
 if TYPE_CHECKING:
-    from .asking import LedgerView
-    from .captured import InputCut
+    from .captured_snapshot import InputCut
+    from .ledger_view import LedgerView
     from .snapshots import Part, SnapshotView
 
 __all__ = ["OldTopic", "Renewed", "Stated"]

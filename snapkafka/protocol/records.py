@@ -12,7 +12,8 @@ from __future__ import annotations
 
 from typing import Final
 
-from .fields import (
+from ._dataclass import value
+from .offsets import (
     NOBODY,
     Agent,
     AgentPosition,
@@ -35,7 +36,6 @@ from .fields import (
     TopicPartition,
     TornEvent,
 )
-from .value import value
 
 __all__ = [
     "APP_RUNS_WITHOUT",

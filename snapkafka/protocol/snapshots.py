@@ -7,9 +7,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from enum import StrEnum
 
-from .owners import Input
+from ._dataclass import value
+from .ownership import Input
 from .records import NOBODY, Closed, CutReport, Hello, TopicPartition, Trigger, Verdict
-from .value import value
 
 __all__ = ["Failure", "Part", "ProcessView", "SnapshotView", "Status", "Unread", "Waiting"]
 

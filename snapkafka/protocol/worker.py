@@ -44,7 +44,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import assert_never
 
-from . import closing, moves
+from . import closing, reassignment
 from .actions import (
     Action,
     AppendToLedger,
@@ -55,7 +55,6 @@ from .actions import (
     TurnedRed,
 )
 from .colours import Colours
-from .completion import LedgerState, SnapshotView
 from .cut import take_cut
 from .events import (
     CameBack,
@@ -83,6 +82,8 @@ from .events import (
     TriggerAppended,
     WentAbsent,
 )
+from .hot_path import Work
+from .ledger_state import LedgerState, SnapshotView
 from .records import (
     APP_RUNS_WITHOUT,
     NOBODY,
@@ -101,8 +102,7 @@ from .records import (
     Trigger,
 )
 from .refusals import KEEP_REFUSED
-from .restoring import Rule
-from .work import Work
+from .restores import Rule
 
 __all__ = ["HEAR_ALL", "WorkerProtocol"]
 
@@ -124,7 +124,7 @@ class WorkerProtocol(Work):
         self.hear = hear
         self.process: int | None = None
         self.absent = False
-        self.inputs = moves.Inputs()
+        self.inputs = reassignment.Inputs()
         self.stood_down: int | None = None  # the id that it had
         self.withdrawn = ""  # why it takes no part: nobody accepts it, or it nobody
         self._stood_down_why: str | None = None  # why it has stood down
@@ -274,7 +274,7 @@ class WorkerProtocol(Work):
         actions: list[Action] = []
         if own or "ledger" in self.hear:
             actions = self._cut(epoch, "trigger" if own else "ledger")
-        asked = self.open.ask(moves.ask_stopped(self.ledger, epoch, self.process))
+        asked = self.open.ask(reassignment.ask_stopped(self.ledger, epoch, self.process))
         return [*actions, *asked, _timer(self.ledger.snapshots[epoch])]
 
     def _met(self, epoch: int, heard: Heard, *, may: bool) -> list[Action]:
@@ -370,10 +370,10 @@ class WorkerProtocol(Work):
         ours = self.inputs.ours(self.ledger, self._me)
         early = self.positions.give(ours, self._rules(app, ours), self.inputs.kept)
         tps = self.positions.inputs()
-        red = moves.red_before(self.ledger, app, tps)
+        red = reassignment.red_before(self.ledger, app, tps)
         actions = self._cut(red, "assigned") if red else []
         came = set(tps) - self.inputs.kept
-        for epoch, uncut in moves.came_uncut(self.ledger, app, came, self.colours.epoch).items():
+        for epoch, uncut in reassignment.came_uncut(self.ledger, app, came, self.colours.epoch).items():
             if epoch in self.open.aborted:
                 continue
             if early:
@@ -398,7 +398,7 @@ class WorkerProtocol(Work):
         """R10: these inputs came uncut to a process that is red for `epoch`; they are cut where they start."""
         positions = self.positions.where_given(uncut)
         self.positions.remember(epoch - 1, epoch, positions)
-        item = moves.supplement(
+        item = reassignment.supplement(
             process=self._me,
             n=self._next_n(),
             epoch=epoch,
@@ -414,10 +414,10 @@ class WorkerProtocol(Work):
         asked = self.open.asked.get((event.epoch, event.app))
         if self.process is None or event.epoch not in self.ledger.open or asked is None:
             return []
-        why = moves.runs(event, self.ledger)
+        why = reassignment.runs(event, self.ledger)
         item = self.open.of_stopped(event.epoch, event.app)
         joined = any(view.hello.app == event.app for view in self.ledger.living())
-        if not why and item is not None and not joined and not moves.stood_still(item, event):
+        if not why and item is not None and not joined and not reassignment.stood_still(item, event):
             why = f"app {event.app} ran while the snapshot was taken, and no process of it takes part"
         if why:
             culprit = f"app {event.app}"
@@ -427,7 +427,7 @@ class WorkerProtocol(Work):
             return self._advance()
         if joined and event.members:
             return []  # who has joined since cuts its inputs itself
-        item = moves.stopped(event, asked, process=self.process, n=self._next_n())
+        item = reassignment.stopped(event, asked, process=self.process, n=self._next_n())
         self.open.supplements.append(item)
         return [AppendToLedger(record=item.report)]
 

@@ -11,7 +11,7 @@ from snapkafka.kafka.reading import LATEST, epoch_in, find_snapshot, read_ledger
 from snapkafka.kafka.reading import good as verified
 from snapkafka.manifest import Manifest
 from snapkafka.ports import Cluster
-from snapkafka.protocol.completion import SnapshotView
+from snapkafka.protocol.ledger_state import SnapshotView
 from snapkafka.store import Store, open_store
 
 from .manifest_heads import heads, oldest_first

@@ -14,8 +14,8 @@ from dataclasses import dataclass, field
 from snapkafka.checks import ReadRange
 from snapkafka.errors import LedgerUnusableError
 from snapkafka.kafka.bulk import LogRecord
-from snapkafka.protocol.captured import Captured
-from snapkafka.protocol.completion import LedgerState
+from snapkafka.protocol.captured_snapshot import Captured
+from snapkafka.protocol.ledger_state import LedgerState
 from snapkafka.protocol.records import RESTORE, TopicPartition
 from snapkafka.query.engine import Placed
 from snapkafka.wire import headers as wire

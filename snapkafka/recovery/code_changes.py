@@ -10,7 +10,7 @@ import dataclasses
 from collections.abc import Iterator, Mapping
 from typing import Final
 
-from snapkafka.protocol.captured import Captured, InputCut
+from snapkafka.protocol.captured_snapshot import Captured, InputCut
 from snapkafka.protocol.records import Agent, Hello, Table
 
 __all__ = ["Missing", "changed_parts", "missing_parts", "without"]

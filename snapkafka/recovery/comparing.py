@@ -18,7 +18,7 @@ from hashlib import blake2b
 from typing import Any, Final, NamedTuple
 
 from snapkafka.kafka.bulk import LogRecord
-from snapkafka.protocol.captured import ChangelogCut
+from snapkafka.protocol.captured_snapshot import ChangelogCut
 from snapkafka.protocol.records import TopicPartition
 from snapkafka.wire import headers as wire
 

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from snapkafka.kafka.bulk import LogRecord
 from snapkafka.protocol.records import AgentPosition, TopicPartition
-from snapkafka.protocol.restoring import Rule
+from snapkafka.protocol.restores import Rule
 from snapkafka.wire import headers as wire
 
 from .comparing import HASH_BYTES, NAMED_MAX

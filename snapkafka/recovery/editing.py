@@ -23,7 +23,7 @@ from typing import Final, NamedTuple, TypeVar
 
 from snapkafka.errors import BadInputError
 from snapkafka.kafka.bulk import LogRecord
-from snapkafka.protocol.captured import Captured, ChangelogCut
+from snapkafka.protocol.captured_snapshot import Captured, ChangelogCut
 from snapkafka.wire import headers as wire
 
 from .expressions import Expressions, Subject, header_texts

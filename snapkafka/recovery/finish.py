@@ -10,7 +10,7 @@ from typing import Final
 from snapkafka.errors import OvertakenError, RestoreFailedError
 from snapkafka.kafka.reading import Opened
 from snapkafka.protocol.records import AgentPosition, Bye, LedgerRecord, Restore
-from snapkafka.protocol.restoring import RESTORED_METADATA, RestoreView
+from snapkafka.protocol.restores import RESTORED_METADATA, RestoreView
 
 from .facts import Groups, Hold
 from .plan import Plan

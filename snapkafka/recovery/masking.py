@@ -9,7 +9,7 @@ from typing import NamedTuple, TypeVar
 
 from snapkafka.errors import BadInputError
 from snapkafka.kafka.bulk import LogRecord
-from snapkafka.protocol.captured import Captured, ChangelogCut
+from snapkafka.protocol.captured_snapshot import Captured, ChangelogCut
 from snapkafka.wire import headers as wire
 
 from .expressions import Expressions, Subject

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from snapkafka.errors import BadInputError
-from snapkafka.protocol.captured import ChangelogCut
+from snapkafka.protocol.captured_snapshot import ChangelogCut
 
 from .suppression import read_toml
 

@@ -17,7 +17,7 @@ from typing import Final, Literal
 from snapkafka.errors import PlanChangedError, RestoreRefusedError, SnapkafkaError
 from snapkafka.kafka.reading import LATEST
 from snapkafka.manifest import Manifest
-from snapkafka.protocol.captured import Captured
+from snapkafka.protocol.captured_snapshot import Captured
 from snapkafka.protocol.records import TopicPartition
 
 from .editing import Mask, RuleCount, Suppression

@@ -15,7 +15,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Final, NamedTuple
 
-from snapkafka.protocol.captured import Captured, ChangelogCut, InputCut
+from snapkafka.protocol.captured_snapshot import Captured, ChangelogCut, InputCut
 from snapkafka.protocol.records import AgentPosition, LogEnd, Position, Restore, TopicPartition
 
 __all__ = [

@@ -16,7 +16,7 @@ from snapkafka.kafka.reading import LATEST, opened
 from snapkafka.manifest import Manifest
 from snapkafka.ports import Cluster
 from snapkafka.protocol.forking import fork_problem, prefixed
-from snapkafka.protocol.restoring import RestoreView
+from snapkafka.protocol.restores import RestoreView
 
 from .editing import RuleCount
 from .finish import Commit

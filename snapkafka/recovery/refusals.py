@@ -10,9 +10,9 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
 from snapkafka.manifest import Manifest
-from snapkafka.protocol.captured import Captured, ChangelogCut, InputCut
+from snapkafka.protocol.captured_snapshot import Captured, ChangelogCut, InputCut
 from snapkafka.protocol.records import FOREIGN_STATE, Hello, TopicPartition
-from snapkafka.protocol.restoring import RestoreView
+from snapkafka.protocol.restores import RestoreView
 from snapkafka.wire import headers as wire
 
 from .code_changes import changed_parts, missing_parts

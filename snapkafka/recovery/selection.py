@@ -18,8 +18,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, Final
 
 from snapkafka.errors import BadInputError, RestoreRefusedError
-from snapkafka.protocol.captured import Captured, ChangelogCut
-from snapkafka.protocol.completion import LedgerState
+from snapkafka.protocol.captured_snapshot import Captured, ChangelogCut
+from snapkafka.protocol.ledger_state import LedgerState
 from snapkafka.protocol.records import RESTORE, Hello, TopicPartition
 
 from .positions import apps_of, lowest_positions

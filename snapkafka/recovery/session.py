@@ -23,9 +23,9 @@ from snapkafka.kafka.group_hold import HOLDER, GroupTakenError
 from snapkafka.kafka.reading import Opened, latest_of_apps, opened
 from snapkafka.manifest import Manifest
 from snapkafka.ports import Cluster
-from snapkafka.protocol.captured import Captured
-from snapkafka.protocol.completion import LedgerState
+from snapkafka.protocol.captured_snapshot import Captured
 from snapkafka.protocol.forking import LEDGER
+from snapkafka.protocol.ledger_state import LedgerState
 from snapkafka.protocol.records import Hello, TopicPartition
 from snapkafka.query.engine import Placed
 from snapkafka.query.locate import manifest_places

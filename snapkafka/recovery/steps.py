@@ -41,7 +41,7 @@ from snapkafka.protocol.records import (
     RestoreStage,
     TopicPartition,
 )
-from snapkafka.protocol.restoring import RestoreView
+from snapkafka.protocol.restores import RestoreView
 from snapkafka.wire import headers as wire
 
 from .appending import Author, LogRecord, NewRecord, read_back

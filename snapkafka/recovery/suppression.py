@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 from snapkafka.errors import BadInputError
-from snapkafka.protocol.captured import ChangelogCut
+from snapkafka.protocol.captured_snapshot import ChangelogCut
 
 __all__ = [
     "Key",

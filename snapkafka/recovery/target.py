@@ -17,9 +17,9 @@ from typing import TYPE_CHECKING
 from snapkafka.kafka.group_hold import HOLDER
 from snapkafka.kafka.lasting import wall_ms
 from snapkafka.kafka.reading import Opened, opened
-from snapkafka.protocol.captured import Captured
+from snapkafka.protocol.captured_snapshot import Captured
 from snapkafka.protocol.records import TopicPartition
-from snapkafka.protocol.restoring import RestoreView
+from snapkafka.protocol.restores import RestoreView
 from snapkafka.wire.headers import ledger_id
 
 from .appending import LogRecord

@@ -19,9 +19,9 @@ from snapkafka.checks import ReadRange
 from snapkafka.errors import RestoreFailedError
 from snapkafka.kafka.bulk import LogRecord
 from snapkafka.manifest import Manifest
-from snapkafka.protocol.captured import InputCut
+from snapkafka.protocol.captured_snapshot import InputCut
 from snapkafka.protocol.records import TopicPartition
-from snapkafka.protocol.restoring import Restores, RestoreView
+from snapkafka.protocol.restores import Restores, RestoreView
 from snapkafka.wire.headers import ledger_id
 
 from .channels import Channel, channels

@@ -18,7 +18,7 @@ from snapkafka.kafka.lasting import wall_ms
 from snapkafka.kafka.reading import opened
 from snapkafka.manifest import Manifest
 from snapkafka.ports import TopicAdmin
-from snapkafka.protocol.captured import Captured
+from snapkafka.protocol.captured_snapshot import Captured
 from snapkafka.protocol.forking import LEDGER, of_fork, prefix_of, prefixed
 from snapkafka.protocol.records import Fork, ForkTopic, TopicPartition
 from snapkafka.runtime.interrupts import to_its_end

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from snapkafka.checks import ReadRange
 from snapkafka.protocol.records import TopicPartition
-from snapkafka.protocol.restoring import RestoreView
+from snapkafka.protocol.restores import RestoreView
 from snapkafka.wire.headers import ledger_id
 
 from .appending import LogRecord

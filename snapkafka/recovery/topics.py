@@ -14,7 +14,7 @@ from typing import Protocol
 from snapkafka.errors import LedgerUnusableError, RestoreFailedError
 from snapkafka.kafka.lasting import wall_ms
 from snapkafka.manifest import Manifest
-from snapkafka.protocol.captured import Captured
+from snapkafka.protocol.captured_snapshot import Captured
 
 from .facts import Groups
 from .new_topics import Fitting, fit_input, fit_plain_changelog, fit_set_changelog

@@ -14,7 +14,7 @@ from snapkafka.kafka.connection import Connection
 from snapkafka.kafka.reading import LedgerReading
 from snapkafka.ops import Standing
 from snapkafka.ports import Cluster
-from snapkafka.protocol.restoring import RestoreView
+from snapkafka.protocol.restores import RestoreView
 
 from .answers import instant
 from .problems import RefusedError

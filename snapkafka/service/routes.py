@@ -20,7 +20,7 @@ from snapkafka.kafka.connection import Connection
 from snapkafka.manifest import RestorableEntry
 from snapkafka.ops import Heartbeat, Session, Standing
 from snapkafka.ports import Cluster
-from snapkafka.protocol.completion import SnapshotView, Status
+from snapkafka.protocol.ledger_state import SnapshotView, Status
 
 from . import answers, wording
 from .access import below

@@ -11,7 +11,7 @@ from snapkafka import ops
 from snapkafka.errors import SnapkafkaError
 from snapkafka.manifest import RestorableEntry
 from snapkafka.ops import Kept, Recent, Standing, Stored
-from snapkafka.protocol.completion import SnapshotView
+from snapkafka.protocol.ledger_state import SnapshotView
 
 from . import answers
 from .access import below

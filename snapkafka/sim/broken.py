@@ -8,10 +8,10 @@ from dataclasses import replace
 from typing import Any
 
 from snapkafka.checks import view
-from snapkafka.protocol import captured, closing, completion, worker
+from snapkafka.protocol import captured_snapshot, closing, ledger_state, worker
 from snapkafka.protocol.actions import Action
-from snapkafka.protocol.asking import LedgerView
 from snapkafka.protocol.colours import Colours
+from snapkafka.protocol.ledger_view import LedgerView
 from snapkafka.protocol.records import Closed, CutReport, Hello, TopicPartition
 
 from .log import Stored
@@ -173,7 +173,7 @@ def counts_all_the_same(lose: Any) -> Any:
 def close_unreported(close: Any) -> Any:
     """A `Closed` counts though its report never landed."""
 
-    def lax(self: completion.LedgerState, offset: int, record: Closed) -> None:
+    def lax(self: ledger_state.LedgerState, offset: int, record: Closed) -> None:
         if record.report < 0:
             for snapshot in self.open.values():
                 if record.process in snapshot.required and record.process not in snapshot.reports:
@@ -208,7 +208,7 @@ def colour_of_the_process(enter: Any) -> Any:
 def report_is_enough(report: Any) -> Any:
     """A report counts without its `Closed`."""
 
-    def counted(self: completion.LedgerState, offset: int, record: CutReport) -> None:
+    def counted(self: ledger_state.LedgerState, offset: int, record: CutReport) -> None:
         report(self, offset, record)
         for snapshot in list(self.open.values()):
             if snapshot.reports.get(record.process, (-1,))[0] == offset:
@@ -243,7 +243,7 @@ def shifted(ends: int = 0, positions: int = 0) -> Patch:
 
         return shifted
 
-    return patching(captured, "gather", make)
+    return patching(captured_snapshot, "gather", make)
 
 
 def forget_the_unacknowledged(gather: Any) -> Any:
@@ -270,7 +270,7 @@ def forget_the_left(in_channel: Any) -> Any:
 def no_history(assigned: Any) -> Any:
     """Nobody asks who read an input before."""
 
-    def forget(self: completion.LedgerState, offset: int, record: Any) -> None:
+    def forget(self: ledger_state.LedgerState, offset: int, record: Any) -> None:
         assigned(self, offset, record)
         for item, owner in list(self.owners.items()):
             self.owners[item] = owner._replace(before=0, red=0)
@@ -279,7 +279,7 @@ def no_history(assigned: Any) -> Any:
 
 
 def stale_counts(report: Any) -> Any:
-    def lax(self: completion.LedgerState, offset: int, record: CutReport) -> None:
+    def lax(self: ledger_state.LedgerState, offset: int, record: CutReport) -> None:
         report(self, offset, replace(record, assigned=offset))
 
     return lax
@@ -290,7 +290,7 @@ def sees_none(_: Any) -> Any:
 
 
 def inputs_do_not_matter(complete: Any) -> Any:
-    def lax(self: completion.LedgerState, offset: int, snapshot: Any) -> None:
+    def lax(self: ledger_state.LedgerState, offset: int, snapshot: Any) -> None:
         snapshot.expected &= snapshot.claims.keys()
         complete(self, offset, snapshot)
 
@@ -309,7 +309,7 @@ def counts_nothing_before(ran: Any) -> Any:
 
 
 def last_wins(report: Any) -> Any:
-    def last(self: completion.LedgerState, offset: int, record: CutReport) -> None:
+    def last(self: ledger_state.LedgerState, offset: int, record: CutReport) -> None:
         for snapshot in self.open.values():
             for position in record.positions:
                 app = record.app or self.app_of(record.process)
@@ -334,7 +334,7 @@ def born_white(recognised: Any) -> Any:
 
 
 def close_for_the_dead(leave: Any) -> Any:
-    def kind(self: completion.LedgerState, offset: int, process: int, *, dead: bool) -> None:
+    def kind(self: ledger_state.LedgerState, offset: int, process: int, *, dead: bool) -> None:
         for snapshot in list(self.open.values()):
             if process in snapshot.reports and process not in snapshot.closed:
                 at, report = snapshot.reports[process]

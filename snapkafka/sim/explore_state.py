@@ -21,8 +21,8 @@ from enum import Enum
 from typing import Any, Final, TypeVar, cast
 
 from snapkafka.protocol.colours import Cause
-from snapkafka.protocol.completion import LedgerState
-from snapkafka.protocol.owners import Owner
+from snapkafka.protocol.ledger_state import LedgerState
+from snapkafka.protocol.ownership import Owner
 from snapkafka.protocol.records import LedgerRecord, TopicPartition
 
 from .log import Stored

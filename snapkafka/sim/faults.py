@@ -6,8 +6,8 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
-from snapkafka.protocol.completion import LedgerState
 from snapkafka.protocol.events import CameBack, LedgerRecreated, WentAbsent
+from snapkafka.protocol.ledger_state import LedgerState
 from snapkafka.protocol.records import TopicPartition
 
 from .groups import revoke

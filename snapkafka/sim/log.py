@@ -7,7 +7,7 @@ from typing import Final
 
 from snapkafka.checks import LogRecord
 from snapkafka.checks.view import EXTERNAL
-from snapkafka.protocol.completion import LedgerState
+from snapkafka.protocol.ledger_state import LedgerState
 from snapkafka.protocol.records import LedgerRecord, TopicPartition
 
 __all__ = ["Broker", "Stored"]

@@ -13,7 +13,16 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from snapkafka.checks import log_checks, view
-from snapkafka.protocol import bare, captured, completion, moves, owners, sent, work, worker
+from snapkafka.protocol import (
+    captured_snapshot,
+    hot_path,
+    ledger_state,
+    ownership,
+    reassignment,
+    sent,
+    unstamped,
+    worker,
+)
 from snapkafka.protocol.colours import Colours
 from snapkafka.protocol.held import Held
 
@@ -80,7 +89,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
     Mutant(
         "R3 order",
         "a record is handed out after a later one, and nobody minds",
-        patching(work.Work, "_void", lambda _: lambda self, event: ()),
+        patching(hot_path.Work, "_void", lambda _: lambda self, event: ()),
         disordered,
     ),
     Mutant(
@@ -88,7 +97,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
         "closes before its report is acknowledged",
         both(
             broken.closes_early(report=False),
-            patching(completion.LedgerState, "_close", broken.close_unreported),
+            patching(ledger_state.LedgerState, "_close", broken.close_unreported),
         ),
         faults(lose_report=0.5, rebalance=0.02),
     ),
@@ -166,7 +175,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
     Mutant(
         "R7 report",
         "a report counts without its Closed",
-        patching(completion.LedgerState, "_report", broken.report_is_enough),
+        patching(ledger_state.LedgerState, "_report", broken.report_is_enough),
         sober,
     ),
     Mutant("R8 end", "ranges end one too early", broken.shifted(ends=-1), sober),
@@ -181,42 +190,42 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
     Mutant(
         "R9 history",
         "a red input goes to a white process",
-        patching(completion.LedgerState, "_assigned", broken.no_history),
+        patching(ledger_state.LedgerState, "_assigned", broken.no_history),
         untold,
     ),
     Mutant(
         "R9 stale",
         "a report counts though its inputs have moved",
-        patching(completion.LedgerState, "_report", broken.stale_counts),
+        patching(ledger_state.LedgerState, "_report", broken.stale_counts),
         faults(rebalance=0.02),
     ),
     Mutant(
         "R9 passed",
         "an input came and went, in red, while a report was in flight",
-        patching(owners, "came_and_went", broken.sees_none),
+        patching(ownership, "came_and_went", broken.sees_none),
         untold,
     ),
     Mutant(
         "R10 uncut",
         "nobody cuts a white input given to a red process",
         both(
-            patching(completion.LedgerState, "_complete", broken.inputs_do_not_matter),
-            patching(moves, "came_uncut", lambda _: lambda *a: {}),
+            patching(ledger_state.LedgerState, "_complete", broken.inputs_do_not_matter),
+            patching(reassignment, "came_uncut", lambda _: lambda *a: {}),
         ),
         faults(rebalance=0.02),
     ),
     Mutant(
         "R11 lost",
         "whatever an author has lost since is taken for lost before the trigger",
-        patching(owners, "gone", lambda _: lambda owner, report, *, before: True),
+        patching(ownership, "gone", lambda _: lambda owner, report, *, before: True),
         untold,
     ),
     Mutant(
         "R11 last",
         "the last report of an input wins",
         both(
-            patching(completion.LedgerState, "_report", broken.last_wins),
-            patching(owners, "before", broken.any_owner_may_cut),
+            patching(ledger_state.LedgerState, "_report", broken.last_wins),
+            patching(ownership, "before", broken.any_owner_may_cut),
         ),
         untold,
     ),
@@ -229,13 +238,13 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
     Mutant(
         "R12 dead",
         "somebody closes for the dead",
-        patching(completion.LedgerState, "_leave", broken.close_for_the_dead),
+        patching(ledger_state.LedgerState, "_leave", broken.close_for_the_dead),
         faults(crash=0.01, expire=0.02),
     ),
     Mutant(
         "R12 back",
         "who was taken for dead comes back unnoticed",
-        patching(completion.LedgerState, "_came_back", broken.nobody_came_back),
+        patching(ledger_state.LedgerState, "_came_back", broken.nobody_came_back),
         alone(apps=2, workers=1, slow={"ledger": 0.05, "stamp": 0.02}, expire=0.1),
     ),
     Mutant(
@@ -266,13 +275,13 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
     Mutant(
         "classic wait",
         "markers only, and red sends do not wait for them",
-        patching(work.Work, "must_wait", lambda _: lambda self, effect: False),
+        patching(hot_path.Work, "must_wait", lambda _: lambda self, effect: False),
         as_in_1985,
     ),
     Mutant(
         "classic first",
         "markers only, and a first record in a partition has none before it",
-        patching(work.Work, "first_marker", lambda _: lambda self, effect, tp: None),
+        patching(hot_path.Work, "first_marker", lambda _: lambda self, effect, tp: None),
         as_in_1985,
     ),
 )
@@ -283,13 +292,13 @@ WITHOUT: Final[tuple[Mutant, ...]] = (
     Mutant(
         "R10 seen",
         "an app that has members is taken for a stopped one",
-        patching(moves, "runs", lambda _: lambda event, ledger: ""),
+        patching(reassignment, "runs", lambda _: lambda event, ledger: ""),
         without,
     ),
     Mutant(
         "R10 down",
         "who stands down is one that left",
-        patching(completion.LedgerState, "_bye", broken.goes_on_unnoticed),
+        patching(ledger_state.LedgerState, "_bye", broken.goes_on_unnoticed),
         without,
     ),
     Mutant(
@@ -318,13 +327,13 @@ STRIPPED: Final[tuple[Mutant, ...]] = (
     Mutant(
         "R15 bare",
         "a record leaves without a header, and nobody reports it",
-        patching(work.Work, "left_bare", lambda _: lambda self, tp: ()),
+        patching(hot_path.Work, "left_bare", lambda _: lambda self, tp: ()),
         outgrown,
     ),
     Mutant(
         "R15 bare in flight",
         "a record without a header is in flight, and nobody minds",
-        patching(bare, "in_flight", lambda _: lambda snapshot, processes: None),
+        patching(unstamped, "in_flight", lambda _: lambda snapshot, processes: None),
         outgrown,
     ),
 )
@@ -351,7 +360,7 @@ VERDICTS: Final[tuple[Mutant, ...]] = (
     Mutant(
         "V1 landed",
         "a send that timed out counts as never sent, wherever it lies",
-        patching(captured, "gather", broken.forget_the_unacknowledged),
+        patching(captured_snapshot, "gather", broken.forget_the_unacknowledged),
         unsettled,
     ),
     Mutant(

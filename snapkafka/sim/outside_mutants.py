@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from snapkafka.protocol import captured, facts, sent
+from snapkafka.protocol import captured_snapshot, facts, sent
 from snapkafka.protocol.refusals import Refusals
 
 from . import broken, run, world
@@ -26,7 +26,7 @@ OUTSIDE: Final[tuple[Mutant, ...]] = (
     Mutant(
         "R2 beside",
         "whoever had joined counts as red for the snapshot",
-        patching(captured.Outsider, "harmless", lambda _: property(lambda self: True)),
+        patching(captured_snapshot.Outsider, "harmless", lambda _: property(lambda self: True)),
         relayed,
     ),
     Mutant(

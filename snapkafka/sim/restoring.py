@@ -5,7 +5,7 @@ one step here; what is explored is the restore: it crashes between any two steps
 wakes up while another goes on or long after it, is aborted, or is replaced by a restore of another snapshot; workers of
 before wake up, too, and append what they had in hand; workers are started at any moment, also one without snapkafka.
 The broker may have deleted what the group has committed by then. The fold of the ledger is the real one
-(`protocol.restoring`), and so are the rules that workers go by.
+(`protocol.restores`), and so are the rules that workers go by.
 
 The oracle knows no header: after all has run, an agent has what its state held at the cut, what was in flight to it
 then, every external message that it had not processed, and what was sent since the restore; each of them once.
@@ -19,7 +19,7 @@ from collections.abc import Generator, Iterator
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
-from snapkafka.protocol.completion import LedgerState
+from snapkafka.protocol.ledger_state import LedgerState
 from snapkafka.protocol.records import (
     NOBODY,
     RESTORE,
@@ -31,7 +31,7 @@ from snapkafka.protocol.records import (
     Restore,
     TopicPartition,
 )
-from snapkafka.protocol.restoring import Rule
+from snapkafka.protocol.restores import Rule
 
 __all__ = ["BREAKS", "RestoreWorld", "explore"]
 

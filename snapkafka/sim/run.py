@@ -21,7 +21,7 @@ from snapkafka.checks import (
 )
 from snapkafka.checks.causal import Violation, causal
 from snapkafka.checks.log_checks import left_late, v1, v2, v4, v5
-from snapkafka.protocol.completion import Status
+from snapkafka.protocol.ledger_state import Status
 from snapkafka.protocol.records import Dead, TopicPartition
 from snapkafka.protocol.refusals import Refusals
 

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from snapkafka.errors import EXIT_OK, BadInputError
-from snapkafka.protocol.completion import LedgerState, SnapshotView
+from snapkafka.protocol.ledger_state import LedgerState, SnapshotView
 from snapkafka.protocol.records import TopicPartition
 
 from .story_file import Channel, Story, load_story

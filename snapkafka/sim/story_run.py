@@ -33,7 +33,6 @@ from snapkafka.protocol.actions import (
     TurnedRed,
 )
 from snapkafka.protocol.colours import Cause
-from snapkafka.protocol.completion import LedgerState
 from snapkafka.protocol.events import (
     ChannelEnded,
     CutTimed,
@@ -47,6 +46,7 @@ from snapkafka.protocol.events import (
     MarkerSent,
     TriggerAppended,
 )
+from snapkafka.protocol.ledger_state import LedgerState
 from snapkafka.protocol.records import (
     ChangelogEnd,
     CutReport,

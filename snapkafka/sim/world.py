@@ -12,11 +12,12 @@ from collections.abc import Iterable
 from dataclasses import replace
 from typing import Final
 
-from snapkafka.protocol.completion import LedgerState
+from snapkafka.backoff import pause_after
 from snapkafka.protocol.events import (
     StopAsked,
     TriggerAppended,
 )
+from snapkafka.protocol.ledger_state import LedgerState
 from snapkafka.protocol.records import (
     Bye,
     CutReport,
@@ -27,7 +28,6 @@ from snapkafka.protocol.records import (
     TopicPartition,
     Trigger,
 )
-from snapkafka.protocol.retries import pause_after
 
 from .faults import strike
 from .groups import commit, rebalance, revoke, run_without

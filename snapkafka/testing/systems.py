@@ -40,7 +40,7 @@ from snapkafka.testing.broker import create_topics, kafka
 
 if TYPE_CHECKING:
     from snapkafka.manifest import CheckEntry
-    from snapkafka.protocol.completion import LedgerState
+    from snapkafka.protocol.ledger_state import LedgerState
 
 __all__ = ["RunningSystem", "Taken", "settled", "system"]
 

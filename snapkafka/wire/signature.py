@@ -9,7 +9,8 @@ It covers the version, the topic and Kafka's id of it, `seen`, and the value. Al
 
 * in another ledger, or in a recreated one: the topic id is another;
 * later in the same one: a record counts only within `FRESH_WITHIN` offsets of `seen`. All duplicates of (process, n)
-  that near are known to every reader (`protocol.repeats`), so a copy changes nothing there, and farther on it is stale.
+  that near are known to every reader (`protocol.deduplication`), so a copy changes nothing there. Farther on it is
+  stale.
 
 Several keys are for rotation: the first one signs, all are accepted.
 """
@@ -23,7 +24,7 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from snapkafka.errors import BadInputError
-from snapkafka.protocol.repeats import KEEP_NUMBERS
+from snapkafka.protocol.deduplication import KEEP_NUMBERS
 
 __all__ = ["FRESH_WITHIN", "HEADER", "KEY", "KEY_FILE", "UNSIGNED", "Keys", "Place"]
 

@@ -23,7 +23,7 @@ from snapkafka.assembly.parents import find_base
 from snapkafka.assembly.session import session
 from snapkafka.checks import CutView, LogBounds
 from snapkafka.manifest import LedgerEntry, Manifest
-from snapkafka.protocol.captured import Captured, ChangelogCut, ProcessCut, SenderEnd
+from snapkafka.protocol.captured_snapshot import Captured, ChangelogCut, ProcessCut, SenderEnd
 from snapkafka.protocol.records import TopicPartition
 from snapkafka.store import LocalStore, state_parts, state_sql
 from snapkafka.testing import EmbeddedKafka, create_topics

@@ -19,7 +19,7 @@ from snapkafka.checks import CutView, Verdict
 from snapkafka.demo.observer import Observer, observing
 from snapkafka.demo.system import System, Worker, wait_until
 from snapkafka.kafka.triggering import compose_trigger
-from snapkafka.protocol.completion import SnapshotView
+from snapkafka.protocol.ledger_state import SnapshotView
 from snapkafka.testing import create_topics
 
 from .judge import Log, read_log, verdict_of

@@ -16,7 +16,7 @@ from typing import Final
 
 from snapkafka.demo.system import wait_until
 from snapkafka.errors import TriggerRefusedError
-from snapkafka.protocol.completion import SnapshotView
+from snapkafka.protocol.ledger_state import SnapshotView
 from tests.e2e.parts import Live, live
 
 from .faults import ENV, Faults

@@ -10,7 +10,7 @@ import pytest
 
 from snapkafka.checks import Verdict
 from snapkafka.checks.view import LogBounds, LogRecord
-from snapkafka.protocol.completion import Failure, SnapshotView
+from snapkafka.protocol.ledger_state import Failure, SnapshotView
 from snapkafka.protocol.records import TopicPartition, Trigger
 from tests.chaos.judge import KINDS, Log, judged, problems
 from tests.chaos.storm import GAP_S, Fault, Storm, bugs_in, storm, stormy

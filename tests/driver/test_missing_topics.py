@@ -15,7 +15,7 @@ from typer.testing import CliRunner
 from snapkafka.cli import app as commands
 from snapkafka.demo.observer import Observer, observing
 from snapkafka.demo.system import System, wait_until
-from snapkafka.protocol.completion import Status
+from snapkafka.protocol.ledger_state import Status
 from snapkafka.testing import Broker, EmbeddedKafka, create_topics
 from tests.driver.test_install import produce, take
 

@@ -11,7 +11,7 @@ import pytest
 
 from snapkafka.demo.observer import observing
 from snapkafka.demo.system import System, wait_until
-from snapkafka.protocol.completion import Status
+from snapkafka.protocol.ledger_state import Status
 from snapkafka.protocol.records import TopicPartition
 from snapkafka.testing import Broker
 from tests.driver.test_install import make_topics, produce, take

@@ -14,8 +14,8 @@ from snapkafka.drivers.faust import scribe
 from snapkafka.drivers.faust.driver import FaustDriver
 from snapkafka.kafka.reader import LedgerRecreatedError
 from snapkafka.protocol.actions import AskStopped
-from snapkafka.protocol.checkpoint import take_checkpoint
 from snapkafka.protocol.events import StoppedSeen
+from snapkafka.protocol.ledger_checkpoint import take_checkpoint
 from snapkafka.protocol.records import (
     Abort,
     Bye,

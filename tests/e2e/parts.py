@@ -12,7 +12,7 @@ from snapkafka.demo.load import RATE, SLOW_EVERY, Load
 from snapkafka.demo.observer import Observer, observing
 from snapkafka.demo.system import System, running_system, wait_until
 from snapkafka.kafka.triggering import compose_trigger
-from snapkafka.protocol.completion import SnapshotView
+from snapkafka.protocol.ledger_state import SnapshotView
 from snapkafka.testing import EmbeddedKafka
 
 Env = Callable[[str, int], Mapping[str, str]]

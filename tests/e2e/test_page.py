@@ -22,8 +22,8 @@ import pytest
 from snapkafka import ops
 from snapkafka.errors import StorageError
 from snapkafka.manifest import AppendedEntry
-from snapkafka.protocol.captured import InputCut
-from snapkafka.protocol.completion import LedgerState
+from snapkafka.protocol.captured_snapshot import InputCut
+from snapkafka.protocol.ledger_state import LedgerState
 from snapkafka.protocol.records import Abort, CheckResult, Restore, Trigger, Verdict
 from snapkafka.service.app import make_app, openapi
 from snapkafka.service.server import serve

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any, Final, Literal
 
 from snapkafka.checks import CutView, Finding, LogRecord, log_checks, state_checks
-from snapkafka.protocol.captured import Captured, InputCut
+from snapkafka.protocol.captured_snapshot import Captured, InputCut
 from snapkafka.protocol.records import TopicPartition
 from snapkafka.wire import headers as wire
 

@@ -15,8 +15,8 @@ from snapkafka.demo.observer import Observer, observing
 from snapkafka.demo.system import System, Worker, wait_until
 from snapkafka.errors import TimedOutError
 from snapkafka.kafka.triggering import compose_trigger
-from snapkafka.protocol.captured import Captured, ChangelogCut
-from snapkafka.protocol.completion import SnapshotView
+from snapkafka.protocol.captured_snapshot import Captured, ChangelogCut
+from snapkafka.protocol.ledger_state import SnapshotView
 from snapkafka.protocol.records import TopicPartition
 from snapkafka.testing import Broker, create_topics
 from tests.chaos.judge import read_log, verdict_of

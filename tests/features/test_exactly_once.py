@@ -14,7 +14,7 @@ from aiokafka import AIOKafkaProducer
 from snapkafka.demo.observer import Observer
 from snapkafka.demo.system import wait_until
 from snapkafka.kafka.triggering import compose_trigger
-from snapkafka.protocol.completion import SnapshotView
+from snapkafka.protocol.ledger_state import SnapshotView
 from snapkafka.testing import Broker
 
 from .harness import Pair, Side, count_records, produce, read_topics, running

@@ -21,7 +21,7 @@ from snapkafka.kafka.admin import KafkaTopicAdmin
 from snapkafka.kafka.connection import Connection
 from snapkafka.kafka.ledger import SETTINGS, topic_name
 from snapkafka.kafka.triggering import compose_trigger
-from snapkafka.protocol.completion import SnapshotView
+from snapkafka.protocol.ledger_state import SnapshotView
 from snapkafka.protocol.records import TopicPartition
 from snapkafka.protocol.snapshots import Failure
 from snapkafka.testing import EmbeddedKafka, create_topics

@@ -32,7 +32,7 @@ from snapkafka.protocol.records import (
     Restore,
     TopicPartition,
 )
-from snapkafka.protocol.restoring import RESTORED_METADATA
+from snapkafka.protocol.restores import RESTORED_METADATA
 from snapkafka.testing import Broker, create_topics
 from snapkafka.wire import headers as wire
 

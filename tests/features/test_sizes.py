@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from snapkafka.demo.system import wait_until
-from snapkafka.protocol.completion import SnapshotView
+from snapkafka.protocol.ledger_state import SnapshotView
 from snapkafka.testing import Broker, create_topics
 
 from .apps.sizes_limits import CLIENT_FITS, PAIR_FITS, TOPIC_BYTES, TOPIC_FITS

@@ -17,7 +17,7 @@ from snapkafka.kafka.admin import KafkaTopicAdmin
 from snapkafka.kafka.connection import Connection
 from snapkafka.kafka.groups import ConsumerGroup
 from snapkafka.kafka.triggering import compose_trigger
-from snapkafka.protocol.completion import LedgerState
+from snapkafka.protocol.ledger_state import LedgerState
 from snapkafka.protocol.records import Hello, InputTopic, TopicPartition
 from snapkafka.testing import EmbeddedKafka, create_topics
 from tests.kafka.waiting import until

@@ -20,7 +20,7 @@ from snapkafka.errors import LedgerUnusableError
 from snapkafka.kafka.admin import KafkaTopicAdmin
 from snapkafka.kafka.connection import Connection
 from snapkafka.kafka.ledger import KafkaLedger
-from snapkafka.protocol.completion import Status
+from snapkafka.protocol.ledger_state import Status
 from snapkafka.protocol.records import Bye, Hello, InputTopic, Table, TopicPartition
 from tests.kafka.guarding import guarded_broker, login
 from tests.kafka.processes import process

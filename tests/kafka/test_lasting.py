@@ -17,7 +17,7 @@ from snapkafka.errors import OffsetsGoneError
 from snapkafka.kafka.admin import KafkaTopicAdmin
 from snapkafka.kafka.connection import Connection
 from snapkafka.kafka.lasting import in_words, restorable
-from snapkafka.protocol.captured import Captured, ChangelogCut, InputCut, SenderEnd
+from snapkafka.protocol.captured_snapshot import Captured, ChangelogCut, InputCut, SenderEnd
 from snapkafka.protocol.records import TopicPartition
 from snapkafka.testing import EmbeddedKafka
 from tests.kafka.waiting import until

@@ -25,7 +25,7 @@ from snapkafka.kafka.connection import Connection
 from snapkafka.kafka.ledger import KafkaLedger, topic_name
 from snapkafka.ops.in_use import snapshots_in_use
 from snapkafka.ops.listing import wall_ms
-from snapkafka.protocol.completion import Status
+from snapkafka.protocol.ledger_state import Status
 from snapkafka.protocol.records import (
     Dead,
     Fork,

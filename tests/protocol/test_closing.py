@@ -5,7 +5,6 @@ from __future__ import annotations
 import pytest
 
 from snapkafka.protocol.actions import AppendToLedger, SendMarkers, StartTimer, TurnedRed
-from snapkafka.protocol.completion import KEEP_DECIDED, Status
 from snapkafka.protocol.events import (
     ChannelEnded,
     CutTimed,
@@ -16,6 +15,7 @@ from snapkafka.protocol.events import (
     RecordMet,
     StopAsked,
 )
+from snapkafka.protocol.ledger_state import KEEP_DECIDED, Status
 from snapkafka.protocol.records import (
     NOBODY,
     Abort,
@@ -556,7 +556,7 @@ def test_a_cut_may_be_for_a_snapshot_that_was_forgotten_before_it(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It serves an older one, that is still open; nobody knows any more where its markers might go."""
-    monkeypatch.setattr("snapkafka.protocol.completion.KEEP_DECIDED", 1)
+    monkeypatch.setattr("snapkafka.protocol.ledger_state.KEEP_DECIDED", 1)
     q = Process(world, "q", (B,), hear=frozenset({"headers"}))
     q.send(A)
     first, second, third = (world.trigger(name) for name in ("first", "second", "third"))

@@ -8,7 +8,6 @@ import pytest
 
 from snapkafka.protocol.actions import ReadLedgerTo
 from snapkafka.protocol.colours import Cause
-from snapkafka.protocol.completion import Status
 from snapkafka.protocol.events import (
     InputGiven,
     InputsGiven,
@@ -17,6 +16,7 @@ from snapkafka.protocol.events import (
     RecordMet,
     TriggerAppended,
 )
+from snapkafka.protocol.ledger_state import Status
 from snapkafka.protocol.records import (
     Abort,
     Assigned,

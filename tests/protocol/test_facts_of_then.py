@@ -6,8 +6,8 @@ from dataclasses import replace
 
 import pytest
 
-from snapkafka.protocol.captured import Captured, Renewed
-from snapkafka.protocol.completion import LedgerState
+from snapkafka.protocol.captured_snapshot import Captured, Renewed
+from snapkafka.protocol.ledger_state import LedgerState
 from snapkafka.protocol.records import (
     Bye,
     ChangelogEnd,

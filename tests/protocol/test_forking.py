@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import pytest
 
-from snapkafka.protocol.checkpoint import take_checkpoint
-from snapkafka.protocol.completion import LedgerState
 from snapkafka.protocol.forking import (
     ForkView,
     fork_of,
@@ -14,6 +12,8 @@ from snapkafka.protocol.forking import (
     prefixed,
     unprefixed,
 )
+from snapkafka.protocol.ledger_checkpoint import take_checkpoint
+from snapkafka.protocol.ledger_state import LedgerState
 from snapkafka.protocol.records import Fork, ForkTopic, LedgerRecord, Pause
 
 P = "fork.staging."

@@ -7,9 +7,9 @@ from itertools import permutations
 
 import pytest
 
-from snapkafka.protocol.captured import Captured
-from snapkafka.protocol.completion import LedgerState
+from snapkafka.protocol.captured_snapshot import Captured
 from snapkafka.protocol.events import LedgerRead
+from snapkafka.protocol.ledger_state import LedgerState
 from snapkafka.protocol.records import Bye, Dead, Hello, LedgerRecord, Refused
 from snapkafka.protocol.refusals import KEEP_REFUSED
 

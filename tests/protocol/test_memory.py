@@ -13,10 +13,10 @@ from dataclasses import fields, is_dataclass
 import pytest
 
 from snapkafka.protocol.colours import Cause
-from snapkafka.protocol.completion import KEEP_DECIDED, KEEP_LEFT, KEEP_NAMES, LedgerState
+from snapkafka.protocol.deduplication import KEEP_ABOVE, KEEP_NUMBERS, Latest
 from snapkafka.protocol.events import InputsTaken, TriggerAppended
+from snapkafka.protocol.ledger_state import KEEP_DECIDED, KEEP_LEFT, KEEP_NAMES, LedgerState
 from snapkafka.protocol.records import Abort, Assigned, Bye, Dead, Hello, InputTopic, Pause, Trigger
-from snapkafka.protocol.repeats import KEEP_ABOVE, KEEP_NUMBERS, Latest
 
 from .world import A, B, Process, World
 
@@ -27,11 +27,11 @@ WARM = 200  # until then memory may grow: what is remembered of the latest is bo
 @pytest.fixture(autouse=True)
 def bounds_that_are_reached_soon(monkeypatch: pytest.MonkeyPatch) -> None:
     for name, bound in (
-        ("completion.KEEP_NAMES", 50),
-        ("completion.KEEP_DECIDED", 10),
-        ("completion.KEEP_LEFT", 20),
-        ("repeats.KEEP_NUMBERS", 50),
-        ("repeats.KEEP_ABOVE", 5),
+        ("ledger_state.KEEP_NAMES", 50),
+        ("ledger_state.KEEP_DECIDED", 10),
+        ("ledger_state.KEEP_LEFT", 20),
+        ("deduplication.KEEP_NUMBERS", 50),
+        ("deduplication.KEEP_ABOVE", 5),
     ):
         monkeypatch.setattr(f"snapkafka.protocol.{name}", bound)
 

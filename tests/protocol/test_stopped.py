@@ -10,9 +10,9 @@ import pytest
 from snapkafka.checks import CutView, LogRecord
 from snapkafka.checks.log_checks import v5
 from snapkafka.protocol.actions import AppendToLedger, AskStopped
-from snapkafka.protocol.checkpoint import take_checkpoint
-from snapkafka.protocol.completion import LedgerState, Status
 from snapkafka.protocol.events import Joined, LedgerRead, RanWithout, StopAsked, StoppedSeen
+from snapkafka.protocol.ledger_checkpoint import take_checkpoint
+from snapkafka.protocol.ledger_state import LedgerState, Status
 from snapkafka.protocol.records import (
     APP_RUNS_WITHOUT,
     Bye,

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from snapkafka.protocol.actions import Action, SayHello
-from snapkafka.protocol.completion import Status
 from snapkafka.protocol.events import Joined, LedgerBegins, LedgerRead
+from snapkafka.protocol.ledger_state import Status
 from snapkafka.protocol.records import Hello
 from snapkafka.protocol.worker import WorkerProtocol
 
-from .test_checkpoint import Ledger, trimmed
+from .test_ledger_checkpoint import Ledger, trimmed
 from .world import Process, World, settle
 
 

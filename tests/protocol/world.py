@@ -16,7 +16,6 @@ from snapkafka.protocol.actions import (
     TurnedRed,
 )
 from snapkafka.protocol.colours import Cause, Effect
-from snapkafka.protocol.completion import LedgerState, SnapshotView
 from snapkafka.protocol.events import (
     CutTimed,
     EndsSeen,
@@ -27,6 +26,7 @@ from snapkafka.protocol.events import (
     LedgerRead,
     MarkerSent,
 )
+from snapkafka.protocol.ledger_state import LedgerState, SnapshotView
 from snapkafka.protocol.records import (
     NOBODY,
     ChangelogEnd,

@@ -22,7 +22,6 @@ from snapkafka.protocol.actions import (
     TurnedRed,
 )
 from snapkafka.protocol.colours import Cause, Effect
-from snapkafka.protocol.completion import LedgerState
 from snapkafka.protocol.events import (
     ChannelEnded,
     CutTimed,
@@ -38,6 +37,7 @@ from snapkafka.protocol.events import (
     RecordMet,
     StoppedSeen,
 )
+from snapkafka.protocol.ledger_state import LedgerState
 from snapkafka.protocol.records import (
     ChangelogEnd,
     Hello,

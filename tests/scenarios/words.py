@@ -16,8 +16,8 @@ from snapkafka.protocol.actions import (
     SendMarkers,
 )
 from snapkafka.protocol.actions import TurnedRed as Turned
-from snapkafka.protocol.captured import Captured
-from snapkafka.protocol.completion import LedgerState, SnapshotView, Waiting
+from snapkafka.protocol.captured_snapshot import Captured
+from snapkafka.protocol.ledger_state import LedgerState, SnapshotView, Waiting
 from snapkafka.protocol.records import (
     Abort,
     Assigned,

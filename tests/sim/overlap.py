@@ -11,8 +11,8 @@ from dataclasses import dataclass
 
 from snapkafka.checks import CutView
 from snapkafka.protocol.colours import Cause
-from snapkafka.protocol.completion import Status
 from snapkafka.protocol.events import TriggerAppended
+from snapkafka.protocol.ledger_state import Status
 from snapkafka.protocol.records import Hello, InputTopic, Table, TopicPartition, Trigger
 from tests.scenarios.stage import AGENT, Actor, Stage
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from snapkafka.protocol.completion import Status
+from snapkafka.protocol.ledger_state import Status
 from snapkafka.protocol.records import Verdict
 from snapkafka.sim.mutant_plans import late, without
 from snapkafka.sim.plan import make_plan

@@ -8,9 +8,9 @@ from collections.abc import Callable, Iterator
 from typing import Any
 from unittest import mock
 
-from snapkafka.protocol.completion import LedgerState
 from snapkafka.protocol.cut import OpenCut
 from snapkafka.protocol.events import LedgerRead
+from snapkafka.protocol.ledger_state import LedgerState
 from snapkafka.protocol.worker import WorkerProtocol
 
 __all__ = ["Transitions", "watching"]

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 from snapkafka.assembly.decode import STAMPS_SCHEMA
 from snapkafka.checks import CutView, LogBounds, LogRecord
 from snapkafka.checks.view import EXTERNAL
-from snapkafka.protocol.captured import Captured, ChangelogCut, ProcessCut
+from snapkafka.protocol.captured_snapshot import Captured, ChangelogCut, ProcessCut
 from snapkafka.protocol.records import TopicPartition
 
 __all__ = ["EPOCHS", "RECORDS_SCHEMA", "Logs", "Row", "Written", "logs"]

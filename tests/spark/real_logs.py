@@ -22,8 +22,8 @@ from snapkafka.checks import LogRecord
 from snapkafka.checks.view import EXTERNAL
 from snapkafka.demo.system import wait_until
 from snapkafka.manifest import LedgerEntry
-from snapkafka.protocol.captured import Captured, ChangelogCut, InputCut, Recorded, SenderEnd
-from snapkafka.protocol.fields import Running
+from snapkafka.protocol.captured_snapshot import Captured, ChangelogCut, InputCut, Recorded, SenderEnd
+from snapkafka.protocol.offsets import Running
 from snapkafka.protocol.records import Position, TopicPartition, TornEvent
 from snapkafka.testing import EmbeddedKafka, create_topics
 from snapkafka.wire import headers as wire

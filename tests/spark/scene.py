@@ -18,8 +18,8 @@ from confluent_kafka import Producer
 from snapkafka.kafka.admin import KafkaTopicAdmin
 from snapkafka.kafka.connection import Connection
 from snapkafka.kafka.ledger import KafkaLedger
-from snapkafka.protocol.captured import Captured
-from snapkafka.protocol.completion import LedgerState
+from snapkafka.protocol.captured_snapshot import Captured
+from snapkafka.protocol.ledger_state import LedgerState
 from snapkafka.protocol.records import (
     Assigned,
     Bye,

@@ -17,7 +17,7 @@ from zlib import crc32
 
 from snapkafka.checks import CutView, Keeping, LogBounds, LogRecord
 from snapkafka.checks.view import EXTERNAL
-from snapkafka.protocol.captured import Captured
+from snapkafka.protocol.captured_snapshot import Captured
 from snapkafka.protocol.records import NOBODY, TopicPartition
 from snapkafka.sim.log import ABORTED, Broker
 from snapkafka.sim.run import judge, played

@@ -15,7 +15,7 @@ from typing import Final, NamedTuple
 
 from snapkafka.checks import CutView, LogRecord, Verdict
 from snapkafka.checks.view import EXTERNAL
-from snapkafka.protocol.captured import Captured
+from snapkafka.protocol.captured_snapshot import Captured
 from snapkafka.protocol.records import TopicPartition
 from snapkafka.sim import world as sim_world
 from snapkafka.sim.broken import patching

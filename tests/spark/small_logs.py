@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from snapkafka.checks import LogBounds, LogRecord, in_flight
-from snapkafka.protocol.captured import (
+from snapkafka.protocol.captured_snapshot import (
     Captured,
     ChangelogCut,
     InputCut,

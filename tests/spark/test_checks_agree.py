@@ -36,7 +36,7 @@ from snapkafka.checks import (
 from snapkafka.checks.looked_at import on_list
 from snapkafka.checks.state_checks import v3
 from snapkafka.checks.witness import Weight
-from snapkafka.protocol.captured import Outsider
+from snapkafka.protocol.captured_snapshot import Outsider
 from snapkafka.protocol.records import TopicPartition
 from snapkafka.wire.headers import topic_check, topics_by_check
 from tests.unit.little_log import CAPTURED, INPUT, LOG, STATE, TP, shared_changelog

@@ -17,7 +17,7 @@ from snapkafka.assembly import facts, job
 from snapkafka.checks import KINDS, CheckOutcome, CutView, LogBounds, Status, Weight, Witness, reading_ranges
 from snapkafka.checks.log_checks import left_late, v1, v2, v4, v5
 from snapkafka.kafka.connection import Connection
-from snapkafka.protocol.captured import Captured
+from snapkafka.protocol.captured_snapshot import Captured
 from snapkafka.testing import EmbeddedKafka
 from tests.unit.cleaned_log import promised
 

@@ -22,7 +22,7 @@ from snapkafka.assembly.desk import Desk
 from snapkafka.kafka.admin import KafkaTopicAdmin
 from snapkafka.kafka.connection import Connection
 from snapkafka.kafka.groups import positions_group
-from snapkafka.protocol.completion import Status
+from snapkafka.protocol.ledger_state import Status
 from snapkafka.protocol.records import Abort, Trigger
 from snapkafka.testing import Broker
 from tests.spark.scene import Stage, play, play_on

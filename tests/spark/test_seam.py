@@ -20,7 +20,7 @@ from snapkafka.assembly.lookups import Lookups, local_frame
 from snapkafka.assembly.screen import first_look
 from snapkafka.checks import CutView, reading_ranges
 from snapkafka.checks.state_checks import facts_of, judge
-from snapkafka.protocol.captured import SenderEnd
+from snapkafka.protocol.captured_snapshot import SenderEnd
 from snapkafka.testing import EmbeddedKafka
 
 from .growing_logs import RECORDS_SCHEMA, Logs, logs

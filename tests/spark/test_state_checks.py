@@ -28,7 +28,7 @@ from snapkafka.demo.system import wait_until
 from snapkafka.kafka.admin import KafkaTopicAdmin
 from snapkafka.kafka.connection import Connection
 from snapkafka.manifest import LedgerEntry, state_table
-from snapkafka.protocol.captured import Captured
+from snapkafka.protocol.captured_snapshot import Captured
 from snapkafka.protocol.records import TopicPartition
 from snapkafka.store import LocalStore
 from snapkafka.testing import EmbeddedKafka

@@ -25,7 +25,7 @@ from snapkafka.assembly.source import SOURCE_SCHEMA, read_ranges
 from snapkafka.checks import CutView, ReadRange
 from snapkafka.errors import BadInputError
 from snapkafka.manifest import AppendedEntry, LedgerEntry
-from snapkafka.protocol.captured import Captured, ChangelogCut, InputCut, ProcessCut, SenderEnd
+from snapkafka.protocol.captured_snapshot import Captured, ChangelogCut, InputCut, ProcessCut, SenderEnd
 from snapkafka.protocol.records import Position, TornEvent
 from snapkafka.testing import Broker
 from snapkafka.wire import headers as wire

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 
 from snapkafka.checks import CutView, Keeping, LogBounds, LogRecord
 from snapkafka.checks.lasting import UNBOUNDED
-from snapkafka.protocol.captured import Captured, ChangelogCut, ProcessCut, SenderEnd
+from snapkafka.protocol.captured_snapshot import Captured, ChangelogCut, ProcessCut, SenderEnd
 from snapkafka.protocol.records import Retention, TopicPartition
 
 __all__ = ["EPOCH", "HOUR", "Changelog", "captured", "changelog", "promised"]

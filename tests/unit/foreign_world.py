@@ -10,7 +10,7 @@ from snapkafka.drivers.foreign.participant import Participant
 from snapkafka.drivers.foreign.settings import Bounds, Marker
 from snapkafka.kafka.consumer import Record
 from snapkafka.kafka.writer import UnsettledError
-from snapkafka.protocol.completion import LedgerState
+from snapkafka.protocol.ledger_state import LedgerState
 from snapkafka.protocol.records import TopicPartition
 from snapkafka.wire import headers
 from tests.fakes import FakeAdmin, FakeCluster, FakeTopic

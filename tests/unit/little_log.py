@@ -12,7 +12,14 @@ from snapkafka.checks import (
     LogBounds,
     LogRecord,
 )
-from snapkafka.protocol.captured import Captured, ChangelogCut, InputCut, ProcessCut, Recorded, SenderEnd
+from snapkafka.protocol.captured_snapshot import (
+    Captured,
+    ChangelogCut,
+    InputCut,
+    ProcessCut,
+    Recorded,
+    SenderEnd,
+)
 from snapkafka.protocol.records import SeqRange, TopicPartition
 
 EPOCH = 100

@@ -26,7 +26,7 @@ from snapkafka.manifest import (
     file_stem,
     state_table,
 )
-from snapkafka.protocol.captured import InputCut
+from snapkafka.protocol.captured_snapshot import InputCut
 from snapkafka.store import LocalStore
 from snapkafka.store.row_digests import table_digest
 from tests.unit.test_manifest import example

@@ -20,7 +20,7 @@ from snapkafka.errors import BadInputError
 from snapkafka.manifest import AROUND, Manifest, TableEntry, content_digest, dump
 from snapkafka.ops.picture import Lane, Layout, Message, Picture, lay_out
 from snapkafka.ops.picture_order import in_order
-from snapkafka.protocol.captured import Captured, ProcessCut
+from snapkafka.protocol.captured_snapshot import Captured, ProcessCut
 from snapkafka.protocol.records import TopicPartition
 from snapkafka.store import LocalStore
 from tests.unit.little_log import CAPTURED, INPUT, STATE, TP

@@ -33,7 +33,7 @@ from snapkafka.checks import (
 from snapkafka.checks.log_checks import left_late, v5
 from snapkafka.checks.unstamped import LOOK_BACK_MAX, look_back_ranges
 from snapkafka.errors import OffsetsGoneError
-from snapkafka.protocol.captured import BaseCut, Captured, ProcessCut, Recorded, SenderEnd
+from snapkafka.protocol.captured_snapshot import BaseCut, Captured, ProcessCut, Recorded, SenderEnd
 from snapkafka.protocol.records import Position, TopicPartition, TornEvent
 from tests.unit.little_log import CAPTURED, EPOCH, INPUT, LOG, STATE, TP, seqs, shared_changelog
 

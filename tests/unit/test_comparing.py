@@ -10,9 +10,9 @@ from collections.abc import Iterable
 import pytest
 
 from snapkafka.kafka.bulk import LogRecord
-from snapkafka.protocol.captured import ChangelogCut
+from snapkafka.protocol.captured_snapshot import ChangelogCut
 from snapkafka.protocol.records import AgentPosition, TopicPartition
-from snapkafka.protocol.restoring import Rule
+from snapkafka.protocol.restores import Rule
 from snapkafka.recovery.comparing import ComparedTable, StateRow, compare_state
 from snapkafka.recovery.comparing_inputs import (
     Channel,

@@ -14,7 +14,7 @@ from snapkafka import ops
 from snapkafka.manifest import CheckEntry, Manifest, WitnessEntry, dump
 from snapkafka.ops.picture import EXTERNAL, GLYPHS_FROM, NAMES_MAX, Lane, Layout, Message, Picture, lay_out
 from snapkafka.ops.picture_svg import STUB, svg
-from snapkafka.protocol.captured import InputCut, ProcessCut
+from snapkafka.protocol.captured_snapshot import InputCut, ProcessCut
 from snapkafka.protocol.records import Running, TornEvent
 from snapkafka.store import LocalStore
 from tests.unit.on_disk import write_snapshot

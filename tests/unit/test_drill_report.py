@@ -24,7 +24,7 @@ from snapkafka.ops.drill import parts as parts_module
 from snapkafka.ops.drill import phases
 from snapkafka.ops.drill.evidence import NEVER_SHOWN, new_id, versions, with_rows_read
 from snapkafka.ops.drill.parts import KafkaParts
-from snapkafka.protocol.captured import Uncaptured
+from snapkafka.protocol.captured_snapshot import Uncaptured
 from snapkafka.protocol.forking import fork_problem
 
 from .test_drill import CHECKS, WHERE, FakeParts, assembled, marker, run, until_started

@@ -11,7 +11,7 @@ import pytest
 
 from snapkafka.errors import BadInputError
 from snapkafka.kafka.bulk import LogRecord
-from snapkafka.protocol.captured import Captured
+from snapkafka.protocol.captured_snapshot import Captured
 from snapkafka.protocol.records import TopicPartition
 from snapkafka.recovery.editing import Editing, Mask, Suppression, key_text, read_masks, read_suppression
 from snapkafka.recovery.state import Row

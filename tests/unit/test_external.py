@@ -19,7 +19,7 @@ from snapkafka.checks import (
 )
 from snapkafka.kafka.strangers import assumptions, open_topics, outside_paths
 from snapkafka.manifest import ExternalEntry, OpenEntry
-from snapkafka.protocol.captured import Outsider
+from snapkafka.protocol.captured_snapshot import Outsider
 from snapkafka.protocol.snapshots import Unread
 from tests.unit.little_log import CAPTURED, EPOCH, LOG, WHITE, shared_changelog
 

@@ -18,7 +18,7 @@ from snapkafka.checks import (
 )
 from snapkafka.checks.looked_at import in_words, on_list
 from snapkafka.checks.view import EXTERNAL, in_flight, received
-from snapkafka.protocol.captured import Captured, ChangelogCut, Recorded
+from snapkafka.protocol.captured_snapshot import Captured, ChangelogCut, Recorded
 from snapkafka.protocol.records import Position, SeqRange, TopicPartition, TornEvent
 from tests.unit.little_log import (
     CAPTURED,

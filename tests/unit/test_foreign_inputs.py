@@ -15,7 +15,7 @@ from snapkafka.drivers.foreign.progress import Progress
 from snapkafka.drivers.foreign.settings import Bounds
 from snapkafka.errors import BadInputError, BrokerUnavailableError, OffsetsGoneError, TriggerRefusedError
 from snapkafka.kafka.consumer import Record
-from snapkafka.protocol.captured import Captured, InputCut
+from snapkafka.protocol.captured_snapshot import Captured, InputCut
 from snapkafka.protocol.records import Bye, Hello, Retire, TopicPartition
 from snapkafka.wire import headers
 from tests.fakes import FakeCluster, FakeTopic, Worker

@@ -19,7 +19,7 @@ from snapkafka.errors import (
     UnknownSnapshotError,
 )
 from snapkafka.kafka.lasting import wall_ms
-from snapkafka.protocol.completion import LedgerState
+from snapkafka.protocol.ledger_state import LedgerState
 from snapkafka.protocol.records import Hello, TopicPartition, Trigger, Verdict
 from snapkafka.recovery.refusals import Carried
 from snapkafka.recovery.target_fork import in_fork

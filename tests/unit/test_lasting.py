@@ -24,7 +24,7 @@ from snapkafka.checks.lasting import (
     promised_by,
     said_ms,
 )
-from snapkafka.protocol.captured import ChangelogCut, InputCut, SenderEnd
+from snapkafka.protocol.captured_snapshot import ChangelogCut, InputCut, SenderEnd
 from snapkafka.protocol.records import Retention, TopicPartition
 from tests.unit.little_log import CAPTURED
 

@@ -17,8 +17,8 @@ from snapkafka.drivers.faust.timer import run_timer
 from snapkafka.errors import BrokerUnavailableError
 from snapkafka.kafka.triggering import compose_trigger
 from snapkafka.logs import about
-from snapkafka.protocol.completion import LedgerState
 from snapkafka.protocol.events import Joined
+from snapkafka.protocol.ledger_state import LedgerState
 from snapkafka.protocol.records import Abort, CutReport, Hello, InputTopic, Trigger
 from tests.fakes import FakeAdmin, FakeEntry
 

@@ -33,7 +33,14 @@ from snapkafka.manifest import (
     content_digest,
     file_stem,
 )
-from snapkafka.protocol.captured import Captured, ChangelogCut, InputCut, ProcessCut, Recorded, SenderEnd
+from snapkafka.protocol.captured_snapshot import (
+    Captured,
+    ChangelogCut,
+    InputCut,
+    ProcessCut,
+    Recorded,
+    SenderEnd,
+)
 from snapkafka.protocol.records import Position, Running
 
 SCHEMA = json.loads(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from prometheus_client.parser import text_string_to_metric_families
 
 from snapkafka.drivers.faust.metrics import Histogram, Metrics, rendered
-from snapkafka.protocol.completion import Failure, SnapshotView
+from snapkafka.protocol.ledger_state import Failure, SnapshotView
 from snapkafka.protocol.records import Trigger
 
 

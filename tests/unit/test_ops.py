@@ -7,6 +7,7 @@ from typing import Any, TypeVar
 import pytest
 
 from snapkafka import ops
+from snapkafka.backoff import pause_after
 from snapkafka.errors import (
     BadInputError,
     LedgerUnusableError,
@@ -15,9 +16,8 @@ from snapkafka.errors import (
     UnknownSnapshotError,
 )
 from snapkafka.ops import checkpointing, triggering
-from snapkafka.protocol.completion import Status
+from snapkafka.protocol.ledger_state import Status
 from snapkafka.protocol.records import Abort, Bye, Checkpoint, Dead, Pause, Retire, Trigger
-from snapkafka.protocol.retries import pause_after
 from snapkafka.wire.codec import encode
 from tests.fakes import FakeCluster, Worker
 

@@ -25,7 +25,7 @@ from snapkafka.checks import (
 from snapkafka.checks.state_checks import v3
 from snapkafka.errors import BadInputError, OffsetsGoneError, StorageError, UnknownSnapshotError
 from snapkafka.manifest import FileEntry, LogEntry, Manifest, SettledEntry, dump
-from snapkafka.protocol.captured import Captured, ChangelogCut, SenderEnd
+from snapkafka.protocol.captured_snapshot import Captured, ChangelogCut, SenderEnd
 from snapkafka.protocol.records import Retention, TopicPartition
 from snapkafka.store import LocalStore
 from tests.unit.test_manifest import example

@@ -12,7 +12,7 @@ from snapkafka.assembly.lookups import Lookups
 from snapkafka.assembly.ran_twice import Span, shared, unclear_causes
 from snapkafka.checks import CutView, Finding, LogRecord, Verdict, Witness, decide, outcome
 from snapkafka.checks.log_checks import v5
-from snapkafka.protocol.captured import BaseCut, Captured, ProcessCut
+from snapkafka.protocol.captured_snapshot import BaseCut, Captured, ProcessCut
 from snapkafka.protocol.records import TopicPartition
 from snapkafka.wire.headers import topic_check
 

@@ -12,7 +12,7 @@ from snapkafka.assembly.failures import told_when_it_was_lost
 from snapkafka.errors import BrokerUnavailableError, LedgerUnusableError, OffsetsGoneError, SnapkafkaError
 from snapkafka.kafka.lasting import in_words, restorable
 from snapkafka.manifest import RestorableEntry
-from snapkafka.protocol.captured import ChangelogCut
+from snapkafka.protocol.captured_snapshot import ChangelogCut
 from snapkafka.protocol.records import TopicPartition
 from snapkafka.store import LocalStore
 from tests.fakes import FakeAdmin, FakeCluster, FakeTopic, Worker

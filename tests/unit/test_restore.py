@@ -18,7 +18,7 @@ from snapkafka.errors import RestoreFailedError, RestoreRefusedError, SnapshotFa
 from snapkafka.kafka.bulk import LogRecord
 from snapkafka.kafka.lasting import wall_ms
 from snapkafka.manifest import ExternalEntry, LogEntry, Manifest, SettledEntry, TopicEntry
-from snapkafka.protocol.captured import Captured, ChangelogCut, Code, InputCut, ProcessCut, SenderEnd
+from snapkafka.protocol.captured_snapshot import Captured, ChangelogCut, Code, InputCut, ProcessCut, SenderEnd
 from snapkafka.protocol.records import Agent, Hello, InputTopic, Position, Table, TopicPartition
 from snapkafka.recovery.appending import Author, NewRecord
 from snapkafka.recovery.channels import channels
@@ -120,7 +120,7 @@ class World:
     manifest: Manifest
 
     def state(self) -> Any:
-        from snapkafka.protocol.completion import LedgerState
+        from snapkafka.protocol.ledger_state import LedgerState
 
         state = LedgerState()
         for entry in self.cluster.the_ledger.entries:

@@ -13,8 +13,8 @@ import pytest
 from snapkafka import ops
 from snapkafka.errors import BadInputError, LedgerUnusableError, RestoreFailedError, RestoreRefusedError
 from snapkafka.manifest import ExternalEntry, TopicEntry
-from snapkafka.protocol.captured import Uncaptured
-from snapkafka.protocol.completion import LedgerState
+from snapkafka.protocol.captured_snapshot import Uncaptured
+from snapkafka.protocol.ledger_state import LedgerState
 from snapkafka.protocol.records import Hello, Restore, TopicPartition
 from snapkafka.recovery.editing import Suppression
 from snapkafka.wire import headers as wire

@@ -10,7 +10,7 @@ import pytest
 
 from snapkafka.errors import BadInputError, RestoreRefusedError
 from snapkafka.ops import RestoreSelection as Selection
-from snapkafka.protocol.captured import ChangelogCut, InputCut, ProcessCut
+from snapkafka.protocol.captured_snapshot import ChangelogCut, InputCut, ProcessCut
 from snapkafka.protocol.records import Hello, InputTopic, Position
 from snapkafka.recovery.selection import Keys
 from tests.unit.test_restore import (

@@ -14,7 +14,7 @@ from snapkafka.checks import Verdict
 from snapkafka.cli.process import EXIT_UNREAD
 from snapkafka.errors import EXIT_NOT_GOOD, EXIT_OK, all_errors
 from snapkafka.protocol import records
-from snapkafka.protocol.completion import Status
+from snapkafka.protocol.ledger_state import Status
 from snapkafka.runtime.interrupts import CODES, exit_status
 
 ROOT = Path(__file__).parents[2]

@@ -12,7 +12,7 @@ import pytest
 
 from snapkafka.checks import KINDS, CutView, Finding, Keeping, Weight, Witness, state_checks
 from snapkafka.checks.state_checks import CLOCKS_MS, facts_of, key_facts_of, v3
-from snapkafka.protocol.captured import SenderEnd
+from snapkafka.protocol.captured_snapshot import SenderEnd
 from snapkafka.protocol.records import TopicPartition
 from tests.unit.cleaned_log import EPOCH, HOUR, Changelog, captured, changelog
 

@@ -9,7 +9,14 @@ import pytest
 from snapkafka.errors import BrokerUnavailableError, LedgerUnusableError
 from snapkafka.kafka.strangers import still_open, strangers, unseen_paths
 from snapkafka.manifest import OpenEntry
-from snapkafka.protocol.captured import Captured, ChangelogCut, InputCut, Outsider, ProcessCut, SenderEnd
+from snapkafka.protocol.captured_snapshot import (
+    Captured,
+    ChangelogCut,
+    InputCut,
+    Outsider,
+    ProcessCut,
+    SenderEnd,
+)
 from snapkafka.protocol.records import RunsWithout
 from tests.fakes import FakeAdmin, FakeGroup
 

@@ -9,7 +9,7 @@ import pytest
 
 from snapkafka.errors import BadInputError
 from snapkafka.kafka.bulk import LogRecord
-from snapkafka.protocol.captured import Captured
+from snapkafka.protocol.captured_snapshot import Captured
 from snapkafka.recovery.editing import Editing, Suppression
 from snapkafka.recovery.state import Row, Touched, records_of_state
 from tests.unit.test_editing import WINDOWS, cut

@@ -18,7 +18,7 @@ from snapkafka.errors import (
 from snapkafka.kafka import triggering
 from snapkafka.kafka.triggering import check_trigger, compose_trigger, id_problem, knows_markers, made_id
 from snapkafka.manifest import file_stem
-from snapkafka.protocol.completion import LedgerState
+from snapkafka.protocol.ledger_state import LedgerState
 from snapkafka.protocol.records import (
     Assigned,
     Bye,

@@ -8,7 +8,7 @@ import pytest
 
 from snapkafka import ops
 from snapkafka.errors import SnapshotFailedError, UnknownSnapshotError
-from snapkafka.protocol.completion import Status
+from snapkafka.protocol.ledger_state import Status
 from snapkafka.protocol.records import Abort, Verdict
 from tests.fakes import FakeCluster, Worker
 

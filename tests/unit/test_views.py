@@ -19,7 +19,7 @@ from snapkafka.checks import (
 from snapkafka.checks.ranges import TAIL_MAX, ReadRange, reading_ranges
 from snapkafka.checks.view import EXTERNAL
 from snapkafka.errors import OffsetsGoneError
-from snapkafka.protocol.captured import Captured, Renewed
+from snapkafka.protocol.captured_snapshot import Captured, Renewed
 from snapkafka.protocol.records import SeqRange, TopicPartition
 from tests.unit.little_log import (
     CAPTURED,

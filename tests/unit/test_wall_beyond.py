@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from snapkafka.manifest import AROUND, AppendedEntry, AroundEntry
-from snapkafka.protocol.captured import InputCut, ProcessCut, SenderEnd
+from snapkafka.protocol.captured_snapshot import InputCut, ProcessCut, SenderEnd
 from snapkafka.protocol.records import Position
 from snapkafka.store import LocalStore
 from tests.unit.on_disk import read_up_to, write_snapshot

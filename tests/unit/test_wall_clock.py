@@ -18,7 +18,7 @@ from snapkafka.errors import BadInputError
 from snapkafka.manifest import AppendedEntry, AroundEntry, AroundInput
 from snapkafka.ops.picture import Lane, Layout, Message, Picture, WallClock, lay_out
 from snapkafka.ops.wall_clock import wall_notes
-from snapkafka.protocol.captured import InputCut, ProcessCut
+from snapkafka.protocol.captured_snapshot import InputCut, ProcessCut
 from snapkafka.protocol.records import Verdict
 from snapkafka.store import LocalStore
 from tests.fakes import FakeCluster, Worker

@@ -28,7 +28,7 @@ from snapkafka.kafka.connection import Connection
 from snapkafka.manifest import CheckEntry, WitnessEntry
 from snapkafka.ops import Answer, Assembled, Round, Summary, assembling, watching
 from snapkafka.ops.watching import rounds
-from snapkafka.protocol.completion import Status
+from snapkafka.protocol.ledger_state import Status
 from snapkafka.store import LocalStore
 from tests.fakes import FakeCluster, FakeTopic, Worker
 from tests.kafka.waiting import until

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
-    from snapkafka.protocol.completion import SnapshotView
+    from snapkafka.protocol.ledger_state import SnapshotView
 
 __all__ = ["Histogram", "Metrics", "families", "rendered"]
 

@@ -1,6 +1,6 @@
 """Make a worker honour a restore: wait while it runs, and know which records are from before it.
 
-The rules are those of the ledger (`protocol.restoring`); here they meet Faust.
+The rules are those of the ledger (`protocol.restores`); here they meet Faust.
 
 * A worker that starts between `begun` and `done` does not join its group before `done`: the restore sets the group's
   offsets, and what runs meanwhile would run on half a state. One that runs already when a plan begins was suspended,
@@ -26,7 +26,7 @@ from snapkafka.errors import BrokerUnavailableError, InstallError, SnapkafkaErro
 from snapkafka.kafka.admin import KafkaTopicAdmin
 from snapkafka.logs import about
 from snapkafka.protocol.records import TopicPartition
-from snapkafka.protocol.restoring import RESTORED_METADATA, Base, Restores, RestoreView, Rule
+from snapkafka.protocol.restores import RESTORED_METADATA, Base, Restores, RestoreView, Rule
 
 from .disk import store_of
 from .scribe import RETRY_S

@@ -17,7 +17,7 @@ from snapkafka.protocol.events import LedgerBegins, LedgerRead, LedgerRecreated,
 from snapkafka.protocol.records import Checkpoint, Hello, LedgerRecord, Restore, Trigger
 
 if TYPE_CHECKING:
-    from snapkafka.protocol.completion import SnapshotView
+    from snapkafka.protocol.ledger_state import SnapshotView
 
     from .driver import FaustDriver
 

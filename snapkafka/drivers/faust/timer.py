@@ -14,11 +14,11 @@ import time
 from collections.abc import Collection
 from typing import TYPE_CHECKING, Final
 
+from snapkafka.backoff import pause_after
 from snapkafka.errors import SnapkafkaError
-from snapkafka.protocol.retries import pause_after
 
 if TYPE_CHECKING:
-    from snapkafka.protocol.completion import LedgerState
+    from snapkafka.protocol.ledger_state import LedgerState
 
     from .driver import FaustDriver
 

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Final, Protocol
 
 from snapkafka.errors import BrokerUnavailableError, LedgerUnusableError
 from snapkafka.protocol.records import TopicPartition
-from snapkafka.protocol.restoring import RESTORED_METADATA
+from snapkafka.protocol.restores import RESTORED_METADATA
 
 from .scribe import RETRY_S
 

@@ -12,7 +12,7 @@ from .factories import wrap_factory
 from .metrics import rendered
 
 if TYPE_CHECKING:
-    from snapkafka.protocol.completion import SnapshotView
+    from snapkafka.protocol.ledger_state import SnapshotView
 
     from .driver import FaustDriver
 

@@ -16,7 +16,7 @@ from typing import Final
 from snapkafka.errors import BrokerUnavailableError, SnapkafkaError
 from snapkafka.logs import about
 from snapkafka.ports import Entry, Ledger
-from snapkafka.protocol.completion import LedgerState
+from snapkafka.protocol.ledger_state import LedgerState
 from snapkafka.protocol.records import LedgerRecord, Trigger
 
 __all__ = ["LedgerTask"]

@@ -20,8 +20,8 @@ from snapkafka.ops.forking import create_fork, plan_fork
 from snapkafka.ops.querying import query
 from snapkafka.ops.triggering import trigger
 from snapkafka.ops.watching import watch
-from snapkafka.protocol.completion import LedgerState
 from snapkafka.protocol.forking import of_fork, prefix_of, prefixed
+from snapkafka.protocol.ledger_state import LedgerState
 from snapkafka.protocol.records import TopicPartition
 from snapkafka.query.locate import manifest_places
 from snapkafka.recovery.facts import Groups

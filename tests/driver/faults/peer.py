@@ -13,7 +13,6 @@ from snapkafka.kafka.connection import Connection
 from snapkafka.kafka.ledger import KafkaLedger
 from snapkafka.kafka.triggering import compose_trigger
 from snapkafka.protocol.actions import AppendToLedger, AskEnds, TurnedRed
-from snapkafka.protocol.completion import LedgerState, SnapshotView
 from snapkafka.protocol.events import (
     CutTimed,
     EndsSeen,
@@ -25,6 +24,7 @@ from snapkafka.protocol.events import (
     LedgerRead,
 )
 from snapkafka.protocol.exact import exact
+from snapkafka.protocol.ledger_state import LedgerState, SnapshotView
 from snapkafka.protocol.records import Hello, InputTopic, LogEnd, TopicPartition
 from snapkafka.protocol.worker import WorkerProtocol
 

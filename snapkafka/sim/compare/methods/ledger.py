@@ -16,7 +16,6 @@ from snapkafka.protocol.actions import (
     StartTimer,
     TurnedRed,
 )
-from snapkafka.protocol.completion import LedgerState
 from snapkafka.protocol.events import (
     CutTimed,
     EndsSeen,
@@ -27,6 +26,7 @@ from snapkafka.protocol.events import (
     LedgerRead,
     TimerExpired,
 )
+from snapkafka.protocol.ledger_state import LedgerState
 from snapkafka.protocol.records import (
     ChangelogEnd,
     Hello,

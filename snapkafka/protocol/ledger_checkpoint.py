@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Final, TypeVar, assert_never
 
-from .completion import KEEP_DECIDED, KEEP_LEFT, LedgerState
+from .ledger_state import KEEP_DECIDED, KEEP_LEFT, LedgerState
 from .records import (
     NOBODY,
     Abort,

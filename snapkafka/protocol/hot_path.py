@@ -13,9 +13,9 @@ from collections.abc import Sequence
 from .actions import Action, SendMarkers
 from .closing import OpenCuts
 from .colours import Cause, Colours, Effect, Torn
-from .completion import LedgerState
 from .cut import Positions
-from .lives import EarlierLives
+from .identity import EarlierLives
+from .ledger_state import LedgerState
 from .records import MIXED, OUT_OF_ORDER, SENT_BARE, TopicPartition
 
 __all__ = ["Work"]

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Final, Literal, NamedTuple
 
-from .value import value
+from ._dataclass import value
 
 __all__ = [
     "NOBODY",

@@ -21,8 +21,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
 from .actions import AskStopped
-from .asking import LedgerView
 from .events import InputGiven, InputsGiven, StoppedSeen
+from .ledger_view import LedgerView
 from .records import Assigned, ChangelogEnd, Closed, CutReport, LogEnd, Position, Table, TopicPartition
 from .snapshots import ProcessView
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from snapkafka.protocol.captured import (
+from snapkafka.protocol.captured_snapshot import (
     Captured,
     ChangelogCut,
     InputCut,
@@ -16,7 +16,7 @@ from snapkafka.protocol.captured import (
     Recorded,
     SenderEnd,
 )
-from snapkafka.protocol.completion import LedgerState
+from snapkafka.protocol.ledger_state import LedgerState
 from snapkafka.protocol.records import (
     Assigned,
     Bye,

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from snapkafka.protocol.completion import Status
 from snapkafka.protocol.events import InputsTaken, WentAbsent
+from snapkafka.protocol.ledger_state import Status
 from snapkafka.protocol.records import Abort, Dead, TopicPartition
 
 from .world import A, Process, World, records, settle

@@ -9,17 +9,17 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator
 from typing import TYPE_CHECKING
 
+from .deduplication import Latest
 from .forking import ForkView
 from .lost_tail import LostTails
-from .owners import Input, Owner
+from .ownership import Input, Owner
 from .records import FOREIGN, NOBODY, RESTORE, TopicPartition
 from .refusals import Refusals
-from .repeats import Latest
-from .restoring import Restores
+from .restores import Restores
 from .snapshots import ProcessView, SnapshotView, Unread, Waiting
 
 if TYPE_CHECKING:
-    from .captured import Captured
+    from .captured_snapshot import Captured
 
 __all__ = ["LedgerView", "topics_read"]
 
@@ -210,7 +210,7 @@ class LedgerView:
 
     def captured(self, epoch: int) -> Captured:
         """The vector of offsets of a captured snapshot (see `captured.gather`)."""
-        from .captured import gather  # who only takes part never asks
+        from .captured_snapshot import gather  # who only takes part never asks
 
         return gather(self, epoch)
 

@@ -6,7 +6,6 @@ import pytest
 
 from snapkafka.protocol.actions import ReadLedgerTo, SayHello, StartTimer
 from snapkafka.protocol.colours import Colours
-from snapkafka.protocol.completion import Failure, LedgerState, Status
 from snapkafka.protocol.events import (
     CameBack,
     CutTimed,
@@ -21,7 +20,8 @@ from snapkafka.protocol.events import (
     TimerExpired,
     WentAbsent,
 )
-from snapkafka.protocol.lives import EarlierLives
+from snapkafka.protocol.identity import EarlierLives
+from snapkafka.protocol.ledger_state import Failure, LedgerState, Status
 from snapkafka.protocol.records import NOBODY, Abort, ChangelogEnd, Dead, Hello, TopicPartition
 from snapkafka.protocol.sent import Sent
 
@@ -165,7 +165,7 @@ def test_who_had_no_id_yet_in_a_ledger_that_is_gone_has_none_to_name(world: Worl
 def test_of_a_recreated_ledger_old_snapshots_are_forgotten_like_of_any_other(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("snapkafka.protocol.completion.KEEP_DECIDED", 2)
+    monkeypatch.setattr("snapkafka.protocol.ledger_state.KEEP_DECIDED", 2)
     p = Process(world, "p")
     world.ledger, world.fold, p.read = [], LedgerState(), 0
     p.feed(LedgerRecreated())

@@ -17,10 +17,11 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Final, assert_never
 
-from . import bare, owners
-from .asking import LedgerView
+from . import ownership, unstamped
+from .deduplication import Latest, Repeats
 from .forking import ForkView
-from .owners import Input
+from .ledger_view import LedgerView
+from .ownership import Input
 from .records import (
     APP_RUNS_WITHOUT,
     CONTAMINATING,
@@ -50,8 +51,7 @@ from .records import (
     Trigger,
     Verdict,
 )
-from .repeats import Latest, Repeats
-from .restoring import RestoreView
+from .restores import RestoreView
 from .snapshots import Failure, ProcessView, SnapshotView, Status, Unread, Waiting
 
 __all__ = ["Failure", "Input", "LedgerState", "ProcessView", "SnapshotView", "Status", "Unread", "Waiting"]
@@ -213,7 +213,7 @@ class LedgerState(LedgerView):
             last = self.owners.get((app, tp))
             if last is not None and last.generation > record.generation and self.lives(last.process):
                 continue  # who wakes up late is not the owner any more, whatever it says
-            self.owners[app, tp] = owners.next_owner(
+            self.owners[app, tp] = ownership.next_owner(
                 last,
                 offset=offset,
                 process=record.process,
@@ -294,16 +294,16 @@ class LedgerState(LedgerView):
         inputs = {TopicPartition(p.topic, p.partition) for p in record.positions}
         if not record.supplement:
             view.epoch = max(view.epoch, record.epoch)
-            owners.reads_red(self.owners, record, app, inputs)
+            ownership.reads_red(self.owners, record, app, inputs)
             self._cut_beside(record, app)
-        moved = owners.moved(self.owners, record, app, inputs)
+        moved = ownership.moved(self.owners, record, app, inputs)
         if moved and record.supplement:
             return  # R9: void. Who has the input now cuts it itself, or it was too late
-        passed = {} if record.supplement else owners.came_and_went(self.owners, record, app)
+        passed = {} if record.supplement else ownership.came_and_went(self.owners, record, app)
         served = [s for e, s in self.open.items() if record.previous < e <= record.epoch]
         for snapshot in [s for s in served if app in s.apps]:
             lost = {
-                tp for tp in moved if not owners.gone(self.owners[app, tp], record, before=snapshot.epoch)
+                tp for tp in moved if not ownership.gone(self.owners[app, tp], record, before=snapshot.epoch)
             } | {tp for tp, since in passed.items() if snapshot.claims.get((app, tp), since) >= since}
             if lost:
                 # R9: inputs moved away (or even came back, or came and went) before the report landed; it is void.
@@ -316,7 +316,9 @@ class LedgerState(LedgerView):
                 else:
                     snapshot.reports[record.process] = (offset, record)
                 tps = {*inputs, *record.changelogs}
-                self._claim(offset, snapshot, app, record, tps - owners.moved(self.owners, record, app, tps))
+                self._claim(
+                    offset, snapshot, app, record, tps - ownership.moved(self.owners, record, app, tps)
+                )
                 self._complete(offset, snapshot)
 
     def _cut_beside(self, record: CutReport, app: str) -> None:
@@ -333,9 +335,9 @@ class LedgerState(LedgerView):
         """The report is the cut of these, where none came before it and it does not come too late (R9, R11)."""
         for item in ((app, tp) for tp in tps):
             owner = self.owners.get(item)
-            if item not in snapshot.claims and owners.before(owner, record.process) < snapshot.epoch:
+            if item not in snapshot.claims and ownership.before(owner, record.process) < snapshot.epoch:
                 snapshot.claims[item] = offset
-                snapshot.earlier[item] = owners.earlier(owner, record.process)
+                snapshot.earlier[item] = ownership.earlier(owner, record.process)
 
     def _close(self, offset: int, record: Closed) -> None:
         for snapshot in list(self.open.values()):
@@ -464,7 +466,7 @@ class LedgerState(LedgerView):
             return
         if not snapshot.expected <= snapshot.counted():
             return
-        if (failure := bare.in_flight(snapshot, self.processes)) is not None:
+        if (failure := unstamped.in_flight(snapshot, self.processes)) is not None:
             self._fail(offset, snapshot, failure)
         else:
             snapshot.captured_at = offset

@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from ._dataclass import value
 from .facts import OldTopic, Renewed, Stated
 from .records import (
     NOBODY,
@@ -27,10 +28,9 @@ from .records import (
     TornEvent,
 )
 from .snapshots import Unread
-from .value import value
 
 if TYPE_CHECKING:
-    from .asking import LedgerView
+    from .ledger_view import LedgerView
     from .snapshots import Part, SnapshotView
 
 __all__ = [

@@ -7,10 +7,9 @@ from dataclasses import replace
 import pytest
 
 from snapkafka.checks.view import read_before
-from snapkafka.protocol import owners
+from snapkafka.protocol import ownership
 from snapkafka.protocol.actions import AppendToLedger, AskStopped
-from snapkafka.protocol.captured import InputCut
-from snapkafka.protocol.completion import Failure, Status
+from snapkafka.protocol.captured_snapshot import InputCut
 from snapkafka.protocol.cut import Positions
 from snapkafka.protocol.events import (
     CameBack,
@@ -23,7 +22,8 @@ from snapkafka.protocol.events import (
     StoppedSeen,
     WentAbsent,
 )
-from snapkafka.protocol.owners import KEEP_EARLIER, Owner
+from snapkafka.protocol.ledger_state import Failure, Status
+from snapkafka.protocol.ownership import KEEP_EARLIER, Owner
 from snapkafka.protocol.records import (
     NOBODY,
     Abort,
@@ -40,7 +40,7 @@ from snapkafka.protocol.records import (
     Table,
     TopicPartition,
 )
-from snapkafka.protocol.restoring import Rule
+from snapkafka.protocol.restores import Rule
 
 from .world import A, B, Process, World, records, settle
 
@@ -636,7 +636,7 @@ def test_r10_a_supplement_that_nobody_wants_is_dropped_though_the_snapshot_befor
 
 def test_r9_to_who_cuts_for_its_owner_an_input_is_as_red_as_the_owner() -> None:
     owner = Owner(9, 1, 1, before=3, red=5, earlier=())
-    assert [owners.before(owner, process) for process in (1, 2)] == [3, 5]
+    assert [ownership.before(owner, process) for process in (1, 2)] == [3, 5]
 
 
 def test_r10_an_app_that_was_retired_and_ran_again_stands_still_like_any_other(world: World) -> None:
@@ -656,11 +656,11 @@ def test_r15_of_more_readers_than_are_remembered_anyone_may_have_read_an_input()
     again, leaves an effect of it each time."""
     owner = None
     for process in range(KEEP_EARLIER + 2):
-        owner = owners.next_owner(
+        owner = ownership.next_owner(
             owner, offset=1_000 + process, process=process, generation=process, red=0, unknown=False
         )
         assert owner is not None
-        assert (NOBODY in owners.earlier(owner, process)) == (process > KEEP_EARLIER)
+        assert (NOBODY in ownership.earlier(owner, process)) == (process > KEEP_EARLIER)
     assert owner is not None
     assert len(owner.earlier) == KEEP_EARLIER
     source = InputCut(
@@ -673,7 +673,7 @@ def test_r15_of_more_readers_than_are_remembered_anyone_may_have_read_an_input()
         low=0,
         log_end=1,
         receiver=owner.process,
-        earlier=owners.earlier(owner, owner.process),
+        earlier=ownership.earlier(owner, owner.process),
     )
     assert read_before(source, 0), "the first one, whom nobody remembers"
 

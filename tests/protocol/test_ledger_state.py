@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from snapkafka.protocol.completion import Status
 from snapkafka.protocol.events import StopAsked, TimerExpired
+from snapkafka.protocol.ledger_state import Status
 from snapkafka.protocol.records import Abort, Dead, Pause, Retire, TopicPartition, Verdict
 
 from .world import A, B, Process, World, settle

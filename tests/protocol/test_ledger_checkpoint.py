@@ -8,10 +8,11 @@ from typing import Any
 
 import pytest
 
-from snapkafka.protocol.captured import Captured
-from snapkafka.protocol.checkpoint import take_checkpoint
-from snapkafka.protocol.completion import LedgerState, Status
+from snapkafka.protocol.captured_snapshot import Captured
+from snapkafka.protocol.deduplication import KEEP_NUMBERS
 from snapkafka.protocol.events import InputsTaken, StopAsked
+from snapkafka.protocol.ledger_checkpoint import take_checkpoint
+from snapkafka.protocol.ledger_state import LedgerState, Status
 from snapkafka.protocol.records import (
     Abort,
     Assigned,
@@ -24,7 +25,6 @@ from snapkafka.protocol.records import (
     Trigger,
     Verdict,
 )
-from snapkafka.protocol.repeats import KEEP_NUMBERS
 
 from .histories import History
 from .world import A, B, Process, World, settle
@@ -381,7 +381,7 @@ def test_only_the_latest_captured_snapshots_are_kept(world: World, pair: tuple[P
 def test_of_those_that_left_only_the_latest_are_kept_and_whoever_has_a_part_in_a_snapshot(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("snapkafka.protocol.checkpoint.KEEP_LEFT", 2)
+    monkeypatch.setattr("snapkafka.protocol.ledger_checkpoint.KEEP_LEFT", 2)
     p, q = Process(world, "p", (A,)), Process(world, "q", (B,))
     settle(p, q)
     epoch = world.trigger()
@@ -399,7 +399,7 @@ def test_of_those_that_left_only_the_latest_are_kept_and_whoever_has_a_part_in_a
 def test_who_has_an_input_is_kept_however_long_ago_it_left(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("snapkafka.protocol.checkpoint.KEEP_LEFT", 0)
+    monkeypatch.setattr("snapkafka.protocol.ledger_checkpoint.KEEP_LEFT", 0)
     p, other = Process(world, "p", (A,)), Process(world, "p")
     p.feed(StopAsked())
     ledger, _ = trimmed(world, start=len(world.ledger))
@@ -411,7 +411,7 @@ def test_who_has_an_input_is_kept_however_long_ago_it_left(
 def test_who_cut_an_input_where_it_started_is_kept_however_long_ago_it_left(
     world: World, pair: tuple[Process, Process], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("snapkafka.protocol.checkpoint.KEEP_LEFT", 0)
+    monkeypatch.setattr("snapkafka.protocol.ledger_checkpoint.KEEP_LEFT", 0)
     p, q = pair
     epoch = world.trigger()
     p.feed(InputsTaken())
@@ -445,7 +445,7 @@ def test_what_was_contaminated_stays_so(
     assert answers(read(ledger, start=ledger[0][0]), kept)["doubts"] == answers(world.fold, kept)["doubts"]
     p.feed(StopAsked())
     heir.give(A, generation=2)
-    monkeypatch.setattr("snapkafka.protocol.checkpoint.KEEP_LEFT", 0)
+    monkeypatch.setattr("snapkafka.protocol.ledger_checkpoint.KEEP_LEFT", 0)
     ledger, kept = trimmed(world, start=len(world.ledger))
     state = read(ledger, start=ledger[0][0])
     assert state.snapshots[epoch].contaminated, "however long ago it left"

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from snapkafka.protocol.checkpoint import take_checkpoint
-from snapkafka.protocol.completion import LedgerState
 from snapkafka.protocol.events import InputsTaken
+from snapkafka.protocol.ledger_checkpoint import take_checkpoint
+from snapkafka.protocol.ledger_state import LedgerState
 from snapkafka.protocol.records import (
     RESTORE,
     RESTORING,
@@ -20,7 +20,7 @@ from snapkafka.protocol.records import (
     Restore,
     TopicPartition,
 )
-from snapkafka.protocol.restoring import Base, RestoreView, Rule
+from snapkafka.protocol.restores import Base, RestoreView, Rule
 
 from .world import A, B, Process, World, settle
 
