@@ -119,7 +119,7 @@ class LedgerState(LedgerView):
                 if record.was != NOBODY:
                     self._came_back(offset, record.was)
                 if self.tails.hides(offset):
-                    self._leave(offset, offset, dead=True)  # its number was another's
+                    self._hide(offset)
             case Assigned():
                 self._assigned(offset, record)
             case Trigger():
@@ -258,7 +258,7 @@ class LedgerState(LedgerView):
             epoch=epoch,
             trigger=record,
             required=frozenset(view.process for view in living),
-            left=frozenset(view.process for view in in_scope if view.left is not None),
+            left=frozenset(view.process for view in in_scope if view.left is not None and not view.hidden),
             expected=self.inputs_of(hellos),
             apps=self.topics_of(hellos),
             # Where a changelog is the input of another app, the app of the table would wait in its next recovery for
@@ -413,7 +413,7 @@ class LedgerState(LedgerView):
 
     def _tail_lost(self, offset: int, record: TailLost) -> None:
         """Its author was hidden from `since` on, so nothing that was captured meanwhile can be proven (R11)."""
-        self.tails.add(record)
+        self.tails.add(offset, record)
         if record.process != NOBODY:
             return
         failure = _cut_short(record.upto)
@@ -421,8 +421,14 @@ class LedgerState(LedgerView):
             if snapshot.captured_at is not None and snapshot.captured_at >= record.since:
                 snapshot.contaminated = failure.reason
             self._fail(offset, snapshot, failure)
-        for view in list(self.living()):
-            if view.process == record.void or self.tails.hides(view.process):
+        self._leave(offset, record.void, dead=True)
+        self._hide(offset)
+
+    def _hide(self, offset: int) -> None:
+        """End the processes with a number that another one has had: a header does not tell which of them it is of."""
+        for view in list(self.processes.values()):
+            if not view.hidden and self.tails.hides(view.process):
+                view.hidden = True
                 self._leave(offset, view.process, dead=True)
 
     def _retire(self, offset: int, app: str) -> None:

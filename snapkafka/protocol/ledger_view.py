@@ -61,9 +61,9 @@ class LedgerView:
     def knows(self, process: int, epoch: int) -> bool:
         """Can a header with these two be one of ours? What an external writer made up is external, and accuses
         nobody."""
-        return process in self.processes and (
-            not epoch or self.is_epoch(epoch) or self.tails.hides(epoch - 1)
-        )
+        if process not in self.processes or self.processes[process].hidden:
+            return False
+        return not epoch or self.is_epoch(epoch) or self.tails.hides(epoch - 1)
 
     def living(self) -> Iterator[ProcessView]:
         """Processes that sent `Hello` and neither `Bye` nor were `Dead`."""

@@ -22,20 +22,21 @@ class LostTails:
     """The ranges of offsets that the ledger has lost, as far as somebody noticed."""
 
     def __init__(self) -> None:
-        self._ranges: list[tuple[int, int]] = []
-        self.latest: TailLost | None = None
+        self._records: list[tuple[int, TailLost]] = []
 
-    def add(self, record: TailLost) -> None:
-        """Add the range of a record."""
-        self.latest = record
-        if (record.since, record.upto) not in self._ranges:
-            self._ranges.append((record.since, record.upto))
+    def add(self, offset: int, record: TailLost) -> None:
+        """Add the range that the record at `offset` names."""
+        self._records.append((offset, record))
 
     @property
     def upto(self) -> int:
         """The offset from which on numbers are new."""
-        return max((upto for _, upto in self._ranges), default=0)
+        return max((record.upto for _, record in self._records), default=0)
 
     def hides(self, number: int) -> bool:
         """Was this offset that of a record which is lost, so that no process and no trigger may stand there now?"""
-        return any(since <= number < upto for since, upto in self._ranges)
+        return any(record.since <= number < record.upto for _, record in self._records)
+
+    def named_from(self, offset: int) -> list[TailLost]:
+        """Return the records of losses that stand at `offset` or behind it."""
+        return [record for at, record in self._records if at >= offset]

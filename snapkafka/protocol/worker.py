@@ -134,6 +134,7 @@ class WorkerProtocol(Work):
         self._known_sent = 0  # of the last one that it has read
         self._uncounted = False  # has it written to its tables before it had an id?
         self._own_triggers: set[int] = set()
+        self._losses: dict[int, TailLost] = {}  # n -> of tails, that it has not read back
         self._refused: set[int] = set()  # the processes that it has informed
         self._n = 0
 
@@ -215,6 +216,8 @@ class WorkerProtocol(Work):
                     return self._pass_the_lost()
             case _ if not news:
                 pass  # also of our own records the first one stands
+            case Hello() as hello if hello.n == self._hello_n and not self.ledger.lives(event.offset):
+                return self._join_behind_the_lost(event.offset, hello.was)
             case Hello() as hello if hello.n == self._hello_n:
                 return self._recognised(event.offset)
             case Assigned() as assigned if self.inputs.is_announced_by(assigned, self.process):
@@ -223,8 +226,10 @@ class WorkerProtocol(Work):
                 self.open.reported(report.n, event.offset)
             case Dead() as dead if dead.dead == self.process:
                 return self._new_life()
-            case Restore() | TailLost() if self._left_at(event.offset):
+            case Restore() | TailLost() if self._has_left():
                 return self._new_life()
+            case TailLost() as loss:
+                self._losses.pop(loss.n, None)
             case Refused() as note if note.hello == self.process:
                 return self._withdraw(f"process {note.process} refused its Hello for its signature")
             case _:
@@ -260,10 +265,9 @@ class WorkerProtocol(Work):
         self.withdrawn = f"has a ledger key that the others do not share ({why})"
         return self.stand_down()
 
-    def _left_at(self, offset: int) -> bool:
-        """Has the record at `offset` ended this identity: a restore of our app, or a loss that hides our number?"""
-        view = self.ledger.processes.get(NOBODY if self.process is None else self.process)
-        return view is not None and view.left == offset
+    def _has_left(self) -> bool:
+        """Has a record ended this identity: a restore of our app, or a lost tail that our number was in?"""
+        return self.process is not None and not self.ledger.lives(self.process)
 
     # -- hearing of a snapshot (R1, R2) -----------------------------------------------------------------------
 
@@ -437,8 +441,6 @@ class WorkerProtocol(Work):
         """R11: our id is the offset of our Hello, our epoch the highest trigger below it. Anyone who triggered or was
         waited for may have left: what is under way is ours to watch, too (R12)."""
         self._hello_n = None
-        if not self.ledger.lives(offset):
-            return self._join_behind_the_lost(offset)
         self.process = offset
         if self._stood_down_why is not None:
             return self.stand_down(self._stood_down_why)
@@ -470,14 +472,21 @@ class WorkerProtocol(Work):
     def _ledger_cut_short(self, event: LedgerCutShort) -> list[Action]:
         """R11: who we are and what is red, as far as it was read from the tail, stands in no ledger any more. Its
         numbers are named, so that nobody gets them again, and we join as another process."""
-        void = self.process if self.process is not None and self.process < event.since else NOBODY
+        again = [*self.ledger.tails.named_from(event.since), *self._losses.values()]  # nobody may know of these
+        since = min(event.since, *(record.since for record in again), event.since)
+        lost = TailLost(
+            n=event.n,
+            since=since,
+            upto=max(event.upto, *(record.upto for record in again), event.upto),
+            void=self.process if self.process is not None and self.process < since else NOBODY,
+        )
+        self._losses = {lost.n: lost}
         self._other_ledger()
-        lost = TailLost(n=event.n, since=event.since, upto=event.upto, void=void)
         return [AppendToLedger(record=lost), *self._new_life()]
 
-    def _join_behind_the_lost(self, offset: int) -> list[Action]:
+    def _join_behind_the_lost(self, offset: int, was: int) -> list[Action]:
         """Our Hello stands in a range that was lost: its number is not ours. Pass the range, and join behind it."""
-        was = self.ledger.processes[offset].hello.was
+        self._hello_n = None
         return [*self._fill(offset), SayHello(void=offset, was=was)]
 
     def _pass_the_lost(self) -> list[Action]:
@@ -486,10 +495,8 @@ class WorkerProtocol(Work):
         return self._fill(self._me) if self.process == first else []
 
     def _fill(self, author: int) -> list[Action]:
-        latest = self.ledger.tails.latest
-        assert latest is not None, "a number is hidden by a record only"
         upto = self.ledger.tails.upto
-        filling = TailLost(process=author, n=self._next_n(), since=latest.since, upto=upto)
+        filling = TailLost(process=author, n=self._next_n(), since=upto - 1, upto=upto)
         return [AppendToLedger(record=filling)]
 
     def _alive_in(self, record: LedgerRecord) -> None:

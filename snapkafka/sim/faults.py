@@ -28,7 +28,7 @@ def strike(world: World) -> bool:
     """Something goes wrong, if chance will have it; did it?"""
     processes = [p for p in world.processes if not p.paused]
     if processes and world.chance("crash"):
-        mortal = [p for p in processes if p.lost_since is None]  # see `lost_tail`
+        mortal = [p for p in processes if not p.knows_of_a_loss]  # see `lost_tail`
         if mortal:
             world.crash(world.rng.choice(mortal))
     elif world.chance("restart"):

@@ -4,15 +4,15 @@ Whoever had read or written beyond the new end notices that at some later step, 
 with what it has read in mind, and reads on where the ledger has grown past that place again.
 
 What the protocol promises ends where all who had seen the last records of the tail are gone: nobody can know then which
-numbers were used. So a process that has not noticed yet does not crash here, and no tail is lost of which the living
-have seen less than the dead.
+numbers were used. So a process that has not said what it has seen does not crash here, and no tail is lost of which the
+living have seen less than the dead.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from snapkafka.protocol.completion import LedgerState
+from snapkafka.protocol.ledger_state import LedgerState
 from snapkafka.protocol.events import LedgerCutShort
 
 if TYPE_CHECKING:

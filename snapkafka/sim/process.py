@@ -45,6 +45,7 @@ from snapkafka.protocol.records import (
     LedgerRecord,
     LogEnd,
     Table,
+    TailLost,
     TopicPartition,
 )
 
@@ -154,6 +155,11 @@ class Process(Runner):
     @property
     def joined(self) -> bool:
         return self.machine.process is not None and self.machine.inputs.ready
+
+    @property
+    def knows_of_a_loss(self) -> bool:
+        """Has it seen what the ledger has lost, and not said so yet?"""
+        return self.lost_since is not None or any(isinstance(record, TailLost) for record in self.posts)
 
     def choices(self) -> Iterator[Choice]:
         """Every step that is possible now."""
