@@ -399,8 +399,8 @@ class LedgerState(LedgerView):
                     del self.processes[old]
 
     def _came_back(self, offset: int, process: int) -> None:
-        """Note a process that was taken for dead, or that a lost tail has hidden, and goes on under another id with what
-        it had under way."""
+        """Note a process that was taken for dead, or that a lost tail has hidden, and goes on under another id with
+        what it had under way."""
         hidden = self.tails.hides(process)
         why = "was lost with a tail of the ledger" if hidden else "was taken for dead"
         what = f"process {process} {why}, and went on under that identity"

@@ -472,7 +472,10 @@ class WorkerProtocol(Work):
     def _ledger_cut_short(self, event: LedgerCutShort) -> list[Action]:
         """R11: who we are and what is red, as far as it was read from the tail, stands in no ledger any more. Its
         numbers are named, so that nobody gets them again, and we join as another process."""
-        again = [*self.ledger.tails.named_from(event.since), *self._losses.values()]  # nobody may know of these
+        again = [
+            *self.ledger.tails.named_from(event.since),
+            *self._losses.values(),
+        ]  # nobody may know of these
         since = min(event.since, *(record.since for record in again), event.since)
         lost = TailLost(
             n=event.n,

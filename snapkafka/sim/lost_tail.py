@@ -12,8 +12,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from snapkafka.protocol.ledger_state import LedgerState
 from snapkafka.protocol.events import LedgerCutShort
+from snapkafka.protocol.ledger_state import LedgerState
 
 if TYPE_CHECKING:
     from .process import Process

@@ -308,7 +308,12 @@ class World:
             process.transaction,
             process.ends,
         )
-        if process.lost_since is not None or any(busy) or any(process.outbox.values()) or any(process.unacked.values()):
+        if (
+            process.lost_since is not None
+            or any(busy)
+            or any(process.outbox.values())
+            or any(process.unacked.values())
+        ):
             return False
         if process.greeting or not (process.joined or process.bare):
             return False

@@ -129,13 +129,13 @@ class FaustDriver(Guard):
             self.stand_down(f"to take in {type(event).__name__}", error)
 
     def answering(self) -> Callable[[Event], None]:
-        """Feeds the answer to what is asked for now, whenever it comes. In a ledger that was recreated meanwhile its
-        ids and epochs stand for something else, and it is dropped."""
-        asked_of = self.metrics.ledger_recreated
+        """Feeds the answer to what is asked for now, whenever it comes. In a ledger that has become another one
+        meanwhile its ids and epochs stand for something else, and it is dropped."""
+        asked_of = self.metrics.ledgers
 
         def answer(event: Event) -> None:
             try:
-                if asked_of == self.metrics.ledger_recreated:
+                if asked_of == self.metrics.ledgers:
                     self.feed(event)
             except Exception as error:
                 self.stand_down(f"to take in {type(event).__name__}", error)

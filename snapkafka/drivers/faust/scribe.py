@@ -1,19 +1,28 @@
 """The ledger as a worker keeps it: one task reads it, another one writes what the machine wants written, in its order.
 
-Neither gives up: a ledger that is not there is asked for again, and one that was recreated is joined.
+Neither gives up: a ledger that is not there is asked for again, and one that was recreated, or has lost its tail, is
+joined.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
+import random
 from collections import deque
 from typing import TYPE_CHECKING, Any, Final
 
 from snapkafka.errors import SnapkafkaError
-from snapkafka.kafka.ledger import LedgerRecreatedError, RecordTooLargeError
+from snapkafka.kafka.ledger import LedgerCutShortError, LedgerRecreatedError, RecordTooLargeError
 from snapkafka.ports import Entry
-from snapkafka.protocol.events import LedgerBegins, LedgerRead, LedgerRecreated, RanWithout
+from snapkafka.protocol.events import (
+    Event,
+    LedgerBegins,
+    LedgerCutShort,
+    LedgerRead,
+    LedgerRecreated,
+    RanWithout,
+)
 from snapkafka.protocol.records import Checkpoint, Hello, LedgerRecord, Restore, Trigger
 
 if TYPE_CHECKING:
@@ -43,7 +52,9 @@ class Scribe:
         self.reads = True  # is the ledger read, or will it be?
         self._unread = ""  # why the ledger could not be read last, as it was logged
         self._captured: deque[tuple[int, int]] = deque(maxlen=CAPTURED_MAX)  # when and where snapshots were
-        self._outbox: asyncio.Queue[tuple[int, LedgerRecord]]  # with how often the ledger had been recreated
+        self._outbox: asyncio.Queue[
+            tuple[int, LedgerRecord]
+        ]  # with how often the ledger had become another one
         self._opened: asyncio.Event
 
     def start(self) -> None:
@@ -56,7 +67,7 @@ class Scribe:
         """Append in the background, in the order asked."""
         if isinstance(record, Hello):
             self._said_hello = self.said_at = None
-        self._outbox.put_nowait((self._driver.metrics.ledger_recreated, record))
+        self._outbox.put_nowait((self._driver.metrics.ledgers, record))
 
     def goes_on_without(self) -> None:
         """The app goes on before this process has an id (R15)."""
@@ -81,8 +92,7 @@ class Scribe:
                 start = await self._driver.ledger.start()
                 if self._driver.stamps.ledger_id != self._driver.ledger.ledger_id:
                     self._driver.stamps.ledger_id = self._driver.ledger.ledger_id
-                    self._driver.replies.forget_epochs()
-                    self._driver.tables.forget_epochs()
+                    self._forget_epochs()
                 self._driver.feed(LedgerBegins(start=start))
                 self._opened.set()
                 async for read in self._driver.ledger.read(max(start, self._driver.machine.ledger.end)):
@@ -93,14 +103,32 @@ class Scribe:
                     self._driver.ledger.topic,
                     extra=self._driver.about(),
                 )
-                self._opened.clear()
-                self._captured.clear()
                 self._driver.metrics.recreated()
-                self._driver.feed(LedgerRecreated())
-                self._driver.restored.ledger_read()
+                self._join_again(LedgerRecreated())
+            except LedgerCutShortError as error:
+                logger.warning(
+                    "snapkafka: %s; this worker joins again as a new process",
+                    error,
+                    extra=self._driver.about(),
+                )
+                self._driver.metrics.cut_short()
+                self._forget_epochs()
+                n = random.getrandbits(63)
+                self._join_again(LedgerCutShort(since=error.since, upto=error.upto, n=n))
             except SnapkafkaError as error:
                 self._log_unread(error)
                 await asyncio.sleep(RETRY_S)
+
+    def _join_again(self, why: Event) -> None:
+        """The ledger is another one than that which was read so far."""
+        self._opened.clear()
+        self._captured.clear()
+        self._driver.feed(why)
+        self._driver.restored.ledger_read()
+
+    def _forget_epochs(self) -> None:
+        self._driver.replies.forget_epochs()
+        self._driver.tables.forget_epochs()
 
     def _log_unread(self, error: SnapkafkaError) -> None:
         """One line for what goes on as it was."""
@@ -171,7 +199,7 @@ class Scribe:
         said = False
         while True:
             await self._opened.wait()
-            if ledger != self._driver.metrics.ledger_recreated:
+            if ledger != self._driver.metrics.ledgers:
                 return
             try:
                 offset = await self._driver.ledger.append(record)
@@ -181,7 +209,7 @@ class Scribe:
                         self._driver.joined_late(offset)
             except SnapkafkaError as error:
                 lost = isinstance(record, Trigger) or isinstance(
-                    error, RecordTooLargeError | LedgerRecreatedError
+                    error, RecordTooLargeError | LedgerRecreatedError | LedgerCutShortError
                 )
                 if lost or not said:
                     logger.warning(

@@ -75,8 +75,8 @@ class Waiting:
 
     def _want(self, offset: int) -> None:
         """The ledger is to be read up to here, or to its end as it is reported from now on: a header may be forged."""
-        if self._wanted_of != self._driver.metrics.ledger_recreated:
-            self._wanted_of, self._goal = self._driver.metrics.ledger_recreated, 0
+        if self._wanted_of != self._driver.metrics.ledgers:
+            self._wanted_of, self._goal = self._driver.metrics.ledgers, 0
         if self._goal is not None and offset < self._goal:
             return
         self._wanted = offset if self._goal is not None else max(offset, self._wanted)
@@ -102,7 +102,7 @@ class Waiting:
         self.told()
 
     def _has_read(self) -> bool:
-        if self._wanted_of != self._driver.metrics.ledger_recreated:
+        if self._wanted_of != self._driver.metrics.ledgers:
             return True  # in another ledger an offset of this one stands for nothing
         return self._goal is not None and self._driver.machine.ledger.end >= self._goal
 
