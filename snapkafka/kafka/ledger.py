@@ -24,7 +24,7 @@ from snapkafka.wire.codec import encode, load
 from .admin import REPLICAS_MAX, KafkaTopicAdmin
 from .connection import Connection, translated
 from .ledger_settings import LOSES, RECORD_BYTES_MAX, SETTINGS, UNREADABLE, harmful, settings_for
-from .lost_tail import NO_RECORD, LedgerCutShortError, Marks, first_lost, mark_of
+from .lost_tail import LedgerCutShortError, Marks, identity, lost_range, mark_of
 from .metadata import TopicDescription
 from .reader import HOLE, Entry, LedgerRecreatedError, read_entries
 
@@ -234,24 +234,21 @@ class KafkaLedger:
         if self._lost is None and (leader_epoch != self._leader_epoch or self._replaced.is_set()):
             try:
                 end = await self.end()
-                since = await first_lost(self._marks, await self.start(), end, self._mark_at)
+                self._lost = await lost_range(self._marks, await self.start(), end, self._standing)
             except SnapkafkaError:
                 return  # it is looked at again
-            if since is None and end < self._seen_end:
-                since = end
             self._leader_epoch = leader_epoch
             self._replaced.clear()
-            if since is not None:
-                self._lost = since, self._seen_end
         if self._lost is not None:
             raise LedgerCutShortError(self.topic, *self._lost)
+        self._marks.settle()
 
-    async def _mark_at(self, offset: int) -> int:
+    async def _standing(self, first: int, upto: int) -> dict[int, int]:
         async def as_it_is() -> bool:
             return True
 
-        found = [entry async for entry in self._entries(offset, until=offset + 1, same=as_it_is)]
-        return mark_of(found[0]) if found else NO_RECORD
+        entries = self._entries(first, until=upto, same=as_it_is)
+        return {entry.offset: mark_of(entry) async for entry in entries}
 
     # -- writing ---------------------------------------------------------------------------------------------
 
@@ -305,14 +302,18 @@ class KafkaLedger:
                 try:
                     async with asyncio.timeout(APPEND_TIMEOUT_S):
                         offset = await self._send(type(record).__name__.encode(), value, signed)
-                except (TimeoutError, errors.KafkaError):
+                except (TimeoutError, errors.KafkaError) as error:
                     await self._drop_producer()
+                    if isinstance(error, errors.OutOfOrderSequenceNumber):
+                        self._replaced.set()  # the broker does not know what was written before
+                        await self._is_same()
                     raise
             if offset < seen_end:
                 self._replaced.set()
                 await self._is_same()
                 raise LedgerRecreatedError(self.topic)
             self._seen_end = max(self._seen_end, offset + 1)
+            self._marks.wrote(offset, identity(record))
             if signed is None or self.keys.accepts(self._place, offset, value, signed):
                 return offset
             # so much was appended meanwhile that its signature is stale: nobody counts it
@@ -374,7 +375,8 @@ class KafkaLedger:
             if entry.record is None and entry.timestamp_ms != HOLE and not entry.refused:
                 self.garbage += 1
             self._seen_end = max(self._seen_end, entry.offset + 1)
-            self._marks.add(entry.offset, mark_of(entry))
+            if not self._marks.add(entry.offset, mark_of(entry)):
+                self._replaced.set()
             yield entry
 
     def _entries(

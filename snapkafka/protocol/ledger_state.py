@@ -402,8 +402,9 @@ class LedgerState(LedgerView):
         """Note a process that was taken for dead, or that a lost tail has hidden, and goes on under another id with
         what it had under way."""
         hidden = self.tails.hides(process)
-        why = "was lost with a tail of the ledger" if hidden else "was taken for dead"
-        what = f"process {process} {why}, and went on under that identity"
+        what = f"process {process} was taken for dead, and went on under that identity"
+        if hidden:
+            what = f"{LEDGER_CUT_SHORT}: process {process}, whose Hello the ledger has lost, went on under that identity"
         for snapshot in list(self.snapshots.values()):
             if process in snapshot.left or (hidden and snapshot.epoch > process):
                 snapshot.contaminated = what
@@ -506,7 +507,7 @@ def _runs_without(view: ProcessView) -> Failure:
 def _cut_short(upto: int) -> Failure:
     return Failure(
         code=LEDGER_CUT_SHORT,
-        reason=f"the ledger has lost acknowledged records below offset {upto}, and this snapshot may need them",
+        reason=f"{LEDGER_CUT_SHORT}: acknowledged records below offset {upto} of the ledger are lost",
     )
 
 

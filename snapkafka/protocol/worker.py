@@ -476,13 +476,10 @@ class WorkerProtocol(Work):
             *self.ledger.tails.named_from(event.since),
             *self._losses.values(),
         ]  # nobody may know of these
-        since = min(event.since, *(record.since for record in again), event.since)
-        lost = TailLost(
-            n=event.n,
-            since=since,
-            upto=max(event.upto, *(record.upto for record in again), event.upto),
-            void=self.process if self.process is not None and self.process < since else NOBODY,
-        )
+        since = min([event.since, *(record.since for record in again)])
+        upto = max([event.upto, *(record.upto for record in again)])
+        void = NOBODY if self.process is None or since <= self.process < upto else self.process
+        lost = TailLost(n=event.n, since=since, upto=upto, void=void)
         self._losses = {lost.n: lost}
         self._other_ledger()
         return [AppendToLedger(record=lost), *self._new_life()]

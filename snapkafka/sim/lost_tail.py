@@ -19,12 +19,12 @@ if TYPE_CHECKING:
     from .process import Process
     from .world import World
 
-__all__ = ["cut_short", "notice"]
+__all__ = ["cut_short", "hide", "notice"]
 
-#: Stands for a process whose `Hello` is lost.
+#: Stands for a process whose number was in a lost tail.
 HIDDEN: Final = -2
-#: At most so many records are lost at once: a tail is short, beside what it follows.
-TAIL_MAX: Final = 25
+#: So many records are lost at once, as far as there are so many: mostly few.
+TAILS: Final = (1, 2, 4, 8, 16, 25)
 
 
 def cut_short(world: World) -> bool:
@@ -32,7 +32,7 @@ def cut_short(world: World) -> bool:
     ledger, fold = world.broker.ledger, world.fold
     if len(ledger) < 2:
         return False
-    since = len(ledger) - world.rng.randint(1, min(TAIL_MAX, len(ledger) - 1))
+    since = max(1, len(ledger) - world.rng.choice(TAILS))
     seen = max((process.seen for process in world.processes), default=0)
     stamped = (n for log in world.broker.logs.values() for r in log for n in (r.process + 1, r.epoch))
     used = max((n for n in stamped if n <= len(ledger)), default=0)
@@ -47,24 +47,35 @@ def cut_short(world: World) -> bool:
         other = offset in world.broker.refused
         world.fold.apply(offset, None if other else record, refused=record if other else None)
     world.forget_due(since)
-    for execution in world.history.executions:
-        if execution.process >= since:
-            execution.process = HIDDEN
-    for step in world.history.steps:
-        if step.instant is not None and step.instant[0] >= since:
-            step.instant = None
     for process in world.processes:
         if process.seen > since:
-            process.lost_since = min(since, since if process.lost_since is None else process.lost_since)
+            first, last = process.lost or (since, 0)
+            process.lost = min(first, since), max(last, process.seen)
     return True
+
+
+def hide(world: World) -> None:
+    """Mark in the history what processes did whose number was in a lost tail: of that no verdict says anything. Their
+    records count as external, like those of a ledger that was deleted."""
+    tails = world.fold.tails
+    for log in world.broker.logs.values():
+        for record in log:
+            record.hidden = tails.hides(record.process)
+    for execution in world.history.executions:
+        if tails.hides(execution.process):
+            execution.process = HIDDEN
+    for step in world.history.steps:
+        if step.instant is not None and tails.hides(step.instant[0]):
+            step.instant = None
 
 
 def notice(world: World, process: Process) -> None:
     """It finds that the ledger is not the one that it has read."""
-    assert process.lost_since is not None
-    event = LedgerCutShort(since=process.lost_since, upto=process.seen, n=world.number())
+    assert process.lost is not None
+    since, upto = process.lost
+    event = LedgerCutShort(since=since, upto=upto, n=world.number())
     world.count("losses_noticed")
-    process.lost_since = None
+    process.lost = None
     process.read = process.seen = 0
     process.posts.clear()
     process.ends.clear()

@@ -72,7 +72,7 @@ class Process(Runner):
         super().__init__(world, number, app)
         self.launched_at = len(world.broker.ledger) if late else 0  # nothing of it ran before
         self.read = self.seen = 0  # of the ledger; `seen`: read, or written and acknowledged
-        self.lost_since: int | None = None  # from there on the ledger has lost what it has seen
+        self.lost: tuple[int, int] | None = None  # what of that the ledger has lost: from, to
         self.shared_at = 0
         self.replies_at = 0
         self.posts: deque[LedgerRecord] = deque()
@@ -159,7 +159,7 @@ class Process(Runner):
     @property
     def knows_of_a_loss(self) -> bool:
         """Has it seen what the ledger has lost, and not said so yet?"""
-        return self.lost_since is not None or any(isinstance(record, TailLost) for record in self.posts)
+        return self.lost is not None or any(isinstance(record, TailLost) for record in self.posts)
 
     def choices(self) -> Iterator[Choice]:
         """Every step that is possible now."""
@@ -168,7 +168,7 @@ class Process(Runner):
             yield "post", None
         if self.read < len(world.broker.ledger) and not self.hung:
             yield "ledger", None
-        if self.lost_since is not None and not self.hung:
+        if self.lost is not None and not self.hung:
             yield "notice", None
         if self.ends:
             yield "ends", None

@@ -309,7 +309,7 @@ class World:
             process.ends,
         )
         if (
-            process.lost_since is not None
+            process.lost is not None
             or any(busy)
             or any(process.outbox.values())
             or any(process.unacked.values())

@@ -143,7 +143,9 @@ def test_r11_what_was_captured_meanwhile_is_unverifiable_by_name_and_what_is_ope
     said = notice(late, since)
     assert (said.since, said.upto, said.void) == (since, read, NOBODY)
     assert world.snapshot(before).contaminated == ""
-    assert f"lost acknowledged records below offset {said.upto}" in world.snapshot(meanwhile).contaminated
+    assert world.snapshot(meanwhile).contaminated == (
+        f"{LEDGER_CUT_SHORT}: acknowledged records below offset {said.upto} of the ledger are lost"
+    )
     assert world.snapshot(meanwhile).status is Status.CAPTURED
     assert world.snapshot(still_open).failure.code == LEDGER_CUT_SHORT  # type: ignore[union-attr]
 
@@ -168,7 +170,7 @@ def test_r12_a_hidden_process_that_comes_back_with_work_under_way_spoils_what_wa
     assert world.snapshot(epoch).contaminated == ""
     join(late)
     assert world.snapshot(epoch).contaminated == (
-        f"process {hidden} was lost with a tail of the ledger, and went on under that identity"
+        f"{LEDGER_CUT_SHORT}: process {hidden}, whose Hello the ledger has lost, went on under that identity"
     )
 
 
