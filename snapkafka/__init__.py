@@ -13,12 +13,12 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING, Any
 
+from snapkafka.version import __version__
+
 if TYPE_CHECKING:
     from snapkafka.drivers.faust import install
 
 __all__ = ["__version__", "install"]
-
-__version__ = "0.1.0"
 
 #: Public name -> the module that has it. Imported by string: the root belongs to no layer, and must not tie them.
 _WHERE = {"install": "snapkafka.drivers.faust"}

@@ -165,7 +165,7 @@ class CheckEntry:
 
     `found` counts the witnesses that accuse, of which `witnesses` holds the first 20; `noted` counts what is worth
     knowing but accuses nobody (a record that a producer sent twice), of which `notes` holds the first 20. `records`,
-    `partitions`, `channels`: what it has looked at (`snapkafka.checks.looked_at`); None where that is not known.
+    `partitions`, `channels`: what it has looked at (`snapkafka.checks.coverage`); None where that is not known.
     `replayed`: how many of what is noted a restore runs again; None: written by a release that noted nothing else in
     V5.
     """

@@ -11,7 +11,7 @@ import pytest
 #: About how long a file of a folder takes, in seconds. Those of the former wait for brokers and workers much of it,
 #: those of the latter compute.
 WAIT: Final = {"e2e": 60, "features": 22, "driver": 8, "kafka": 12, "chaos": 1, "bench": 1}
-COMPUTE: Final = {"spark": 36, "sim": 25, "scenarios": 1, "protocol": 1, "unit": 3}
+COMPUTE: Final = {"spark": 36, "sim": 25, "scenarios": 1, "protocol": 1, "golden": 15, "unit": 3}
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator, Callable, Collection, Iterable, Mappi
 from dataclasses import dataclass, field
 
 from snapkafka.errors import LedgerUnusableError, OvertakenError
-from snapkafka.kafka.group_hold import HOLDER, GroupTakenError
+from snapkafka.kafka.cluster.group_hold import HOLDER, GroupTakenError
 from snapkafka.protocol.records import (
     Assigned,
     ChangelogEnd,

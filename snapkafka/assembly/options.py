@@ -8,7 +8,7 @@ import os
 from snapkafka.checks.invariants import ready_made
 from snapkafka.checks.ranges import TAIL_MAX
 
-from .facts import AROUND_RECORDS, DEFAULT_ISOLATION, ISOLATIONS
+from .cluster import AROUND_RECORDS, DEFAULT_ISOLATION, ISOLATIONS
 
 __all__ = ["parser"]
 

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from typing import Final
 
-from snapkafka.kafka.lasting import said_bytes
+from snapkafka.kafka.cluster.retention import said_bytes
 
 __all__ = ["Step", "Work", "Working", "amount", "as_line", "from_line", "in_words", "now_and_then"]
 

@@ -8,10 +8,10 @@ from dataclasses import asdict
 from typing import Any, Final
 
 from snapkafka.checks import Status
-from snapkafka.checks.looked_at import NOTHING_SEEN
-from snapkafka.checks.looked_at import in_words as in_words_looked_at
-from snapkafka.kafka.lasting import in_words
-from snapkafka.kafka.strangers import assumptions, open_topics, outside_paths, unseen_paths
+from snapkafka.checks.coverage import NOTHING_SEEN
+from snapkafka.checks.coverage import in_words as in_words_looked_at
+from snapkafka.kafka.cluster.external_groups import assumptions, open_topics, outside_paths, unseen_paths
+from snapkafka.kafka.cluster.retention import in_words
 from snapkafka.manifest import (
     CheckEntry,
     ExternalEntry,

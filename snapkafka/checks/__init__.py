@@ -17,6 +17,7 @@
 Pure: no Kafka, no Spark.
 """
 
+from .coverage import LookedAt
 from .external import (
     ExternalTopic,
     OutsideSender,
@@ -25,7 +26,6 @@ from .external import (
     outside_senders_of,
     written_topics,
 )
-from .looked_at import LookedAt
 from .ranges import ReadRange, bounds_findings, reading_ranges, require_offsets
 from .verdict import Verdict, decide
 from .view import CutView, Keeping, LogBounds, LogRecord, in_flight

@@ -1,7 +1,7 @@
 """V1, V2, V4 and V5 on a list of records: the checks in their plainest form.
 
-The simulator runs these on its logs; Spark runs the same checks on Kafka's (`snapkafka.assembly.checks`), and a test
-holds the two against each other on random damage. All of them watch and none of them raises.
+The simulator runs these on its logs; Spark runs the same checks on Kafka's (`snapkafka.assembly.spark.verify.rules`),
+and a test holds the two against each other on random damage. All of them watch and none of them raises.
 
 docs/explanation/verification.md describes what each check proves and what each finding means.
 """

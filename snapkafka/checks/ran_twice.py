@@ -7,7 +7,7 @@ and a restore runs none of these events again: so it changes no verdict, but who
 Not seen: a second run in the same worker (an event may send several times), a run that left no effect, effects that
 compaction has taken or that lie below what is read of an input, and those of processes that nobody remembers.
 
-Found from a list here, and by `snapkafka.assembly.ran_twice` in Spark; a test holds the two against each other.
+Found from a list here, and by `snapkafka.assembly.spark.verify.v5_ran_twice` in Spark; a test compares the two.
 """
 
 from __future__ import annotations

@@ -2,7 +2,8 @@
 
 A *finding* is numbers: which rule, which record, and two more numbers that the rule's sentence needs (`a`, `b`). A
 *witness* is the same for people, with the sentence. Checks on lists (`log_checks`) and checks in Spark
-(`snapkafka.assembly.checks`) both give findings, so that they can be compared, and report them by the same sentences.
+(`snapkafka.assembly.spark.verify.rules`) both give findings, so that they can be compared, and report them in the same
+words.
 
 Each kind of finding has a weight: it *fails* its check (nothing innocent looks like that), or leaves it *unverifiable*
 (the log can no longer show it either way), or is a *note* (worth knowing, accuses nobody).
@@ -16,7 +17,7 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 if TYPE_CHECKING:
-    from .looked_at import LookedAt
+    from .coverage import LookedAt
 
 __all__ = [
     "KINDS",

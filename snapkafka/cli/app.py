@@ -19,6 +19,7 @@ from . import (
     drilling,
     forking,
     freshness,
+    helping,
     keep,
     querying,
     restoring,
@@ -29,7 +30,7 @@ from . import (
     verdicts,
     watching,
 )
-from .helps import COMMANDS, SNAPKAFKA
+from .helps import HELPS, SNAPKAFKA, START, command
 from .options import (
     AsJson,
     Bootstrap,
@@ -43,7 +44,7 @@ from .options import (
 )
 from .progress import job_log, progress_lines
 from .reading import AS_IT_IS, Reading, reads_the_log
-from .running import EXIT_STATUSES, EXIT_TABLE, connect, console, print_json, run, who
+from .running import connect, console, print_json, run, who
 from .tables import (
     print_assembled,
     print_details,
@@ -54,21 +55,15 @@ from .tables import (
 __all__ = ["app"]
 
 T = TypeVar("T")
-F = TypeVar("F", bound=Callable[..., Any])
 
 app = typer.Typer(
     name="snapkafka",
-    epilog=EXIT_TABLE,
+    epilog=START,
     no_args_is_help=True,
     add_completion=False,
     rich_markup_mode="rich",
     pretty_exceptions_enable=False,
 )
-
-
-def _command(name: str, **settings: Any) -> Callable[[F], F]:
-    """Register a command with its help, which typer would take from a docstring."""
-    return app.command(name=name, help=COMMANDS[name], epilog=EXIT_STATUSES, **settings)
 
 
 def _version_asked(asked: bool) -> None:
@@ -82,43 +77,49 @@ def _any(
     version: Annotated[
         bool,
         typer.Option(
-            "--version", callback=_version_asked, is_eager=True, help="Print which release this is."
+            "--version", metavar="", callback=_version_asked, is_eager=True, help="Print the version."
         ),
     ] = False,
 ) -> None:
     """Accept what stands before the command."""
 
 
-@_command("trigger")
+@command(app, "trigger")
 def trigger(
     bootstrap: Bootstrap = None,
     namespace: Namespace = "",
     snapshot_id: Annotated[
         str,
         typer.Option(
-            "--id", help="Its name (not a number, not latest); the same again answers with the same."
+            "--id", metavar="ID", help="Name of the snapshot. Asking again with it returns the same."
         ),
     ] = "",
-    type_: Annotated[str, typer.Option("--type", help="full or incremental.")] = "full",
+    type_: Annotated[str, typer.Option("--type", metavar="TYPE", help="`full` or `incremental`.")] = "full",
     parent: Annotated[
-        str, typer.Option("--parent", help="The snapshot to build on; default: the latest verified.")
+        str,
+        typer.Option(
+            "--parent", metavar="ID", help="Parent of an incremental snapshot. Default: latest verified."
+        ),
     ] = "",
-    storage: Annotated[str, typer.Option("--storage", help="Where its tables shall lie.")] = "",
+    storage: Annotated[
+        str, typer.Option("--storage", metavar="URI", help="Directory or URI for the tables.")
+    ] = "",
     apps: Annotated[
-        list[str] | None, typer.Option("--apps", help="Those in scope; repeatable, or separated by commas.")
+        list[str] | None,
+        typer.Option("--apps", metavar="APP", help="Only these apps, comma-separated. Repeatable."),
     ] = None,
     ttl: Ttl = "5s",
     knowing: Annotated[
         list[str] | None,
         typer.Option(
-            "--knows-markers", metavar="GROUP", help="A consumer group that may meet markers; repeatable."
+            "--knows-markers", metavar="GROUP", help="Consumer group that accepts markers. Repeatable."
         ),
     ] = None,
     retries: Annotated[
         int,
-        typer.Option("--retries", metavar="N", help="If it fails, try again so often, with growing pauses."),
+        typer.Option("--retries", metavar="N", help="Retry a failed snapshot up to N times."),
     ] = 0,
-    wait: Annotated[bool, typer.Option("--wait", help="Until it is captured.")] = False,
+    wait: Annotated[bool, typer.Option("--wait", help="Wait until the snapshot is captured.")] = False,
     as_json: AsJson = False,
 ) -> None:
     with progress_lines(told=wait and not as_json) as progress:
@@ -146,7 +147,7 @@ def trigger(
         print_triggered(console, found)
 
 
-@_command("list")
+@command(app, "list")
 def list_(bootstrap: Bootstrap = None, namespace: Namespace = "", as_json: AsJson = False) -> None:
     found = run(lambda: ops.list_snapshots(connect(bootstrap), namespace), as_json=as_json)
     if as_json:
@@ -155,24 +156,22 @@ def list_(bootstrap: Bootstrap = None, namespace: Namespace = "", as_json: AsJso
         print_list(console, found, wall_ms())
 
 
-@_command("show")
+@command(app, "show")
 def show(
     snapshot: Annotated[
         str,
         typer.Argument(
             metavar="ID",
-            help="The snapshot: its id, its epoch, or latest, the last one triggered, whatever became of it.",
+            help="Id, epoch or `latest` (the last one triggered).",
         ),
     ] = "",
-    epoch: Annotated[
-        int | None, typer.Option("--epoch", metavar="N", help="By its epoch, whatever ids there are.")
-    ] = None,
+    epoch: Annotated[int | None, typer.Option("--epoch", metavar="N", help="Snapshot of this epoch.")] = None,
     at: Annotated[
         str,
         typer.Option(
             "--at",
             metavar="TIME",
-            help="The last one captured by then: ISO 8601; without a time zone, this machine's.",
+            help="Last snapshot captured by TIME (ISO 8601, local time zone).",
         ),
     ] = "",
     bootstrap: Bootstrap = None,
@@ -191,14 +190,20 @@ def show(
         print_details(console, found)
 
 
-@_command("assemble")
+command(app, "watch")(watching.watch)
+command(app, "keep")(keep.keep)
+command(app, "query")(querying.query)
+command(app, "diff")(querying.diff)
+command(app, "draw")(querying.draw)
+command(app, "trace")(tracing.trace)
+
+
+@command(app, "assemble")
 @reads_the_log
 def assemble(
     snapshots: Annotated[
         list[str],
-        typer.Argument(
-            metavar="ID...", help="Captured snapshots: ids, epochs, or latest, the last one captured."
-        ),
+        typer.Argument(metavar="ID...", help="Ids, epochs or `latest` (the last one captured)."),
     ],
     bootstrap: Bootstrap = None,
     namespace: Namespace = "",
@@ -207,7 +212,7 @@ def assemble(
     parameters: Parameters = None,
     reading: Reading = AS_IT_IS,
     dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Print how much would be read; starts no Spark, writes nothing.")
+        bool, typer.Option("--dry-run", help="Print how much would be read; do nothing.")
     ] = False,
     as_json: AsJson = False,
 ) -> None:
@@ -235,30 +240,28 @@ def assemble(
     _tell(found, as_json=as_json)
 
 
-@_command("verify")
+@command(app, "verify")
 @reads_the_log
 def verify(
     snapshot: Annotated[
         str,
-        typer.Argument(
-            metavar="ID", help="The snapshot: its id, its epoch, or latest, the last one assembled."
-        ),
+        typer.Argument(metavar="ID", help="Id, epoch or `latest` (the last one assembled)."),
     ] = "",
     bootstrap: Bootstrap = None,
     namespace: Namespace = "",
     manifest: Annotated[
-        str, typer.Option("--manifest", help="Its manifest: needs nothing else but the broker.")
+        str, typer.Option("--manifest", metavar="PATH", help="Manifest of the snapshot, instead of its id.")
     ] = "",
     storage: Storage = "",
     invariants: Invariants = None,
     parameters: Parameters = None,
     reading: Reading = AS_IT_IS,
     tables: Annotated[
-        bool, typer.Option("--tables", help="Compare the stored tables with the log as well.")
+        bool, typer.Option("--tables", help="Also compare the stored tables with the log.")
     ] = False,
     record: Annotated[bool, typer.Option("--record", help="Write the verdict to the ledger.")] = False,
     offline: Annotated[
-        bool, typer.Option("--offline", help="Compare the manifest with its files; no broker is needed.")
+        bool, typer.Option("--offline", help="Compare the files with the manifest, without a broker.")
     ] = False,
     as_json: AsJson = False,
 ) -> None:
@@ -295,16 +298,6 @@ def verify(
     _tell(found, as_json=as_json)
 
 
-_command("watch")(watching.watch)
-_command("keep")(keep.keep)
-_command("metrics")(freshness.metrics)
-_command("verdicts")(verdicts.verdicts)
-_command("query")(querying.query)
-_command("diff")(querying.diff)
-_command("draw")(querying.draw)
-_command("trace")(tracing.trace)
-
-
 def _tell(found: tuple[ops.Assembled, ...], *, as_json: bool) -> None:
     """The results; one that is not good is shown by the exit status as well."""
     if as_json:
@@ -315,7 +308,19 @@ def _tell(found: tuple[ops.Assembled, ...], *, as_json: bool) -> None:
         raise typer.Exit(EXIT_NOT_GOOD)
 
 
-@_command("doctor")
+command(app, "verdicts")(verdicts.verdicts)
+command(app, "drill")(drilling.drill)
+command(app, "restore")(restoring.restore)
+app.add_typer(
+    forking.app,
+    name="fork",
+    help=HELPS["fork"].about,
+    epilog=f"Example: {HELPS['fork'].example}",
+    rich_help_panel=HELPS["fork"].panel,
+)
+
+
+@command(app, "doctor")
 def doctor(
     bootstrap: Bootstrap = None,
     namespace: Namespace = "",
@@ -324,17 +329,19 @@ def doctor(
         typer.Option(
             "--assembly-within",
             metavar="TIME",
-            help="Records must still be there so long after a snapshot: 90s, 30min, 1h, 2d.",
+            help="Assembly starts at most TIME after a snapshot: 30min, 1h.",
         ),
     ] = "1h",
     fix: Annotated[
         bool,
-        typer.Option("--fix", help="Change settings of topics that would spoil one: shows them, and asks."),
+        typer.Option("--fix", help="Correct topic settings. Shows the plan and asks."),
     ] = False,
     yes: Annotated[bool, typer.Option("--yes", help="With --fix: do not ask.")] = False,
-    acls: Annotated[bool, typer.Option("--acls", help="Print the rights that each role needs.")] = False,
+    acls: Annotated[
+        bool, typer.Option("--acls", help="Print the access rights that each role needs.")
+    ] = False,
     offline: Annotated[
-        str, typer.Option("--offline", metavar="MODULE:APP", help="Look at an app; no broker is needed.")
+        str, typer.Option("--offline", metavar="MODULE:APP", help="Check an app without a broker.")
     ] = "",
     as_json: AsJson = False,
 ) -> None:
@@ -350,18 +357,18 @@ def doctor(
         doctoring.examine(lambda: connect(bootstrap), namespace, assembly_within, as_json=as_json)
 
 
-_command("pause")(switching.pause)
-_command("resume")(switching.resume)
-_command("retire")(switching.retire)
-_command("checkpoint")(switching.checkpoint)
-_command("prune")(storing.prune)
-_command("serve")(serving.serve)
-_command("restore")(restoring.restore)
-app.add_typer(forking.app, name="fork", help=COMMANDS["fork"])
-_command("drill")(drilling.drill)
+command(app, "pause")(switching.pause)
+command(app, "resume")(switching.resume)
+command(app, "retire")(switching.retire)
+command(app, "checkpoint")(switching.checkpoint)
+command(app, "prune")(storing.prune)
+command(app, "metrics")(freshness.metrics)
+command(app, "serve")(serving.serve)
+command(app, "help")(helping.help_)
 
 
-@_command(
+@command(
+    app,
     "demo",
     context_settings={"allow_extra_args": True, "ignore_unknown_options": True, "help_option_names": []},
 )

@@ -11,10 +11,10 @@ from rich.markup import escape
 
 from snapkafka import ops
 from snapkafka.advice import Advice, Weight
-from snapkafka.drivers.faust.looking import AppLook, look_at
+from snapkafka.drivers.faust.describe import AppLook, look_at
 from snapkafka.durations import duration_ms
 from snapkafka.errors import EXIT_NOT_GOOD, BadInputError
-from snapkafka.kafka.connection import Connection
+from snapkafka.kafka.login.connection import Connection
 from snapkafka.runtime.extras import extra_missing
 
 from .propose import Proposal, propose

@@ -39,16 +39,19 @@ def drill(
         typer.Option(
             "--app",
             metavar="COMMAND",
-            help="Starts a worker: 'python -m faust -A shop worker'; once for each app, or more often.",
+            help="Command that starts a worker. Repeatable.",
         ),
     ],
     snapshot: Annotated[
-        str, typer.Option("--snapshot", metavar="ID", help="Its id, its epoch, or latest, the last good one.")
+        str, typer.Option("--snapshot", metavar="ID", help="Id, epoch or `latest` (the last good one).")
     ] = "latest",
     bootstrap: Bootstrap = None,
     namespace: Namespace = "",
     storage: Annotated[
-        str, typer.Option("--storage", help="Where its tables lie; default: their place in the ledger.")
+        str,
+        typer.Option(
+            "--storage", metavar="URI", help="Directory or URI of the tables. Default: from the ledger."
+        ),
     ] = "",
     invariants: Invariants = None,
     parameters: Parameters = None,
@@ -57,34 +60,34 @@ def drill(
         typer.Option(
             "--until",
             metavar="FILE.sql",
-            help="It has to hold of the fork before that is judged, as for watch.",
+            help="Wait until this SQL is true of the fork, then judge it.",
         ),
     ] = "",
-    keep: Annotated[bool, typer.Option("--keep", help="Leave the fork; its workers are ended.")] = False,
+    keep: Annotated[bool, typer.Option("--keep", help="Keep the fork; its workers are stopped.")] = False,
     timeout: Annotated[
         str,
-        typer.Option("--timeout", metavar="TIME", help="For becoming stable, and for working off, each."),
+        typer.Option(
+            "--timeout", metavar="TIME", help="Limit for becoming stable, and again for catching up."
+        ),
     ] = "10min",
     joins_within: Annotated[
         str,
         typer.Option(
-            "--join-within", metavar="TIME", help="A command that is not an installed fork by then is ended."
+            "--join-within", metavar="TIME", help="Stop a command that has not joined as a fork by then."
         ),
     ] = "60s",
     allow: Annotated[
         list[int] | None,
         typer.Option(
-            "--allow", metavar="PORT", help="The commands may open TCP connections to it; repeatable."
+            "--allow", metavar="PORT", help="Allow the commands TCP connections to PORT. Repeatable."
         ),
     ] = None,
     unlocked: Annotated[
         bool,
-        typer.Option(
-            "--unlocked", help="Trust the commands: snapkafka.install alone keeps them from production."
-        ),
+        typer.Option("--unlocked", help="Run the commands without the network lock."),
     ] = False,
     json_file: Annotated[
-        str, typer.Option("--json", metavar="FILE", help="Write the result as JSON; - prints it.")
+        str, typer.Option("--json", metavar="FILE", help="Write the result as JSON; `-` prints it.")
     ] = "",
     report: Annotated[
         str, typer.Option("--report", metavar="FILE.md", help="Write the result as Markdown.")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from datetime import UTC, datetime
-from typing import Annotated, Any, TypeVar
+from typing import Annotated
 
 import typer
 from rich.markup import escape
@@ -13,69 +13,61 @@ from snapkafka import ops
 from snapkafka.durations import duration_ms
 from snapkafka.errors import BadInputError
 
+from .helps import command
 from .options import AllowUnmatched, AsJson, Bootstrap, Namespace
 from .plans import print_plan, print_recovered
 from .propose import Proposal, propose
 from .querying import print_difference
-from .running import EXIT_STATUSES, connect, console, notices, print_json, run, who
+from .running import connect, console, notices, print_json, run, who
 from .tables import table
 
 __all__ = ["app"]
 
-F = TypeVar("F", bound=Callable[..., Any])
-
 app = typer.Typer(no_args_is_help=True, rich_markup_mode="rich")
-HELPS = {
-    "create": "Create a fork of a snapshot: topics under a prefix, with state and messages in flight.",
-    "list": "List the forks of this cluster.",
-    "diff": "Print what a fork has changed since its snapshot; it takes an assembled snapshot of the fork.",
-    "drop": "Remove a fork: its topics, consumer groups and ledger. Asks before.",
-}
-Name = Annotated[str, typer.Argument(metavar="NAME", help="The fork's name: letters, digits and dashes.")]
+Name = Annotated[str, typer.Argument(metavar="NAME", help="Name of the fork: letters, digits and dashes.")]
 
 
-def _command(name: str) -> Callable[[F], F]:
-    return app.command(name=name, help=HELPS[name], epilog=EXIT_STATUSES)
-
-
-@_command("create")
+@command(app, "fork create")
 def create(
     name: Name,
     snapshot: Annotated[
         str,
-        typer.Option("--from", metavar="ID", help="The snapshot: its id, epoch, or latest, the last good."),
+        typer.Option("--from", metavar="ID", help="Id, epoch or `latest` (the last good one)."),
     ] = "latest",
     bootstrap: Bootstrap = None,
     namespace: Namespace = "",
     storage: Annotated[
-        str, typer.Option("--storage", help="Where its tables lie; default: their place in the ledger.")
+        str,
+        typer.Option(
+            "--storage", metavar="URI", help="Directory or URI of the tables. Default: from the ledger."
+        ),
     ] = "",
     expires: Annotated[
         str,
-        typer.Option("--expires", metavar="TIME", help="`fork drop --expired` removes it then: 90min, 2d."),
+        typer.Option(
+            "--expires", metavar="TIME", help="Let `fork drop --expired` remove it after TIME: 90min, 2d."
+        ),
     ] = "",
     with_inputs: Annotated[
         bool,
-        typer.Option(
-            "--with-inputs", help="Copy the external records, too, from each position in the snapshot to now."
-        ),
+        typer.Option("--with-inputs", help="Also copy external records, from the snapshot until now."),
     ] = False,
     mask: Annotated[
-        str, typer.Option("--mask", metavar="FILE", help="TOML: replace values of tables and topics by SQL.")
+        str, typer.Option("--mask", metavar="FILE", help="TOML file with SQL that replaces values.")
     ] = "",
     suppress: Annotated[
         str,
-        typer.Option("--suppress", metavar="FILE", help="TOML: keys of people who were erased stay erased."),
+        typer.Option("--suppress", metavar="FILE", help="TOML file with keys that stay erased."),
     ] = "",
     allow_unmatched: AllowUnmatched = False,
     force: Annotated[
         bool,
-        typer.Option("--force", help="Fork a snapshot that is not VERIFIED; its values may be wrong."),
+        typer.Option("--force", help="Accept an unverified snapshot; its values may be wrong."),
     ] = False,
     dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Print the plan and every reason to refuse it; change nothing.")
+        bool, typer.Option("--dry-run", help="Print the plan, or why it is refused; change nothing.")
     ] = False,
-    yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
+    yes: Annotated[bool, typer.Option("--yes", help="Do not ask for confirmation.")] = False,
     as_json: AsJson = False,
 ) -> None:
     expires_s = run(lambda: _seconds(expires), as_json=as_json)
@@ -116,7 +108,7 @@ def _print_created(done: ops.Recovered) -> None:
     console.print(f"start its workers: SNAPKAFKA_FORK={done.fork} faust -A ... worker", soft_wrap=True)
 
 
-@_command("list")
+@command(app, "fork list")
 def list_(bootstrap: Bootstrap = None, namespace: Namespace = "", as_json: AsJson = False) -> None:
     found = run(lambda: ops.list_forks(connect(bootstrap), namespace), as_json=as_json)
     if as_json:
@@ -140,20 +132,23 @@ def list_(bootstrap: Bootstrap = None, namespace: Namespace = "", as_json: AsJso
         console.print("there is no fork")
 
 
-@_command("diff")
+@command(app, "fork diff")
 def diff(
     name: Name,
     after: Annotated[
-        str, typer.Option("--to", metavar="ID", help="A snapshot of the fork; default: its last good one.")
+        str, typer.Option("--to", metavar="ID", help="Snapshot of the fork. Default: latest good snapshot.")
     ] = "latest",
     bootstrap: Bootstrap = None,
     namespace: Namespace = "",
     storage: Annotated[
         str,
-        typer.Option("--storage", help="Where the first snapshot lies; default: its place in the ledger."),
+        typer.Option(
+            "--storage", metavar="URI", help="Directory or URI of the tables. Default: from the ledger."
+        ),
     ] = "",
     keys: Annotated[
-        int, typer.Option("--keys", metavar="N", min=0, help="Name so many keys of each change.")
+        int,
+        typer.Option("--keys", metavar="N", min=0, help="List up to N keys per table and kind of change."),
     ] = 0,
     as_json: AsJson = False,
 ) -> None:
@@ -167,21 +162,17 @@ def diff(
         print_difference(found)
 
 
-@_command("drop")
+@command(app, "fork drop")
 def drop(
-    name: Annotated[str, typer.Argument(metavar="NAME", help="The fork's name.")] = "",
+    name: Annotated[str, typer.Argument(metavar="NAME", help="Name of the fork.")] = "",
     bootstrap: Bootstrap = None,
     namespace: Namespace = "",
     expired: Annotated[
         bool,
-        typer.Option(
-            "--expired", help="Remove the forks whose time is over; only topics that their creation created."
-        ),
+        typer.Option("--expired", help="Remove expired forks."),
     ] = False,
-    dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Print what would go, and remove nothing.")
-    ] = False,
-    yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Print the plan; remove nothing.")] = False,
+    yes: Annotated[bool, typer.Option("--yes", help="Do not ask for confirmation.")] = False,
     as_json: AsJson = False,
 ) -> None:
     run(lambda: _one_of(name, expired=expired), as_json=as_json)

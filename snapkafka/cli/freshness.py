@@ -22,9 +22,7 @@ def metrics(
     namespace: Namespace = "",
     output: Annotated[
         str,
-        typer.Option(
-            "--output", metavar="FILE", help="Write them there, whole or not at all; default: print."
-        ),
+        typer.Option("--output", metavar="FILE", help="File to replace atomically. Default: print."),
     ] = "",
     as_json: AsJson = False,
 ) -> None:

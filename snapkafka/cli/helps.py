@@ -1,57 +1,260 @@
-"""Describe what each command does, for `--help`: spelled out here, as Python drops docstrings under
-PYTHONOPTIMIZE=2."""
+"""The help of each command: its group, what it does, an example, and the exit statuses that it can return.
+
+Texts are values and not docstrings, as Python drops those under PYTHONOPTIMIZE=2.
+"""
 
 from __future__ import annotations
 
-from typing import Final
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from enum import StrEnum
+from itertools import groupby
+from typing import Annotated, Any, Final, TypeVar, get_origin, get_type_hints
 
-__all__ = ["COMMANDS", "SNAPKAFKA"]
+import typer
+
+__all__ = ["HELPS", "SNAPKAFKA", "START", "Help", "Panel", "command"]
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+#: Exit statuses of every command: done, bad input, an extra that is missing, a full disk, a bug.
+ALWAYS: Final = frozenset({0, 2, 12, 13, 70})
+#: A command that needs a broker: none answers, the ledger cannot be used, it cannot log in.
+BROKER: Final = frozenset({3, 4, 19, 20, 21})
+#: A command that reads assembled snapshots: there is no such snapshot, or the storage cannot be read.
+STORED: Final = frozenset({5, 8})
+#: A command that assembles: besides these, the records were deleted, or something did not come in time.
+ASSEMBLES: Final = BROKER | STORED | {1, 7, 9, 10}
+
+
+class Panel(StrEnum):
+    """A group of commands, by what a user wants to do."""
+
+    TAKE = "Take"
+    INSPECT = "Inspect"
+    TRUST = "Trust"
+    RECOVER = "Recover"
+    OPERATE = "Operate"
+    LEARN = "Learn"
+
+
+@dataclass(frozen=True, slots=True)
+class Help:
+    """The help of one command. `statuses`: exit statuses that it can return, besides those of every command."""
+
+    panel: Panel
+    about: str
+    example: str
+    statuses: frozenset[int] = frozenset()
+
+    @property
+    def epilog(self) -> str:
+        """The lines below the options."""
+        statuses = _ranges(sorted(self.statuses | ALWAYS))
+        return f"Example: {self.example}\n\nExit status: {statuses} (snapkafka help exit-status)"
+
 
 SNAPKAFKA: Final = "Consistent global snapshots of running Faust services on Kafka, without stopping them."
-COMMANDS: Final = {
-    "trigger": "Take a snapshot: ask every process to cut. Nothing stops, nothing waits.",
-    "list": "List the snapshots and their states.",
-    "show": (
-        "Print all about one snapshot: what it waits for while it runs, and where everybody stood once it is captured."
+START: Final = (
+    "Example: snapkafka demo\n\nHelp: snapkafka COMMAND --help; exit statuses: snapkafka help exit-status"
+)
+HELPS: Final = {
+    "trigger": Help(
+        Panel.TAKE,
+        "Take a snapshot. Services keep running.",
+        "snapkafka trigger --wait --storage /data/snapshots",
+        BROKER | {5, 6, 7, 10},
     ),
-    "assemble": "Make tables of captured snapshots with Spark, and verify them.",
-    "verify": "Verify an assembled snapshot again, from its manifest and the log alone.",
-    "watch": (
-        "Take snapshots until a stable predicate holds: the computation has ended, some wait in a circle."
+    "list": Help(Panel.TAKE, "List snapshots and their states.", "snapkafka list", BROKER),
+    "show": Help(
+        Panel.TAKE,
+        "Show one snapshot.\n\nWhile it runs: what it waits for. Once captured: each process and each input.",
+        "snapkafka show latest",
+        BROKER | {5},
     ),
-    "keep": (
-        "Keep snapshots by a schedule: trigger, assemble, verify, prune; one at a time. --once is for timers and pods."
+    "watch": Help(
+        Panel.TAKE,
+        "Take snapshots until a condition holds.\n\n"
+        "The condition has to be stable: once true, it stays true. For example: a computation has ended.",
+        "snapkafka watch --until termination --set topics=jobs --storage DIR",
+        ASSEMBLES | {6},
     ),
-    "metrics": "Print the age of the newest good snapshot and more, as Prometheus reads it.",
-    "verdicts": "Print the verdicts of the ledger, a line of JSON each; --follow prints later ones as they come.",
-    "query": "Ask an assembled snapshot with SQL (DuckDB). Reads its files, and can change nothing.",
-    "diff": (
-        "Print what changed from one assembled snapshot to another: keys, what was in flight, how far everybody read."
+    "keep": Help(
+        Panel.TAKE,
+        "Take, assemble, verify and prune snapshots on a schedule.\n\n`--once` is for timers and CronJobs.",
+        "snapkafka keep --every 1h --keep-last 24 --storage /data/snapshots",
+        ASSEMBLES | {6},
     ),
-    "draw": "Draw the cut of an assembled snapshot as a space-time diagram (SVG).",
-    "trace": "Follow the causes of a message: which event sent it, what that came from, and so on.",
-    "doctor": "Report what in this cluster would spoil a snapshot. Changes nothing, unless --fix is given.",
-    "pause": "No snapshots until `resume`: every service obeys, none restarts.",
-    "resume": "Snapshots again, after `pause`.",
-    "retire": "Retire an app for good: no snapshot waits for its inputs any more.",
-    "checkpoint": (
-        "Trim the ledger: what still matters of its old records is written once more, and they are deleted."
+    "query": Help(
+        Panel.INSPECT,
+        "Query an assembled snapshot with SQL (DuckDB).\n\nIt reads the files of the snapshot and changes nothing.",
+        "snapkafka query 'SELECT * FROM state' --storage /data/snapshots",
+        BROKER | STORED | {10},
     ),
-    "prune": (
-        "Remove old snapshots from storage: shows which, and asks. The newest good one stays, what others build on, and"
-        " what an open restore or a fork needs."
+    "diff": Help(
+        Panel.INSPECT,
+        "Compare two assembled snapshots.\n\nIt compares keys, messages in flight, and how far each input was read.",
+        "snapkafka diff monday latest --storage /data/snapshots",
+        BROKER | STORED | {10},
     ),
-    "serve": "Serve REST and a page: snapshots, live progress, tables. It keeps nothing; any number may run.",
-    "restore": (
-        "Restore the apps of a snapshot in place, or --into an empty cluster: shows the plan, and asks. Overwrites,"
-        " does not merge."
+    "draw": Help(
+        Panel.INSPECT,
+        "Draw the cut of a snapshot as a space-time diagram.",
+        "snapkafka draw latest --storage /data/snapshots -o cut.svg",
+        BROKER | STORED | {10},
     ),
-    "fork": "Create, list, compare and drop forks: snapshots that run as second systems beside production.",
-    "drill": (
-        "Find out whether the backup can be trusted: run the newest good snapshot as a throwaway fork, verify both,"
-        " remove the fork. Production is only read."
+    "trace": Help(
+        Panel.INSPECT,
+        "Follow the causes of a message.\n\nWhich event sent it, which message that event was for, and so on.",
+        "snapkafka trace payments 0 1042",
+        BROKER | STORED,
     ),
-    "demo": (
-        "See it: a broker, services, load, three snapshots, assembled and verified, all on this machine."
+    "assemble": Help(
+        Panel.TRUST,
+        "Build the tables of captured snapshots with Spark, and verify.",
+        "snapkafka assemble latest --storage /data/snapshots",
+        ASSEMBLES,
+    ),
+    "verify": Help(
+        Panel.TRUST,
+        "Verify an assembled snapshot again.\n\nIt needs the manifest and the log; with --offline the files alone.",
+        "snapkafka verify latest --storage /data/snapshots",
+        ASSEMBLES,
+    ),
+    "verdicts": Help(
+        Panel.TRUST,
+        "Print verdicts as lines of JSON.\n\nThey come from the ledger; --follow continues with new ones.",
+        "snapkafka verdicts --follow",
+        BROKER,
+    ),
+    "drill": Help(
+        Panel.TRUST,
+        "Test a backup by running it as a temporary fork.\n\n"
+        "Both the snapshot and the fork are verified, then the fork is removed. Production is only read.",
+        "snapkafka drill --app 'python -m faust -A shop worker'",
+        BROKER | {1},
+    ),
+    "restore": Help(
+        Panel.RECOVER,
+        "Restore apps to a snapshot, in place or in an empty cluster.\n\n"
+        "Shows the plan and asks. All state is replaced with that of the snapshot; nothing is merged.",
+        "snapkafka restore latest --dry-run",
+        BROKER | STORED | {1, 6, 7, 10, 14, 15, 22, 23},
+    ),
+    "fork": Help(
+        Panel.RECOVER,
+        "Run a snapshot as a second system beside production.",
+        "snapkafka fork create staging --from latest",
+    ),
+    "fork create": Help(
+        Panel.RECOVER,
+        "Create a fork of a snapshot.\n\nTopics under a prefix, with the state and the messages in flight.",
+        "snapkafka fork create staging --from friday --expires 2d",
+        BROKER | STORED | {1, 7, 10, 14, 15, 16, 17, 22, 23},
+    ),
+    "fork list": Help(Panel.RECOVER, "List the forks of this cluster.", "snapkafka fork list", BROKER | {16}),
+    "fork diff": Help(
+        Panel.RECOVER,
+        "Show what a fork has changed.\n\nIt compares an assembled snapshot of the fork with its source.",
+        "snapkafka fork diff staging --keys 10",
+        BROKER | STORED | {10, 16},
+    ),
+    "fork drop": Help(
+        Panel.RECOVER,
+        "Remove a fork.\n\nShows the plan and asks. Removes its topics, consumer groups and ledger.",
+        "snapkafka fork drop staging",
+        BROKER | {1, 16, 17, 22, 23},
+    ),
+    "doctor": Help(
+        Panel.OPERATE,
+        "Check whether anything would spoil a snapshot.\n\nChanges nothing without --fix.",
+        "snapkafka doctor --offline shop:app",
+        BROKER | {1},
+    ),
+    "pause": Help(
+        Panel.OPERATE,
+        "Stop taking snapshots until `resume`.\n\nIt applies to every service; none restarts.",
+        "snapkafka pause",
+        BROKER,
+    ),
+    "resume": Help(Panel.OPERATE, "Allow snapshots again after `pause`.", "snapkafka resume", BROKER),
+    "retire": Help(
+        Panel.OPERATE,
+        "Remove an app for good.\n\nNo snapshot waits for its inputs any longer.",
+        "snapkafka retire --app old-shop",
+        BROKER,
+    ),
+    "checkpoint": Help(
+        Panel.OPERATE,
+        "Trim the ledger.\n\nOld records that still matter are rewritten at its end; then all of them are deleted.",
+        "snapkafka checkpoint --keep 7d",
+        BROKER,
+    ),
+    "prune": Help(
+        Panel.OPERATE,
+        "Remove old snapshots from storage.\n\n"
+        "Shows the plan and asks. The newest good snapshot stays, and so does any that another snapshot, an open"
+        " restore or a fork needs.",
+        "snapkafka prune --storage /data/snapshots --keep-last 24",
+        BROKER | {1, 8},
+    ),
+    "metrics": Help(
+        Panel.OPERATE,
+        "Print the age of the latest good snapshot for Prometheus.",
+        "snapkafka metrics --output /var/lib/node_exporter/snapkafka.prom",
+        BROKER,
+    ),
+    "serve": Help(
+        Panel.OPERATE,
+        "Serve the REST API, gRPC and a web page.\n\nThe service stores nothing, so any number can run.",
+        "snapkafka serve --storage-root /data/snapshots",
+        BROKER | {8},
+    ),
+    "demo": Help(
+        Panel.LEARN,
+        "Run a demo on this machine: broker, services, snapshots.",
+        "snapkafka demo --drill",
+        BROKER | STORED | {1, 6, 7, 9, 10, 14, 15, 16, 17},
+    ),
+    "help": Help(
+        Panel.LEARN,
+        "Explain the exit statuses, or show the help of a command.",
+        "snapkafka help exit-status",
     ),
 }
+
+
+def command(app: typer.Typer, name: str, **settings: Any) -> Callable[[F], F]:
+    """Register a command with its help.
+
+    Args:
+        name: as in `HELPS`; the last word is what `app` has it by.
+        settings: more for typer.
+    """
+    found = HELPS[name]
+    register = app.command(
+        name=name.split()[-1], help=found.about, epilog=found.epilog, rich_help_panel=found.panel, **settings
+    )
+
+    def registered(function: F) -> F:
+        hints = get_type_hints(function, include_extras=True)
+        for hint in hints.values():
+            if get_origin(hint) is Annotated and hint.__origin__ is bool:
+                _take_no_value(hint.__metadata__)
+        function.__annotations__ = hints
+        return register(function)
+
+    return registered
+
+
+def _take_no_value(options: Iterable[Any]) -> None:
+    """Let help show a flag without a value: typer would show its type, `<bool>`."""
+    for option in options:
+        option.metavar = ""
+
+
+def _ranges(numbers: Iterable[int]) -> str:
+    """Return sorted numbers as text: `0-3, 12, 19-21`."""
+    runs = groupby(enumerate(numbers), lambda item: item[1] - item[0])
+    found = [[number for _, number in run] for _, run in runs]
+    return ", ".join(str(run[0]) if len(run) == 1 else f"{run[0]}-{run[-1]}" for run in found)

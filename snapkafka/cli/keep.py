@@ -36,15 +36,19 @@ COLOURS = {
 @reads_the_log
 def keep(
     every: Annotated[
-        str, typer.Option("--every", metavar="TIME", help="From one snapshot to the next: 10m, 1h.")
+        str, typer.Option("--every", metavar="TIME", help="Interval between snapshots: 10min, 1h.")
     ],
     bootstrap: Bootstrap = None,
     namespace: Namespace = "",
     storage: Annotated[
-        str, typer.Option("--storage", envvar="SNAPKAFKA_STORAGE", help="Where tables lie.")
+        str,
+        typer.Option(
+            "--storage", metavar="URI", envvar="SNAPKAFKA_STORAGE", help="Directory or URI of the tables."
+        ),
     ] = "",
     incremental: Annotated[
-        bool, typer.Option("--incremental", help="Each builds on the latest verified one.")
+        bool,
+        typer.Option("--incremental", help="Take incremental snapshots, each on the latest verified one."),
     ] = False,
     full_daily: Annotated[
         bool, typer.Option("--full-daily", help="With --incremental: the first of each day (UTC) is full.")
@@ -54,16 +58,16 @@ def keep(
     ] = None,
     keep_days: Annotated[
         float | None,
-        typer.Option("--keep-days", metavar="D", min=0, help="Keep what was assembled in the last D days."),
+        typer.Option("--keep-days", metavar="D", min=0, help="Keep snapshots assembled in the last D days."),
     ] = None,
     quiet: Annotated[
         list[str] | None,
         typer.Option(
-            "--quiet", metavar="HH:MM-HH:MM", help="No snapshots then, by this machine's clock; repeatable."
+            "--quiet", metavar="HH:MM-HH:MM", help="No snapshots at this local time of day. Repeatable."
         ),
     ] = None,
     once: Annotated[
-        bool, typer.Option("--once", help="The round of this moment alone, or what is left of it; then end.")
+        bool, typer.Option("--once", help="Run the current round, or finish it, then exit.")
     ] = False,
     ttl: Ttl = "5s",
     reading: Reading = AS_IT_IS,

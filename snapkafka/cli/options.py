@@ -37,13 +37,19 @@ __all__ = [
 Bootstrap = Annotated[
     str | None,
     typer.Option(
-        "--bootstrap", envvar="SNAPKAFKA_BOOTSTRAP", help="The broker: host:port, several with commas."
+        "--bootstrap",
+        metavar="HOST:PORT",
+        envvar="SNAPKAFKA_BOOTSTRAP",
+        help="Broker addresses, separated by commas.",
     ),
 ]
 Namespace = Annotated[
     str,
     typer.Option(
-        "--namespace", envvar="SNAPKAFKA_NAMESPACE", help="The systems that are snapshotted together."
+        "--namespace",
+        metavar="NAME",
+        envvar="SNAPKAFKA_NAMESPACE",
+        help="Namespace: the `namespace=` of snapkafka.install.",
     ),
 ]
 Ttl = Annotated[
@@ -51,41 +57,45 @@ Ttl = Annotated[
     typer.Option(
         "--ttl",
         metavar="TIME",
-        help="A snapshot that is not captured by then fails: 5s, 1min; a number alone: milliseconds.",
+        help="Fail if not captured within TIME: 5s, 1min, 500 (ms).",
     ),
 ]
 AllowUnmatched = Annotated[
     bool,
     typer.Option(
         "--allow-unmatched",
-        help="Accept rules of --suppress or --mask that match nothing; without it they are an error.",
+        help="Accept rules of --suppress or --mask that match nothing.",
     ),
 ]
 AsJson = Annotated[bool, typer.Option("--json", help="Print the result as JSON.")]
 
 # How snapshots are assembled and verified.
 Storage = Annotated[
-    str, typer.Option("--storage", help="Where tables lie; default: where the trigger put them.")
+    str,
+    typer.Option(
+        "--storage", metavar="URI", help="Directory or URI of the tables. Default: from the trigger."
+    ),
 ]
 Invariants = Annotated[
     list[str] | None,
     typer.Option(
-        "--invariants", help="Check these (V6): a folder of *.sql, a file, or a ready-made one; repeatable."
+        "--invariants", metavar="SQL", help="Invariants (V6): *.sql file, folder or built-in. Repeatable."
     ),
 ]
 Parameters = Annotated[
     list[str] | None,
-    typer.Option("--set", metavar="NAME=VALUE", help="A parameter of the invariants; repeatable."),
+    typer.Option("--set", metavar="NAME=VALUE", help="Parameter of the SQL. Repeatable."),
 ]
 Isolation = Annotated[
-    str, typer.Option("--isolation", help="read_uncommitted takes what was aborted for sent.")
+    str,
+    typer.Option("--isolation", metavar="LEVEL", help="read_uncommitted also counts aborted transactions."),
 ]
 Sinks = Annotated[
     list[str] | None,
     typer.Option(
         "--sink",
         metavar="GROUP",
-        help="A consumer group without snapkafka that writes nothing back to inputs; * for all; repeatable.",
+        help="Group that writes nothing back to inputs, or *. Repeatable.",
     ),
 ]
 Sources = Annotated[
@@ -93,32 +103,30 @@ Sources = Annotated[
     typer.Option(
         "--source",
         metavar="TOPIC",
-        help="A topic whose external records are no effects of what the apps send; repeatable.",
+        help="Topic fed from outside, not by readers of the apps' output.",
     ),
 ]
 Strict = Annotated[
     bool,
-    typer.Option(
-        "--strict", help="External records leave a snapshot VERIFIED_OPEN unless declared (--source)."
-    ),
+    typer.Option("--strict", help="VERIFIED_OPEN for external records without a --source."),
 ]
 Codecs = Annotated[
     list[str] | None,
     typer.Option(
         "--codecs",
         metavar="MODULE",
-        help="Import it where the data is, for the codecs that it registers with Faust; repeatable.",
+        help="Module that registers Faust codecs. Repeatable.",
     ),
 ]
 Unpickle = Annotated[
-    bool, typer.Option("--unpickle", help="Load pickles, which executes whatever they hold.")
+    bool, typer.Option("--unpickle", help="Decode pickles. Unsafe: this runs code that they contain.")
 ]
 Avro = Annotated[
     list[str] | None,
     typer.Option(
         "--avro",
         metavar="NAME=FILE",
-        help="A schema, by TOPIC-key, TOPIC-value, or its number in a schema registry; repeatable.",
+        help="Schema of TOPIC-key, TOPIC-value or a number. Repeatable.",
     ),
 ]
 SchemaRegistry = Annotated[
@@ -128,7 +136,7 @@ SchemaRegistry = Annotated[
         metavar="URL",
         envvar="SNAPKAFKA_SCHEMA_REGISTRY",
         show_envvar=True,
-        help="Ask it for the schemas whose numbers keys and values begin with.",
+        help="Schema registry for Avro data in its wire format.",
     ),
 ]
 Around = Annotated[
@@ -136,14 +144,14 @@ Around = Annotated[
     typer.Option(
         "--around",
         metavar="N",
-        help="Assembly keeps so many records of a channel on each side of the cut, for diagrams; 0: none.",
+        help="Keep N records per channel and side of the cut, to draw it.",
     ),
 ]
 WithInputs = Annotated[
     bool,
     typer.Option(
         "--with-inputs",
-        help="Assembly stores external records that are still to be read: a restore does not need the old log then.",
+        help="Store unread external records: restore without the log.",
     ),
 ]
 MaxMbS = Annotated[
@@ -151,7 +159,7 @@ MaxMbS = Annotated[
     typer.Option(
         "--max-mb-s",
         metavar="N",
-        help="Read at most so many megabytes a second from each broker; takes the right to set quotas.",
+        help="Read at most N MB/s per broker (sets a client quota).",
     ),
 ]
 

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping
 from rich.markup import escape
 
 from snapkafka import ops
-from snapkafka.kafka.lasting import said_bytes
+from snapkafka.kafka.cluster.retention import said_bytes
 
 from .running import console
 from .tables import duration, table

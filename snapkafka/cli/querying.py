@@ -15,7 +15,7 @@ from rich.table import Table
 
 from snapkafka import ops
 from snapkafka.errors import BadInputError, OutputError
-from snapkafka.kafka.reading import LATEST
+from snapkafka.kafka.ledger.view import LATEST
 from snapkafka.ops.diffing import ChannelChange, KeyChange, Progressed, TableChange
 from snapkafka.query.integrity import Trust
 from snapkafka.runtime.extras import require_extra
@@ -33,7 +33,7 @@ ROWS_SHOWN: Final = 40
 Storage = Annotated[
     str,
     typer.Option(
-        "--storage", help="Where the tables lie: no broker is asked. Default: their place in the ledger."
+        "--storage", metavar="URI", help="Directory or URI of the tables. Default: from the ledger."
     ),
 ]
 
@@ -47,23 +47,23 @@ Unchecked = Annotated[bool, typer.Option("--unchecked", help="Do not compare the
 def draw(
     snapshot: Annotated[
         str,
-        typer.Argument(metavar="ID", help="Its id, its epoch, or latest, the last one that was assembled."),
+        typer.Argument(metavar="ID", help="Id, epoch or `latest` (the last one assembled)."),
     ] = LATEST,
     output: Annotated[
-        Path, typer.Option("-o", "--output", metavar="FILE", help="An SVG file, or a PNG file.")
+        Path, typer.Option("-o", "--output", metavar="FILE", help="File to write: *.svg or *.png.")
     ] = Path("cut.svg"),
     messages: Annotated[
-        int, typer.Option("--messages", metavar="N", help="Draw at most so many messages in flight.")
+        int, typer.Option("--messages", metavar="N", help="Draw at most N messages in flight.")
     ] = ops.MESSAGES_SHOWN,
     storage: Storage = "",
     manifest: Annotated[
-        str, typer.Option("--manifest", metavar="PATH", help="The manifest itself: nothing else is needed.")
+        str, typer.Option("--manifest", metavar="PATH", help="Path of the manifest: no broker, no --storage.")
     ] = "",
     wall_clock: Annotated[
         bool,
         typer.Option(
             "--wall-clock",
-            help="Draw the cut that reading every process at one wall-clock time would give, too.",
+            help="Also draw the cut at one wall-clock time.",
         ),
     ] = False,
     at: Annotated[
@@ -71,7 +71,7 @@ def draw(
         typer.Option(
             "--at",
             metavar="TIME",
-            help="That time: ISO 8601, or +80ms after the trigger. Default: the median of the cuts.",
+            help="That time: ISO 8601 or +80ms. Default: median of the cuts.",
         ),
     ] = "",
     sum_of: Annotated[
@@ -79,7 +79,7 @@ def draw(
         typer.Option(
             "--sum",
             metavar="FIELD",
-            help="Add up a field of JSON values, or an SQL expression, over the messages that cross that cut.",
+            help="Sum this JSON field or SQL over messages that cross the cut.",
         ),
     ] = "",
     bootstrap: Bootstrap = None,
@@ -142,19 +142,16 @@ def query(
         str,
         typer.Argument(
             metavar="SQL",
-            help="A SELECT on state, messages, channels, processes, positions, around; "
-            'those of another snapshot in the same storage are "ID".state and so on.',
+            help='SELECT on state, messages, ...; other snapshots: "ID".state',
         ),
     ],
     snapshot: Annotated[
         str,
-        typer.Option(
-            "--snapshot", metavar="ID", help="Its id, its epoch, or latest, the last one that is good."
-        ),
+        typer.Option("--snapshot", metavar="ID", help="Id, epoch or `latest` (the last good one)."),
     ] = LATEST,
     storage: Storage = "",
     manifest: Annotated[
-        str, typer.Option("--manifest", metavar="PATH", help="The manifest itself: nothing else is needed.")
+        str, typer.Option("--manifest", metavar="PATH", help="Path of the manifest: no broker, no --storage.")
     ] = "",
     bootstrap: Bootstrap = None,
     namespace: Namespace = "",
@@ -233,15 +230,13 @@ def _printable(text: str) -> str:
 def diff(
     before: Annotated[
         str,
-        typer.Argument(
-            metavar="A", help="A snapshot: its id, its epoch, or latest, the last one that is good."
-        ),
+        typer.Argument(metavar="A", help="Snapshot before: id, epoch or `latest` (the last good one)."),
     ],
-    after: Annotated[str, typer.Argument(metavar="B", help="Another one, as a rule a later one.")],
+    after: Annotated[str, typer.Argument(metavar="B", help="Snapshot after: id, epoch or `latest`.")],
     storage: Storage = "",
     keys: Annotated[
         int,
-        typer.Option("--keys", metavar="N", min=0, help="Name so many keys of each change of each table."),
+        typer.Option("--keys", metavar="N", min=0, help="List up to N keys per table and kind of change."),
     ] = 0,
     unchecked: Unchecked = False,
     bootstrap: Bootstrap = None,

@@ -24,51 +24,54 @@ __all__ = ["restore"]
 def restore(
     snapshot: Annotated[
         str,
-        typer.Argument(metavar="ID", help="The snapshot: its id, its epoch, or latest, the last good one."),
+        typer.Argument(metavar="ID", help="Id, epoch or `latest` (the last good one)."),
     ] = "latest",
     bootstrap: Bootstrap = None,
     namespace: Namespace = "",
     storage: Annotated[
-        str, typer.Option("--storage", help="Where its tables lie; default: their place in the ledger.")
+        str,
+        typer.Option(
+            "--storage", metavar="URI", help="Directory or URI of the tables. Default: from the ledger."
+        ),
     ] = "",
     into: Annotated[
         str,
         typer.Option(
             "--into",
             metavar="HOST:PORT",
-            help="Restore into this empty cluster, from --storage alone: nothing is asked of the old one.",
+            help="Restore into this empty cluster, from --storage alone.",
         ),
     ] = "",
     dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Print the plan and every reason to refuse it; change nothing.")
+        bool, typer.Option("--dry-run", help="Print the plan, or why it is refused; change nothing.")
     ] = False,
-    yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
+    yes: Annotated[bool, typer.Option("--yes", help="Do not ask for confirmation.")] = False,
     force: Annotated[
         bool,
         typer.Option(
             "--force",
-            help="Restore a snapshot that is not VERIFIED, or into code that reads it otherwise; values may be wrong.",
+            help="Accept an unverified snapshot, or code that has changed.",
         ),
     ] = False,
     app: Annotated[
         list[str] | None,
-        typer.Option("--app", help="Restore this app alone: no consistent cut; repeatable."),
+        typer.Option("--app", metavar="APP", help="Restore only this app: no consistent cut. Repeatable."),
     ] = None,
     tables: Annotated[
         list[str] | None,
-        typer.Option("--table", help="Restore the state of this table alone: no consistent cut; repeatable."),
+        typer.Option(
+            "--table", metavar="TABLE", help="Restore only this table: no consistent cut. Repeatable."
+        ),
     ] = None,
     keys: Annotated[
         list[str] | None,
-        typer.Option(
-            "--keys", metavar="KEY", help="Restore this key of the table alone, as JSON or text; repeatable."
-        ),
+        typer.Option("--keys", metavar="KEY", help="Restore only this key of the table. Repeatable."),
     ] = None,
     drop_missing: Annotated[
         bool,
         typer.Option(
             "--drop-missing",
-            help="Leave out tables, agents and inputs that the code no longer has, and name them.",
+            help="Skip tables, agents and inputs that the code no longer has.",
         ),
     ] = False,
     wait: Annotated[
@@ -77,32 +80,30 @@ def restore(
             "--wait",
             metavar="SECONDS",
             min=0,
-            help="First wait so long for the workers to leave their groups; then make the plan.",
+            help="First wait for the workers to leave their groups.",
         ),
     ] = 0.0,
     safety: Annotated[
         bool,
         typer.Option(
             "--safety/--no-safety",
-            help="With --wait, where workers run: take a snapshot first, the way back.",
+            help="With --wait: take a snapshot of the present state first.",
         ),
     ] = True,
     suppress: Annotated[
         str,
-        typer.Option("--suppress", metavar="FILE", help="TOML: keys of people who were erased stay erased."),
+        typer.Option("--suppress", metavar="FILE", help="TOML file with keys that stay erased."),
     ] = "",
     allow_unmatched: AllowUnmatched = False,
     abort: Annotated[
         bool,
-        typer.Option(
-            "--abort", help="Give up the restore that is open; only before it has appended anything."
-        ),
+        typer.Option("--abort", help="Abort the open restore, if it has appended nothing yet."),
     ] = False,
     check: Annotated[
         bool,
         typer.Option(
             "--check",
-            help="Compare a system without workers with the snapshot; change nothing. Status 1: it differs.",
+            help="Compare a stopped system with the snapshot; change nothing.",
         ),
     ] = False,
     as_json: AsJson = False,

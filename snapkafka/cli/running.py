@@ -25,14 +25,12 @@ from snapkafka.errors import (
     SnapkafkaError,
     all_errors,
 )
-from snapkafka.kafka.connection import Connection
+from snapkafka.kafka.login.connection import Connection
 from snapkafka.runtime.interrupts import CODES, Interrupted, exit_status
 
 from .process import ENDS_WITHIN_S, EXIT_UNREAD, require_text, run_until_signalled
 
 __all__ = [
-    "EXIT_STATUSES",
-    "EXIT_TABLE",
     "STATUSES",
     "connect",
     "console",
@@ -77,12 +75,6 @@ def _statuses() -> list[tuple[int, str, str]]:
 
 #: (exit status, code, meaning), by status.
 STATUSES: Final = _statuses()
-#: Exit statuses in a paragraph, for the `--help` of each command, ...
-EXIT_STATUSES: Final = "Exit statuses: " + ", ".join(f"{status} {code}" for status, code, _ in STATUSES)
-#: ... and in a table, for that of all.
-EXIT_TABLE: Final = "\n\n".join(
-    ["Exit statuses:", *(f"{status:4}  {code}  {meaning}".rstrip() for status, code, meaning in STATUSES)]
-)
 
 
 def connect(bootstrap: str | None, environ: Mapping[str, str] = os.environ) -> Connection:

@@ -22,15 +22,18 @@ def serve(
     bootstrap: Bootstrap = None,
     namespace: Namespace = "",
     host: Annotated[
-        str, typer.Option("--host", help="Listen there; any other than this machine needs TLS and tokens.")
+        str,
+        typer.Option("--host", metavar="ADDRESS", help="Address to listen on. Others need TLS and tokens."),
     ] = "127.0.0.1",
-    port: Annotated[int, typer.Option("--port", help="0: any that is free.")] = 8023,
+    port: Annotated[
+        int, typer.Option("--port", metavar="PORT", help="Port to listen on; 0: any free port.")
+    ] = 8023,
     roots: Annotated[
         list[str] | None,
         typer.Option(
             "--storage-root",
             metavar="URI",
-            help="Tables and manifests may lie below it, and nowhere else; repeatable.",
+            help="Allow tables and manifests below this URI. Repeatable.",
         ),
     ] = None,
     tokens: Annotated[
@@ -38,29 +41,27 @@ def serve(
         typer.Option(
             "--tokens",
             metavar="FILE",
-            help="Lines read:TOKEN, trigger:TOKEN, admin:TOKEN; or in SNAPKAFKA_SERVICE_TOKENS.",
+            help="Lines ROLE:TOKEN with role `read`, `trigger` or `admin`.",
         ),
     ] = "",
     certificate: Annotated[
-        str, typer.Option("--tls-certificate", metavar="FILE", help="PEM, with its chain.")
+        str, typer.Option("--tls-certificate", metavar="FILE", help="Certificate with its chain, as PEM.")
     ] = "",
-    key: Annotated[str, typer.Option("--tls-key", metavar="FILE", help="PEM.")] = "",
+    key: Annotated[str, typer.Option("--tls-key", metavar="FILE", help="Private key, as PEM.")] = "",
     host_names: Annotated[
         list[str] | None,
         typer.Option(
-            "--host-name", metavar="NAME", help="A name by which clients reach the service; repeatable."
+            "--host-name", metavar="NAME", help="Host name by which clients reach the service. Repeatable."
         ),
     ] = None,
     grpc_port: Annotated[
         int | None,
-        typer.Option(
-            "--grpc-port", help="Serve gRPC, too, for processes that do not speak Kafka; 0: any free."
-        ),
+        typer.Option("--grpc-port", metavar="PORT", help="Also serve gRPC on this port; 0: any free port."),
     ] = None,
     foreign_topics: Annotated[
         list[str] | None,
         typer.Option(
-            "--foreign-topic", metavar="NAME", help="A topic that such processes may send to; repeatable."
+            "--foreign-topic", metavar="NAME", help="Topic that gRPC processes may send to. Repeatable."
         ),
     ] = None,
     foreign_inputs: Annotated[
@@ -68,7 +69,7 @@ def serve(
         typer.Option(
             "--foreign-input",
             metavar="NAME",
-            help="A topic that such processes may receive from; repeatable.",
+            help="Topic that gRPC processes may read. Repeatable.",
         ),
     ] = None,
 ) -> None:

@@ -10,8 +10,8 @@ from rich.markup import escape
 
 from snapkafka import ops
 from snapkafka.errors import EXIT_NOT_GOOD, BadInputError
-from snapkafka.kafka.connection import Connection
-from snapkafka.kafka.lasting import said_bytes
+from snapkafka.kafka.cluster.retention import said_bytes
+from snapkafka.kafka.login.connection import Connection
 from snapkafka.ops.pruning import Kept, Prunable
 
 from .options import AsJson, Bootstrap
@@ -23,26 +23,25 @@ __all__ = ["prune", "tell_reading", "verify_offline"]
 
 
 def prune(
-    storage: Annotated[str, typer.Option("--storage", help="Where the tables lie.")] = "",
+    storage: Annotated[str, typer.Option("--storage", metavar="URI", help="Where the tables lie.")] = "",
     keep_last: Annotated[
-        int | None, typer.Option("--keep-last", metavar="N", min=0, help="Keep the newest N.")
+        int | None, typer.Option("--keep-last", metavar="N", min=0, help="Keep the newest N snapshots.")
     ] = None,
     keep_days: Annotated[
         float | None,
-        typer.Option("--keep-days", metavar="D", min=0, help="Keep what was assembled in the last D days."),
+        typer.Option("--keep-days", metavar="D", min=0, help="Keep snapshots assembled in the last D days."),
     ] = None,
     namespace: Annotated[
-        str, typer.Option("--namespace", help="Of this one alone; default: of all that lie there.")
+        str,
+        typer.Option("--namespace", metavar="NAME", help="Only snapshots of this namespace. Default: all."),
     ] = "",
     bootstrap: Bootstrap = None,
     offline: Annotated[
         bool,
-        typer.Option("--offline", help="Ask no broker which snapshots open restores and forks need."),
+        typer.Option("--offline", help="Do not check what open restores and forks need."),
     ] = False,
-    dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Print what would go, and remove nothing.")
-    ] = False,
-    yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Print the plan; remove nothing.")] = False,
+    yes: Annotated[bool, typer.Option("--yes", help="Do not ask for confirmation.")] = False,
     as_json: AsJson = False,
 ) -> None:
     """Run `snapkafka prune`."""

@@ -30,7 +30,7 @@ def resume(bootstrap: Bootstrap = None, namespace: Namespace = "", as_json: AsJs
 
 
 def retire(
-    app_id: Annotated[str, typer.Option("--app", help="The app to retire for good.")],
+    app_id: Annotated[str, typer.Option("--app", metavar="APP", help="App to retire.")],
     bootstrap: Bootstrap = None,
     namespace: Namespace = "",
     as_json: AsJson = False,
@@ -46,7 +46,7 @@ def checkpoint(
         typer.Option(
             "--keep",
             metavar="TIME",
-            help="Records to keep as they are, by age: 1h, 2d; a number alone: minutes.",
+            help="Leave records younger than TIME: 1h, 2d, 90 (minutes).",
         ),
     ] = f"{KEEP_MS // 60_000}min",
     bootstrap: Bootstrap = None,

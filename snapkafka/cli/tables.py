@@ -11,14 +11,14 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from snapkafka.checks.looked_at import NOTHING_SEEN
-from snapkafka.checks.looked_at import in_words as in_words_looked_at
-from snapkafka.kafka.lasting import in_words
-from snapkafka.kafka.strangers import assumptions, open_topics, outside_paths, unseen_paths
+from snapkafka.checks.coverage import NOTHING_SEEN
+from snapkafka.checks.coverage import in_words as in_words_looked_at
+from snapkafka.kafka.cluster.external_groups import assumptions, open_topics, outside_paths, unseen_paths
+from snapkafka.kafka.cluster.retention import in_words
 from snapkafka.manifest import WitnessEntry, saw_nothing
 from snapkafka.ops import Assembled, Checkpointed, Details, Summary
 from snapkafka.ops.listing import ProcessRow, WaitRow, wall_ms
-from snapkafka.ops.switching import Switched
+from snapkafka.ops.pausing import Switched
 from snapkafka.protocol.captured_snapshot import Uncaptured
 from snapkafka.protocol.records import CheckResult
 

@@ -16,24 +16,22 @@ __all__ = ["trace"]
 
 
 def trace(
-    topic: Annotated[str, typer.Argument(metavar="TOPIC")],
-    partition: Annotated[int, typer.Argument(metavar="PARTITION")],
-    offset: Annotated[int, typer.Argument(metavar="OFFSET")],
+    topic: Annotated[str, typer.Argument(metavar="TOPIC", help="Topic of the message.")],
+    partition: Annotated[int, typer.Argument(metavar="PARTITION", help="Its partition.")],
+    offset: Annotated[int, typer.Argument(metavar="OFFSET", help="Its offset.")],
     steps: Annotated[
-        int, typer.Option("--steps", metavar="N", help="Follow at most so many causes.")
+        int, typer.Option("--steps", metavar="N", help="Follow at most N causes.")
     ] = ops.STEPS_MAX,
     snapshot: Annotated[
         str,
         typer.Option(
-            "--snapshot", metavar="ID", help="Read what this snapshot keeps about its cut, not the log."
+            "--snapshot", metavar="ID", help="Read the records kept with this snapshot, not the log."
         ),
     ] = "",
     storage: Storage = "",
     manifest: Annotated[
         str,
-        typer.Option(
-            "--manifest", metavar="PATH", help="As --snapshot, by its manifest: no broker is asked."
-        ),
+        typer.Option("--manifest", metavar="PATH", help="Manifest of the snapshot, instead of --snapshot."),
     ] = "",
     bootstrap: Bootstrap = None,
     namespace: Namespace = "",

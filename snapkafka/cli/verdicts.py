@@ -23,10 +23,12 @@ def verdicts(
             "--from",
             metavar="OFFSET",
             min=0,
-            help="The first offset of the ledger that counts; each line has its own.",
+            help="First offset of the ledger to read.",
         ),
     ] = 0,
-    follow: Annotated[bool, typer.Option("--follow", help="Wait for later ones, until Ctrl-C.")] = False,
+    follow: Annotated[
+        bool, typer.Option("--follow", help="Continue with new verdicts, until Ctrl-C.")
+    ] = False,
 ) -> None:
     """Run `snapkafka verdicts`."""
 

@@ -42,18 +42,20 @@ def watch(
         typer.Option(
             "--until",
             metavar="FILE.sql",
-            help="The predicate: SQL whose rows show that it does not hold; a file, a folder, or a ready-made one.",
+            help="Condition: SQL that returns no rows once it holds.",
         ),
     ],
     bootstrap: Bootstrap = None,
     namespace: Namespace = "",
-    storage: Annotated[str, typer.Option("--storage", help="Where tables lie.")] = "",
+    storage: Annotated[
+        str, typer.Option("--storage", metavar="URI", help="Directory or URI of the tables.")
+    ] = "",
     parameters: Parameters = None,
     every: Annotated[
-        str, typer.Option("--every", metavar="TIME", help="From one snapshot to the next: 10s, 5min.")
+        str, typer.Option("--every", metavar="TIME", help="Interval between snapshots: 10s, 5min.")
     ] = "10s",
     timeout: Annotated[
-        str, typer.Option("--timeout", metavar="TIME", help="Give up after that; default: never.")
+        str, typer.Option("--timeout", metavar="TIME", help="Give up after TIME. Default: never.")
     ] = "",
     keep_last: Annotated[
         int | None,
@@ -61,7 +63,7 @@ def watch(
             "--keep-last",
             metavar="N",
             min=0,
-            help="Remove the snapshots taken here that are not among the newest N; default: keep all.",
+            help="Keep only the newest N of this run. Default: keep all.",
         ),
     ] = None,
     ttl: Ttl = "5s",

@@ -38,7 +38,8 @@ __all__ = ["main"]
 OF_THIS_MACHINE: Final = ("SNAPKAFKA_CACHE", "SNAPKAFKA_IVY_SETTINGS", "SNAPKAFKA_DEMO_", "SNAPKAFKA_TEST_")
 #: What Faust reads before it looks at any app.
 OF_FAUST: Final = ("FAUST_DATADIR", "F_DATADIR", "FAUST_LOOP", "F_LOOP", "F_WORKDIR")
-WHAT: Final = "The main job, on real parts, in front of your eyes."
+WHAT: Final = "Run a broker, services, load and three snapshots on this machine; assemble and verify them."
+EXAMPLE: Final = "Example: snapkafka demo --drill"
 
 
 class Progress:
@@ -82,14 +83,14 @@ class Progress:
 
 def main(argv: list[str] | None = None) -> int:
     """Run the demo; 0 if every snapshot is verified and every sum is right, 1 if not, else as in `errors`."""
-    parser = argparse.ArgumentParser(prog="snapkafka demo", description=WHAT)
+    parser = argparse.ArgumentParser(prog="snapkafka demo", description=WHAT, epilog=EXAMPLE)
     parser.add_argument("--json", action="store_true", help="print the result as JSON")
     parser.add_argument("--keep", action="store_true", help="leave the system running until Ctrl-C")
     parser.add_argument(
         "--storage", type=Path, default=Path("build/demo"), help="where tables and manifests go"
     )
     parser.add_argument(
-        "--drill", action="store_true", help="then run a drill: the last snapshot as a throwaway fork"
+        "--drill", action="store_true", help="afterwards run a drill: the last snapshot as a temporary fork"
     )
     arguments = parser.parse_args(argv)
     forget_other_systems(os.environ)

@@ -14,7 +14,7 @@ from typing import Final, Protocol
 from snapkafka import ops
 from snapkafka.demo.settings import TOTAL
 from snapkafka.demo.system import System
-from snapkafka.kafka.connection import Connection
+from snapkafka.kafka.login.connection import Connection
 from snapkafka.runtime.locked import lock_problem
 
 __all__ = ["run_drill"]

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any, Final, Protocol
 
 from snapkafka import manifest as manifests
-from snapkafka.assembly.entry import PARENT
+from snapkafka.assembly.spark.entry import PARENT
 from snapkafka.demo.load import RATE, Load
 from snapkafka.demo.money import Money, count_money
 from snapkafka.demo.naive import Naive, read_naively

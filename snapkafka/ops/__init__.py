@@ -9,7 +9,9 @@ instead.
 from __future__ import annotations
 
 from snapkafka.advice import Advice
-from snapkafka.kafka.reading import LedgerReading, find_snapshot, read_ledger
+from snapkafka.drawing.png import png
+from snapkafka.drawing.wall_clock import Instant, WallCut
+from snapkafka.kafka.ledger.view import LedgerReading, find_snapshot, read_ledger
 from snapkafka.query.sandbox import Bounds
 from snapkafka.recovery.editing import Mask, RuleCount, Suppression, read_masks, read_suppression
 from snapkafka.recovery.forks import Dropped, Dropping, Fork, drop_forks, list_forks, plan_drop
@@ -19,8 +21,8 @@ from snapkafka.recovery.selection import Selection as RestoreSelection
 from snapkafka.recovery.still_held import still_held
 
 from .aborting import abort
+from .acls import Right, Rights, rights
 from .assembling import AROUND_RECORDS, Assembled, HowToRead, Launch, assemble, verify
-from .capturing import await_captured
 from .check_restored import Checked, check_restored
 from .checkpointing import Checkpointed, checkpoint
 from .diffing import Difference, diff
@@ -28,7 +30,8 @@ from .doctoring import Checkup, doctor
 from .drawing import MESSAGES_SHOWN, Drawn, draw, draw_details
 from .drill import Drill, drill
 from .drill import markdown as drill_markdown
-from .examining import Examined, verify_offline
+from .dry_run import Reading, plan_assembly
+from .fixing import Mended, Mending, mend, plan_mending
 from .following import Progress
 from .fork_diffing import diff_fork
 from .forking import create_fork, plan_fork
@@ -36,23 +39,16 @@ from .freshness import Freshness, exposition, freshness, freshness_in, gauges
 from .heartbeats import Heartbeat, Session, heartbeats
 from .keep import Outcome, Quiet, Schedule, keep
 from .keep import Round as KeptRound
-from .kept import Kept, Recent
 from .listing import Details, Summary, list_snapshots, show
-from .mending import Mended, Mending, mend, plan_mending
-from .near_cut import trace_stored
-from .picture_png import png
-from .planning import Reading, plan_assembly
+from .pausing import Switched, pause, resume, retire
 from .pruning import Policy, Pruning, plan_pruning, prune
 from .querying import Queried, query
 from .restoring import abort_restore, await_workers, plan_restore, restore
-from .rights import Right, Rights, rights
-from .standing import Standing, Viewed
-from .stored import Stored, stored
-from .switching import Switched, pause, resume, retire
-from .tracing import STEPS_MAX, Step, Trace, trace
+from .tracing import STEPS_MAX, Step, Trace, trace, trace_stored
 from .triggering import trigger
 from .verdict_stream import Verified, verdicts
-from .wall_clock import Instant, WallCut
+from .verifying_offline import Examined, verify_offline
+from .waiting import await_captured
 from .watching import Answer, Round, watch
 
 __all__ = [
@@ -80,7 +76,6 @@ __all__ = [
     "HowToRead",
     "Instant",
     "Irrevocable",
-    "Kept",
     "KeptRound",
     "Launch",
     "LedgerReading",
@@ -94,7 +89,6 @@ __all__ = [
     "Queried",
     "Quiet",
     "Reading",
-    "Recent",
     "Recovered",
     "RecoveryPlan",
     "RestoreSelection",
@@ -104,16 +98,13 @@ __all__ = [
     "RuleCount",
     "Schedule",
     "Session",
-    "Standing",
     "Step",
     "StillHeld",
-    "Stored",
     "Summary",
     "Suppression",
     "Switched",
     "Trace",
     "Verified",
-    "Viewed",
     "WallCut",
     "abort",
     "abort_restore",
@@ -160,7 +151,6 @@ __all__ = [
     "rights",
     "show",
     "still_held",
-    "stored",
     "trace",
     "trace_stored",
     "trigger",

@@ -5,8 +5,8 @@ from __future__ import annotations
 import random
 
 from snapkafka.errors import TriggerRefusedError
-from snapkafka.kafka.connection import Connection
-from snapkafka.kafka.reading import find_snapshot, opened
+from snapkafka.kafka.ledger.view import find_snapshot, opened
+from snapkafka.kafka.login.connection import Connection
 from snapkafka.ports import Cluster
 from snapkafka.protocol.records import Abort
 

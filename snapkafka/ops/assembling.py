@@ -13,12 +13,12 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, Final
 
-from snapkafka.assembly.entry import PARENT
-from snapkafka.assembly.facts import AROUND_RECORDS, require_around, require_isolation
+from snapkafka.assembly.cluster import AROUND_RECORDS, require_around, require_isolation
 from snapkafka.assembly.progress import Work, Working, from_line
+from snapkafka.assembly.spark.entry import PARENT
 from snapkafka.checks.verdict import Verdict
 from snapkafka.errors import BadInputError, InternalError, SnapkafkaError, all_errors
-from snapkafka.kafka.connection import Connection
+from snapkafka.kafka.login.connection import Connection
 from snapkafka.manifest import (
     CheckEntry,
     ExternalEntry,

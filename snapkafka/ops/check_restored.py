@@ -9,7 +9,7 @@ import time
 from dataclasses import dataclass
 
 from snapkafka.errors import RestoreRefusedError
-from snapkafka.kafka.connection import Connection
+from snapkafka.kafka.login.connection import Connection
 from snapkafka.ports import Cluster
 from snapkafka.protocol.restores import Restores
 from snapkafka.recovery.checking import ComparedSystem, SystemCheck

@@ -11,9 +11,9 @@ import random
 from dataclasses import dataclass
 from typing import Final
 
-from snapkafka.kafka.connection import Connection
-from snapkafka.kafka.ledger import RECORD_BYTES_MAX
-from snapkafka.kafka.reading import opened
+from snapkafka.kafka.ledger.ledger import RECORD_BYTES_MAX
+from snapkafka.kafka.ledger.view import opened
+from snapkafka.kafka.login.connection import Connection
 from snapkafka.ports import Cluster
 from snapkafka.protocol.ledger_checkpoint import take_checkpoint
 from snapkafka.wire.codec import encode

@@ -11,7 +11,7 @@ from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Final
 
 from snapkafka.errors import BadInputError, StorageError
-from snapkafka.kafka.connection import Connection
+from snapkafka.kafka.login.connection import Connection
 from snapkafka.manifest import Manifest
 from snapkafka.ports import Cluster
 from snapkafka.protocol.captured_snapshot import InputCut

@@ -10,17 +10,17 @@ from typing import Final
 
 from snapkafka.advice import Advice, Weight, worst_first
 from snapkafka.errors import SnapkafkaError
-from snapkafka.kafka.connection import Connection
-from snapkafka.kafka.ledger_settings import LOSES, harmful
-from snapkafka.kafka.reading import Opened, latest_of_apps, opened, outputs_of
-from snapkafka.kafka.triggering import OWN_GROUPS, knows_markers, unlike_counts
+from snapkafka.kafka.ledger.settings import LOSES, harmful
+from snapkafka.kafka.ledger.view import Opened, latest_of_apps, opened, outputs_of
+from snapkafka.kafka.login.connection import Connection
+from snapkafka.kafka.preflight import OWN_GROUPS, knows_markers, unlike_counts
 from snapkafka.ports import Cluster, Group, Topic
 from snapkafka.protocol.ledger_state import LedgerState, ProcessView
 from snapkafka.protocol.records import FOREIGN, TopicPartition
 from snapkafka.wire.headers import HEADER, looks_like_ours
 
-from .keeping import judged, roles
 from .lost_headers import about_lost_headers
+from .topic_settings import judged, roles
 
 __all__ = ["ASSEMBLY_WITHIN_MS", "Checkup", "doctor"]
 

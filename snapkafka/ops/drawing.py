@@ -6,22 +6,10 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
-from snapkafka.errors import BadInputError
-from snapkafka.kafka.connection import Connection
-from snapkafka.kafka.reading import LATEST
-from snapkafka.manifest import Manifest
-from snapkafka.ports import Cluster
-from snapkafka.protocol.captured_snapshot import Captured
-from snapkafka.query.locate import manifest_places
-from snapkafka.query.sandbox import Bounds
-from snapkafka.store import read_manifest
-
-from .listing import Details
-from .near_cut import has_around, messages_of, sql_of
-from .picture import EXTERNAL, Lane, Message, Picture, lay_out
-from .picture_svg import svg
-from .querying import query
-from .wall_clock import (
+from snapkafka.drawing.around import has_around, messages_of, sql_of
+from snapkafka.drawing.layout import EXTERNAL, Lane, Message, Picture, lay_out
+from snapkafka.drawing.svg import svg
+from snapkafka.drawing.wall_clock import (
     Instant,
     WallCut,
     instant_of,
@@ -32,6 +20,18 @@ from .wall_clock import (
     wall_cut_of,
     wall_notes,
 )
+from snapkafka.errors import BadInputError
+from snapkafka.kafka.ledger.view import LATEST
+from snapkafka.kafka.login.connection import Connection
+from snapkafka.manifest import Manifest
+from snapkafka.ports import Cluster
+from snapkafka.protocol.captured_snapshot import Captured
+from snapkafka.query.locate import manifest_places
+from snapkafka.query.sandbox import Bounds
+from snapkafka.store import read_manifest
+
+from .listing import Details
+from .querying import query
 
 __all__ = ["MESSAGES_SHOWN", "Drawn", "draw", "draw_details"]
 

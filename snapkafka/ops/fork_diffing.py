@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from snapkafka.errors import ForkRefusedError
-from snapkafka.kafka.connection import Connection
-from snapkafka.kafka.reading import opened
+from snapkafka.kafka.ledger.view import opened
+from snapkafka.kafka.login.connection import Connection
 from snapkafka.ports import Cluster
 from snapkafka.protocol.forking import LEDGER, prefix_of, prefixed
 from snapkafka.query.engine import Placed, engine, in_thread

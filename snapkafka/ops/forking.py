@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from snapkafka.kafka.connection import Connection
-from snapkafka.kafka.reading import LATEST
+from snapkafka.kafka.ledger.view import LATEST
+from snapkafka.kafka.login.connection import Connection
 from snapkafka.ports import Cluster
 from snapkafka.recovery.editing import Mask, Suppression
 from snapkafka.recovery.plan import Plan, Recovered, Request

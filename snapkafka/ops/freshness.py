@@ -11,11 +11,11 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from math import inf
 
-from snapkafka.checks.lasting import How
+from snapkafka.checks.retention import How
 from snapkafka.checks.verdict import Verdict
-from snapkafka.kafka.connection import Connection
-from snapkafka.kafka.lasting import restorable, wall_ms
-from snapkafka.kafka.reading import LedgerReading, Opened, captured, good, opened
+from snapkafka.kafka.cluster.retention import restorable, wall_ms
+from snapkafka.kafka.ledger.view import LedgerReading, Opened, captured, good, opened
+from snapkafka.kafka.login.connection import Connection
 from snapkafka.manifest import RestorableEntry
 from snapkafka.ports import Cluster
 from snapkafka.protocol.captured_snapshot import gather
@@ -89,7 +89,7 @@ def freshness_in(reading: LedgerReading, now_ms: int) -> Freshness:
         captured_ms=None if newest is None else reading.times_ms[newest.epoch - 1],
         verified_ms=None if newest_good is None else reading.times_ms[newest_good.epoch - 1],
         verified_id="" if newest_good is None else newest_good.trigger.id,
-        verdicts=Counter(view.verdict.verdict for view in views if view.verdict is not None),
+        verdicts=dict(Counter(view.verdict.verdict for view in views if view.verdict is not None)),
     )
 
 

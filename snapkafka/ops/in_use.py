@@ -11,8 +11,8 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 
 from snapkafka.errors import LedgerUnusableError
-from snapkafka.kafka.connection import Connection
-from snapkafka.kafka.reading import opened
+from snapkafka.kafka.ledger.view import opened
+from snapkafka.kafka.login.connection import Connection
 from snapkafka.ports import Cluster
 from snapkafka.protocol.forking import LEDGER, fork_of
 from snapkafka.recovery.forks import Fork, fork_in

@@ -31,7 +31,7 @@ from snapkafka.errors import (
     TimedOutError,
     TriggerRefusedError,
 )
-from snapkafka.kafka.connection import Connection
+from snapkafka.kafka.login.connection import Connection
 from snapkafka.ports import Cluster
 from snapkafka.protocol.ledger_state import Status
 from snapkafka.runtime.extras import require_extra

@@ -7,9 +7,8 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from snapkafka.errors import BadInputError
-from snapkafka.kafka.connection import Connection
-from snapkafka.kafka.lasting import restorable, wall_ms
-from snapkafka.kafka.reading import (
+from snapkafka.kafka.cluster.retention import restorable, wall_ms
+from snapkafka.kafka.ledger.view import (
     LedgerReading,
     Opened,
     find_captured_by,
@@ -18,6 +17,7 @@ from snapkafka.kafka.reading import (
     opened,
     read_ledger,
 )
+from snapkafka.kafka.login.connection import Connection
 from snapkafka.manifest import RestorableEntry
 from snapkafka.ports import Cluster
 from snapkafka.protocol.captured_snapshot import Captured, Uncaptured

@@ -17,7 +17,7 @@ from typing import Final
 
 from snapkafka.checks.verdict import GOOD
 from snapkafka.errors import BadInputError, UnknownSnapshotError
-from snapkafka.kafka.connection import Connection
+from snapkafka.kafka.login.connection import Connection
 from snapkafka.manifest import Manifest, file_stem, load
 from snapkafka.ports import Cluster
 from snapkafka.query.manifest_heads import assembled_ms, oldest_first

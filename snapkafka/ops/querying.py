@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from snapkafka.kafka.connection import Connection
-from snapkafka.kafka.reading import LATEST
+from snapkafka.kafka.ledger.view import LATEST
+from snapkafka.kafka.login.connection import Connection
 from snapkafka.ports import Cluster
 from snapkafka.query.engine import engine, in_thread
 from snapkafka.query.integrity import Trust, trusted

@@ -8,9 +8,9 @@ from collections.abc import Callable
 from typing import Final
 
 from snapkafka.errors import BadInputError, RestoreRefusedError, SnapkafkaError
-from snapkafka.kafka.connection import Connection
-from snapkafka.kafka.group_hold import HOLDER
-from snapkafka.kafka.reading import LATEST, opened
+from snapkafka.kafka.cluster.group_hold import HOLDER
+from snapkafka.kafka.ledger.view import LATEST, opened
+from snapkafka.kafka.login.connection import Connection
 from snapkafka.ports import Cluster
 from snapkafka.protocol.records import Restore
 from snapkafka.query.locate import manifest_places

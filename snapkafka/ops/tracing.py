@@ -6,17 +6,25 @@ causes of one message can be read back as far as the log holds it, one record at
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
+from snapkafka.drawing.around import has_around
 from snapkafka.errors import BadInputError
-from snapkafka.kafka.connection import Connection
-from snapkafka.kafka.reading import Opened, opened
+from snapkafka.kafka.ledger.view import LATEST, Opened, opened
+from snapkafka.kafka.login.connection import Connection
+from snapkafka.manifest import AROUND, Manifest
 from snapkafka.ports import Cluster
 from snapkafka.protocol.records import TopicPartition
+from snapkafka.query.locate import manifest_places
+from snapkafka.query.sandbox import Bounds
+from snapkafka.store import read_manifest
 from snapkafka.wire import headers
 
-__all__ = ["STEPS_MAX", "Step", "Trace", "require_numbers", "trace"]
+from .querying import query
+
+__all__ = ["STEPS_MAX", "Step", "Trace", "require_numbers", "trace", "trace_stored"]
 
 #: A chain is as long as its messages went through services; longer ones are loops.
 STEPS_MAX: Final = 100
@@ -157,3 +165,91 @@ class _Tracer:
             after="" if snapshot is None else snapshot.trigger.id,
             marker=stamp.marker,
         )
+
+
+_CHAIN: Final = """
+WITH RECURSIVE records AS (SELECT DISTINCT ON (topic, "partition", "offset") * FROM around),
+chain AS (
+  SELECT 1 AS step, r.* FROM records r WHERE topic = {topic} AND "partition" = {partition} AND "offset" = {offset}
+  UNION ALL
+  SELECT c.step + 1, r.* FROM chain c JOIN records r
+  ON r.topic = c.cause_topic AND r."partition" = c.cause_partition AND r."offset" = c.cause_offset
+  WHERE c.step <= {most}
+)
+SELECT step, sender, sender_app, topic, "partition", "offset", seq, side, cause_topic, cause_partition, cause_offset
+FROM chain ORDER BY step
+"""
+
+
+async def trace_stored(
+    where: Connection | Cluster | None,
+    namespace: str,
+    topic: str,
+    partition: int,
+    offset: int,
+    *,
+    name: str = LATEST,
+    manifest: str = "",
+    storage: str = "",
+    most: int = STEPS_MAX,
+    bounds: Bounds | None = None,
+) -> Trace:
+    """Follow the causes of a record as far as the table `around` of a snapshot holds them; the log is not read.
+
+    Args:
+        where: not needed with `storage` or `manifest`.
+        name: id, epoch or `latest`, the last one that was assembled.
+        manifest: the manifest itself.
+        most: steps at most.
+        bounds: see `query`.
+
+    Raises:
+        BadInputError: a number is out of range; the snapshot has no such table.
+        UnknownSnapshotError: it does not exist.
+        StorageError: its manifest or tables cannot be read.
+        DependencyMissingError: DuckDB is not installed.
+    """
+    require_numbers(partition, offset, most)
+    place = manifest or (await manifest_places(where, namespace, [name], storage=storage))[0]
+    _, found = read_manifest(place)
+    if not has_around(found):
+        raise BadInputError(
+            f"snapshot {found.id} has no table {AROUND}: it was assembled without",
+            hint="leave --snapshot out to read the log, or assemble it again",
+        )
+    quoted = "'" + topic.replace("'", "''") + "'"
+    sql = _CHAIN.format(topic=quoted, partition=partition, offset=offset, most=most)
+    asked = await query(where, namespace, sql, manifest=place, bounds=bounds)
+    rows = list(asked.rows)
+    if not rows:
+        return Trace(
+            steps=(),
+            end=f"table {AROUND} of snapshot {found.id} does not hold {topic}[{partition}] offset {offset}",
+        )
+    steps = tuple(_step(row, found) for row in rows[:most])
+    return Trace(steps=steps, end=_end(rows[len(steps) - 1], found, longer=len(rows) > most, most=most))
+
+
+def _step(row: Mapping[str, Any], manifest: Manifest) -> Step:
+    external = row["side"] == "external"
+    return Step(
+        topic=row["topic"],
+        partition=row["partition"],
+        offset=row["offset"],
+        process=-1 if external else row["sender"],
+        app="" if external else row["sender_app"] or "",
+        seq=-1 if external else row["seq"],
+        side=row["side"],
+        after=manifest.id,
+    )
+
+
+def _end(last: Mapping[str, Any], manifest: Manifest, *, longer: bool, most: int) -> str:
+    if last["side"] == "external":
+        return "the last one is external: its sender stamps no headers"
+    if last["cause_topic"] is None:
+        return "the last one was sent outside any event, or without causes"
+    if longer:
+        return f"it goes on: --steps {most} is reached"
+    cause = f"{last['cause_topic']}[{last['cause_partition']}] offset {last['cause_offset']}"
+    return f"its cause is {cause}, which table {AROUND} of snapshot {manifest.id} does not hold"

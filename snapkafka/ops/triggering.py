@@ -10,9 +10,9 @@ from typing import Final
 
 from snapkafka.backoff import pause_after
 from snapkafka.errors import BadInputError, SnapshotFailedError, TriggerRefusedError
-from snapkafka.kafka.connection import Connection
-from snapkafka.kafka.reading import Opened, opened
-from snapkafka.kafka.triggering import compose_trigger, require_id
+from snapkafka.kafka.ledger.view import Opened, opened
+from snapkafka.kafka.login.connection import Connection
+from snapkafka.kafka.preflight import compose_trigger, require_id
 from snapkafka.ports import Cluster
 from snapkafka.protocol.ledger_state import SnapshotView
 from snapkafka.protocol.records import Trigger

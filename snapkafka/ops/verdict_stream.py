@@ -6,8 +6,8 @@ from collections.abc import AsyncIterator
 from dataclasses import dataclass
 
 from snapkafka.checks.verdict import GOOD
-from snapkafka.kafka.connection import Connection
-from snapkafka.kafka.reading import LedgerReading, opened
+from snapkafka.kafka.ledger.view import LedgerReading, opened
+from snapkafka.kafka.login.connection import Connection
 from snapkafka.ports import Cluster
 from snapkafka.protocol.records import Verdict
 

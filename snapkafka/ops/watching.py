@@ -29,8 +29,8 @@ from snapkafka.errors import (
     TimedOutError,
     TriggerRefusedError,
 )
-from snapkafka.kafka.connection import Connection
-from snapkafka.kafka.triggering import made_id
+from snapkafka.kafka.login.connection import Connection
+from snapkafka.kafka.preflight import made_id
 from snapkafka.manifest import WitnessEntry
 from snapkafka.ports import Cluster
 from snapkafka.runtime.extras import require_extra

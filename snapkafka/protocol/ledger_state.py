@@ -404,7 +404,7 @@ class LedgerState(LedgerView):
         hidden = self.tails.hides(process)
         what = f"process {process} was taken for dead, and went on under that identity"
         if hidden:
-            what = f"{LEDGER_CUT_SHORT}: process {process}, whose Hello the ledger has lost, went on under that identity"
+            what = f"{LEDGER_CUT_SHORT}: process {process} went on, and the ledger has lost its Hello"
         for snapshot in list(self.snapshots.values()):
             if process in snapshot.left or (hidden and snapshot.epoch > process):
                 snapshot.contaminated = what

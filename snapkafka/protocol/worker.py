@@ -543,6 +543,14 @@ class WorkerProtocol(Work):
         bye = Bye(process=process, n=self._next_n(), goes_on=True, since=self.ledger.end, reason=why)
         return [AppendToLedger(record=bye)]
 
+    def lose_identity(self, process: int | None) -> None:
+        """Take no part any more, where `stand_down` could not be called or has failed: `process` is the id it had."""
+        self.process, self.stood_down = None, process
+
+    def send_no_markers(self) -> None:
+        """Let headers alone show the cut, wherever this process sends."""
+        self.marks = False
+
     def _ran_without(self, since: int) -> list[Action]:
         """R10: what was captured since, or is open, the app may have mixed before it joined. Its writes to tables until
         then bear no header, and no cut knows where they end but from the log."""

@@ -10,9 +10,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from snapkafka.errors import BrokerUnavailableError, LedgerUnusableError
-from snapkafka.kafka.connection import Connection
-from snapkafka.kafka.reading import LedgerReading, read_ledger
-from snapkafka.kafka.verdicts import not_compared
+from snapkafka.kafka.ledger.verdicts import not_compared
+from snapkafka.kafka.ledger.view import LedgerReading, read_ledger
+from snapkafka.kafka.login.connection import Connection
 from snapkafka.manifest import Manifest, TableEntry
 from snapkafka.ports import Cluster
 from snapkafka.store import Store, require_unaltered

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 
 from snapkafka.checks.verdict import GOOD
 from snapkafka.errors import BadInputError, StorageError, UnknownSnapshotError
-from snapkafka.kafka.connection import Connection
-from snapkafka.kafka.reading import LATEST, epoch_in, find_snapshot, read_ledger
-from snapkafka.kafka.reading import good as verified
+from snapkafka.kafka.ledger.view import LATEST, epoch_in, find_snapshot, read_ledger
+from snapkafka.kafka.ledger.view import good as verified
+from snapkafka.kafka.login.connection import Connection
 from snapkafka.manifest import Manifest
 from snapkafka.ports import Cluster
 from snapkafka.protocol.ledger_state import SnapshotView

@@ -14,7 +14,7 @@ from zlib import crc32
 
 from snapkafka.checks import ReadRange
 from snapkafka.errors import RestoreFailedError
-from snapkafka.kafka.bulk import LogRecord
+from snapkafka.kafka.records.bulk import LogRecord
 from snapkafka.protocol.records import TopicPartition
 from snapkafka.wire import headers as wire
 

@@ -13,7 +13,7 @@ from typing import Final
 
 from snapkafka.checks import ReadRange
 from snapkafka.errors import RestoreFailedError
-from snapkafka.kafka.bulk import LogRecord
+from snapkafka.kafka.records.bulk import LogRecord
 from snapkafka.protocol.ledger_state import LedgerState
 from snapkafka.protocol.records import TopicPartition
 from snapkafka.wire import headers as wire

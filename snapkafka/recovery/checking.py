@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 
 from snapkafka.checks import ReadRange
 from snapkafka.errors import LedgerUnusableError
-from snapkafka.kafka.bulk import LogRecord
+from snapkafka.kafka.records.bulk import LogRecord
 from snapkafka.protocol.captured_snapshot import Captured
 from snapkafka.protocol.ledger_state import LedgerState
 from snapkafka.protocol.records import RESTORE, TopicPartition

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from hashlib import blake2b
 from typing import Any, Final, NamedTuple
 
-from snapkafka.kafka.bulk import LogRecord
+from snapkafka.kafka.records.bulk import LogRecord
 from snapkafka.protocol.captured_snapshot import ChangelogCut
 from snapkafka.protocol.records import TopicPartition
 from snapkafka.wire import headers as wire

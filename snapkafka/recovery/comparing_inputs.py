@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from hashlib import blake2b
 from typing import NamedTuple
 
-from snapkafka.kafka.bulk import LogRecord
+from snapkafka.kafka.records.bulk import LogRecord
 from snapkafka.protocol.records import AgentPosition, TopicPartition
 from snapkafka.protocol.restores import Rule
 from snapkafka.wire import headers as wire

@@ -22,7 +22,7 @@ from dataclasses import dataclass
 from typing import Final, NamedTuple, TypeVar
 
 from snapkafka.errors import BadInputError
-from snapkafka.kafka.bulk import LogRecord
+from snapkafka.kafka.records.bulk import LogRecord
 from snapkafka.protocol.captured_snapshot import Captured, ChangelogCut
 from snapkafka.wire import headers as wire
 

@@ -10,7 +10,7 @@ from typing import Any, Final, Protocol
 
 from snapkafka.checks import ReadRange
 from snapkafka.errors import SnapkafkaError
-from snapkafka.kafka.groups import Member
+from snapkafka.kafka.cluster.groups import Member
 from snapkafka.manifest import STATE
 from snapkafka.ports import TopicAdmin
 from snapkafka.protocol.records import TopicPartition
@@ -29,7 +29,7 @@ BATCH_ROWS: Final = 10_000
 
 
 class Hold(Protocol):
-    """A consumer group that nobody else may join: `kafka.group_hold`."""
+    """A consumer group that nobody else may join: `kafka.cluster.group_hold`."""
 
     group: str
 

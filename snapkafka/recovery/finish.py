@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from snapkafka.errors import OvertakenError, RestoreFailedError
-from snapkafka.kafka.reading import Opened
+from snapkafka.kafka.ledger.view import Opened
 from snapkafka.protocol.records import AgentPosition, Bye, LedgerRecord, Restore
 from snapkafka.protocol.restores import RESTORED_METADATA, RestoreView
 

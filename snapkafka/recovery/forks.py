@@ -9,11 +9,11 @@ from dataclasses import dataclass
 from typing import Final, Protocol, cast
 
 from snapkafka.errors import ForkFailedError, ForkRefusedError, LedgerUnusableError, PlanChangedError
-from snapkafka.kafka.bulk import KafkaBulk
-from snapkafka.kafka.connection import Connection
-from snapkafka.kafka.groups import positions_group
-from snapkafka.kafka.lasting import wall_ms
-from snapkafka.kafka.reading import Opened, opened
+from snapkafka.kafka.cluster.groups import positions_group
+from snapkafka.kafka.cluster.retention import wall_ms
+from snapkafka.kafka.ledger.view import Opened, opened
+from snapkafka.kafka.login.connection import Connection
+from snapkafka.kafka.records.bulk import KafkaBulk
 from snapkafka.ports import Cluster, TopicAdmin
 from snapkafka.protocol.forking import LEDGER, fork_of, of_fork, prefixed
 

@@ -10,9 +10,9 @@ from typing import Final
 
 from snapkafka.config import namespace_problem
 from snapkafka.errors import BadInputError, ForkRefusedError, RestoreRefusedError
-from snapkafka.kafka.connection import Connection
-from snapkafka.kafka.group_hold import HOLDER
-from snapkafka.kafka.reading import LATEST, opened
+from snapkafka.kafka.cluster.group_hold import HOLDER
+from snapkafka.kafka.ledger.view import LATEST, opened
+from snapkafka.kafka.login.connection import Connection
 from snapkafka.manifest import Manifest
 from snapkafka.ports import Cluster
 from snapkafka.protocol.forking import fork_problem, prefixed

@@ -16,11 +16,11 @@ from snapkafka.errors import (
     RestoreRefusedError,
     SnapkafkaError,
 )
-from snapkafka.kafka.admin import KafkaTopicAdmin
-from snapkafka.kafka.bulk import KafkaBulk
-from snapkafka.kafka.connection import Connection
-from snapkafka.kafka.group_hold import HOLDER, GroupTakenError
-from snapkafka.kafka.reading import Opened, latest_of_apps, opened
+from snapkafka.kafka.cluster.admin import KafkaTopicAdmin
+from snapkafka.kafka.cluster.group_hold import HOLDER, GroupTakenError
+from snapkafka.kafka.ledger.view import Opened, latest_of_apps, opened
+from snapkafka.kafka.login.connection import Connection
+from snapkafka.kafka.records.bulk import KafkaBulk
 from snapkafka.manifest import Manifest
 from snapkafka.ports import Cluster
 from snapkafka.protocol.captured_snapshot import Captured

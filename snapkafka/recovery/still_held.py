@@ -12,8 +12,8 @@ from dataclasses import replace
 from typing import Final
 
 from snapkafka.errors import BadInputError, SnapkafkaError
-from snapkafka.kafka.bulk import LogRecord
-from snapkafka.kafka.connection import Connection
+from snapkafka.kafka.login.connection import Connection
+from snapkafka.kafka.records.bulk import LogRecord
 from snapkafka.manifest import AROUND, INPUTS, STATE, STATE_DELTA
 from snapkafka.ports import Cluster
 from snapkafka.query.engine import Placed, engine
@@ -28,7 +28,7 @@ from .plan import Plan, Recovered, StillHeld
 __all__ = ["still_held", "with_held"]
 
 MESSAGES: Final = "messages"
-#: Texts of the table `around` end here (`assembly.around`).
+#: Texts of the table `around` end here (`assembly.spark.tables.around`).
 PREVIEW_CHARS: Final = 240
 
 

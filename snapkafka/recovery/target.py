@@ -14,9 +14,9 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
-from snapkafka.kafka.group_hold import HOLDER
-from snapkafka.kafka.lasting import wall_ms
-from snapkafka.kafka.reading import Opened, opened
+from snapkafka.kafka.cluster.group_hold import HOLDER
+from snapkafka.kafka.cluster.retention import wall_ms
+from snapkafka.kafka.ledger.view import Opened, opened
 from snapkafka.protocol.captured_snapshot import Captured
 from snapkafka.protocol.records import TopicPartition
 from snapkafka.protocol.restores import RestoreView

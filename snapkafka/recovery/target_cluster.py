@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Final
 
 from snapkafka.checks import ReadRange
 from snapkafka.errors import RestoreFailedError
-from snapkafka.kafka.bulk import LogRecord
+from snapkafka.kafka.records.bulk import LogRecord
 from snapkafka.manifest import Manifest
 from snapkafka.protocol.captured_snapshot import InputCut
 from snapkafka.protocol.records import TopicPartition

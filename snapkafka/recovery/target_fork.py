@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Final
 
 from snapkafka.checks import ReadRange
 from snapkafka.errors import ForkFailedError, LedgerUnusableError
-from snapkafka.kafka.lasting import wall_ms
-from snapkafka.kafka.reading import opened
+from snapkafka.kafka.cluster.retention import wall_ms
+from snapkafka.kafka.ledger.view import opened
 from snapkafka.manifest import Manifest
 from snapkafka.ports import TopicAdmin
 from snapkafka.protocol.captured_snapshot import Captured

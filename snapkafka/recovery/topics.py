@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from snapkafka.errors import LedgerUnusableError, RestoreFailedError
-from snapkafka.kafka.lasting import wall_ms
+from snapkafka.kafka.cluster.retention import wall_ms
 from snapkafka.manifest import Manifest
 from snapkafka.protocol.captured_snapshot import Captured
 

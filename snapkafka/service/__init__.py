@@ -12,6 +12,6 @@
 | `routes`, `live`, `jobs` | the verbs; server-sent events; assembly in the background |
 | `app`, `server` | all of it as one ASGI application, and uvicorn with its bounds |
 
-It is stateless: what it knows it folds from the ledger (`ops.Standing`) and reads from storage, so any number of
-instances give the same answers, and one that is killed loses nothing but the assembly that it was running.
+It is stateless: what it knows it folds from the ledger (`ledger_follower.Standing`) and reads from storage, so any
+number of instances give the same answers, and one that is killed loses nothing but the assembly that it was running.
 """

@@ -10,9 +10,11 @@ from datetime import UTC, datetime
 from typing import Any, Final
 
 from snapkafka.manifest import RestorableEntry, file_stem
-from snapkafka.ops import Details, Stored, Summary, Viewed
+from snapkafka.ops import Details, Summary
+from snapkafka.query.stored import Stored
 
 from . import wording
+from .ledger_follower import Viewed
 
 __all__ = ["detail", "estimated_ms", "instant", "manifest_uri", "row", "triggered"]
 

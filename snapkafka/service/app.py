@@ -19,13 +19,13 @@ from starlette.routing import Route
 
 from snapkafka import ops
 from snapkafka.errors import InternalError, SnapkafkaError
-from snapkafka.kafka.connection import Connection
-from snapkafka.kafka.lasting import wall_ms
-from snapkafka.ops import Standing
+from snapkafka.kafka.cluster.retention import wall_ms
+from snapkafka.kafka.login.connection import Connection
 from snapkafka.ports import Cluster
 
 from .access import Role
 from .guard import App, Guard
+from .ledger_follower import Standing
 from .metrics import Metrics
 from .problems import RefusedError, problem
 from .recovery import Recovery

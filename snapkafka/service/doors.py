@@ -9,8 +9,8 @@ import secrets
 from collections.abc import AsyncIterator, Callable, Sequence
 from typing import Final
 
-from snapkafka.drivers.foreign.inputs import Input
-from snapkafka.drivers.foreign.participant import Participant
+from snapkafka.drivers.foreign.assignment import Input
+from snapkafka.drivers.foreign.driver import Participant
 from snapkafka.drivers.foreign.settings import CODECS, Added, Left, Marker, require_node
 from snapkafka.errors import BadInputError, TriggerRefusedError
 

@@ -16,15 +16,15 @@ import grpc
 from grpc_health.v1 import health, health_pb2, health_pb2_grpc
 from grpc_reflection.v1alpha import reflection
 
-from snapkafka.drivers.foreign.inputs import Input
-from snapkafka.drivers.foreign.participant import Participant, Place
+from snapkafka.drivers.foreign.assignment import Input
+from snapkafka.drivers.foreign.driver import Participant, Place
 from snapkafka.drivers.foreign.settings import Added, Bounds, Marker
 from snapkafka.errors import BadInputError, SnapkafkaError
-from snapkafka.kafka.admin import KafkaTopicAdmin
-from snapkafka.kafka.connection import Connection
-from snapkafka.kafka.consumer import KafkaConsumer
-from snapkafka.kafka.ledger import KafkaLedger
-from snapkafka.kafka.writer import KafkaWriter
+from snapkafka.kafka.cluster.admin import KafkaTopicAdmin
+from snapkafka.kafka.ledger.ledger import KafkaLedger
+from snapkafka.kafka.login.connection import Connection
+from snapkafka.kafka.records.read import KafkaConsumer
+from snapkafka.kafka.records.writer import KafkaWriter
 from snapkafka.protocol.records import TopicPartition
 
 from . import wording

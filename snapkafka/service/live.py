@@ -8,9 +8,9 @@ import json
 from collections.abc import AsyncIterator, Callable, Iterator
 from typing import Any, Final
 
-from snapkafka.ops import Standing
 from snapkafka.protocol.ledger_state import SnapshotView
 
+from .ledger_follower import Standing
 from .problems import RefusedError
 
 __all__ = ["EVENT_STREAM", "Streams", "begun", "every_change", "progress"]

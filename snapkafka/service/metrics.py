@@ -15,9 +15,10 @@ from prometheus_client.core import GaugeMetricFamily
 
 from snapkafka.errors import SnapkafkaError
 from snapkafka.manifest import RestorableEntry
-from snapkafka.ops import Standing, freshness_in, gauges
+from snapkafka.ops import freshness_in, gauges
 
 from .guard import App, Message, Receive, Scope, Send
+from .ledger_follower import Standing
 from .live import Streams
 
 __all__ = ["Metrics", "counted", "described"]

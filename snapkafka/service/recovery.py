@@ -10,13 +10,13 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
 from snapkafka import ops
-from snapkafka.kafka.connection import Connection
-from snapkafka.kafka.reading import LedgerReading
-from snapkafka.ops import Standing
+from snapkafka.kafka.ledger.view import LedgerReading
+from snapkafka.kafka.login.connection import Connection
 from snapkafka.ports import Cluster
 from snapkafka.protocol.restores import RestoreView
 
 from .answers import instant
+from .ledger_follower import Standing
 from .problems import RefusedError
 
 __all__ = ["Recovery"]

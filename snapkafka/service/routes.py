@@ -16,15 +16,16 @@ from starlette.responses import JSONResponse, Response, StreamingResponse
 from snapkafka import ops
 from snapkafka.checks.invariants import ready_made
 from snapkafka.errors import BadInputError, SnapkafkaError, SnapshotFailedError, UnknownSnapshotError
-from snapkafka.kafka.connection import Connection
+from snapkafka.kafka.login.connection import Connection
 from snapkafka.manifest import RestorableEntry
-from snapkafka.ops import Heartbeat, Session, Standing
+from snapkafka.ops import Heartbeat, Session
 from snapkafka.ports import Cluster
 from snapkafka.protocol.ledger_state import SnapshotView, Status
 
 from . import answers, wording
 from .access import below
 from .jobs import Job, Jobs
+from .ledger_follower import Standing
 from .live import EVENT_STREAM, Streams, begun, every_change, progress
 from .problems import RefusedError
 from .requests import (

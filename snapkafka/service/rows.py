@@ -7,14 +7,15 @@ import json
 from collections.abc import Sequence
 from typing import Any, Final
 
-from snapkafka import ops
 from snapkafka.errors import SnapkafkaError
 from snapkafka.manifest import RestorableEntry
-from snapkafka.ops import Kept, Recent, Standing, Stored
 from snapkafka.protocol.ledger_state import SnapshotView
+from snapkafka.query.stored import Stored, stored
 
 from . import answers
 from .access import below
+from .cache import Kept, Recent
+from .ledger_follower import Standing
 from .settings import Settings
 
 __all__ = ["Rows"]
@@ -123,6 +124,6 @@ class Rows:
 
 async def _read(key: tuple[str, str]) -> Stored | None:
     try:
-        return await asyncio.to_thread(ops.stored, key[0])
+        return await asyncio.to_thread(stored, key[0])
     except SnapkafkaError:
         return None

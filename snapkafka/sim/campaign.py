@@ -11,6 +11,7 @@ from typing import Final
 
 from snapkafka.checks.causal import Violation
 
+from .lost_mutants import LOST, LOST_LIVENESS, LOST_VERDICTS
 from .mutants import EXPLORED, LIVENESS, MUTANTS, STRIPPED, VERDICTS, WITHOUT, Mutant
 from .outside_mutants import OUTSIDE, RENEWED
 from .plan import make_plan
@@ -20,6 +21,20 @@ __all__ = ["CAUSAL", "RULES", "Caught", "Report", "campaign", "caught_by", "muta
 
 #: What the causal checker says; anything else (an assertion, a time-out) does not count as having caught a mutant.
 CAUSAL: Final = frozenset({"whole", "consistent", "channels"})
+
+#: All that random worlds are tried with.
+EVERY: Final = (
+    MUTANTS
+    + WITHOUT
+    + OUTSIDE
+    + STRIPPED
+    + LIVENESS
+    + VERDICTS
+    + RENEWED
+    + LOST
+    + LOST_LIVENESS
+    + LOST_VERDICTS
+)
 
 #: What is wrong with a verdict: a sound snapshot is accused, or doubted for what its event undid, or what a process
 #: reports as lost is not in it.
@@ -113,7 +128,7 @@ class Caught:
 def mutate(
     seeds: int,
     *,
-    mutants: Iterable[Mutant] = (MUTANTS + WITHOUT + OUTSIDE + STRIPPED + LIVENESS + VERDICTS + RENEWED),
+    mutants: Iterable[Mutant] = EVERY,
     tell: Callable[[Caught], None] = lambda caught: None,
 ) -> list[Caught]:
     """Look for a seed that catches each mutant of random worlds: the one that did before, then those from 0 on."""
@@ -137,9 +152,9 @@ def caught_by(mutant: Mutant, seed: int) -> Violation | None:
     plan = mutant.plan(replace(make_plan(seed), retries=0))
     wanted = (
         CAUSAL | {"liveness"}
-        if mutant in LIVENESS
+        if mutant in LIVENESS + LOST_LIVENESS
         else OF_VERDICTS
-        if mutant in VERDICTS + RENEWED
+        if mutant in VERDICTS + RENEWED + LOST_VERDICTS
         else CAUSAL
     )
     try:

@@ -238,7 +238,9 @@ def _liveness(world: World) -> list[Violation]:
     world.heal()
     _bury(world)
     _settle(world)
-    _bury(world)  # who has noticed a loss of the ledger may have left a Hello behind that it had not read back
+    _bury(
+        world
+    )  # who has noticed a loss of the ledger may have left a Hello behind that it had not read back
     if not any(True for _ in world.fold.living()) or "ledger" not in world.plan.hear:
         return []  # whoever is told by markers or headers only may never hear of it: no bound holds
     epoch = world.trigger("at the end")

@@ -10,10 +10,10 @@ with store.staging(id) as folder:  # tables are written here ...
 """
 
 from .base import Folder, Leftover, RemoteFolder, Store
-from .chains import require_same_files, state_parents, state_parts, state_sql
 from .checked_files import require_unaltered
 from .local import LocalStore
-from .opening import open_manifest, open_store, read_manifest, refuse_secrets, written_down
+from .state_chain import require_same_files, state_parents, state_parts, state_sql
+from .uri import open_manifest, open_store, read_manifest, refuse_secrets, written_down
 
 __all__ = [
     "Folder",

@@ -1,9 +1,9 @@
 """Recompute the order-free digest of a table from its Parquet files, without Spark.
 
 The digest of a table (`manifest.TableEntry.digest`) is the sum over its rows of Spark's `xxhash64` over all columns,
-each preceded by its number (`assembly.writing.digests`). Spark hashes a value with the hash of what came before as the
-seed: numbers as their 4 or 8 bytes, little-endian, text and binary as their bytes, arrays and structs element by
-element; a null leaves the hash as it is. A test compares the two on every type that a table has.
+each preceded by its number (`assembly.spark.write.parquet.digests`). Spark hashes a value with the hash of what came
+before as the seed: numbers as their 4 or 8 bytes, little-endian, text and binary as their bytes, arrays and structs
+element by element; a null leaves the hash as it is. A test compares the two on every type that a table has.
 
 Files are read by pyarrow or DuckDB, whichever is installed; a batch of rows at a time.
 """

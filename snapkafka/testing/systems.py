@@ -33,7 +33,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from snapkafka import ops
 from snapkafka.errors import BadInputError, LedgerUnusableError, SnapkafkaError, TimedOutError
-from snapkafka.kafka.connection import Connection
+from snapkafka.kafka.login.connection import Connection
 from snapkafka.protocol.records import TopicPartition
 from snapkafka.testing import watchdog
 from snapkafka.testing.broker import create_topics, kafka

@@ -18,9 +18,9 @@ import duckdb
 from confluent_kafka import Producer
 from pyspark.sql import SparkSession
 
-from snapkafka.assembly import job
-from snapkafka.assembly.parents import find_base
-from snapkafka.assembly.session import session
+from snapkafka.assembly.base import find_base
+from snapkafka.assembly.spark import job
+from snapkafka.assembly.spark.reading.session import session
 from snapkafka.checks import CutView, LogBounds
 from snapkafka.manifest import LedgerEntry, Manifest
 from snapkafka.protocol.captured_snapshot import Captured, ChangelogCut, ProcessCut, SenderEnd

@@ -25,7 +25,7 @@ from confluent_kafka import Producer
 
 from snapkafka.demo.observer import Observer, observing
 from snapkafka.demo.system import System, wait_until
-from snapkafka.kafka.triggering import compose_trigger
+from snapkafka.kafka.preflight import compose_trigger
 from snapkafka.protocol.ledger_state import SnapshotView
 from snapkafka.protocol.records import TopicPartition
 from snapkafka.testing import EmbeddedKafka, create_topics

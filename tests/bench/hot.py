@@ -19,8 +19,7 @@ from faust.types.tuples import TP
 
 from snapkafka.config import Config
 from snapkafka.drivers.faust.driver import FaustDriver
-from snapkafka.drivers.faust.events import Reading
-from snapkafka.drivers.faust.outgoing import Outgoing
+from snapkafka.drivers.faust.inbound.running_events import Reading
 from snapkafka.protocol.actions import AppendToLedger
 from snapkafka.protocol.events import InputGiven, InputsGiven, Joined, LedgerRead
 from snapkafka.protocol.records import Hello, InputTopic, TopicPartition
@@ -72,7 +71,7 @@ def _joined(producer: Any) -> FaustDriver:
         conf=SimpleNamespace(processing_guarantee="at_least_once"), _attachments=SimpleNamespace(put=None)
     )
     driver = FaustDriver(app=app, config=Config(namespace="bench"))
-    driver.outgoing = Outgoing(driver, producer)
+    driver.producer_made(producer)
     machine = driver.machine
     hello = Hello(n=1, app="bench", inputs=(InputTopic(topic="in", partitions=1),))
     machine.handle(Joined(hello=hello))

@@ -21,12 +21,12 @@ from typing import Final
 from confluent_kafka import Producer
 
 from snapkafka import ops
-from snapkafka.assembly.session import session
+from snapkafka.assembly.spark.reading.session import session
 from snapkafka.checks import ReadRange
 from snapkafka.demo.observer import Observer, observing
 from snapkafka.demo.system import System, wait_until
-from snapkafka.kafka.bulk import KafkaBulk
-from snapkafka.kafka.connection import Connection
+from snapkafka.kafka.login.connection import Connection
+from snapkafka.kafka.records.bulk import KafkaBulk
 from snapkafka.protocol.records import TopicPartition
 from snapkafka.query.engine import Placed
 from snapkafka.recovery.appending import Author, LogRecord, read_back

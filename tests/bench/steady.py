@@ -19,7 +19,7 @@ from confluent_kafka import Producer
 
 from snapkafka.demo.observer import Observer, observing
 from snapkafka.demo.system import System, wait_until
-from snapkafka.kafka.triggering import compose_trigger
+from snapkafka.kafka.preflight import compose_trigger
 from snapkafka.testing import EmbeddedKafka, create_topics
 from tests.bench.figures import Figure, figure, growth, trend
 

@@ -18,7 +18,7 @@ from aiokafka import AIOKafkaProducer
 from snapkafka.checks import CutView, Verdict
 from snapkafka.demo.observer import Observer, observing
 from snapkafka.demo.system import System, Worker, wait_until
-from snapkafka.kafka.triggering import compose_trigger
+from snapkafka.kafka.preflight import compose_trigger
 from snapkafka.protocol.ledger_state import SnapshotView
 from snapkafka.testing import create_topics
 

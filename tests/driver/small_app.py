@@ -43,9 +43,10 @@ if BROKEN:
     async def fail(*_: Any) -> Any:
         fail_at_once()
 
-    from snapkafka.drivers.faust import announcing, seams
+    from snapkafka.drivers.faust import driver
+    from snapkafka.drivers.faust.inbound import assignment
 
-    place = seams if hasattr(seams, BROKEN) else announcing
+    place = driver if hasattr(driver, BROKEN) else assignment
     setattr(place, BROKEN, fail if asyncio.iscoroutinefunction(getattr(place, BROKEN)) else fail_at_once)
 
 if BUG:

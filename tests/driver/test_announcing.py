@@ -13,8 +13,10 @@ import pytest
 from faust.types import TP
 
 from snapkafka.config import Config
-from snapkafka.drivers.faust import announcing, patience, seams, waiting
+from snapkafka.drivers import ledger_wait
+from snapkafka.drivers.faust import hooks, waiting
 from snapkafka.drivers.faust.driver import FaustDriver
+from snapkafka.drivers.faust.inbound import assignment
 from snapkafka.protocol.colours import Cause
 from snapkafka.protocol.records import (
     Abort,
@@ -116,15 +118,16 @@ class Service:
             on_rebalance_complete=Signal(),
         )
         self.driver = cast(Any, FaustDriver(app=self.app, config=Config(namespace="n")))
-        self.driver.recorder = SimpleNamespace(take=self.driver.append)
+        self.driver.recorder = SimpleNamespace(take=self.driver._write)
         self.driver.outgoing = SimpleNamespace(
-            attached=SimpleNamespace(given=lambda inputs: None, taken_away=lambda: None), transactions=None
+            attached=SimpleNamespace(on_assigned=lambda inputs: None, on_revoked=lambda: None),
+            transactions=None,
         )
-        self.driver.events = SimpleNamespace(readers=lambda tp: ("agent",), taken_away=lambda: None)
+        self.driver.events = SimpleNamespace(readers=lambda tp: ("agent",), on_revoked=lambda: None)
         self.ledger = Ledger()
         self.consumer = Consumer(self.app)
-        seams._sew_consumer(self.driver, self.consumer)
-        self.revoked = seams._on_revoked(self.driver)
+        self.driver.consumer_made(self.consumer)
+        self.revoked = hooks._on_revoked(self.driver)
 
     @property
     def client(self) -> Client:
@@ -178,9 +181,9 @@ class Ledger(FakeLedger):
 
 @pytest.fixture(autouse=True)
 def short_waits(monkeypatch: pytest.MonkeyPatch) -> None:
-    for module in (patience, waiting):
+    for module in (ledger_wait, waiting):
         monkeypatch.setattr(module, "LEDGER_WAIT_S", PATIENCE_S)
-    monkeypatch.setattr(announcing, "RETRY_S", 0.01)
+    monkeypatch.setattr(assignment, "RETRY_S", 0.01)
 
 
 @pytest.fixture
@@ -282,7 +285,9 @@ async def test_r9_what_is_taken_away_again_is_not_announced(service: Service) ->
     service.app.consumer_generation_id += 1
     assert await waits < LONG_S
     assert not service.driver.machine.absent
-    assert not service.driver.resuming._announced, "what Faust resumes next is not of this assignment"
+    assert not service.driver.membership._resuming._announced, (
+        "what Faust resumes next is not of this assignment"
+    )
     service.client.commits[IN] = 5
     service.client.there.set()
     await service.rebalance()

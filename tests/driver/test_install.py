@@ -16,7 +16,7 @@ from aiokafka import AIOKafkaProducer
 from snapkafka.demo.observer import Observer, observing
 from snapkafka.demo.system import System, wait_until
 from snapkafka.errors import InstallError
-from snapkafka.kafka.triggering import compose_trigger
+from snapkafka.kafka.preflight import compose_trigger
 from snapkafka.protocol.records import TopicPartition
 from snapkafka.testing import Broker, create_topics
 
@@ -244,7 +244,7 @@ def test_the_sensors_of_an_app_stay_its_own_and_get_back_what_they_said() -> Non
     from faust.types import TP
 
     import snapkafka
-    from snapkafka.drivers.faust.events import Reading
+    from snapkafka.drivers.faust.inbound.running_events import Reading
 
     told: list[object] = []
 
@@ -288,9 +288,9 @@ async def test_streams_and_tables_that_were_made_before_are_heard() -> None:
     assert [cause.offset for cause in running] == [7]
     stream._on_stream_event_out(TP("t", 0), 7, stream, event, state)
     assert not running
-    looks, heard = app.snapkafka.looks, []
-    looks.looked_up = lambda table, key: heard.append("read")
-    looks.touched = lambda table, key, *, write: heard.append("write" if write else "read")
+    reads, heard = app.snapkafka.reads, []
+    reads.looked_up = lambda table, key: heard.append("read")
+    reads.touched = lambda table, key, *, write: heard.append("write" if write else "read")
 
     def use() -> None:
         table._sensor_on_get(table, "k")

@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 
 from snapkafka.config import Config
-from snapkafka.drivers.faust import scribe
+from snapkafka.drivers import ledger_tasks
 from snapkafka.drivers.faust.driver import FaustDriver
-from snapkafka.kafka.reader import LedgerRecreatedError
+from snapkafka.kafka.ledger.reader import LedgerRecreatedError
 from snapkafka.protocol.actions import AskStopped
 from snapkafka.protocol.events import StoppedSeen
 from snapkafka.protocol.ledger_checkpoint import take_checkpoint
@@ -148,7 +148,7 @@ async def test_r10_what_was_asked_of_a_stopped_app_is_no_answer_in_another_ledge
 async def joined() -> tuple[Any, Remade]:
     """A worker that has not been given its input yet, so that no snapshot is captured, and its ledger."""
     driver: Any = FaustDriver(app=None, config=Config(namespace="n"))
-    driver.recorder = SimpleNamespace(take=driver.append)
+    driver.recorder = SimpleNamespace(take=driver._write)
     ledger = Remade()
     ledger.may_open.set()
     ledger.may_write.set()
@@ -186,7 +186,7 @@ async def test_a_worker_joins_where_the_ledger_begins_with_a_checkpoint_and_agai
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """It reads from there on; one that was behind, and finds its place gone, is a new process."""
-    monkeypatch.setattr(scribe, "RETRY_S", 0.01)
+    monkeypatch.setattr(ledger_tasks, "RETRY_S", 0.01)
     ledger = Late()
     for n in range(20):
         ledger.put(Hello(n=n, app="tills", host="box", pid=n))

@@ -12,8 +12,8 @@ import pytest
 from aiokafka.errors import KafkaTimeoutError, ProducerFenced
 
 import snapkafka
-from snapkafka.drivers.faust.outcomes import Unacknowledged
-from snapkafka.drivers.faust.transactions import Transactions
+from snapkafka.drivers.faust.outbound.outcomes import Unacknowledged
+from snapkafka.drivers.faust.outbound.transactions import Transactions
 
 TID = "app-0-1"
 
@@ -165,7 +165,7 @@ async def test_r7_what_a_rebalance_leaves_open_for_somebody_else_has_failed(
 
     sends = Sends()
     sends.acked()
-    sends.transactions.kept(Consumer())
+    sends.transactions.on_rebalanced(Consumer())
     why = "its partition was revoked, and the transaction left open"
     assert await sends.told() == [(n, Unacknowledged(why, refused=True, undone=True)) for n in range(failed)]
 

@@ -9,7 +9,7 @@ from aiokafka import AIOKafkaProducer
 
 from snapkafka.demo.observer import observing
 from snapkafka.demo.system import System, wait_until
-from snapkafka.kafka.triggering import compose_trigger
+from snapkafka.kafka.preflight import compose_trigger
 from snapkafka.protocol.ledger_state import Status
 from snapkafka.protocol.records import TopicPartition
 from snapkafka.testing import Broker, create_topics

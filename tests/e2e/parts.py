@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from snapkafka.demo.load import RATE, SLOW_EVERY, Load
 from snapkafka.demo.observer import Observer, observing
 from snapkafka.demo.system import System, running_system, wait_until
-from snapkafka.kafka.triggering import compose_trigger
+from snapkafka.kafka.preflight import compose_trigger
 from snapkafka.protocol.ledger_state import SnapshotView
 from snapkafka.testing import EmbeddedKafka
 

@@ -6,7 +6,7 @@ import asyncio
 from typing import Any
 
 from snapkafka import ops
-from snapkafka.kafka.connection import Connection
+from snapkafka.kafka.login.connection import Connection
 
 __all__ = ["forked", "restored"]
 

@@ -19,8 +19,8 @@ from typing import Any, Final
 import pytest
 
 from snapkafka import ops
-from snapkafka.kafka.admin import KafkaTopicAdmin
-from snapkafka.kafka.reading import opened
+from snapkafka.kafka.cluster.admin import KafkaTopicAdmin
+from snapkafka.kafka.ledger.view import opened
 from snapkafka.protocol.records import Trigger, Verdict
 from snapkafka.testing import RunningSystem
 from snapkafka.wire import codec

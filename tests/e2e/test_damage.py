@@ -23,7 +23,7 @@ from snapkafka import ops
 from snapkafka.demo.settings import TRANSFERS
 from snapkafka.demo.story import assemble
 from snapkafka.demo.system import wait_until
-from snapkafka.kafka.triggering import compose_trigger
+from snapkafka.kafka.preflight import compose_trigger
 from snapkafka.protocol.records import TopicPartition
 from snapkafka.wire import headers as wire
 from tests.e2e.parts import Live, live

@@ -14,8 +14,8 @@ from confluent_kafka.admin import AdminClient
 from snapkafka import ops
 from snapkafka.demo.observer import Observer, observing
 from snapkafka.demo.system import wait_until
-from snapkafka.kafka.admin import KafkaTopicAdmin
-from snapkafka.kafka.connection import Connection
+from snapkafka.kafka.cluster.admin import KafkaTopicAdmin
+from snapkafka.kafka.login.connection import Connection
 from snapkafka.protocol.forking import prefixed
 from snapkafka.testing import Broker
 from tests.e2e import recovering

@@ -12,7 +12,7 @@ import pytest
 from snapkafka import ops
 from snapkafka.demo.observer import observing
 from snapkafka.demo.system import wait_until
-from snapkafka.kafka.connection import Connection
+from snapkafka.kafka.login.connection import Connection
 from snapkafka.testing import Broker
 
 from .cycles import AT_CUT, END_S, ITEMS, Cycle, outputs_kept

@@ -18,8 +18,8 @@ from snapkafka.cli.app import app
 from snapkafka.demo.observer import Observer, observing
 from snapkafka.demo.system import wait_until
 from snapkafka.errors import RestoreRefusedError
-from snapkafka.kafka.bulk import KafkaBulk
-from snapkafka.kafka.connection import Connection
+from snapkafka.kafka.login.connection import Connection
+from snapkafka.kafka.records.bulk import KafkaBulk
 from snapkafka.protocol.records import TopicPartition
 from snapkafka.testing import Broker
 

@@ -19,7 +19,7 @@ from snapkafka import ops
 from snapkafka.demo.observer import Observer, observing
 from snapkafka.demo.system import wait_until
 from snapkafka.errors import OvertakenError
-from snapkafka.kafka.connection import Connection
+from snapkafka.kafka.login.connection import Connection
 from snapkafka.protocol.records import TopicPartition
 from snapkafka.testing import Broker
 

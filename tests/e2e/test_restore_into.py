@@ -15,7 +15,7 @@ import pytest
 from snapkafka import ops
 from snapkafka.demo.observer import Observer, observing
 from snapkafka.demo.system import System, wait_until
-from snapkafka.kafka.connection import Connection
+from snapkafka.kafka.login.connection import Connection
 from snapkafka.manifest import Manifest
 from snapkafka.protocol.records import TopicPartition
 from snapkafka.store import read_manifest

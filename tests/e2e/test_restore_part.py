@@ -16,7 +16,7 @@ import pytest
 from snapkafka import ops
 from snapkafka.demo.observer import observing
 from snapkafka.demo.system import wait_until
-from snapkafka.kafka.connection import Connection
+from snapkafka.kafka.login.connection import Connection
 from snapkafka.recovery.editing import Suppression
 from snapkafka.recovery.selection import Selection
 from snapkafka.testing import Broker

@@ -25,8 +25,8 @@ import pytest
 
 import snapkafka.assembly
 from snapkafka.demo.system import wait_until
-from snapkafka.kafka.admin import KafkaTopicAdmin
-from snapkafka.kafka.connection import Connection
+from snapkafka.kafka.cluster.admin import KafkaTopicAdmin
+from snapkafka.kafka.login.connection import Connection
 from snapkafka.runtime import spark_jars, spark_java_home
 from snapkafka.store import LocalStore
 from snapkafka.testing import Broker

@@ -11,7 +11,7 @@ import pytest
 from snapkafka import ops
 from snapkafka.demo.observer import observing
 from snapkafka.demo.system import System, wait_until
-from snapkafka.kafka.connection import Connection
+from snapkafka.kafka.login.connection import Connection
 from snapkafka.ops import Answer, Round
 from snapkafka.testing import Broker, create_topics
 from tests.features.harness import produce, read_topics

@@ -27,7 +27,7 @@ from confluent_kafka.admin import AdminClient
 from snapkafka import ops
 from snapkafka.demo.observer import Observer, observing
 from snapkafka.demo.system import System, wait_until
-from snapkafka.kafka.connection import Connection
+from snapkafka.kafka.login.connection import Connection
 from snapkafka.protocol.captured_snapshot import Captured
 from snapkafka.testing import create_topics
 from snapkafka.wire import headers as wire

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Literal
 
-from snapkafka.checks import CutView, Finding, LogRecord, log_checks, state_checks
+from snapkafka.checks import CutView, Finding, LogRecord, log_checks, v3_state
 from snapkafka.protocol.captured_snapshot import Captured, InputCut
 from snapkafka.protocol.records import TopicPartition
 from snapkafka.wire import headers as wire
@@ -147,7 +147,7 @@ class Judge:
     def findings(self, epoch: int) -> list[Finding]:
         """What the checks of the log find in one snapshot."""
         view = CutView(next(captured for captured in self.snapshots if captured.epoch == epoch))
-        checks = (log_checks.v1, log_checks.v2, state_checks.v3, log_checks.v4, log_checks.v5)
+        checks = (log_checks.v1, log_checks.v2, v3_state.v3, log_checks.v4, log_checks.v5)
         found = [finding for check in checks for finding in check(view, self.log)]
         # Where transactions end offsets are missing, and keys, which would tell, are not compared here.
         return [finding for finding in found if finding.kind != "state-unproven"]

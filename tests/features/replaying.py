@@ -14,7 +14,7 @@ from snapkafka.checks import LogRecord, Verdict
 from snapkafka.demo.observer import Observer, observing
 from snapkafka.demo.system import System, Worker, wait_until
 from snapkafka.errors import TimedOutError
-from snapkafka.kafka.triggering import compose_trigger
+from snapkafka.kafka.preflight import compose_trigger
 from snapkafka.protocol.captured_snapshot import Captured, ChangelogCut
 from snapkafka.protocol.ledger_state import SnapshotView
 from snapkafka.protocol.records import TopicPartition

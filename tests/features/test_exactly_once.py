@@ -13,7 +13,7 @@ from aiokafka import AIOKafkaProducer
 
 from snapkafka.demo.observer import Observer
 from snapkafka.demo.system import wait_until
-from snapkafka.kafka.triggering import compose_trigger
+from snapkafka.kafka.preflight import compose_trigger
 from snapkafka.protocol.ledger_state import SnapshotView
 from snapkafka.testing import Broker
 

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 from confluent_kafka import Producer
 
-from snapkafka.kafka.connection import Connection
-from snapkafka.kafka.ledger import KafkaLedger
+from snapkafka.kafka.ledger.ledger import KafkaLedger
+from snapkafka.kafka.login.connection import Connection
 from snapkafka.protocol.records import Closed
 from snapkafka.testing import Broker
 from snapkafka.wire.codec import encode

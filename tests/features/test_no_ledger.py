@@ -16,9 +16,9 @@ from confluent_kafka.admin import (
     ResourceType,
 )
 
-from snapkafka.kafka.admin import KafkaTopicAdmin
-from snapkafka.kafka.connection import Connection
-from snapkafka.kafka.ledger import SETTINGS, topic_name
+from snapkafka.kafka.cluster.admin import KafkaTopicAdmin
+from snapkafka.kafka.ledger.ledger import SETTINGS, topic_name
+from snapkafka.kafka.login.connection import Connection
 from snapkafka.testing import Broker
 from tests.kafka.guarding import PASSWORD, guarded_broker
 

@@ -13,7 +13,7 @@ from .unharmed import as_without_us
 
 pytestmark = [pytest.mark.kafka, pytest.mark.timeout(300)]
 
-#: One of each kind; what they are seams for is in `snapkafka/drivers/faust/seams.py`.
+#: One of each kind; what they are seams for is in `snapkafka/drivers/faust/hooks.py`.
 ONE = "_getmany"
 OTHERS = (
     "_new_producer",

@@ -17,10 +17,10 @@ from confluent_kafka import TopicPartition as KafkaPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from snapkafka.demo.system import wait_until
-from snapkafka.kafka.admin import KafkaTopicAdmin
-from snapkafka.kafka.connection import Connection
-from snapkafka.kafka.ledger import SETTINGS, topic_name
-from snapkafka.kafka.triggering import compose_trigger
+from snapkafka.kafka.cluster.admin import KafkaTopicAdmin
+from snapkafka.kafka.ledger.ledger import SETTINGS, topic_name
+from snapkafka.kafka.login.connection import Connection
+from snapkafka.kafka.preflight import compose_trigger
 from snapkafka.protocol.ledger_state import SnapshotView
 from snapkafka.protocol.records import TopicPartition
 from snapkafka.protocol.snapshots import Failure

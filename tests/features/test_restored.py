@@ -20,7 +20,7 @@ from confluent_kafka.admin import AdminClient
 from snapkafka import ops
 from snapkafka.demo.observer import Observer, observing
 from snapkafka.demo.system import System, Worker, wait_until
-from snapkafka.kafka.connection import Connection
+from snapkafka.kafka.login.connection import Connection
 from snapkafka.protocol.records import (
     RESTORE,
     AgentPosition,

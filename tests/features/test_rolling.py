@@ -19,7 +19,7 @@ import pytest
 from snapkafka import ops
 from snapkafka.demo.system import wait_until
 from snapkafka.errors import SnapshotFailedError, TimedOutError, TriggerRefusedError
-from snapkafka.kafka.connection import Connection
+from snapkafka.kafka.login.connection import Connection
 from snapkafka.protocol.records import TopicPartition
 from snapkafka.testing import Broker
 from snapkafka.wire import codec

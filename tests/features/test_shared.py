@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from snapkafka import ops
-from snapkafka.kafka.connection import Connection
+from snapkafka.kafka.login.connection import Connection
 from snapkafka.testing import Broker
 
 from .harness import running

@@ -11,7 +11,7 @@ from confluent_kafka.admin import AdminClient, NewPartitions
 
 from snapkafka import ops
 from snapkafka.checks import Verdict
-from snapkafka.kafka.connection import Connection
+from snapkafka.kafka.login.connection import Connection
 from snapkafka.protocol.records import TopicPartition
 from snapkafka.testing import Broker, create_topics
 

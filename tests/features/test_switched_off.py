@@ -15,9 +15,9 @@ import pytest
 from snapkafka import ops
 from snapkafka.demo.system import wait_until
 from snapkafka.errors import TriggerRefusedError
-from snapkafka.kafka.admin import KafkaTopicAdmin
-from snapkafka.kafka.connection import Connection
-from snapkafka.kafka.ledger import SETTINGS, topic_name
+from snapkafka.kafka.cluster.admin import KafkaTopicAdmin
+from snapkafka.kafka.ledger.ledger import SETTINGS, topic_name
+from snapkafka.kafka.login.connection import Connection
 from snapkafka.testing import Broker
 
 from .harness import Pair, running

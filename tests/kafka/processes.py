@@ -6,8 +6,8 @@ import asyncio
 import contextlib
 from collections.abc import AsyncIterator
 
-from snapkafka.kafka.connection import Connection
-from snapkafka.kafka.ledger import KafkaLedger
+from snapkafka.kafka.ledger.ledger import KafkaLedger
+from snapkafka.kafka.login.connection import Connection
 from snapkafka.protocol.records import (
     Assigned,
     Closed,

@@ -13,10 +13,10 @@ from aiokafka import AIOKafkaConsumer, AIOKafkaProducer
 from confluent_kafka import Consumer
 
 from snapkafka.errors import BrokerUnavailableError, LedgerUnusableError
-from snapkafka.kafka.admin import KafkaTopicAdmin
-from snapkafka.kafka.connection import Connection
-from snapkafka.kafka.groups import ConsumerGroup
-from snapkafka.kafka.triggering import compose_trigger
+from snapkafka.kafka.cluster.admin import KafkaTopicAdmin
+from snapkafka.kafka.cluster.groups import ConsumerGroup
+from snapkafka.kafka.login.connection import Connection
+from snapkafka.kafka.preflight import compose_trigger
 from snapkafka.protocol.ledger_state import LedgerState
 from snapkafka.protocol.records import Hello, InputTopic, TopicPartition
 from snapkafka.testing import EmbeddedKafka, create_topics

@@ -9,8 +9,8 @@ import pytest
 from confluent_kafka import Producer
 
 from snapkafka.errors import LedgerUnusableError, TimedOutError
-from snapkafka.kafka.bulk import KafkaBulk
-from snapkafka.kafka.connection import Connection
+from snapkafka.kafka.login.connection import Connection
+from snapkafka.kafka.records.bulk import KafkaBulk
 from snapkafka.protocol.records import TopicPartition
 from snapkafka.recovery.appending import NewRecord
 from snapkafka.testing import Broker, create_topics

@@ -10,11 +10,11 @@ import pytest
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer
 from confluent_kafka.admin import AdminClient, NewPartitions
 
-from snapkafka.drivers.foreign.inputs import Input, resolve
+from snapkafka.drivers.foreign.assignment import Input, resolve
 from snapkafka.errors import LedgerUnusableError, OffsetsGoneError, TriggerRefusedError
-from snapkafka.kafka.admin import KafkaTopicAdmin
-from snapkafka.kafka.connection import Connection
-from snapkafka.kafka.consumer import KafkaConsumer, Record
+from snapkafka.kafka.cluster.admin import KafkaTopicAdmin
+from snapkafka.kafka.login.connection import Connection
+from snapkafka.kafka.records.read import KafkaConsumer, Record
 from snapkafka.protocol.records import TopicPartition
 from snapkafka.testing import create_topics
 from tests.kafka.waiting import until

@@ -8,8 +8,8 @@ import pytest
 
 from snapkafka.demo.container import LAG_MS, main
 from snapkafka.demo.settings import PARTITIONS, TOPICS, changelog
-from snapkafka.kafka.admin import KafkaTopicAdmin
-from snapkafka.kafka.connection import Connection
+from snapkafka.kafka.cluster.admin import KafkaTopicAdmin
+from snapkafka.kafka.login.connection import Connection
 from snapkafka.testing.embedded import EmbeddedKafka
 
 pytestmark = [pytest.mark.kafka, pytest.mark.timeout(120)]

@@ -17,9 +17,9 @@ from aiokafka import AIOKafkaProducer
 
 from snapkafka import ops
 from snapkafka.errors import LedgerUnusableError
-from snapkafka.kafka.admin import KafkaTopicAdmin
-from snapkafka.kafka.connection import Connection
-from snapkafka.kafka.ledger import KafkaLedger
+from snapkafka.kafka.cluster.admin import KafkaTopicAdmin
+from snapkafka.kafka.ledger.ledger import KafkaLedger
+from snapkafka.kafka.login.connection import Connection
 from snapkafka.protocol.ledger_state import Status
 from snapkafka.protocol.records import Bye, Hello, InputTopic, Table, TopicPartition
 from tests.kafka.guarding import guarded_broker, login

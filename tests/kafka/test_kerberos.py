@@ -15,8 +15,8 @@ from pathlib import Path
 import pytest
 
 from snapkafka.errors import AuthenticationError
-from snapkafka.kafka.admin import KafkaTopicAdmin
-from snapkafka.kafka.connection import Connection
+from snapkafka.kafka.cluster.admin import KafkaTopicAdmin
+from snapkafka.kafka.login.connection import Connection
 from snapkafka.runtime import jars, java
 from snapkafka.testing import create_topics, system
 from tests.e2e import tested_shop

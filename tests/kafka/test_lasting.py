@@ -11,12 +11,12 @@ from datetime import datetime
 import pytest
 from confluent_kafka import Producer
 
-from snapkafka.assembly.facts import look
+from snapkafka.assembly.cluster import look
 from snapkafka.checks import require_offsets
 from snapkafka.errors import OffsetsGoneError
-from snapkafka.kafka.admin import KafkaTopicAdmin
-from snapkafka.kafka.connection import Connection
-from snapkafka.kafka.lasting import in_words, restorable
+from snapkafka.kafka.cluster.admin import KafkaTopicAdmin
+from snapkafka.kafka.cluster.retention import in_words, restorable
+from snapkafka.kafka.login.connection import Connection
 from snapkafka.protocol.captured_snapshot import Captured, ChangelogCut, InputCut, SenderEnd
 from snapkafka.protocol.records import TopicPartition
 from snapkafka.testing import EmbeddedKafka

@@ -18,10 +18,10 @@ from aiokafka import TopicPartition as KafkaPartition
 from aiokafka.admin import AIOKafkaAdminClient, RecordsToDelete
 
 from snapkafka.errors import BrokerUnavailableError, LedgerUnusableError
-from snapkafka.kafka import ledger as ledger_module
-from snapkafka.kafka.admin import KafkaTopicAdmin
-from snapkafka.kafka.connection import Connection
-from snapkafka.kafka.ledger import Entry, KafkaLedger, LedgerRecreatedError, topic_name
+from snapkafka.kafka.cluster.admin import KafkaTopicAdmin
+from snapkafka.kafka.ledger import ledger as ledger_module
+from snapkafka.kafka.ledger.ledger import Entry, KafkaLedger, LedgerRecreatedError, topic_name
+from snapkafka.kafka.login.connection import Connection
 from snapkafka.protocol.records import Bye, Closed, Hello, SentEnd
 from snapkafka.wire.codec import encode
 from snapkafka.wire.signature import FRESH_WITHIN, HEADER, Keys
@@ -409,7 +409,7 @@ async def test_one_that_is_gone_is_noticed_and_made_again(
 async def test_a_ledger_that_is_the_same_is_not_taken_for_another(
     ledgers: Callable[[], KafkaLedger], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from snapkafka.kafka import reader as reader_module
+    from snapkafka.kafka.ledger import reader as reader_module
 
     monkeypatch.setattr(reader_module, "WATCH_S", 0.1)
     ledger, other = ledgers(), ledgers()

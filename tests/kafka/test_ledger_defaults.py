@@ -7,9 +7,9 @@ from collections.abc import AsyncIterator, Callable, Iterator
 import pytest
 
 from snapkafka.errors import LedgerUnusableError
-from snapkafka.kafka.admin import KafkaTopicAdmin
-from snapkafka.kafka.connection import Connection
-from snapkafka.kafka.ledger import SETTINGS, KafkaLedger, topic_name
+from snapkafka.kafka.cluster.admin import KafkaTopicAdmin
+from snapkafka.kafka.ledger.ledger import SETTINGS, KafkaLedger, topic_name
+from snapkafka.kafka.login.connection import Connection
 from snapkafka.protocol.records import Bye, Closed, SentEnd
 from snapkafka.testing import EmbeddedKafka
 

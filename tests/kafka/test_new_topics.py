@@ -7,9 +7,9 @@ import time
 import pytest
 
 from snapkafka.errors import LedgerUnusableError
-from snapkafka.kafka.admin import KafkaTopicAdmin
-from snapkafka.kafka.bulk import KafkaBulk
-from snapkafka.kafka.connection import Connection
+from snapkafka.kafka.cluster.admin import KafkaTopicAdmin
+from snapkafka.kafka.login.connection import Connection
+from snapkafka.kafka.records.bulk import KafkaBulk
 from snapkafka.recovery.appending import NewRecord
 from snapkafka.recovery.new_topics import fit_input
 from snapkafka.recovery.refusals import Carried

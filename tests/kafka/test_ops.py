@@ -20,9 +20,9 @@ from snapkafka.errors import (
     TriggerRefusedError,
     UnknownSnapshotError,
 )
-from snapkafka.kafka.admin import KafkaTopicAdmin
-from snapkafka.kafka.connection import Connection
-from snapkafka.kafka.ledger import KafkaLedger, topic_name
+from snapkafka.kafka.cluster.admin import KafkaTopicAdmin
+from snapkafka.kafka.ledger.ledger import KafkaLedger, topic_name
+from snapkafka.kafka.login.connection import Connection
 from snapkafka.ops.in_use import snapshots_in_use
 from snapkafka.ops.listing import wall_ms
 from snapkafka.protocol.ledger_state import Status

@@ -19,9 +19,9 @@ from snapkafka.errors import (
     MechanismError,
     SnapkafkaError,
 )
-from snapkafka.kafka.admin import KafkaTopicAdmin
-from snapkafka.kafka.bulk import client_settings
-from snapkafka.kafka.connection import Connection
+from snapkafka.kafka.cluster.admin import KafkaTopicAdmin
+from snapkafka.kafka.login.connection import Connection
+from snapkafka.kafka.records.bulk import client_settings
 from snapkafka.testing import create_topics
 from tests.kafka.secured import Secured, secured_broker, token
 

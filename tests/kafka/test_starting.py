@@ -11,9 +11,9 @@ import pytest
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer
 from aiokafka import TopicPartition as KafkaPartition
 
-from snapkafka.drivers.faust.announcing import committed, starts_at
-from snapkafka.kafka.admin import KafkaTopicAdmin
-from snapkafka.kafka.connection import Connection
+from snapkafka.drivers.faust.inbound.assignment import committed, starts_at
+from snapkafka.kafka.cluster.admin import KafkaTopicAdmin
+from snapkafka.kafka.login.connection import Connection
 from snapkafka.protocol.records import TopicPartition
 from snapkafka.testing import Broker, create_topics
 

@@ -12,7 +12,7 @@ from snapkafka.cli.app import app
 
 from .markdown import code, table
 
-__all__ = ["page"]
+__all__ = ["commands", "page"]
 
 HEAD: Final = ("option", "default", "meaning")
 #: An option of so many commands is described once.
@@ -22,19 +22,19 @@ COMMON_MIN: Final = 8
 def page() -> str:
     """Return the page."""
     group = get_command(app)
-    commands = dict(_commands(group))
+    found = dict(commands(group))
     rows = {
         name: [row for item in one.params if not item.hidden for row in _rows(item)]
-        for name, one in commands.items()
+        for name, one in found.items()
     }
-    counts = Counter(row for found in rows.values() for row in found)
+    counts = Counter(row for own in rows.values() for row in own)
     common = [row for row, count in counts.items() if count >= COMMON_MIN]
     parts = [
         f"# Commands\n\n{group.help}\n`snapkafka COMMAND --help` prints the same. [cli.md](cli.md) describes what"
         " commands do, [errors.md](errors.md) their exit statuses.\n\n"
         "Most commands have these options:\n\n" + table(HEAD, common)
     ]
-    for name, command in commands.items():
+    for name, command in found.items():
         parts.append(f"\n## {name}\n\n{command.help}\n\n```\n{_usage(name, command)}\n```\n")
         own = [row for row in rows[name] if row not in common]
         if own:
@@ -44,11 +44,11 @@ def page() -> str:
     return "".join(parts)
 
 
-def _commands(group: Any, above: str = "") -> Iterator[tuple[str, Any]]:
+def commands(group: Any, above: str = "") -> Iterator[tuple[str, Any]]:
     """Yield every command with its name, those of groups by both names."""
     for name, command in group.commands.items():
         if hasattr(command, "commands"):
-            yield from _commands(command, f"{above}{name} ")
+            yield from commands(command, f"{above}{name} ")
         else:
             yield above + name, command
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 from pyspark.sql import SparkSession
 
-from snapkafka.assembly.session import session, sized
+from snapkafka.assembly.spark.reading.session import session, sized
 
 
 @pytest.fixture(scope="session")

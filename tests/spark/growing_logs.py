@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-from snapkafka.assembly.decode import STAMPS_SCHEMA
+from snapkafka.assembly.spark.reading.header_columns import STAMPS_SCHEMA
 from snapkafka.checks import CutView, LogBounds, LogRecord
 from snapkafka.checks.view import EXTERNAL
 from snapkafka.protocol.captured_snapshot import Captured, ChangelogCut, ProcessCut

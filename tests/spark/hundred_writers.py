@@ -6,8 +6,8 @@ import json
 import sys
 from typing import Final
 
-from snapkafka.assembly import hashes, remote, writing
-from snapkafka.assembly.session import session
+from snapkafka.assembly.spark.reading.session import session
+from snapkafka.assembly.spark.write import file_hashes, parquet, s3_commit
 from snapkafka.store import RemoteFolder, open_store
 
 WRITERS: Final = 100
@@ -23,11 +23,11 @@ def main(uri: str) -> None:
     folder = RemoteFolder(path="all/run", uri=store.spark_uri("all/run"))
     with (
         session(s3=True, settings={"spark.master": f"local[{WRITERS}]"}) as spark,
-        remote.reached(spark, store),
+        s3_commit.reached(spark, store),
     ):
         rows = spark.range(0, 10 * WRITERS, 1, WRITERS).selectExpr(*ROW)
-        writing.write(rows, "positions", folder, rows_max=WRITERS * writing.ROWS_PER_FILE)
-        files = hashes.files(spark, {"positions": f"{folder.uri}/positions"}, store.sha256)
+        parquet.write(rows, "positions", folder, rows_max=WRITERS * parquet.ROWS_PER_FILE)
+        files = file_hashes.files(spark, {"positions": f"{folder.uri}/positions"}, store.sha256)
     print(json.dumps({"files": len(files), "different": len({file.sha256 for file in files})}))
 
 

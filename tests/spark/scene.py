@@ -15,9 +15,9 @@ from typing import Any, NamedTuple
 
 from confluent_kafka import Producer
 
-from snapkafka.kafka.admin import KafkaTopicAdmin
-from snapkafka.kafka.connection import Connection
-from snapkafka.kafka.ledger import KafkaLedger
+from snapkafka.kafka.cluster.admin import KafkaTopicAdmin
+from snapkafka.kafka.ledger.ledger import KafkaLedger
+from snapkafka.kafka.login.connection import Connection
 from snapkafka.protocol.captured_snapshot import Captured
 from snapkafka.protocol.ledger_state import LedgerState
 from snapkafka.protocol.records import (

@@ -13,10 +13,10 @@ from confluent_kafka.admin import AdminClient
 from pyspark.sql import SparkSession
 
 from snapkafka import ops
-from snapkafka.assembly import job
-from snapkafka.assembly.desk import Desk
+from snapkafka.assembly.ledger import Desk
+from snapkafka.assembly.spark import job
 from snapkafka.errors import BadInputError
-from snapkafka.kafka.connection import Connection
+from snapkafka.kafka.login.connection import Connection
 from snapkafka.manifest import AROUND, Manifest
 from snapkafka.store import LocalStore
 from snapkafka.testing.broker import Broker

@@ -21,14 +21,18 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as fn
 
 from snapkafka import ops
-from snapkafka.assembly import invariants, job, session, source, tables, writing
-from snapkafka.assembly.desk import Desk
-from snapkafka.assembly.lookups import Lookups, local_frame
-from snapkafka.assembly.tables import SCHEMAS
+from snapkafka.assembly.ledger import Desk
+from snapkafka.assembly.spark import job
+from snapkafka.assembly.spark.frames import Lookups, local_frame
+from snapkafka.assembly.spark.reading import kafka_source, session
+from snapkafka.assembly.spark.tables import tables
+from snapkafka.assembly.spark.tables.tables import SCHEMAS
+from snapkafka.assembly.spark.verify import v6_invariants
+from snapkafka.assembly.spark.write import parquet
 from snapkafka.checks import CheckOutcome, CutView, Status, Verdict
 from snapkafka.checks.invariants import Invariant, load
 from snapkafka.errors import BadInputError, StorageError
-from snapkafka.kafka.connection import Connection
+from snapkafka.kafka.login.connection import Connection
 from snapkafka.manifest import Manifest
 from snapkafka.store import LocalStore
 from snapkafka.testing import Broker
@@ -367,8 +371,8 @@ def test_parallelism_changes_no_row(
 ) -> None:
     """Other partitions of a shuffle, other tasks, other files: the same digests."""
     monkeypatch.setattr(session, "SMALL", {"spark.sql.shuffle.partitions": "7"})
-    monkeypatch.setattr(source, "RECORDS_PER_TASK", 2)
-    monkeypatch.setattr(writing, "ROWS_PER_FILE", 3)
+    monkeypatch.setattr(kafka_source, "RECORDS_PER_TASK", 2)
+    monkeypatch.setattr(parquet, "ROWS_PER_FILE", 3)
     elsewhere = assembled.again(LocalStore(tmp_path))
     assert [len(table.files) for table in elsewhere.tables] != [
         len(t.files) for t in assembled.manifest.tables
@@ -378,8 +382,8 @@ def test_parallelism_changes_no_row(
 
 
 def outcomes(spark: SparkSession, assembled: Assembled, *wanted: Invariant) -> dict[str, CheckOutcome]:
-    tables = {name: writing.read_back(spark, name, assembled.folder) for name in SCHEMAS}
-    return {found.check: found for found in invariants.check(spark, wanted, tables)}
+    tables = {name: parquet.read_back(spark, name, assembled.folder) for name in SCHEMAS}
+    return {found.check: found for found in v6_invariants.check(spark, wanted, tables)}
 
 
 def test_a_broken_invariant_names_the_record(spark: SparkSession, assembled: Assembled) -> None:
@@ -455,7 +459,7 @@ def test_a_storage_that_breaks_leaves_no_manifest(
     def full(*_: object, **__: object) -> None:
         raise StorageError("the disk is full")
 
-    monkeypatch.setattr("snapkafka.assembly.writing.digests", full)
+    monkeypatch.setattr("snapkafka.assembly.spark.write.parquet.digests", full)
     with pytest.raises(StorageError):
         assembled.again(LocalStore(tmp_path))
     assert list(tmp_path.iterdir()) == []
@@ -493,7 +497,7 @@ def test_ready_made_invariants_run(spark: SparkSession, assembled: Assembled) ->
 
 def test_one_token_is_in_one_place(spark: SparkSession, assembled: Assembled) -> None:
     """In the table of who holds it, or on its way; a second one, wherever it is, and none at all are told."""
-    empty = {name: writing.read_back(spark, name, assembled.folder).limit(0) for name in SCHEMAS}
+    empty = {name: parquet.read_back(spark, name, assembled.folder).limit(0) for name in SCHEMAS}
 
     def places(held: dict[str, str | None], on_the_way: list[str]) -> tuple[Status, list[tuple[Any, ...]]]:
         state = [
@@ -516,7 +520,7 @@ def test_one_token_is_in_one_place(spark: SparkSession, assembled: Assembled) ->
             "messages": local_frame(spark, SCHEMAS["messages"], messages),
         }
         wanted = load(["one_token"], {"table": "ring", "holds": "$.token", "topics": "left,right"})
-        (found,) = invariants.check(spark, wanted, given)
+        (found,) = v6_invariants.check(spark, wanted, given)
         told = [json.loads(witness.what) for witness in found.witnesses]
         assert found.found == len(told)
         return found.status, sorted(
@@ -536,18 +540,18 @@ def test_one_token_is_in_one_place(spark: SparkSession, assembled: Assembled) ->
 
 
 def test_ended_means_nothing_in_flight_and_nobody_busy(spark: SparkSession, assembled: Assembled) -> None:
-    empty = {name: writing.read_back(spark, name, assembled.folder).limit(0) for name in SCHEMAS}
+    empty = {name: parquet.read_back(spark, name, assembled.folder).limit(0) for name in SCHEMAS}
     busy = [("a", '{"busy": false}', None), ("b", '{"busy": true}', None), ("c", None, "no text")]
     rows = [
         {"app": "x", "table": "work", "partition": 0, "key": who, "value": value, "why_undecoded": why}
         for who, value, why in busy
     ]
     tables = {**empty, "state": local_frame(spark, SCHEMAS["state"], rows)}
-    tables["positions"] = writing.read_back(spark, "positions", assembled.folder)
+    tables["positions"] = parquet.read_back(spark, "positions", assembled.folder)
     read = assembled.stage.topic("credits")
 
     def witnesses(**parameters: str) -> list[str]:
-        (found,) = invariants.check(spark, load(["termination"], parameters), tables)
+        (found,) = v6_invariants.check(spark, load(["termination"], parameters), tables)
         return [json.loads(witness.what)["why"] for witness in found.witnesses]
 
     assert witnesses() == witnesses(topics=read) == []
@@ -556,7 +560,7 @@ def test_ended_means_nothing_in_flight_and_nobody_busy(spark: SparkSession, asse
 
 
 def test_a_circle_of_waiting_is_found(spark: SparkSession, assembled: Assembled) -> None:
-    empty = {name: writing.read_back(spark, name, assembled.folder).limit(0) for name in SCHEMAS}
+    empty = {name: parquet.read_back(spark, name, assembled.folder).limit(0) for name in SCHEMAS}
     ring = [(f"r{n}", f"r{(n + 1) % 16}") for n in range(16)]
     waits = [("a", "b"), ("b", "c"), ("c", "a"), ("d", "a"), ("e", None), *ring]
     rows: list[dict[str, Any]] = [
@@ -564,7 +568,7 @@ def test_a_circle_of_waiting_is_found(spark: SparkSession, assembled: Assembled)
     ]
     rows.append({"app": "x", "table": "locks", "partition": 0, "key": "f", "why_undecoded": "no text"})
     tables = {**empty, "state": local_frame(spark, SCHEMAS["state"], rows)}
-    (found,) = invariants.check(spark, load(["deadlock"], {"table": "locks"}), tables)
+    (found,) = v6_invariants.check(spark, load(["deadlock"], {"table": "locks"}), tables)
     circles = sorted(json.loads(witness.what)["circle"] for witness in found.witnesses)
     assert circles[:3] == ["a -> b -> c -> a", "b -> c -> a -> b", "c -> a -> b -> c"]
     assert "unknown: f: no text" in circles

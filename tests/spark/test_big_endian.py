@@ -10,9 +10,9 @@ from py4j.protocol import Py4JError  # type: ignore[import-untyped]
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as fn
 
-from snapkafka.assembly import big_endian
-from snapkafka.assembly.big_endian import number
-from snapkafka.assembly.lookups import local_frame
+from snapkafka.assembly.spark.frames import local_frame
+from snapkafka.assembly.spark.reading import big_endian
+from snapkafka.assembly.spark.reading.big_endian import number
 
 pytestmark = [pytest.mark.spark, pytest.mark.usefixtures("small")]
 

@@ -12,14 +12,14 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as fn
 
-from snapkafka.assembly import checks as in_spark
-from snapkafka.assembly import lost, ran_twice, state_checks, unstamped
-from snapkafka.assembly.decode import STAMPS_SCHEMA
-from snapkafka.assembly.lookups import Lookups, local_frame
-from snapkafka.assembly.manifests import check_entries
-from snapkafka.assembly.screen import Suspicion, first_look
-from snapkafka.assembly.seqs import STRETCH, stretch_of, with_highest
-from snapkafka.assembly.session import having
+from snapkafka.assembly.manifest import check_entries
+from snapkafka.assembly.spark.frames import Lookups, local_frame
+from snapkafka.assembly.spark.reading.header_columns import STAMPS_SCHEMA
+from snapkafka.assembly.spark.reading.session import having
+from snapkafka.assembly.spark.verify import rules as in_spark
+from snapkafka.assembly.spark.verify import v1_lost, v3_state, v4_unstamped, v5_ran_twice
+from snapkafka.assembly.spark.verify.prefilter import Suspicion, first_look
+from snapkafka.assembly.spark.verify.sequences import STRETCH, stretch_of, with_highest
 from snapkafka.checks import (
     KINDS,
     CutView,
@@ -33,8 +33,8 @@ from snapkafka.checks import (
     outside_senders,
     reading_ranges,
 )
-from snapkafka.checks.looked_at import on_list
-from snapkafka.checks.state_checks import v3
+from snapkafka.checks.coverage import on_list
+from snapkafka.checks.v3_state import v3
 from snapkafka.checks.witness import Weight
 from snapkafka.protocol.captured_snapshot import Outsider
 from snapkafka.protocol.records import TopicPartition
@@ -177,10 +177,10 @@ def test_spark_and_lists_find_the_same(spark: SparkSession, seed: int | None, st
 
     stamps, lookups = _stamps(spark, world, stretch)
     found = in_spark.findings(stamps, lookups, EVERYTHING).collect()
-    actual = Counter([*(Finding(*row) for row in found), *lost.findings(stamps, lookups)])
-    actual += Counter(ran_twice.findings(stamps, lookups))
+    actual = Counter([*(Finding(*row) for row in found), *v1_lost.findings(stamps, lookups)])
+    actual += Counter(v5_ran_twice.findings(stamps, lookups))
     actual += Counter(
-        unstamped.findings(stamps, lookups, reading_ranges(lookups.view), suspects=1, again=None)
+        v4_unstamped.findings(stamps, lookups, reading_ranges(lookups.view), suspects=1, again=None)
     )
 
     assert actual - expected == Counter(), f"only Spark finds these (seed {seed})"
@@ -281,8 +281,10 @@ def test_compaction_of_a_changelog_that_is_read_is_judged_as_on_lists(spark: Spa
     reader needs, and counts no record of nobody there: none can be an effect of something red."""
     rng = random.Random(3)
     missing = [rng.sample(range(10), rng.randint(0, 6)) for _ in range(400)]
-    lost = [rng.choice([(), (), (rng.randint(1, 6),)]) for _ in missing]
-    world = together([_read_by_another(n, *both) for n, both in enumerate(zip(missing, lost, strict=True))])
+    v1_lost = [rng.choice([(), (), (rng.randint(1, 6),)]) for _ in missing]
+    world = together(
+        [_read_by_another(n, *both) for n, both in enumerate(zip(missing, v1_lost, strict=True))]
+    )
     expected = Counter(finding for finding in _found_in_lists(world) if finding.kind in _OF_SEQS)
     stamps, lookups = _stamps(spark, world)
     rows = in_spark.findings(stamps, lookups, Suspicion(out_of_turn=1)).collect()
@@ -406,15 +408,15 @@ def test_no_consistent_snapshot_is_accused(spark: SparkSession, snapshots: int) 
             f"seeds up to {seed}"
         )
         found = in_spark.findings(stamps, lookups, suspicion).collect() if any(suspicion) else []
-        noted = Counter([*(Finding(*row) for row in found), *lost.findings(stamps, lookups)])
-        noted += Counter(ran_twice.findings(stamps, lookups))
+        noted = Counter([*(Finding(*row) for row in found), *v1_lost.findings(stamps, lookups)])
+        noted += Counter(v5_ran_twice.findings(stamps, lookups))
         accused = [finding for finding in noted if KINDS[finding.kind].weight is not Weight.NOTE]
         assert [finding for finding in accused if not _nobody_can_tell(world, finding)] == [], (
             f"seeds up to {seed}"
         )
         assert noted == Counter(_found_in_lists(world)), f"seeds up to {seed}"
         counts.update(f"found: {finding.kind}" for finding in noted)
-        doubted, _ = state_checks.findings(stamps, lookups, held, reading_ranges(lookups.view), _all_of)
+        doubted, _ = v3_state.findings(stamps, lookups, held, reading_ranges(lookups.view), _all_of)
         _passes_what_is_whole(world, lookups.view, doubted, counts)
     for name in HAPPENS:
         assert counts[name] > snapshots // 75, (name, counts)

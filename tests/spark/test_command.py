@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from snapkafka.kafka.admin import KafkaTopicAdmin
-from snapkafka.kafka.connection import Connection
+from snapkafka.kafka.cluster.admin import KafkaTopicAdmin
+from snapkafka.kafka.login.connection import Connection
 from tests.kafka.processes import process
 
 if TYPE_CHECKING:

@@ -17,8 +17,8 @@ from confluent_kafka import TopicPartition as KafkaPartition
 from confluent_kafka.admin import AdminClient
 
 from snapkafka.assembly import __main__ as entry
-from snapkafka.assembly import job
-from snapkafka.assembly.session import JAVA_SMALL
+from snapkafka.assembly.spark import job
+from snapkafka.assembly.spark.reading.session import JAVA_SMALL
 from snapkafka.manifest import LedgerEntry, Manifest, Times, content_digest, dump
 from snapkafka.protocol.records import TopicPartition
 from snapkafka.runtime import spark_jars, spark_java_home

@@ -14,7 +14,7 @@ import pytest
 
 from snapkafka.demo.observer import Observer, observing
 from snapkafka.demo.system import System, wait_until
-from snapkafka.kafka.triggering import compose_trigger
+from snapkafka.kafka.preflight import compose_trigger
 from snapkafka.protocol.ledger_state import SnapshotView
 from snapkafka.testing import Broker, create_topics
 from tests.features.harness import count_records, produce, read_topics

@@ -9,13 +9,13 @@ import pytest
 from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient
 
-from snapkafka.assembly import facts
-from snapkafka.assembly.desk import Desk
+from snapkafka.assembly import cluster
+from snapkafka.assembly.ledger import Desk
 from snapkafka.checks import LogBounds
 from snapkafka.demo.system import wait_until
 from snapkafka.errors import TimedOutError
-from snapkafka.kafka.connection import Connection
-from snapkafka.kafka.lasting import wall_ms
+from snapkafka.kafka.cluster.retention import wall_ms
+from snapkafka.kafka.login.connection import Connection
 from snapkafka.testing import Broker
 from tests.spark.scene import Stage, play
 
@@ -29,7 +29,9 @@ def stage(kafka: Broker) -> Stage:
 
 def look(stage: Stage, isolation: str) -> dict[str, LogBounds]:
     assert stage.captured is not None
-    view = asyncio.run(facts.look(Connection(bootstrap=stage.bootstrap), stage.captured, isolation=isolation))
+    view = asyncio.run(
+        cluster.look(Connection(bootstrap=stage.bootstrap), stage.captured, isolation=isolation)
+    )
     assert view.bounds is not None
     return {str(tp): bounds for tp, bounds in view.bounds.items()}
 
@@ -59,7 +61,7 @@ def test_ages_are_by_the_clock_of_the_broker(
     is behind makes no cut younger, and where only that can be asked it makes the age unknown."""
     assert stage.captured is not None
     real = wall_ms
-    monkeypatch.setattr("snapkafka.assembly.facts.wall_ms", lambda: real() - behind_ms)
+    monkeypatch.setattr("snapkafka.assembly.cluster.wall_ms", lambda: real() - behind_ms)
     connection = Connection(bootstrap=stage.bootstrap)
     with Desk(connection, stage.namespace) as desk:
         before = desk.reading.state.snapshots[stage.epoch]
@@ -69,7 +71,7 @@ def test_ages_are_by_the_clock_of_the_broker(
         assert 0 <= keeping.age_ms <= real() - triggered_ms + 1_000
         assert desk.reading.state.snapshots[stage.epoch] == before, "it changes nothing"
     alone = asyncio.run(
-        facts.look(connection, stage.captured, isolation="read_uncommitted", triggered_ms=triggered_ms)
+        cluster.look(connection, stage.captured, isolation="read_uncommitted", triggered_ms=triggered_ms)
     )
     assert (alone.keeping(stage.tp("balances")) is None) == bool(behind_ms)
 
@@ -84,7 +86,7 @@ def test_where_every_topic_is_gone_nothing_is_there(kafka: Broker) -> None:
     wait_until(
         "the topics to be gone", lambda: not {*topics} & {*admin.list_topics(timeout=5).topics}, timeout_s=20
     )
-    for isolation in facts.ISOLATIONS:
+    for isolation in cluster.ISOLATIONS:
         assert look(lost, isolation) == {}
 
 
@@ -104,7 +106,7 @@ def test_read_committed_ends_where_an_open_transaction_begins(
         assert look(stage, "read_committed")[str(tp)].end == 10
         assert look(stage, "read_uncommitted")[str(tp)].end == 11
 
-        monkeypatch.setattr(facts, "STABLE_TIMEOUT_S", 0.5)
+        monkeypatch.setattr(cluster, "STABLE_TIMEOUT_S", 0.5)
         monkeypatch.setattr("snapkafka.checks.CutView.closed_end", lambda self, at: 11)
         with pytest.raises(TimedOutError, match=rf"a transaction on {tp.topic}\[0\] has been open"):
             look(stage, "read_committed")
@@ -143,4 +145,4 @@ def test_read_committed_ends_where_an_open_transaction_begins(
 def test_credentials_of_the_environment_go_to_spark_too(
     environ: dict[str, str], options: dict[str, str]
 ) -> None:
-    assert facts.kafka_options(environ) == options
+    assert cluster.kafka_options(environ) == options

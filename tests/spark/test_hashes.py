@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from snapkafka.assembly import hashes
+from snapkafka.assembly.spark.write import file_hashes
 from snapkafka.manifest import FileEntry, file_stem
 from snapkafka.store import LocalStore
 
@@ -19,7 +19,7 @@ def test_each_file_in_its_folder(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Also of ids that no file can be called by; and a file that is too large for a task is read here."""
-    monkeypatch.setattr(hashes, "FILE_BYTES_MAX", 100)
+    monkeypatch.setattr(file_hashes, "FILE_BYTES_MAX", 100)
     store, here, wanted = LocalStore(tmp_path / "a place"), list[str](), []
     folders = [f"{file_stem(name)}/state" for name in ("plain", "a b", "one/two", "two", "50%", "über")]
     for n, folder in enumerate(folders):
@@ -35,7 +35,7 @@ def test_each_file_in_its_folder(
         here.append(path)
         return store.sha256(path)
 
-    found = hashes.files(spark, {folder: store.spark_uri(folder) for folder in folders}, read_here)
+    found = file_hashes.files(spark, {folder: store.spark_uri(folder) for folder in folders}, read_here)
     assert found == sorted(wanted, key=lambda entry: entry.path)
     assert sorted(here) == sorted(f"{folder}/part-00001.parquet" for folder in folders)
-    assert {hashes.folder_of(entry) for entry in found} == set(folders)
+    assert {file_hashes.folder_of(entry) for entry in found} == set(folders)

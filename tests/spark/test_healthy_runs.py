@@ -13,10 +13,11 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-from snapkafka.assembly import facts, job
+from snapkafka.assembly import cluster
+from snapkafka.assembly.spark import job
 from snapkafka.checks import KINDS, CheckOutcome, CutView, LogBounds, Status, Weight, Witness, reading_ranges
 from snapkafka.checks.log_checks import left_late, v1, v2, v4, v5
-from snapkafka.kafka.connection import Connection
+from snapkafka.kafka.login.connection import Connection
 from snapkafka.protocol.captured_snapshot import Captured
 from snapkafka.testing import EmbeddedKafka
 from tests.unit.cleaned_log import promised
@@ -117,7 +118,7 @@ def _verified(spark: SparkSession, played: Played, runs: list[Written]) -> dict[
     """As `snapkafka verify` does, all of them as if they were one system."""
     connection = Connection(bootstrap=played.bootstrap)
     cut = promised(captured(_whole(runs)), uncompacted_ms=real_logs.LAG_MS)
-    looked = facts.look(connection, cut, isolation="read_committed", triggered_ms=played.began_ms)
+    looked = cluster.look(connection, cut, isolation="read_committed", triggered_ms=played.began_ms)
     settings = job.Settings(bootstrap=played.bootstrap, ledger=real_logs.LEDGER, isolation="read_committed")
     return {found.check: found for found in job.verify(spark, asyncio.run(looked), settings).outcomes}
 

@@ -10,11 +10,11 @@ from typing import Any
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 
-from snapkafka.assembly import deltas, tables
-from snapkafka.assembly.decode import stamps
-from snapkafka.assembly.lookups import Lookups, local_frame
-from snapkafka.assembly.screen import first_look
-from snapkafka.assembly.session import sized
+from snapkafka.assembly.spark.frames import Lookups, local_frame
+from snapkafka.assembly.spark.reading.header_columns import stamps
+from snapkafka.assembly.spark.reading.session import sized
+from snapkafka.assembly.spark.tables import incremental, tables
+from snapkafka.assembly.spark.verify.prefilter import first_look
 from snapkafka.checks import CutView, LogRecord, reading_ranges
 from snapkafka.manifest import STATE_DELTA, SettledEntry
 from snapkafka.protocol.records import TopicPartition
@@ -47,7 +47,7 @@ def _within(item: Written, ranges: Mapping[tuple[str, int], tuple[str, int, int,
 
 
 def _settled(records: DataFrame, lookups: Lookups) -> tuple[SettledEntry, ...]:
-    return deltas.settled(lookups.view, first_look(stamps(records), lookups).held)
+    return incremental.settled(lookups.view, first_look(stamps(records), lookups).held)
 
 
 def _starts(settled: tuple[SettledEntry, ...]) -> Starts:
@@ -82,8 +82,8 @@ def test_a_chain_of_three_has_the_rows_of_the_whole(spark: SparkSession) -> None
     for snapshot in (1, 2):
         parent, child = lookups[snapshot - 1], lookups[snapshot]
         records = _read(spark, all_, child.view, _starts(settled))
-        parts.append(deltas.delta(records, child, parent))
-        assert _rows(deltas.resolved(full, parts)) == all_.state(snapshot), (
+        parts.append(incremental.delta(records, child, parent))
+        assert _rows(incremental.resolved(full, parts)) == all_.state(snapshot), (
             f"seed {seed}, snapshot {snapshot}"
         )
         counted = {item.record[:3] for item in all_.written if parent.view.in_state(item.record)}
@@ -109,8 +109,8 @@ def test_a_delta_that_begins_too_late_is_noticed(
     parent, child = (Lookups(spark, all_.view(snapshot)) for snapshot in range(2))
     records = _read(spark, all_, parent.view)
     starts = mistaken(all_, _starts(_settled(records, parent)))
-    delta = deltas.delta(_read(spark, all_, child.view, starts), child, parent)
-    assert _rows(deltas.resolved(tables.state(records, parent), [delta])) != all_.state(1)
+    delta = incremental.delta(_read(spark, all_, child.view, starts), child, parent)
+    assert _rows(incremental.resolved(tables.state(records, parent), [delta])) != all_.state(1)
 
 
 def test_a_delta_of_new_records_alone_is_noticed(spark: SparkSession) -> None:
@@ -120,14 +120,14 @@ def test_a_delta_of_new_records_alone_is_noticed(spark: SparkSession) -> None:
     parent, child = (Lookups(spark, all_.view(snapshot)) for snapshot in range(2))
     full = tables.state(_read(spark, all_, parent.view), parent)
     only_new = Logs([item for item in all_.written if not before.in_state(item.record)], all_.left, all_.ends)
-    delta = deltas.delta(_read(spark, only_new, child.view), child, parent)
-    assert _rows(deltas.resolved(full, [delta])) != all_.state(1)
+    delta = incremental.delta(_read(spark, only_new, child.view), child, parent)
+    assert _rows(incremental.resolved(full, [delta])) != all_.state(1)
 
 
 def test_columns_of_a_delta_are_those_stated(spark: SparkSession) -> None:
     all_ = logs(random.Random(2), 3)
     parent, child = (Lookups(spark, all_.view(snapshot)) for snapshot in range(2))
-    delta = deltas.delta(_read(spark, all_, child.view), child, parent)
+    delta = incremental.delta(_read(spark, all_, child.view), child, parent)
     assert ", ".join(f"{name} {kind}" for name, kind in delta.dtypes) == tables.schema(STATE_DELTA)
     rows = delta.collect()
     assert {row["deleted"] for row in rows} == {True, False}
@@ -171,7 +171,7 @@ def test_sets_and_windows(spark: SparkSession) -> None:
     ]
     whole = [("sets", "s", '["red","two"]', None, 3), ("windowed", "k", "2", 11.0, 5)]
     assert rows(tables.state(records, child)) == whole
-    assert rows(deltas.resolved(full, [deltas.delta(records, child, parent)])) == whole
+    assert rows(incremental.resolved(full, [incremental.delta(records, child, parent)])) == whole
 
 
 def _of_kinds(view: CutView) -> CutView:

@@ -16,10 +16,11 @@ import pytest
 from pyspark.sql import SparkSession
 
 from snapkafka import ops
-from snapkafka.assembly import job, writing
-from snapkafka.assembly.command import main
-from snapkafka.assembly.desk import Desk
-from snapkafka.kafka.connection import Connection
+from snapkafka.assembly.ledger import Desk
+from snapkafka.assembly.spark import job
+from snapkafka.assembly.spark.command import main
+from snapkafka.assembly.spark.write import parquet
+from snapkafka.kafka.login.connection import Connection
 from snapkafka.manifest import AROUND, Manifest
 from snapkafka.protocol.records import TopicPartition
 from snapkafka.store import LocalStore, state_parts, state_sql
@@ -264,7 +265,7 @@ def test_a_parent_that_is_pruned_meanwhile_is_noticed(
     """Nothing protects it: what is to build on it has no manifest yet."""
     copied = Chain(chain.stage, LocalStore(shutil.copytree(chain.store.root, tmp_path / "copy")))
     copied.store.remove(copied.manifest("last"))
-    done, pruned = getattr(writing, when), list[str]()
+    done, pruned = getattr(parquet, when), list[str]()
 
     def prune_then(*given: Any) -> Any:
         if copied.store.has(copied.name("next")):
@@ -272,7 +273,7 @@ def test_a_parent_that_is_pruned_meanwhile_is_noticed(
             pruned.append(when)
         return done(*given)
 
-    monkeypatch.setattr(writing, when, prune_then)
+    monkeypatch.setattr(parquet, when, prune_then)
     invariant = tmp_path / "kept.sql"
     invariant.write_text(INVARIANTS["kept"])
     assert main([*copied.arguments("last"), "--invariants", str(invariant)]) == 8

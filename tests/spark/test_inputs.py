@@ -11,9 +11,9 @@ import pytest
 from confluent_kafka import Producer
 from pyspark.sql import SparkSession
 
-from snapkafka.assembly import job
-from snapkafka.assembly.desk import Desk
-from snapkafka.kafka.connection import Connection
+from snapkafka.assembly.ledger import Desk
+from snapkafka.assembly.spark import job
+from snapkafka.kafka.login.connection import Connection
 from snapkafka.manifest import INPUTS, Manifest
 from snapkafka.store import LocalStore
 from snapkafka.testing.broker import Broker

@@ -17,11 +17,11 @@ from confluent_kafka import TopicPartition as KafkaPartition
 from confluent_kafka.admin import AdminClient
 
 from snapkafka import ops
-from snapkafka.assembly.command import main
-from snapkafka.assembly.desk import Desk
-from snapkafka.kafka.admin import KafkaTopicAdmin
-from snapkafka.kafka.connection import Connection
-from snapkafka.kafka.groups import positions_group
+from snapkafka.assembly.ledger import Desk
+from snapkafka.assembly.spark.command import main
+from snapkafka.kafka.cluster.admin import KafkaTopicAdmin
+from snapkafka.kafka.cluster.groups import positions_group
+from snapkafka.kafka.login.connection import Connection
 from snapkafka.protocol.ledger_state import Status
 from snapkafka.protocol.records import Abort, Trigger
 from snapkafka.testing import Broker

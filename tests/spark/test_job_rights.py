@@ -14,7 +14,7 @@ import pytest
 from snapkafka import ops
 from snapkafka.demo.system import wait_until
 from snapkafka.errors import LedgerUnusableError
-from snapkafka.kafka.connection import Connection
+from snapkafka.kafka.login.connection import Connection
 from tests.kafka.guarding import PASSWORD, guarded_broker
 from tests.kafka.test_doctor import grant
 from tests.spark.scene import play

@@ -15,13 +15,14 @@ from confluent_kafka.admin import AdminClient
 from py4j.protocol import Py4JError  # type: ignore[import-untyped]
 from pyspark.sql import DataFrame, SparkSession
 
-from snapkafka.assembly import job, meter, source
-from snapkafka.assembly.desk import Desk
-from snapkafka.assembly.meter import Meter, step
+from snapkafka.assembly.ledger import Desk
 from snapkafka.assembly.progress import Work, Working
+from snapkafka.assembly.spark import job
+from snapkafka.assembly.spark.reading import kafka_source, meter
+from snapkafka.assembly.spark.reading.meter import Meter, step
 from snapkafka.checks import ReadRange, reading_ranges
 from snapkafka.checks.invariants import Invariant
-from snapkafka.kafka.connection import Connection
+from snapkafka.kafka.login.connection import Connection
 from snapkafka.manifest import Manifest
 from snapkafka.store import LocalStore
 from snapkafka.testing import Broker
@@ -105,7 +106,7 @@ def test_outside_of_a_step_names_are_as_they_were(spark: SparkSession) -> None:
 
 def read_alone(spark: SparkSession, done: Done) -> DataFrame:
     ranges = [ReadRange(item.topic, item.partition, item.start, item.end) for item in done.manifest.read]
-    return source.read_ranges(spark, ranges, bootstrap=done.stage.bootstrap)
+    return kafka_source.read_ranges(spark, ranges, bootstrap=done.stage.bootstrap)
 
 
 def test_records_and_bytes_read_are_those_of_the_log(spark: SparkSession, done: Done) -> None:
@@ -194,7 +195,7 @@ def test_what_is_damaged_is_found_with_the_meter_on_as_without(
         found = {check: (first.topic, first.partition, first.offset) for check, first in failed.items()}
         assert found == places
         assert told
-        rows = source.read_ranges(spark, reading_ranges(view), bootstrap=stage.bootstrap).count()
+        rows = kafka_source.read_ranges(spark, reading_ranges(view), bootstrap=stage.bootstrap).count()
         assert metered.work(()).records_read == rows, "each record counts once, however often it is looked at"
 
 

@@ -21,16 +21,17 @@ from confluent_kafka import TopicPartition as KafkaPartition
 from confluent_kafka.admin import AdminClient
 from pyspark.sql import SparkSession
 
-from snapkafka.assembly import checks, facts, state_checks
-from snapkafka.assembly.decode import stamped, stamps
-from snapkafka.assembly.lookups import Lookups
-from snapkafka.assembly.screen import first_look
-from snapkafka.assembly.source import read_ranges
+from snapkafka.assembly import cluster
+from snapkafka.assembly.spark.frames import Lookups
+from snapkafka.assembly.spark.reading.header_columns import stamped, stamps
+from snapkafka.assembly.spark.reading.kafka_source import read_ranges
+from snapkafka.assembly.spark.verify import rules, v3_state
+from snapkafka.assembly.spark.verify.prefilter import first_look
 from snapkafka.checks import KINDS, Finding, LogRecord, Weight, bounds_findings, in_flight, reading_ranges
 from snapkafka.checks.view import received
 from snapkafka.demo.system import wait_until
-from snapkafka.kafka.admin import KafkaTopicAdmin
-from snapkafka.kafka.connection import Connection
+from snapkafka.kafka.cluster.admin import KafkaTopicAdmin
+from snapkafka.kafka.login.connection import Connection
 from snapkafka.protocol.records import TopicPartition
 from snapkafka.testing import Broker
 from snapkafka.wire import headers as wire
@@ -479,15 +480,15 @@ async def look(bootstrap: str, spark: SparkSession, namespace: str) -> Looked:
     transactions = write(bootstrap, whole.records)
     _delete(bootstrap, [case.delete_before for case in there if case.delete_before])
 
-    view = await facts.look(connection, captured(whole), isolation="read_committed", triggered_ms=1)
+    view = await cluster.look(connection, captured(whole), isolation="read_committed", triggered_ms=1)
     read = reading_ranges(view)
     source = read_ranges(spark, read, bootstrap=bootstrap, isolation="read_committed")
     seen, lookups = stamps(stamped(source, ledger_id=LEDGER)).persist(), Lookups(spark, view)
     found, _ = bounds_findings(view)
     suspicion, held, *_ = first_look(seen, lookups)
-    rows = checks.findings(seen, lookups, suspicion).collect()
+    rows = rules.findings(seen, lookups, suspicion).collect()
     found += [Finding(*row) for row in rows]
-    of_state, _ = state_checks.findings(
+    of_state, _ = v3_state.findings(
         seen, lookups, held, read, lambda wanted: {TopicPartition(*w[:2]) for w in wanted}
     )
     seen.unpersist()

@@ -18,13 +18,14 @@ from confluent_kafka import TopicPartition as KafkaPartition
 from confluent_kafka.admin import AdminClient, NewPartitions
 from pyspark.sql import SparkSession
 
-from snapkafka.assembly import facts, job
-from snapkafka.assembly.desk import Desk
+from snapkafka.assembly import cluster
+from snapkafka.assembly.ledger import Desk
+from snapkafka.assembly.spark import job
 from snapkafka.checks import CheckOutcome, Status
 from snapkafka.demo.system import wait_until
 from snapkafka.errors import OffsetsGoneError, TimedOutError
-from snapkafka.kafka.admin import KafkaTopicAdmin
-from snapkafka.kafka.connection import Connection
+from snapkafka.kafka.cluster.admin import KafkaTopicAdmin
+from snapkafka.kafka.login.connection import Connection
 from snapkafka.manifest import Manifest
 from snapkafka.store import LocalStore
 from snapkafka.testing import Broker
@@ -188,7 +189,7 @@ def test_transactions_that_are_open_across_the_cut(
     play_on(stage, f"{stage.namespace}-next", parent=f"{stage.namespace}-snap", written=[(b'"more"', b"1")])
 
     with monkeypatch.context() as patch:
-        patch.setattr(facts, "STABLE_TIMEOUT_S", 0.5)
+        patch.setattr(cluster, "STABLE_TIMEOUT_S", 0.5)
         with pytest.raises(TimedOutError, match="has been open for"):
             assembled(spark, stage, tmp_path, "next")
     ends = [producers[0].commit_transaction, producers[1].abort_transaction]

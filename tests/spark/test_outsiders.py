@@ -8,13 +8,13 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from snapkafka.assembly import job
-from snapkafka.assembly.command import main
-from snapkafka.assembly.desk import Desk
-from snapkafka.kafka.connection import Connection
+from snapkafka.assembly.ledger import Desk
+from snapkafka.assembly.spark import job
+from snapkafka.assembly.spark.command import main
+from snapkafka.kafka.login.connection import Connection
 from snapkafka.manifest import Manifest, OutsiderEntry
 from snapkafka.store import LocalStore
-from snapkafka.store.soundness import contradictions
+from snapkafka.store.integrity import contradictions
 from snapkafka.testing import Broker
 from tests.spark.scene import Stage, play
 

@@ -12,8 +12,9 @@ import pytest
 from confluent_kafka import Producer
 from pyspark.sql import SparkSession
 
-from snapkafka.assembly import quota, source
-from snapkafka.assembly.quota import limited
+from snapkafka.assembly.spark import quota
+from snapkafka.assembly.spark.quota import limited
+from snapkafka.assembly.spark.reading import kafka_source
 from snapkafka.checks import ReadRange
 from snapkafka.demo.system import wait_until
 from snapkafka.errors import LedgerUnusableError
@@ -44,7 +45,7 @@ def ranges(kafka: Broker) -> list[ReadRange]:
 
 def seconds(spark: SparkSession, kafka: Broker, ranges: list[ReadRange], options: Mapping[str, str]) -> float:
     began = time.monotonic()
-    records = source.read_ranges(spark, ranges, bootstrap=kafka.bootstrap, options=options)
+    records = kafka_source.read_ranges(spark, ranges, bootstrap=kafka.bootstrap, options=options)
     size = records.selectExpr("sum(length(value))").collect()[0][0]
     assert size == RECORDS * RECORD_BYTES
     return time.monotonic() - began

@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 
-from snapkafka.assembly import invariants
-from snapkafka.assembly.lookups import local_frame
-from snapkafka.assembly.tables import SCHEMAS
+from snapkafka.assembly.spark.frames import local_frame
+from snapkafka.assembly.spark.tables.tables import SCHEMAS
+from snapkafka.assembly.spark.verify import v6_invariants
 from snapkafka.checks import Status
 from snapkafka.checks.invariants import load
 
@@ -57,9 +57,9 @@ def test_a_record_that_two_apps_read_is_one_until_it_is_taken_in_where_it_counts
 ) -> None:
     named = {"table": "balances", "topics": "payments,transfers"} | ({"apps": apps} if apps else {})
     money = tables(spark, "100" if taken_in else "90", in_flight)
-    (sum_of_all,) = invariants.check(spark, load(["conservation"], {**named, "total": "100"}), money)
+    (sum_of_all,) = v6_invariants.check(spark, load(["conservation"], {**named, "total": "100"}), money)
     token = tables(spark, "true" if taken_in else "false", in_flight)
-    (one,) = invariants.check(spark, load(["one_token"], named), token)
+    (one,) = v6_invariants.check(spark, load(["one_token"], named), token)
     assert (sum_of_all.status, one.status) == (status, status), (sum_of_all.witnesses, one.witnesses)
     if status is UNCLEAR:
         said = "not all of audit and clearing have taken in transfers[0]@5: say by --set apps="

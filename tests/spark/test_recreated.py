@@ -18,13 +18,13 @@ import pytest
 from confluent_kafka import Producer
 from pyspark.sql import SparkSession
 
-from snapkafka.assembly import job
-from snapkafka.assembly.desk import Desk
+from snapkafka.assembly.ledger import Desk
+from snapkafka.assembly.spark import job
 from snapkafka.checks import CheckOutcome
 from snapkafka.errors import OffsetsGoneError
-from snapkafka.kafka.admin import KafkaTopicAdmin
-from snapkafka.kafka.connection import Connection
-from snapkafka.kafka.ledger import KafkaLedger
+from snapkafka.kafka.cluster.admin import KafkaTopicAdmin
+from snapkafka.kafka.ledger.ledger import KafkaLedger
+from snapkafka.kafka.login.connection import Connection
 from snapkafka.manifest import Manifest
 from snapkafka.protocol.records import (
     Bye,

@@ -24,8 +24,8 @@ from pyspark.sql.types import (
     TimestampType,
 )
 
-from snapkafka.assembly import writing
-from snapkafka.assembly.tables import schema
+from snapkafka.assembly.spark.tables.tables import schema
+from snapkafka.assembly.spark.write import parquet
 from snapkafka.manifest import STATE_DELTA, TableEntry
 from snapkafka.store import LocalStore
 from snapkafka.store.row_digests import table_digest
@@ -71,10 +71,10 @@ def test_spark_and_the_files_give_the_same_digest(spark: SparkSession, tmp_path:
     for name in TABLES:
         wanted = StructType.fromDDL(schema(name))
         rows = [tuple(some(field.dataType, chance) for field in wanted.fields) for _ in range(ROWS)]
-        writing.write(spark.createDataFrame(rows, wanted), name, store.root / "one", rows_max=ROWS)
-    written = {name: writing.read_back(spark, name, store.root / "one") for name in TABLES}
-    sums = writing.digests(written)
-    for entry in writing.entries(spark, store, store.root / "one", "one", written, sums):
+        parquet.write(spark.createDataFrame(rows, wanted), name, store.root / "one", rows_max=ROWS)
+    written = {name: parquet.read_back(spark, name, store.root / "one") for name in TABLES}
+    sums = parquet.digests(written)
+    for entry in parquet.entries(spark, store, store.root / "one", "one", written, sums):
         assert entry.rows == ROWS
         for reader in ("pyarrow", "duckdb"):
             assert table_digest(store, entry, reader) == (ROWS, entry.digest), (entry.name, reader)

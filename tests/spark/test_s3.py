@@ -20,14 +20,14 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as fn
 
 from snapkafka import ops
-from snapkafka.assembly import remote
-from snapkafka.assembly.command import main
-from snapkafka.assembly.desk import Desk
-from snapkafka.assembly.entry import PARENT
-from snapkafka.assembly.failures import translate
+from snapkafka.assembly.ledger import Desk
+from snapkafka.assembly.spark.command import main
+from snapkafka.assembly.spark.entry import PARENT
+from snapkafka.assembly.spark.spark_errors import translate
+from snapkafka.assembly.spark.write import s3_commit
 from snapkafka.demo.system import wait_until
 from snapkafka.errors import StorageError
-from snapkafka.kafka.connection import Connection
+from snapkafka.kafka.login.connection import Connection
 from snapkafka.manifest import Manifest
 from snapkafka.ops.assembling import JOB
 from snapkafka.store import Store, objects, open_store, state_parts, state_sql
@@ -114,7 +114,7 @@ def test_duckdb_pandas_and_spark_read_it_without_us(made: Made, spark: SparkSess
     with duckdb.connect() as database:
         database.register_filesystem(fsspec.filesystem("s3a"))
         (by_duckdb,) = database.execute("SELECT count(*) FROM read_parquet(?)", [paths]).fetchall()[0]
-    with remote.reached(spark, made.store):
+    with s3_commit.reached(spark, made.store):
         by_spark = spark.read.parquet(*paths).count()
     assert by_duckdb == by_spark == state["rows"] > 0
 
@@ -208,7 +208,7 @@ def _of_a_table(key: str) -> bool:
 
 def test_what_spark_meets_there_is_said(server: EmbeddedS3, spark: SparkSession) -> None:
     store = open_store("s3a://nowhere/x")
-    with remote.reached(spark, store), pytest.raises(Exception, match="nowhere") as met:
+    with s3_commit.reached(spark, store), pytest.raises(Exception, match="nowhere") as met:
         spark.range(1).write.parquet(store.spark_uri("y"))
     told = translate(met.value)
     assert isinstance(told, StorageError)
@@ -218,7 +218,9 @@ def test_what_spark_meets_there_is_said(server: EmbeddedS3, spark: SparkSession)
 def test_each_task_begins_at_a_time_of_its_own(spark: SparkSession) -> None:
     """It waits before its first row, and never again; and no row is lost."""
     now_ns = fn.reflect(fn.lit("java.lang.System"), fn.lit("nanoTime")).cast("bigint")
-    rows = remote.spread(spark.range(0, 400, 1, 8).withColumn("before", now_ns)).withColumn("after", now_ns)
+    rows = s3_commit.spread(spark.range(0, 400, 1, 8).withColumn("before", now_ns)).withColumn(
+        "after", now_ns
+    )
     waited_ms = ((fn.col("after") - fn.col("before")) / 1e6).alias("waited_ms")
     of_tasks: dict[int, list[float]] = {}
     for task, waited in rows.select(fn.spark_partition_id(), waited_ms).collect():

@@ -13,11 +13,12 @@ from confluent_kafka import Producer
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as fn
 
-from snapkafka.assembly import job, session, source
-from snapkafka.assembly.codecs import PLAIN
-from snapkafka.assembly.lookups import local_frame
-from snapkafka.assembly.session import CODE_CACHE, JAVA_LARGE, MEMORY_MAX, MEMORY_MIN, SMALL_MAX
-from snapkafka.assembly.state import CHANGES, fold
+from snapkafka.assembly.spark import job
+from snapkafka.assembly.spark.frames import local_frame
+from snapkafka.assembly.spark.reading import kafka_source, session
+from snapkafka.assembly.spark.reading.session import CODE_CACHE, JAVA_LARGE, MEMORY_MAX, MEMORY_MIN, SMALL_MAX
+from snapkafka.assembly.spark.tables.state import CHANGES, fold
+from snapkafka.assembly.spark.values.values import PLAIN
 from snapkafka.checks import ReadRange
 from snapkafka.manifest import LedgerEntry
 from snapkafka.testing import Broker, create_topics
@@ -31,7 +32,7 @@ RECORDS = 1_000
 def test_a_hot_partition_is_read_by_many_tasks(
     spark: SparkSession, kafka: Broker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(source, "RECORDS_PER_TASK", 100)
+    monkeypatch.setattr(kafka_source, "RECORDS_PER_TASK", 100)
     topic = f"hot-{uuid.uuid4().hex[:8]}"
     create_topics(kafka.bootstrap, topic, partitions=2)
     producer = Producer({"bootstrap.servers": kafka.bootstrap})
@@ -40,7 +41,7 @@ def test_a_hot_partition_is_read_by_many_tasks(
     producer.produce(topic, b"alone", partition=1)
     assert producer.flush(30) == 0
     ranges = [ReadRange(topic, 0, 0, RECORDS), ReadRange(topic, 1, 0, 1)]
-    records = source.read_ranges(spark, ranges, bootstrap=kafka.bootstrap)
+    records = kafka_source.read_ranges(spark, ranges, bootstrap=kafka.bootstrap)
     by_task = records.withColumn("task", fn.spark_partition_id()).groupBy("task").count().collect()
     assert len(by_task) >= RECORDS // 100
     assert max(row["count"] for row in by_task) <= 200
@@ -51,12 +52,14 @@ def test_a_hot_partition_is_read_by_many_tasks(
 def test_the_source_makes_rows_of_sparks_at_once(spark: SparkSession, kafka: Broker) -> None:
     topic = f"rows-{uuid.uuid4().hex[:8]}"
     create_topics(kafka.bootstrap, topic)
-    older = spark.conf.get(source.OLDER_SOURCES)
+    older = spark.conf.get(kafka_source.OLDER_SOURCES)
     ranges = [ReadRange(topic, 0, 0, 1)]
-    read = source.read_ranges(spark, ranges, bootstrap=kafka.bootstrap)
-    bare = source.bare_source(spark, ranges, bootstrap=kafka.bootstrap, isolation="read_committed").load()
+    read = kafka_source.read_ranges(spark, ranges, bootstrap=kafka.bootstrap)
+    bare = kafka_source.bare_source(
+        spark, ranges, bootstrap=kafka.bootstrap, isolation="read_committed"
+    ).load()
     assert ["BatchScan KafkaTable" in _plan(table) for table in (read, bare)] == [True, False]
-    assert spark.conf.get(source.OLDER_SOURCES) == older
+    assert spark.conf.get(kafka_source.OLDER_SOURCES) == older
 
 
 @pytest.mark.kafka
@@ -65,7 +68,7 @@ def test_where_a_task_has_many_partitions_to_read_the_older_interface_is_left(
 ) -> None:
     """By the newer one a task closes no consumer before it ends, and each has its sockets and buffers."""
     topic = f"many-{uuid.uuid4().hex[:8]}"
-    most = source.CONSUMERS_PER_TASK * spark.sparkContext.defaultParallelism
+    most = kafka_source.CONSUMERS_PER_TASK * spark.sparkContext.defaultParallelism
     create_topics(kafka.bootstrap, topic, partitions=most + 1)
     producer = Producer({"bootstrap.servers": kafka.bootstrap})
     for partition in range(most + 1):
@@ -73,7 +76,7 @@ def test_where_a_task_has_many_partitions_to_read_the_older_interface_is_left(
     assert producer.flush(30) == 0
     ranges = [ReadRange(topic, partition, 0, 1) for partition in range(most + 1)]
     few, many = (
-        source.read_ranges(spark, some, bootstrap=kafka.bootstrap) for some in (ranges[:most], ranges)
+        kafka_source.read_ranges(spark, some, bootstrap=kafka.bootstrap) for some in (ranges[:most], ranges)
     )
     assert ["BatchScan" in _plan(table) for table in (few, many)] == [True, False]
     assert [few.count(), many.count()] == [most, most + 1]

@@ -12,11 +12,11 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-from snapkafka.assembly import numbered
-from snapkafka.assembly.codecs import Decoding, decoded, key_and_value
-from snapkafka.assembly.command import main
-from snapkafka.assembly.lookups import local_frame
-from snapkafka.assembly.registry import Missing, Registry, Schema
+from snapkafka.assembly.schema_registry import Missing, Registry, Schema
+from snapkafka.assembly.spark.command import main
+from snapkafka.assembly.spark.frames import local_frame
+from snapkafka.assembly.spark.values import schema_numbers
+from snapkafka.assembly.spark.values.values import Decoding, decoded, key_and_value
 from snapkafka.store import read_manifest
 from snapkafka.testing import Broker
 from snapkafka.testing.embedded import free_ports
@@ -226,7 +226,7 @@ def test_bytes_of_any_kind_do_not_ask_for_millions_of_schemas(
     spark: SparkSession, server: EmbeddedRegistry, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Those that most rows name are asked for, of these the lowest."""
-    monkeypatch.setattr(numbered, "NUMBERS_MAX", 2)
+    monkeypatch.setattr(schema_numbers, "NUMBERS_MAX", 2)
     order = record("Often", ID)
     often = server.register("often-value", order)
     asked: list[int] = []
@@ -239,7 +239,7 @@ def test_bytes_of_any_kind_do_not_ask_for_millions_of_schemas(
     rows = [at(number, b"") for number in (50_002, 50_001)] + [at(often, avro(order, {"id": "a"}))] * 2
     found = read(spark, Counting(server.url), rows)
     assert asked == [often, 50_001]
-    assert found[0] == (None, f"value: schema 50002: {numbered.TOO_MANY}")
+    assert found[0] == (None, f"value: schema 50002: {schema_numbers.TOO_MANY}")
     assert found[2:] == [('{"id":"a"}', None)] * 2
 
 

@@ -13,13 +13,13 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-from snapkafka.assembly import state_checks
-from snapkafka.assembly.command import main
-from snapkafka.assembly.decode import stamps
-from snapkafka.assembly.lookups import Lookups, local_frame
-from snapkafka.assembly.screen import first_look
+from snapkafka.assembly.spark.command import main
+from snapkafka.assembly.spark.frames import Lookups, local_frame
+from snapkafka.assembly.spark.reading.header_columns import stamps
+from snapkafka.assembly.spark.verify import v3_state
+from snapkafka.assembly.spark.verify.prefilter import first_look
 from snapkafka.checks import CutView, reading_ranges
-from snapkafka.checks.state_checks import facts_of, judge
+from snapkafka.checks.v3_state import facts_of, judge
 from snapkafka.protocol.captured_snapshot import SenderEnd
 from snapkafka.testing import EmbeddedKafka
 
@@ -52,9 +52,7 @@ def test_spark_and_lists_see_the_same_at_the_seam(spark: SparkSession) -> None:
     stands = {tp for tp in view.seams if tp in held and held[tp].at_seam is not None}
     other = {finding[1:3] for finding in judge(view, held)[0] if finding.kind == "state-seam"}
     assert 0 < len(other) < len(stands) < len(view.seams), "each of these has to be there"
-    found, _ = state_checks.findings(
-        stamps(records), lookups, held, list(ranges.values()), lambda wanted: set()
-    )
+    found, _ = v3_state.findings(stamps(records), lookups, held, list(ranges.values()), lambda wanted: set())
     assert {finding[1:3] for finding in found if finding.kind == "state-seam"} == other
 
 

@@ -10,7 +10,7 @@ from typing import Final
 
 import pytest
 
-from snapkafka.assembly.session import set_environment
+from snapkafka.assembly.spark.reading.session import set_environment
 from snapkafka.runtime import cache_dir
 
 #: Two jobs look at rows of which one cannot be made, while others take long: when both have failed, tasks are at work.

@@ -18,15 +18,17 @@ from confluent_kafka import Consumer, Producer
 from confluent_kafka import TopicPartition as KafkaPartition
 from pyspark.sql import SparkSession
 
-from snapkafka.assembly import facts, job, state_checks
-from snapkafka.assembly.decode import STAMPS_SCHEMA
-from snapkafka.assembly.lookups import Lookups, local_frame
-from snapkafka.assembly.screen import first_look
+from snapkafka.assembly import cluster
+from snapkafka.assembly.spark import job
+from snapkafka.assembly.spark.frames import Lookups, local_frame
+from snapkafka.assembly.spark.reading.header_columns import STAMPS_SCHEMA
+from snapkafka.assembly.spark.verify import v3_state
+from snapkafka.assembly.spark.verify.prefilter import first_look
 from snapkafka.checks import CheckOutcome, CutView, Keeping, ReadRange, Status, Verdict, reading_ranges
-from snapkafka.checks.state_checks import v3
+from snapkafka.checks.v3_state import v3
 from snapkafka.demo.system import wait_until
-from snapkafka.kafka.admin import KafkaTopicAdmin
-from snapkafka.kafka.connection import Connection
+from snapkafka.kafka.cluster.admin import KafkaTopicAdmin
+from snapkafka.kafka.login.connection import Connection
 from snapkafka.manifest import LedgerEntry, state_table
 from snapkafka.protocol.captured_snapshot import Captured
 from snapkafka.protocol.records import TopicPartition
@@ -86,7 +88,7 @@ def test_spark_and_lists_find_the_same(spark: SparkSession) -> None:
 
     lookups = Lookups(spark, view)
     seen = first_look(stamps, lookups).held
-    found, counts = state_checks.findings(stamps, lookups, seen, read, _all_of)
+    found, counts = v3_state.findings(stamps, lookups, seen, read, _all_of)
     assert Counter(found) == expected, f"seed {seed}"
     assert counts == Counter(finding.kind for finding in expected.elements())
     assert counts.keys() == {
@@ -97,7 +99,7 @@ def test_spark_and_lists_find_the_same(spark: SparkSession) -> None:
         "state-unordered",
     }
 
-    moved_on, _ = state_checks.findings(stamps, lookups, seen, read, lambda wanted: set())
+    moved_on, _ = v3_state.findings(stamps, lookups, seen, read, lambda wanted: set())
     assert set(moved_on) > set(found), "what has gone since it was read shows nothing"
     assert tables[WORLDS].tp in {(finding.topic, finding.partition) for finding in {*moved_on} - {*found}}
 
@@ -288,7 +290,7 @@ def looked_at(*cuts: tuple[Topic, int], uncompacted_ms: int = 0) -> tuple[CutVie
     )
     bootstrap = cuts[0][0].bootstrap
     view = asyncio.run(
-        facts.look(
+        cluster.look(
             Connection(bootstrap=bootstrap),
             promised(whole, uncompacted_ms=uncompacted_ms),
             isolation="read_committed",

@@ -14,16 +14,16 @@ from confluent_kafka import Consumer, KafkaException
 from confluent_kafka import TopicPartition as KafkaPartition
 from pyspark.sql import SparkSession
 
-from snapkafka.assembly import job
-from snapkafka.assembly.command import main
-from snapkafka.assembly.desk import Desk
+from snapkafka.assembly.ledger import Desk
 from snapkafka.assembly.progress import Work
 from snapkafka.assembly.report import assembled as told_of
 from snapkafka.assembly.report import report
-from snapkafka.kafka.connection import Connection
+from snapkafka.assembly.spark import job
+from snapkafka.assembly.spark.command import main
+from snapkafka.kafka.login.connection import Connection
 from snapkafka.manifest import ExternalEntry, Manifest, OpenEntry
 from snapkafka.store import LocalStore
-from snapkafka.store.soundness import contradictions
+from snapkafka.store.integrity import contradictions
 from snapkafka.testing import Broker
 from tests.spark.scene import Stage, play
 

@@ -15,13 +15,14 @@ from confluent_kafka.admin import AdminClient, NewTopic
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as fn
 
-from snapkafka.assembly import tables, writing
-from snapkafka.assembly.decode import stamped
-from snapkafka.assembly.failures import translate
-from snapkafka.assembly.job import Settings, _unwritten
-from snapkafka.assembly.lookups import Lookups, local_frame
-from snapkafka.assembly.session import sized
-from snapkafka.assembly.source import SOURCE_SCHEMA, read_ranges
+from snapkafka.assembly.spark.frames import Lookups, local_frame
+from snapkafka.assembly.spark.job import Settings, _unwritten
+from snapkafka.assembly.spark.reading.header_columns import stamped
+from snapkafka.assembly.spark.reading.kafka_source import SOURCE_SCHEMA, read_ranges
+from snapkafka.assembly.spark.reading.session import sized
+from snapkafka.assembly.spark.spark_errors import translate
+from snapkafka.assembly.spark.tables import tables
+from snapkafka.assembly.spark.write import parquet
 from snapkafka.checks import CutView, ReadRange
 from snapkafka.errors import BadInputError
 from snapkafka.manifest import AppendedEntry, LedgerEntry
@@ -186,7 +187,7 @@ def test_times_that_are_none(spark: SparkSession, tmp_path: Path) -> None:
     view = CutView(replace(captured(), senders=(replace(CAPTURED.senders[0], white_end=99),)))
     messages = tables.messages(stamped(source, ledger_id=LEDGER), Lookups(spark, view))
     with sized(spark, 10):
-        writing.write(messages, "messages", tmp_path, rows_max=10)
+        parquet.write(messages, "messages", tmp_path, rows_max=10)
     file = pq.read_table(tmp_path / "messages")
     assert str(file.schema.field("timestamp").type) == "timestamp[us, tz=UTC]"
     found = {row["key"]: row["timestamp"] for row in file.to_pylist()}

@@ -7,7 +7,7 @@ import random
 from dataclasses import dataclass, field, replace
 
 from snapkafka.checks import CutView, Keeping, LogBounds, LogRecord
-from snapkafka.checks.lasting import UNBOUNDED
+from snapkafka.checks.retention import UNBOUNDED
 from snapkafka.protocol.captured_snapshot import Captured, ChangelogCut, ProcessCut, SenderEnd
 from snapkafka.protocol.records import Retention, TopicPartition
 

@@ -6,10 +6,10 @@ import asyncio
 from collections.abc import Awaitable, Callable, Collection, Mapping
 from typing import Any
 
-from snapkafka.drivers.foreign.participant import Participant
+from snapkafka.drivers.foreign.driver import Participant
 from snapkafka.drivers.foreign.settings import Bounds, Marker
-from snapkafka.kafka.consumer import Record
-from snapkafka.kafka.writer import UnsettledError
+from snapkafka.kafka.records.read import Record
+from snapkafka.kafka.records.writer import UnsettledError
 from snapkafka.protocol.ledger_state import LedgerState
 from snapkafka.protocol.records import TopicPartition
 from snapkafka.wire import headers

@@ -13,13 +13,22 @@ import pytest
 from typer.testing import CliRunner
 
 from snapkafka import ops
-from snapkafka.assembly.around import KINDS, LEADS_MAX, ROWS_MAX, SPAN_MIN, leads, looked_at, per_kind, reach
+from snapkafka.assembly.spark.tables.around import (
+    KINDS,
+    LEADS_MAX,
+    ROWS_MAX,
+    SPAN_MIN,
+    leads,
+    looked_at,
+    per_kind,
+    reach,
+)
 from snapkafka.checks import CutView, LogBounds, ReadRange
 from snapkafka.cli.app import app
+from snapkafka.drawing.layout import Lane, Layout, Message, Picture, lay_out
+from snapkafka.drawing.order import in_order
 from snapkafka.errors import BadInputError
 from snapkafka.manifest import AROUND, Manifest, TableEntry, content_digest, dump
-from snapkafka.ops.picture import Lane, Layout, Message, Picture, lay_out
-from snapkafka.ops.picture_order import in_order
 from snapkafka.protocol.captured_snapshot import Captured, ProcessCut
 from snapkafka.protocol.records import TopicPartition
 from snapkafka.store import LocalStore

@@ -13,9 +13,9 @@ import pytest
 from typer.testing import CliRunner
 
 from snapkafka import ops
-from snapkafka.assembly.command import isolation_of
 from snapkafka.assembly.options import parser
 from snapkafka.assembly.progress import Step, Work, Working, as_line
+from snapkafka.assembly.spark.command import isolation_of
 from snapkafka.errors import (
     BadInputError,
     DependencyMissingError,
@@ -25,8 +25,8 @@ from snapkafka.errors import (
     TimedOutError,
     UnknownSnapshotError,
 )
-from snapkafka.kafka.connection import Connection
-from snapkafka.kafka.reading import find_captured
+from snapkafka.kafka.ledger.view import find_captured
+from snapkafka.kafka.login.connection import Connection
 from snapkafka.ops import assembling
 from snapkafka.runtime import extras
 from snapkafka.store import LocalStore

@@ -11,8 +11,8 @@ import faust
 import pytest
 from mode.utils.futures import StampedeWrapper
 
-from snapkafka.drivers.faust import at_hand
-from snapkafka.drivers.faust.at_hand import keep_at_hand
+from snapkafka.drivers.faust.outbound import fast_path
+from snapkafka.drivers.faust.outbound.fast_path import skip_producer_guard
 
 SENDS = 50
 
@@ -51,7 +51,7 @@ async def test_r15_who_does_nothing_but_send_holds_up_nobody() -> None:
     """The others run once for each record, which is less than in Faust, and saves what that takes."""
     app = app_of()
     assert await turns_of_others(app.maybe_start_producer) in range(SENDS * 3 - 1, SENDS * 3 + 2)
-    keep_at_hand(app, app.producer)
+    skip_producer_guard(app, app.producer)
     assert await app.maybe_start_producer() is app.producer
     assert await turns_of_others(app.maybe_start_producer) in range(SENDS - 1, SENDS + 2)
 
@@ -71,7 +71,7 @@ async def test_who_asks_first_goes_first() -> None:
         return given
 
     assert await order() == [1, 2, 0]
-    keep_at_hand(app, app.producer)
+    skip_producer_guard(app, app.producer)
     assert await order() == [0, 1, 2]
 
 
@@ -87,7 +87,7 @@ async def test_a_producer_that_is_not_started_is_started_once(monkeypatch: pytes
         app.producer._started.set()
 
     monkeypatch.setattr(app.producer, "start", start)
-    keep_at_hand(app, app.producer)
+    skip_producer_guard(app, app.producer)
     assert not is_fausts(app)
     given = await asyncio.gather(*(app.maybe_start_producer() for _ in range(5)))
     assert begun == ["start"]
@@ -98,7 +98,7 @@ async def test_a_producer_that_is_not_started_is_started_once(monkeypatch: pytes
 async def test_another_producer_of_the_app_is_given_once_it_is_there() -> None:
     app = app_of()
     first = app.producer
-    keep_at_hand(app, first)
+    skip_producer_guard(app, first)
     app.producer = second = app._new_producer()
     second._started.set()
     assert await app.maybe_start_producer() is second is not first
@@ -107,14 +107,14 @@ async def test_another_producer_of_the_app_is_given_once_it_is_there() -> None:
 async def test_in_transactions_faust_answers() -> None:
     """It gives another producer then."""
     app = app_of(processing_guarantee="exactly_once")
-    keep_at_hand(app, app.producer)
+    skip_producer_guard(app, app.producer)
     assert is_fausts(app)
 
 
 async def test_another_release_is_left_to_itself(monkeypatch: pytest.MonkeyPatch) -> None:
     app = app_of()
-    monkeypatch.setattr(at_hand, "FAUST", {})
-    keep_at_hand(app, app.producer)
+    monkeypatch.setattr(fast_path, "OF_GUARD", {})
+    skip_producer_guard(app, app.producer)
     assert is_fausts(app)
 
 
@@ -131,7 +131,7 @@ def test_r15_a_faust_that_has_it_under_another_name_is_no_failure(lacks: str) ->
     if lacks != "maybe_start":
         producer.maybe_start = faust.Service.maybe_start
     before = dict(vars(app))
-    keep_at_hand(app, producer)
+    skip_producer_guard(app, producer)
     assert vars(app) == before
 
 
@@ -142,7 +142,7 @@ async def test_what_somebody_else_put_there_is_left() -> None:
         return app.producer
 
     app.maybe_start_producer = own
-    keep_at_hand(app, app.producer)
+    skip_producer_guard(app, app.producer)
     assert app.maybe_start_producer is own
 
 
@@ -155,5 +155,5 @@ async def test_what_an_app_makes_of_it_itself_is_left() -> None:
 
     app: Any = Own("a", broker="kafka://127.0.0.1:1", store="memory://", web_enabled=False)
     app.finalize()
-    keep_at_hand(app, app.producer)
+    skip_producer_guard(app, app.producer)
     assert "maybe_start_producer" not in vars(app)

@@ -11,8 +11,8 @@ from faust.app._attached import Attachments
 from faust.types import TP
 from faust.types.tuples import FutureMessage, PendingMessage
 
-from snapkafka.drivers.faust.attached import Attached
-from snapkafka.drivers.faust.riding import alight, ride
+from snapkafka.drivers.faust.outbound.carried_effect import attach, detach
+from snapkafka.drivers.faust.outbound.commit_attachments import Attached
 from snapkafka.protocol.colours import Effect
 from snapkafka.protocol.records import TopicPartition
 from snapkafka.wire import headers as wire
@@ -58,10 +58,10 @@ def attached(machine: Machine, held: Attachments) -> Attached:
 
     def enter(fut: Any) -> None:
         effect = Effect(0, None, None, {})  # type: ignore[arg-type]
-        ride(fut, effect)
+        attach(fut, effect)
 
-    made = Attached(driver, enter, alight)
-    made.given([TopicPartition(*OURS)])
+    made = Attached(driver, enter, detach)
+    made.on_assigned([TopicPartition(*OURS)])
     return made
 
 
@@ -79,10 +79,10 @@ async def test_what_waits_when_its_partition_is_taken_away_is_given_up(
     gone, waits = put(held, OURS, 3), put(held, OURS, 5)
     assert machine.given_up == []
     assert list(held._attachments_for(OURS, 4)) == [gone], "the commit before it was taken away"
-    attached.taken_away()
+    attached.on_revoked()
     assert machine.given_up == ["in[0]"]
     assert names(waits) == ["mine"], "if it leaves after all, it enters then"
-    attached.taken_away()
+    attached.on_revoked()
     assert machine.given_up == ["in[0]"], "once"
 
 
@@ -93,8 +93,8 @@ async def test_what_an_event_of_a_partition_that_is_gone_sends_is_given_up_at_on
     assert wire.HEADER in names(put(held, OURS, 3))
     assert names(put(held, THEIRS, 3)) == ["mine"]
     assert machine.given_up == ["in[1]"]
-    attached.taken_away()
+    attached.on_revoked()
     put(held, OURS, 4)
     assert machine.given_up == ["in[1]", "in[0]", "in[0]"], "while nothing is ours"
-    attached.given([TopicPartition(*OURS)])
+    attached.on_assigned([TopicPartition(*OURS)])
     assert wire.HEADER in names(put(held, OURS, 3))

@@ -11,9 +11,9 @@ from aiokafka.errors import MessageSizeTooLargeError
 from aiokafka.record.memory_records import MemoryRecords
 from faust.exceptions import ProducerSendError
 
-from snapkafka.drivers.faust import bare
-from snapkafka.drivers.faust.bare import AIOKAFKA, BareRecords
-from snapkafka.drivers.faust.batches import checksum
+from snapkafka.drivers.faust.outbound import unstamped
+from snapkafka.drivers.faust.outbound.unstamped import AIOKAFKA, BareRecords
+from snapkafka.drivers.faust.support import checksum
 from snapkafka.protocol.colours import Cause
 from snapkafka.protocol.records import Abort, Closed, TopicPartition
 from snapkafka.wire import headers as wire
@@ -142,7 +142,7 @@ async def test_r15_what_is_as_large_as_what_was_refused_goes_bare_at_once_for_a_
     await send(log.driver, value=FITS)
     await sent(log)
     assert requests == 1, "it was not tried with a header first"
-    monkeypatch.setattr(bare, "HOLDS_S", 0.0)
+    monkeypatch.setattr(unstamped, "HOLDS_S", 0.0)
     log.driver.outgoing.bare.refused.clear()
     await send(log.driver, value=b"small")
     await sent(log)
@@ -151,7 +151,7 @@ async def test_r15_what_is_as_large_as_what_was_refused_goes_bare_at_once_for_a_
 
 async def test_r15_the_own_limit_of_the_producer_counts_without_our_header(log: Limited) -> None:
     log.client._max_request_size = 1_000
-    size = max(n for n in range(1_000) if bare._size(b"k", b"." * n, []) <= 1_000)
+    size = max(n for n in range(1_000) if unstamped._size(b"k", b"." * n, []) <= 1_000)
     future = await send(log.driver, value=b"." * size)
     with pytest.raises(ProducerSendError):
         await send(log.driver, value=b"." * (size + 1))
@@ -192,8 +192,8 @@ async def test_r15_open_snapshots_fail_by_name_and_the_next_one_is_told_where(lo
 async def test_r15_of_another_aiokafka_nothing_is_expected(
     log: Limited, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr(bare, "AIOKAFKA", {})
-    BareRecords(log.driver, log.producer)  # type: ignore[arg-type]
+    monkeypatch.setattr(unstamped, "AIOKAFKA", {})
+    BareRecords(log.driver, log.producer, log.driver.stamps)  # type: ignore[arg-type]
     assert "this release of aiokafka is not known" in caplog.text
 
 

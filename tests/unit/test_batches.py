@@ -17,7 +17,7 @@ from aiokafka.record.memory_records import MemoryRecords
 from aiokafka.structs import PartitionMetadata, TopicPartition
 from faust.exceptions import ProducerSendError
 
-from snapkafka.drivers.faust.batches import Batches
+from snapkafka.drivers.faust.outbound.fast_path import Batches
 from snapkafka.protocol.records import Abort, SeqRange
 from snapkafka.wire import headers as wire
 from tests.unit.test_outgoing import Driver
@@ -107,8 +107,8 @@ async def test_the_installed_versions_are_known(log: Log, added: list[bool]) -> 
     await send(driver)
     await send(driver, partition=None)
     assert added == [True, True]
-    assert driver.outgoing._passing._put == log.producer.buffer.pending.put_nowait
-    assert driver.outgoing._passing.waiting == 0, "what is put may pass the buffer"
+    assert driver.outgoing._bypass._put == log.producer.buffer.pending.put_nowait
+    assert driver.outgoing._bypass.waiting == 0, "what is put may pass the buffer"
 
 
 async def test_a_record_is_the_same_by_either_way(log: Log, added: list[bool]) -> None:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import re
+import shlex
 import subprocess
 import sys
 import time
@@ -10,19 +12,32 @@ from typing import Any
 
 import pytest
 from rich.console import Console
+from typer.main import get_command
 from typer.testing import CliRunner, Result
 
 from snapkafka import __version__
-from snapkafka.checks.looked_at import NOTHING_SEEN
+from snapkafka.checks.coverage import NOTHING_SEEN
 from snapkafka.cli import app as commands
 from snapkafka.cli import running, switching
+from snapkafka.cli.helps import HELPS, Panel
+from snapkafka.cli.running import STATUSES
 from snapkafka.cli.tables import duration, print_assembled
-from snapkafka.errors import BadInputError, BrokerUnavailableError, TriggerRefusedError, all_errors
+from snapkafka.errors import (
+    BadInputError,
+    BrokerUnavailableError,
+    ForkIsolationError,
+    InstallError,
+    InternalError,
+    TriggerRefusedError,
+    all_errors,
+)
 from snapkafka.manifest import CheckEntry
 from snapkafka.ops import Assembled
 from snapkafka.protocol.records import Bye, CheckResult, Hello, InputTopic, Verdict
 from snapkafka.protocol.snapshots import Unread
 from tests.fakes import FakeCluster, Worker
+from tests.golden import FROZEN
+from tests.reference import commands as reference
 
 RUNNER = CliRunner()
 
@@ -374,11 +389,90 @@ def test_an_address_is_needed() -> None:
     assert json.loads(done.stdout)["error"]["message"] == "no broker is given"
 
 
-def test_help_has_the_exit_statuses() -> None:
-    shown = process("--help").stdout
-    for cls in all_errors():
-        assert f"{cls.exit_status}  {cls.code}" in shown
-    assert "7 snapshot-failed" in " ".join(process("trigger", "--help").stdout.split())
+COMMAND = get_command(commands.app)
+ALL = {name: command for name, command in reference.commands(COMMAND) if name != "demo"}
+KNOWN = {status for status, _, _ in STATUSES}
+#: Of errors that meet an app or a worker and no command.
+OF_WORKERS = {InstallError.exit_status, ForkIsolationError.exit_status}
+
+
+def help_of(name: str) -> list[str]:
+    """The lines of the help of a command, on a terminal of 80 columns."""
+    result = RUNNER.invoke(
+        commands.app, [*name.split(), "--help"], env={"COLUMNS": "80", "TERMINAL_WIDTH": "80"}
+    )
+    assert result.exit_code == 0
+    return [line.strip() for line in result.stdout.splitlines()]
+
+
+def statuses_of(name: str) -> set[int]:
+    """The exit statuses that the help of a command names."""
+    (line,) = [line for line in help_of(name) if line.startswith("Exit status: ")]
+    text, _, more = line.removeprefix("Exit status: ").partition(" (")
+    assert more == "snapkafka help exit-status)"
+    ranges = [part.partition("-") for part in text.split(", ")]
+    return {n for first, _, last in ranges for n in range(int(first), int(last or first) + 1)}
+
+
+def test_help_lists_every_command_once_in_a_group_by_task() -> None:
+    listed: dict[str, str] = {}
+    panel = ""
+    for line in help_of(""):
+        if line.startswith("╭─ "):
+            panel = line.split()[1]
+        elif panel != "Options" and (found := re.match(r"│ (\w+)  +\S", line)):
+            assert found[1] not in listed
+            listed[found[1]] = panel
+    assert set(listed) == {name.partition(" ")[0] for name in ALL} | {"demo"}
+    assert list(dict.fromkeys(listed.values())) == [*Panel]
+    assert listed == {name: HELPS[name].panel for name in listed}
+
+
+@pytest.mark.parametrize("name", ALL)
+def test_help_of_a_command_names_the_exit_statuses_that_it_can_return(name: str) -> None:
+    found = statuses_of(name)
+    assert {0, BadInputError.exit_status, InternalError.exit_status} <= found <= KNOWN - OF_WORKERS
+    calls = [path.read_text("utf-8") for path in (FROZEN / "text").glob(f"{name.replace(' ', '-')}*.txt")]
+    assert {int(text.split("\n")[0].removeprefix("exit status ")) for text in calls} <= found
+
+
+def test_every_error_of_a_command_is_in_the_help_of_one_and_explained_by_help() -> None:
+    named = set().union(*map(statuses_of, ALL))
+    assert {cls.exit_status for cls in all_errors()} - OF_WORKERS <= named
+    shown = call("help", "exit-status").stdout
+    for status, code, meaning in STATUSES:
+        assert re.search(rf"^ +{status} +{code} +{re.escape(meaning)}".rstrip(), shown, re.MULTILINE), code
+
+
+@pytest.mark.parametrize("name", [*ALL, "fork", ""])
+def test_help_of_a_command_has_one_example_that_fits_a_line_and_is_right(name: str) -> None:
+    (line,) = [line for line in help_of(name) if line.startswith("Example: ")]
+    program, *words = shlex.split(line.removeprefix("Example: "))
+    assert program == "snapkafka"
+    assert " ".join(words).startswith(name)
+    command: Any = COMMAND
+    while words and words[0] in getattr(command, "commands", {}):
+        command = command.commands[words.pop(0)]
+    options = {option for item in command.params for option in item.opts}
+    assert {word for word in words if word.startswith("-")} <= options
+    if name in ALL:
+        command.make_context(name, words, resilient_parsing=False)
+
+
+@pytest.mark.parametrize("name", ALL)
+def test_help_of_an_option_is_short(name: str) -> None:
+    for item in ALL[name].params:
+        assert item.name == "help" or 0 < len(item.help) <= 60, item.help
+
+
+def test_help_shows_the_help_of_a_command_too() -> None:
+    shown = call("help", "fork", "drop").stdout
+    assert "snapkafka fork drop" in shown
+    said_in_one_line_with_advice(call("help", "frob"), 2, "no help on 'frob'")
+
+
+def test_demo_has_an_example() -> None:
+    assert HELPS["demo"].example in process("demo", "--help").stdout
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ from collections.abc import Iterable
 
 import pytest
 
-from snapkafka.kafka.bulk import LogRecord
+from snapkafka.kafka.records.bulk import LogRecord
 from snapkafka.protocol.captured_snapshot import ChangelogCut
 from snapkafka.protocol.records import AgentPosition, TopicPartition
 from snapkafka.protocol.restores import Rule

@@ -13,7 +13,7 @@ from snapkafka.errors import (
     MechanismError,
     SnapkafkaError,
 )
-from snapkafka.kafka.connection import Connection, translated
+from snapkafka.kafka.login.connection import Connection, translated
 
 HERE = Connection(bootstrap="broker:9092")
 
@@ -59,8 +59,8 @@ async def test_without_a_ticket_of_kerberos_the_reason_and_what_to_do_are_in_one
     async def no_login(*_: object, **settings: object) -> None:
         raise no_ticket
 
-    monkeypatch.setattr("snapkafka.kafka.diagnosis._first_answer", answers)
-    monkeypatch.setattr("snapkafka.kafka.diagnosis.create_conn", no_login)
+    monkeypatch.setattr("snapkafka.kafka.login.diagnosis._first_answer", answers)
+    monkeypatch.setattr("snapkafka.kafka.login.diagnosis.create_conn", no_login)
     with pytest.raises(AuthenticationError) as told:
         async with translated(HERE, "connect"):
             raise no_ticket if found_by == "client" else errors.KafkaConnectionError("refused")

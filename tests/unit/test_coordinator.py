@@ -11,9 +11,9 @@ from aiokafka.structs import OffsetAndMetadata
 from aiokafka.structs import TopicPartition as KafkaPartition
 
 from snapkafka.errors import BrokerUnavailableError
-from snapkafka.kafka import asking
-from snapkafka.kafka.admin import KafkaTopicAdmin
-from snapkafka.kafka.connection import Connection
+from snapkafka.kafka.cluster import asking_again
+from snapkafka.kafka.cluster.admin import KafkaTopicAdmin
+from snapkafka.kafka.login.connection import Connection
 from snapkafka.protocol.records import TopicPartition
 
 FOUND = {KafkaPartition("in", 0): OffsetAndMetadata(5, "snapkafka:p")}
@@ -41,7 +41,7 @@ def asked(monkeypatch: pytest.MonkeyPatch, refusals: int) -> tuple[KafkaTopicAdm
 
 @pytest.fixture(autouse=True)
 def short(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(asking, "COORDINATOR_WITHIN_S", 0.5)
+    monkeypatch.setattr(asking_again, "COORDINATOR_WITHIN_S", 0.5)
 
 
 async def test_a_group_whose_coordinator_comes_is_asked_again(monkeypatch: pytest.MonkeyPatch) -> None:

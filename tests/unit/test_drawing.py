@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 
 from snapkafka import ops
+from snapkafka.drawing.layout import EXTERNAL, GLYPHS_FROM, NAMES_MAX, Lane, Layout, Message, Picture, lay_out
+from snapkafka.drawing.svg import STUB, svg
 from snapkafka.manifest import CheckEntry, Manifest, WitnessEntry, dump
-from snapkafka.ops.picture import EXTERNAL, GLYPHS_FROM, NAMES_MAX, Lane, Layout, Message, Picture, lay_out
-from snapkafka.ops.picture_svg import STUB, svg
 from snapkafka.protocol.captured_snapshot import InputCut, ProcessCut
 from snapkafka.protocol.records import Running, TornEvent
 from snapkafka.store import LocalStore

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from snapkafka import ops
-from snapkafka.assembly.manifests import check_entries
+from snapkafka.assembly.manifest import check_entries
 from snapkafka.errors import (
     BadInputError,
     ForkFailedError,
@@ -25,7 +25,7 @@ from snapkafka.errors import (
     SnapshotFailedError,
     UnknownSnapshotError,
 )
-from snapkafka.kafka.connection import Connection
+from snapkafka.kafka.login.connection import Connection
 from snapkafka.manifest import CheckEntry
 from snapkafka.ops.assembling import Assembled
 from snapkafka.ops.drill import phases as module

@@ -15,9 +15,9 @@ from typing import Any
 import pytest
 
 from snapkafka import __version__, ops
-from snapkafka.assembly.manifests import check_entries
+from snapkafka.assembly.manifest import check_entries
 from snapkafka.errors import BadInputError, DependencyMissingError, ForkFailedError
-from snapkafka.kafka.connection import Connection
+from snapkafka.kafka.login.connection import Connection
 from snapkafka.manifest import CheckEntry
 from snapkafka.ops.assembling import AS_IT_IS
 from snapkafka.ops.drill import parts as parts_module

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from snapkafka.errors import BadInputError
-from snapkafka.kafka.bulk import LogRecord
+from snapkafka.kafka.records.bulk import LogRecord
 from snapkafka.protocol.captured_snapshot import Captured
 from snapkafka.protocol.records import TopicPartition
 from snapkafka.recovery.editing import Editing, Mask, Suppression, key_text, read_masks, read_suppression

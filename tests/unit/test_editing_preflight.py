@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from snapkafka.errors import BadInputError
-from snapkafka.kafka.bulk import LogRecord
+from snapkafka.kafka.records.bulk import LogRecord
 from snapkafka.protocol.records import TopicPartition
 from snapkafka.recovery.editing import Mask, Suppression
 from tests.unit.test_fork import fork, takes

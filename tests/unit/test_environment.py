@@ -24,7 +24,7 @@ from snapkafka.runtime.environment import SHAPES_INSTALLATIONS, child_environmen
 from snapkafka.runtime.fetching import fetched_into
 from snapkafka.runtime.homes import expand_home, home_dir
 from snapkafka.runtime.ivy import proxy_flags
-from snapkafka.store.opening import written_down
+from snapkafka.store.uri import written_down
 from tests.unit.test_runtime import fake_java
 
 CHECKOUT = Path(__file__).parents[2]

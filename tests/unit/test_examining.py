@@ -28,7 +28,7 @@ from snapkafka.manifest import (
     content_digest,
     state_table,
 )
-from snapkafka.store import LocalStore, soundness
+from snapkafka.store import LocalStore, integrity
 from snapkafka.store.row_digests import row_digest
 from tests.unit.on_disk import flip, in_state, write_snapshot
 from tests.unit.test_manifest import example
@@ -50,7 +50,7 @@ def store(tmp_path: Path) -> LocalStore:
 @pytest.fixture(params=["pyarrow", "duckdb"])
 def reader(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
     """What tells the rows and columns of files."""
-    monkeypatch.setattr(soundness, "footer_reader", lambda: request.param)
+    monkeypatch.setattr(integrity, "footer_reader", lambda: request.param)
     return str(request.param)
 
 
@@ -185,8 +185,8 @@ async def test_an_incremental_one_whose_parent_is_gone_or_another_by_now(tmp_pat
     whole = dataclasses.replace(manifest, content=content_digest(manifest.tables, manifest.parents))
 
     def found(manifest: Manifest) -> str:
-        damage = [item.what for item in soundness.file_damage(store, manifest)]
-        return "; ".join([*damage, *soundness.contradictions(manifest)])
+        damage = [item.what for item in integrity.file_damage(store, manifest)]
+        return "; ".join([*damage, *integrity.contradictions(manifest)])
 
     assert "builds on" not in found(whole)
     assert "content is" not in found(whole)
@@ -203,8 +203,8 @@ async def test_an_incremental_one_of_whose_parent_a_bit_was_flipped(tmp_path: Pa
     child = write_snapshot(store, "one", 18, parent=full)
     (file,) = state_table(full).files
 
-    def found() -> list[soundness.Damage]:
-        return [item for item in soundness.file_damage(store, child) if item.file == file.path]
+    def found() -> list[integrity.Damage]:
+        return [item for item in integrity.file_damage(store, child) if item.file == file.path]
 
     assert found() == []
     flip(tmp_path / file.path)
@@ -290,9 +290,9 @@ async def test_an_incremental_one_of_whose_parent_a_value_was_altered(store: Loc
             sound(tuple(moved)), id="two", parents=(parent,), namespace=full.namespace
         )
         store.publish(child, folder)
-    assert [*soundness.file_damage(store, child)] == []
+    assert [*integrity.file_damage(store, child)] == []
     alter_a_value(store)
-    ((file, what),) = [(item.file, item.what) for item in soundness.file_damage(store, child)]
+    ((file, what),) = [(item.file, item.what) for item in integrity.file_damage(store, child)]
     assert (file, what[:16]) == ("one/state", "has other values")
 
 
@@ -436,7 +436,7 @@ def test_of_two_namespaces_one_is_named(tmp_path: Path) -> None:
 
 
 def test_where_nothing_reads_footers_that_is_said(store: LocalStore, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(soundness, "find_spec", lambda name: None)
+    monkeypatch.setattr(integrity, "find_spec", lambda name: None)
     fine = call("one", "--storage", str(store.root))
     assert fine.exit_code == 0, fine.output
     assert "rows and columns were not compared" in fine.stdout

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from snapkafka.assembly.manifests import Openness, openness_of, verdict_of
+from snapkafka.assembly.manifest import Openness, openness_of, verdict_of
 from snapkafka.checks import (
     CheckOutcome,
     CutView,
@@ -17,7 +17,7 @@ from snapkafka.checks import (
     external_topics,
     outside_senders,
 )
-from snapkafka.kafka.strangers import assumptions, open_topics, outside_paths
+from snapkafka.kafka.cluster.external_groups import assumptions, open_topics, outside_paths
 from snapkafka.manifest import ExternalEntry, OpenEntry
 from snapkafka.protocol.captured_snapshot import Outsider
 from snapkafka.protocol.snapshots import Unread

@@ -14,7 +14,7 @@ from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
 from snapkafka.errors import DependencyMissingError
-from snapkafka.kafka.connection import Connection
+from snapkafka.kafka.login.connection import Connection
 from snapkafka.ops.drill import drill
 from snapkafka.runtime import extras
 from snapkafka.runtime.extras import EXTRAS, require_extra

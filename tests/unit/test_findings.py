@@ -16,7 +16,7 @@ from snapkafka.checks import (
     Witness,
     log_checks,
 )
-from snapkafka.checks.looked_at import in_words, on_list
+from snapkafka.checks.coverage import in_words, on_list
 from snapkafka.checks.view import EXTERNAL, in_flight, received
 from snapkafka.protocol.captured_snapshot import Captured, ChangelogCut, Recorded
 from snapkafka.protocol.records import Position, SeqRange, TopicPartition, TornEvent

@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from snapkafka.drivers.foreign.participant import NOT_GIVEN, Participant
+from snapkafka.drivers.foreign.driver import NOT_GIVEN, Participant
 from snapkafka.drivers.foreign.settings import Bounds, Left
 from snapkafka.errors import BadInputError, BrokerUnavailableError, TriggerRefusedError
 from snapkafka.protocol.records import FOREIGN, Hello, TopicPartition, Trigger

@@ -8,13 +8,13 @@ from collections.abc import AsyncIterator, Iterable, Iterator
 
 import pytest
 
-from snapkafka.drivers.foreign.gate import Gate
-from snapkafka.drivers.foreign.inputs import Input
-from snapkafka.drivers.foreign.participant import Participant, Place
+from snapkafka.drivers.foreign.assignment import Input
+from snapkafka.drivers.foreign.conductor import Gate
+from snapkafka.drivers.foreign.driver import Participant, Place
 from snapkafka.drivers.foreign.progress import Progress
 from snapkafka.drivers.foreign.settings import Bounds
 from snapkafka.errors import BadInputError, BrokerUnavailableError, OffsetsGoneError, TriggerRefusedError
-from snapkafka.kafka.consumer import Record
+from snapkafka.kafka.records.read import Record
 from snapkafka.protocol.captured_snapshot import Captured, InputCut
 from snapkafka.protocol.records import Bye, Hello, Retire, TopicPartition
 from snapkafka.wire import headers

@@ -7,8 +7,8 @@ from collections.abc import AsyncIterator, Collection
 
 import pytest
 
-from snapkafka.drivers.foreign.inputs import Input
-from snapkafka.drivers.foreign.participant import Participant
+from snapkafka.drivers.foreign.assignment import Input
+from snapkafka.drivers.foreign.driver import Participant
 from snapkafka.drivers.foreign.settings import Added, Bounds, Left, Marker
 from snapkafka.drivers.foreign.watching import Watching
 from snapkafka.errors import BadInputError, BrokerUnavailableError, TriggerRefusedError

@@ -18,7 +18,7 @@ from snapkafka.errors import (
     ForkRefusedError,
     UnknownSnapshotError,
 )
-from snapkafka.kafka.lasting import wall_ms
+from snapkafka.kafka.cluster.retention import wall_ms
 from snapkafka.protocol.ledger_state import LedgerState
 from snapkafka.protocol.records import Hello, TopicPartition, Trigger, Verdict
 from snapkafka.recovery.refusals import Carried

@@ -19,13 +19,13 @@ from aiokafka.protocol.api import Request, RequestStruct
 from aiokafka.protocol.types import Array, Boolean, Bytes, Int8, Int16, Int32, Int64, Schema
 
 import snapkafka.kafka
-from snapkafka.drivers.faust.forked import Isolation
+from snapkafka.drivers.faust.fork import Isolation
 from snapkafka.errors import ForkIsolationError
-from snapkafka.kafka.fork_requests import NAMES, require_of_fork
-from snapkafka.kafka.groups import ConsumerGroupDescribeRequest
-from snapkafka.kafka.metadata import DescribeClusterRequest, MetadataRequestV12
-from snapkafka.kafka.refusals import DeleteTopicsRequest
-from snapkafka.kafka.settings import AlterTopicRequest, LogDirsRequest
+from snapkafka.kafka.cluster.fork_requests import NAMES, require_of_fork
+from snapkafka.kafka.cluster.groups import ConsumerGroupDescribeRequest
+from snapkafka.kafka.cluster.refusals import DeleteTopicsRequest
+from snapkafka.kafka.cluster.requests import DescribeClusterRequest, MetadataRequestV12
+from snapkafka.kafka.cluster.settings_requests import AlterTopicRequest, LogDirsRequest
 
 for module in pkgutil.iter_modules(aiokafka.protocol.__path__):
     importlib.import_module(f"aiokafka.protocol.{module.name}")
@@ -100,8 +100,8 @@ def test_a_request_passes_only_where_every_name_in_it_is_of_the_fork(struct: typ
 
 def test_every_kind_of_request_has_its_place() -> None:
     assert {struct.API_KEY for struct in STRUCTS} <= NAMES.keys()
-    for module in pkgutil.iter_modules(snapkafka.kafka.__path__):
-        importlib.import_module(f"snapkafka.kafka.{module.name}")
+    for module in pkgutil.walk_packages(snapkafka.kafka.__path__, "snapkafka.kafka."):
+        importlib.import_module(module.name)
     ours = {it for it in RequestStruct.__subclasses__() if it.__module__.startswith("snapkafka.")}
     assert {MetadataRequestV12, AlterTopicRequest} < ours
     assert {it.API_KEY for it in ours} <= NAMES.keys()

@@ -14,8 +14,8 @@ from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
 from aiokafka.producer.message_accumulator import MessageAccumulator
 
 import snapkafka
-from snapkafka.drivers.faust.announcing import internal_topics
-from snapkafka.drivers.faust.forked import Isolation
+from snapkafka.drivers.faust.describe import internal_topics
+from snapkafka.drivers.faust.fork import Isolation
 from snapkafka.errors import ForkIsolationError, InstallError
 
 P = "fork.staging."
@@ -272,7 +272,7 @@ def test_a_fork_without_snapkafka_does_not_start(
 
 def test_another_faust_does_not_start(monkeypatch: pytest.MonkeyPatch) -> None:
     """Elsewhere snapkafka stands aside there (R15); a fork would then be production."""
-    monkeypatch.setattr("snapkafka.drivers.faust.probe.not_as_expected", lambda: ["faust.App.gone"])
+    monkeypatch.setattr("snapkafka.drivers.faust.support.not_as_expected", lambda: ["faust.App.gone"])
     with pytest.raises(InstallError, match=r"not as expected \(faust.App.gone\)"):
         snapkafka.install(shop(), namespace="ns")
 
@@ -284,7 +284,7 @@ async def test_a_fork_that_does_not_exist_does_not_start(app: Any, monkeypatch: 
         asked.append(topics)
         return {}
 
-    monkeypatch.setattr("snapkafka.kafka.admin.KafkaTopicAdmin.describe_topics", describe)
+    monkeypatch.setattr("snapkafka.kafka.cluster.admin.KafkaTopicAdmin.describe_topics", describe)
     with pytest.raises(InstallError, match="there is no such fork here") as caught:
         await asyncio.wait_for(app.on_start(), 5)
     assert asked == [[f"_snapkafka.{P}ns"]]

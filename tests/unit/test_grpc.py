@@ -14,7 +14,7 @@ import pytest
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 from grpc_reflection.v1alpha import reflection_pb2, reflection_pb2_grpc
 
-from snapkafka.drivers.foreign.participant import Participant
+from snapkafka.drivers.foreign.driver import Participant
 from snapkafka.drivers.foreign.settings import Bounds
 from snapkafka.errors import all_errors
 from snapkafka.protocol.records import TopicPartition

@@ -17,7 +17,7 @@ import pytest
 from markdown_it import MarkdownIt
 from typer.main import get_command
 
-from snapkafka.assembly.tables import SCHEMAS, columns
+from snapkafka.assembly.spark.tables.tables import SCHEMAS, columns
 from snapkafka.cli.app import app
 from tests.unit.on_disk import duck_type
 

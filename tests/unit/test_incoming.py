@@ -10,14 +10,30 @@ from typing import Any, cast
 import pytest
 from faust.types import TP
 
-from snapkafka.drivers.faust.incoming import Incoming
-from snapkafka.drivers.faust.replies import Replies
+from snapkafka.drivers.faust.inbound.conductor import Incoming
+from snapkafka.drivers.faust.inbound.replies import Replies
 from snapkafka.protocol.colours import Cause
 from snapkafka.protocol.records import Closed, TopicPartition
 from snapkafka.wire import headers as wire
 from tests.unit.test_outgoing import Driver
 
 IN = TP("in", 0)
+
+
+def conductor_of(driver: Any, conductor: Any) -> Incoming:
+    """Lead records of the conductor through a way in that has the parts of this driver."""
+    return Incoming(
+        driver,
+        conductor,
+        events=driver.events,
+        replies=driver.replies,
+        tables=driver.tables,
+        restored=driver.restored,
+        stamps=driver.stamps,
+        own_headers=driver.own_headers,
+        waiting=driver.waiting,
+        record=getattr(driver, "recorder", SimpleNamespace(take=None)).take,
+    )
 
 
 class Way:
@@ -28,21 +44,17 @@ class Way:
         self.came: list[int] = []
         self.met: list[tuple[int, int]] = []
         self.driver.metrics = SimpleNamespace(foreign_headers=0, disbelieved=0)
-        self.driver.tell = self.tell
         self.driver.replies = SimpleNamespace(
             topics={"in"} if replies else set(),
             met=lambda tp, offset, epoch: self.met.append((offset, epoch)),
         )
         self.driver.tables = SimpleNamespace(topics=set())
         conductor = SimpleNamespace(_build_handler=lambda tp, channels: self.take_in)
-        Incoming(self.driver, conductor)
+        conductor_of(self.driver, conductor)
         self.callback: Callable[[Any], Awaitable[Any]] = conductor._build_handler(IN, {"a channel"})
 
     async def take_in(self, message: Any) -> None:
         self.came.append(message.offset)
-
-    def tell(self, event: Any) -> None:
-        self.driver.feed(event)
 
     def stamp(self, epoch: int, *, partition: int = 0) -> bytes:
         return wire.stamp(7, wire.tp_check("in", partition), epoch, 5, 1)
@@ -106,11 +118,11 @@ async def test_a_red_reply_tears_who_asked_in_white() -> None:
     machine.hear = frozenset({"headers"})
     machine.event_started(asking)
     way.driver.events = SimpleNamespace(cause=lambda: asking)
-    replies = way.driver.replies = Replies(way.driver)
+    replies = way.driver.replies = Replies(way.driver, way.driver.events)
     consumer = SimpleNamespace(add=_registered, _fetchers={"in"}, _waiting={"id": [promise := Promise()]})
     replies.attach(consumer)
     conductor = SimpleNamespace(_build_handler=lambda tp, channels: way.take_in)
-    Incoming(way.driver, conductor)  # type: ignore[arg-type, unused-ignore]
+    conductor_of(way.driver, conductor)
     callback = conductor._build_handler(IN, {"a channel"})
 
     await consumer.add("id", promise)

@@ -10,7 +10,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from snapkafka.assembly import entry
+from snapkafka.assembly.spark import entry
 
 
 @pytest.fixture(autouse=True)

@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from snapkafka.ops import Kept, Recent
+from snapkafka.service.cache import Kept, Recent
 
 
 class Source:

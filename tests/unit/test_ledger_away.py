@@ -12,9 +12,9 @@ import pytest
 from faust.types import TP
 
 from snapkafka.config import Config
-from snapkafka.drivers.faust import patience, scribe, waiting
+from snapkafka.drivers import ledger_tasks, ledger_wait
+from snapkafka.drivers.faust import waiting
 from snapkafka.drivers.faust.driver import FaustDriver
-from snapkafka.drivers.faust.incoming import Incoming
 from snapkafka.errors import BrokerUnavailableError, LedgerUnusableError, SnapkafkaError
 from snapkafka.protocol.events import InputGiven, InputsGiven
 from snapkafka.protocol.records import (
@@ -29,6 +29,7 @@ from snapkafka.protocol.records import (
 from snapkafka.wire import headers as wire
 from tests.fakes import FakeAdmin, FakeEntry, FakeLedger
 from tests.kafka.waiting import until
+from tests.unit.test_incoming import conductor_of
 
 IN = TP("in", 0)
 INPUT = InputTopic(topic="in", partitions=1)
@@ -90,11 +91,11 @@ class Service:
         self.driver.replies = SimpleNamespace(topics=set(), forget_epochs=list)
         self.driver.tables = SimpleNamespace(topics=set(), forget_epochs=list)
         conductor = SimpleNamespace(_build_handler=lambda tp, channels: self.take_in)
-        Incoming(self.driver, conductor)
+        conductor_of(self.driver, conductor)
         self.callback: Any = conductor._build_handler(IN, set())
 
     def driver_append(self, record: Any) -> None:
-        self.driver.append(record)
+        self.driver._write(record)
 
     async def take_in(self, message: Any) -> None:
         self.came.append(message.offset)
@@ -119,9 +120,9 @@ class Service:
 
 @pytest.fixture
 async def service(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Service]:
-    for module in (patience, waiting):
+    for module in (ledger_wait, waiting):
         monkeypatch.setattr(module, "LEDGER_WAIT_S", 0.2)
-    for module in (scribe, waiting):
+    for module in (ledger_tasks, waiting):
         monkeypatch.setattr(module, "RETRY_S", 0.01)
     made = Service()
     await made.join()
@@ -168,7 +169,7 @@ async def test_r15_who_is_absent_does_not_come_back_before_it_has_read_of_what_i
         service.driver.waiting._announced
     )  # as if they had been announced already
     assert service.driver.machine.ledger.end <= announced
-    service.driver.waiting.told()
+    service.driver.waiting.machine_changed()
     assert service.driver.machine.absent
     service.ledger.back.set()
     await until(lambda: not service.driver.machine.absent and bool(service.said(Abort)))
@@ -233,7 +234,7 @@ async def test_r15_a_machine_that_raises_stops_no_record(
     await service.take(0, epoch=FORGED)
     await service.take(1, epoch=FORGED)
     assert service.came == [0, 1]
-    assert "to meet a red record" in service.driver.absent
+    assert "to take in RecordMet" in service.driver.absent
 
 
 async def test_r9_inputs_that_run_unannounced_spoil_every_snapshot_until_they_are_announced(

@@ -15,7 +15,7 @@ from snapkafka.config import Config
 from snapkafka.drivers.faust.driver import FaustDriver
 from snapkafka.drivers.faust.timer import run_timer
 from snapkafka.errors import BrokerUnavailableError
-from snapkafka.kafka.triggering import compose_trigger
+from snapkafka.kafka.preflight import compose_trigger
 from snapkafka.logs import about
 from snapkafka.protocol.events import Joined
 from snapkafka.protocol.ledger_state import LedgerState
@@ -47,11 +47,11 @@ def driver(caplog: pytest.LogCaptureFixture) -> FaustDriver:
     made.loop = SimpleNamespace(call_later=lambda *_: None, time=lambda: 0.0)
     made.recorder = SimpleNamespace(take=lambda item: None)  # type: ignore[assignment]
     hello = Hello(n=7, app="shop", inputs=(InputTopic(topic="orders", partitions=1),))
-    made.scribe.take(FakeEntry(0, 1, Trigger(n=1, id="long ago")))
-    made.scribe.take(FakeEntry(1, 2, Abort(n=2, epoch=1, code="ttl", reason="others have told")))
+    made.ledger_tasks.take(FakeEntry(0, 1, Trigger(n=1, id="long ago")))
+    made.ledger_tasks.take(FakeEntry(1, 2, Abort(n=2, epoch=1, code="ttl", reason="others have told")))
     made.feed(Joined(hello=hello))
-    made.scribe.take(FakeEntry(2, 3, hello))
-    made.scribe.take(FakeEntry(3, 4, Trigger(n=3, id="friday")))
+    made.ledger_tasks.take(FakeEntry(2, 3, hello))
+    made.ledger_tasks.take(FakeEntry(3, 4, Trigger(n=3, id="friday")))
     return made
 
 
@@ -61,7 +61,7 @@ def test_both_fields_are_always_there() -> None:
 
 
 def test_what_became_of_a_snapshot(driver: FaustDriver, caplog: pytest.LogCaptureFixture) -> None:
-    driver.scribe.take(FakeEntry(4, 5, Abort(n=4, epoch=4, code="ttl", reason="too late")))
+    driver.ledger_tasks.take(FakeEntry(4, 5, Abort(n=4, epoch=4, code="ttl", reason="too late")))
     (red,) = said(caplog.get_records("setup"))
     (line,) = said(caplog.records)
     assert red["message"].startswith("turned red for epoch 4 (ledger)")
@@ -77,9 +77,9 @@ def test_what_became_of_a_snapshot(driver: FaustDriver, caplog: pytest.LogCaptur
 
 def test_a_record_that_was_not_written(driver: FaustDriver) -> None:
     report = CutReport(process=2, n=1, epoch=4, previous=0, heard="ledger", assigned=-1, positions=())
-    assert driver.scribe.about_record(report)["snapkafka_snapshot"] == "friday"
-    assert driver.scribe.about_record(Trigger(n=2, id="monday"))["snapkafka_snapshot"] == "monday"
-    assert driver.scribe.about_record(Hello(n=1, app="shop"))["snapkafka_epoch"] is None
+    assert driver.ledger_tasks.about_record(report)["snapkafka_snapshot"] == "friday"
+    assert driver.ledger_tasks.about_record(Trigger(n=2, id="monday"))["snapkafka_snapshot"] == "monday"
+    assert driver.ledger_tasks.about_record(Hello(n=1, app="shop"))["snapkafka_epoch"] is None
 
 
 async def test_a_trigger_that_sees_less_than_it_could(caplog: pytest.LogCaptureFixture) -> None:
@@ -104,7 +104,7 @@ async def test_a_moment_at_which_the_timer_does_not_ask(
 
     monkeypatch.setattr("asyncio.sleep", nap)
     with pytest.raises(TimeoutError):
-        await run_timer(driver, every=60.0, min_pause=0.0, tolerable=3, ttl_ms=1_000)
+        await run_timer(driver, quiet_s=driver.quiet_s, every=60.0, min_pause=0.0, tolerable=3, ttl_ms=1_000)
     (line,) = said(caplog.records)
     assert line["snapkafka_snapshot"].startswith("every-60s-")
     assert "another one is under way" in line["message"]

@@ -16,7 +16,7 @@ from faust.types.tuples import TP
 
 from snapkafka.config import Config
 from snapkafka.drivers.faust.driver import FaustDriver
-from snapkafka.drivers.faust.events import Reading
+from snapkafka.drivers.faust.inbound.running_events import Reading
 from snapkafka.protocol.events import InputGiven, InputsGiven, Joined, LedgerRead
 from snapkafka.protocol.records import Abort, Hello, InputTopic, TopicPartition, Trigger
 
@@ -287,7 +287,7 @@ async def test_a_thread_reads_for_all_events_that_run(
     worker.event(2)(lambda: write_number(worker))
     assert worker.torn == ([0] if told else [0, 1])
     (line,) = [record.message for record in caplog.records if "reads table numbers" in record.message]
-    assert worker.driver.looks.of_thread("numbers") in line
+    assert worker.driver.reads._threads.of_thread("numbers") in line
 
 
 def _in_executor(call: Callable[[], Any]) -> Any:
@@ -327,7 +327,7 @@ def in_own_thread(work: Callable[[], Any]) -> None:
 async def test_a_note_of_a_thread_that_comes_before_its_read_counts_for_the_read(worker: Worker) -> None:
     """The loop hears of it, red writes, and only then the thread reads."""
     worker.event(0)(
-        lambda: in_own_thread(lambda: worker.driver.looks.touched(worker.numbers, "a", write=False))
+        lambda: in_own_thread(lambda: worker.driver.reads.touched(worker.numbers, "a", write=False))
     )
     await asyncio.sleep(0)
     worker.cut()

@@ -11,8 +11,8 @@ from typer.testing import CliRunner
 from snapkafka import ops
 from snapkafka.cli import app as commands
 from snapkafka.errors import LedgerUnusableError
-from snapkafka.kafka.lasting import said_bytes
-from snapkafka.ops.keeping import change_command
+from snapkafka.kafka.cluster.retention import said_bytes
+from snapkafka.ops.topic_settings import change_command
 from snapkafka.protocol.records import Hello, InputTopic, Table
 from tests.fakes import FakeCluster, FakeTopic
 

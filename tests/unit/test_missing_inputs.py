@@ -9,8 +9,7 @@ from typing import Any, cast
 import faust
 import pytest
 
-from snapkafka.drivers.faust import seams
-from snapkafka.drivers.faust.seams import hello_of
+from snapkafka.drivers.faust.hello import hello_of, report_missing
 from snapkafka.protocol.records import Hello
 
 
@@ -33,13 +32,11 @@ async def hello(
     async def settings(topic: str) -> Any:
         return {}, {}
 
-    monkeypatch.setattr(seams, "SEEN_WITHIN_S", 0.01)
+    monkeypatch.setattr("snapkafka.drivers.faust.hello.SEEN_WITHIN_S", 0.01)
     driver = SimpleNamespace(
         app=app,
         admin=SimpleNamespace(describe_topics=described, topic_settings=settings),
         config=SimpleNamespace(mode="on", sources=()),
-        recorder=SimpleNamespace(agent=None),
-        looks=SimpleNamespace(threads=(), of_thread=None),
     )
     return await hello_of(cast(Any, driver), subscribed)
 
@@ -60,7 +57,7 @@ async def test_where_faust_may_not_create_topics_its_own_are_missing_too(
 def test_each_missing_input_is_one_warning(caplog: pytest.LogCaptureFixture) -> None:
     driver = SimpleNamespace(about=dict)
     with caplog.at_level(logging.WARNING, logger="snapkafka"):
-        seams._report_missing(cast(Any, driver), Hello(n=1, app="payments", missing=("to-pay", "refunds")))
+        report_missing(cast(Any, driver), Hello(n=1, app="payments", missing=("to-pay", "refunds")))
     assert [record.getMessage() for record in caplog.records] == [
         f"snapkafka: payments reads {topic}, but no worker has it: create it and restart payments"
         for topic in ("to-pay", "refunds")

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-MODULE = "tests.unit.looked_at"
+MODULE = "tests.unit.coverage"
 
 
 def look(app: str, *arguments: str) -> tuple[int, str, str]:
@@ -121,9 +121,9 @@ def test_a_worker_tells_the_ledger_the_same() -> None:
     """`Hello` names what no snapshot holds, how long windows live, and what reads its tables: nobody needs the app."""
     code = (
         "import asyncio, types\n"
-        "from tests.unit import looked_at\n"
-        "from snapkafka.drivers.faust.seams import hello_of\n"
-        "app = looked_at.partly\n"
+        "from tests.unit import coverage\n"
+        "from snapkafka.drivers.faust.hello import hello_of\n"
+        "app = coverage.partly\n"
         "app.finalize()\n"
         "known = types.SimpleNamespace(partitions=1, topic_id='')\n"
         "async def described(topics): return dict.fromkeys(topics, known)\n"

@@ -12,12 +12,12 @@ import pytest
 from faust.types.tuples import PendingMessage
 
 from snapkafka.drivers.faust.metrics import Metrics
-from snapkafka.drivers.faust.outgoing import Outgoing
+from snapkafka.drivers.faust.outbound.carried_effect import HEADERS
+from snapkafka.drivers.faust.outbound.producer import Outgoing
+from snapkafka.drivers.faust.outbound.stamps import Stamps
 from snapkafka.drivers.faust.own_headers import OwnHeaders
-from snapkafka.drivers.faust.restored import Restored
-from snapkafka.drivers.faust.riding import HEADERS
-from snapkafka.drivers.faust.stamps import Stamps
-from snapkafka.protocol.actions import Action, AppendToLedger, SendMarkers
+from snapkafka.drivers.faust.restores import Restored
+from snapkafka.protocol.actions import Action, AppendToLedger, ReadLedgerTo, SendMarkers
 from snapkafka.protocol.colours import Cause
 from snapkafka.protocol.events import CutTimed, EndsSeen, Event, Joined, LedgerRead
 from snapkafka.protocol.records import Closed, Dead, Hello, LedgerRecord, SeqRange, TopicPartition, Trigger
@@ -48,7 +48,7 @@ class Producer:
 
 
 class Driver:
-    """What `Outgoing` needs of a driver, with a ledger that is a list."""
+    """The host of `Outgoing` and the parts that it uses, with a ledger that is a list."""
 
     def __init__(self, producer: Any = None) -> None:
         self.machine = WorkerProtocol()
@@ -58,7 +58,8 @@ class Driver:
         self.stamps = Stamps(self.machine, with_cause=True)
         self.stamps.ledger_id = 7
         self.events = SimpleNamespace(cause_of_send=lambda: None)
-        self.restored = Restored(self)  # type: ignore[arg-type]
+        self.waiting: Any = SimpleNamespace()
+        self.restored = Restored(self, self.waiting)  # type: ignore[arg-type]
         self.app = SimpleNamespace(
             _attachments=SimpleNamespace(put=None),
             conf=SimpleNamespace(processing_guarantee="at_least_once", id="p"),
@@ -66,7 +67,15 @@ class Driver:
         self.ledger: list[LedgerRecord] = []
         self.tasks: set[asyncio.Task[Any]] = set()
         self.producer = producer or Producer()
-        self.outgoing = Outgoing(self, self.producer)  # type: ignore[arg-type]
+        self.outgoing = Outgoing(
+            self,  # type: ignore[arg-type]
+            self.producer,
+            stamps=self.stamps,
+            events=self.events,  # type: ignore[arg-type]
+            own_headers=self.own_headers,
+            waiting=self.waiting,  # type: ignore[arg-type]
+            note=self.restored.noted_or_not,
+        )
         hello = Hello(n=1, app="p")
         self.feed(Joined(hello=hello))
         self.append(hello)
@@ -75,10 +84,12 @@ class Driver:
         self.ledger.append(record)
         self.feed(LedgerRead(offset=len(self.ledger) - 1, record=record))
 
-    def feed(self, event: Event) -> None:
-        self.do(self.machine.handle(event))
+    def feed(self, event: Event) -> ReadLedgerTo | None:
+        actions = self.machine.handle(event)
+        self.do(actions)
+        return next((action for action in actions if isinstance(action, ReadLedgerTo)), None)
 
-    def answering(self) -> Callable[[Event], None]:
+    def answering(self) -> Callable[[Event], object]:
         return self.feed
 
     def do(self, actions: Sequence[Action]) -> None:
@@ -288,7 +299,7 @@ async def test_r15_who_is_declared_dead_while_a_send_waits_harms_no_send(joins_a
         return driver.machine.process is not None
 
     driver.outgoing._send = remember
-    driver.waiting = SimpleNamespace(for_identity=joined)  # type: ignore[attr-defined]
+    driver.waiting.for_identity = joined
     old = driver.machine.process
     driver.producer.hold.clear()  # a full batch
     first, second = driver.spawn(send(driver)), driver.spawn(send(driver))
@@ -317,7 +328,7 @@ async def test_what_entered_in_an_earlier_life_and_leaves_without_a_stamp_is_wai
     ) -> Any:
         left.append(headers)
 
-    driver.waiting = SimpleNamespace(for_identity=in_vain)  # type: ignore[attr-defined]
+    driver.waiting.for_identity = in_vain
     driver.outgoing._send = plain
     effect, machine = driver.machine.send_entered(None), driver.machine
     old = machine.process

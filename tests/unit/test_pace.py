@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from snapkafka.kafka.reader import Pace
+from snapkafka.kafka.ledger.reader import Pace
 
 
 def test_who_reads_live_rests_as_long_as_it_was_busy() -> None:

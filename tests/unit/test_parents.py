@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from snapkafka.assembly.manifests import logs_of
-from snapkafka.assembly.parents import Base, find_base, view_on
+from snapkafka.assembly.base import Base, find_base, view_on
+from snapkafka.assembly.manifest import logs_of
 from snapkafka.checks import (
     CutView,
     Finding,
@@ -22,7 +22,7 @@ from snapkafka.checks import (
     reading_ranges,
     require_offsets,
 )
-from snapkafka.checks.state_checks import v3
+from snapkafka.checks.v3_state import v3
 from snapkafka.errors import BadInputError, OffsetsGoneError, StorageError, UnknownSnapshotError
 from snapkafka.manifest import FileEntry, LogEntry, Manifest, SettledEntry, dump
 from snapkafka.protocol.captured_snapshot import Captured, ChangelogCut, SenderEnd

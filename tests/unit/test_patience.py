@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from snapkafka.drivers.faust.patience import Patience
+from snapkafka.drivers.ledger_wait import Patience
 
 
 def test_r15_three_waits_in_vain_open_a_breaker_for_ten_minutes() -> None:

@@ -13,8 +13,8 @@ from typer.testing import CliRunner
 
 from snapkafka import ops
 from snapkafka.cli.app import app
+from snapkafka.drawing.png import ZOOM
 from snapkafka.errors import DependencyMissingError, OutputError
-from snapkafka.ops.picture_png import ZOOM
 from tests.unit.test_wall_clock import system, world
 
 GUIDE = Path(__file__).parents[2] / "docs" / "guide"

@@ -22,9 +22,9 @@ from snapkafka.errors import (
     TimedOutError,
     UnknownSnapshotError,
 )
-from snapkafka.kafka.reading import find_captured, read_ledger
+from snapkafka.kafka.ledger.view import find_captured, read_ledger
 from snapkafka.manifest import LedgerEntry, SettledEntry, dump
-from snapkafka.ops.planning import TopicReading
+from snapkafka.ops.dry_run import TopicReading
 from snapkafka.protocol.records import TopicPartition
 from snapkafka.store import LocalStore
 from tests.fakes import FakeCluster, FakeTopic, Worker

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from snapkafka.drivers.faust import install
-from snapkafka.drivers.faust.probe import EXPECTED, not_as_expected
+from snapkafka.drivers.faust.support import EXPECTED, not_as_expected
 
 CONSUMER = "faust.transport.drivers.aiokafka:Consumer"
 SEAMS = [(owner, seam.partition("(")[0]) for owner, seams in EXPECTED.items() for seam in seams]

@@ -8,7 +8,7 @@ from typing import Any, cast
 
 import pytest
 
-from snapkafka.drivers.faust import seams
+from snapkafka.drivers.faust import hello
 from snapkafka.errors import BrokerUnavailableError, LedgerUnusableError
 
 HOLDING = {"cleanup.policy": "compact", "min.compaction.lag.ms": "60000", "delete.retention.ms": "86400000"}
@@ -35,7 +35,7 @@ class Admin:
 
 async def promised(admin: Admin) -> list[str]:
     driver = SimpleNamespace(admin=admin)
-    return [found.topic for found in await seams._retention(cast(Any, driver), sorted(admin.answers))]
+    return [found.topic for found in await hello._retention(cast(Any, driver), sorted(admin.answers))]
 
 
 async def test_a_broker_that_does_not_answer_is_asked_again() -> None:
@@ -50,7 +50,7 @@ async def test_what_may_not_be_seen_is_not_asked_for_again() -> None:
 
 
 async def test_one_that_hangs_takes_no_other_with_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(seams, "PROMISED_WITHIN_S", 0.1)
+    monkeypatch.setattr(hello, "PROMISED_WITHIN_S", 0.1)
     admin = Admin(a=["hangs"], b=[HOLDING])
     async with asyncio.timeout(5):
         assert await promised(admin) == ["b"]

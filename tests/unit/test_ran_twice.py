@@ -8,8 +8,8 @@ from typing import Any, cast
 import pytest
 from pyspark.sql import SparkSession
 
-from snapkafka.assembly.lookups import Lookups
-from snapkafka.assembly.ran_twice import Span, shared, unclear_causes
+from snapkafka.assembly.spark.frames import Lookups
+from snapkafka.assembly.spark.verify.v5_ran_twice import Span, shared, unclear_causes
 from snapkafka.checks import CutView, Finding, LogRecord, Verdict, Witness, decide, outcome
 from snapkafka.checks.log_checks import v5
 from snapkafka.protocol.captured_snapshot import BaseCut, Captured, ProcessCut

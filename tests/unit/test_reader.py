@@ -11,9 +11,9 @@ from aiokafka import TopicPartition as KafkaPartition
 from aiokafka.errors import OffsetOutOfRangeError
 
 from snapkafka.errors import LedgerUnusableError
-from snapkafka.kafka.connection import Connection
-from snapkafka.kafka.lost_tail import LedgerCutShortError
-from snapkafka.kafka.reader import LedgerRecreatedError, _Reader
+from snapkafka.kafka.ledger.lost_tail import LedgerCutShortError
+from snapkafka.kafka.ledger.reader import LedgerRecreatedError, _Reader
+from snapkafka.kafka.login.connection import Connection
 
 TP = KafkaPartition("_snapkafka.n", 0)
 
@@ -22,7 +22,11 @@ TP = KafkaPartition("_snapkafka.n", 0)
     ("found", "error", "said"),
     [
         (False, LedgerRecreatedError, "was deleted meanwhile"),
-        (LedgerCutShortError(TP.topic, 3, 9), LedgerCutShortError, "nothing that was read is left from offset 3"),
+        (
+            LedgerCutShortError(TP.topic, 3, 9),
+            LedgerCutShortError,
+            "nothing that was read is left from offset 3",
+        ),
         (True, LedgerUnusableError, "it was trimmed"),
     ],
 )

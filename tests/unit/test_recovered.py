@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 import rocksdict
 
-from snapkafka.drivers.faust.restored import Restored
-from snapkafka.drivers.faust.tables import Tables
+from snapkafka.drivers.faust.restores import Restored
+from snapkafka.drivers.faust.tables.changelogs import Tables
 from snapkafka.protocol.records import TopicPartition
 from snapkafka.protocol.worker import WorkerProtocol
 from snapkafka.wire import headers as wire
@@ -55,10 +55,10 @@ def start(table: Table, folder: Path) -> Callable[[], Tables]:
 
     def start() -> Tables:
         app = SimpleNamespace(tables={"counts": table}, conf=SimpleNamespace(tabledir=folder))
-        sensors = SimpleNamespace(hear_table=lambda table: None)
-        driver: Any = SimpleNamespace(app=app, sensors=sensors, looks=None, machine=WorkerProtocol())
-        driver.restored = Restored(driver)
-        made = Tables(driver)
+        sensors: Any = SimpleNamespace(attach_table=lambda table: None)
+        host: Any = SimpleNamespace(app=app, machine=WorkerProtocol())
+        reads: Any = None
+        made = Tables(host, reads, sensors, Restored(host, reads))
         made.attach()
         return made
 
@@ -138,7 +138,7 @@ def test_what_the_worker_ran_itself_is_noted_too(
     tables = start()
     opened().close()
     tables.bound({INPUTS[1]: 4})
-    tables._driver.machine.positions.start("agent", INPUTS[0], 8)
+    tables._host.machine.positions.start("agent", INPUTS[0], 8)
     tables.leave()
     table.held = 7
     assert known(start(), table) == [9, 4]

@@ -17,8 +17,17 @@ from typing import Any
 
 import pytest
 
-from snapkafka.assembly import registry
-from snapkafka.assembly.registry import AWAY, FAILS, GARBAGE, REFUSES, UNKNOWN, Missing, Registry, Schema
+from snapkafka.assembly import schema_registry
+from snapkafka.assembly.schema_registry import (
+    AWAY,
+    FAILS,
+    GARBAGE,
+    REFUSES,
+    UNKNOWN,
+    Missing,
+    Registry,
+    Schema,
+)
 from snapkafka.errors import BadInputError
 
 ORDER = '{"type":"record","name":"Order","fields":[]}'
@@ -103,7 +112,7 @@ def test_one_schema_at_which_it_fails_says_nothing_of_others(port: Port) -> None
     asking = patience.asks(port.url())
     assert asking.schema(7) == Missing(FAILS)
     assert isinstance(asking.schema(8), Schema)
-    assert len(patience.slept) == len(registry.PAUSES_S)
+    assert len(patience.slept) == len(schema_registry.PAUSES_S)
     assert patience.said == [f"schema registry {port.url()}: {FAILS} (HTTP status 500)"]
 
 
@@ -113,7 +122,11 @@ def test_a_registry_that_fails_is_given_up_in_time(port: Port) -> None:
     patience = Patience()
     asking = patience.asks(port.url())
     assert [asking.schema(n) for n in range(100)] == [Missing(FAILS)] * 100
-    assert registry.LOST_MAX_S <= patience.now_s <= registry.LOST_MAX_S + max(registry.PAUSES_S)
+    assert (
+        schema_registry.LOST_MAX_S
+        <= patience.now_s
+        <= schema_registry.LOST_MAX_S + max(schema_registry.PAUSES_S)
+    )
     assert len(port.asked) < 100
 
 
@@ -124,13 +137,13 @@ def test_no_connection_is_enough_to_give_up(monkeypatch: pytest.MonkeyPatch) -> 
         patience = Patience()
         asking = patience.asks(f"http://127.0.0.1:{taken.getsockname()[1]}")
         assert [asking.schema(n) for n in range(5)] == [Missing(AWAY)] * 5
-    assert len(patience.slept) == len(registry.PAUSES_S)
+    assert len(patience.slept) == len(schema_registry.PAUSES_S)
     assert len(patience.said) == 1
 
 
 def test_one_that_takes_a_connection_and_says_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("no_proxy", "127.0.0.1")
-    monkeypatch.setattr(registry, "ANSWER_S", 0.2)
+    monkeypatch.setattr(schema_registry, "ANSWER_S", 0.2)
     with socket.create_server(("127.0.0.1", 0)) as silent:
         began = time.monotonic()
         asking = Patience().asks(f"http://127.0.0.1:{silent.getsockname()[1]}")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from snapkafka.assembly.report import report
-from snapkafka.checks.looked_at import NOTHING_SEEN
+from snapkafka.checks.coverage import NOTHING_SEEN
 
 #: Of what would be told beside the verdict.
 NOTHING: dict[str, Any] = {

@@ -8,16 +8,16 @@ from typing import Any
 import pytest
 
 from snapkafka import ops
-from snapkafka.assembly.failures import told_when_it_was_lost
+from snapkafka.assembly.spark.spark_errors import told_when_it_was_lost
 from snapkafka.errors import BrokerUnavailableError, LedgerUnusableError, OffsetsGoneError, SnapkafkaError
-from snapkafka.kafka.lasting import in_words, restorable
+from snapkafka.kafka.cluster.retention import in_words, restorable
 from snapkafka.manifest import RestorableEntry
 from snapkafka.protocol.captured_snapshot import ChangelogCut
 from snapkafka.protocol.records import TopicPartition
 from snapkafka.store import LocalStore
 from tests.fakes import FakeAdmin, FakeCluster, FakeTopic, Worker
-from tests.unit.test_lasting import CUT, HOUR, MIN, NOW
 from tests.unit.test_manifest import example
+from tests.unit.test_retention import CUT, HOUR, MIN, NOW
 
 
 @pytest.fixture

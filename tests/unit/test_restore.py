@@ -15,8 +15,8 @@ import pytest
 from snapkafka import ops
 from snapkafka.checks import ReadRange
 from snapkafka.errors import RestoreFailedError, RestoreRefusedError, SnapshotFailedError
-from snapkafka.kafka.bulk import LogRecord
-from snapkafka.kafka.lasting import wall_ms
+from snapkafka.kafka.cluster.retention import wall_ms
+from snapkafka.kafka.records.bulk import LogRecord
 from snapkafka.manifest import ExternalEntry, LogEntry, Manifest, SettledEntry, TopicEntry
 from snapkafka.protocol.captured_snapshot import Captured, ChangelogCut, Code, InputCut, ProcessCut, SenderEnd
 from snapkafka.protocol.records import Agent, Hello, InputTopic, Position, Table, TopicPartition

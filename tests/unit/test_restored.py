@@ -12,13 +12,13 @@ import pytest
 import rocksdict
 from faust.types import TP
 
-from snapkafka.drivers.faust.incoming import Incoming
-from snapkafka.drivers.faust.recovering import recover_to_the_end
-from snapkafka.drivers.faust.restored import Restored, keep_metadata, refuse_restored
-from snapkafka.drivers.faust.tables import Tables
+from snapkafka.drivers.faust.restores import Restored, keep_metadata, refuse_restored
+from snapkafka.drivers.faust.tables.changelogs import Tables
+from snapkafka.drivers.faust.tables.recovery import recover_to_the_end
 from snapkafka.errors import BrokerUnavailableError, InstallError, LedgerUnusableError
 from snapkafka.protocol.records import RESTORE, AgentPosition, Hello, LogEnd, Restore, TopicPartition
 from snapkafka.wire import headers as wire
+from tests.unit.test_incoming import conductor_of
 from tests.unit.test_outgoing import Driver
 
 IN, CHANGELOG = TP("in", 0), TP("counts-changelog", 0)
@@ -68,7 +68,7 @@ class Worker(Driver):
         super().__init__()
         self.tasks = set()
         self._waiters: list[asyncio.Future[None]] = []
-        self.waiting = SimpleNamespace(changed=self.changed)
+        self.waiting.changed = self.changed
         self.crashes: list[Exception] = []
         self.app.crash = self.crash
         self.app.consumer = SimpleNamespace(
@@ -136,7 +136,7 @@ class Inputs:
         self.channels = {Channel("x"), Channel("y")}
         worker.events = SimpleNamespace(agents=lambda: {id(c.queue): c.agent for c in self.channels})
         conductor = SimpleNamespace(_build_handler=self._build)
-        Incoming(worker, conductor)  # type: ignore[arg-type, unused-ignore]
+        conductor_of(worker, conductor)
         self.callback: Callable[[Any], Awaitable[Any]] = conductor._build_handler(IN, self.channels)
 
     def _build(self, tp: Any, channels: Any) -> Callable[[Any], Awaitable[Any]]:
@@ -228,8 +228,9 @@ def folder(tmp_path: Path) -> Path:
 def attached(worker: Any, table: Table, folder: Path) -> Tables:
     worker.app.tables = SimpleNamespace(values=lambda: [table], changelog_topics={CHANGELOG.topic})
     worker.app.conf.tabledir = folder
-    worker.sensors, worker.looks = SimpleNamespace(hear_table=lambda table: None), None
-    worker.tables = Tables(worker)
+    sensors: Any = SimpleNamespace(attach_table=lambda table: None)
+    reads: Any = None
+    worker.tables = Tables(worker, reads, sensors, worker.restored)
     worker.tables.attach()
     return cast(Tables, worker.tables)
 
@@ -312,7 +313,7 @@ async def test_what_a_suspended_worker_wrote_into_a_changelog_is_not_applied(fol
         came.append(message.offset)
 
     conductor = SimpleNamespace(_build_handler=lambda tp, channels: take_in)
-    Incoming(worker, conductor)  # type: ignore[arg-type, unused-ignore]
+    conductor_of(worker, conductor)
     callback: Any = conductor._build_handler(CHANGELOG, {"a channel"})  # type: ignore[arg-type, unused-ignore]
     messages = [
         record(BASE, author, CHANGELOG),
@@ -400,7 +401,7 @@ async def test_without_a_ledger_offsets_that_a_restore_has_set_make_the_worker_w
 
 async def test_a_broker_that_is_away_is_asked_again(monkeypatch: pytest.MonkeyPatch) -> None:
     """One that does not tell for other reasons stops no worker (R15)."""
-    monkeypatch.setattr("snapkafka.drivers.faust.restored.RETRY_S", 0)
+    monkeypatch.setattr("snapkafka.drivers.faust.restores.RETRY_S", 0)
     worker, asked = Worker(), 0
     worker.absent = "failed to start"
 
@@ -440,7 +441,7 @@ async def test_switched_off_a_worker_refuses_to_start_on_offsets_of_a_restore(
     import faust
 
     from snapkafka import install
-    from snapkafka.drivers.faust import restored
+    from snapkafka.drivers.faust import restores
 
     monkeypatch.setenv("SNAPKAFKA", "off")
     committed = {TopicPartition("in", 0): (7, "")}
@@ -453,7 +454,7 @@ async def test_switched_off_a_worker_refuses_to_start_on_offsets_of_a_restore(
 
         async def close(self) -> None: ...
 
-    monkeypatch.setattr(restored, "KafkaTopicAdmin", Admin)
+    monkeypatch.setattr(restores, "KafkaTopicAdmin", Admin)
     app = faust.App("off-app", broker="kafka://localhost:1", store="memory://")
     assert install(app, namespace="n") is None
     await app.on_start()
@@ -511,6 +512,6 @@ async def test_tables_are_recovered_to_the_end_that_the_broker_has(guarantee: st
 def test_a_restore_of_another_app_says_nothing_of_this_one() -> None:
     worker = Worker()
     worker.app.conf.id = "q"
-    restored = Restored(worker)  # type: ignore[arg-type, unused-ignore]
+    restored = Restored(worker, worker.waiting)  # type: ignore[arg-type, unused-ignore]
     restore(worker, ("x", 12, ()))
     assert restored.scope(TopicPartition("in", 0)).until == 0

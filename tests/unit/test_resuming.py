@@ -12,8 +12,10 @@ import faust
 import pytest
 from faust.types import TP, ConsumerMessage
 
-from snapkafka.drivers.faust.resuming import Resuming
-from snapkafka.drivers.faust.seams import _on_revoked
+from snapkafka.config import Config
+from snapkafka.drivers.faust.driver import FaustDriver
+from snapkafka.drivers.faust.hooks import _on_revoked
+from snapkafka.drivers.faust.inbound.resume import Resuming
 
 INPUT, CHANGELOG = TP("requests", 0), TP("resuming-counts-changelog", 0)
 
@@ -147,7 +149,7 @@ async def test_changelogs_go_on_at_once(worker: Worker) -> None:
 async def test_what_is_taken_away_meanwhile_does_not_go_on(worker: Worker) -> None:
     worker.resuming.announced()
     worker.consumer.resume_partitions({INPUT})
-    worker.resuming.taken_away()
+    worker.resuming.on_revoked()
     worker.sought.set()
     await worker.consumer.perform_seek()
     worker.consumer.resume_flow()
@@ -158,7 +160,11 @@ async def test_what_is_taken_away_meanwhile_does_not_go_on(worker: Worker) -> No
 
 async def test_r15_who_takes_no_part_any_more_holds_no_input_that_is_taken_away(worker: Worker) -> None:
     """It stood down between the announcement and the flow; what it held must not go on when it is somebody else's."""
-    driver: Any = SimpleNamespace(resuming=worker.resuming, announcing=None, absent="failed to note an event")
+    driver = FaustDriver(worker.app, Config(namespace="n"))
+    driver.absent = "failed to note an event"
+    driver.consumer_made(worker.consumer)
+    assert driver.membership is not None
+    worker.resuming = driver.membership._resuming
     worker.resuming.announced()
     worker.consumer.resume_partitions({INPUT})
     await _on_revoked(driver)()

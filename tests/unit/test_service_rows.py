@@ -10,11 +10,11 @@ from typing import Any
 
 import pytest
 
-from snapkafka import ops
-from snapkafka.kafka.reading import LedgerReading
-from snapkafka.ops import Standing
+from snapkafka.kafka.ledger.view import LedgerReading
 from snapkafka.protocol.records import OUT_OF_ORDER, Abort, LedgerRecord
+from snapkafka.query.stored import stored
 from snapkafka.service import answers
+from snapkafka.service.ledger_follower import Standing
 from tests.fakes import FakeCluster, Worker
 from tests.protocol.histories import History
 from tests.unit.service_world import asked, assembled, served, until
@@ -85,13 +85,11 @@ def test_storage_that_hangs_delays_one_list_and_none_after_it(
         for number in range(8):
             assembled(cluster, writes, tmp_path, f"s{number}")
 
-    stored = ops.stored
-
     def late(place: str) -> Any:
         assert hangs.wait(60)
         return stored(place)
 
-    monkeypatch.setattr(ops, "stored", late)
+    monkeypatch.setattr("snapkafka.service.rows.stored", late)
     try:
         with served(cluster, (str(tmp_path),), clock=lambda: 10_000_000) as client:
             took = []

@@ -23,9 +23,10 @@ from snapkafka.errors import (
     StorageError,
     all_errors,
 )
-from snapkafka.kafka.strangers import open_topics
+from snapkafka.kafka.cluster.external_groups import open_topics
 from snapkafka.manifest import ExternalEntry
 from snapkafka.protocol.records import Abort
+from snapkafka.query import stored as query_stored
 from snapkafka.service import grpc_server, requests, wording
 from snapkafka.service.app import ROUTES, openapi
 from snapkafka.service.problems import RefusedError
@@ -35,30 +36,32 @@ from tests.unit.service_world import asked, assembled, served, until
 
 ROOT: Final = Path(__file__).resolve().parents[2]
 #: Where requests enter, and the job that a request starts as a process.
-ENTRANCES: Final = ("snapkafka.service.app", "snapkafka.service.grpc_server", "snapkafka.assembly.entry")
+ENTRANCES: Final = (
+    "snapkafka.service.app",
+    "snapkafka.service.grpc_server",
+    "snapkafka.assembly.spark.entry",
+)
 #: Modules that are imported on the way and do nothing for a request, and why.
 UNREACHED: Final = {
     "snapkafka": "the names of the package are resolved when they are used",
     "snapkafka.recovery.refusals": "restores and forks are made by the command; the service lists them",
     "snapkafka.recovery.session": "restores and forks are made by the command; the service lists them",
-    "snapkafka.ops.tracing": "the service has no route that traces",
 }
 #: Module and option that may stand in a sentence of it, and why.
 ALLOWED: Final = {
-    ("snapkafka.assembly.command", "--result"): "of the job: `ops` names the file",
-    ("snapkafka.assembly.command", "--snapshot"): "of the job: the service always names one",
-    ("snapkafka.assembly.facts", "--find-hanging"): "of kafka-transactions.sh, which is named",
+    ("snapkafka.assembly.spark.command", "--result"): "of the job: `ops` names the file",
+    ("snapkafka.assembly.spark.command", "--snapshot"): "of the job: the service always names one",
+    ("snapkafka.assembly.cluster", "--find-hanging"): "of kafka-transactions.sh, which is named",
     (
-        "snapkafka.assembly.quota",
+        "snapkafka.assembly.spark.quota",
         "--max-mb-s",
     ): "in the midst of a message; the service gives the job no rate",
-    ("snapkafka.assembly.source", "--jars"): "of spark-submit, which is named",
-    ("snapkafka.assembly.source", "--packages"): "of spark-submit, which is named",
-    ("snapkafka.kafka.bulk", "--no-binary"): "of pip, which is named",
-    ("snapkafka.kafka.security", "--command-config"): "of Kafka's command-line tools, which are named",
-    ("snapkafka.ops.near_cut", "--snapshot"): "of `ops.trace_stored`: the service has no route that traces",
-    ("snapkafka.ops.listing", "--at"): "of `ops.show`: the service finds snapshots by `ops.Standing`",
-    ("snapkafka.ops.listing", "--epoch"): "of `ops.show`: the service finds snapshots by `ops.Standing`",
+    ("snapkafka.assembly.spark.reading.kafka_source", "--jars"): "of spark-submit, which is named",
+    ("snapkafka.assembly.spark.reading.kafka_source", "--packages"): "of spark-submit, which is named",
+    ("snapkafka.kafka.records.bulk", "--no-binary"): "of pip, which is named",
+    ("snapkafka.kafka.login.security", "--command-config"): "of Kafka's command-line tools, which are named",
+    ("snapkafka.ops.listing", "--at"): "of `ops.show`: the service finds snapshots by `Standing`",
+    ("snapkafka.ops.listing", "--epoch"): "of `ops.show`: the service finds snapshots by `Standing`",
 }
 OPTION: Final = re.compile(r"(?<![\w-])--[a-z][a-z-]*")
 SPANS: Final = re.compile(r"`[^`]*`")
@@ -201,11 +204,13 @@ MODULES: Final = sorted(
 def test_the_modules_that_requests_reach_are_found() -> None:
     """Those that the walk must not lose; and nothing is excused that is not met."""
     assert {
-        "snapkafka.errors", "snapkafka.kafka.triggering", "snapkafka.kafka.reading", "snapkafka.kafka.verdicts",
+        "snapkafka.errors", "snapkafka.kafka.preflight", "snapkafka.kafka.ledger.view",
+        "snapkafka.kafka.ledger.verdicts",
         "snapkafka.ops.triggering", "snapkafka.ops.aborting", "snapkafka.ops.assembling", "snapkafka.ops.diffing",
-        "snapkafka.ops.querying", "snapkafka.ops.wall_clock", "snapkafka.ops.standing", "snapkafka.store.chains",
-        "snapkafka.store.checked_files", "snapkafka.checks.invariants", "snapkafka.assembly.command",
-        "snapkafka.assembly.parents", "snapkafka.drivers.foreign.participant",
+        "snapkafka.ops.querying", "snapkafka.drawing.wall_clock",
+        "snapkafka.store.state_chain",
+        "snapkafka.store.checked_files", "snapkafka.checks.invariants", "snapkafka.assembly.spark.command",
+        "snapkafka.assembly.base", "snapkafka.drivers.foreign.driver",
     } <= {*MODULES}  # fmt: skip
     assert UNREACHED.keys() <= reached()
     assert not any(module.startswith(("snapkafka.cli", "snapkafka.drivers.faust")) for module in MODULES)
@@ -454,8 +459,10 @@ def test_what_leaves_a_verdict_open_names_fields(tmp_path: Path, monkeypatch: py
     cluster = FakeCluster()
     Worker(cluster.the_ledger, "shop", "orders")
     external = (ExternalEntry(topic="orders", mixed=True, declared=False),)
-    why, stored = tuple(open_topics(external, strict=False)), ops.stored
-    monkeypatch.setattr(ops, "stored", lambda place: dataclasses.replace(stored(place), left_open=why))
+    why, stored = tuple(open_topics(external, strict=False)), query_stored.stored
+    monkeypatch.setattr(
+        "snapkafka.service.rows.stored", lambda place: dataclasses.replace(stored(place), left_open=why)
+    )
     with served(cluster, (str(tmp_path),)) as client:
         assembled(cluster, client, tmp_path, "one")
         told = client.get("/v1/snapshots/one").json()["left_open"]

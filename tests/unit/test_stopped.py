@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from snapkafka.errors import LedgerUnusableError
-from snapkafka.kafka.stopped_app import stopped_app
+from snapkafka.kafka.cluster.stopped_app import stopped_app
 from snapkafka.protocol.actions import AskStopped
 from snapkafka.protocol.records import LogEnd, TopicPartition
 from tests.fakes import FakeAdmin

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from snapkafka.errors import BrokerUnavailableError, LedgerUnusableError
-from snapkafka.kafka.strangers import still_open, strangers, unseen_paths
+from snapkafka.kafka.cluster.external_groups import still_open, strangers, unseen_paths
 from snapkafka.manifest import OpenEntry
 from snapkafka.protocol.captured_snapshot import (
     Captured,

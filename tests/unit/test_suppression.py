@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from snapkafka.errors import BadInputError
-from snapkafka.kafka.bulk import LogRecord
+from snapkafka.kafka.records.bulk import LogRecord
 from snapkafka.protocol.captured_snapshot import Captured
 from snapkafka.recovery.editing import Editing, Suppression
 from snapkafka.recovery.state import Row, Touched, records_of_state

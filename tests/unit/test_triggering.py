@@ -15,8 +15,8 @@ from snapkafka.errors import (
     TriggerRefusedError,
     UnknownSnapshotError,
 )
-from snapkafka.kafka import triggering
-from snapkafka.kafka.triggering import check_trigger, compose_trigger, id_problem, knows_markers, made_id
+from snapkafka.kafka import preflight
+from snapkafka.kafka.preflight import check_trigger, compose_trigger, id_problem, knows_markers, made_id
 from snapkafka.manifest import file_stem
 from snapkafka.protocol.ledger_state import LedgerState
 from snapkafka.protocol.records import (
@@ -80,7 +80,7 @@ async def test_without_rights_a_trigger_has_neither_ends_nor_markers(failure: Ex
 
 
 async def test_a_cluster_that_is_slow_to_look_at_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(triggering, "LOOK_S", 0.02)
+    monkeypatch.setattr(preflight, "LOOK_S", 0.02)
     trigger = await compose_trigger(FakeAdmin(delay_s=5), state_of(SHOP))
     assert (trigger.ends, trigger.marker_topics) == ((), ())
 
@@ -171,7 +171,7 @@ async def test_an_app_that_is_rolled_out_as_far_as_headers_refuses() -> None:
 
 
 async def test_too_many_at_once_are_refused() -> None:
-    running = [Trigger(n=10 + i, id=f"s{i}") for i in range(triggering.RUNNING_MAX)]
+    running = [Trigger(n=10 + i, id=f"s{i}") for i in range(preflight.RUNNING_MAX)]
     with pytest.raises(TriggerRefusedError, match="16 snapshots are running"):
         await compose_trigger(FakeAdmin(), state_of(SHOP, *running))
 

@@ -57,6 +57,10 @@ def short(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(uncommitted, "RETRY_S", 0)
 
 
+async def commit(worker: Any, admin: Any, topics: Collection[str]) -> None:
+    await commit_restored(worker, worker.restored.scope, admin, topics)
+
+
 def restored() -> Any:
     worker = Worker()
     restore(worker, ("x", BASE + 9, ()), ("y", BASE + 2, ()))
@@ -67,7 +71,7 @@ async def test_the_lowest_position_is_committed_with_the_plan_as_the_restore_did
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     admin = Admin()
-    await commit_restored(restored(), admin, TOPICS)
+    await commit(restored(), admin, TOPICS)
     assert admin.there == {HERE: (BASE + 2, "snapkafka:r")}
     assert (
         "group p had committed nothing any more for inputs that were restored: it starts at in[0] at 12"
@@ -79,27 +83,27 @@ async def test_where_no_agent_skips_anything_above_the_plan_is_left_out() -> Non
     """Without snapkafka a worker may run there (D6)."""
     worker, admin = Worker(), Admin()
     restore(worker, ("x", BASE + 2, ()))
-    await commit_restored(worker, admin, TOPICS)  # type: ignore[arg-type, unused-ignore]
+    await commit(worker, admin, TOPICS)
     assert admin.there == {HERE: (BASE + 2, "")}
 
 
 async def test_what_is_committed_stays() -> None:
     admin = Admin()
     admin.there = {HERE: (BASE + 5, "mine")}
-    await commit_restored(restored(), admin, TOPICS)
+    await commit(restored(), admin, TOPICS)
     assert admin.there == {HERE: (BASE + 5, "mine")}
 
 
 @pytest.mark.parametrize("topics", [("other",), ()])
 async def test_inputs_that_the_worker_does_not_read_are_left_alone(topics: tuple[str, ...]) -> None:
     admin = Admin()
-    await commit_restored(restored(), admin, topics)
+    await commit(restored(), admin, topics)
     assert (admin.there, admin.asked) == ({}, 0)
 
 
 async def test_an_app_that_was_never_restored_asks_nothing() -> None:
     admin = Admin()
-    await commit_restored(Worker(), admin, TOPICS)  # type: ignore[arg-type, unused-ignore]
+    await commit(Worker(), admin, TOPICS)
     assert (admin.there, admin.asked) == ({}, 0)
 
 
@@ -107,14 +111,14 @@ async def test_another_worker_that_came_first_has_committed_and_is_not_overwritt
     admin = Admin()
     admin.refusals = [LedgerUnusableError("the group has members")]
     admin.others = {HERE: (BASE + 7, "")}
-    await commit_restored(restored(), admin, TOPICS)
+    await commit(restored(), admin, TOPICS)
     assert admin.there == {HERE: (BASE + 7, "")}
 
 
 async def test_a_broker_that_is_away_is_asked_again() -> None:
     admin = Admin()
     admin.refusals = [BrokerUnavailableError("no broker answers")] * 3
-    await commit_restored(restored(), admin, TOPICS)
+    await commit(restored(), admin, TOPICS)
     assert admin.there == {HERE: (BASE + 2, "snapkafka:r")}
 
 
@@ -124,12 +128,12 @@ async def test_what_cannot_be_committed_is_named_and_the_worker_goes_on(
     monkeypatch.setattr(uncommitted, "COMMITTED_WITHIN_S", -1.0)
     admin = Admin()
     admin.refusals = [LedgerUnusableError("the group has members")]
-    await commit_restored(restored(), admin, TOPICS)
+    await commit(restored(), admin, TOPICS)
     assert admin.there == {}
     assert "some of in[0], and it cannot be committed: the group has members" in caplog.text
     deaf = Admin()
     deaf.keeps = False
-    await commit_restored(restored(), deaf, TOPICS)
+    await commit(restored(), deaf, TOPICS)
     assert "the broker reports nothing committed for in[0]" in caplog.text
 
 
@@ -145,6 +149,6 @@ async def test_what_cannot_be_committed_is_named_and_the_worker_goes_on(
 async def test_a_position_that_the_log_does_not_have(
     admin: Admin, expected: dict[TopicPartition, Any], caplog: pytest.LogCaptureFixture
 ) -> None:
-    await commit_restored(restored(), admin, TOPICS)
+    await commit(restored(), admin, TOPICS)
     assert admin.there == expected
     assert ("it was recreated, or cut" in caplog.text) == (admin.end < BASE + 2)

@@ -14,10 +14,10 @@ from typer.testing import CliRunner
 
 from snapkafka import ops
 from snapkafka.cli.app import app
+from snapkafka.drawing.layout import Lane, Layout, Message, Picture, WallClock, lay_out
+from snapkafka.drawing.wall_clock import wall_notes
 from snapkafka.errors import BadInputError
 from snapkafka.manifest import AppendedEntry, AroundEntry, AroundInput
-from snapkafka.ops.picture import Lane, Layout, Message, Picture, WallClock, lay_out
-from snapkafka.ops.wall_clock import wall_notes
 from snapkafka.protocol.captured_snapshot import InputCut, ProcessCut
 from snapkafka.protocol.records import Verdict
 from snapkafka.store import LocalStore

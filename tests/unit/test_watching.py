@@ -24,7 +24,7 @@ from snapkafka.errors import (
     TimedOutError,
     TriggerRefusedError,
 )
-from snapkafka.kafka.connection import Connection
+from snapkafka.kafka.login.connection import Connection
 from snapkafka.manifest import CheckEntry, WitnessEntry
 from snapkafka.ops import Answer, Assembled, Round, Summary, assembling, watching
 from snapkafka.ops.watching import rounds

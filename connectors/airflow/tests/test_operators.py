@@ -15,7 +15,7 @@ from snapkafka_airflow.operators.running import SnapkafkaBaseOperator, run_id_of
 
 from snapkafka import ops
 from snapkafka.errors import BadInputError, BrokerUnavailableError
-from snapkafka.kafka.triggering import id_problem
+from snapkafka.kafka.preflight import id_problem
 from snapkafka.manifest import CheckEntry, WitnessEntry
 from snapkafka.protocol.records import Abort, Trigger, Verdict
 from tests.fakes import FakeCluster

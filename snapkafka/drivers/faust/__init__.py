@@ -58,29 +58,29 @@ def install(app: Any, namespace: str | None = None, **config: Unpack[Settings]) 
         return None
     if settings.mode == "observe":
         _refuse_if_restored(app, "snapkafka only observes")
-        from .looking import look_when_started
+        from .describe import look_when_started
 
         look_when_started(app)
         return None
-    from .probe import not_as_expected
+    from .support import not_as_expected
 
     try:
         from .driver import FaustDriver
     except ImportError as error:  # of something that a later aiokafka has elsewhere
-        from .aside import cannot_be_loaded
+        from .fallback import cannot_be_loaded
 
         cannot_be_loaded(app, error)
         return None
 
     driver = app.snapkafka = FaustDriver(app, settings)
     if found := not_as_expected():
-        from .aside import stand_aside
+        from .fallback import run_without
 
-        stand_aside(driver, found)
+        run_without(driver, found)
     else:
-        from .seams import sew
+        from .hooks import install_hooks
 
-        sew(driver)
+        install_hooks(driver)
     return driver
 
 
@@ -111,12 +111,12 @@ def _install_fork(app: Any, namespace: str | None, config: Settings, switch: str
         sources=tuple(prefixed(fork, topic) for topic in settings.sources),
     )
     settings.validate()
-    from .probe import not_as_expected
+    from .support import not_as_expected
 
     try:
         from .driver import FaustDriver
-        from .forked import become_fork, fence
-        from .seams import sew
+        from .fork import become_fork, fence
+        from .hooks import install_hooks
     except ImportError as error:
         refuse(f"its driver cannot be loaded here ({error})")
     if found := not_as_expected():
@@ -130,7 +130,7 @@ def _install_fork(app: Any, namespace: str | None, config: Settings, switch: str
     except OSError as error:
         refuse(f"the drill that it belongs to cannot be reached ({error})")
     driver = app.snapkafka = FaustDriver(app, settings)
-    sew(driver)
+    install_hooks(driver)
     if driver.absent:
         refuse(f"snapkafka {driver.absent}")
     fence(app, fork, settings.namespace)
@@ -144,7 +144,7 @@ def _refuse_if_restored(app: Any, why: str) -> None:
         return
 
     async def started() -> None:
-        from .aside import refuse_if_restored
+        from .fallback import refuse_if_restored
 
         await refuse_if_restored(app, why)
         await start()

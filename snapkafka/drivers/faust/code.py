@@ -14,7 +14,7 @@ from typing import Any, Final
 
 from snapkafka.protocol.records import Agent
 
-from .looking import codec_name
+from .describe import codec_name
 
 __all__ = ["TYPE_CHARS_MAX", "agents_of", "type_name"]
 

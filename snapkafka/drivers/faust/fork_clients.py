@@ -2,7 +2,7 @@
 
 | client | |
 |---|---|
-| aiokafka | each request passes `AIOKafkaConnection.send`, and names the fork's alone (`kafka.fork_requests`) |
+| aiokafka | each request passes `AIOKafkaConnection.send`, and names the fork's alone (`kafka.cluster.fork_requests`) |
 | confluent-kafka | its requests leave in C, where nothing can be checked: no client of it is made |
 
 In a drill the connections of aiokafka come through a door (`runtime.door`).
@@ -16,14 +16,13 @@ import importlib
 import importlib.util
 import sys
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any, Final, NoReturn
+from typing import Any, Final, NoReturn
 
 from snapkafka.errors import ForkIsolationError
-from snapkafka.kafka.fork_requests import require_of_fork
+from snapkafka.kafka.cluster.fork_requests import require_of_fork
 from snapkafka.runtime import door
 
-if TYPE_CHECKING:
-    from .forked import Isolation
+from .fork_patches import Patches
 
 __all__ = ["guard_confluent", "guard_requests", "lead_through_door"]
 
@@ -47,7 +46,7 @@ class _Checked:
         return self.struct
 
 
-def guard_requests(isolation: Isolation) -> None:
+def guard_requests(isolation: Patches) -> None:
     """Refuse each request that bears a name of production, and topics as soon as a client is to ask about them."""
     from aiokafka.client import AIOKafkaClient
     from aiokafka.conn import AIOKafkaConnection
@@ -82,7 +81,7 @@ class _ThroughDoor:
         return await self._loop.create_connection(factory, sock=found, ssl=ssl, server_hostname=name)
 
 
-def lead_through_door(isolation: Isolation, path: str) -> None:
+def lead_through_door(isolation: Patches, path: str) -> None:
     """State at a door that this process is isolated, and let the connections of aiokafka come through it.
 
     Raises:
@@ -108,7 +107,7 @@ def lead_through_door(isolation: Isolation, path: str) -> None:
 # -- confluent-kafka --------------------------------------------------------------------------------------------------
 
 
-def guard_confluent(isolation: Isolation) -> None:
+def guard_confluent(isolation: Patches) -> None:
     """Let no client of confluent-kafka be made, whoever has imported its classes, and derived from them, before.
 
     Raises:

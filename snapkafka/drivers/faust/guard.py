@@ -1,4 +1,4 @@
-"""The one place that contains faults of ours (R15): the host goes on, and this worker withdraws in the ledger.
+"""The one place that contains faults of ours (R15): the app goes on, and this worker withdraws in the ledger.
 
 Faust, asyncio and the app's own code call us in many places. Each of these hooks is one `try`, or begins with one, and
 falls back to what Faust does by itself. The fault goes to `stand_down`, which reports it once: in the log, in `absent`
@@ -11,22 +11,14 @@ from __future__ import annotations
 
 import contextlib
 import logging
-import random
 import threading
-from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Any, Final
+from abc import ABC, abstractmethod
+from collections.abc import Iterator
+from typing import Any, Final
 
 from aiokafka.errors import KafkaError
 
 from snapkafka.errors import SnapkafkaError
-from snapkafka.protocol.actions import Action
-from snapkafka.protocol.records import Bye
-
-if TYPE_CHECKING:
-    from snapkafka.protocol.records import LedgerRecord
-    from snapkafka.protocol.worker import WorkerProtocol
-
-    from .scribe import Scribe
 
 __all__ = ["CLUSTER_AT_FAULT", "GOES_ON", "Guard"]
 
@@ -39,24 +31,23 @@ GOES_ON: Final = "this worker goes on without taking part"
 REASON_CHARS_MAX: Final = 500
 
 
-class Guard:
-    """The part of a driver that contains faults.
+class Guard(ABC):
+    """The part of a host that contains faults.
 
     Attributes:
         absent: why this worker takes no part in any snapshot, if it is for good.
-        started: has the app started, and with it the ledger?
+        loop: the app's, once it has started.
+        thread: the one that the loop runs in.
     """
 
-    absent = ""
-    started = False
-    loop: Any = None  # until the app starts
-    thread: int | None = None  # the one that the loop runs in
-    machine: WorkerProtocol
-    scribe: Scribe
+    def __init__(self) -> None:
+        self.absent = ""
+        self.loop: Any = None
+        self.thread: int | None = None
 
     @contextlib.contextmanager
     def failing_open(self, what: str, *, for_good: bool = False, then: str = GOES_ON) -> Iterator[None]:
-        """Contain a fault of ours: the host goes on, and snapshots fail by the name of what they miss.
+        """Contain a fault of ours: the app goes on, and snapshots fail by the name of what they miss.
 
         Args:
             what: was to be done.
@@ -79,71 +70,28 @@ class Guard:
         self.absent = f"failed {what} ({error!r})"
         self.log_failed(what, error)
         if self.loop is None or threading.get_ident() == self.thread:
-            self._withdraw()
+            self.withdraw()
             return
         with contextlib.suppress(RuntimeError):  # the loop is closed: the app has stopped
-            self.loop.call_soon_threadsafe(self._withdraw)
-
-    def _withdraw(self) -> None:
-        """Nothing of ours is believed from here on, and the ledger has that. In the loop's thread. Never raises."""
-        process = self._identity()
-        try:
-            actions: Sequence[Action] = self.machine.stand_down(self.reason, process)
-        except Exception:
-            self.machine.process, actions = None, ()
-        if not self.started:
-            return
-        try:
-            if actions:
-                self.do(actions)
-            else:
-                self._say_bye(process)
-        except Exception as also:
-            self.log_failed("to record in the ledger that it stands down", also)
-
-    def joined_late(self, process: int) -> None:
-        """The `Hello` of a worker that has stood down meanwhile is in the ledger, and nobody reads that any more."""
-        if not self.scribe.reads:
-            self._say_bye(process)
+            self.loop.call_soon_threadsafe(self.withdraw)
 
     @property
     def reason(self) -> str:
         """Why this worker is absent, as the ledger has it."""
         return self.absent[:REASON_CHARS_MAX]
 
-    def _identity(self) -> int | None:
-        """The id of this process; also one that it could read no more."""
-        return (
-            self.machine.process
-            if self.machine.process is not None or self.scribe.reads
-            else self.scribe.said_at
-        )
-
-    def _say_bye(self, process: int | None) -> None:
-        """Append the `Bye` that the machine would, if it could."""
-        if process is not None:
-            self.machine.stood_down = process
-            n, since = random.getrandbits(63), self.machine.ledger.end
-            self.append(Bye(process=process, n=n, goes_on=True, since=since, reason=self.reason))
-
     def log_failed(self, what: str, error: Exception, then: str = GOES_ON) -> None:
-        """One line, with where it failed."""
+        """Log one line, with where it failed."""
         try:
             extra = self.about()
         except Exception:
             extra = None
         logger.error("snapkafka: failed %s (%r); %s", what, error, then, exc_info=error, extra=extra)
 
-    # -- what the rest of the driver gives --------------------------------------------------------------------
-
+    @abstractmethod
     def about(self) -> dict[str, Any]:
-        """`extra=` of a line of the log."""
-        raise NotImplementedError
+        """Return `extra=` of a line of the log."""
 
-    def do(self, actions: Sequence[Action]) -> None:
-        """Do the actions of the machine."""
-        raise NotImplementedError
-
-    def append(self, record: LedgerRecord) -> None:
-        """Append to the ledger in the background."""
-        raise NotImplementedError
+    @abstractmethod
+    def withdraw(self) -> None:
+        """Believe nothing of ours from here on, and have the ledger state that. In the loop's thread. Never raises."""

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from snapkafka.wire import headers as wire
 
 if TYPE_CHECKING:
-    from .driver import FaustDriver
+    from .host import Host
 
 __all__ = ["OwnHeaders"]
 
@@ -23,11 +23,11 @@ class OwnHeaders:
     """Headers named like ours that snapkafka did not write.
 
     Args:
-        driver: whose logger is used.
+        host: whose logger is used.
     """
 
-    def __init__(self, driver: FaustDriver) -> None:
-        self._driver = driver
+    def __init__(self, host: Host) -> None:
+        self._host = host
         self._logged = False
         self._loses: set[str] = set()
 
@@ -41,7 +41,7 @@ class OwnHeaders:
                 " removed where an agent would read it; rename it (docs/guide/risk.md)",
                 where,
                 wire.HEADER,
-                extra=self._driver.about(),
+                extra=self._host.about(),
             )
 
     def lost(self, topic: str) -> None:
@@ -54,5 +54,5 @@ class OwnHeaders:
                 " (`snapkafka doctor`)",
                 topic,
                 wire.HEADER,
-                extra=self._driver.about(),
+                extra=self._host.about(),
             )

@@ -11,7 +11,7 @@ import asyncio
 import logging
 import random
 import time
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from typing import TYPE_CHECKING, Final
 
 from snapkafka.backoff import pause_after
@@ -20,7 +20,7 @@ from snapkafka.errors import SnapkafkaError
 if TYPE_CHECKING:
     from snapkafka.protocol.ledger_state import LedgerState
 
-    from .driver import FaustDriver
+    from .host import Host
 
 __all__ = ["failures_in_a_row", "moment_after", "moment_id", "run_timer", "slower"]
 
@@ -59,7 +59,7 @@ def slower(failures: int, tolerable: int) -> int:
 
 
 async def run_timer(
-    driver: FaustDriver, *, every: float, min_pause: float, tolerable: int, ttl_ms: int
+    host: Host, *, quiet_s: Callable[[], float], every: float, min_pause: float, tolerable: int, ttl_ms: int
 ) -> None:
     """Ask for snapshots until cancelled. All times in seconds, `ttl_ms` apart."""
     passed = 0
@@ -68,35 +68,39 @@ async def run_timer(
         jitter = random.random() * min(JITTER * every, JITTER_MAX_S)
         await asyncio.sleep(max(0.0, moment - time.time()) + jitter)
         passed += 1
-        ledger, name = driver.machine.ledger, moment_id(moment, every)
+        ledger, name = host.machine.ledger, moment_id(moment, every)
         if passed < slower(failures_in_a_row(ledger, every), tolerable):
             continue
         passed = 0
-        if why := _not_now(driver, ledger.by_id.keys(), name, min_pause):
-            logger.debug("no snapshot %s: %s", name, why, extra=driver.about(snapshot=name))
+        if why := _not_now(host, ledger.by_id.keys(), name, quiet_s, min_pause):
+            logger.debug("no snapshot %s: %s", name, why, extra=host.about(snapshot=name))
             continue
         try:
-            await driver.trigger(name, ttl_ms=ttl_ms)
+            await host.trigger(name, ttl_ms=ttl_ms)
         except SnapkafkaError as error:
             logger.warning(
                 "snapkafka: no snapshot %s: %s (%s)",
                 name,
                 error,
                 error.advice,
-                extra=driver.about(snapshot=name),
+                extra=host.about(snapshot=name),
             )
 
 
 def _not_now(
-    driver: FaustDriver, taken: Collection[tuple[str, int]], name: str, min_pause: float
+    host: Host,
+    taken: Collection[tuple[str, int]],
+    name: str,
+    quiet_s: Callable[[], float],
+    min_pause: float,
 ) -> str | None:
     """Why this worker does not ask; None: it does."""
     if (name, 1) in taken:
         return "somebody has asked already"
-    if driver.machine.process is None:
+    if host.machine.process is None:
         return "this worker does not take part"
-    if driver.machine.ledger.open:
+    if host.machine.ledger.open:
         return "another one is under way"
-    if driver.quiet_s() < min_pause:
+    if quiet_s() < min_pause:
         return f"the last one ended less than {min_pause:g} s ago"
     return None

@@ -12,30 +12,34 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from typing import TYPE_CHECKING, Final, Protocol
 
 from snapkafka.errors import BrokerUnavailableError, LedgerUnusableError
 from snapkafka.protocol.records import TopicPartition
 from snapkafka.protocol.restores import RESTORED_METADATA
 
-from .scribe import RETRY_S
+from ..ledger_tasks import RETRY_S
+from .restores import Scope
 
 if TYPE_CHECKING:
     from snapkafka.ports import Topic
 
-    from .driver import FaustDriver
+    from .host import Host
 
 __all__ = ["Groups", "commit_restored"]
 
 logger = logging.getLogger("snapkafka")
+
+#: Returns the rules of restores for a partition.
+ScopeOf = Callable[[TopicPartition], Scope]
 
 #: Another worker that starts at the same moment commits the same, and joins; it takes far less than this.
 COMMITTED_WITHIN_S: Final = 10.0
 
 
 class Groups(Protocol):
-    """The requests that it takes: see `kafka.admin.KafkaTopicAdmin`."""
+    """The requests that it takes: see `kafka.cluster.admin.KafkaTopicAdmin`."""
 
     async def committed(self, group: str) -> Mapping[TopicPartition, tuple[int, str]]: ...
 
@@ -50,25 +54,26 @@ class Groups(Protocol):
     async def log_ends(self, partitions: Collection[TopicPartition]) -> Mapping[TopicPartition, int]: ...
 
 
-async def commit_restored(driver: FaustDriver, admin: Groups, topics: Collection[str]) -> None:
+async def commit_restored(host: Host, scope: ScopeOf, admin: Groups, topics: Collection[str]) -> None:
     """Commit where the restored inputs of an app start, of each of which its group has committed nothing.
 
     To be called before the worker joins its group: the broker takes this only while the group has no member. Where
     another worker came first, its commit is awaited.
 
     Args:
-        driver: whose ledger is read, and no restore of its app is open.
+        host: whose ledger is read, and no restore of its app is open.
+        scope: the rules of restores for a partition.
         admin: by the app's own connection.
         topics: that the worker subscribes to.
     """
-    app = driver.app.conf.id
-    restored = [tp for tp in driver.machine.ledger.restores.starts(app) if tp.topic in topics]
+    app = host.app.conf.id
+    restored = [tp for tp in host.machine.ledger.restores.starts(app) if tp.topic in topics]
     if not restored:
         return None
     deadline = asyncio.get_running_loop().time() + COMMITTED_WITHIN_S
     while True:
         try:
-            return await _ensure_committed(driver, admin, restored)
+            return await _ensure_committed(host, scope, admin, restored)
         except BrokerUnavailableError:
             pass  # without it no input can be read either
         except LedgerUnusableError as error:
@@ -79,29 +84,31 @@ async def commit_restored(driver: FaustDriver, admin: Groups, topics: Collection
                     app,
                     ", ".join(map(str, sorted(restored))),
                     error,
-                    extra=driver.about(),
+                    extra=host.about(),
                 )
                 return None
         await asyncio.sleep(RETRY_S)
 
 
-async def _ensure_committed(driver: FaustDriver, admin: Groups, restored: Collection[TopicPartition]) -> None:
+async def _ensure_committed(
+    host: Host, scope: ScopeOf, admin: Groups, restored: Collection[TopicPartition]
+) -> None:
     """Commit where these inputs start as far as nothing is committed for them, and read that back.
 
     Raises:
         LedgerUnusableError: the group has members by now, or a right is missing.
         BrokerUnavailableError: nobody answers.
     """
-    app = driver.app.conf.id
+    app = host.app.conf.id
     committed = await admin.committed(app)
     missing = set(restored) - committed.keys()
     if not missing:
         return
-    starts = driver.machine.ledger.restored_starts(app)
-    lost = await _still_there(driver, admin, {tp: starts[tp] for tp in missing})
+    starts = host.machine.ledger.restored_starts(app)
+    lost = await _still_there(host, admin, {tp: starts[tp] for tp in missing})
     if not lost:
         return
-    await _commit(driver, admin, lost)
+    await _commit(host, scope, admin, lost)
     now = await admin.committed(app)
     if unread := lost.keys() - now.keys():
         raise LedgerUnusableError(f"the broker reports nothing committed for {min(unread)}")
@@ -109,7 +116,7 @@ async def _ensure_committed(driver: FaustDriver, admin: Groups, restored: Collec
         "snapkafka: group %s had committed nothing any more for inputs that were restored: it starts at %s",
         app,
         _listed(lost),
-        extra=driver.about(),
+        extra=host.about(),
     )
 
 
@@ -117,19 +124,19 @@ def _listed(positions: Mapping[TopicPartition, int]) -> str:
     return ", ".join(f"{tp} at {at}" for tp, at in sorted(positions.items()))
 
 
-async def _commit(driver: FaustDriver, admin: Groups, lost: Mapping[TopicPartition, int]) -> None:
+async def _commit(host: Host, scope: ScopeOf, admin: Groups, lost: Mapping[TopicPartition, int]) -> None:
     """Commit with the name of the plan where agents skip records above (D6), and without elsewhere."""
     by_note: dict[str, dict[TopicPartition, int]] = {}
     for tp, at in lost.items():
-        scope = driver.restored.scope(tp)
-        note = RESTORED_METADATA + scope.plan if at < scope.until else ""
+        rules = scope(tp)
+        note = RESTORED_METADATA + rules.plan if at < rules.until else ""
         by_note.setdefault(note, {})[tp] = at
     for note, positions in by_note.items():
-        await admin.commit_positions(driver.app.conf.id, positions, note)
+        await admin.commit_positions(host.app.conf.id, positions, note)
 
 
 async def _still_there(
-    driver: FaustDriver, admin: Groups, lost: Mapping[TopicPartition, int]
+    host: Host, admin: Groups, lost: Mapping[TopicPartition, int]
 ) -> dict[TopicPartition, int]:
     """Leave out partitions that do not exist, or end before their position: they are of another topic. Where the
     beginning of a log is deleted, what is left of it is read."""
@@ -143,6 +150,6 @@ async def _still_there(
             tp,
             log_ends[tp],
             lost[tp],
-            extra=driver.about(),
+            extra=host.about(),
         )
     return found

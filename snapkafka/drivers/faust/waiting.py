@@ -14,11 +14,12 @@ from typing import TYPE_CHECKING, Final
 from snapkafka.errors import SnapkafkaError
 from snapkafka.protocol.events import CameBack, WentAbsent
 
-from .patience import LEDGER_WAIT_S, OPEN_S, Patience
-from .scribe import RETRY_S
+from ..ledger_tasks import RETRY_S
+from ..ledger_wait import LEDGER_WAIT_S, OPEN_S, Patience
 
 if TYPE_CHECKING:
-    from .driver import FaustDriver
+    from ..ledger_tasks import LedgerTasks
+    from .host import Host
 
 __all__ = ["Waiting"]
 
@@ -34,10 +35,15 @@ NO_POSITIONS: Final = (
 
 
 class Waiting:
-    """Waits for what the machine is informed. `told` has to be called whenever it was."""
+    """Waits for what the machine takes in.
 
-    def __init__(self, driver: FaustDriver) -> None:
-        self._driver = driver
+    Args:
+        host: calls `machine_changed` whenever it has taken something in.
+        ledger_tasks: hear that the app goes on without an id.
+    """
+
+    def __init__(self, host: Host, ledger_tasks: LedgerTasks) -> None:
+        self._host, self._ledger_tasks = host, ledger_tasks
         self._patience = Patience()
         self._waiters: list[asyncio.Future[None]] = []
         self._missed: list[Callable[[], bool]] = []  # see `_miss`
@@ -46,7 +52,7 @@ class Waiting:
         self._goal: int | None = 0  # so far it has to be read for that; None: it is being asked
         self._asking = False
 
-    def told(self) -> None:
+    def machine_changed(self) -> None:
         """Wake all waiters, as the machine was fed something."""
         waiters, self._waiters = self._waiters, []
         for waiter in waiters:
@@ -54,36 +60,36 @@ class Waiting:
                 waiter.set_result(None)
         if self._missed and all(made_up_for() for made_up_for in self._missed):
             self._missed = []
-            self._driver.feed(CameBack())
+            self._host.feed(CameBack())
 
     async def changed(self) -> None:
         """Wait until the machine was fed something."""
-        waiter = self._driver.loop.create_future()
+        waiter = self._host.loop.create_future()
         self._waiters.append(waiter)
         await waiter
 
     async def ledger_to(self, offset: int) -> bool:
         """R2: has the ledger been read up to and including `offset`, or is it shorter? Waits a little (R15), but not
         if the machine is doing without the ledger already: so once for as long as it is away."""
-        if self._driver.absent or not self._driver.started:
+        if self._host.absent or not self._host.started:
             return False
         self._want(offset)
-        if not self._driver.machine.absent and await self._within(LEDGER_WAIT_S, self._has_read):
+        if not self._host.machine.absent and await self._within(LEDGER_WAIT_S, self._has_read):
             return True
         self._miss(self._has_read)
         return False
 
     def _want(self, offset: int) -> None:
         """The ledger is to be read up to here, or to its end as it is reported from now on: a header may be forged."""
-        if self._wanted_of != self._driver.metrics.ledgers:
-            self._wanted_of, self._goal = self._driver.metrics.ledgers, 0
+        if self._wanted_of != self._host.metrics.ledgers:
+            self._wanted_of, self._goal = self._host.metrics.ledgers, 0
         if self._goal is not None and offset < self._goal:
             return
         self._wanted = offset if self._goal is not None else max(offset, self._wanted)
         self._goal, self._wants = None, self._wants + 1
         if not self._asking:
             self._asking = True
-            self._driver.spawn(self._ask_goal())
+            self._host.spawn(self._ask_goal())
 
     async def _ask_goal(self) -> None:
         """As soon as the ledger can be asked, and once more if more was wanted meanwhile."""
@@ -91,7 +97,7 @@ class Waiting:
             while self._goal is None:
                 wants = self._wants
                 try:
-                    end = await self._driver.ledger.end()
+                    end = await self._host.ledger.end()
                 except SnapkafkaError:
                     await asyncio.sleep(RETRY_S)
                     continue
@@ -99,26 +105,26 @@ class Waiting:
                     self._goal = min(self._wanted + 1, end)
         finally:
             self._asking = False
-        self.told()
+        self.machine_changed()
 
     def _has_read(self) -> bool:
-        if self._wanted_of != self._driver.metrics.ledgers:
+        if self._wanted_of != self._host.metrics.ledgers:
             return True  # in another ledger an offset of this one stands for nothing
-        return self._goal is not None and self._driver.machine.ledger.end >= self._goal
+        return self._goal is not None and self._host.machine.ledger.end >= self._goal
 
     async def read_to(self, end: int) -> bool:
         """Has the ledger been read up to `end`? Waits a little."""
-        return await self._within(LEDGER_WAIT_S, lambda: self._driver.machine.ledger.end >= end)
+        return await self._within(LEDGER_WAIT_S, lambda: self._host.machine.ledger.end >= end)
 
     async def for_identity(self) -> bool:
         """Has this process an id? Waits for it once, at most `LEDGER_WAIT_S` (R15). Without one the app goes on."""
-        if self._driver.absent or not self._driver.started:
+        if self._host.absent or not self._host.started:
             return False
-        if not self._patience.worn(self._driver.loop.time()):
-            await self._until(lambda: self._driver.machine.process is not None)
-        if self._driver.machine.process is not None:
+        if not self._patience.worn(self._host.loop.time()):
+            await self._until(lambda: self._host.machine.process is not None)
+        if self._host.machine.process is not None:
             return True
-        self._driver.scribe.goes_on_without()
+        self._ledger_tasks.goes_on_without()
         return False
 
     async def for_inputs(
@@ -140,7 +146,7 @@ class Waiting:
         self._miss(self._announced)
 
     def _announced(self) -> bool:
-        return self._driver.machine.inputs.ready
+        return self._host.machine.inputs.ready
 
     async def _until(
         self,
@@ -150,16 +156,16 @@ class Waiting:
     ) -> bool:
         """Wait as long as the back-off allows (R15); does the condition hold? Where it does for other reasons than an
         answer, this states nothing about how long to wait the next time."""
-        patience = self._patience.seconds(self._driver.loop.time())
+        patience = self._patience.seconds(self._host.loop.time())
         if await self._within(patience, condition, asked):
             if answered():
-                self._patience.waited(self._driver.loop.time(), in_vain=False)
+                self._patience.waited(self._host.loop.time(), in_vain=False)
             return True
-        if patience and self._patience.waited(self._driver.loop.time(), in_vain=True):
+        if patience and self._patience.waited(self._host.loop.time(), in_vain=True):
             logger.warning(
                 "snapkafka: it did not answer several times in a row; nothing waits for it in the next %.0f min",
                 OPEN_S / 60,
-                extra=self._driver.about(),
+                extra=self._host.about(),
             )
         return False
 
@@ -167,9 +173,9 @@ class Waiting:
         self, seconds: float, condition: Callable[[], bool], asked: Callable[[], bool] = lambda: True
     ) -> bool:
         """Does the condition come to hold within so many seconds, at what the machine is informed?"""
-        until = self._driver.loop.time() + seconds
+        until = self._host.loop.time() + seconds
         while not condition():
-            left = until - self._driver.loop.time()
+            left = until - self._host.loop.time()
             if left <= 0:
                 if seconds:
                     self._log_in_vain(seconds, asked())
@@ -180,14 +186,14 @@ class Waiting:
 
     def _log_in_vain(self, seconds: float, asked: bool) -> None:
         if asked:
-            logger.warning(NO_ANSWER, self._driver.ledger.topic, seconds, extra=self._driver.about())
+            logger.warning(NO_ANSWER, self._host.ledger.topic, seconds, extra=self._host.about())
         else:
-            logger.warning(NO_POSITIONS, seconds, extra=self._driver.about())
+            logger.warning(NO_POSITIONS, seconds, extra=self._host.about())
 
     def _miss(self, made_up_for: Callable[[], bool]) -> None:
         """The app goes on without an answer of the ledger that the machine should have had: until that is made up for,
         it vouches for nothing."""
         if made_up_for not in self._missed:
             self._missed.append(made_up_for)
-        if not self._driver.machine.absent:
-            self._driver.feed(WentAbsent())
+        if not self._host.machine.absent:
+            self._host.feed(WentAbsent())

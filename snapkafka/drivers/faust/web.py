@@ -14,7 +14,7 @@ from .metrics import rendered
 if TYPE_CHECKING:
     from snapkafka.protocol.ledger_state import SnapshotView
 
-    from .driver import FaustDriver
+    from .host import Host
 
 __all__ = ["serve"]
 
@@ -22,17 +22,17 @@ __all__ = ["serve"]
 LAG_WAIT_S: Final = 0.5
 
 
-def serve(driver: FaustDriver) -> None:
+def serve(host: Host) -> None:
     """Have the pages on the app's web server, once there is one."""
 
     def attach(server: Any) -> None:
-        with driver.failing_open("to add its pages", then="there are none"):
-            _add_pages(driver, server)
+        with host.failing_open("to add its pages", then="there are none"):
+            _add_pages(host, server)
 
-    wrap_factory(driver.app, "_new_web", attach, existing=driver.app.__dict__.get("web"))
+    wrap_factory(host.app, "_new_web", attach, existing=host.app.__dict__.get("web"))
 
 
-def _add_pages(driver: FaustDriver, server: Any) -> None:
+def _add_pages(host: Host, server: Any) -> None:
     """Add the pages to a web server that has not started yet."""
     from faust.web import View
 
@@ -40,7 +40,7 @@ def _add_pages(driver: FaustDriver, server: Any) -> None:
         """Hold what this worker knows of the latest snapshots."""
 
         async def get(self, request: Any) -> Any:
-            return self.json(status(driver))
+            return self.json(status(host))
 
     class Trigger(View):
         """POST asks for a snapshot; `{"id": ...}` in the body names it."""
@@ -54,7 +54,7 @@ def _add_pages(driver: FaustDriver, server: Any) -> None:
             if not isinstance(name, str):
                 return self.json({"error": 'the body can be {"id": "name"} or empty'}, status=400)
             try:
-                return self.json({"id": await driver.trigger(name)}, status=202)
+                return self.json({"id": await host.trigger(name)}, status=202)
             except SnapkafkaError as error:
                 status = 400 if isinstance(error, BadInputError) else 409
                 return self.json({"error": str(error), "what_to_do": error.advice}, status=status)
@@ -64,7 +64,7 @@ def _add_pages(driver: FaustDriver, server: Any) -> None:
 
         async def get(self, request: Any) -> Any:
             body, content_type = rendered(
-                driver.metrics, participating=driver.participating, ledger_lag=await _lag(driver)
+                host.metrics, participating=host.participating, ledger_lag=await _lag(host)
             )
             return self.bytes(body, content_type=content_type.split(";")[0])
 
@@ -74,25 +74,25 @@ def _add_pages(driver: FaustDriver, server: Any) -> None:
         server.add_view(view)
 
 
-async def _lag(driver: FaustDriver) -> int | None:
-    if driver.absent:
+async def _lag(host: Host) -> int | None:
+    if host.absent:
         return None
     try:
         async with asyncio.timeout(LAG_WAIT_S):
-            return max(0, await driver.ledger.end() - driver.machine.ledger.end)
+            return max(0, await host.ledger.end() - host.machine.ledger.end)
     except (SnapkafkaError, TimeoutError):
         return None
 
 
-def status(driver: FaustDriver) -> dict[str, Any]:
+def status(host: Host) -> dict[str, Any]:
     """This worker, and the latest snapshots, the last first."""
-    ledger = driver.machine.ledger
+    ledger = host.machine.ledger
     return {
-        "namespace": driver.config.namespace,
-        "process": driver.machine.process,
-        "epoch": driver.machine.colours.epoch,
-        "participating": driver.participating,
-        "absent": driver.absent,
+        "namespace": host.config.namespace,
+        "process": host.machine.process,
+        "epoch": host.machine.colours.epoch,
+        "participating": host.participating,
+        "absent": host.absent,
         "paused": ledger.paused,
         "snapshots": [_row(view) for _, view in sorted(ledger.snapshots.items(), reverse=True)],
     }

@@ -4,10 +4,10 @@
 |---|---|
 | `settings` | bounds, and what a process states about itself |
 | `ledger_task` | read the ledger, and append to it in order |
-| `participant` | one process in the protocol: its calls, its cut |
+| `driver` | one process in the protocol: its calls, its cut |
 | `feeding` | feed the machine, do its actions |
-| `sending`, `state` | append what it sends, and its state |
-| `inputs`, `progress`, `gate`, `receiving` | where it starts to receive, how far it is, what has to wait, the stream |
+| `producer`, `state` | append what it sends, and its state |
+| `assignment`, `progress`, `conductor`, `receiving` | where it starts, how far it is, what waits, its stream |
 | `watching` | partitions that are added, topics that are recreated |
 
 It knows no gRPC: the service translates calls into those of `Participant`.

@@ -9,7 +9,7 @@ from collections.abc import Callable, Coroutine, Sequence
 from typing import Any, assert_never
 
 from snapkafka.errors import SnapkafkaError
-from snapkafka.kafka.stopped_app import stopped_app
+from snapkafka.kafka.cluster.stopped_app import stopped_app
 from snapkafka.protocol.actions import (
     Action,
     AppendToLedger,

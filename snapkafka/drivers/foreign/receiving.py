@@ -20,15 +20,15 @@ from collections.abc import AsyncIterator, Callable, Collection, Iterable, Mappi
 from typing import Final, Protocol
 
 from snapkafka.errors import BadInputError, SnapkafkaError, TriggerRefusedError
-from snapkafka.kafka.consumer import Record
+from snapkafka.kafka.records.read import Record
 from snapkafka.logs import about
 from snapkafka.ports import Ledger
 from snapkafka.protocol.colours import Cause
 from snapkafka.protocol.records import TopicPartition
 
+from .assignment import READER, Starts, note_of
+from .conductor import Gate, Pass
 from .feeding import Feeding
-from .gate import Gate, Pass
-from .inputs import READER, Starts, note_of
 from .progress import Progress
 from .settings import Bounds
 
@@ -41,7 +41,7 @@ READ_MS: Final = 250
 
 
 class Consumer(Protocol):
-    """Where records come from (`kafka.consumer.KafkaConsumer`)."""
+    """Where records come from (`kafka.records.read.KafkaConsumer`)."""
 
     async def start(self, positions: Mapping[TopicPartition, int]) -> None: ...
 

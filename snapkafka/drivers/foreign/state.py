@@ -5,7 +5,7 @@ from __future__ import annotations
 from snapkafka.errors import BadInputError
 from snapkafka.protocol.records import TopicPartition
 
-from .sending import Sending, Writer
+from .producer import Sending, Writer
 from .settings import Bounds, key_of
 
 __all__ = ["State"]

@@ -14,7 +14,7 @@ from typing import Any
 from snapkafka.errors import BadInputError, BrokerUnavailableError, SnapkafkaError
 from snapkafka.protocol.records import TopicPartition
 
-from .inputs import Starts, committed
+from .assignment import Starts, committed
 
 __all__ = ["Watching"]
 

@@ -26,7 +26,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from snapkafka.errors import BadInputError, DependencyMissingError
-from snapkafka.kafka.connection import Connection
+from snapkafka.kafka.login.connection import Connection
 from snapkafka.ops.assembling import AS_IT_IS, HowToRead
 from snapkafka.runtime.extras import require_extra
 from snapkafka.runtime.interrupts import to_its_end

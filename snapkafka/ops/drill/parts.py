@@ -10,10 +10,10 @@ from typing import Final, Protocol, cast
 
 from snapkafka.checks.invariants import load, parameters_of, parse_parameters
 from snapkafka.errors import ForkRefusedError, LedgerUnusableError
-from snapkafka.kafka.admin import KafkaTopicAdmin
-from snapkafka.kafka.bulk import KafkaBulk
-from snapkafka.kafka.connection import Connection
-from snapkafka.kafka.reading import opened
+from snapkafka.kafka.cluster.admin import KafkaTopicAdmin
+from snapkafka.kafka.ledger.view import opened
+from snapkafka.kafka.login.connection import Connection
+from snapkafka.kafka.records.bulk import KafkaBulk
 from snapkafka.manifest import Manifest
 from snapkafka.ops.assembling import Assembled, HowToRead, assemble, verify
 from snapkafka.ops.forking import create_fork, plan_fork

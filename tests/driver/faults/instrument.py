@@ -19,10 +19,17 @@ from typing import Any, Final
 
 __all__ = ["RUN", "Fault", "install_hook"]
 
-PACKAGES: Final = ("snapkafka.drivers.faust", "snapkafka.protocol", "snapkafka.wire")
+#: With all that begins with one of these names.
+PACKAGES: Final = (
+    "snapkafka.drivers.faust",
+    "snapkafka.drivers.ledger_",
+    "snapkafka.drivers.machine_driver",
+    "snapkafka.protocol",
+    "snapkafka.wire",
+)
 REACHED: Final = "__reached__"
 #: Where a worker withdraws: in these functions, and in whatever they call.
-WITHDRAWS: Final = frozenset({"Guard.stand_down", "Guard._withdraw", "Scribe._write"})
+WITHDRAWS: Final = frozenset({"Guard.stand_down", "FaustDriver.withdraw", "LedgerTasks._write"})
 
 
 class FaultError(RuntimeError):

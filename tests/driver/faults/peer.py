@@ -8,10 +8,10 @@ from contextvars import Context
 from dataclasses import replace
 from typing import Any, Final
 
-from snapkafka.kafka.admin import KafkaTopicAdmin
-from snapkafka.kafka.connection import Connection
-from snapkafka.kafka.ledger import KafkaLedger
-from snapkafka.kafka.triggering import compose_trigger
+from snapkafka.kafka.cluster.admin import KafkaTopicAdmin
+from snapkafka.kafka.ledger.ledger import KafkaLedger
+from snapkafka.kafka.login.connection import Connection
+from snapkafka.kafka.preflight import compose_trigger
 from snapkafka.protocol.actions import AppendToLedger, AskEnds, TurnedRed
 from snapkafka.protocol.events import (
     CutTimed,

@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from snapkafka.config import namespace_problem
-from snapkafka.kafka.connection import Connection
-from snapkafka.kafka.security import CONFIG_VARIABLE, variable
+from snapkafka.kafka.login.connection import Connection
+from snapkafka.kafka.login.security import CONFIG_VARIABLE, variable
 from snapkafka.ops import Launch
 from snapkafka_airflow.version_compat import AirflowException, BaseHook
 

@@ -10,7 +10,7 @@ from collections.abc import Callable, Coroutine
 from typing import Any, Final, TypeVar
 
 from snapkafka.errors import SnapkafkaError
-from snapkafka.kafka.triggering import ID_CHARS_MAX
+from snapkafka.kafka.preflight import ID_CHARS_MAX
 from snapkafka_airflow.hooks.snapkafka import SnapkafkaHook
 from snapkafka_airflow.version_compat import AirflowException, AirflowFailException, BaseOperator
 

@@ -1,0 +1,211 @@
+"""Describe what has to be known of the cluster before anything is read: which offsets are there, and whose topics they
+are."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Collection, Mapping
+from dataclasses import replace
+from typing import Any, Final
+
+from aiokafka import AIOKafkaConsumer
+from aiokafka import TopicPartition as KafkaPartition
+
+from snapkafka.checks import CutView, Keeping
+from snapkafka.checks.retention import keeping, promised_by
+from snapkafka.errors import BadInputError, LedgerUnusableError, TimedOutError
+from snapkafka.kafka.cluster.admin import KafkaTopicAdmin
+from snapkafka.kafka.cluster.external_groups import strangers
+from snapkafka.kafka.cluster.retention import log_bounds, wall_ms
+from snapkafka.kafka.login.connection import Connection, hear_of, translated
+from snapkafka.kafka.login.security import Security
+from snapkafka.manifest import OpenEntry, TopicEntry
+from snapkafka.protocol.captured_snapshot import Captured
+from snapkafka.protocol.records import Retention, TopicPartition
+
+__all__ = [
+    "AROUND_MAX",
+    "AROUND_RECORDS",
+    "DEFAULT_ISOLATION",
+    "ISOLATIONS",
+    "kafka_options",
+    "look",
+    "look_at_topics",
+    "look_for_strangers",
+    "require_around",
+    "require_isolation",
+]
+
+ISOLATIONS: Final = ("read_uncommitted", "read_committed")
+#: What was aborted is no message and no state, whoever sent it; where there are no transactions it makes no difference.
+DEFAULT_ISOLATION: Final = "read_committed"
+#: Records of a channel about the cut that the table `around` holds, on each side of it; no picture shows more than
+#: `AROUND_MAX`.
+AROUND_RECORDS: Final = 50
+AROUND_MAX: Final = 10_000
+#: A transaction that was open at the cut is over by then, or its producer is dead: the broker's own limit is 60 s.
+STABLE_TIMEOUT_S: Final = 70.0
+STABLE_POLL_S: Final = 0.2
+#: Topics whose settings are asked for at the same time.
+ASKED_AT_ONCE: Final = 16
+
+
+def require_isolation(asked: str) -> None:
+    """Refuse what is not an isolation; empty: none asked for.
+
+    Raises:
+        BadInputError: naming those that there are.
+    """
+    if asked not in ("", *ISOLATIONS):
+        raise BadInputError(
+            f"invalid isolation: {asked!r}", hint=f"--isolation takes {' or '.join(ISOLATIONS)}"
+        )
+
+
+def require_around(records: int) -> None:
+    """Refuse a window that no table has.
+
+    Raises:
+        BadInputError: naming the bounds.
+    """
+    if not 0 <= records <= AROUND_MAX:
+        raise BadInputError(
+            f"--around must be 0 to {AROUND_MAX:,} records, got {records:,}", hint="0 leaves the table out"
+        )
+
+
+async def look(
+    connection: Connection,
+    captured: Captured,
+    *,
+    isolation: str,
+    triggered_ms: int = 0,
+    now_ms: int | None = None,
+) -> CutView:
+    """The snapshot with what the log of its partitions holds now.
+
+    Args:
+        triggered_ms: when it was triggered, milliseconds since 1970; 0: that is not known.
+        now_ms: the same clock's time by now; None: by the clock of this machine. A cut that seems to lie in the future
+            has no age that is known, and settings vouch for nothing then.
+        isolation: with "read_committed" waits until every end of the snapshot can be read: past the last stable offset
+            Spark fails.
+
+    Raises:
+        TimedOutError: a transaction that was open at the cut still is.
+        BrokerUnavailableError, LedgerUnusableError: the cluster does not answer, or not for us.
+    """
+    unbound = CutView(captured)
+    admin = KafkaTopicAdmin(connection)
+    try:
+        bounds = await log_bounds(admin, {*unbound.inputs, *unbound.changelogs})
+        age_ms = (wall_ms() if now_ms is None else now_ms) - triggered_ms
+        known = triggered_ms > 0 and age_ms >= 0
+        changelogs = sorted({tp.topic for tp in bounds if tp in unbound.changelogs} if known else ())
+        then = {promised.topic: promised for promised in captured.retention}
+        told = await asyncio.gather(
+            *(_keeping(admin, topic, then.get(topic), age_ms) for topic in changelogs)
+        )
+    finally:
+        await admin.close()
+    kept = dict(zip(changelogs, told, strict=True))
+    ends = {tp: now.end for tp, now in bounds.items()}
+    if isolation == "read_committed":
+        needed = {tp: min(unbound.closed_end(tp), end) for tp, end in ends.items()}
+        ends = await _stable_ends(connection, needed)
+    return CutView(
+        captured,
+        {tp: replace(now, end=ends[tp], keeping=kept.get(tp.topic)) for tp, now in bounds.items()},
+    )
+
+
+async def look_for_strangers(
+    connection: Connection, captured: Captured, *, sinks: Collection[str] = ()
+) -> tuple[OpenEntry, ...]:
+    """See `kafka.cluster.external_groups`."""
+    admin = KafkaTopicAdmin(connection)
+    try:
+        return await strangers(admin, captured, sinks=sinks)
+    finally:
+        await admin.close()
+
+
+async def look_at_topics(connection: Connection, captured: Captured) -> tuple[TopicEntry, ...]:
+    """Describe the inputs, changelogs and outputs of a snapshot, by name; those that are deleted are left out.
+
+    Settings that may not be read are left out, and no error: the manifest is the better for what it has.
+    """
+    names = sorted(
+        {part.topic for part in captured.inputs}
+        | {part.topic for part in captured.changelogs}
+        | {part.topic for part in captured.senders}
+    )
+    admin = KafkaTopicAdmin(connection)
+    gate = asyncio.Semaphore(ASKED_AT_ONCE)
+
+    async def settings(topic: str) -> Mapping[str, str]:
+        async with gate:
+            try:
+                return (await admin.topic_settings(topic))[1]
+            except LedgerUnusableError:
+                return {}
+
+    try:
+        try:
+            found = await admin.describe_topics(names)
+        except LedgerUnusableError:  # one of them may not be described: those that may be are listed
+            found = {name: it for name, it in (await admin.describe_topics()).items() if name in names}
+        own = await asyncio.gather(*(settings(name) for name in found))
+    finally:
+        await admin.close()
+    return tuple(
+        TopicEntry(
+            name=name, topic_id=found[name].topic_id, partitions=found[name].partitions, settings=settings
+        )
+        for name, settings in sorted(zip(found, own, strict=True))
+    )
+
+
+async def _keeping(admin: KafkaTopicAdmin, topic: str, then: Retention | None, age_ms: int) -> Keeping | None:
+    """Return what a changelog has kept since the cut; None where its settings may not be read, or could not be then."""
+    try:
+        holding, _ = await admin.topic_settings(topic)
+    except LedgerUnusableError:
+        return None
+    return None if then is None else keeping(then, promised_by(topic, holding), age_ms=age_ms)
+
+
+async def _stable_ends(
+    connection: Connection, needed: Mapping[TopicPartition, int]
+) -> dict[TopicPartition, int]:
+    """The last stable offsets, as soon as each has reached what is needed."""
+    if not needed:  # no topic is there any more
+        return {}
+    consumer: Any = AIOKafkaConsumer(
+        group_id=None, isolation_level="read_committed", **connection.client_settings()
+    )
+    deadline = asyncio.get_running_loop().time() + STABLE_TIMEOUT_S
+    async with translated(connection, "read the last stable offsets"):
+        try:
+            await consumer.start()
+            hear_of(consumer, (tp.topic for tp in needed))
+            while True:
+                found = await consumer.end_offsets([KafkaPartition(*tp) for tp in needed])
+                ends = {TopicPartition(tp.topic, tp.partition): offset for tp, offset in found.items()}
+                late = sorted(tp for tp in needed if ends[tp] < needed[tp])
+                if not late:
+                    return ends
+                if asyncio.get_running_loop().time() > deadline:
+                    raise TimedOutError(
+                        f"a transaction on {late[0]} has been open for {STABLE_TIMEOUT_S:.0f} s: the log can be read "
+                        f"up to {ends[late[0]]}, the snapshot needs it up to {needed[late[0]]}",
+                        hint="end or abort it (kafka-transactions.sh --find-hanging)",
+                    )
+                await asyncio.sleep(STABLE_POLL_S)
+        finally:
+            await consumer.stop()
+
+
+def kafka_options(environ: Mapping[str, str]) -> dict[str, str]:
+    """The settings of the environment (`Connection.from_environment`) as options of Spark's Kafka source."""
+    return {f"kafka.{name}": value for name, value in Security.from_environment(environ).for_java().items()}

@@ -1,0 +1,195 @@
+"""The ledger's side of the job: find captured snapshots, write down what became of them.
+
+One event loop is kept for all of it, while Spark works in between.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import random
+from collections import defaultdict
+from collections.abc import Collection
+from types import TracebackType
+from typing import Final, Self
+
+from snapkafka.checks import CutView
+from snapkafka.errors import SnapkafkaError
+from snapkafka.kafka.cluster.admin import KafkaTopicAdmin
+from snapkafka.kafka.cluster.groups import positions_group
+from snapkafka.kafka.cluster.retention import restorable
+from snapkafka.kafka.ledger.ledger import KafkaLedger
+from snapkafka.kafka.ledger.view import LedgerReading, find_captured, good, read_to_end
+from snapkafka.kafka.login.connection import Connection
+from snapkafka.manifest import (
+    AppendedEntry,
+    LedgerEntry,
+    Manifest,
+    OpenEntry,
+    RestorableEntry,
+    TopicEntry,
+    dump,
+)
+from snapkafka.protocol import records
+from snapkafka.protocol.captured_snapshot import Captured
+from snapkafka.protocol.records import TopicPartition
+
+from .cluster import look, look_at_topics, look_for_strangers
+
+__all__ = ["Desk"]
+
+
+#: The epoch of no snapshot: that of the first trigger is 1, the offset behind it.
+NO_EPOCH: Final = 0
+
+
+class Desk:
+    """The ledger of a namespace, read to its end when the block is entered.
+
+    Raises:
+        LedgerUnusableError, BrokerUnavailableError: it cannot be read.
+    """
+
+    def __init__(self, connection: Connection, namespace: str) -> None:
+        self.connection = connection
+        self.namespace = namespace
+        self.reading = LedgerReading("")
+        #: When `look` began last, by the ledger's time.
+        self.looked_ms = 0
+        self._loop = asyncio.Runner()
+        self._ledger = KafkaLedger(connection, namespace)
+
+    def __enter__(self) -> Self:
+        try:
+            self._loop.run(self._open())
+        except BaseException:
+            self.__exit__(None, None, None)
+            raise
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, value: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        try:
+            self._loop.run(self._ledger.close())
+        finally:
+            self._loop.close()
+
+    def ledger(self, captured: Captured) -> LedgerEntry:
+        """Return what the manifest of a snapshot holds about the ledger."""
+        known = {at: ms for at, ms in self.reading.times_ms.items() if ms > 0}
+        told = sorted({at for cut in captured.processes for at in (cut.report, cut.closed)} & known.keys())
+        return LedgerEntry(
+            topic=self._ledger.topic,
+            topic_id=self._ledger.topic_id,
+            triggered_ms=known.get(captured.epoch - 1, 0),
+            appended=tuple(AppendedEntry(offset=at, at_ms=known[at]) for at in told),
+        )
+
+    def captured(self, name: str) -> Captured:
+        """See `kafka.ledger.view.find_captured`."""
+        return find_captured(self.reading.state, name)
+
+    def look(self, captured: Captured, isolation: str) -> CutView:
+        """The snapshot with what its log holds now."""
+        since_ms = self.ledger(captured).triggered_ms
+        self.looked_ms = self._loop.run(self._broker_ms())
+        return self._loop.run(
+            look(
+                self.connection,
+                captured,
+                isolation=isolation,
+                triggered_ms=since_ms,
+                now_ms=self.looked_ms,
+            )
+        )
+
+    def strangers(self, captured: Captured, sinks: Collection[str]) -> tuple[OpenEntry, ...]:
+        """Groups without snapkafka that read outputs of the snapshot: see `kafka.cluster.external_groups`."""
+        return self._loop.run(look_for_strangers(self.connection, captured, sinks=sinks))
+
+    def restorable(self, captured: Captured) -> RestorableEntry:
+        """How long its log holds what it needs, as of now."""
+        return self._loop.run(self._restorable(captured))
+
+    def topics(self, captured: Captured) -> tuple[TopicEntry, ...]:
+        """Describe its inputs, changelogs and outputs as they are now."""
+        return self._loop.run(look_at_topics(self.connection, captured))
+
+    def record(self, manifest: Manifest, where: str, *, sha256: str = "") -> None:
+        """Append the `Verdict`.
+
+        Args:
+            where: the manifest lies.
+            sha256: of its bytes; empty: of what `dump` makes of it.
+        """
+        verdict = records.Verdict(
+            n=random.getrandbits(63),
+            epoch=manifest.epoch,
+            verdict=manifest.verdict,
+            checks=tuple(
+                records.CheckResult(
+                    name=check.name,
+                    status=check.status,
+                    found=check.found,
+                    records=-1 if check.records is None else check.records,
+                )
+                for check in manifest.checks
+                if check.run
+            ),
+            manifest=where,
+            digest=manifest.content,
+            manifest_sha256=sha256 or hashlib.sha256(dump(manifest).encode()).hexdigest(),
+        )
+        self._loop.run(self._ledger.append(verdict))
+
+    def commit(self, manifest: Manifest) -> str:
+        """Commit the positions of a verified snapshot as consumer groups, one per app.
+
+        It is a convenience: not being allowed to, or a group in use, does not make a snapshot worse.
+
+        Returns:
+            why it was not done; empty where it was.
+        """
+        snapshots = self.reading.state.snapshots.values()
+        later = [view for view in snapshots if view.epoch > manifest.epoch and good(view)]
+        if later:
+            return f"those of a later snapshot, {later[-1].trigger.id}, stand"
+        positions: dict[str, dict[TopicPartition, int]] = defaultdict(dict)
+        for source in manifest.captured.inputs:
+            positions[source.app][TopicPartition(source.topic, source.partition)] = source.position
+        try:
+            self._loop.run(self._commit(positions, manifest.id))
+        except SnapkafkaError as error:
+            return error.message
+        return ""
+
+    async def _open(self) -> None:
+        await self._ledger.open(create=False)
+        self.reading = await read_to_end(self._ledger)
+
+    async def _broker_ms(self) -> int:
+        """Return the time by the clock of the cuts' ages: when the broker appends a record.
+
+        That is a verdict of no snapshot, which every reader skips.
+        """
+        offset = await self._ledger.append(
+            records.Verdict(n=random.getrandbits(63), epoch=NO_EPOCH, verdict="")
+        )
+        await self.reading.catch_up(self._ledger, offset + 1)
+        return self.reading.times_ms[offset]
+
+    async def _restorable(self, captured: Captured) -> RestorableEntry:
+        admin = KafkaTopicAdmin(self.connection)
+        try:
+            return await restorable(admin, captured, cut_ms=self.ledger(captured).triggered_ms)
+        finally:
+            await admin.close()
+
+    async def _commit(self, positions: dict[str, dict[TopicPartition, int]], note: str) -> None:
+        admin = KafkaTopicAdmin(self.connection)
+        try:
+            for app, of_app in sorted(positions.items()):
+                await admin.commit_positions(positions_group(self.namespace, app), of_app, note)
+        finally:
+            await admin.close()

@@ -1,0 +1,436 @@
+"""`python -m snapkafka.assembly`: arguments in, a report or JSON out, an exit status.
+
+Progress goes to standard error, one line each; the result to standard output, or to the file that
+`--result` names.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import json
+import logging
+import os
+import signal
+import sys
+import traceback
+from collections.abc import Collection, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import asdict, replace
+from pathlib import Path
+from typing import Any, Final, NamedTuple, TextIO
+
+from snapkafka.assembly.avro_schemas import read_schemas
+from snapkafka.assembly.base import Base, find_base, view_on
+from snapkafka.assembly.cluster import (
+    DEFAULT_ISOLATION,
+    kafka_options,
+    look,
+    look_for_strangers,
+    require_around,
+)
+from snapkafka.assembly.ledger import Desk
+from snapkafka.assembly.manifest import check_entries, entry, openness_of, verdict_of
+from snapkafka.assembly.options import parser
+from snapkafka.assembly.progress import Working, as_line, in_words, now_and_then
+from snapkafka.assembly.report import assembled, report, verified
+from snapkafka.assembly.schema_registry import Registry
+from snapkafka.checks import CutView, Verdict, reading_ranges, require_offsets
+from snapkafka.checks.invariants import Invariant, load, parse_parameters
+from snapkafka.config import namespace_problem
+from snapkafka.errors import (
+    EXIT_NOT_GOOD,
+    EXIT_OK,
+    BadInputError,
+    BrokerUnavailableError,
+    InternalError,
+    LedgerUnusableError,
+    OutputError,
+    SnapkafkaError,
+)
+from snapkafka.kafka.cluster.external_groups import still_open
+from snapkafka.kafka.ledger.verdicts import not_compared
+from snapkafka.kafka.ledger.view import LedgerReading, read_ledger
+from snapkafka.kafka.login.connection import Connection
+from snapkafka.kafka.login.security import Security
+from snapkafka.manifest import LedgerEntry, Manifest
+from snapkafka.protocol.captured_snapshot import Captured
+from snapkafka.runtime.interrupts import Interrupted, exit_status
+from snapkafka.store import Store, open_manifest, open_store, read_manifest, state_parts
+
+from .interrupts import interrupted_by, interruptible_again
+from .spark_errors import told_when_it_was_lost, translate
+
+__all__ = ["main"]
+
+#: How often somebody who reads along is told how far it is.
+TOLD_EVERY_S: Final = 10.0
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run it; an error becomes one line, a line of advice, and an exit status."""
+    options = parser().parse_args(arguments)
+    # spark-submit makes one stream of the two: what is read as JSON has to be nothing else there.
+    one_stream = options.json and not options.result and "PYSPARK_GATEWAY_PORT" in os.environ
+    options.say = _silent if one_stream else _say
+    options.tell = _tell if options.progress else now_and_then(options.say, TOLD_EVERY_S)
+    # What the client library thinks of a broker that is away is said by us, once.
+    logging.getLogger("aiokafka").setLevel(logging.CRITICAL)
+    options.output = sys.stdout
+    try:
+        with _output(options.result) as options.output:
+            return _run(options)
+    except OutputError as error:
+        return _failed(error, options)
+    except Interrupted as interrupted:
+        return _interrupted(interrupted.number, options)
+
+
+def _run(options: argparse.Namespace) -> int:
+    try:
+        results = _verify_only(options) if options.verify_only else _assemble(options)
+    except Exception as error:
+        if (number := interrupted_by()) is not None:
+            return _interrupted(number, options)
+        if isinstance(error, SnapkafkaError):
+            return _failed(error, options)
+        foreseen = translate(error)
+        if foreseen is None:
+            options.say(traceback.format_exc())
+        return _failed(foreseen or InternalError(f"{type(error).__name__}: {error}"[:300]), options)
+    if options.json:
+        _print_json({"snapshots": results}, options)
+    else:
+        print("\n".join(line for found in results for line in report(found)), file=options.output)
+    return EXIT_OK if all(Verdict(result["verdict"]).good for result in results) else EXIT_NOT_GOOD
+
+
+@contextmanager
+def _output(path: str) -> Iterator[TextIO]:
+    """Where the result goes; opened before the work, so that it is not done in vain.
+
+    Raises:
+        OutputError: it cannot be written.
+    """
+    if not path:
+        yield sys.stdout
+        return
+    with ExitStack() as stack:
+        try:
+            file = stack.enter_context(Path(path).open("w", encoding="utf-8"))
+        except OSError as error:
+            raise OutputError(
+                f"--result {path} cannot be written: {error.strerror}", hint="check the path and its rights"
+            ) from error
+        yield file
+
+
+def _failed(error: SnapkafkaError, options: argparse.Namespace) -> int:
+    if options.json:
+        told = {"code": error.code, "message": error.message, "hint": error.advice}
+        _print_json({"error": {**told, "exit_status": error.exit_status}}, options)
+    if options.json and options.progress:
+        return error.exit_status  # who reads along says it
+    options.say(f"error: {_one_line(error.message)}\n       {_one_line(error.advice)}")
+    return error.exit_status
+
+
+def _interrupted(number: int, options: argparse.Namespace) -> int:
+    options.say(f"interrupted by {signal.Signals(number).name}; nothing half-written is left")
+    return exit_status(number)
+
+
+# --- Assembly -------------------------------------------------------------------------------------------------------
+
+
+def _assemble(options: argparse.Namespace) -> list[dict[str, Any]]:
+    if problem := namespace_problem(options.namespace):
+        raise BadInputError(problem, hint="add --namespace, or set SNAPKAFKA_NAMESPACE")
+    if not options.snapshot:
+        raise BadInputError("no snapshot is named", hint="add --snapshot ID; `snapkafka list` shows them")
+    require_around(options.around)
+    options.isolation = options.isolation or DEFAULT_ISOLATION
+    given_sql, connection = _invariants(options), _connection(options.bootstrap)
+    wanted, asked = ((), given_sql) if options.ask else (given_sql, ())
+    schemas, registry = read_schemas(options.avro), _registry(options)
+    given = _store(options.storage) if options.storage else None
+    with Desk(connection, options.namespace) as desk:
+        # What can be refused is refused before Spark takes its seconds to start.
+        work, offsets, to_come = [], 0, set()
+        named = set(map(desk.captured, options.snapshot))
+        for captured in sorted(named, key=lambda captured: captured.epoch):
+            store = given if given is not None else _store(captured.storage)
+            view = desk.look(captured, options.isolation)
+            # A parent that is assembled on the way is looked at when it is there.
+            parent_is_there = (captured.parent, store.uri) not in to_come
+            base = _base(store, captured, desk, options) if parent_is_there else None
+            view = view_on(base, captured, view.bounds)
+            with told_when_it_was_lost(store, captured):
+                require_offsets(view, starts=view.starts)
+            offsets = max(offsets, _offsets(view, options))
+            work.append((captured, store))
+            to_come.add((captured.id, store.uri))
+        results = []
+        schemes = {store.scheme for _, store in work}
+        with _spark(options, offsets, schemes) as spark, _spared(spark, options) as spared:
+            from . import job
+            from .reading.meter import Meter
+            from .verify import v6_invariants
+
+            v6_invariants.require_valid(spark, asked)
+            for captured, store in work:
+                view = desk.look(captured, options.isolation)  # as it is by now
+                settings = _settings(
+                    options, desk.ledger(captured), schemas, registry, spared, looked_ms=desk.looked_ms
+                )
+                base, meter = _base(store, captured, desk, options), Meter(spark, captured.id, options.tell)
+                manifest = job.assemble(
+                    spark,
+                    view,
+                    settings,
+                    store,
+                    namespace=options.namespace,
+                    base=base,
+                    wanted=wanted,
+                    strangers=desk.strangers(captured, options.sink),
+                    restorable=desk.restorable(captured),
+                    topics=desk.topics(captured),
+                    meter=meter,
+                    say=options.say,
+                )
+                work_done = meter.work(manifest.checks, written=manifest)
+                options.say(in_words(work_done))
+                place = store.manifest_place(captured.id)
+                desk.record(manifest, place)
+                not_committed = desk.commit(manifest) if Verdict(manifest.verdict).good else "not verified"
+                result = assembled(manifest, place, not_committed, work_done)
+                if asked and Verdict(manifest.verdict).good:
+                    answers = job.ask(spark, store, manifest, base, asked)
+                    result["answers"] = [asdict(entry(answer)) for answer in answers]
+                results.append(result)
+    return results
+
+
+def _base(store: Store, captured: Captured, desk: Desk, options: argparse.Namespace) -> Base | None:
+    return find_base(store, captured, desk.ledger(captured), isolation=options.isolation)
+
+
+# --- Verification ---------------------------------------------------------------------------------------------------
+
+
+def isolation_of(manifest: Manifest, asked: str) -> str:
+    """How the log of a snapshot is read again: as it was for its tables, for otherwise it is another log.
+
+    Args:
+        asked: what the command reports; empty: nothing.
+
+    Raises:
+        BadInputError: it asks for another one than the manifest has.
+    """
+    if asked and manifest.isolation and asked != manifest.isolation:
+        raise BadInputError(
+            f"snapshot {manifest.id} was assembled with {manifest.isolation}, and cannot be verified with {asked}",
+            hint="leave --isolation out",
+        )
+    return asked or manifest.isolation or DEFAULT_ISOLATION
+
+
+def _verify_only(options: argparse.Namespace) -> list[dict[str, Any]]:
+    if not options.manifest:
+        raise BadInputError("no manifest is named", hint="add --manifest PATH")
+    connection, given = _connection(options.bootstrap), _invariants(options)
+    schemas, registry = read_schemas(options.avro), _registry(options)
+    work = [_again(path, connection, options) for path in options.manifest]
+    results = []
+    offsets = max(_offsets(item.view, options) for item in work)
+    schemes = {item.store.scheme for item in work} if options.tables else set()
+    with _spark(options, offsets, schemes) as spark, _spared(spark, options) as spared:
+        from . import job
+        from .reading.meter import Meter
+
+        for item in work:
+            manifest = item.manifest
+            # Without others named, the invariants are those of the manifest, as they were run then.
+            wanted = given or tuple(Invariant(name=it.name, sql=it.sql) for it in manifest.invariants)
+            settings = replace(
+                _settings(options, manifest.ledger, schemas, registry, spared), isolation=manifest.isolation
+            )
+            meter = Meter(spark, manifest.id, options.tell)
+            outcomes, _, external, outside = job.verify(
+                spark,
+                item.view,
+                settings,
+                wanted=wanted,
+                stored=job.Stored(item.store, manifest) if options.tables else None,
+                meter=meter,
+                say=options.say,
+            )
+            declared = {*options.source, *(e.topic for e in manifest.external if e.declared)}
+            openness = openness_of(
+                manifest.captured,
+                external,
+                manifest.open,
+                outside=outside,
+                sources=declared,
+                strict=options.strict or manifest.strict,
+            )
+            checked = replace(
+                manifest,
+                verdict=verdict_of(manifest.captured, outcomes, openness),
+                open=openness.groups,
+                external=openness.external,
+                outsiders=openness.outsiders,
+                strict=openness.strict,
+                checks=check_entries(outcomes),
+            )
+            work_done = meter.work(checked.checks)
+            options.say(in_words(work_done))
+            results.append(verified(checked, item.place, work_done, item.not_compared))
+            if options.record:
+                with Desk(connection, manifest.namespace) as desk:
+                    desk.record(checked, item.place, sha256=item.sha256)
+    return results
+
+
+class _Again(NamedTuple):
+    """A snapshot that is verified again: where its manifest lies, the SHA-256 of that, and what is read of the log."""
+
+    store: Store
+    place: str
+    sha256: str
+    manifest: Manifest
+    view: CutView
+    not_compared: tuple[str, ...]
+
+
+def _again(path: str, connection: Connection, options: argparse.Namespace) -> _Again:
+    store, manifest = read_manifest(path)
+    if options.tables:  # what is gone, or is not what was built on, is refused before Spark starts
+        state_parts(store, manifest)
+    name = open_manifest(path)[1]
+    isolation = isolation_of(manifest, options.isolation)
+    since_ms = manifest.ledger.triggered_ms
+    view = asyncio.run(look(connection, manifest.captured, isolation=isolation, triggered_ms=since_ms))
+    seen = asyncio.run(look_for_strangers(connection, manifest.captured, sinks=options.sink))
+    asked = replace(manifest, isolation=isolation, open=still_open(manifest.open, seen, options.sink))
+    compared = [] if options.tables else ["stored tables were not compared with the log (--tables)"]
+    if not options.record:  # else what is recorded now counts
+        compared += not_compared(store, manifest, _ledger_of(manifest, connection))
+    # The place is one that leads there from wherever it is read later.
+    return _Again(store, store.place(name), store.sha256(name), asked, view, tuple(compared))
+
+
+def _ledger_of(manifest: Manifest, connection: Connection) -> LedgerReading | str:
+    """The ledger of a snapshot; or why it cannot be read: verification needs the log alone."""
+    try:
+        return asyncio.run(read_ledger(connection, manifest.namespace))
+    except (BrokerUnavailableError, LedgerUnusableError) as error:
+        return error.message
+
+
+# --- Arguments ------------------------------------------------------------------------------------------------------
+
+
+def _connection(bootstrap: str) -> Connection:
+    if not bootstrap:
+        raise BadInputError(
+            "no broker is given", hint="add --bootstrap host:port, or set SNAPKAFKA_BOOTSTRAP"
+        )
+    return Connection.from_environment(bootstrap, os.environ)
+
+
+def _invariants(options: argparse.Namespace) -> tuple[Invariant, ...]:
+    return load(options.invariants or options.ask, parse_parameters(options.set))
+
+
+def _registry(options: argparse.Namespace) -> Registry | None:
+    if not options.schema_registry:
+        return None
+    return Registry.from_environment(options.schema_registry, os.environ, options.say)
+
+
+def _store(uri: str) -> Store:
+    store = open_store(uri)
+    store.check_writable()
+    return store
+
+
+def _settings(
+    options: argparse.Namespace,
+    ledger: LedgerEntry,
+    schemas: dict[str, str],
+    registry: Registry | None,
+    spared: dict[str, str],
+    looked_ms: int = 0,
+) -> Any:
+    from .job import Settings
+    from .values.values import Decoding
+
+    return Settings(
+        bootstrap=options.bootstrap,
+        ledger=ledger,
+        isolation=options.isolation,
+        tail_max=options.tail_max,
+        options={**kafka_options(os.environ), **spared},
+        decoding=Decoding(
+            codecs=tuple(options.codecs), unpickle=options.unpickle, avro=schemas, registry=registry
+        ),
+        sources=tuple(options.source),
+        strict=options.strict,
+        around=options.around,
+        looked_ms=looked_ms,
+        with_inputs=options.with_inputs,
+    )
+
+
+def _offsets(view: CutView, options: argparse.Namespace) -> int:
+    ranges = reading_ranges(view, tail_max=options.tail_max, starts=view.starts)
+    return sum(item.end - item.start for item in ranges)
+
+
+@contextmanager
+def _spark(options: argparse.Namespace, offsets: int, schemes: Collection[str] = ()) -> Iterator[Any]:
+    from .reading.session import session
+
+    options.say("starting Spark")
+    with session(offsets=offsets, ui=options.ui, s3="s3a" in schemes) as spark:
+        interruptible_again()
+        if options.ui and spark.sparkContext.uiWebUrl:
+            options.say(f"Spark's page: {spark.sparkContext.uiWebUrl}")
+        yield spark
+
+
+@contextmanager
+def _spared(spark: Any, options: argparse.Namespace) -> Iterator[dict[str, str]]:
+    """Return what the Kafka source needs for the brokers to hold it back, if they shall."""
+    if options.max_mb_s is None:
+        yield {}
+        return
+    from .quota import limited
+
+    user = Security.from_environment(os.environ).username
+    with limited(spark, options.bootstrap, kafka_options(os.environ), options.max_mb_s, user=user) as found:
+        yield found
+
+
+# --- Telling --------------------------------------------------------------------------------------------------------
+
+
+def _say(text: str) -> None:
+    print(text, file=sys.stderr, flush=True)
+
+
+def _tell(working: Working) -> None:
+    _say(as_line(working))
+
+
+def _silent(text: str) -> None:
+    pass
+
+
+def _print_json(value: Any, options: argparse.Namespace) -> None:
+    print(json.dumps(value, indent=2, ensure_ascii=False), file=options.output)
+
+
+def _one_line(text: str) -> str:
+    return " ".join(text.split())

@@ -1,0 +1,75 @@
+"""The job as a process: whose end ends it, and what its standard output is for.
+
+Started by hand it runs in a child process (`runtime.child`), so that nothing of it is left however it ends; least of
+all the JVM that Spark is starting, which does not end with the Python that started it. Anyone who starts it as such a
+child gives `--parent`. Under `spark-submit` the JVM is the parent, and the process group is that of whoever called
+`spark-submit`: no signal goes there.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import os
+import sys
+from typing import Final
+
+from snapkafka.runtime.child import Child, ending_with
+from snapkafka.runtime.interrupts import raise_on_ending_signals
+
+__all__ = ["PARENT", "start"]
+
+#: The first argument of a job that runs in a child process: the process that it ends with.
+PARENT: Final = "--parent="
+#: A JVM removes its temporary files before it ends.
+JVM_ENDS_WITHIN_S: Final = 30.0
+
+
+def start() -> int:
+    """Run the job as it was started; its exit status."""
+    first = sys.argv[1] if len(sys.argv) > 1 else ""
+    if first.startswith(PARENT):
+        del sys.argv[1]
+        return _job(int(first.removeprefix(PARENT)))
+    if "PYSPARK_GATEWAY_PORT" in os.environ:
+        return _job(os.getppid())
+    raise_on_ending_signals()
+    command = [sys.executable, "-m", "snapkafka.assembly", f"{PARENT}{os.getpid()}", *sys.argv[1:]]
+    with Child(command) as child:
+        status = child.wait()
+    assert status is not None, "it was waited for"
+    return status if status >= 0 else 128 - status
+
+
+def _job(parent: int) -> int:
+    with ending_with(parent):
+        _keep_standard_output()
+        from .command import main
+        from .interrupts import interruptible
+
+        interruptible()
+        status = main()
+        _await_jvm()
+    return status
+
+
+def _keep_standard_output() -> None:
+    """Keep standard output for the result: anything that else is written there, by a JVM for instance, goes to standard
+    error."""
+    stream = sys.stdout
+    kept = os.fdopen(os.dup(1), "w", encoding=stream.encoding, errors=stream.errors, buffering=1)
+    os.dup2(2, 1)
+    sys.stdout = kept
+
+
+def _await_jvm() -> None:
+    """Wait for the end of a JVM that this process started: in a container nobody else may.
+
+    Py4J reports each object that Python no longer needs to the JVM, and logs a traceback where nobody answers any more:
+    this process has nothing left to log.
+    """
+    with contextlib.suppress(Exception):
+        jvm = sys.modules["pyspark"].SparkContext._gateway.proc
+        logging.disable()
+        jvm.stdin.close()
+        jvm.wait(JVM_ENDS_WITHIN_S)

@@ -1,0 +1,408 @@
+"""The captured snapshot as small DataFrames, to be joined with what is read (always broadcast).
+
+They hold as many rows as the snapshot has processes times partitions, whatever the traffic, and are made through
+Arrow: Spark then has them at hand as they are, with no job to make them.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from functools import cached_property
+from typing import Any, Final
+
+import pyarrow as pa  # type: ignore[import-untyped]
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as fn
+from pyspark.sql.pandas.types import to_arrow_schema
+from pyspark.sql.types import StructType
+
+from snapkafka.checks import CutView, in_flight
+from snapkafka.checks.coverage import first_position
+from snapkafka.protocol.captured_snapshot import InputCut
+from snapkafka.protocol.records import TopicPartition
+from snapkafka.wire.headers import topic_check, topics_by_check
+
+from .values.values import CODECS, JSON_CODECS, TEXT_CODECS, normal_name
+
+__all__ = ["Lookups", "cause_of", "local_frame"]
+
+#: `position` is the least of the agents', `reach` the highest; `above` has the offsets past them that some agent has
+#: started, `done` those of them that every agent has. Codecs are those that say more than what JSON or text would show
+#: by themselves: others than ours write to an input, as they like.
+INPUTS: Final = (
+    "app string, topic string, partition int, position bigint, reach bigint, above array<bigint>, "
+    "done array<bigint>, log_end bigint, receiver bigint, key_codec string, value_codec string"
+)
+PROCESSES: Final = "process bigint, sender_app string, left boolean, worker bigint"
+#: Below `sent_end` lies what a process sent of the events that were running at its cut. `failed`: ranges of seqs that
+#: were not acknowledged. Up to `earlier_seq` all was appended below `earlier_end`.
+SENDERS: Final = (
+    "process bigint, topic string, partition int, white_end bigint, last_seq bigint, sent_end bigint, "
+    "failed array<struct<first: bigint, last: bigint>>, earlier_seq bigint, earlier_end bigint"
+)
+#: Inputs by what a cause in a header says of them: `reader` cut this one, and if it is `steady` runs nothing below it
+#: again; `earlier` read it before, and up to `until` effects of theirs may be replays. The others are as in `INPUTS`.
+CAUSES: Final = (
+    "sender_app string, cause_topic string, cause_check bigint, cause_partition bigint, cause_position bigint, "
+    "cause_reach bigint, cause_above array<bigint>, cause_done array<bigint>, reader bigint, steady boolean, "
+    "earlier array<bigint>, until bigint"
+)
+#: What of these it takes to say whether an event counts as started, by one number (`cause_of`): to look something up by
+#: a number takes a fraction of the time.
+STARTED: Final = (
+    "cause bigint, cause_position bigint, cause_done array<bigint>, reader bigint, steady boolean"
+)
+#: Causes of torn events, by who ran them.
+TORN: Final = "process bigint, cause_check bigint, cause_partition bigint, cause_offset bigint"
+#: Causes that name a topic as it was before it was recreated, by who ran them.
+STRAY: Final = "process bigint, cause_check bigint"
+CHANGELOGS: Final = (
+    "app string, table string, topic string, partition int, place int, end bigint, key_codec string, "
+    "value_codec string, sets boolean, windowed boolean"
+)
+#: A range that a receiver recorded, and the one that follows from its position and the sender's white end.
+RECORDED: Final = (
+    "process bigint, topic string, partition int, app string, start bigint, end bigint, position bigint, "
+    "white_end bigint"
+)
+#: Channels of living senders; `end` is the sender's white end.
+CHANNELS: Final = (
+    "sender bigint, sender_app string, receiver_app string, topic string, partition int, end bigint"
+)
+#: Per partition: below which offset everything white lies, and what of it a process that left before the trigger can
+#: have sent; up to where it is a changelog and no input (`CutView.only_state_below`). Some input's reader has started
+#: what lies below `reach` or is in `above`, and all readers what lies below `first_position`; what was received from
+#: `received_since` on may be red; past `log_end` what was sent by a process that left counts as red. Of a changelog
+#: what lies in `[state_start, state_end)` is its state, and the parent's state ends with the record at `seam`. `place`
+#: is a number for it.
+PLACES: Final = (
+    "topic string, partition int, place bigint, closed_end bigint, left_end bigint, only_state_below bigint, "
+    "reach bigint, above array<bigint>, received_since bigint, first_position bigint, log_end bigint, "
+    "state_start bigint, state_end bigint, seam bigint"
+)
+#: Last white records that have to be there.
+LAST: Final = (
+    "topic string, partition int, offset bigint, process bigint, seq bigint, app string, old_topic boolean"
+)
+
+
+def local_frame(spark: SparkSession, schema: str, rows: list[dict[str, Any]]) -> DataFrame:
+    """A DataFrame of rows that are at hand, one dict each."""
+    arrow = to_arrow_schema(StructType.fromDDL(schema))
+    return spark.createDataFrame(pa.Table.from_pylist(rows, schema=arrow), schema=schema)
+
+
+def _shared_codecs(rows: Sequence[Mapping[str, str | None]]) -> dict[str, Column]:
+    """The columns of codecs that have the same in each row, as literals: Spark then leaves out of a query what others
+    would need."""
+    values = {name: {row[name] for row in rows} for name in CODECS}
+    return {name: fn.lit(*found).cast("string") for name, found in values.items() if len(found) == 1}
+
+
+def cause_of() -> Column:
+    """The number of a cause in `Lookups.started`, of a stamp."""
+    check_and_partition = fn.shiftleft("cause_check", 16).bitwiseOR(fn.col("cause_partition"))
+    return fn.shiftleft("process", 32).bitwiseOR(check_and_partition)
+
+
+def _signed(number: int) -> int:
+    """64 bits as Java has them."""
+    return number - (1 << 64) if number >> 63 else number
+
+
+def _started(source: InputCut) -> dict[str, Any]:
+    """Return how far agents have started an input, as columns."""
+    above = sorted({offset for agent in source.agents for offset in agent.started_above})
+    return {
+        "position": source.position,
+        "reach": max((agent.offset for agent in source.agents), default=source.position),
+        "above": above,
+        "done": [offset for offset in above if not in_flight(source, offset)],
+    }
+
+
+def _needed(codec: str) -> str | None:
+    return None if codec in (*JSON_CODECS, *TEXT_CODECS) else normal_name(codec)
+
+
+class Lookups:
+    """Makes them as they are asked for, and once. `stretch`: see `seqs.with_highest`."""
+
+    def __init__(self, spark: SparkSession, view: CutView, *, stretch: int = 0) -> None:
+        self.spark = spark
+        self.view = view
+        self.stretch = stretch
+
+    @cached_property
+    def inputs(self) -> DataFrame:
+        return self._readable(INPUTS, self.input_rows)
+
+    @cached_property
+    def input_rows(self) -> list[dict[str, Any]]:
+        """Those of `inputs`."""
+        return [
+            {
+                "app": source.app,
+                "topic": source.topic,
+                "partition": source.partition,
+                "log_end": source.log_end,
+                "receiver": source.receiver,
+                "key_codec": _needed(source.key_codec),
+                "value_codec": _needed(source.value_codec),
+                **_started(source),
+            }
+            for source in self.view.captured.inputs
+        ]
+
+    @cached_property
+    def shared_by_inputs(self) -> Mapping[str, Column]:
+        """The codecs that all inputs have, as literals."""
+        return _shared_codecs(self.input_rows)
+
+    @cached_property
+    def partitions(self) -> list[TopicPartition]:
+        """Those of the snapshot, in order."""
+        return sorted({*self.view.inputs, *self.view.changelogs})
+
+    def only_state(self, tp: TopicPartition) -> bool:
+        """Is it a changelog and no input?"""
+        return tp in self.view.changelogs and not self.view.inputs.get(tp)
+
+    @cached_property
+    def causes(self) -> DataFrame:
+        return local_frame(self.spark, CAUSES, self._cause_rows)
+
+    @cached_property
+    def started(self) -> DataFrame:
+        names = ("cause_position", "cause_done", "reader", "steady")
+        by_app = defaultdict(list)
+        for row in self._cause_rows:
+            by_app[row["sender_app"]].append(row)
+        rows = [
+            {
+                "cause": _signed(process << 32 | row["cause_check"] << 16 | row["cause_partition"]),
+                **{name: row[name] for name in names},
+            }
+            for process, cut in self.view.processes.items()
+            if process not in self.view.before_restore
+            for row in by_app[cut.app]
+            if (process, row["cause_topic"]) not in self.view.old_topics
+        ]
+        return local_frame(self.spark, STARTED, rows)
+
+    @cached_property
+    def _cause_rows(self) -> list[dict[str, Any]]:
+        rows: list[dict[str, Any]] = []
+        inputs = sorted(self.view.captured.inputs, key=lambda source: source.app)
+        for app, sources in itertools.groupby(inputs, key=lambda source: source.app):
+            of_app = list(sources)
+            known = {topic: check for check, topic in topics_by_check(s.topic for s in of_app).items()}
+            rows += [
+                {
+                    "sender_app": app,
+                    "cause_topic": source.topic,
+                    "cause_check": known[source.topic],
+                    "cause_partition": source.partition,
+                    "reader": source.receiver,
+                    "steady": source.steady,
+                    "earlier": list(source.earlier),
+                    "until": max((agent.replay_until for agent in source.agents), default=0),
+                    **{f"cause_{name}": value for name, value in _started(source).items()},
+                }
+                for source in of_app
+                if source.topic in known
+                and TopicPartition(source.topic, source.partition) not in self.view.recreated
+            ]
+        return rows
+
+    @cached_property
+    def torn(self) -> DataFrame:
+        rows = {
+            (cut.process, topic_check(event.topic), event.partition, event.offset)
+            for cut in self.view.captured.processes
+            for event in cut.torn
+        }
+        names = StructType.fromDDL(TORN).names
+        return local_frame(self.spark, TORN, [dict(zip(names, row, strict=True)) for row in sorted(rows)])
+
+    @cached_property
+    def stray_causes(self) -> DataFrame | None:
+        """Topics of which causes that a process names are not to be looked at; None: there are not any."""
+        rows = [
+            {"process": process, "cause_check": topic_check(topic)}
+            for process, topic in sorted(self.view.old_topics)
+        ]
+        return local_frame(self.spark, STRAY, rows) if rows else None
+
+    def without_strays(self, effects: DataFrame) -> DataFrame:
+        """Effects without those whose cause may be an offset of a topic that was recreated since."""
+        strays = self.stray_causes
+        if strays is None:
+            return effects
+        return effects.join(fn.broadcast(strays), ["process", "cause_check"], "left_anti")
+
+    @cached_property
+    def processes(self) -> DataFrame:
+        rows = [
+            {
+                "process": cut.process,
+                "sender_app": cut.app,
+                "left": cut.left,
+                "worker": self.view.worker(cut.process),
+            }
+            for cut in self.view.captured.processes
+        ]
+        return local_frame(self.spark, PROCESSES, rows)
+
+    @cached_property
+    def senders(self) -> DataFrame:
+        return local_frame(self.spark, SENDERS, self.sender_rows)
+
+    @cached_property
+    def sender_rows(self) -> list[dict[str, Any]]:
+        """Those of `senders`."""
+        captured = self.view.captured
+        ends = {(end.process, TopicPartition(end.topic, end.partition)): end for end in captured.senders}
+        owners = {(cut.process, TopicPartition(cut.topic, cut.partition)) for cut in captured.changelogs}
+        return [
+            {
+                "process": process,
+                "topic": tp.topic,
+                "partition": tp.partition,
+                "white_end": self.view.white_end(process, tp),
+                "last_seq": ends[process, tp].last_seq if (process, tp) in ends else -1,
+                "sent_end": self.view.sent_end(process, tp),
+                "failed": [
+                    {"first": item.first, "last": item.last} for item in self.view.unacknowledged(process, tp)
+                ],
+                "earlier_seq": ends[process, tp].earlier_seq if (process, tp) in ends else -1,
+                "earlier_end": ends[process, tp].earlier_end if (process, tp) in ends else 0,
+            }
+            for process, tp in sorted(ends.keys() | owners)
+        ]
+
+    @cached_property
+    def changelogs(self) -> DataFrame:
+        return self._readable(CHANGELOGS, self._changelog_rows)
+
+    @cached_property
+    def shared_by_changelogs(self) -> Mapping[str, Column]:
+        """The codecs that all changelogs have, as literals."""
+        return _shared_codecs(self._changelog_rows)
+
+    @cached_property
+    def _changelog_rows(self) -> list[dict[str, Any]]:
+        # A changelog that several processes write (a global table's) is reported by each: one row, the highest end.
+        by_end = sorted(self.view.captured.changelogs, key=lambda cut: cut.end)
+        cuts = {(cut.app, cut.table, cut.topic, cut.partition): cut for cut in by_end}
+        return [
+            {
+                "app": cut.app,
+                "table": cut.table,
+                "topic": cut.topic,
+                "partition": cut.partition,
+                "place": place,
+                "end": cut.end,
+                "key_codec": normal_name(cut.key_codec),
+                "value_codec": normal_name(cut.value_codec),
+                "sets": cut.sets,
+                "windowed": cut.windowed,
+            }
+            for place, cut in enumerate(cuts.values())
+        ]
+
+    @property
+    def any_sets(self) -> bool:
+        """Is there a table of sets?"""
+        return any(cut.sets for cut in self.view.captured.changelogs)
+
+    @property
+    def any_windows(self) -> bool:
+        """Is there a table with windows?"""
+        return any(cut.windowed for cut in self.view.captured.changelogs)
+
+    @cached_property
+    def channels(self) -> DataFrame:
+        rows = [
+            {
+                "sender": end.process,
+                "sender_app": self.view.processes[end.process].app,
+                "receiver_app": source.app,
+                "topic": tp.topic,
+                "partition": tp.partition,
+                "end": self.view.white_end(end.process, tp),
+            }
+            for tp, sources in self.view.inputs.items()
+            for source in sources
+            for end in self.view.senders.get(tp, {}).values()
+        ]
+        return self._readable(CHANNELS, rows)
+
+    @cached_property
+    def recorded(self) -> DataFrame:
+        rows = [
+            {
+                "process": item.sender,
+                "topic": item.topic,
+                "partition": item.partition,
+                "app": source.app,
+                "start": item.start,
+                "end": item.end,
+                "position": source.noted,
+                "white_end": self.view.white_end(item.sender, TopicPartition(item.topic, item.partition)),
+            }
+            for item, source in self.view.recorded()
+        ]
+        return local_frame(self.spark, RECORDED, rows)
+
+    @cached_property
+    def places(self) -> DataFrame:
+        view = self.view
+        rows = []
+        for place, tp in enumerate(self.partitions):
+            sources = view.inputs.get(tp, [])
+            started = [_started(source) for source in sources]
+            rows.append(
+                {
+                    "topic": tp.topic,
+                    "partition": tp.partition,
+                    "place": place,
+                    "closed_end": view.closed_end(tp),
+                    "left_end": view.left_end(tp),
+                    "only_state_below": view.only_state_below(tp),
+                    "reach": max((item["reach"] for item in started), default=0),
+                    "above": sorted({offset for item in started for offset in item["above"]}),
+                    "received_since": view.received_since(tp),
+                    "first_position": first_position(view, tp),
+                    "log_end": min((source.log_end for source in sources), default=None),
+                    "state_start": view.state_start(tp),
+                    "state_end": view.state_end(tp),
+                    "seam": view.seam(tp),
+                }
+            )
+        return self._readable(PLACES, rows)
+
+    @cached_property
+    def last(self) -> DataFrame:
+        rows = [
+            {
+                "topic": tp.topic,
+                "partition": tp.partition,
+                "offset": end.white_end - 1,
+                "process": end.process,
+                "seq": end.last_seq,
+                "app": source.app,
+                "old_topic": (end.process, tp.topic) in self.view.old_topics,
+            }
+            for tp, end, source in self.view.last_in_flight()
+        ]
+        return local_frame(self.spark, LAST, rows)
+
+    def _readable(self, schema: str, rows: list[dict[str, Any]]) -> DataFrame:
+        """Those of partitions that are still the ones of the snapshot."""
+        gone = self.view.recreated
+        return local_frame(
+            self.spark, schema, [row for row in rows if (row["topic"], row["partition"]) not in gone]
+        )

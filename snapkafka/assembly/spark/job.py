@@ -1,0 +1,428 @@
+"""Assembly and verification of one snapshot, in order: read, tables, checks, and last the manifest.
+
+`assemble` needs a captured snapshot, a log that still holds it and a place to write; `verify` needs only the manifest
+and the log, so that anybody can look again. Nothing here talks to the ledger.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Container, Iterable, Iterator, Mapping
+from concurrent.futures import Executor, ThreadPoolExecutor
+from contextlib import contextmanager, nullcontext
+from dataclasses import dataclass, field, replace
+from typing import Final, NamedTuple, TypeVar
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as fn
+
+from snapkafka.assembly.base import Base, view_on
+from snapkafka.assembly.manifest import Clock, logs_of, manifest_of, openness_of
+from snapkafka.checks import CheckOutcome, CutView, ReadRange, reading_ranges, require_offsets
+from snapkafka.checks.invariants import Invariant
+from snapkafka.checks.ranges import TAIL_MAX
+from snapkafka.manifest import (
+    AROUND,
+    INPUTS,
+    OPEN_ENDED,
+    STATE,
+    STATE_DELTA,
+    AroundEntry,
+    LedgerEntry,
+    Manifest,
+    OpenEntry,
+    RestorableEntry,
+    TopicEntry,
+    file_stem,
+)
+from snapkafka.protocol.records import TopicPartition
+from snapkafka.store import Folder, Store, state_parents
+from snapkafka.wire.headers import ledger_id
+
+from .frames import Lookups
+from .reading.header_columns import stamped, stamps
+from .reading.kafka_source import read_ranges
+from .reading.meter import Meter, observed
+from .reading.session import kept, sized, storage_level
+from .tables import incremental, tables
+from .tables.around import around, leads, looked_at, per_kind, reach
+from .tables.inputs import inputs, unread_ranges
+from .values.values import PLAIN, Decoding
+from .verify import rules, stored_tables, v6_invariants
+from .verify.rules import Checked
+from .verify.sequences import stretch_of
+from .write import file_hashes, parquet
+from .write.s3_commit import reached
+
+__all__ = ["Settings", "Stored", "ask", "assemble", "verify"]
+
+#: Planning a query keeps one core busy and running a small one hardly any: some are planned side by side.
+THREADS: Final = 3
+
+_T = TypeVar("_T")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Settings:
+    """How the log is read.
+
+    Args:
+        bootstrap: `host:port` of a broker.
+        ledger: whose header counts as ours, and when it got the reports of the processes.
+        isolation: "read_committed": without what was aborted.
+        tail_max: how many offsets past the snapshot's ends are looked at, per partition.
+        options: more options of Spark's Kafka source (credentials).
+        decoding: how keys and values are read.
+        sources: topics whose external records are declared to be no effects of what the apps send.
+        strict: external records leave a snapshot open wherever they are not declared.
+        around: records of a channel and side of the cut in the table `around`, at most; 0: it is not written.
+        looked_ms: the bounds of the log were asked for at or after that time, milliseconds since 1970; 0: unknown.
+        with_inputs: write the table `inputs`: external records that are still to be read.
+    """
+
+    bootstrap: str
+    ledger: LedgerEntry
+    isolation: str = "read_uncommitted"
+    tail_max: int = TAIL_MAX
+    options: Mapping[str, str] = field(default_factory=dict)
+    decoding: Decoding = PLAIN
+    sources: tuple[str, ...] = ()
+    strict: bool = False
+    around: int = 0
+    looked_ms: int = 0
+    with_inputs: bool = False
+
+
+class Stored(NamedTuple):
+    """A snapshot, and the storage that it lies in."""
+
+    store: Store
+    manifest: Manifest
+
+
+def assemble(
+    spark: SparkSession,
+    view: CutView,
+    settings: Settings,
+    store: Store,
+    *,
+    namespace: str,
+    base: Base | None = None,
+    wanted: Iterable[Invariant] = (),
+    strangers: tuple[OpenEntry, ...] = (),
+    restorable: RestorableEntry | None = None,
+    topics: tuple[TopicEntry, ...] = (),
+    meter: Meter | None = None,
+    say: Callable[[str], None] = lambda text: None,
+) -> Manifest:
+    """Write the tables of a snapshot, verify it, and write its manifest.
+
+    Args:
+        spark: the session.
+        view: the snapshot, with the bounds of its log.
+        settings: how the log is read.
+        store: where it goes.
+        namespace: of the ledger, for the manifest.
+        base: what an incremental snapshot builds on (`parents.find_base`); None: its state is made as a whole.
+        wanted: invariants to check (V6).
+        strangers: groups that read outputs (`kafka.cluster.external_groups`); they count where inputs hold
+            external records.
+        restorable: how long the log holds what it needs, for the manifest.
+        topics: as they are now, for the manifest.
+        meter: measures the work.
+        say: hears what is being done.
+
+    Returns:
+        the manifest as it was written; its verdict may well be a bad one.
+
+    Raises:
+        OffsetsGoneError: records that the tables need are no longer there; nothing is written.
+        StorageError: the storage cannot be written; or a file of what it builds on is not what it was.
+        BadInputError: an invariant is not SQL; the state of the base has other columns.
+    """
+    captured, wanted = view.captured, tuple(wanted)
+    view = view_on(base, captured, view.bounds, triggered_ms=settings.ledger.triggered_ms)
+    require_offsets(view, starts=view.starts)
+    if base is not None:
+        incremental.require_columns(base.parts)
+    v6_invariants.require_valid(spark, wanted)
+    clock = Clock()
+    if base is not None:
+        with reached(spark, store):
+            clock.timed("parents", lambda: file_hashes.require_unchanged(spark, store, base.parts))
+    ranges = reading_ranges(view, tail_max=settings.tail_max, starts=view.starts)
+    say(f"{captured.id}: reading {_amount(ranges)}")
+    lookups = Lookups(spark, view, stretch=stretch_of(ranges))
+    with (
+        sized(spark, _offsets(ranges)),
+        reached(spark, store),
+        store.staging(captured.id) as folder,
+        _read(spark, ranges, settings, meter, view.topics_read) as records,
+    ):
+        with ThreadPoolExecutor(THREADS) as pool:
+            looked = pool.submit(
+                clock.timed, "checks", lambda: _check(spark, records, lookups, ranges, settings)
+            )
+            written = _write(pool, records, lookups, base, settings, folder, ranges)
+            sums = clock.timed("digests", lambda: parquet.digests(written))
+            outcomes, held, external, outside = looked.result()
+        seen = written if base is None else _with_state(spark, written, base, store)
+        outcomes += clock.timed("invariants", lambda: v6_invariants.check(spark, wanted, seen))
+        entries = clock.timed(
+            "files",
+            lambda: parquet.entries(spark, store, folder, file_stem(captured.id), written, sums),
+        )
+        manifest = manifest_of(
+            captured,
+            namespace=namespace,
+            ledger=settings.ledger,
+            isolation=settings.isolation,
+            spark=spark.version,
+            parents=base.entries() if base is not None else (),
+            tables=entries,
+            settled=incremental.settled(view, held),
+            outcomes=outcomes,
+            wanted=wanted,
+            ranges=ranges,
+            openness=openness_of(
+                captured,
+                external,
+                strangers,
+                outside=outside,
+                sources=settings.sources,
+                strict=settings.strict,
+            ),
+            restorable=restorable,
+            topics=topics,
+            logs=logs_of(view, None if base is None else base.parent),
+            inputs=unread_ranges(view) if settings.with_inputs else (),
+            around=_sought(view, ranges, settings) if settings.around else None,
+            clock=clock,
+        )
+        if base is not None:
+            state_parents(store, manifest)  # they may have been pruned meanwhile, or assembled again
+        return store.publish(
+            manifest, folder, hashed=lambda there: file_hashes.files_of(spark, store, there.tables)
+        )
+
+
+def verify(
+    spark: SparkSession,
+    view: CutView,
+    settings: Settings,
+    *,
+    wanted: Iterable[Invariant] = (),
+    stored: Stored | None = None,
+    meter: Meter | None = None,
+    say: Callable[[str], None] = lambda text: None,
+) -> Checked:
+    """Run the checks from the log alone; records that are no longer there are findings here, and no error.
+
+    Args:
+        view: the snapshot as its manifest has it, with the bounds of the log as they are now.
+        wanted: invariants to check; the tables they need are made again from the log.
+        stored: the snapshot in its storage, where its tables shall be compared with the log.
+        meter: measures the work.
+    """
+    wanted = tuple(wanted)
+    v6_invariants.require_valid(spark, wanted)
+    ranges = reading_ranges(view, tail_max=settings.tail_max)
+    say(f"{view.captured.id}: verifying {_amount(ranges)}")
+    lookups = Lookups(spark, view, stretch=stretch_of(ranges))
+    light = not wanted and stored is None
+    reading = _read(spark, ranges, settings, meter, view.topics_read, light=light)
+    with sized(spark, _offsets(ranges)), reading as records:
+        checked = _check(spark, records, lookups, ranges, settings)
+        if wanted:
+            of_tables = v6_invariants.check(spark, wanted, _unwritten(records, lookups, settings))
+            checked = checked._replace(outcomes=checked.outcomes + of_tables)
+        if stored is not None:
+            with reached(spark, stored.store):
+                found = stored_tables.compare(
+                    spark, _stored(spark, stored), _unwritten(records, lookups, settings), checked.outcomes
+                )
+            checked = checked._replace(outcomes=[*checked.outcomes, found])
+    return checked
+
+
+def _stored(spark: SparkSession, stored: Stored) -> dict[str, DataFrame]:
+    """The tables of a snapshot as they lie in its storage, of an incremental one with the whole state."""
+    store, manifest = stored
+    written = {
+        table.name: parquet.read(spark, table.name, store.spark_uri(table.path))
+        for table in manifest.tables
+        if table.name not in OPEN_ENDED
+    }
+    if STATE_DELTA in written:
+        own = written.pop(STATE_DELTA)
+        written[STATE] = incremental.whole_state(spark, store, state_parents(store, manifest), own)
+    return written
+
+
+def ask(
+    spark: SparkSession, store: Store, manifest: Manifest, base: Base | None, asked: Iterable[Invariant]
+) -> list[CheckOutcome]:
+    """Evaluate predicates on an assembled snapshot. One that does not hold is not a fault: predicates are not
+    checks."""
+    written = {
+        table.name: parquet.read(spark, table.name, store.spark_uri(table.path)) for table in manifest.tables
+    }
+    seen = written if base is None else _with_state(spark, written, base, store)
+    with reached(spark, store):
+        return v6_invariants.check(spark, asked, seen)
+
+
+def _check(
+    spark: SparkSession, records: DataFrame, lookups: Lookups, ranges: list[ReadRange], settings: Settings
+) -> Checked:
+    """The checks of the log, on its records and, where need be, on a second look at it."""
+
+    def still_there(wanted: Collection[ReadRange]) -> set[TopicPartition]:
+        rows = _source(spark, list(wanted), settings).select("topic", "partition").collect()
+        return {TopicPartition(*row) for row in rows}
+
+    def again(wanted: Collection[ReadRange]) -> DataFrame:
+        return stamps(_stamped(_source(spark, list(wanted), settings), settings))
+
+    return rules.run(stamps(records), lookups, ranges, still_there, again)
+
+
+def _unwritten(records: DataFrame, lookups: Lookups, settings: Settings) -> dict[str, DataFrame]:
+    """Every table, made from the log as it is asked."""
+    messages = tables.messages(records, lookups, settings.decoding)
+    return {
+        "state": tables.state(records, lookups, settings.decoding),
+        "messages": messages,
+        "channels": tables.channels(messages, lookups),
+        "processes": tables.processes(lookups, settings.ledger),
+        "positions": tables.positions(lookups),
+    }
+
+
+@contextmanager
+def _read(
+    spark: SparkSession,
+    ranges: list[ReadRange],
+    settings: Settings,
+    meter: Meter | None,
+    inputs: Collection[str],
+    *,
+    light: bool = False,
+) -> Iterator[DataFrame]:
+    """The stamped records of the ranges, read from Kafka once and kept while they are needed.
+
+    Args:
+        inputs: topics that somebody reads.
+        light: keep only what the checks of the log need.
+    """
+    source = _source(spark, ranges, settings)
+    if meter is not None:
+        source = observed(source)
+    records = _stamped(source, settings)
+    # Nobody looks at the other headers of a changelog.
+    records = records.withColumn("headers", fn.when(fn.col("topic").isin(inputs), fn.col("headers")))
+    # Hardly anybody asks for the hash of a key: where keys are kept, `stamps` makes it.
+    needed = stamps(records) if light else records.drop("key_hash")
+    with (
+        kept(needed, storage_level(_offsets(ranges))) as found,
+        nullcontext() if meter is None else meter.reading(found, _offsets(ranges)),
+    ):
+        yield found
+
+
+def _stamped(source: DataFrame, settings: Settings) -> DataFrame:
+    return stamped(source, ledger_id=ledger_id(bytes.fromhex(settings.ledger.topic_id)))
+
+
+def _source(spark: SparkSession, ranges: list[ReadRange], settings: Settings) -> DataFrame:
+    return read_ranges(
+        spark,
+        ranges,
+        bootstrap=settings.bootstrap,
+        isolation=settings.isolation,
+        options=settings.options,
+    )
+
+
+def _write(
+    pool: Executor,
+    records: DataFrame,
+    lookups: Lookups,
+    base: Base | None,
+    settings: Settings,
+    folder: Folder,
+    ranges: list[ReadRange],
+) -> dict[str, DataFrame]:
+    """Write every table; returns them as they were written."""
+
+    def write(name: str, table: DataFrame, of_interest: Container[TopicPartition] = ()) -> DataFrame:
+        rows_max = sum(item.end - item.start for item in ranges if item[:2] in of_interest)
+        parquet.write(table, name, folder, rows_max=rows_max)
+        return parquet.read_back(lookups.spark, name, folder)
+
+    def write_state() -> DataFrame:
+        if base is None:
+            return write(STATE, tables.state(records, lookups, settings.decoding), view.changelogs)
+        parent = Lookups(lookups.spark, CutView(base.parent.captured))
+        return write(
+            STATE_DELTA, incremental.delta(records, lookups, parent, settings.decoding), view.changelogs
+        )
+
+    view = lookups.view
+
+    def write_around() -> DataFrame:
+        wide = per_kind(view, settings.around)
+        reaches = reach(view, wide)
+        with kept(_lead(lookups.spark, leads(view, reaches, ranges, wide), settings)) as before:
+            both = records.unionByName(before)
+            return write(AROUND, around(both, lookups, wide, reaches, settings.decoding))
+
+    def write_inputs() -> DataFrame:
+        unread = [item for item in unread_ranges(view) if item.start < item.end]
+        return write(INPUTS, inputs(_stamped(_source(lookups.spark, unread, settings), settings)))
+
+    state = pool.submit(write_state)
+    processes = pool.submit(lambda: write("processes", tables.processes(lookups, settings.ledger)))
+    positions = pool.submit(lambda: write("positions", tables.positions(lookups)))
+    near = pool.submit(write_around) if settings.around else None
+    external = pool.submit(write_inputs) if settings.with_inputs else None
+    messages = write("messages", tables.messages(records, lookups, settings.decoding), view.inputs)
+    channels = write("channels", tables.channels(messages, lookups))
+    return {
+        STATE if base is None else STATE_DELTA: state.result(),
+        "messages": messages,
+        "channels": channels,
+        "processes": processes.result(),
+        "positions": positions.result(),
+        **({} if near is None else {AROUND: near.result()}),
+        **({} if external is None else {INPUTS: external.result()}),
+    }
+
+
+def _sought(view: CutView, ranges: list[ReadRange], settings: Settings) -> AroundEntry:
+    """Where the table `around` is sought."""
+    wide = per_kind(view, settings.around)
+    reaches = reach(view, wide)
+    inputs = looked_at(view, reaches, ranges, leads(view, reaches, ranges, wide))
+    return AroundEntry(looked_ms=settings.looked_ms, inputs=inputs)
+
+
+def _lead(spark: SparkSession, ranges: list[ReadRange], settings: Settings) -> DataFrame:
+    """Records before the cut that nothing but a picture needs: what of them is deleted meanwhile is not missed."""
+    lenient = replace(settings, options={**settings.options, "failOnDataLoss": "false"})
+    return _stamped(_source(spark, ranges, lenient), settings).drop("key_hash")
+
+
+def _with_state(
+    spark: SparkSession, written: Mapping[str, DataFrame], base: Base, store: Store
+) -> dict[str, DataFrame]:
+    """The tables of an incremental snapshot as its readers see them: the whole state in the place of the delta."""
+    others = {name: table for name, table in written.items() if name != STATE_DELTA}
+    return {STATE: incremental.whole_state(spark, store, base.parts, written[STATE_DELTA]), **others}
+
+
+def _offsets(ranges: list[ReadRange]) -> int:
+    return sum(item.end - item.start for item in ranges)
+
+
+def _amount(ranges: list[ReadRange]) -> str:
+    return f"{_offsets(ranges):,} offsets of {len(ranges)} partitions"

@@ -1,0 +1,140 @@
+"""Exact offset ranges of Kafka topics as one DataFrame.
+
+One read for all partitions: each costs a consumer and a task, and a snapshot of a small system should not take longer
+than it must. `failOnDataLoss` stays true always: with false, Spark silently returns half the rows where a record is
+not readable yet.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from typing import Final
+
+from pyspark.sql import DataFrame, DataFrameReader, SparkSession
+from pyspark.sql import functions as fn
+
+from snapkafka.checks import ReadRange
+from snapkafka.errors import DependencyMissingError
+
+from .session import having
+
+__all__ = ["SOURCE_SCHEMA", "bare_source", "read_ranges"]
+
+#: What `read_ranges` gives, in this order.
+SOURCE_SCHEMA: Final = (
+    "topic string, partition int, offset bigint, timestamp timestamp, timestamp_type int, "
+    "key binary, value binary, "
+    "headers array<struct<key:string,value:binary>>"
+)
+#: A task for so many records. Kafka partitions are read one after the other within a task.
+RECORDS_PER_TASK: Final = 500_000
+#: Short, as it is waited for once per partition; it costs the broker nothing where there are records.
+FETCH_WAIT_MS: Final = 20
+#: A task may have so many consumers open at once: each has its sockets and buffers.
+CONSUMERS_PER_TASK: Final = 8
+#: Names the sources that Spark reads by its older interface.
+OLDER_SOURCES: Final = "spark.sql.sources.useV1SourceList"
+
+
+def read_ranges(
+    spark: SparkSession,
+    ranges: Sequence[ReadRange],
+    *,
+    bootstrap: str,
+    isolation: str = "read_uncommitted",
+    options: Mapping[str, str] | None = None,
+) -> DataFrame:
+    """The records of `ranges`, markers and all, in `SOURCE_SCHEMA`; nothing is read yet.
+
+    Every range must lie within the log: Spark fails at one that does not.
+
+    Args:
+        spark: the session.
+        ranges: not empty ones, one per partition.
+        bootstrap: `host:port` of a broker.
+        isolation: "read_committed" for services that run exactly-once.
+        options: more of the Kafka source (`kafka.login.security.protocol`, ...).
+
+    Raises:
+        DependencyMissingError: the session has no Kafka source.
+    """
+    if not ranges:
+        return spark.createDataFrame([], SOURCE_SCHEMA)
+    reader = bare_source(spark, ranges, bootstrap=bootstrap, isolation=isolation, options=options)
+    sizes = [item.end - item.start for item in ranges]
+    tasks = max(spark.sparkContext.defaultParallelism, math.ceil(sum(sizes) / RECORDS_PER_TASK))
+    consumers = sum(math.ceil(size / RECORDS_PER_TASK) for size in sizes)
+    try:
+        with _newer_interface(spark) if consumers <= CONSUMERS_PER_TASK * tasks else nullcontext():
+            records = reader.option("includeHeaders", "true").load()
+    except Exception as error:  # pyspark's AnalysisException; its class moved between releases
+        if "data source: kafka" in str(error) or "Failed to find" in str(error):
+            raise DependencyMissingError(
+                "this Spark session has no Kafka source",
+                hint="give spark-submit --jars or --packages as docs/guide/assembly.md describes",
+            ) from error
+        raise
+    return records.select(
+        "topic",
+        "partition",
+        "offset",
+        "timestamp",
+        fn.col("timestampType").alias("timestamp_type"),
+        "key",
+        "value",
+        fn.coalesce("headers", fn.array().cast("array<struct<key:string,value:binary>>")).alias("headers"),
+    ).coalesce(tasks)
+
+
+def _newer_interface(spark: SparkSession) -> AbstractContextManager[None]:
+    """Read what is loaded in the block by the interface of streams, which makes Spark's rows at once.
+
+    By the older one, which Spark takes for batches, the source makes rows of Scala's, headers and all, for Spark to
+    make its own of: that takes longer than reading. But by the newer one a task closes no consumer before it ends.
+    """
+    older = spark.conf.get(OLDER_SOURCES) or ""
+    return having(spark, {OLDER_SOURCES: ",".join(name for name in older.split(",") if name != "kafka")})
+
+
+def bare_source(
+    spark: SparkSession,
+    ranges: Sequence[ReadRange],
+    *,
+    bootstrap: str,
+    isolation: str,
+    options: Mapping[str, str] | None = None,
+) -> DataFrameReader:
+    """Spark's Kafka source as it is, for these ranges: without headers."""
+    partitions = defaultdict(list)
+    for item in ranges:
+        partitions[item.topic].append(item.partition)
+    reader = (
+        spark.read.format("kafka")
+        .option("kafka.bootstrap.servers", bootstrap)
+        .option("assign", json.dumps(partitions))
+        .option("startingOffsets", _offsets(ranges, lambda item: item.start))
+        .option("endingOffsets", _offsets(ranges, lambda item: item.end))
+        .option("failOnDataLoss", "true")
+        .option("kafka.isolation.level", isolation)
+        # A partition that has more is read by several tasks.
+        .option("maxRecordsPerPartition", str(RECORDS_PER_TASK))
+        # A range often ends where the log does, and there a consumer waits for more, half a second by default.
+        .option("kafka.fetch.max.wait.ms", str(FETCH_WAIT_MS))
+        # Spark wants one group id per query, and makes it; nothing is ever committed under it.
+        .option("groupIdPrefix", "snapkafka-assembly")
+    )
+    for key, value in (options or {}).items():
+        reader = reader.option(key, value)
+    return reader
+
+
+def _offsets(ranges: Iterable[ReadRange], offset: Callable[[ReadRange], int]) -> str:
+    """`{"topic": {"0": 17}}`, as the Kafka source takes it."""
+    offsets: dict[str, dict[str, int]] = defaultdict(dict)
+    for item in ranges:
+        offsets[item.topic][str(item.partition)] = offset(item)
+    return json.dumps(offsets)

@@ -1,0 +1,1 @@
+"""The tables of a snapshot, as transforms of what was read."""

@@ -1,0 +1,303 @@
+"""The table `around`: records in a window about the cut, so that it can be drawn when the log no longer exists.
+
+Of every channel (sender, partition, receiving app) and each side of the cut it holds the nearest records: the last ones
+that were received before it, the first ones in flight across it, the first ones that were sent after it. A record is
+placed by its own time, and its receipt by what it caused: the time of the first record that its event sent. Nothing is
+decided by these times; what is white, red and received follows from the snapshot alone.
+
+The window reaches past the ends of the snapshot, so what is in it depends on when the log is read, too. For that reason
+its rows are no part of a manifest's `content`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from pyspark.sql import Column, DataFrame, Window
+from pyspark.sql import functions as fn
+
+from snapkafka.assembly.spark.frames import Lookups, local_frame
+from snapkafka.assembly.spark.values.values import PLAIN, Decoding, decoded
+from snapkafka.checks import CutView, ReadRange
+from snapkafka.manifest import AROUND, AroundInput
+from snapkafka.protocol.records import TopicPartition
+from snapkafka.wire.headers import topics_by_check
+
+from .tables import columns, still_to_start, without_void
+
+__all__ = ["Reach", "around", "leads", "looked_at", "reach"]
+
+#: Rows of the table at most: with more channels each has fewer.
+ROWS_MAX: Final = 300_000
+#: A channel has so many kinds of records, each with its own window: white ones received and in flight, red ones, and
+#: external ones received and not.
+KINDS: Final = 5
+#: Offsets read at most for this table alone, in all partitions together; but of each at least the window.
+LEADS_MAX: Final = 100_000
+#: Of a key or a value so many characters are kept: four times as many bytes at most.
+PREVIEW_CHARS: Final = 240
+#: Records of external senders, and markers, stand between those of a channel: no window is narrower, in offsets.
+SPAN_MIN: Final = 100
+#: So many receipts are looked up as they are; of more, Spark decides how.
+BROADCAST_MAX: Final = 100_000
+
+#: What of an input is near the cut: offsets `[low, middle)` about its position, `[late, high)` behind the first white
+#: end of a sender; `check` is how a cause in a header names its topic. The others are those of `lookups.INPUTS`.
+REACHES: Final = (
+    "app string, topic string, partition int, receiver bigint, position bigint, done array<bigint>, log_end bigint, "
+    "key_codec string, value_codec string, check bigint, low bigint, middle bigint, late bigint, high bigint"
+)
+CHECKS: Final = "cause_check bigint, cause_topic string"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reach:
+    """Offsets of an input in which its window lies; `late`: None where no living sender writes to it."""
+
+    app: str
+    topic: str
+    partition: int
+    low: int
+    middle: int
+    late: int | None
+    high: int
+
+
+def per_kind(view: CutView, window: int) -> int:
+    """Return how many records of a kind each channel may have, so that the table stays within `ROWS_MAX` rows."""
+    channels = sum((len(view.senders.get(tp, ())) + 1) * len(sources) for tp, sources in view.inputs.items())
+    return max(1, min(window, ROWS_MAX // max(1, KINDS * channels)))
+
+
+def reach(view: CutView, window: int) -> list[Reach]:
+    """Return where the windows of the inputs lie: as many offsets to each side as its senders may fill."""
+    found = []
+    for tp, sources in sorted(view.inputs.items()):
+        if tp in view.recreated:
+            continue
+        ends = [end.white_end for end in view.senders.get(tp, {}).values()]
+        span = max(SPAN_MIN, window * (len(ends) + 1))
+        for source in sources:
+            found.append(
+                Reach(
+                    app=source.app,
+                    topic=tp.topic,
+                    partition=tp.partition,
+                    low=max(0, source.position - span),
+                    middle=source.position + span,
+                    late=min(ends, default=None),
+                    high=max([source.position, *ends]) + span,
+                )
+            )
+    return found
+
+
+def leads(
+    view: CutView, reaches: Collection[Reach], read: Collection[ReadRange], window: int
+) -> list[ReadRange]:
+    """Return what lies before the cut, near it, and is not read anyway: nothing else needs it.
+
+    Args:
+        read: the reading ranges.
+    """
+    assert view.bounds is not None, "reading a log needs to know its bounds"
+    starts = {TopicPartition(*item[:2]): item.start for item in read}
+    most = max(window, LEADS_MAX // max(1, len(reaches)))
+    lowest: dict[TopicPartition, int] = {}
+    for item in reaches:
+        tp = TopicPartition(item.topic, item.partition)
+        position = min(source.position for source in view.inputs[tp])
+        lowest[tp] = min(lowest.get(tp, position), max(item.low, position - most))
+    found = []
+    for tp, low in sorted(lowest.items()):
+        now = view.bounds[tp]
+        start, end = max(low, now.start), min(starts.get(tp, now.end), now.end)
+        if start < end and tp not in view.changelogs:
+            found.append(ReadRange(*tp, start, end))
+    return found
+
+
+def looked_at(
+    view: CutView, reaches: Collection[Reach], read: Collection[ReadRange], before: Collection[ReadRange]
+) -> tuple[AroundInput, ...]:
+    """Return of each input the offsets among which its windows were sought, and where its log ended then.
+
+    Args:
+        read: the reading ranges.
+        before: the `leads`.
+    """
+    assert view.bounds is not None, "reading a log needs to know its bounds"
+    starts: dict[TopicPartition, int] = {}
+    ends: dict[TopicPartition, int] = {}
+    for item in (*read, *before):
+        tp = TopicPartition(*item[:2])
+        starts[tp] = min(item.start, starts.get(tp, item.start))
+        ends[tp] = max(item.end, ends.get(tp, item.end))
+    found = []
+    for reached in reaches:
+        tp = TopicPartition(reached.topic, reached.partition)
+        log_end = view.bounds[tp].end
+        start, end = starts.get(tp, log_end), ends.get(tp, log_end)
+        late = reached.middle if reached.late is None else max(reached.middle, reached.late)
+        found.append(
+            AroundInput(
+                app=reached.app,
+                topic=tp.topic,
+                partition=tp.partition,
+                start=max(reached.low, start),
+                middle=reached.middle,
+                late=late,
+                end=min(reached.high, end),
+                log_end=log_end,
+            )
+        )
+    return tuple(found)
+
+
+def around(
+    records: DataFrame, lookups: Lookups, window: int, reaches: Sequence[Reach], decoding: Decoding = PLAIN
+) -> DataFrame:
+    """Return the records about the cut, with the times of their receipts.
+
+    Args:
+        records: stamped, of the reading ranges and the `leads`; read twice.
+        window: records of each channel and kind at most.
+        reaches: where they lie (`reach`).
+    """
+    # Of what is kept, parts without a record of an input are skipped unread.
+    of_inputs = records.where(fn.col("topic").isin(sorted({item.topic for item in reaches})))
+    near = _nearest(_near(of_inputs, lookups, _reaches(lookups, reaches)), window)
+    receipts = _receipts(records, lookups, reaches)
+    if sum(item.high - item.low for item in reaches) <= BROADCAST_MAX:
+        receipts = fn.broadcast(receipts)
+    checks = fn.broadcast(_checks(lookups))
+    caused = fn.col("cause_topic").isNotNull()
+    size = fn.coalesce(fn.length("key"), fn.lit(0)) + fn.coalesce(fn.length("value"), fn.lit(0))
+    return (
+        decoded(near, decoding)
+        .join(receipts, ["app", "topic", "partition", "offset"], "left")
+        .join(checks, "cause_check", "left")
+        .select(
+            fn.col("process").alias("sender"),
+            "sender_app",
+            fn.col("app").alias("receiver_app"),
+            "receiver",
+            "topic",
+            "partition",
+            "offset",
+            "seq",
+            "side",
+            "received",
+            _ms(fn.unix_millis("timestamp")).alias("sent_ms"),
+            "received_ms",
+            fn.coalesce("effects", fn.lit(0).cast("bigint")).alias("effects"),
+            "cause_topic",
+            fn.when(caused, fn.col("cause_partition").cast("int")).alias("cause_partition"),
+            fn.when(caused, fn.col("cause_offset")).alias("cause_offset"),
+            *(fn.left(f"_{side}.text", fn.lit(PREVIEW_CHARS)).alias(side) for side in ("key", "value")),
+            size.cast("bigint").alias("bytes"),
+            "more",
+        )
+        .select(*columns(AROUND))
+    )
+
+
+def _near(records: DataFrame, lookups: Lookups, reaches: DataFrame) -> DataFrame:
+    """Return records near the cut with their `side`, and whether they had been `received` at it by every agent."""
+    epoch, offset, left = lookups.view.epoch, fn.col("offset"), fn.col("left")
+    white = fn.when(left, offset < fn.col("log_end")).otherwise(
+        (fn.col("epoch") < epoch) & (offset < fn.coalesce("white_end", fn.lit(0)))
+    )
+    of_ours = left.isNotNull() & (fn.col("process") < epoch)
+    return (
+        without_void(records, lookups)
+        .where(~fn.col("marker"))
+        .join(fn.broadcast(reaches), ["topic", "partition"])
+        .where(_is_within(offset))
+        .join(fn.broadcast(lookups.processes), "process", "left")
+        .join(fn.broadcast(lookups.senders), ["process", "topic", "partition"], "left")
+        .withColumns(lookups.shared_by_inputs)
+        .withColumn(
+            "side",
+            fn.when(fn.col("process").isNull(), "external")
+            .when(fn.coalesce(of_ours & white, fn.lit(False)), "white")
+            .otherwise("red"),
+        )
+        .withColumn("received", ~still_to_start(offset))
+    )
+
+
+def _nearest(records: DataFrame, window: int) -> DataFrame:
+    """Keep the last that were received of each kind, and the first of those that were not; `more`: the farthest one
+    that is kept, where others lie farther."""
+    kind = Window.partitionBy("topic", "partition", "app", "process", "side", "received")
+    distance = fn.when(fn.col("received"), -fn.col("offset")).otherwise(fn.col("offset"))
+    # One more than are kept shows that there are more. A limit that Spark sees spares it from sorting them all.
+    nearest = records.withColumn("_nth", fn.row_number().over(kind.orderBy(distance))).where(
+        fn.col("_nth") <= window + 1
+    )
+    return (
+        nearest.withColumn("more", (fn.col("_nth") == window) & (fn.max("_nth").over(kind) > window))
+        .where(fn.col("_nth") <= window)
+        .drop("_nth")
+    )
+
+
+def _receipts(records: DataFrame, lookups: Lookups, reaches: Sequence[Reach]) -> DataFrame:
+    """Return by app and place of a record when its event sent its first record, and how many it sent."""
+    causes = _reaches(lookups, reaches).select(
+        "app", "topic", "partition", "check", "low", "middle", "late", "high"
+    )
+    senders = lookups.processes.select("process", "sender_app")
+    lowest = min((item.low for item in reaches), default=0)
+    caused = fn.col("cause_offset") >= lowest  # of what is kept, most is skipped unread
+    return (
+        records.where(~fn.col("marker") & caused)
+        .select("process", "timestamp", "cause_check", "cause_partition", "cause_offset")
+        .join(
+            fn.broadcast(causes),
+            (fn.col("cause_check") == fn.col("check"))
+            & (fn.col("cause_partition") == fn.col("partition"))
+            & _is_within(fn.col("cause_offset")),
+        )
+        .join(fn.broadcast(senders), "process", "left")
+        .where(fn.coalesce(fn.col("sender_app") == fn.col("app"), fn.lit(True)))
+        .groupBy("app", "topic", "partition", fn.col("cause_offset").alias("offset"))
+        .agg(
+            fn.min(_ms(fn.unix_millis("timestamp"))).alias("received_ms"),
+            fn.count(fn.lit(1)).alias("effects"),
+        )
+    )
+
+
+def _is_within(offset: Column) -> Column:
+    about = (offset >= fn.col("low")) & (offset < fn.col("middle"))
+    late = (offset >= fn.col("late")) & (offset < fn.col("high"))
+    return about | fn.coalesce(late, fn.lit(False))
+
+
+def _ms(time: Column) -> Column:
+    """A time that is one: Kafka writes -1 for none."""
+    return fn.when(time >= 0, time)
+
+
+def _names(lookups: Lookups) -> Mapping[int, str]:
+    return topics_by_check(source.topic for source in lookups.view.captured.inputs)
+
+
+def _checks(lookups: Lookups) -> DataFrame:
+    rows = [{"cause_check": check, "cause_topic": topic} for check, topic in _names(lookups).items()]
+    return local_frame(lookups.spark, CHECKS, rows)
+
+
+def _reaches(lookups: Lookups, reaches: Sequence[Reach]) -> DataFrame:
+    checks = {topic: check for check, topic in _names(lookups).items()}
+    inputs = {(row["app"], row["topic"], row["partition"]): row for row in lookups.input_rows}
+    rows: list[dict[str, Any]] = []
+    for item in reaches:
+        row = inputs[item.app, item.topic, item.partition]
+        bounds = {name: getattr(item, name) for name in ("low", "middle", "late", "high")}
+        rows.append(row | bounds | {"check": checks.get(item.topic)})
+    return local_frame(lookups.spark, REACHES, rows)

@@ -1,0 +1,126 @@
+"""The state of an incremental snapshot: what has changed in the changelogs since its parent.
+
+White of the parent is white of the child: a colour is only ever known from a record's header, from who sent it and from
+the changelog's end, and each of these that made it white then does so now. So the child's state is the parent's, and on
+top of it the records that count for the child and did not count for the parent: those past the parent's end, and those
+below it that were red for the parent. Where the first of these can lie is in the parent's manifest (`settled`).
+
+A key is part of the delta if its *last* white record is one that the parent did not count. It is not enough to fold
+what is new: behind a record that was red for the parent may lie one that was white for it, of an event that ended late.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+from pyspark.sql import DataFrame, SparkSession, Window
+from pyspark.sql import functions as fn
+
+from snapkafka.assembly.spark.frames import Lookups
+from snapkafka.assembly.spark.values.values import PLAIN, Decoding
+from snapkafka.assembly.spark.write import parquet
+from snapkafka.checks import CutView
+from snapkafka.checks.v3_state import StateFacts
+from snapkafka.errors import BadInputError
+from snapkafka.manifest import STATE, STATE_DELTA, Manifest, SettledEntry, state_table
+from snapkafka.protocol.records import TopicPartition
+from snapkafka.store import Store
+from snapkafka.store.state_chain import KEY
+
+from .state import CHANGES, fold, last_of_keys
+from .tables import columns, is_white, of_changelogs, schema
+
+__all__ = ["delta", "require_columns", "resolved", "settled", "whole_state"]
+
+#: The names of the columns of a change.
+CHANGE: Final = tuple(column.split(" ")[0] for column in CHANGES.split(", "))
+
+
+def delta(records: DataFrame, lookups: Lookups, parent: Lookups, decoding: Decoding = PLAIN) -> DataFrame:
+    """Keys whose value at the cut is not the one that the parent has, with that value, or as `deleted`; and all sets,
+    for of these every record of the changelog counts.
+
+    Args:
+        records: of each changelog all from where the parent declares it settled; those of sets as a whole.
+    """
+    white, offsets = of_changelogs(records, lookups).where("white"), lookups.view.state_offsets
+    last = last_of_keys(white.where(~fn.col("sets")), offsets=offsets)
+    changes = _not_counted(last, parent).select(*CHANGE)
+    if lookups.any_sets:
+        changes = changes.unionByName(white.where("sets").select(*CHANGE))
+    rows = fold(
+        changes,
+        decoding,
+        sets=lookups.any_sets,
+        windows=lookups.any_windows,
+        offsets=offsets,
+        deleted=True,
+    )
+    return rows.withColumn("deleted", fn.col("value_raw").isNull()).select(*columns(STATE_DELTA))
+
+
+def _not_counted(last: DataFrame, parent: Lookups) -> DataFrame:
+    """Of changes those that the parent has not counted."""
+    place = ["app", "table", "topic", "partition"]
+    ends = parent.changelogs.select(*place, fn.col("end").alias("parent_end"))
+    counted = (fn.col("offset") < fn.col("parent_end")) & is_white(parent.view.epoch)
+    return (
+        last.drop("left")
+        .join(fn.broadcast(ends), place, "left")
+        .join(fn.broadcast(parent.processes.select("process", "left")), "process", "left")
+        .where(~fn.coalesce(counted, fn.lit(False)))
+    )
+
+
+def settled(view: CutView, facts: Mapping[TopicPartition, StateFacts]) -> tuple[SettledEntry, ...]:
+    """Below which offset of each changelog nothing is red for the snapshot: at most its end.
+
+    Args:
+        facts: of each changelog partition that holds anything.
+    """
+    found = []
+    for tp, cuts in sorted(view.changelogs.items()):
+        end, first_later = min(cut.end for cut in cuts), facts.get(tp, StateFacts()).first_later
+        offset = end if first_later is None else min(end, first_later)
+        found.append(SettledEntry(topic=tp.topic, partition=tp.partition, offset=offset))
+    return tuple(found)
+
+
+def resolved(full: DataFrame, deltas: Sequence[DataFrame]) -> DataFrame:
+    """The state that a full one and deltas on it, oldest first, make up; see `store.state_chain`."""
+    numbered = (rows.withColumn("nth", fn.lit(nth)) for nth, rows in enumerate(deltas))
+    newest = (
+        functools.reduce(DataFrame.unionByName, numbered)
+        .withColumn("latest", fn.max("nth").over(Window.partitionBy(*KEY)))
+        .where(fn.col("nth") == fn.col("latest"))
+        .select(*columns(STATE_DELTA))
+    )
+    same = functools.reduce(
+        lambda one, other: one & other, (full[column].eqNullSafe(newest[column]) for column in KEY)
+    )
+    kept = full.join(newest, same, "left_anti")
+    return kept.unionByName(newest.where(~fn.col("deleted")).drop("deleted")).select(*columns(STATE))
+
+
+def whole_state(spark: SparkSession, store: Store, parts: Sequence[Manifest], own: DataFrame) -> DataFrame:
+    """The state of a snapshot whose own delta is `own`, on top of that of `parts`, which lie in `store`."""
+    tables = map(state_table, parts)
+    full, *others = (parquet.read(spark, t.name, store.spark_uri(t.path)) for t in tables)
+    return resolved(full, [*others, own])
+
+
+def require_columns(parts: Sequence[Manifest]) -> None:
+    """Refuse to build on rows that have other columns than ours will have.
+
+    Raises:
+        BadInputError: naming the snapshot.
+    """
+    for part in parts:
+        table = state_table(part)
+        if ", ".join(f"{column.name} {column.type}" for column in table.schema) != schema(table.name):
+            raise BadInputError(
+                f"the state of snapshot {part.id} has other columns: another release assembled it",
+                hint=f"assemble {part.id} again, or take a full snapshot",
+            )

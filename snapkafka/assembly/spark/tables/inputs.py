@@ -1,0 +1,56 @@
+"""The table `inputs`: external records that the apps had still to read, so that a restore does not need the old log.
+
+Of each input it holds what lies from the lowest position of an agent to the end of the log when assembly read it: what
+came after the cut, too, as all of it is read after a restore. Records of the apps are not in it: what of them was in
+flight is in the table `messages`, and what they sent later they send again.
+
+How far it reaches depends on when the log is read. For that reason its rows are no part of a manifest's `content`.
+"""
+
+from __future__ import annotations
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as fn
+
+from snapkafka.assembly.spark.reading.header_columns import other_headers
+from snapkafka.checks import CutView, ReadRange
+from snapkafka.manifest import INPUTS
+
+from .tables import columns, timestamp_type
+
+__all__ = ["inputs", "unread_ranges"]
+
+
+def unread_ranges(view: CutView) -> list[ReadRange]:
+    """Return what of each input lies between the lowest position of an agent and the end of the log, empty ones too."""
+    assert view.bounds is not None, "reading a log needs to know its bounds"
+    found = []
+    for tp, sources in sorted(view.inputs.items()):
+        if tp in view.recreated:
+            continue
+        now = view.bounds[tp]
+        start = min(source.position for source in sources)
+        found.append(ReadRange(*tp, max(start, now.start), max(start, now.end)))
+    return found
+
+
+def inputs(records: DataFrame) -> DataFrame:
+    """Return the external records among these, byte by byte.
+
+    Args:
+        records: stamped, of the `unread_ranges`.
+    """
+    return (
+        records.where(fn.col("process").isNull() & ~fn.col("marker"))
+        .select(
+            "topic",
+            "partition",
+            "offset",
+            fn.col("key").alias("key_raw"),
+            fn.col("value").alias("value_raw"),
+            other_headers().alias("headers"),
+            fn.unix_millis("timestamp").alias("timestamp_ms"),
+            timestamp_type().alias("timestamp_type"),
+        )
+        .select(*columns(INPUTS))
+    )

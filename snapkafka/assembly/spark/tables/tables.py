@@ -1,0 +1,289 @@
+"""The tables of a snapshot, as transforms from stamped records and the captured snapshot.
+
+Each has its schema stated (`schema`), and ends in a `select` of exactly these columns. No marker and no header of
+ours shows in any of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict
+from datetime import UTC, datetime, timedelta
+from typing import Final
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as fn
+
+from snapkafka.assembly.spark.frames import Lookups, local_frame
+from snapkafka.assembly.spark.reading.header_columns import other_headers
+from snapkafka.assembly.spark.values.values import PLAIN, Decoding, decoded, key_and_value
+from snapkafka.manifest import AROUND, INPUTS, STATE, STATE_DELTA, LedgerEntry
+from snapkafka.protocol.records import Position
+
+from .state import STATE_SCHEMA, fold
+
+__all__ = [
+    "SCHEMAS",
+    "SORTED_BY",
+    "channels",
+    "columns",
+    "is_white",
+    "messages",
+    "of_changelogs",
+    "positions",
+    "processes",
+    "schema",
+    "state",
+    "timestamp_type",
+    "without_void",
+]
+
+#: The columns of each table, in order. Offsets, positions and ids are Kafka's; `*_raw` are the bytes as they were.
+SCHEMAS: Final[Mapping[str, str]] = {
+    STATE: STATE_SCHEMA,
+    "messages": (
+        "sender bigint, sender_app string, receiver_app string, topic string, partition int, offset bigint, "
+        "seq bigint, key string, value string, key_raw binary, value_raw binary, "
+        "headers array<struct<key:string,value:binary>>, timestamp timestamp, timestamp_ms bigint, "
+        "timestamp_type string, why_undecoded string"
+    ),
+    "channels": (
+        "sender bigint, sender_app string, receiver_app string, receiver bigint, topic string, partition int, "
+        "start_offset bigint, end_offset bigint, messages bigint, bytes bigint"
+    ),
+    "processes": (
+        "process bigint, app string, host string, pid bigint, left boolean, previous bigint, heard string, "
+        "report bigint, closed bigint, triggered_at timestamp, reported_at timestamp, closed_at timestamp, "
+        "cut_us bigint, "
+        "running array<struct<agent:string,topic:string,partition:int,offset:bigint>>, "
+        "torn array<struct<agent:string,topic:string,partition:int,offset:bigint,was:bigint,met:bigint,table:string>>"
+    ),
+    "positions": (
+        "app string, agent string, topic string, partition int, position bigint, started_above array<bigint>, "
+        "replay_until bigint, process bigint"
+    ),
+    AROUND: (
+        "sender bigint, sender_app string, receiver_app string, receiver bigint, topic string, partition int, "
+        "offset bigint, seq bigint, side string, received boolean, sent_ms bigint, received_ms bigint, "
+        "effects bigint, cause_topic string, cause_partition int, cause_offset bigint, key string, value string, "
+        "bytes bigint, more boolean"
+    ),
+    INPUTS: (
+        "topic string, partition int, offset bigint, key_raw binary, value_raw binary, "
+        "headers array<struct<key:string,value:binary>>, timestamp_ms bigint, timestamp_type string"
+    ),
+}
+#: The times that are some: Kafka says -1 for none, and past the year 9999 hardly any reader of a file can follow.
+TIMES: Final = ("1970-01-01 00:00:00 UTC", "9999-12-31 23:59:59.999 UTC")
+UNIX_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+#: What Spark's Kafka source numbers: the producer's time, or the broker's when it appended the record.
+TIMESTAMP_TYPE_NAMES: Final = {0: "CreateTime", 1: "LogAppendTime"}
+#: The last of `TIMES`, in milliseconds.
+LAST_MS: Final = 253_402_300_799_999
+#: In a table of one file rows lie in this order: what is looked up together lies together.
+SORTED_BY: Final[Mapping[str, tuple[str, ...]]] = {
+    STATE: ("app", "table", "partition", "key_raw"),
+    STATE_DELTA: ("app", "table", "partition", "key_raw"),
+    "messages": ("receiver_app", "topic", "partition", "offset"),
+    "channels": ("receiver_app", "topic", "partition", "sender"),
+    "processes": ("process",),
+    "positions": ("app", "topic", "partition", "agent"),
+    AROUND: ("receiver_app", "topic", "partition", "offset"),
+    INPUTS: ("topic", "partition", "offset"),
+}
+
+
+def schema(table: str) -> str:
+    """The columns of a table as it is written; an incremental snapshot has deleted keys among its rows of state."""
+    return f"{SCHEMAS[STATE]}, deleted boolean" if table == STATE_DELTA else SCHEMAS[table]
+
+
+def columns(table: str) -> list[str]:
+    """The names of a table's columns, in order."""
+    return [column.split(" ")[0] for column in schema(table).split(", ")]
+
+
+# --- State ----------------------------------------------------------------------------------------------------------
+
+
+def state(records: DataFrame, lookups: Lookups, decoding: Decoding = PLAIN) -> DataFrame:
+    """The tables of the apps at the cut: what the white changes below the ends of the changelogs make (R8's fold)."""
+    white = of_changelogs(records, lookups).where("white")
+    found = fold(
+        white,
+        decoding,
+        sets=lookups.any_sets,
+        windows=lookups.any_windows,
+        offsets=lookups.view.state_offsets,
+    )
+    return found.select(*columns(STATE))
+
+
+def of_changelogs(records: DataFrame, lookups: Lookups) -> DataFrame:
+    """Records of changelogs below their ends, each with its table, and whether it is `white`."""
+    return (
+        without_void(records, lookups)
+        .where(~fn.col("marker"))
+        .join(fn.broadcast(lookups.changelogs), ["topic", "partition"])
+        .withColumns(lookups.shared_by_changelogs)
+        .where(fn.col("offset") < fn.col("end"))
+        .join(fn.broadcast(lookups.processes), "process", "left")
+        .withColumn("white", is_white(lookups.view.epoch))
+    )
+
+
+def is_white(epoch: int) -> Column:
+    """Is this record of a changelog, below its end, in the state at the cut? Needs `left` of its process.
+
+    Red is what a process born after the trigger wrote, or one that had turned red; records without our header (older
+    than snapkafka, or of a tool) are white. Of a process that left before the trigger everything below the end is.
+    """
+    red = fn.col("process").isNotNull() & ((fn.col("process") >= epoch) | (fn.col("epoch") >= epoch))
+    return fn.coalesce(fn.col("left"), fn.lit(False)) | ~red
+
+
+def without_void(records: DataFrame, lookups: Lookups) -> DataFrame:
+    """Leave out records that processes from before a restore appended to the restored log: workers skip them."""
+    over, bases = lookups.view.before_restore, lookups.view.captured.bases
+    if not over:
+        return records
+    rows = [{"topic": base.topic, "partition": base.partition, "base": base.end} for base in bases]
+    ends = local_frame(lookups.spark, "topic string, partition int, base bigint", rows)
+    void = fn.col("process").isin(*over) & (fn.col("offset") >= fn.col("base"))
+    kept = records.join(fn.broadcast(ends), ["topic", "partition"], "left")
+    return kept.where(~fn.coalesce(void, fn.lit(False))).drop("base")
+
+
+# --- Channels -------------------------------------------------------------------------------------------------------
+
+
+def messages(records: DataFrame, lookups: Lookups, decoding: Decoding = PLAIN) -> DataFrame:
+    """Return what was in flight, decoded: one row per message and app that had still to start it (R8).
+
+    A sender that is alive ends at its white end; one that left before the trigger, at the log end that the receiver
+    saw. External records are no messages.
+    """
+    epoch = lookups.view.epoch
+    offset, left = fn.col("offset"), fn.col("left")
+    end = fn.when(left, fn.col("log_end")).otherwise(fn.coalesce(fn.col("white_end"), fn.lit(0)))
+    in_flight = (
+        without_void(records, lookups)
+        .where(fn.col("process").isNotNull() & (fn.col("process") < epoch) & ~fn.col("marker"))
+        .join(fn.broadcast(lookups.inputs), ["topic", "partition"])
+        .withColumns(lookups.shared_by_inputs)
+        .where(still_to_start(offset))
+        .join(fn.broadcast(lookups.processes), "process")
+        .join(fn.broadcast(lookups.senders), ["process", "topic", "partition"], "left")
+        .where((offset < end) & (left | (fn.col("epoch") < epoch)))
+    )
+    return (
+        decoded(in_flight, decoding)
+        .select(
+            fn.col("process").alias("sender"),
+            "sender_app",
+            fn.col("app").alias("receiver_app"),
+            "topic",
+            "partition",
+            "offset",
+            "seq",
+            *key_and_value(),
+            other_headers().alias("headers"),
+            fn.when(fn.col("timestamp").between(*map(_instant, TIMES)), fn.col("timestamp")).alias(
+                "timestamp"
+            ),
+            fn.unix_millis("timestamp").alias("timestamp_ms"),
+            timestamp_type().alias("timestamp_type"),
+        )
+        .select(*columns("messages"))
+    )
+
+
+def timestamp_type() -> Column:
+    """Kafka's name of the type of a record's timestamp; null where the record has none."""
+    kind, name = fn.col("timestamp_type"), fn.lit(None).cast("string")
+    for number, text in TIMESTAMP_TYPE_NAMES.items():
+        name = fn.when(kind == number, fn.lit(text)).otherwise(name)
+    return name
+
+
+def _instant(text: str) -> Column:
+    return fn.lit(text).cast("timestamp")
+
+
+def still_to_start(offset: Column, *, of: str = "") -> Column:
+    """Has some agent of the joined input (columns that begin with `of`) still to start `offset`?"""
+    return (offset >= fn.col(f"{of}position")) & ~fn.array_contains(f"{of}done", offset)
+
+
+def has_started(offset: Column, *, of: str = "") -> Column:
+    """Has some agent of the joined input (columns that begin with `of`) started `offset`?"""
+    return (offset < fn.col(f"{of}reach")) | fn.array_contains(f"{of}above", offset)
+
+
+def channels(in_flight: DataFrame, lookups: Lookups) -> DataFrame:
+    """Every channel (sender, partition, receiving app) with what is in it, empty ones too.
+
+    Offsets `[start_offset, end_offset)`: from the receiver's position to the sender's end; both are the position where
+    nothing was in flight. Channels of senders that left are there if they hold something.
+    """
+    keys = ["sender", "sender_app", "receiver_app", "topic", "partition"]
+    size = fn.coalesce(fn.length("key_raw"), fn.lit(0)) + fn.coalesce(fn.length("value_raw"), fn.lit(0))
+    held = in_flight.select(*keys, fn.lit(1).alias("held"), size.alias("size"), fn.lit(None).alias("end"))
+    known = lookups.channels.select(*keys, fn.lit(0).alias("held"), fn.lit(0).alias("size"), "end")
+    inputs = lookups.inputs.withColumnRenamed("app", "receiver_app")
+    return (
+        known.unionByName(held)
+        .groupBy(*keys)
+        .agg(fn.max("end").alias("end"), fn.sum("held").alias("messages"), fn.sum("size").alias("bytes"))
+        .join(fn.broadcast(inputs), ["receiver_app", "topic", "partition"])
+        .withColumnsRenamed({"position": "start_offset"})
+        .withColumn("end_offset", fn.greatest(fn.coalesce("end", "log_end"), "start_offset"))
+        .select(*columns("channels"))
+    )
+
+
+# --- Processes and positions ----------------------------------------------------------------------------------------
+
+
+def processes(lookups: Lookups, ledger: LedgerEntry) -> DataFrame:
+    """Return who took part: how each heard of the snapshot, what it was running, which of its events were torn (R6),
+    how long its cut took (microseconds); and when the ledger had the trigger, its report and its closing."""
+    times = {entry.offset: entry.at_ms for entry in ledger.appended}
+    rows = [
+        asdict(cut)
+        | {
+            "triggered_at": _at(ledger.triggered_ms),
+            "reported_at": _at(times.get(cut.report, 0)),
+            "closed_at": _at(times.get(cut.closed, 0)),
+            "running": [asdict(event) for event in cut.running],
+            "torn": [asdict(event) for event in cut.torn],
+        }
+        for cut in lookups.view.captured.processes
+    ]
+    return local_frame(lookups.spark, SCHEMAS["processes"], rows).select(*columns("processes"))
+
+
+def _at(ms: int) -> datetime | None:
+    """A time of the ledger; None where it is not known, and where no reader of a file could follow."""
+    return UNIX_EPOCH + timedelta(milliseconds=ms) if 0 < ms <= LAST_MS else None
+
+
+def positions(lookups: Lookups) -> DataFrame:
+    """How far every agent had read: the first offset that it had not started, and those beyond that it had; below
+    `replay_until` events may have had effects in the state before (R10), 0: none have."""
+    rows = [
+        {
+            "app": source.app,
+            "agent": agent.agent,
+            "topic": source.topic,
+            "partition": source.partition,
+            "position": agent.offset,
+            "started_above": list(agent.started_above),
+            "replay_until": agent.replay_until,
+            "process": source.receiver,
+        }
+        for source in lookups.view.captured.inputs
+        for agent in source.agents
+        or (Position(agent="", topic=source.topic, partition=source.partition, offset=source.position),)
+    ]
+    return local_frame(lookups.spark, SCHEMAS["positions"], rows).select(*columns("positions"))

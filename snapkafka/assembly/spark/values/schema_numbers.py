@@ -1,0 +1,186 @@
+"""Keys and values that begin with a number: a zero byte, the number of a schema in a registry, and what it describes.
+
+The rows contain the numbers, so these are looked at once before they are decoded; then the driver asks the
+registry, and what is left is Spark expressions. Schemas of one name are versions of one another: what was written by
+any of them is read as the latest that is among the rows, so that all have the same fields. It is the latest among the
+rows and not the latest of the registry: the same rows are decoded in the same way, whatever is registered later.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Container, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as fn
+
+from snapkafka.assembly.schema_registry import AVRO, JSON, Missing, Registry
+from snapkafka.assembly.spark.reading.meter import step
+
+from .avro import as_json, usable, whole
+from .json_text import is_json
+
+__all__ = ["MAGIC", "PREFIX_BYTES", "Numbered", "look_up", "number_in"]
+
+#: Before the number, which is of 4 bytes.
+MAGIC: Final = b"\x00"
+PREFIX_BYTES: Final = 5
+#: Registries have no number above it.
+NUMBER_MAX: Final = (1 << 31) - 1
+#: One table asks for so many: bytes that begin with a zero byte by chance may have any number.
+NUMBERS_MAX: Final = 500
+TOO_MANY: Final = f"more than {NUMBERS_MAX} are named, and others more often"
+NO_NUMBER: Final = "registries have no such number"
+OF_KIND: Final = "it is {}, which is not decoded"
+NOT_USABLE: Final = "Spark cannot use it"
+
+#: Whose schema: of keys or of values ("key", "value"), of a topic, by its number.
+_Place = tuple[str, str, int]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reading:
+    """How to read what was written by a schema: as `reader`, the schema of number `newest`; without either as JSON."""
+
+    writer: str = ""
+    reader: str = ""
+    newest: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Numbered:
+    """Hold what is known of the numbers in a table: how to read what they stand before, or why it cannot be read."""
+
+    known: Mapping[_Place, Reading | str]
+
+    def decoded(self, side: str, number: Column, found: Column, form: Callable[..., Column]) -> Column:
+        """`found`, but what begins with a number by the schema of that number.
+
+        Args:
+            side: "key" or "value", the column.
+            number: `number_in` it.
+            form: makes of what was found, as JSON, and of a reason the form that all decoded things have.
+        """
+        rest = fn.col(side).substr(fn.lit(PREFIX_BYTES + 1), fn.length(side))
+        alike: dict[tuple[int, Reading | str], list[str]] = defaultdict(list)
+        for (of, topic, n), how in sorted(self.known.items(), key=lambda item: item[0]):
+            if of == side:
+                alike[n, how].append(topic)
+        told = fn.concat(fn.lit("schema "), number.cast("string"), fn.lit(f": {TOO_MANY}"))
+        by_number = form(fn.lit(None), told)
+        for (n, how), topics in alike.items():
+            applies = (number == n) & fn.col("topic").isin(topics)
+            by_number = fn.when(applies, form(*_read(rest, n, how))).otherwise(by_number)
+        return fn.when(number.isNotNull(), by_number).otherwise(found)
+
+
+def number_in(raw: Column) -> Column:
+    """The number that bytes begin with; null where they begin with none."""
+    begins = (fn.length(raw) >= PREFIX_BYTES) & (fn.substring(raw, 1, 1) == fn.lit(MAGIC))
+    return fn.when(begins, fn.conv(fn.hex(fn.substring(raw, 2, 4)), 16, 10).cast("bigint"))
+
+
+def look_up(
+    table: DataFrame, numbers: Mapping[str, Column], registry: Registry, given: Container[str] = ()
+) -> Numbered:
+    """Return what the registry knows of the numbers in a table. It is read for that.
+
+    Args:
+        table: with a `topic`.
+        numbers: the column of numbers, by "key" and "value".
+        given: numbers that need not be asked for, as text.
+    """
+    spark = table.sparkSession
+    with step(spark, "numbers of schemas"):
+        places = [place for place in _places(table, numbers) if str(place[2]) not in given]
+    together: dict[tuple[str, str], list[int]] = defaultdict(list)
+    for side, topic, number in places:
+        together[side, topic].append(number)
+    return Numbered(
+        {
+            (side, topic, number): how
+            for (side, topic), of_topic in sorted(together.items())
+            for number, how in _readings(spark, registry, side, topic, sorted(of_topic)).items()
+        }
+    )
+
+
+def _places(table: DataFrame, numbers: Mapping[str, Column]) -> list[_Place]:
+    """Return whose schemas are named, those first that are named most often."""
+    each = fn.explode(
+        fn.array(*(fn.struct(fn.lit(side).alias("side"), n.alias("number")) for side, n in numbers.items()))
+    )
+    found = (
+        table.select("topic", each.alias("of"))
+        .where(fn.col("of.number").isNotNull())
+        .groupBy("of.side", "topic", "of.number")
+        .count()
+        .orderBy(fn.desc("count"), "side", "topic", "number")
+        .limit(NUMBERS_MAX)
+    )
+    return [(row.side, row.topic, row.number) for row in found.collect()]
+
+
+def _readings(
+    spark: SparkSession, registry: Registry, side: str, topic: str, numbers: Iterable[int]
+) -> dict[int, Reading | str]:
+    """How the keys or values of a topic are read, by the number that they begin with."""
+    found: dict[int, Reading | str] = {}
+    schemas: dict[int, str] = {}
+    versions: dict[str, list[int]] = defaultdict(list)
+    for number in numbers:
+        schema = registry.schema(number) if number <= NUMBER_MAX else Missing(NO_NUMBER)
+        if isinstance(schema, Missing):
+            found[number] = schema.why
+        elif schema.kind == JSON:
+            found[number] = Reading()
+        elif schema.kind != AVRO:
+            found[number] = OF_KIND.format(schema.kind)
+        elif (known := whole(spark, schema.text, schema.needs)) is None:
+            found[number] = NOT_USABLE
+        else:
+            schemas[number], name = known
+            versions[name].append(number)
+    for of_name in versions.values():
+        newest = _newest(registry, f"{topic}-{side}", of_name)
+        for number in of_name:
+            if isinstance(newest, Missing):
+                found[number] = f"which of its versions is the latest: {newest.why}"
+            elif usable(spark, schemas[number], schemas[newest]):
+                found[number] = Reading(writer=schemas[number], reader=schemas[newest], newest=newest)
+            else:
+                found[number] = NOT_USABLE
+    return found
+
+
+def _newest(registry: Registry, subject: str, numbers: list[int]) -> int | Missing:
+    """The latest of schemas: by their versions where they are all of one subject (rather this one), else by number."""
+    if len(numbers) == 1:
+        return numbers[0]
+    of_numbers: dict[int, Mapping[str, int]] = {}
+    for number in numbers:
+        versions = registry.versions(number)
+        if isinstance(versions, Missing):
+            return versions
+        of_numbers[number] = versions
+    shared = set.intersection(*(set(versions) for versions in of_numbers.values()))
+    if not shared:
+        return max(numbers)
+    subject = subject if subject in shared else min(shared)
+    return max(numbers, key=lambda number: (of_numbers[number][subject], number))
+
+
+def _read(rest: Column, number: int, how: Reading | str) -> tuple[Column, Column]:
+    """Return what stands behind a number as JSON, and why it cannot be read."""
+    if isinstance(how, str):
+        return fn.lit(None), fn.lit(f"schema {number}: {how}")
+    if not how.writer:
+        text = fn.try_validate_utf8(rest.cast("string"))
+        content, why = fn.when(is_json(text), text), f"schema {number}: not JSON"
+    else:
+        content = as_json(rest, how.writer, how.reader)
+        read_as = f", read as schema {how.newest}" if how.newest != number else ""
+        why = f"schema {number}: not Avro by it{read_as}"
+    return content, fn.when(content.isNull(), why)

@@ -1,0 +1,285 @@
+"""Keys and values as people wrote them: bytes to text, by the codec that their table has.
+
+JSON, text, base64 of either and Avro are Spark expressions; schemas are given, or a registry is asked for them
+(`numbered`). Any other codec is the app's own: it is loaded where the data is, by a function over batches (Arrow), and
+only if the user names the module that registers it. All that cannot be decoded stays bytes, with the reason; nothing
+undecodable ends a job.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+import pyarrow as pa  # type: ignore[import-untyped]
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as fn
+
+from snapkafka.assembly.schema_registry import Registry
+
+from .avro import as_json
+from .json_text import is_json, quoted, text_of
+from .schema_numbers import MAGIC, PREFIX_BYTES, Numbered, look_up, number_in
+
+__all__ = [
+    "CODECS",
+    "JSON_CODECS",
+    "PLAIN",
+    "TEXT_CODECS",
+    "Decoding",
+    "decoded",
+    "form",
+    "key_and_value",
+    "normal_name",
+]
+
+#: The columns that say by which codecs a key and a value were made.
+CODECS: Final = ("key_codec", "value_codec")
+#: Codecs (Faust's names) that are expressions here; each may have `|binary` behind it, Faust's name for base64.
+JSON_CODECS: Final = ("json",)
+TEXT_CODECS: Final = ("raw", "text", "")
+BASE64: Final = "|binary"
+#: Codecs that execute what they read.
+PICKLES: Final = r"(^|\|)(raw_)?pickle($|\|)"
+REFUSED: Final = " is not decoded: pickles execute what they hold"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Decoding:
+    """How keys and values are read that are neither JSON nor text.
+
+    Args:
+        codecs: modules that are imported where the data is, so that they register their codecs with Faust.
+        unpickle: whether pickles are loaded, which executes whatever they hold.
+        avro: schemas as JSON, by `<topic>-key`, `<topic>-value`, or the number that a schema registry gave it: of
+            these the bytes begin with a zero byte and that number.
+        registry: is asked for the schemas of other numbers that bytes begin with.
+    """
+
+    codecs: tuple[str, ...] = ()
+    unpickle: bool = False
+    avro: Mapping[str, str] = field(default_factory=dict)
+    registry: Registry | None = None
+
+
+PLAIN: Final = Decoding()
+
+
+def normal_name(codec: str) -> str:
+    """A codec's name with the base64 last: `binary` alone is text in it."""
+    return f"raw{BASE64}" if codec == "binary" else codec
+
+
+def decoded(table: DataFrame, decoding: Decoding = PLAIN) -> DataFrame:
+    """Adds `_key` and `_value`, of type `struct<json string, text string, why string>`, for binary `key` and `value`.
+
+    `json` is the content as JSON, `text` the same with a JSON string as its content and other text as it is; both are
+    null where there is nothing or it cannot be decoded, and then `why` states the reason. With a registry the table is
+    read, now, for the numbers of schemas in it.
+
+    Args:
+        table: with the `topic`, that Avro schemas go by, and `key_codec` and `value_codec`, null where it is unknown
+            it: then text that may be JSON.
+    """
+    sides = ("key", "value")
+    numbered = _looked_up(table, sides, decoding)
+    # Step by step: what several expressions need is worked out once.
+    return (
+        table.withColumns({f"_{name}_utf8": _utf8(_data(name)) for name in sides})
+        .withColumns({f"_{name}_json": _json_of(name) for name in sides})
+        .withColumns({f"_{name}": _form(name, decoding, numbered) for name in sides})
+        .drop(*(f"_{name}_{step}" for name in sides for step in ("utf8", "json")))
+    )
+
+
+def key_and_value() -> list[Column]:
+    """Columns `key`, `value`, `key_raw`, `value_raw` and `why_undecoded` of what was `decoded`."""
+    sides = ("key", "value")
+    why = fn.concat_ws("; ", *(fn.concat(fn.lit(f"{side}: "), f"_{side}.why") for side in sides))
+    return [
+        *(fn.col(f"_{side}.text").alias(side) for side in sides),
+        *(fn.col(side).alias(f"{side}_raw") for side in sides),
+        fn.when(fn.length(why) > 0, why).alias("why_undecoded"),
+    ]
+
+
+def form(content: Column) -> Column:
+    """Return what is JSON, in the form that `decoded` gives."""
+    return _struct(content, text_of(content))
+
+
+# --- One side -------------------------------------------------------------------------------------------------------
+
+
+def _data(name: str) -> Column:
+    """The bytes without base64; null where they are none."""
+    raw = fn.col(name)
+    return fn.when(_in_base64(name), fn.try_to_binary(_utf8(raw), fn.lit("base64"))).otherwise(raw)
+
+
+def _in_base64(name: str) -> Column:
+    return fn.coalesce(fn.col(f"{name}_codec").endswith(BASE64), fn.lit(False))
+
+
+def _inner(name: str) -> Column:
+    codec = fn.col(f"{name}_codec")
+    return fn.when(_in_base64(name), fn.regexp_replace(codec, r"\|binary$", "")).otherwise(codec)
+
+
+def _json_of(name: str) -> Column:
+    utf8 = fn.col(f"_{name}_utf8")
+    return fn.when(is_json(utf8), utf8)
+
+
+def _form(name: str, decoding: Decoding, numbered: Numbered | None) -> Column:
+    raw, codec, inner = fn.col(name), fn.col(f"{name}_codec"), _inner(name)
+    is_json, is_text = inner.isin(*JSON_CODECS), inner.isin(*TEXT_CODECS)
+    by_the_app = _by_the_app(raw, codec, ~is_json & ~is_text, decoding)
+    found = fn.when(codec.isNull() | is_json | is_text, _plain(name, is_json, is_text)).otherwise(by_the_app)
+    if numbered is not None:
+        found = numbered.decoded(name, _number(name), found, _of_json)
+    return fn.when(raw.isNotNull(), _by_schema(found, name, decoding)).otherwise(_struct())
+
+
+def _plain(name: str, is_json: Column, is_text: Column) -> Column:
+    """JSON, text, or where it is neither of them what looks like JSON and otherwise text."""
+    utf8, parsed = fn.col(f"_{name}_utf8"), fn.col(f"_{name}_json")
+    content = fn.when(is_text, quoted(utf8)).otherwise(parsed)
+    text = (
+        fn.when(is_text, utf8).when(parsed.isNotNull(), text_of(parsed)).when(is_json, None).otherwise(utf8)
+    )
+    no_text = fn.when(_in_base64(name) & _data(name).isNull(), "not base64").otherwise("not UTF-8")
+    why = fn.when(utf8.isNull(), no_text).when(is_json & parsed.isNull(), "not JSON")
+    return _struct(content, text, why)
+
+
+def _struct(content: Column | None = None, text: Column | None = None, why: Column | None = None) -> Column:
+    parts = {"json": content, "text": text, "why": why}
+    return fn.struct(
+        *((fn.lit(None) if part is None else part).cast("string").alias(name) for name, part in parts.items())
+    )
+
+
+def _by_the_app(raw: Column, codec: Column, others: Column, decoding: Decoding) -> Column:
+    pickled = codec.rlike(PICKLES) if not decoding.unpickle else fn.lit(False)
+    reason = fn.concat(
+        fn.lit("codec "),
+        codec,
+        fn.when(pickled, REFUSED).otherwise(" is not decoded"),
+    )
+    if not decoding.codecs and not decoding.unpickle:
+        return _struct(why=reason)
+    loaded = _loading(decoding)(codec, fn.when(others & ~pickled, raw))
+    return fn.when(pickled, _struct(why=reason)).otherwise(
+        _struct(loaded["json"], text_of(loaded["json"]), loaded["why"])
+    )
+
+
+def _utf8(data: Column) -> Column:
+    return fn.try_validate_utf8(data.cast("string"))
+
+
+# --- Avro -----------------------------------------------------------------------------------------------------------
+
+
+def _by_schema(found: Column, name: str, decoding: Decoding) -> Column:
+    """`found`, but Avro where a schema is given for the topic, or for the number in front of what is not text."""
+    raw = fn.col(name)
+    for known, schema in sorted(decoding.avro.items()):
+        if known.isdecimal():
+            prefix = MAGIC + int(known).to_bytes(PREFIX_BYTES - 1, "big")
+            applies = (fn.substring(raw, 1, PREFIX_BYTES) == fn.lit(prefix)) & _no_text(name)
+            data = raw.substr(fn.lit(PREFIX_BYTES + 1), fn.length(raw))
+        elif known.endswith(f"-{name}"):
+            applies, data = fn.col("topic") == known.removesuffix(f"-{name}"), raw
+        else:
+            continue
+        content = as_json(data, schema)
+        why = fn.when(content.isNull(), f"not Avro by the schema {known}")
+        found = fn.when(applies, _of_json(content, why)).otherwise(found)
+    return found
+
+
+def _looked_up(table: DataFrame, sides: tuple[str, ...], decoding: Decoding) -> Numbered | None:
+    """Return what the registry knows of the table, where one is to be asked. All that is given needs no asking."""
+    if decoding.registry is None:
+        return None
+    asked = {
+        side: fn.when(~fn.concat("topic", fn.lit(f"-{side}")).isin(list(decoding.avro)), _number(side))
+        for side in sides
+    }
+    return look_up(table, asked, decoding.registry, decoding.avro)
+
+
+def _number(name: str) -> Column:
+    """Return the number of a schema that stands before a value that is not text."""
+    return fn.when(_no_text(name), number_in(fn.col(name)))
+
+
+def _no_text(name: str) -> Column:
+    codec = fn.col(f"{name}_codec")
+    return codec.isNull() | ~codec.isin(*TEXT_CODECS)
+
+
+def _of_json(content: Column, why: Column) -> Column:
+    return _struct(content, text_of(content), why)
+
+
+# --- Codecs of the app ----------------------------------------------------------------------------------------------
+
+
+def _loading(decoding: Decoding) -> Any:
+    """A function of (codec, bytes) over batches. It needs nothing of this package where it runs."""
+    modules, unpickle, refused = decoding.codecs, decoding.unpickle, REFUSED
+
+    def load(codecs: pa.Array, values: pa.Array) -> pa.Array:
+        import importlib
+        import json
+        import warnings
+
+        def plain(value: Any) -> Any:
+            if isinstance(value, set | frozenset):
+                return sorted(value, key=repr)
+            return value.decode() if isinstance(value, bytes) else on_default(value)
+
+        def one(name: str, value: bytes) -> tuple[str | None, str | None]:
+            try:
+                codec = get_codec(name)
+            except Exception:
+                return None, f"codec {name} is not registered with Faust"
+            nodes = getattr(codec, "nodes", ())
+            if not unpickle and any(type(node).__name__ == "raw_pickle" for node in nodes):
+                return None, f"codec {name}{refused}"
+            try:
+                found = codec.loads(value)
+                text = json.dumps(
+                    found, default=plain, ensure_ascii=False, allow_nan=False, separators=(",", ":")
+                )
+                text.encode()
+            except (Exception, SystemExit) as error:
+                return None, f"codec {name}: {type(error).__name__}"
+            return text, None
+
+        missing = ""
+        try:
+            from faust.serializers.codecs import get_codec
+            from faust.utils.json import on_default
+
+            for module in modules:
+                importlib.import_module(module)
+        except ImportError as error:
+            missing = f"no module {error.name} on a worker"
+        except (Exception, SystemExit) as error:
+            missing = f"a module fails on a worker: {type(error).__name__}"
+        rows: list[tuple[str | None, str | None]] = []
+        with warnings.catch_warnings(action="ignore"):  # Faust's of pickles: whoever asked for them knows
+            for name, value in zip(codecs.to_pylist(), values.to_pylist(), strict=True):
+                if value is None:
+                    rows.append((None, None))
+                else:
+                    rows.append((None, f"codec {name}: {missing}") if missing else one(name, value))
+        columns = [pa.array([row[side] for row in rows], pa.string()) for side in (0, 1)]
+        return pa.StructArray.from_arrays(columns, names=["json", "why"])
+
+    return fn.arrow_udf(load, "json string, why string")

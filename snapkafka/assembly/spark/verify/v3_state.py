@@ -1,0 +1,191 @@
+"""V3 in Spark: what the changelogs still hold, for `snapkafka.checks.v3_state` to judge.
+
+The first look (`screen`), without a key, settles most: a changelog from which nothing was taken. Only of the others
+keys are compared, with one shuffle of them by key.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Collection, Mapping
+from typing import Any, Final
+
+from pyspark.sql import Column, DataFrame, Window
+from pyspark.sql import functions as fn
+
+from snapkafka.assembly.spark.frames import Lookups, local_frame
+from snapkafka.assembly.spark.reading.session import kept
+from snapkafka.assembly.spark.tables.tables import is_white
+from snapkafka.checks import WITNESSES_MAX, Finding, ReadRange
+from snapkafka.checks.v3_state import (
+    KeyFacts,
+    Place,
+    StateFacts,
+    doubtful,
+    judge,
+    unordered,
+    unordered_tables,
+)
+from snapkafka.protocol.records import TopicPartition
+
+from .sequences import TP
+
+__all__ = ["StillThere", "findings", "key_facts"]
+
+#: Tells which of some records, one offset each, are in the log at this moment.
+StillThere = Callable[[Collection[ReadRange]], set[TopicPartition]]
+GLOBAL: Final = "topic string, partition int, state_end bigint, of_table int"
+ENDS: Final = "topic string, partition int, state_end bigint, first_later bigint"
+
+
+def findings(
+    stamps: DataFrame,
+    lookups: Lookups,
+    seen: Mapping[TopicPartition, StateFacts],
+    read: Collection[ReadRange],
+    still_there: StillThere,
+) -> tuple[list[Finding], Counter[str]]:
+    """Return what V3 finds: the first findings of each kind, and how many there are of each.
+
+    Args:
+        seen: what the first look has found about the same stamps.
+        read: what the stamps were read from.
+        still_there: asked once the stamps have been read.
+    """
+    view = lookups.view
+    found, asked = judge(view, seen)
+    counts = Counter(finding.kind for finding in found)
+    if asked:
+        keys = key_facts(stamps, lookups, {tp: seen[tp] for tp in asked}, read, still_there)
+        for tp in asked:
+            of_keys = doubtful(view, tp, seen[tp], keys[tp])
+            found += of_keys
+            counts.update(finding.kind for finding in of_keys)
+            counts["state-overtaken"] += keys[tp].overtaken_found - len(keys[tp].overtaken) if of_keys else 0
+    of_tables, keys_asked = unordered_tables(view, seen)
+    found += of_tables
+    counts.update(finding.kind for finding in of_tables)
+    if keys_asked:
+        several, how_many = _unordered_keys(stamps, lookups, keys_asked)
+        found += several
+        counts["state-unordered"] += how_many
+    return found, +counts
+
+
+def _unordered_keys(
+    stamps: DataFrame, lookups: Lookups, tables: list[tuple[TopicPartition, ...]]
+) -> tuple[list[Finding], int]:
+    """Keys of global tables that are in several partitions: the first findings, and how many there are.
+
+    Args:
+        tables: the changelog partitions of each.
+    """
+    view = lookups.view
+    rows: list[dict[str, Any]] = [
+        {"topic": tp.topic, "partition": tp.partition, "state_end": view.state_end(tp), "of_table": number}
+        for number, tps in enumerate(tables)
+        for tp in tps
+    ]
+    places = (
+        stamps.join(fn.broadcast(local_frame(lookups.spark, GLOBAL, rows)), list(TP))
+        .join(fn.broadcast(lookups.processes), "process", "left")
+        .where(~fn.col("marker") & (fn.col("offset") < fn.col("state_end")) & is_white(view.epoch))
+        .where(fn.col("key_hash").isNotNull())
+        .groupBy("of_table", "key_hash", *TP)
+        .agg(fn.max("offset").alias("offset"))
+        .groupBy("of_table", "key_hash")
+        .agg(fn.sort_array(fn.collect_list(fn.struct(*TP, "offset"))).alias("places"))
+        .where(fn.size("places") > 1)
+    )
+    with kept(places) as found:
+        first = found.orderBy(fn.col("places")[1]).limit(WITNESSES_MAX).collect()
+        how_many = found.count() if len(first) == WITNESSES_MAX else len(first)
+    return [unordered([Place(*place) for place in row.places]) for row in first], how_many
+
+
+def key_facts(
+    stamps: DataFrame,
+    lookups: Lookups,
+    asked: dict[TopicPartition, StateFacts],
+    read: Collection[ReadRange],
+    still_there: StillThere,
+) -> dict[TopicPartition, KeyFacts]:
+    """Of the changelog partitions that are asked about."""
+    view = lookups.view
+    offset, earlier = fn.col("offset"), fn.col("offset") < fn.coalesce("first_later", "state_end")
+    by_key = (
+        _of_changelogs(stamps, lookups, asked)
+        .where(fn.col("key_hash").isNotNull())
+        .groupBy(*TP, "key_hash")
+        .agg(
+            fn.min(fn.when(fn.col("in_state"), offset)).alias("first"),
+            fn.max(fn.when(fn.col("in_state") & earlier, offset)).alias("last"),
+            fn.min(fn.when(_later(), offset)).alias("later"),
+        )
+        .where((fn.col("first") < fn.col("last")) | fn.col("first").isNull())
+    )
+    with kept(by_key) as found:
+        pairs = found.groupBy(*TP).agg(fn.min("first").alias("superseded")).collect()
+        overtaken = _overtaken(found)
+    superseded = {
+        TopicPartition(row.topic, row.partition): row.superseded
+        for row in pairs
+        if row.superseded is not None
+    }
+    there = still_there([ReadRange(*tp, at, at + 1) for tp, at in superseded.items()])
+    ends = {TopicPartition(item.topic, item.partition): item.end for item in read}
+    assert view.bounds is not None, "reading a log needs to know its bounds"
+    return {
+        tp: KeyFacts(
+            superseded=superseded[tp] if tp in there else None,
+            overtaken=overtaken.get(tp, ((), 0))[0],
+            overtaken_found=overtaken.get(tp, ((), 0))[1],
+            to_the_end=ends.get(tp, 0) >= view.bounds[tp].end,
+        )
+        for tp in asked
+    }
+
+
+def _overtaken(by_key: DataFrame) -> dict[TopicPartition, tuple[tuple[int, ...], int]]:
+    """The first offsets of keys without a white value, and how many of these keys there are."""
+    of_partition = Window.partitionBy(*TP)
+    rows = (
+        by_key.where(fn.col("first").isNull() & fn.col("later").isNotNull())
+        .withColumn("found", fn.count("*").over(of_partition))
+        .withColumn("nth", fn.row_number().over(of_partition.orderBy("later")))
+        .where(fn.col("nth") <= WITNESSES_MAX)
+        .orderBy("later")
+        .collect()
+    )
+    found: dict[TopicPartition, tuple[tuple[int, ...], int]] = {}
+    for row in rows:
+        tp = TopicPartition(row.topic, row.partition)
+        found[tp] = (*found.get(tp, ((), 0))[0], row.later), row.found
+    return found
+
+
+def _of_changelogs(stamps: DataFrame, lookups: Lookups, asked: dict[TopicPartition, StateFacts]) -> DataFrame:
+    """Records of the changelogs that are `asked` about, with `state_end`, `first_later` and `in_state`."""
+    view = lookups.view
+    rows: list[dict[str, Any]] = [
+        {
+            "topic": tp.topic,
+            "partition": tp.partition,
+            "state_end": view.state_end(tp),
+            "first_later": fact.first_later,
+        }
+        for tp, fact in sorted(asked.items())
+    ]
+    return (
+        stamps.join(fn.broadcast(local_frame(lookups.spark, ENDS, rows)), list(TP))
+        .join(fn.broadcast(lookups.processes), "process", "left")
+        .withColumn(
+            "in_state",
+            ~fn.col("marker") & (fn.col("offset") < fn.col("state_end")) & is_white(view.epoch),
+        )
+    )
+
+
+def _later() -> Column:
+    """Written after the cut: none of its state, and no marker."""
+    return ~fn.col("marker") & ~fn.col("in_state")

@@ -1,0 +1,1 @@
+"""Tables as Parquet, on disks and in object storage, with their digests."""

@@ -1,0 +1,74 @@
+"""SHA-256 of files, computed by Spark's tasks where they can reach them: nothing is brought here."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Final
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as fn
+
+from snapkafka.assembly.spark.reading.meter import step
+from snapkafka.manifest import FileEntry, Manifest, TableEntry, state_table
+from snapkafka.store import Store, require_same_files
+
+__all__ = ["files", "files_of", "folder_of", "require_unchanged"]
+
+#: Larger than this no task takes a file as one value: it is read piece by piece, here.
+FILE_BYTES_MAX: Final = 1 << 30
+
+
+def files(spark: SparkSession, folders: Mapping[str, str], sha256: Callable[[str], str]) -> list[FileEntry]:
+    """The Parquet files in some folders, in order of their paths.
+
+    Args:
+        folders: the path that a manifest has for it -> where it lies, as Spark takes it.
+        sha256: of a file that is too large for a task, by its path in a manifest.
+    """
+    with step(spark, "digests of the files"):
+        found = _hashed(spark, list(folders.values())).collect()
+    listed = {_tail(uri): path for path, uri in folders.items()}
+    entries = []
+    for place, size, digest in map(tuple, found):
+        folder, _, name = place.rpartition("/")
+        path = f"{listed[_tail(folder)]}/{name}"
+        entries.append(FileEntry(path=path, bytes=size, sha256=digest or sha256(path)))
+    return sorted(entries, key=lambda entry: entry.path)
+
+
+def _tail(uri: str) -> str:
+    """Return what distinguishes one folder of tables from another; Spark writes what stands before it in more than one
+    way."""
+    return "/".join(uri.split("/")[-2:])
+
+
+def folder_of(file: FileEntry) -> str:
+    """The path of the table that it is a file of."""
+    return file.path.rpartition("/")[0]
+
+
+def files_of(spark: SparkSession, store: Store, tables: Iterable[TableEntry]) -> list[FileEntry]:
+    """The files that lie where those of tables do."""
+    return files(spark, {table.path: store.spark_uri(table.path) for table in tables}, store.sha256)
+
+
+def _hashed(spark: SparkSession, uris: list[str]) -> DataFrame:
+    """Two reads of the folders: one that asks for no content never loads a file that is too large to be one value."""
+    there = spark.read.format("binaryFile").option("pathGlobFilter", "*.parquet").load(uris)
+    whole = there.where(fn.col("length") <= FILE_BYTES_MAX).select("path", "length", fn.sha2("content", 256))
+    large = there.where(fn.col("length") > FILE_BYTES_MAX).select("path", "length", fn.lit(""))
+    return whole.unionAll(large)
+
+
+def require_unchanged(spark: SparkSession, store: Store, parts: Sequence[Manifest]) -> None:
+    """Refuse to build on state whose files are not, byte for byte, those that were written.
+
+    Args:
+        parts: what the state is made of (`store.state_parts`).
+
+    Raises:
+        StorageError: naming the snapshot and a file that has changed, is missing, or lies there and is not its own.
+    """
+    found = files_of(spark, store, map(state_table, parts))
+    for part in parts:
+        require_same_files(part, (file for file in found if folder_of(file) == state_table(part).path))

@@ -1,0 +1,100 @@
+"""How many records each check has looked at: a check that looked at none has passed, and proves nothing.
+
+| check | its records |
+|---|---|
+| V1 | those of senders that the snapshot knows |
+| V2 | those with our header that some reader had started; reading begins at the log ends that the trigger shows |
+| V3 | those of changelogs below the ends that the snapshot names |
+| V4 | white ones from the lowest position of their partition on; its channels are pairs of a sender and an input |
+| V5 | those of such senders that name the event which caused them |
+
+Markers are no records here, but in V3, which counts offsets. Counted on a list (`on_list`), and by the first look in
+Spark (`snapkafka.assembly.spark.verify.prefilter`); a test holds the two against each other.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Mapping
+from typing import Final, NamedTuple
+
+from snapkafka.protocol.records import TopicPartition
+
+from .view import EXTERNAL, NO_END, CutView, LogRecord, received
+
+__all__ = ["NOTHING_SEEN", "LookedAt", "channels", "first_position", "in_words", "on_list", "total"]
+
+
+#: What a report says where every count is 0.
+NOTHING_SEEN: Final = (
+    "no check looked at any record: the snapshot is empty, and its verdict means no more than that"
+)
+
+
+class LookedAt(NamedTuple):
+    """Hold what a check has looked at: records, the partitions that had any, and channels where it is about these."""
+
+    records: int = 0
+    partitions: int = 0
+    channels: int = 0
+
+
+def first_position(view: CutView, tp: TopicPartition) -> int:
+    """The lowest position of the readers of a partition; past every offset where it has none."""
+    return min((source.position for source in view.inputs.get(tp, ())), default=NO_END)
+
+
+def channels(view: CutView) -> int:
+    """Count the pairs of a living sender and an input that it has sent something to."""
+    return sum(len(sources) * len(view.senders.get(tp, {})) for tp, sources in view.inputs.items())
+
+
+def total(of_partition: Iterable[Mapping[str, int]], channels: int) -> dict[str, LookedAt]:
+    """Sum up what each check has looked at.
+
+    Args:
+        of_partition: of each partition the records by check.
+        channels: for V4.
+    """
+    records: dict[str, int] = defaultdict(int)
+    partitions: dict[str, int] = defaultdict(int)
+    for counts in of_partition:
+        for check, count in counts.items():
+            records[check] += count
+            partitions[check] += count > 0
+    return {
+        check: LookedAt(records[check], partitions[check], channels if check == "V4" else 0)
+        for check in ("V1", "V2", "V3", "V4", "V5")
+    }
+
+
+def on_list(view: CutView, records: Collection[LogRecord]) -> dict[str, LookedAt]:
+    """Return what V1 to V5 look at in a list of records, those of recreated topics left out."""
+    counts: dict[TopicPartition, dict[str, int]] = defaultdict(lambda: defaultdict(int))
+    for record in records:
+        tp = record.tp
+        if tp in view.recreated or not (tp in view.inputs or tp in view.changelogs):
+            continue
+        here, known = counts[tp], record.process in view.processes
+        here["V3"] += tp in view.changelogs and view.state_start(tp) <= record.offset < view.state_end(tp)
+        if record.marker:
+            continue
+        here["V1"] += known
+        here["V2"] += record.process != EXTERNAL and any(
+            received(source, record.offset) for source in view.inputs.get(tp, ())
+        )
+        here["V4"] += view.counts_white(record) and record.offset >= first_position(view, tp)
+        here["V5"] += known and record.cause is not None
+    return total(counts.values(), channels(view))
+
+
+def in_words(records: int | None, partitions: int | None = None, channels: int | None = None) -> str:
+    """Describe what a check has looked at; empty where that is not known."""
+    if records is None or records < 0:
+        return ""
+    if not records and not channels:
+        return "no record"
+    said = f"{records:,} record{'' if records == 1 else 's'}" if records else "no record"
+    if records and partitions:
+        said += f" of {partitions:,} partition{'' if partitions == 1 else 's'}"
+    return said + (f", {channels:,} channel{'' if channels == 1 else 's'}" if channels else "")

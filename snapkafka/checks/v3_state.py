@@ -1,0 +1,293 @@
+"""V3: is the state of the tables all there, or has compaction taken what the cut still needs?
+
+The state of a key is its last white value below the changelog's end. A value that a later white one supersedes may go,
+and goes: that is what a changelog is compacted for. But a *red* one, written after the cut, supersedes it as well, and
+then the log holds nothing of that key any more that the snapshot could show. From the log alone:
+
+1. *No offset is missing* between the log's start (0) and the end: nothing was taken.
+2. *The last white record is removed*: nothing white can have superseded it. Unless it was a deletion, the state is
+   short.
+3. *A superseded value is still there.* The cleaner goes through a log from its beginning and leaves one value per key
+   as far as it comes. So where two records of one key stand, it has not come to the second; and if nothing that was
+   written after the cut stands below that, it has not come to anything that was.
+4. *Nobody is overtaken*: every key that was written after the cut still has a white value below it.
+
+3 and 4 hold as long as deletions written after the cut must still be in the log (`delete.retention.ms`), since they
+supersede and then go themselves. Or the topic's settings show: what is younger than `min.compaction.lag.ms` supersedes
+nothing, so a cut younger than that is safe. Else it is unverifiable: compaction does what it is there for, and accuses
+nobody.
+
+Where a snapshot builds on a parent, all this is asked of its delta alone: the parent's state was proven before. But
+then a deletion in the delta counts: one that was removed itself leaves its key in the state, as the parent has it. So
+where offsets are missing, deletions must have stayed since the parent's cut, or nothing been compacted since. And
+there is a *join* more: where the parent's state ended there still has to stand the record that it ended with. If
+another one stands there, the log was cut short and written on since (an election of a leader that lagged behind, a
+disk that was set back), and rows of the parent are of records that never were. That it goes on from there without
+a gap, V1 sees: the last record of the parent is read with the delta, so seqs have to follow on it.
+
+A *global table* is a whole in every worker: a worker writes to the changelog partitions that it was given, and takes in
+the others as they come (Faust's standbys). A key that was written in several partitions has the value that came last,
+and no order across partitions is in the log: seqs count per partition, and of one process alone. So it is named, and
+the state is unverifiable (`state-unordered`). Of tables of sets keys are operations, so that two partitions hold
+anything is enough; and where a parent stands for a part of the state, its keys are not read again, so it is, too.
+
+The facts are gathered by `facts_of` from a list, and by `snapkafka.assembly.spark.verify.v3_state` in Spark; what
+follows from them is decided here, once.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Final, NamedTuple
+
+from snapkafka.protocol.records import TopicPartition
+
+from .view import CutView, Keeping, LogRecord
+from .witness import Finding
+
+__all__ = [
+    "KeyFacts",
+    "Place",
+    "StateFacts",
+    "doubtful",
+    "facts_of",
+    "judge",
+    "key_facts_of",
+    "unordered",
+    "unordered_tables",
+    "v3",
+]
+
+#: Broker, services and whoever looks may disagree about the time by so much.
+CLOCKS_MS: Final = 60_000
+
+
+class StateFacts(NamedTuple):
+    """Hold what the log of a changelog partition holds of the cut.
+
+    `held`: records below the end that no parent stands for. `last_white`: the highest offset of the state; -1: there
+    is not one. `first_later`: the lowest offset of what was written after the cut (red, or past the end); None: there
+    is nothing. `at_seam`: process and seq of the record at the parent's end; None: there is not one, or no parent.
+    """
+
+    held: int = 0
+    last_white: int = -1
+    first_later: int | None = None
+    at_seam: tuple[int, int] | None = None
+
+
+class KeyFacts(NamedTuple):
+    """`superseded`: some value, still in the log when it had been read, that another one of its key supersedes, both
+    below all that was written after the cut; None: there is not one. `overtaken`: the first offsets after the cut of
+    keys that have no white value, in order, `overtaken_found` of them in all. `to_the_end`: was the log read to its
+    end?
+    """
+
+    superseded: int | None = None
+    overtaken: tuple[int, ...] = ()
+    overtaken_found: int = 0
+    to_the_end: bool = True
+
+
+class Place(NamedTuple):
+    """The last white record of a key in one changelog partition."""
+
+    topic: str
+    partition: int
+    offset: int
+
+
+def unordered_tables(
+    view: CutView, facts: Mapping[TopicPartition, StateFacts]
+) -> tuple[list[Finding], list[tuple[TopicPartition, ...]]]:
+    """Global tables written in several partitions: what is found without looking at keys, and the partitions of those
+    tables of which only the keys can show."""
+    findings, asked = [], []
+    for tps in view.global_tables:
+        known = [(tp, facts.get(tp, StateFacts()).last_white) for tp in tps]
+        written = [
+            Place(*tp, last if last >= 0 else view.state_end(tp) - 1)
+            for tp, last in known
+            if last >= 0 or view.state_start(tp)
+        ]
+        if len(written) < 2 or not any(last >= view.state_start(tp) for tp, last in known):
+            continue
+        if any(view.state_start(tp) for tp in tps) or any(c.sets for tp in tps for c in view.changelogs[tp]):
+            findings.append(unordered(written))
+        else:
+            asked.append(tps)
+    return findings, asked
+
+
+def unordered(places: Sequence[Place]) -> Finding:
+    """The finding of a key that is in several partitions, in their order."""
+    first, second, *_ = places
+    return Finding("state-unordered", *second, a=first.partition, b=first.offset)
+
+
+def judge(
+    view: CutView, facts: Mapping[TopicPartition, StateFacts]
+) -> tuple[list[Finding], list[TopicPartition]]:
+    """Return what is wrong with the state, as far as it can be determined without looking at keys.
+
+    Args:
+        facts: of each changelog partition; of one that is empty they need not be there.
+
+    Returns:
+        findings, and the partitions of which only the keys can show.
+    """
+    findings: list[Finding] = []
+    asked: list[TopicPartition] = []
+    for tp in sorted(view.changelogs.keys() - view.recreated):
+        fact = facts.get(tp, StateFacts())
+        if (other := _other_at_seam(view, tp, fact)) is not None:
+            findings.append(other)
+            continue
+        if (missing := _last_missing(view, tp, fact)) is not None:
+            findings.append(missing)
+            continue
+        if (start := view.log_start(tp)) > view.state_start(tp):
+            findings.append(
+                Finding("state-expired" if _expired(view, tp) else "state-gone", *tp, start, a=start)
+            )
+        holes = _holes(view, tp, fact)
+        if holes == 0:
+            continue
+        if _may_lack_deletions(view, tp):
+            findings.append(Finding("state-unproven", *tp, view.state_end(tp), a=holes))
+            continue
+        if _too_young(view, tp):
+            continue
+        if any(cut.sets for cut in view.changelogs[tp]) or not _deletions_stay(view, tp):
+            findings.append(Finding("state-unproven", *tp, view.state_end(tp), a=holes))
+        else:
+            asked.append(tp)
+    return findings, asked
+
+
+def doubtful(view: CutView, tp: TopicPartition, fact: StateFacts, keys: KeyFacts) -> list[Finding]:
+    """Return what is wrong with the state of a partition that `judge` asked about; of overtaken keys as many as are
+    given."""
+    holes = _holes(view, tp, fact)
+    if keys.superseded is not None:
+        return []
+    if keys.overtaken:
+        return [Finding("state-overtaken", *tp, offset, a=holes) for offset in keys.overtaken]
+    return [] if keys.to_the_end else [Finding("state-unproven", *tp, view.state_end(tp), a=holes)]
+
+
+def _other_at_seam(view: CutView, tp: TopicPartition, fact: StateFacts) -> Finding | None:
+    last = view.seams.get(tp)
+    if last is None or fact.at_seam in (None, (last.process, last.last_seq)):
+        return None  # compaction may have taken it, and accuses nobody
+    return Finding("state-seam", *tp, last.white_end - 1, *fact.at_seam, a=last.process, b=last.last_seq)
+
+
+def _last_missing(view: CutView, tp: TopicPartition, fact: StateFacts) -> Finding | None:
+    start = view.state_start(tp)
+    ends = [end for end in view.senders.get(tp, {}).values() if end.last_seq >= 0 and end.white_end > start]
+    last = max(ends, key=lambda end: end.white_end, default=None)
+    if last is None or last.white_end - 1 <= fact.last_white:
+        return None
+    return Finding("state-last-missing", *tp, last.white_end - 1, last.process, last.last_seq)
+
+
+def _holes(view: CutView, tp: TopicPartition, fact: StateFacts) -> int:
+    return max(0, view.state_end(tp) - max(view.log_start(tp), view.state_start(tp))) - fact.held
+
+
+def _expired(view: CutView, tp: TopicPartition) -> bool:
+    """Are windows all that its age can have taken from the changelog, and did they expire before the cut?"""
+    keeping, lives = _known(view.keeping(tp)), max(cut.expires_ms for cut in view.changelogs[tp])
+    if keeping is None or keeping.retained_ms is None or not lives:
+        return False
+    return keeping.retained_ms >= lives + keeping.age_ms
+
+
+def _known(keeping: Keeping | None) -> Keeping | None:
+    """Return what was kept, if the age that it is reckoned by can be one: clocks that disagree keep nothing."""
+    return None if keeping is None or keeping.age_ms < 0 else keeping
+
+
+def _too_young(view: CutView, tp: TopicPartition) -> bool:
+    keeping = _known(view.keeping(tp))
+    return keeping is not None and keeping.uncompacted_ms >= keeping.age_ms + CLOCKS_MS
+
+
+def _may_lack_deletions(view: CutView, tp: TopicPartition) -> bool:
+    """May a deletion that was written since the parent's cut be missing?"""
+    keeping = view.keeping(tp)
+    since = None if keeping is None else keeping.since_parent
+    if since is not None and _known(since) is None:
+        return True
+    return since is not None and max(since.tombstones_ms, since.uncompacted_ms) < since.age_ms + CLOCKS_MS
+
+
+def _deletions_stay(view: CutView, tp: TopicPartition) -> bool:
+    keeping = _known(view.keeping(tp))
+    return keeping is not None and keeping.tombstones_ms >= keeping.age_ms + CLOCKS_MS
+
+
+# --- On lists -------------------------------------------------------------------------------------------------------
+
+
+def v3(view: CutView, records: Iterable[LogRecord]) -> list[Finding]:
+    """State: the changelogs are complete to the cut. `records`: of the whole log, each with its `key_hash`."""
+    log: dict[TopicPartition, list[LogRecord]] = defaultdict(list)
+    for record in sorted(records, key=lambda record: record[:3]):
+        if record.tp in view.changelogs:
+            log[record.tp].append(record)
+    facts = {tp: facts_of(view, lines) for tp, lines in log.items()}
+    findings, asked = judge(view, facts)
+    for tp in asked:
+        findings += doubtful(view, tp, facts[tp], key_facts_of(view, log[tp]))
+    of_tables, keys_asked = unordered_tables(view, facts)
+    findings += of_tables
+    for tps in keys_asked:
+        findings += _unordered_keys(view, [record for tp in tps for record in log[tp]])
+    return findings
+
+
+def _unordered_keys(view: CutView, lines: Iterable[LogRecord]) -> list[Finding]:
+    """Of the records of one global table."""
+    last: dict[int, dict[TopicPartition, int]] = defaultdict(dict)
+    for record in lines:
+        if record.key_hash is not None and view.in_state(record):
+            last[record.key_hash][record.tp] = max(record.offset, last[record.key_hash].get(record.tp, -1))
+    several = ([Place(*tp, at) for tp, at in sorted(places.items())] for places in last.values())
+    return sorted((unordered(places) for places in several if len(places) > 1), key=lambda f: f.order)
+
+
+def facts_of(view: CutView, lines: list[LogRecord]) -> StateFacts:
+    """Of the records of one changelog partition."""
+    return StateFacts(
+        held=sum(view.state_start(r.tp) <= r.offset < view.state_end(r.tp) for r in lines),
+        last_white=max((record.offset for record in lines if view.in_state(record)), default=-1),
+        first_later=min((record.offset for record in lines if _later(view, record)), default=None),
+        at_seam=next(((r.process, r.seq) for r in lines if r.offset == view.seam(r.tp)), None),
+    )
+
+
+def key_facts_of(view: CutView, lines: list[LogRecord]) -> KeyFacts:
+    """Of the records of one changelog partition, in order, read to its end."""
+    first_later = facts_of(view, lines).first_later
+    white: dict[int | None, int] = {}
+    superseded = None
+    overtaken: dict[int | None, int] = {}
+    for record in lines:
+        if record.key_hash is None:
+            continue
+        if view.in_state(record):
+            before_later = first_later is None or record.offset < first_later
+            if record.key_hash in white and before_later and superseded is None:
+                superseded = white[record.key_hash]
+            white.setdefault(record.key_hash, record.offset)
+        elif _later(view, record):
+            overtaken.setdefault(record.key_hash, record.offset)
+    found = sorted(offset for key, offset in overtaken.items() if key not in white)
+    return KeyFacts(superseded=superseded, overtaken=tuple(found), overtaken_found=len(found))
+
+
+def _later(view: CutView, record: LogRecord) -> bool:
+    return not record.marker and not view.in_state(record)

@@ -1,0 +1,1 @@
+"""Space-time diagrams: what is near a cut, where each event is drawn, and SVG or PNG of it."""

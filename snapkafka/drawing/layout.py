@@ -1,0 +1,323 @@
+"""The space-time diagram of a cut as values: lanes, messages, and where each of them stands. No SVG here.
+
+A line per process, time to the right. A process's cut is a point of its line, and the cut of the system a curve through
+all of them. A message in flight was sent left of its sender's cut and is received right of its receiver's, so its arrow
+crosses the curve from left to right; one that was received and not sent would cross it backwards, and there is not one
+in a consistent cut (Chandy and Lamport 1985). Cuts stand to scale; of messages the order is kept, on each side of the
+cut: that of each partition's log, and where their times are known that of `picture_order`, for all lines together.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Final
+
+from .order import CUT, WALL, Division, Event, in_order
+
+__all__ = ["Arrow", "Lane", "Layout", "Message", "Picture", "Placed", "WallClock", "lay_out"]
+
+#: Everything in pixels of the drawing.
+WIDTH: Final = 1_040
+LABELS: Final = 200
+RIGHT: Final = WIDTH - 30
+TOP: Final = 64
+#: Cuts lie between these, to scale; where all are at one moment, in the middle.
+CUTS: Final = (470, 640)
+#: A line is so far from the next: less the more there are.
+GAP_MOST, GAP_LEAST, LINES_HIGH = 58, 9, 640
+#: Nothing that is sent or received touches the cut.
+CLEAR: Final = 22
+#: From so many processes on names do not fit, and stand in what is shown on hovering.
+NAMES_MAX: Final = 60
+#: From so many lines on a message that does not cross a cut is drawn as a glyph at each of its ends, not as an arrow.
+GLYPHS_FROM: Final = 100
+#: Who sends without snapkafka.
+EXTERNAL: Final = -1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Lane:
+    """A process. `cut_ms`, `closed_ms`: after the trigger, None: not yet, or never (`left`). `running`, `torn`: a
+    sentence for each event."""
+
+    process: int
+    app: str
+    host: str = ""
+    pid: int = 0
+    cut_ms: int | None = None
+    closed_ms: int | None = None
+    heard: str = ""
+    left: bool = False
+    running: tuple[str, ...] = ()
+    torn: tuple[str, ...] = ()
+
+    @property
+    def name(self) -> str:
+        return "external" if self.process == EXTERNAL else f"{self.app} {self.process}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Message:
+    """A message about the cut. `kind`: "in-flight" across it; "backward", received and not sent; "received" before it;
+    "later", sent after it; "waiting", an external one from before it that was not received yet; or "marker".
+
+    `sent_ms`, `received_ms`: milliseconds since 1970, None: not known. `cause`: topic, partition and offset of the
+    message whose event sent it. `at_cut`: in a picture with a wall-clock cut `kind` is about that one, and this about
+    the snapshot's own.
+    """
+
+    kind: str
+    sender: int
+    receiver: int
+    topic: str
+    partition: int
+    offset: int = -1
+    key: str = ""
+    value: str = ""
+    what: str = ""
+    sent_ms: int | None = None
+    received_ms: int | None = None
+    cause: tuple[str, int, int] | None = None
+    at_cut: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WallClock:
+    """The time at which every process is read in another cut, milliseconds since 1970; `name`: as it is written.
+
+    `cuts`: when a process cut for the snapshot, by its own clock.
+    """
+
+    at_ms: int
+    name: str
+    cuts: Mapping[int, int]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Picture:
+    """Hold what is drawn. `hidden`: so many messages are not. `notes`: sentences below it. `wall`: a second cut."""
+
+    title: str
+    verdict: str
+    lanes: tuple[Lane, ...]
+    messages: tuple[Message, ...]
+    hidden: int = 0
+    notes: tuple[str, ...] = ()
+    wall: WallClock | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Placed:
+    """A lane and its place: `y`, and `x` of its cut, None where it has none; `wall`: the same of the wall-clock cut.
+    `end`: where its line ends."""
+
+    lane: Lane
+    y: float
+    cut: float | None
+    end: float
+    wall: float | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Arrow:
+    """A message and its place."""
+
+    message: Message
+    start: tuple[float, float]
+    end: tuple[float, float]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Layout:
+    """All places. `curve`, `wall_curve`: points of a cut, from top to bottom. `names`: do names of processes fit?
+    `glyphs`: are there so many lines that only messages across a cut are drawn as arrows?"""
+
+    picture: Picture
+    width: float
+    height: float
+    lanes: tuple[Placed, ...]
+    arrows: tuple[Arrow, ...]
+    curve: tuple[tuple[float, float], ...]
+    names: bool
+    glyphs: bool = False
+    bottom: float = field(default=0.0)
+    wall_curve: tuple[tuple[float, float], ...] = ()
+
+
+def lay_out(picture: Picture) -> Layout:
+    """Give everything in a picture its place; the same picture always has the same places."""
+    lanes = list(picture.lanes)
+    if any(message.sender == EXTERNAL for message in picture.messages):
+        lanes.append(Lane(process=EXTERNAL, app="external", left=True))
+    if len(lanes) > NAMES_MAX:  # nobody looks for a name: the curve is to be seen
+        lanes.sort(key=lambda lane: (lane.cut_ms is None, lane.cut_ms or 0, lane.process))
+    gap = max(GAP_LEAST, min(GAP_MOST, LINES_HIGH / max(1, len(lanes))))
+    cuts = [lane.cut_ms for lane in lanes if lane.cut_ms is not None]
+    placed = {}
+    for number, lane in enumerate(lanes):
+        x = _cut_x(lane.cut_ms, cuts)
+        ends = CUTS[0] - 2 * CLEAR if lane.left and lane.process != EXTERNAL else RIGHT
+        placed[lane.process] = Placed(lane=lane, y=TOP + gap / 2 + number * gap, cut=x, end=ends)
+    bottom = TOP + gap * max(1, len(lanes))
+    if picture.wall is None:
+        arrows, hidden = _arrows(picture.messages, placed), 0
+    else:
+        arrows, hidden = _arrows_about_two(picture.messages, placed, picture.wall)
+    return Layout(
+        picture=replace(picture, hidden=picture.hidden + hidden),
+        width=WIDTH,
+        height=bottom + 84 + 16 * len(picture.notes),
+        lanes=tuple(placed.values()),
+        arrows=tuple(arrows),
+        curve=_curve([(at.cut, at.y) for at in placed.values() if at.cut is not None], bottom),
+        names=len(lanes) <= NAMES_MAX,
+        glyphs=len(lanes) >= GLYPHS_FROM,
+        bottom=bottom,
+        wall_curve=_curve([(at.wall, at.y) for at in placed.values() if at.wall is not None], bottom),
+    )
+
+
+def _curve(points: list[tuple[float, float]], bottom: float) -> tuple[tuple[float, float], ...]:
+    return ((points[0][0], TOP - 4), *points, (points[-1][0], bottom + 4)) if points else ()
+
+
+def _cut_x(cut_ms: int | None, cuts: Sequence[int]) -> float | None:
+    if cut_ms is None:
+        return None
+    low, high = min(cuts), max(cuts)
+    if low == high:
+        return sum(CUTS) / 2
+    return CUTS[0] + (CUTS[1] - CUTS[0]) * (cut_ms - low) / (high - low)
+
+
+def _arrows(messages: Sequence[Message], placed: Mapping[int, Placed]) -> list[Arrow]:
+    """Sends and receipts of a line stand side by side, those of one partition in the order of its log."""
+    known = [one for one in messages if one.sender in placed and one.receiver in placed]
+    if any(message.sent_ms is not None for message in known):
+        return _arrows_in_time(known, placed)
+    left: dict[int, list[tuple[int, str]]] = defaultdict(list)
+    right: dict[int, list[tuple[int, str]]] = defaultdict(list)
+    order = {process: number for number, process in enumerate(placed)}
+    ranked = sorted(
+        range(len(known)),
+        key=lambda i: (
+            known[i].topic,
+            known[i].partition,
+            known[i].offset,
+            order[known[i].sender],
+            order[known[i].receiver],
+        ),
+    )
+    for index in ranked:
+        message = known[index]
+        sends, receives = _sides(message.kind)
+        (left if sends == "left" else right)[message.sender].append((index, "start"))
+        (left if receives == "left" else right)[message.receiver].append((index, "end"))
+    places: dict[tuple[int, str], float] = {}
+    cuts = [place.cut for place in placed.values() if place.cut is not None] or [sum(CUTS) / 2]
+    for side, of in (("left", left), ("right", right)):
+        for process, items in of.items():
+            low, high = _span(placed[process], side, cuts)
+            for number, item in enumerate(items, 1):
+                places[item] = low + (high - low) * number / (len(items) + 1)
+    return [
+        Arrow(
+            message=message,
+            start=(places[index, "start"], placed[message.sender].y),
+            end=(places[index, "end"], placed[message.receiver].y),
+        )
+        for index, message in enumerate(known)
+    ]
+
+
+def _arrows_in_time(known: Sequence[Message], placed: Mapping[int, Placed]) -> list[Arrow]:
+    """Every send and receipt of a side of the cut has a place of its own, from left to right in their order."""
+    cuts = [place.cut for place in placed.values() if place.cut is not None] or [sum(CUTS) / 2]
+    ends = [place.end for place in placed.values()]
+    spans = {"left": (LABELS + 6, min(min(cuts) - CLEAR, *ends)), "right": (max(cuts) + CLEAR, RIGHT - 12)}
+    sides: dict[str, list[tuple[int, str]]] = {"left": [], "right": []}
+    for index, end in in_order(known):
+        sends, receives = _sides(known[index].kind)
+        sides[sends if end == "start" else receives].append((index, end))
+    places: dict[tuple[int, str], float] = {}
+    for side, events in sides.items():
+        low, high = spans[side]
+        for number, event in enumerate(events, 1):
+            places[event] = low + (high - low) * number / (len(events) + 1)
+    return [
+        Arrow(
+            message=message,
+            start=(places[index, "start"], placed[message.sender].y),
+            end=(places[index, "end"], placed[message.receiver].y),
+        )
+        for index, message in enumerate(known)
+    ]
+
+
+def _arrows_about_two(
+    messages: Sequence[Message], placed: dict[int, Placed], wall: WallClock
+) -> tuple[list[Arrow], int]:
+    """Place messages and the points of both cuts in one order of all events; both curves follow from it.
+
+    Returns:
+        The arrows, and how many messages have no place that is right to both cuts: clocks that ran back.
+    """
+    known = [one for one in messages if one.sender in placed and one.receiver in placed]
+    cutting = {process: at for process, at in wall.cuts.items() if process in placed}
+    divisions = (
+        Division(CUT, cutting, [_sides(one.at_cut) for one in known]),
+        Division(WALL, dict.fromkeys(cutting, wall.at_ms), [_sides(one.kind) for one in known]),
+    )
+    order = in_order(known, divisions)
+    at: dict[Event, int] = {}
+    slot, last = 0, ""
+    for event in order:  # points of one cut with no event between them stand one below the other
+        slot += 0 if event[1] == last and last in (CUT, WALL) else 1
+        at[event], last = slot, event[1]
+    low, high = LABELS + 6, RIGHT - 12
+    x = {event: low + (high - low) * number / (slot + 1) for event, number in at.items()}
+    for process in cutting:
+        placed[process] = replace(placed[process], cut=x[process, CUT], wall=x[process, WALL])
+    arrows = [
+        Arrow(
+            message=message,
+            start=(x[index, "start"], placed[message.sender].y),
+            end=(x[index, "end"], placed[message.receiver].y),
+        )
+        for index, message in enumerate(known)
+        if all(_is_right(at, index, message, division) for division in divisions)
+    ]
+    return arrows, len(known) - len(arrows)
+
+
+def _is_right(at: Mapping[Event, int], index: int, message: Message, division: Division) -> bool:
+    for end, process, side in zip(
+        ("start", "end"), (message.sender, message.receiver), division.sides[index], strict=True
+    ):
+        if process in division.times and (at[index, end] < at[process, division.name]) is not (
+            side == "left"
+        ):
+            return False
+    return True
+
+
+def _sides(kind: str) -> tuple[str, str]:
+    """On which side of the cut a message is sent, and received."""
+    match kind:
+        case "backward":
+            return "right", "left"
+        case "marker" | "later":
+            return "right", "right"
+        case "received":
+            return "left", "left"
+        case _:
+            return "left", "right"
+
+
+def _span(place: Placed, side: str, cuts: Sequence[float]) -> tuple[float, float]:
+    """The part of a line left of every cut, or right of every cut: so no message is received before it is sent."""
+    if side == "left":
+        return LABELS + 6, min(min(cuts) - CLEAR, place.end)
+    return max(cuts) + CLEAR, RIGHT - 12

@@ -1,0 +1,25 @@
+"""The broker of an app, for clients of our own."""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+from snapkafka.kafka.login.connection import Connection
+from snapkafka.kafka.login.security import Security
+
+__all__ = ["connection_of"]
+
+
+def connection_of(app: Any) -> Connection:
+    """The broker of the app, for clients of our own: with `SNAPKAFKA_KAFKA_*` if set, else with its credentials."""
+    from faust.transport.drivers.aiokafka import credentials_to_aiokafka_auth, server_list
+
+    conf = app.conf
+    bootstrap = ",".join(server_list(conf.broker, 9092))
+    if settings := Security.from_environment(os.environ):
+        return Connection.secured(bootstrap, settings)
+    return Connection(
+        bootstrap=bootstrap,
+        security=dict(credentials_to_aiokafka_auth(conf.broker_credentials, conf.ssl_context)),
+    )

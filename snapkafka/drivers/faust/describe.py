@@ -1,0 +1,317 @@
+"""Describe what of an app a snapshot holds, known from the app alone: no broker is asked.
+
+A worker reports at its start what of its app no snapshot holds; `snapkafka doctor --offline` states the same, and more,
+before the app is ever started. Both come from here.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import os
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, Final
+
+from snapkafka.advice import Advice, Weight, worst_first
+from snapkafka.errors import BadInputError
+from snapkafka.logs import about
+
+from .support import not_as_expected
+
+__all__ = [
+    "AgentLook",
+    "AppLook",
+    "TableLook",
+    "TopicLook",
+    "codec_name",
+    "codecs_of",
+    "copartitioned",
+    "expires_ms",
+    "in_transactions",
+    "internal_topics",
+    "is_global",
+    "look",
+    "look_at",
+    "look_when_started",
+    "of_sets",
+    "runs_no_agents",
+    "uncaptured",
+]
+
+logger = logging.getLogger("snapkafka")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TopicLook:
+    """A topic that the app reads, and the agents that do."""
+
+    name: str
+    agents: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TableLook:
+    """A table. `kind`: Faust's class; `expires_ms`: how long its windows live, 0 where it has none or they do not
+    expire."""
+
+    name: str
+    kind: str
+    changelog: str
+    partitions: int | None
+    expires_ms: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AgentLook:
+    """An agent, and the topics that it reads; none: a channel in memory."""
+
+    name: str
+    topics: tuple[str, ...]
+    concurrency: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AppLook:
+    """An app as it was defined. `found`: the worst first."""
+
+    app: str
+    topics: tuple[TopicLook, ...]
+    tables: tuple[TableLook, ...]
+    agents: tuple[AgentLook, ...]
+    found: tuple[Advice, ...]
+
+    @property
+    def well(self) -> bool:
+        """Snapshots of this app work, and hold all of it."""
+        return not any(advice.weight is Weight.PROBLEM for advice in self.found)
+
+
+def look_at(path: str) -> AppLook:
+    """Import an app and look at it.
+
+    Args:
+        path: as Faust's `-A` takes it, `module:app`; modules in the current folder are found.
+
+    Raises:
+        BadInputError: there is no such app, or it cannot be imported.
+    """
+    return look(_imported(path))
+
+
+def look(app: Any) -> AppLook:
+    """Look at an app that is defined; it is finalised by that."""
+    driver = getattr(app, "snapkafka", None)
+    ours = getattr(getattr(driver, "recorder", None), "agent", None)
+    agents = tuple(
+        AgentLook(
+            name=agent.name,
+            topics=tuple(sorted(getattr(agent.channel, "topics", None) or ())),
+            concurrency=agent.concurrency,
+        )
+        for agent in app.agents.values()
+        if agent is not ours
+    )
+    tables = tuple(
+        TableLook(
+            name=table.name,
+            kind=type(table).__name__,
+            changelog=table.changelog_topic_name,
+            partitions=table.partitions,
+            expires_ms=expires_ms(table),
+        )
+        for table in app.tables.values()
+    )
+    topics = tuple(
+        TopicLook(name=topic, agents=tuple(agent.name for agent in agents if topic in agent.topics))
+        for topic in sorted({topic for agent in agents for topic in agent.topics})
+    )
+    found = [*_about_joining(app, driver, topics), *_about_tables(app)]
+    found += [
+        Advice(
+            code="not-captured",
+            weight=Weight.PROBLEM,
+            what=what,
+            do="give it a topic, or keep nothing there that a restore needs (docs/reference/features.md)",
+        )
+        for what in uncaptured(app, ours)
+    ]
+    return AppLook(app=app.conf.id, topics=topics, tables=tables, agents=agents, found=worst_first(found))
+
+
+def look_when_started(app: Any) -> None:
+    """The mode "observe": when the app starts it reports in its log what a snapshot would hold, and what none would;
+    the app is left as it is."""
+    start = app.on_start
+
+    async def started() -> None:
+        await start()
+        try:
+            _tell(look(app))
+        except Exception as error:  # R15: what goes wrong here is ours
+            logger.error("snapkafka: could not look at this app: %r", error, extra=about(), exc_info=True)
+
+    app.on_start = started
+
+
+def _tell(seen: AppLook) -> None:
+    """As warnings: anyone who asks for this mode wants to read it, whatever the log's level."""
+    logger.warning(
+        "snapkafka observes: a snapshot of %s would hold the positions of %s and the tables %s",
+        seen.app,
+        ", ".join(topic.name for topic in seen.topics) or "no topic",
+        ", ".join(table.name for table in seen.tables) or "(none)",
+        extra=about(),
+    )
+    for advice in seen.found:
+        if advice.code != "not-installed":
+            logger.warning("snapkafka observes: %s; %s", advice.what, advice.do, extra=about())
+
+
+#: Stores that drop keys without a word to Faust begin so.
+EXPIRES_BY_ITSELF: Final = "aerospike"
+
+
+def uncaptured(app: Any, ours: Any = None) -> Iterator[str]:
+    """Name what no snapshot of an app holds, as far as its definition shows; `ours`: the recording agent."""
+    for agent in app.agents.values():
+        if agent is not ours and not hasattr(agent.channel, "topics"):
+            yield (
+                f"agent {agent.name} reads a channel in memory: what waits there, or runs, at a cut is in no snapshot"
+            )
+    for table in app.tables.values():
+        if str(getattr(table, "_store", None) or app.conf.store).startswith(EXPIRES_BY_ITSELF):
+            yield (
+                f"table {table.name} lies in Aerospike, which expires keys by itself: what it drops, and when, is in no"
+                " snapshot"
+            )
+
+
+def expires_ms(table: Any) -> int:
+    """How long the windows of a table live, 0 where it has none or they do not expire."""
+    return round((getattr(table.window, "expires", None) or 0) * 1_000)
+
+
+def of_sets(table: Any) -> bool:
+    """Are its values sets, which change by records of their own?"""
+    return hasattr(table.data, "send_changelog_event")
+
+
+def copartitioned(table: Any) -> bool:
+    """Does a change go to the partition of the event that makes it? A partitioner chooses among whatever there are; and
+    a global table is often written by another app, and only read in this one."""
+    return not (table.use_partitioner or is_global(table))
+
+
+def is_global(table: Any) -> bool:
+    """Has every worker all of it?"""
+    from faust.types.tables import GlobalTableT
+
+    return bool(table.is_global) or isinstance(table, GlobalTableT)
+
+
+def internal_topics(app: Any) -> set[str]:
+    """Those that are Faust's own, besides changelogs."""
+    return {app.conf.reply_to, app._leader_assignor._leader_topic_name}
+
+
+def runs_no_agents(app: Any) -> bool:
+    """Was the app started as a client, or to produce only? Then it has no consumer group, and reads no inputs."""
+    return bool(app.client_only or app.producer_only)
+
+
+def in_transactions(app: Any) -> bool:
+    """Not Faust's `app.in_transaction`: that is remembered, and asked too early it would be wrong for good."""
+    return str(getattr(app.conf.processing_guarantee, "value", "")) == "exactly_once"
+
+
+def codec_name(codec: Any) -> str:
+    """Faust's name of a codec; of one that is given as an object, the names under which its parts are registered."""
+    from faust.serializers.codecs import codecs
+
+    if codec is None or isinstance(codec, str):
+        return codec or "json"
+
+    def parts_of(known: Any) -> tuple[type, ...]:
+        return tuple(map(type, getattr(known, "nodes", (known,))))
+
+    names = {parts_of(known): name for name, known in codecs.items()}
+    parts = parts_of(codec)
+    return names.get(parts) or "|".join(names.get((part,), part.__name__) for part in parts)
+
+
+def codecs_of(app: Any, topic: str) -> tuple[str, str]:
+    """The codecs of keys and of values that agents read a topic with; empty where they differ, or it is unknown."""
+    from faust import Schema
+
+    channels = [agent.channel for agent in app.agents.values()]
+    schemas = [channel.schema for channel in channels if topic in (getattr(channel, "topics", None) or ())]
+    if any(type(schema) is not Schema for schema in schemas):
+        return "", ""
+    keys = {codec_name(schema.key_serializer or app.conf.key_serializer or "raw") for schema in schemas}
+    values = {codec_name(schema.value_serializer or app.conf.value_serializer) for schema in schemas}
+    return keys.pop() if len(keys) == 1 else "", values.pop() if len(values) == 1 else ""
+
+
+def _imported(path: str) -> Any:
+    from faust.cli.base import find_app
+
+    hint = "write module:app, as for `faust -A`, and run it where the module is found"
+    try:
+        with contextlib.redirect_stdout(sys.stderr):  # what an app prints is no part of the result
+            return find_app(path)
+    except (Exception, SystemExit) as error:
+        raise BadInputError(f"app {path} cannot be imported: {error!r}", hint=hint) from error
+
+
+def _about_joining(app: Any, driver: Any, topics: tuple[TopicLook, ...]) -> Iterator[Advice]:
+    if driver is None and os.environ.get("SNAPKAFKA") != "off":
+        yield Advice(
+            code="not-installed",
+            weight=Weight.PROBLEM,
+            what="snapkafka is not installed on this app: no snapshot holds it",
+            do='call snapkafka.install(app, namespace="...") once, or leave enabled=False out',
+        )
+    if found := not_as_expected():
+        yield Advice(
+            code="faust-not-as-expected",
+            weight=Weight.PROBLEM,
+            what=f"this Faust is not as snapkafka expects it: {', '.join(found)}",
+            do="its workers run, and take part in no snapshot; use a release of Faust that README names",
+        )
+    if not topics:
+        yield Advice(
+            code="nothing-to-cut",
+            weight=Weight.PROBLEM,
+            what="no agent reads a topic: there is nothing to cut",
+            do="a process that only sends needs no snapkafka; what it sends is replayable input",
+        )
+    if "exactly_once" in str(app.conf.processing_guarantee).lower():
+        yield Advice(
+            code="transactions",
+            weight=Weight.NOTE,
+            what="processing_guarantee is exactly_once: a snapshot waits for the commit of what was sent before it",
+            do=f"give snapshots longer than broker_commit_interval ({app.conf.broker_commit_interval:g} s); what Faust"
+            " itself does not do: docs/reference/features.md",
+        )
+
+
+def _about_tables(app: Any) -> Iterator[Advice]:
+    for table in app.tables.values():
+        if expires := expires_ms(table):
+            yield Advice(
+                code="windows",
+                weight=Weight.NOTE,
+                what=f"table {table.name} has windows that live for {expires / 1_000:g} s; Faust makes its changelog"
+                " with that for its retention: assembly finds the oldest deleted",
+                do="after the first start `snapkafka doctor --fix` makes it longer",
+            )
+        elif of_sets(table):
+            yield Advice(
+                code="sets",
+                weight=Weight.NOTE,
+                what=f"table {table.name} is of sets: its changelog is made with the cluster's retention, and loses"
+                " sets that do not change for so long",
+                do="after the first start `snapkafka doctor --fix` takes the bound away",
+            )

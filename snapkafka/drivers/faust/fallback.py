@@ -1,0 +1,66 @@
+"""Fall back for an unsupported Faust: a line in the log, and the pages that report it."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+from importlib.metadata import version
+from typing import TYPE_CHECKING, Any
+
+from snapkafka.logs import about
+
+from .web import serve
+
+if TYPE_CHECKING:
+    from .host import Host
+
+__all__ = ["cannot_be_loaded", "refuse_if_restored", "run_without"]
+
+logger = logging.getLogger("snapkafka")
+
+
+def run_without(host: Host, found: Sequence[str]) -> None:
+    """Leave the app as it is (R15).
+
+    Args:
+        found: what is not as expected.
+    """
+    host.absent = f"found that faust-streaming {version('faust-streaming')} is not as expected"
+    if host.config.web and hasattr(host.app, "_new_web"):
+        serve(host)
+    _tell_when_started(host.app, f"{host.absent} ({', '.join(found)})", host.about())
+
+
+def cannot_be_loaded(app: Any, error: ImportError) -> None:
+    """Leave an app as it is that the driver cannot even be made for (R15)."""
+    _tell_when_started(app, f"its driver cannot be loaded here ({error})", about())
+
+
+def _tell_when_started(app: Any, why: str, extra: dict[str, Any]) -> None:
+    def tell() -> None:
+        logger.error("snapkafka: %s; this worker goes on without taking part", why, extra=extra)
+
+    if not hasattr(app, "on_start"):
+        tell()
+        return
+    start = app.on_start
+
+    async def started() -> None:
+        await refuse_if_restored(app, "this worker goes on without snapkafka")
+        await start()
+        tell()
+
+    app.on_start = started
+
+
+async def refuse_if_restored(app: Any, why: str) -> None:
+    """Refuse to run on offsets that a restore has set: only a worker with snapkafka honours them (D6).
+
+    Raises:
+        InstallError: there are such offsets.
+    """
+    try:
+        from .restores import refuse_restored
+    except ImportError:
+        return  # nor can it be looked up
+    await refuse_restored(app, why)

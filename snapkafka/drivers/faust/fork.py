@@ -1,0 +1,252 @@
+"""Run the same code as a fork: with `SNAPKAFKA_FORK=NAME` a worker is a part of a second system beside production.
+
+Names are translated where Faust derives all others from them: the app's id (consumer group, changelogs, leader topic,
+topics of agents that have none, transactional ids), the topics of `faust.Topic` (also those of `group_by`, of
+`app.send("name")`, of replies and of `faust send`), the reply topic, and the folders for data.
+
+A name that is not translated does not leave: requests are checked where they leave the client (`fork_clients`). The
+hooks of this module refuse some of them earlier: to their caller, not to a task in the background. This fails closed,
+and so does a start that cannot be isolated.
+"""
+
+from __future__ import annotations
+
+import inspect
+import os
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import Any, Final
+
+from snapkafka.errors import InstallError
+from snapkafka.protocol.forking import LEDGER, prefixed
+from snapkafka.runtime.door import DOOR
+
+from .fork_clients import guard_confluent, guard_requests, lead_through_door
+from .fork_patches import Patches
+
+__all__ = ["Isolation", "become_fork", "fence"]
+
+#: In a topic of Faust: its translated names.
+TRANSLATED: Final = "_snapkafka_fork_topics"
+
+
+class Isolation(Patches):
+    """The hooks of one process that keep it within its fork. All are put in place at once, and can be removed.
+
+    Args:
+        fork: its name.
+    """
+
+    current: Isolation | None = None
+
+    @classmethod
+    def of(cls, fork: str) -> Isolation:
+        """Return the isolation of this process; several apps of it share one."""
+        if cls.current is None:
+            cls.current = cls(fork)
+            try:
+                cls.current._attach()
+            except BaseException:
+                cls.current.remove()
+                raise
+        assert cls.current.fork == fork, "the environment has one fork"
+        return cls.current
+
+    def remove(self) -> None:
+        """Put everything back as it was."""
+        type(self).current = None
+        self.put_back()
+
+    # -- hooks ----------------------------------------------------------------------------------------------------
+
+    def _attach(self) -> None:
+        from aiokafka.consumer import AIOKafkaConsumer
+        from aiokafka.consumer.subscription_state import SubscriptionState
+        from aiokafka.producer import AIOKafkaProducer
+        from aiokafka.producer.message_accumulator import MessageAccumulator
+        from faust.topics import Topic
+        from faust.transport.drivers.aiokafka import Transport
+
+        guard_confluent(self)
+        guard_requests(self)
+        self.replace(Topic, "topics", property(self._topics, _set_topics))
+        # before anything asks the broker about the topic, and where the fast path cannot go around it
+        self.before(AIOKafkaProducer, "send", lambda client, topic, *_, **__: self.check("write", [topic]))
+        self.before(
+            AIOKafkaProducer, "send_batch", lambda client, batch, topic, **__: self.check("write", [topic])
+        )
+        self.before(
+            MessageAccumulator,
+            "_append_batch",
+            lambda accumulator, builder, tp: self.check("write", [tp.topic]),
+        )
+        self.before(AIOKafkaProducer, "start", self._producer_starts)
+        self.before(
+            AIOKafkaProducer,
+            "send_offsets_to_transaction",
+            lambda client, offsets, group: self.check_name("consumer group", group),
+        )
+        self.before(
+            SubscriptionState, "subscribe", lambda state, topics, *_, **__: self.check("read", topics)
+        )
+        self.before(
+            SubscriptionState,
+            "subscribe_pattern",
+            lambda state, pattern, *_, **__: self.check("read", [f"pattern {pattern.pattern}"]),
+        )
+        self.before(
+            SubscriptionState,
+            "assign_from_user",
+            lambda state, partitions: self.check("read", [tp.topic for tp in partitions]),
+        )
+        self.before(
+            AIOKafkaConsumer,
+            "start",
+            lambda client: self.check_name("consumer group", client._group_id),
+        )
+        self.before(
+            Transport,
+            "_create_topic",
+            lambda transport, owner, client, topic, *_, **__: self.check("create", [topic]),
+        )
+        if path := os.environ.get(DOOR):
+            lead_through_door(self, path)
+
+    def _producer_starts(self, client: Any) -> None:
+        transactions = client._txn_manager
+        name = None if transactions is None else transactions.transactional_id
+        self.check_name("transactional id", name)
+
+    def _topics(self, topic: Any) -> list[str]:
+        """The names of a topic of Faust, also of one that was made before the fork was known."""
+        known: list[str] | None = topic.__dict__.get(TRANSLATED)
+        if known is None:
+            names = topic.__dict__.get("topics", ())
+            known = topic.__dict__[TRANSLATED] = [prefixed(self.fork, name) for name in names]
+        return known
+
+
+def _set_topics(topic: Any, names: Iterable[str]) -> None:
+    topic.__dict__["topics"] = list(names)
+    topic.__dict__.pop(TRANSLATED, None)
+
+
+# -- one app ----------------------------------------------------------------------------------------------------------
+
+
+def become_fork(app: Any, fork: str) -> None:
+    """Translate the names of an app to those of a fork, early or late in its module; its settings need not be read yet.
+
+    Raises:
+        ImportError, AttributeError: this Faust or aiokafka has something elsewhere.
+    """
+    Isolation.of(fork)
+    app.Settings = _settings_of(fork, app.Settings)
+    if app._conf is not None:
+        app._conf.__class__ = _settings_of(fork, type(app._conf))
+    tables = app.__dict__.get("tables")  # a cached property: there once it was used
+    if tables is not None:
+        tables._changelogs = {
+            table.changelog_topic.get_topic_name(): table for table in tables._changelogs.values()
+        }
+
+
+def fence(app: Any, fork: str, namespace: str) -> None:
+    """Refuse what is not translated, and a start without such a fork. To be called when all else is patched.
+
+    Args:
+        namespace: the fork's.
+    """
+    assert Isolation.current is not None, "become_fork() comes first"
+    _guard_producer(app, Isolation.current)
+    _await_ledger(app, fork, LEDGER + namespace)
+
+
+def _settings_of(fork: str, settings: type) -> type:
+    """Derive settings whose names and folders are those of the fork, whatever is set and whenever it is read."""
+    if getattr(settings, "snapkafka_fork", "") == fork:
+        return settings
+
+    def translated(name: str, translate: Callable[[Any, Any], Any]) -> property:
+        inherited = inspect.getattr_static(
+            settings, name
+        )  # a property, or what Faust has in the place of one
+
+        def get(conf: Any) -> Any:
+            return translate(conf, inherited.__get__(conf, type(conf)))
+
+        def put(conf: Any, value: Any) -> None:
+            inherited.__set__(conf, value)
+
+        return property(get, put)
+
+    def name_of(conf: Any, name: str) -> str:
+        return prefixed(fork, name)
+
+    def beside(conf: Any, folder: Path) -> Path:
+        return folder.with_name(prefixed(fork, folder.name))
+
+    def tables_beside(conf: Any, folder: Path) -> Path:
+        return folder if folder.is_relative_to(conf.datadir) else beside(conf, folder)
+
+    return type(
+        "ForkSettings",
+        (settings,),
+        {
+            "snapkafka_fork": fork,
+            "id": translated("id", name_of),
+            "reply_to": translated("reply_to", name_of),
+            "datadir": translated("datadir", beside),
+            "tabledir": translated("tabledir", tables_beside),
+        },
+    )
+
+
+def _guard_producer(app: Any, isolation: Isolation) -> None:
+    """Refuse `app.producer.send("orders")` before the broker is asked about the topic: asking may create it."""
+    make = app._new_producer
+
+    def guarded() -> Any:
+        producer = make()
+        guard(producer)
+        return producer
+
+    def guard(producer: Any) -> None:
+        for name in ("send", "send_and_wait", "create_topic"):
+            setattr(producer, name, _checked(isolation, getattr(producer, name)))
+
+    app._new_producer = guarded
+    if app._producer is not None:
+        guard(app._producer)
+
+
+def _checked(isolation: Isolation, send: Any) -> Any:
+    async def checked(topic: str, *args: Any, **kwargs: Any) -> Any:
+        isolation.check("write", [topic])
+        return await send(topic, *args, **kwargs)
+
+    return checked
+
+
+def _await_ledger(app: Any, fork: str, ledger: str) -> None:
+    """Refuse to start where there is no such fork: what its name was mistyped of is an empty system otherwise."""
+    start = app.on_start
+
+    async def started() -> None:
+        from snapkafka.kafka.cluster.admin import KafkaTopicAdmin
+
+        from .connection import connection_of
+
+        admin = KafkaTopicAdmin(connection_of(app))
+        try:
+            found = await admin.describe_topics([ledger])
+        finally:
+            await admin.close()
+        if ledger not in found:
+            raise InstallError(
+                f"SNAPKAFKA_FORK={fork}: there is no such fork here (no ledger {ledger})",
+                hint=f"create it: snapkafka fork create {fork} --from SNAPSHOT",
+            )
+        await start()
+
+    app.on_start = started

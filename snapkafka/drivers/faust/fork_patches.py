@@ -1,0 +1,75 @@
+"""The patches of a process that is a part of a fork, and its checks of names."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from snapkafka.errors import ForkIsolationError
+from snapkafka.protocol.forking import of_fork, prefix_of
+
+__all__ = ["Patches"]
+
+
+class Patches:
+    """Patches that can be put back.
+
+    Args:
+        fork: its name.
+    """
+
+    def __init__(self, fork: str) -> None:
+        self.fork = fork
+        self._replaced: list[tuple[Any, str, Any]] = []
+
+    def replace(self, owner: Any, name: str, replacement: Any) -> None:
+        """Put something in the place of an attribute, until `remove`."""
+        self._replaced.append((owner, name, vars(owner).get(name)))
+        setattr(owner, name, replacement)
+
+    def before(self, owner: Any, name: str, check: Callable[..., None]) -> None:
+        """Let a check go before a function or coroutine function."""
+        original = getattr(owner, name)
+
+        if inspect.iscoroutinefunction(original):
+
+            @functools.wraps(original)
+            async def checked(*args: Any, **kwargs: Any) -> Any:
+                check(*args, **kwargs)
+                return await original(*args, **kwargs)
+
+        else:
+
+            @functools.wraps(original)
+            def checked(*args: Any, **kwargs: Any) -> Any:
+                check(*args, **kwargs)
+                return original(*args, **kwargs)
+
+        self.replace(owner, name, checked)
+
+    def put_back(self) -> None:
+        """Put everything back as it was."""
+        for owner, name, original in reversed(self._replaced):
+            setattr(owner, name, original) if original is not None else delattr(owner, name)
+        self._replaced.clear()
+
+    def check(self, what: str, topics: Iterable[str]) -> None:
+        """Refuse topics that are not the fork's.
+
+        Raises:
+            ForkIsolationError: names the first one.
+        """
+        for topic in topics:
+            if not of_fork(self.fork, topic):
+                raise ForkIsolationError(f"topic {topic} is not of fork {self.fork}: refused to {what} it")
+
+    def check_name(self, what: str, name: str | None) -> None:
+        """Refuse a consumer group or a transactional id that is not the fork's.
+
+        Raises:
+            ForkIsolationError: it is production's.
+        """
+        if name is not None and not name.startswith(prefix_of(self.fork)):
+            raise ForkIsolationError(f"{what} {name} is not of fork {self.fork}: refused to use it")

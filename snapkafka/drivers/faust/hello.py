@@ -1,0 +1,174 @@
+"""The statement of a worker about itself when it joins: inputs, tables, and the code that reads them (R11)."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import socket
+from typing import TYPE_CHECKING, Any, Final
+
+from snapkafka.errors import BrokerUnavailableError, SnapkafkaError
+from snapkafka.protocol.records import Hello, InputTopic, Retention, Table
+from snapkafka.protocol.snapshots import Unread
+from snapkafka.version import __version__
+
+from .code import agents_of, type_name
+from .describe import (
+    codec_name,
+    codecs_of,
+    copartitioned,
+    expires_ms,
+    internal_topics,
+    is_global,
+    of_sets,
+    runs_no_agents,
+    uncaptured,
+)
+
+if TYPE_CHECKING:
+    from .host import Host
+
+__all__ = ["hello_of", "process_hello", "report_missing", "report_uncaptured"]
+
+logger = logging.getLogger("snapkafka")
+
+#: A start waits no longer than this for topics that do not show, and looks so often.
+SEEN_WITHIN_S: Final = 1.0
+#: The broker has answered already; what it does not tell of a changelog by then no snapshot can be proved from (V3).
+PROMISED_WITHIN_S: Final = 5.0
+LOOK_AGAIN_S: Final = 0.05
+#: A process that runs no agents joins as an app of its own, named after its app.
+OF_CLIENTS: Final = ":client"
+
+
+def process_hello(host: Host, **more: Any) -> Hello:
+    """Return who this process is. One that runs no agents is an app of its own, with no inputs: a sender that closes at
+    once.
+
+    Under the name of its app it would stand for workers that do not run: their inputs would be nobody's to cut.
+    """
+    app = host.app
+    return Hello(
+        n=0,
+        app=f"{app.conf.id}{OF_CLIENTS}" if runs_no_agents(app) else app.conf.id,
+        host=socket.gethostname(),
+        pid=os.getpid(),
+        release=__version__,
+        mode=host.config.mode,
+        **more,
+    )
+
+
+async def hello_of(host: Host, topics: Any, *, ours: Any = None, by_threads: tuple[str, ...] = ()) -> Hello:
+    """Return what this worker reads: its subscription without what is Faust's own (changelogs, leader, reply
+    topics)."""
+    app = host.app
+    if runs_no_agents(app):
+        return process_hello(host)  # it reads without a group, and nothing that it could go back to
+    tables = list(app.tables.values())
+    changelogs = {table.changelog_topic_name for table in tables}
+    inputs = sorted(set(topics) - changelogs - internal_topics(app))
+    described = await _described(host, [*inputs, *sorted(changelogs)])
+    return process_hello(
+        host,
+        inputs=tuple(_input(app, topic, described[topic]) for topic in inputs if topic in described),
+        tables=tuple(_table(table, described) for table in tables),
+        uncaptured=(
+            *uncaptured(app, ours),
+            *by_threads,
+        ),
+        sources=host.config.sources,
+        retention=await _retention(host, sorted(changelogs & described.keys())),
+        reset=app.conf.consumer_auto_offset_reset,
+        missing=tuple(t for t in inputs if t not in described and not _declared_by_faust(app, t)),
+        agents=tuple(agents_of(app, ours)),
+    )
+
+
+def _declared_by_faust(app: Any, topic: str) -> bool:
+    """Show whether Faust itself creates a topic that does not exist yet: one of a `group_by`, state."""
+    channels = [channel for channel in app.topics if topic in channel.topics]
+    return bool(app.conf.topic_allow_declare and channels and all(channel.internal for channel in channels))
+
+
+async def _retention(host: Host, changelogs: list[str]) -> tuple[Retention, ...]:
+    """Return what they promise to keep, as far as this worker may see it: V3 believes no later promise alone."""
+    from snapkafka.checks.retention import promised_by  # nothing else of the checks is for a service
+
+    async def promised(changelog: str) -> Retention | None:
+        while True:
+            try:
+                holding, _ = await host.admin.topic_settings(changelog)
+            except BrokerUnavailableError:
+                await asyncio.sleep(LOOK_AGAIN_S)
+            except SnapkafkaError:
+                return None  # it may not see it
+            else:
+                return promised_by(changelog, holding)
+
+    asked = [asyncio.ensure_future(promised(changelog)) for changelog in changelogs]
+    if asked:
+        await asyncio.wait(asked, timeout=PROMISED_WITHIN_S)
+    for one in asked:
+        one.cancel()
+    told = await asyncio.gather(*asked, return_exceptions=True)
+    for error in told:
+        if isinstance(error, Exception):
+            raise error
+    return tuple(found for found in told if isinstance(found, Retention))
+
+
+async def _described(host: Host, topics: list[str]) -> dict[str, Any]:
+    """Faust has just made some of these, and the broker may take a moment to show them; others may never exist."""
+    loop = asyncio.get_running_loop()
+    deadline = loop.time() + SEEN_WITHIN_S
+    while True:
+        described: dict[str, Any] = dict(await host.admin.describe_topics(topics))
+        if len(described) == len(topics) or loop.time() > deadline:
+            return described
+        await asyncio.sleep(LOOK_AGAIN_S)
+
+
+def _input(app: Any, topic: str, described: Any) -> InputTopic:
+    key_codec, value_codec = codecs_of(app, topic)
+    return InputTopic(
+        topic=topic,
+        partitions=described.partitions,
+        topic_id=described.topic_id,
+        key_codec=key_codec,
+        value_codec=value_codec,
+    )
+
+
+def _table(table: Any, described: Any) -> Table:
+    topic = table.changelog_topic_name
+    known = described.get(topic)
+    return Table(
+        name=table.name,
+        changelog=topic,
+        partitions=known.partitions if known else 0,
+        key_codec=codec_name(table.key_serializer),
+        value_codec=codec_name(table.value_serializer),
+        topic_id=known.topic_id if known else "",
+        expires_ms=expires_ms(table),
+        sets=of_sets(table),
+        windowed=table.window is not None,
+        copartitioned=copartitioned(table),
+        is_global=is_global(table),
+        kind=type(table).__name__,
+        key_type=type_name(table.key_type),
+        value_type=type_name(table.value_type),
+    )
+
+
+def report_uncaptured(host: Host, ours: Any) -> None:
+    """Name what no snapshot of this app holds; `ours`: the recording agent."""
+    for what in uncaptured(host.app, ours):
+        logger.warning("snapkafka: %s", what, extra=host.about())
+
+
+def report_missing(host: Host, hello: Hello) -> None:
+    """Name the inputs that this worker will not consume, however soon they are created: Faust logs one line of them."""
+    for topic in hello.missing:
+        logger.warning("snapkafka: %s", Unread(app=hello.app, topic=topic), extra=host.about())

@@ -1,0 +1,216 @@
+"""Describe what a Faust app takes in: every record passes here before any agent, reply consumer or table sees it.
+
+`app.topics._build_handler` makes one callback per partition, Cython or not; ours goes around it. It takes our header
+off, takes markers out (acked, never decoded, handed to the recorder), and lets no record in whose epoch is above
+ours before the machine has had its turn (R2). The callback is cancelled by a rebalance, so what has to be awaited is a
+task of its own.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Collection, Mapping
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from snapkafka.protocol.events import ChannelEnded, MarkerMet, RecordMet
+from snapkafka.protocol.records import TopicPartition
+from snapkafka.wire import headers as wire
+
+from ..plain_headers import is_marker, without_ours
+
+if TYPE_CHECKING:
+    from ..host import Host
+    from ..outbound.stamps import Stamps
+    from ..own_headers import OwnHeaders
+    from ..restores import Restored
+    from ..tables.changelogs import Tables
+    from ..waiting import Waiting
+    from .replies import Replies
+    from .running_events import Events
+
+__all__ = ["Incoming"]
+
+Callback = Callable[[Any], Awaitable[Any]]
+
+
+class Incoming:
+    """The way in.
+
+    Args:
+        host: whose machine decides what a header means.
+        conductor: Faust's `app.topics`; its `_build_handler` is led through here.
+        record: hears where a channel ended.
+    """
+
+    def __init__(
+        self,
+        host: Host,
+        conductor: Any,
+        *,
+        events: Events,
+        replies: Replies,
+        tables: Tables,
+        restored: Restored,
+        stamps: Stamps,
+        own_headers: OwnHeaders,
+        waiting: Waiting,
+        record: Callable[[ChannelEnded], None],
+    ) -> None:
+        self._host = host
+        self._machine = host.machine
+        self._events, self._replies, self._tables, self._restored = events, replies, tables, restored
+        self._stamps, self._own_headers, self._waiting = stamps, own_headers, waiting
+        self._record = record
+        self._build: Callable[[Any, Any], Callback] = conductor._build_handler
+        conductor._build_handler = self.build
+
+    def build(self, tp: Any, channels: Any) -> Callback:
+        """`Conductor._build_handler`: the callback for one partition."""
+        take_in = self._build(tp, channels)
+        try:
+            return self._on_message(tp, channels, take_in)
+        except Exception as error:
+            self._host.stand_down("to make a way in", error)
+        return partial(self._plainly, take_in)
+
+    def _on_message(self, tp: Any, channels: Any, take_in: Callback) -> Callback:
+        place = TopicPartition(tp.topic, tp.partition)
+        check = wire.tp_check(tp.topic, tp.partition)
+        host, machine, stamps, restored = self._host, self._machine, self._stamps, self._restored
+        replies = self._replies if tp.topic in self._replies.topics else None
+        tables = self._tables if tp.topic in self._tables.topics else None
+        listens = replies is not None or tables is not None
+        scope = restored.scope(place)
+        some: dict[frozenset[str], Callback] = {}  # by the agents that skip
+
+        def on_message(message: Any) -> Awaitable[Any]:
+            """A coroutine of our own around Faust's is only there where something has to be awaited before."""
+            try:
+                raw = wire.find(message.headers) if message.headers else None
+                stamp = None
+                if raw is not None:
+                    message.headers = _less_ours(message.headers)
+                    stamp = wire.read(raw, stamps.ledger_id, check)
+                    if stamp is None:
+                        host.metrics.foreign_headers += 1
+                        self._own_headers.met(raw, f"records of {tp.topic} have")
+                    elif stamp.marker:
+                        return self._take_marker(message, place, stamp)
+                    elif stamp.process < scope.author and restored.is_void(
+                        stamp.process, place, message.offset
+                    ):
+                        if tables is None:
+                            return self._take_out(message)
+                        tables.void(tp, message.offset)  # recovery waits for this offset
+                    elif stamp.epoch > machine.colours.epoch:
+                        return red_comes_in(message, stamp)
+                elif message.value is None and wire.is_marker_key(message.key):
+                    return self._drop_marker(message)
+                if listens:
+                    tell_of(message, stamp)
+                way = take_in if message.offset >= scope.until else to_some(message)
+            except Exception as error:
+                host.stand_down("to note what comes in", error)
+                return self._plainly(take_in, message)
+            return way(message)
+
+        def to_some(message: Any) -> Callback:
+            """The agents that have processed it before the snapshot do not get it again."""
+            skipping = frozenset(scope.skipping(message.offset))
+            if skipping not in some:
+                left = _without(channels, skipping, self._events.agents())
+                some[skipping] = self._build(tp, left) if left else self._take_out
+            return some[skipping]
+
+        async def red_comes_in(message: Any, stamp: wire.Stamp) -> None:
+            way = take_in
+            try:
+                await asyncio.shield(host.spawn(self._meet(RecordMet(epoch=stamp.epoch))))
+                tell_of(message, stamp)
+                if message.offset < scope.until:
+                    way = to_some(message)
+            except Exception as error:
+                host.stand_down("to note what comes in", error)
+            await way(message)
+
+        def tell_of(message: Any, stamp: wire.Stamp | None) -> None:
+            if stamp is not None and replies is not None:
+                replies.met(tp, message.offset, stamp.epoch)
+            if tables is not None:
+                tables.met(tp, message.offset, stamp)
+
+        return on_message
+
+    def _plainly(self, take_in: Callback, message: Any) -> Awaitable[Any]:
+        """Where a fault of ours was met: a marker goes to nobody, and nobody sees our header."""
+        if is_marker(message):
+            return self._take_out(message)
+        message.headers = without_ours(message.headers)
+        return take_in(message)
+
+    async def _take_out(self, message: Any) -> None:
+        """Nobody gets it, and it counts as read."""
+        try:
+            _pass_over(self._host.app.consumer, message)
+        except Exception as error:
+            self._host.stand_down("to take a record out", error)
+            self._host.app.consumer.ack(message)
+
+    async def _take_marker(self, message: Any, tp: TopicPartition, stamp: wire.Stamp) -> None:
+        """A marker goes to the recorder, never to a decoder."""
+        try:
+            await self._take_out(message)
+            self._host.metrics.markers += 1
+            await asyncio.shield(self._host.spawn(self._meet(MarkerMet(epoch=stamp.epoch))))
+            self._record(
+                ChannelEnded(
+                    tp=tp,
+                    offset=message.offset,
+                    sender=stamp.process,
+                    epoch=stamp.epoch,
+                    previous=stamp.previous,
+                )
+            )
+        except Exception as error:
+            self._host.stand_down("to note a marker", error)
+
+    async def _drop_marker(self, message: Any) -> None:
+        """Drop a marker that lost its header: it states nothing, and would be poison to a decoder."""
+        await self._take_out(message)
+        with self._host.failing_open("to note a marker without a header", for_good=True):
+            self._own_headers.lost(message.topic)
+
+    async def _meet(self, event: RecordMet | MarkerMet) -> None:
+        """Feed the machine; if it wants the ledger read first, do that and feed it again. Where the ledger does not
+        answer the record is taken in all the same (R15), and the machine vouches for nothing meanwhile."""
+        try:
+            asked = self._host.feed(event)
+            if asked is None or not await self._waiting.ledger_to(asked.offset):
+                return
+            if self._host.feed(event) is not None:
+                self._host.metrics.disbelieved += 1  # the ledger holds no such trigger: forged or foreign
+        except Exception as error:
+            self._host.stand_down("to meet a red record", error)
+
+
+def _less_ours(headers: Any) -> Any:
+    """The headers without `_sk`, in the type that they came in: agents may look at it."""
+    rest = wire.without_header(headers)
+    return rest if type(headers) is list else type(headers)(rest)
+
+
+def _without(channels: Any, skipping: Collection[str], agents: Mapping[int, str]) -> set[Any]:
+    """The channels that no agent of `skipping` reads."""
+    return {channel for channel in channels if agents.get(id(channel.queue)) not in skipping}
+
+
+def _pass_over(consumer: Any, message: Any) -> None:
+    """Let commits pass a marker when they pass what lies before it, and no sooner: Faust takes a message that is
+    acknowledged before its predecessor for a sign that this one is done, if it is but one."""
+    if any(waiting.tp == message.tp for waiting in consumer._unacked_messages):
+        gaps = consumer._gap[message.tp]  # as it does with offsets at which there is no record
+        gaps.addi(message.offset, message.offset + 1)
+        gaps.merge_overlaps(strict=False)
+    else:
+        consumer.ack(message)

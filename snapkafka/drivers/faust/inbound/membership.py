@@ -1,0 +1,135 @@
+"""The worker in its consumer group: it joins the ledger before the group, announces its inputs after each rebalance,
+and gives them back.
+
+Faust calls `subscribe` once, when what the app reads is known and nothing is sent yet; `on_rebalance_complete` when
+tables are recovered and the inputs are not resumed; `ack` for each record that all agents are through with.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Awaitable, Callable
+from typing import TYPE_CHECKING, Any
+
+from snapkafka.errors import InstallError
+
+from ..describe import runs_no_agents
+from ..restores import keep_metadata, plans_of_app
+from ..uncommitted import commit_restored
+
+if TYPE_CHECKING:
+    from ..host import Host
+    from ..restores import Restored
+    from .assignment import Announcing
+    from .resume import Resuming
+    from .running_events import Events
+
+__all__ = ["Membership"]
+
+logger = logging.getLogger("snapkafka")
+
+
+class UnknownClientError(Exception):
+    """A client of Kafka that the driver was not written for."""
+
+
+class Membership:
+    """The membership of one worker.
+
+    Args:
+        host: its machine is informed.
+        consumer: Faust's; its `subscribe` and `ack` are led through here.
+        join: states in the ledger who we are, as a reader of these topics.
+        rebalanced: hears that the inputs are announced.
+    """
+
+    def __init__(
+        self,
+        host: Host,
+        consumer: Any,
+        *,
+        join: Callable[[Any], Awaitable[None]],
+        announcing: Announcing,
+        resuming: Resuming,
+        events: Events,
+        restored: Restored,
+        rebalanced: Callable[[Any], None],
+    ) -> None:
+        self._host, self._consumer, self._join = host, consumer, join
+        self._announcing, self._resuming, self._rebalanced = announcing, resuming, rebalanced
+        self._events, self._restored = events, restored
+        self._subscribe: Callable[[Any], Awaitable[None]] = consumer.subscribe
+        self._ack: Callable[[Any], Any] = consumer.ack
+        consumer.ack = self.ack
+        host.app.on_rebalance_complete.connect(self.announce, weak=False)
+        consumer.subscribe = self.subscribe
+
+    async def subscribe(self, topics: Any) -> None:
+        """`Consumer.subscribe`: join the ledger, wait for restores, then join the group."""
+        host = self._host
+        if host.machine.process is None and not host.absent:
+            with host.failing_open("to join"):
+                await self._join(topics)
+                _refuse_transport(self._consumer)
+        await self._wait_for_restores(topics)
+        await self._subscribe(topics)
+        if not host.absent:
+            with host.failing_open("to keep metadata in commits"):
+                keep_metadata(self._restored, self._consumer._thread._ensure_consumer())
+
+    async def announce(self, *args: Any, **kwargs: Any) -> None:
+        """R9: Faust waits for this before it lets the inputs go."""
+        try:
+            if self._host.absent or not await self._announcing.announce():
+                return  # or Faust has been given others meanwhile, and begins anew
+            self._rebalanced(self._consumer)
+            self._resuming.announced()
+        except Exception as error:
+            self._host.stand_down("to end a rebalance", error)
+
+    def ack(self, message: Any) -> bool:
+        """`Consumer.ack`: also for who acknowledges by `event.ack()`, of which no sensor hears."""
+        done = bool(self._ack(message))
+        try:
+            if self._events.parked:
+                self._events.acknowledged(message.tp, message.offset)
+        except Exception as error:
+            self._host.stand_down("to note that an event is acknowledged", error)
+        return done
+
+    def on_revoked(self) -> None:
+        """Hold no input of before, and announce none."""
+        self._resuming.on_revoked()
+        self._announcing.on_revoked()
+
+    async def _wait_for_restores(self, topics: Any) -> None:
+        """Hold the inputs as a restore asks: the one place that fails closed. A fault of ours still stops nothing
+        (R15)."""
+        host = self._host
+        if self._restored.joined or runs_no_agents(host.app):
+            return
+        try:
+            await self._restored.known(lambda: plans_of_app(host.app))
+            if not host.absent:
+                await self._restored.hold()
+                await commit_restored(host, self._restored.scope, host.admin, topics)
+        except InstallError:
+            raise
+        except Exception as error:
+            if host.absent:
+                logger.warning(
+                    "snapkafka: could not see whether the app was restored: %r", error, extra=host.about()
+                )
+            host.stand_down("to see whether a restore is open", error)
+
+
+def _refuse_transport(consumer: Any) -> None:
+    """Refuse a transport when this worker has joined: so the ledger names one that cannot take part.
+
+    Raises:
+        UnknownClientError: positions and commits of such a consumer are not known here.
+    """
+    from faust.transport.drivers.aiokafka import Consumer
+
+    if not isinstance(consumer, Consumer):
+        raise UnknownClientError(f"the transport {type(consumer).__module__} is not aiokafka's")

@@ -1,0 +1,294 @@
+"""Which events run in this worker: when Faust starts one, when it is over, and which one an effect comes from.
+
+Faust reports when a stream takes a record out of its queue, and mostly when it is through with it. Where that is not
+the whole truth:
+
+- What waits in the buffer of a `take` has not started. The batch starts when it is handed over. If something before
+  the buffer has an effect of its own (`echo`), the record starts with that effect, and all that wait before it. So does
+  what waits in the buffer of another stream of that agent (`concurrency`), if it comes before in the log.
+- A record of a `noack` stream runs until it is acknowledged and its agent has asked for the next one. If that was done
+  in the course of another event, that is where its work was done.
+- The record that an agent raised at is over when its agent is started again, or takes the next one.
+
+All of this runs in the one thread of the app's loop.
+"""
+
+from __future__ import annotations
+
+from contextvars import ContextVar
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final
+from weakref import WeakSet
+
+from snapkafka.protocol.colours import Cause
+from snapkafka.protocol.records import TopicPartition
+
+if TYPE_CHECKING:
+    from ..host import Host
+    from ..tables.thread_reads import ThreadReads
+
+__all__ = ["Events", "Reading"]
+
+#: Those of every app in this process that has a driver.
+_apps: WeakSet[Events] = WeakSet()
+
+#: Makes a `Cause` from its four fields; calling the class costs twice as much.
+_cause_of: Final = partial(tuple.__new__, Cause)
+
+Place = tuple[Any, int]  # topic-partition and offset
+
+
+class Reading:
+    """Hold what one stream is at.
+
+    Args:
+        name: of the agent that reads it, for positions.
+    """
+
+    __slots__ = ("batch", "by_hand", "current", "message", "name", "replies", "taking", "waiting")
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.current: Cause | None = None
+        self.message: Any = None  # of `current`
+        self.by_hand = False  # its agent acknowledges
+        self.replies = False  # what it reads are replies to questions of this worker: no input
+        self.taking = False  # records go into a buffer
+        self.waiting: dict[Place, tuple[Cause, bool]] = {}  # in it, in order; True: it was passed over
+        self.batch: dict[Place, tuple[Cause, Any]] = {}  # handed over; with the message where acked by hand
+
+
+class Events:
+    """Hold what runs, and what waits for something.
+
+    Args:
+        host: its machine is informed.
+        threads: what they have read is taken in before anything is sent, and before an event ends.
+    """
+
+    several = False  # have there been several apps in this process?
+
+    def __init__(self, host: Host, threads: ThreadReads) -> None:
+        self._host = host
+        self._machine = host.machine
+        self._threads, self.unnoted = threads, threads.unnoted
+        #: The event that runs here. Not Faust's `current_event()`: one `Event` object may run in several agents at
+        #: once, and it is None inside `take`. Tasks that an event starts inherit it; once the event is over, the
+        #: machine gives what they send the colour of the process (R5). Each app has its own: two may give their events
+        #: the same name.
+        self._cause: ContextVar[Cause | None] = ContextVar("snapkafka_cause", default=None)
+        _apps.add(self)
+        Events.several |= len(_apps) > 1
+        self.parked: dict[Place, list[Cause]] = {}  # left by their agent, not yet acknowledged
+        self._buffered: dict[Cause, Reading] = {}  # in some buffer
+        self.streams: WeakSet[Any] = WeakSet()
+
+    def stand_down(self, error: Exception) -> None:
+        """For who calls this in the midst of the app's own work (R15)."""
+        self._host.stand_down("to note what an agent is at", error)
+
+    # -- which one ----------------------------------------------------------------------------------------------
+
+    def cause(self) -> Cause | None:
+        """The event that whatever is done here and now comes from."""
+        cause = self._cause.get()
+        if self._buffered and cause in self._buffered:
+            self._start_waiting(self._buffered[cause], upto=cause)
+        return cause
+
+    def cause_of_send(self) -> Cause | None:
+        """The same of what is sent here and now."""
+        if self.unnoted:
+            self._threads.note()
+        cause = self.cause()
+        if self.several and cause not in self._machine.colours.running:
+            self._sent_by_another_app()
+        return cause
+
+    def cause_in_thread(self) -> Cause | None:
+        """The same in another thread, where one was reported it (`asyncio.to_thread`); nothing is started by that."""
+        return self._cause.get()
+
+    def _sent_by_another_app(self) -> None:
+        """A send here may come from an event of another app in this process. It has the colour of this process:
+        where that is another one than the event's, the snapshots between fail by name."""
+        epoch, namespace = self._machine.colours.epoch, self._host.config.namespace
+        for other in list(_apps):
+            event = other._cause.get()
+            colour = other._machine.colours.running.get(event) if event is not None else None
+            if other is self or colour is None or colour == epoch:
+                continue
+            if other._host.config.namespace != namespace:
+                continue
+            redder = self if colour < epoch else other
+            one, two = (events._host.app.conf.id for events in (other, self))
+            what = f"an event of app {one} sends through app {two} in one process, across a cut"
+            mixed = redder._machine.mixed(min(colour, epoch), max(colour, epoch), what, f"app {one}")
+            redder._host.do(mixed)
+
+    # -- one by one ---------------------------------------------------------------------------------------------
+
+    def taken_in(self, reading: Reading, tp: Any, offset: int, event: Any) -> Cause:
+        """A stream takes a record out of its queue."""
+        if reading.current is not None:
+            self.left(reading)
+        cause = _cause_of((reading.name, tp, offset, 0))
+        if cause in self._machine.colours.running:
+            cause = self._run_again(cause)
+        self._cause.set(cause)
+        if reading.taking:
+            reading.waiting[tp, offset] = (cause, False)
+            self._buffered[cause] = reading
+        else:
+            reading.current = cause
+            if reading.by_hand:
+                reading.message = event.message
+            void = self._machine.event_started(cause)
+            if void:
+                self._host.do(void)
+        return cause
+
+    def through_with(self, reading: Reading, tp: Any, offset: int, cause: Cause | None) -> None:
+        """A stream is through with a record: it was acknowledged, or skipped.
+
+        Args:
+            cause: what `taken_in` returned; None where an agent acknowledges by hand.
+        """
+        current = reading.current
+        if current is not None and (current is cause or (cause is None and current[1:3] == (tp, offset))):
+            if not reading.by_hand or cause is not None:
+                reading.current = reading.message = None
+                if self.unnoted:
+                    self._threads.note()
+                actions = self._machine.event_ended(current)
+                if actions:
+                    self._host.do(actions)
+            return
+        place = (tp, offset)
+        waiting = reading.waiting.get(place)
+        if waiting is not None and waiting[0] is cause:
+            reading.waiting[place] = (cause, True)
+            if next(iter(reading.waiting)) == place:
+                self._start_waiting(reading, upto=cause)
+        elif place in reading.batch and not reading.by_hand and cause is None:
+            self._end(reading.batch.pop(place)[0])
+        elif cause is None:
+            self.acknowledged(tp, offset)
+
+    def left(self, reading: Reading) -> None:
+        """The agent has asked for the next record, or was started again."""
+        cause, message = reading.current, reading.message
+        reading.current = reading.message = None
+        if cause is not None:
+            self._left(cause, message if reading.by_hand else None)
+
+    def _left(self, cause: Cause, message: Any) -> None:
+        """It is over, unless it is still to be acknowledged."""
+        if message is None or message.acked:
+            self._end(cause)
+        else:
+            self.parked.setdefault((cause.tp, cause.offset), []).append(cause)
+
+    def acknowledged(self, tp: Any, offset: int) -> None:
+        """Every agent has acknowledged a record: whatever runs here has worked it off."""
+        for cause in self.parked.pop((tp, offset), ()):
+            self._host.do(self._machine.worked_off(cause, self.cause()))
+            self._end(cause)
+
+    def on_revoked(self) -> None:
+        """All inputs are given back: what was not acknowledged will come again."""
+        parked, self.parked = self.parked, {}
+        for causes in parked.values():
+            for cause in causes:
+                self._end(cause)
+
+    # -- in batches ---------------------------------------------------------------------------------------------
+
+    def handed_over(self, reading: Reading, size: int, events: list[Any] | None) -> None:
+        """A buffer's records, `size` of them, go to the agent.
+
+        Args:
+            events: those records, where the agent acknowledges each by hand.
+        """
+        batch: list[Cause] = []
+        for place, (cause, passed_over) in list(reading.waiting.items()):
+            if len(batch) == size:
+                break
+            if passed_over:
+                self._start_waiting(reading, upto=cause)
+                continue
+            del reading.waiting[place]
+            self._buffered.pop(cause, None)
+            reading.batch[place] = (cause, events[len(batch)].message if events is not None else None)
+            batch.append(cause)
+        self._start_before(reading, batch)
+        self._host.do(self._machine.batch_started(batch))
+        self._cause.set(batch[0] if batch else None)
+
+    def batch_left(self, reading: Reading) -> None:
+        """The agent has asked for the next batch, or was started again."""
+        batch, reading.batch = reading.batch, {}
+        for cause, message in batch.values():
+            self._left(cause, message)
+
+    def _start_waiting(self, reading: Reading, *, upto: Cause) -> None:
+        """Records start where they wait, in their order; what was skipped is done with at once."""
+        starting: list[tuple[Place, Cause, bool]] = []
+        for place, (cause, passed_over) in reading.waiting.items():
+            starting.append((place, cause, passed_over))
+            if cause is upto:
+                break
+        self._start_before(reading, [cause for _, cause, _ in starting])
+        for place, cause, passed_over in starting:
+            self._start(cause)
+            if passed_over:
+                del reading.waiting[place]
+                self._buffered.pop(cause, None)
+                self._end(cause)
+
+    def _start_before(self, reading: Reading, starting: list[Cause]) -> None:
+        """Start what waits elsewhere for the same agent before anything later: a cut notes one offset."""
+        last = {cause.tp: cause.offset for cause in starting}
+        for stream in self.streams:
+            other = stream.reading
+            if other is not reading and other.name == reading.name:
+                for cause, _ in other.waiting.values():
+                    if cause.offset < last.get(cause.tp, 0):
+                        self._start(cause)
+
+    # -- both ---------------------------------------------------------------------------------------------------
+
+    def _run_again(self, cause: Cause) -> Cause:
+        """A replay begins while the first run still goes on."""
+        while cause in self._machine.colours.running:
+            cause = cause._replace(run=cause.run + 1)
+        return cause
+
+    def _start(self, cause: Cause) -> None:
+        void = self._machine.event_started(cause)
+        if void:
+            self._host.do(void)
+
+    def _end(self, cause: Cause) -> None:
+        if self.unnoted:
+            self._threads.note()
+        actions = self._machine.event_ended(cause)
+        if actions:
+            self._host.do(actions)
+
+    def agents(self) -> dict[int, str]:
+        """Return the reader of each channel, by the identity of its queue: agents with `concurrency` share one."""
+        return {
+            id(queue): stream.reading.name
+            for stream in self.streams
+            if (queue := getattr(stream.channel, "_queue", None)) is not None
+        }
+
+    def readers(self, tp: TopicPartition) -> tuple[str, ...]:
+        """Return who reads an input."""
+        names = {stream.reading.name for stream in self.streams if _reads(stream.channel, tp)}
+        return tuple(sorted(names)) or ("stream",)
+
+
+def _reads(channel: Any, tp: TopicPartition) -> bool:
+    return tp.topic in (getattr(channel, "topics", None) or ())

@@ -1,0 +1,175 @@
+"""Where Faust reports that an event starts and ends, and that a table is touched: what it shows its sensors.
+
+`app.sensors` informs every sensor of everything, some ten times per event, of which few are news to us. So ours is not
+one of its sensors, which stay the app's own: six of its methods are led through here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from threading import get_ident
+from typing import TYPE_CHECKING, Any, Final
+
+from ..tables.reads import FIXED
+from .streams import reading_of
+
+if TYPE_CHECKING:
+    from ..host import Host
+    from ..tables.reads import Reads
+    from .replies import Replies
+    from .running_events import Events
+
+__all__ = ["Sensors"]
+
+OF_STREAMS: Final = ("on_stream_event_in", "on_stream_event_out", "on_message_out")
+OF_TABLES: Final = {
+    "on_table_get": "_sensor_on_get",
+    "on_table_set": "_sensor_on_set",
+    "on_table_del": "_sensor_on_del",
+}
+
+Told = Callable[..., Any]
+
+
+class Sensors:
+    """Receive what an app's sensors are informed of.
+
+    Args:
+        host: its machine is informed.
+    """
+
+    def __init__(self, host: Host, events: Events, replies: Replies, reads: Reads) -> None:
+        self._host = host
+        self._machine = host.machine
+        self._events, self._replies, self._reads = events, replies, reads
+        self._told: dict[str, Told] = {}  # of Faust, about tables
+
+    def attach(self, sensors: Any) -> None:
+        """Lead `app.sensors` through here: streams and tables take its methods when they are made."""
+        self._told = {name: getattr(sensors, name) for name in OF_TABLES}
+        for name in OF_STREAMS:
+            setattr(sensors, name, getattr(self, name)(getattr(sensors, name)))
+        for name in OF_TABLES:
+            setattr(sensors, name, self._on_late_table(self._told[name], write=name != "on_table_get"))
+
+    @staticmethod
+    def attach_stream(stream: Any) -> None:
+        """One that was made before."""
+        for name in OF_STREAMS:
+            setattr(stream, f"_{name}", getattr(stream.app.sensors, name))
+
+    def attach_table(self, table: Any) -> None:
+        """One that is attached (`changelogs`)."""
+        for name, held in OF_TABLES.items():
+            setattr(table, held, getattr(self, name)(self._told[name]))
+
+    # -- what stands in for the methods of `app.sensors` ------------------------------------------------------
+
+    def on_stream_event_in(self, tell: Told) -> Told:
+        """A stream takes a record out of its queue and is about to hand it to its agent."""
+        taken_in, replies = self._events.taken_in, self._replies
+        stand_down = self._host.stand_down
+
+        def event_in(tp: Any, offset: int | None, stream: Any, event: Any) -> Any:
+            state = tell(tp, offset, stream, event)
+            if offset is None or offset < 0:
+                return state  # an in-memory channel: no input of the snapshot
+            try:
+                reading = stream.__dict__.get("reading") or reading_of(stream)
+                if reading.replies:
+                    replies.taken_in(tp, offset, event.value)
+                    return state, None
+                return state, taken_in(reading, tp, offset, event)
+            except Exception as error:
+                stand_down("to note that an event starts", error)
+                return state, None
+
+        return event_in
+
+    def on_stream_event_out(self, tell: Told) -> Told:
+        """The agent asks for the next record, or acknowledges this one (Faust has no state then)."""
+        through_with, stand_down = self._events.through_with, self._host.stand_down
+
+        def event_out(tp: Any, offset: int | None, stream: Any, event: Any, state: Any = None) -> None:
+            if offset is None or offset < 0:
+                tell(tp, offset, stream, event, state)
+                return
+            state, cause = state or (None, None)
+            tell(tp, offset, stream, event, state)
+            try:
+                through_with(stream.__dict__.get("reading") or reading_of(stream), tp, offset, cause)
+            except Exception as error:
+                stand_down("to note that an event is over", error)
+
+        return event_out
+
+    def on_message_out(self, tell: Told) -> Told:
+        """The last agent has acknowledged a record."""
+        events, stand_down = self._events, self._host.stand_down
+
+        def message_out(tp: Any, offset: int, message: Any) -> None:
+            tell(tp, offset, message)
+            try:
+                if events.parked:  # asked here, too: it hardly ever is so
+                    events.acknowledged(tp, offset)
+            except Exception as error:
+                stand_down("to note that a record is acknowledged", error)
+
+        return message_out
+
+    def _on_late_table(self, tell: Told, *, write: bool) -> Told:
+        """A key of a table is read or written that was made after the others were attached."""
+        machine, looks, stand_down = self._machine, self._reads, self._host.stand_down
+
+        def touched(table: Any, key: Any, *value: Any) -> None:
+            tell(table, key, *value)
+            try:
+                if machine.colours.tearing:
+                    looks.touched(table, key, write=write)
+            except Exception as error:
+                stand_down("to note that a table is used", error)
+
+        return touched
+
+    def on_table_get(self, tell: Told) -> Told:
+        """A key is read. All that is hardly ever so is asked here, too."""
+        machine, host, looks = self._machine, self._host, self._reads
+
+        def table_get(table: Any, key: Any) -> None:
+            tell(table, key)
+            try:
+                if table.in_place or machine.colours.tearing or get_ident() != host.thread:
+                    looks.looked_up(table, key)
+            except Exception as error:
+                host.stand_down("to note that a table is read", error)
+
+        return table_get
+
+    def on_table_set(self, tell: Told) -> Told:
+        """A key is written."""
+        machine, host, looks = self._machine, self._host, self._reads
+
+        def table_set(table: Any, key: Any, value: Any) -> None:
+            tell(table, key, value)
+            try:
+                if machine.colours.tearing or get_ident() != host.thread:
+                    looks.touched(table, key, write=True)
+                if type(value) not in FIXED:
+                    looks.wrote_object(table, key, value)
+            except Exception as error:
+                host.stand_down("to note that a table is written", error)
+
+        return table_set
+
+    def on_table_del(self, tell: Told) -> Told:
+        """A key is deleted."""
+        looks, stand_down = self._reads, self._host.stand_down
+
+        def table_del(table: Any, key: Any) -> None:
+            tell(table, key)
+            try:
+                looks.touched(table, key, write=True)
+            except Exception as error:
+                stand_down("to note that a key is deleted", error)
+
+        return table_del

@@ -1,0 +1,191 @@
+"""Streams that state when an agent is handed a batch, when it has asked for the next record, and who reads them.
+
+Faust makes every stream in `app.stream` and derives others from it by `clone`, with the class of the first. So a stream
+is given a subclass of its own class where it is made, and what comes of it has that class, too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, Callable, Hashable
+from functools import cache
+from typing import TYPE_CHECKING, Any
+
+from .running_events import Events, Reading
+
+if TYPE_CHECKING:
+    from ..host import Host
+    from .replies import Replies
+
+__all__ = ["reading_of", "watch_streams"]
+
+#: A stream that no agent reads.
+OUTSIDE = "stream"
+
+
+def watch_streams(host: Host, events: Events, replies: Replies, attach: Callable[[Any], None]) -> None:
+    """Lead `app.stream` through here. All that a module has made of it before `install` stands in the app's tree; each
+    such stream is given to `attach`, too."""
+    from faust.types import StreamT
+
+    app = host.app
+    for node in list(app.beacon.traverse()):
+        if isinstance(node.data, StreamT):
+            _watch(events, replies, node.data)
+            attach(node.data)
+    make: Callable[..., Any] = app.stream
+
+    def stream(channel: Any, *args: Any, **options: Any) -> Any:
+        made = make(channel, *args, **options)
+        try:
+            _watch(events, replies, made)
+        except Exception as error:
+            host.stand_down("to watch a stream", error)
+        return made
+
+    app.stream = stream
+
+
+def _watch(events: Events, replies: Replies, stream: Any) -> None:
+    stream.__class__ = _watched(stream.__class__)
+    stream.reading = Reading(_agent_of(stream) or _free_name(events, stream))
+    stream.reading.by_hand = not stream.enable_acks
+    stream.reading.replies = not replies.topics.isdisjoint(_topics(stream))
+    stream.watched_by = events
+    events.streams.add(stream)
+
+
+def reading_of(stream: Any) -> Reading:
+    """Return what a stream is at; one that was made by other ways than `app.stream` states less (no batches, no
+    `noack`)."""
+    reading: Reading | None = stream.__dict__.get("reading")
+    if reading is None:
+        reading = stream.reading = Reading(_agent_of(stream) or OUTSIDE)
+    return reading
+
+
+def _agent_of(stream: Any) -> str:
+    """The name of the agent that reads a stream, also one that was derived: the agent stands above it in the tree."""
+    from faust.types import AgentT
+
+    node = stream.beacon
+    while node is not None:
+        if isinstance(node.data, AgentT):
+            return str(node.data.name)
+        node = node.parent
+    return str(stream.prefix)
+
+
+def _free_name(events: Events, stream: Any) -> str:
+    """Number streams outside agents that read the same topic."""
+    topics = _topics(stream)
+    taken = {other.reading.name for other in events.streams if topics & _topics(other)}
+    name, number = OUTSIDE, 1
+    while name in taken:
+        number += 1
+        name = f"{OUTSIDE}-{number}"
+    return name
+
+
+def _topics(stream: Any) -> set[str]:
+    """None, if it reads a channel in memory."""
+    return set(getattr(stream.channel, "topics", None) or ())
+
+
+@cache
+def _watched(cls: Hashable) -> Any:
+    """A subclass of a class of streams, with its name."""
+    base: Any = cls
+
+    class Watched(base):
+        def clone(self, **options: Any) -> Any:
+            new = super().clone(**options)
+            try:
+                new.watched_by = self.watched_by
+                new.reading = Reading(self.reading.name)
+                new.reading.by_hand = not new.enable_acks
+                self.watched_by.streams.add(new)
+            except Exception as error:
+                self.watched_by.stand_down(error)
+            return new
+
+        def noack(self) -> Any:
+            new = super().noack()
+            new.__class__ = _by_hand(new.__class__)
+            return new
+
+        def __aiter__(self) -> Any:
+            try:
+                self.watched_by.left(self.reading)  # an agent that raised begins again
+            except Exception as error:
+                self.watched_by.stand_down(error)
+            return super().__aiter__()
+
+        def take(self, *args: Any, **options: Any) -> Any:
+            return _batches(self, super().take(*args, **options), by_hand=False)
+
+        def take_events(self, *args: Any, **options: Any) -> Any:
+            return _batches(self, super().take_events(*args, **options), by_hand=False)
+
+        def take_with_timestamp(self, *args: Any, **options: Any) -> Any:
+            return _batches(self, super().take_with_timestamp(*args, **options), by_hand=False)
+
+        def noack_take(self, *args: Any, **options: Any) -> Any:
+            return _batches(self, super().noack_take(*args, **options), by_hand=True)
+
+    return _named_like(Watched, base)
+
+
+@cache
+def _by_hand(cls: Hashable) -> Any:
+    """A subclass for streams whose agents acknowledge: Faust informs no sensor when such a one asks for the next
+    record, but forgets the present one then."""
+    base: Any = cls
+
+    class ByHand(base):
+        @property
+        def current_event(self) -> Any:
+            return self.__dict__.get("_current_event")
+
+        @current_event.setter
+        def current_event(self, event: Any) -> None:
+            self.__dict__["_current_event"] = event
+            try:
+                if event is None:
+                    self.watched_by.left(self.reading)
+            except Exception as error:
+                self.watched_by.stand_down(error)
+
+    return _named_like(ByHand, base)
+
+
+def _named_like(new: type, cls: type) -> type:
+    """Logs name streams by their class."""
+    new.__name__, new.__qualname__, new.__module__ = cls.__name__, cls.__qualname__, cls.__module__
+    return new
+
+
+async def _batches(
+    stream: Any, inner: AsyncGenerator[Any, None], *, by_hand: bool
+) -> AsyncGenerator[Any, None]:
+    """A `take` of Faust's, with the start of each batch reported in the task that it is handed to."""
+    events, reading = stream.watched_by, stream.reading
+    try:
+        events.batch_left(reading)  # an agent that raised begins again
+        reading.taking, reading.by_hand = True, by_hand
+    except Exception as error:
+        events.stand_down(error)
+    try:
+        async for batch in inner:
+            try:
+                events.handed_over(reading, len(batch), batch if by_hand else None)
+            except Exception as error:
+                events.stand_down(error)
+            yield batch
+            if by_hand:
+                try:
+                    events.batch_left(reading)
+                except Exception as error:
+                    events.stand_down(error)
+    finally:
+        reading.taking = False
+        await inner.aclose()

@@ -1,0 +1,102 @@
+"""Markers in flight out: in each partition one goes before the first red record of this process (R7).
+
+Each partition has the markers that are due there (`Way.due`). Anyone who is about to append a red record sends them
+first, under the lock of that partition; where nobody is, a task does soon.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from snapkafka.protocol.events import MarkerFailed, MarkerSent
+from snapkafka.wire import headers as wire
+
+from .outcomes import outcome
+
+if TYPE_CHECKING:
+    from snapkafka.protocol.actions import SendMarkers
+    from snapkafka.protocol.events import Event
+    from snapkafka.protocol.records import TopicPartition
+
+    from ..host import Host
+    from .partition import Way
+    from .stamps import Stamps
+
+__all__ = ["Markers"]
+
+
+class Markers:
+    """The markers of one worker.
+
+    Args:
+        host: whose machine gives them seqs and hears what became of them.
+        way: the way out to a partition.
+        send: Faust's own.
+    """
+
+    def __init__(
+        self,
+        host: Host,
+        stamps: Stamps,
+        way: Callable[[TopicPartition], Way],
+        send: Callable[..., Awaitable[asyncio.Future[Any]]],
+    ) -> None:
+        self._host = host
+        self._machine = host.machine
+        self._stamps, self._way, self._send = stamps, way, send
+
+    def due(self, action: SendMarkers) -> None:
+        """Each partition gets its marker before its next red record, and soon in any case."""
+        for tp in action.tps:
+            self._way(tp).due.append(action)
+        self._host.spawn(self._flush(action))
+
+    async def _flush(self, action: SendMarkers) -> None:
+        for tp in action.tps:
+            way = self._way(tp)
+            way.waiting += 1
+            try:
+                async with way.lock:
+                    while way.due and way.due[0].epoch <= action.epoch:
+                        await self.append(way)
+            finally:
+                way.waiting -= 1
+
+    async def append(self, way: Way) -> None:
+        """The first that is due, under the lock. If the task is cancelled meanwhile, it stays due."""
+        machine, tp, action = self._machine, way.tp, way.due[0]
+        if machine.process is not None:
+            seq = machine.marker_stamped(tp)
+            body, key = self._stamps.marker(tp, action, seq), wire.marker_key(machine.process)
+            answer = self._host.answering()
+            try:
+                future = await self._send(tp.topic, key, None, tp.partition, None, [(wire.HEADER, body)])
+            except BaseException as error:
+                machine.marker_unstamped(tp, seq)
+                if not isinstance(error, Exception):
+                    raise
+                self._host.feed(MarkerFailed(epoch=action.epoch, tp=tp, reason=repr(error)))
+            else:
+                future.add_done_callback(partial(_acked, self._host, answer, tp, action.epoch, seq))
+        way.due.pop(0)
+
+
+def _acked(
+    host: Host,
+    answer: Callable[[Event], None],
+    tp: TopicPartition,
+    epoch: int,
+    seq: int,
+    future: asyncio.Future[Any],
+) -> None:
+    try:
+        offset, failure = outcome(future)
+        if failure is not None:
+            answer(MarkerFailed(epoch=epoch, tp=tp, reason=failure.reason, seq=seq))
+        else:
+            answer(MarkerSent(epoch=epoch, tp=tp, offset=offset))
+    except Exception as error:
+        host.stand_down("to note what became of a marker", error)

@@ -1,0 +1,77 @@
+"""The ways out, one to each partition: who waits there, which markers are due, and what is not acknowledged yet."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from typing import TYPE_CHECKING, Any
+
+from aiokafka.structs import TopicPartition as TheirTopicPartition
+
+from snapkafka.protocol.colours import Effect
+from snapkafka.wire import headers as wire
+
+if TYPE_CHECKING:
+    from snapkafka.protocol.actions import SendMarkers
+    from snapkafka.protocol.records import TopicPartition
+
+__all__ = ["Partitions", "Run", "Way"]
+
+
+class Run:
+    """Records of one colour, one after the other in one batch."""
+
+    __slots__ = ("count", "effect", "first", "place")
+
+    def __init__(self, effect: Effect, first: int, place: int) -> None:
+        self.effect = effect  # of the first one: they are counted together
+        self.first = first  # its seq
+        self.place = place  # its place in the batch
+        self.count = 1
+
+
+class Way:
+    """The way out to one partition: who may append, which markers are due there, what is not acknowledged yet."""
+
+    __slots__ = (
+        "batch",
+        "check",
+        "due",
+        "gate",
+        "latest",
+        "lock",
+        "pending",
+        "runs",
+        "theirs",
+        "tp",
+        "waiting",
+        "within",
+    )
+
+    def __init__(self, tp: TopicPartition) -> None:
+        self.tp = tp
+        self.theirs = TheirTopicPartition(*tp)
+        self.waiting = 0  # so many take the long way
+        self.batch: Any = None  # that the latest record went into, on the short way
+        self.runs: list[Run] = []  # in it
+        self.check = wire.tp_check(tp.topic, tp.partition)
+        self.lock = asyncio.Lock()
+        self.gate = asyncio.Lock()  # in classic mode
+        self.due: list[SendMarkers] = []  # by epoch, the lowest first
+        self.pending: deque[tuple[asyncio.Future[Any], Effect, int | None]] = deque()  # with their seqs
+        self.latest: asyncio.Future[Any] | None = None  # what was appended last
+        self.within: str | None = None  # the transaction of that, which has a producer of its own
+
+    async def led_by(self, transactional_id: str | None) -> None:
+        """Two producers keep no order in one partition: what one has under way gets there before the other appends."""
+        if self.within != transactional_id and self.latest is not None and not self.latest.done():
+            await asyncio.wait([self.latest])
+        self.within = transactional_id
+
+
+class Partitions(dict[tuple[str, int], Way]):
+    """The ways out to all partitions, by topic and number."""
+
+    def way(self, tp: TopicPartition) -> Way:
+        """Return the way out to a partition."""
+        return self.setdefault(tp, Way(tp))

@@ -1,0 +1,295 @@
+"""Describe what a Faust app sends: every record passes here, gets its colour where it enters and its stamp where it
+leaves.
+
+Faust has two ways out. `producer.send` is called in the context of the event. Table changelogs and `send_soon` are put
+into `producer.buffer`. Mostly they can leave there and then (`fast_path`). Those that cannot leave from a background
+task later, so their colour is taken at `buffer.put` and travels with them as a header that is not bytes yet (an
+`Effect`); `send` takes it off again.
+
+A seq and its place in the partition must not be parted: otherwise, with a full batch, a later seq can get an earlier
+offset. Mostly stamp and append are one step that nothing can come between (`fast_path`). Where something has to be
+waited for (a full batch, a marker that is due, a transaction, ...) they stand under one lock per partition, and until
+all who wait there are through nobody takes the fast path past them. A marker goes out under that lock before the first
+red record (`markers`).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Sequence
+from contextvars import ContextVar
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from snapkafka.protocol.colours import Effect
+from snapkafka.protocol.records import TopicPartition
+from snapkafka.wire import headers as wire
+
+from ..describe import in_transactions
+from ..plain_headers import without_ours
+from .carried_effect import attach, detach, keep_partition, split
+from .commit_attachments import Attached
+from .entering import Entering
+from .fast_path import Batches, BufferBypass
+from .markers import Markers
+from .partition import Partitions, Run, Way
+from .settle import Settling
+from .slow_path import SlowPath
+from .transactions import Transactions
+from .unstamped import BareRecords
+
+if TYPE_CHECKING:
+    from ..host import Host
+    from ..inbound.running_events import Events
+    from ..own_headers import OwnHeaders
+    from ..waiting import Waiting
+    from .stamps import Stamps
+
+__all__ = ["Outgoing"]
+
+logger = logging.getLogger("snapkafka")
+
+#: What is sent here would leave by the thread of `producer_threaded`, whose producer knows of no transactions.
+_by_thread: ContextVar[bool] = ContextVar("snapkafka_by_thread", default=False)
+
+Send = Callable[..., Awaitable["asyncio.Future[Any]"]]
+
+
+class Outgoing:
+    """The way out of one app's producer.
+
+    Args:
+        host: whose machine gives colours and seqs.
+        producer: Faust's producer; its `send` and its buffer's `put` are led through here.
+        note: adds metadata to offsets that transactions commit.
+    """
+
+    def __init__(
+        self,
+        host: Host,
+        producer: Any,
+        *,
+        stamps: Stamps,
+        events: Events,
+        own_headers: OwnHeaders,
+        waiting: Waiting,
+        note: Callable[[Any], Any],
+    ) -> None:
+        self._host = host
+        self._machine = host.machine
+        self._stamps, self._events, self._own_headers, self._waiting = stamps, events, own_headers, waiting
+        self._producer = producer
+        self._send: Send = producer.send
+        self._batches = Batches(producer)
+        self.bare = BareRecords(host, producer, stamps)
+        self._bypass = BufferBypass(host, producer, self._batches.put)
+        self._put, self._theirs = self._bypass.put, producer.buffer.put
+        self._partitions = Partitions()
+        self._entering = Entering(host, events)
+        self.markers = Markers(host, stamps, self._partitions.way, self._send)
+        self.transactions = Transactions(producer, note) if in_transactions(host.app) else None
+        self.settling = Settling(host, self.bare, self._entering, self.transactions)
+        producer.send = self.send
+        producer.buffer.put = self.put
+        if producer.threaded_producer is not None:
+            self._leave_the_thread(producer.buffer)
+        self.attached = Attached(host, self._enter, detach)
+        self._slow = SlowPath(
+            host,
+            producer,
+            self._send_theirs,
+            partitions=self._partitions,
+            entering=self._entering,
+            stamps=stamps,
+            markers=self.markers,
+            bare=self.bare,
+            settling=self.settling,
+            waiting=waiting,
+            in_transactions=self.transactions is not None,
+        )
+
+    def _leave_the_thread(self, buffer: Any) -> None:
+        """`producer_threaded`: two producers cannot keep the order of seqs in one partition, so what the thread's own
+        one would send goes the way of everything else. In no transaction, as it would: there may be none that could
+        be committed."""
+        send_pending = buffer._send_pending
+
+        async def send_as_the_thread_would(fut: Any) -> None:
+            _by_thread.set(True)  # in the buffer's own task
+            await send_pending(fut)
+
+        def put_from_anywhere(fut: Any) -> None:
+            """Other threads may call it, as they may without us."""
+            if self._host.runs_here():
+                self.put(fut)
+            else:
+                self._host.loop.call_soon_threadsafe(self.put, fut)
+
+        self._put = buffer.pending.put_nowait
+        buffer._send_pending = send_as_the_thread_would
+        buffer.queue = buffer.pending  # what `buffer.size` counts
+        buffer.put = put_from_anywhere
+        logger.info(
+            "snapkafka: producer_threaded is set; while snapkafka is on, the app's own loop sends",
+            extra=self._host.about(),
+        )
+
+    # -- Faust calls these ------------------------------------------------------------------------------------
+
+    def put(self, fut: Any) -> None:
+        """`ProducerBuffer.put`: the colour of a table write or `send_soon` is that of the event that calls it."""
+        try:
+            if not self._bypass.waiting and self._pass(fut):
+                return
+            self._enter(fut)
+        except Exception as error:
+            self._host.stand_down("to note a send", error)
+        try:
+            self._put(fut)
+        except Exception as error:
+            self._host.stand_down("to put a record into Faust's buffer", error)
+            self._theirs(fut)
+
+    def _pass(self, fut: Any) -> bool:
+        """Let it leave here and now; False: nothing has happened yet."""
+        message, key = fut.message, fut.message.key
+        topic = self._bypass.topic_of(message)
+        if topic is None or self._machine.process is None or not self._host.runs_here():
+            return False
+        partition = message.partition
+        if partition is None and (partition := self._batches.partition(topic, key)) is None:
+            return False
+        others = split(message.headers, self._met)[1] if message.headers else ()
+        way = self._partitions.get((topic, partition)) or self._partitions.way(
+            TopicPartition(topic, partition)
+        )
+        future = self._append_at_once(way, None, others, key, message.value, message.timestamp)
+        if future is None:
+            if message.partition is None:
+                keep_partition(fut, partition)
+            return False
+        try:
+            self._bypass.passed(fut, topic, future)
+        except Exception as error:
+            self._host.stand_down("to report a record that is sent", error)
+        return True
+
+    def _met(self, header: object) -> None:
+        self._own_headers.met(header, "this app sends")
+
+    def _enter(self, fut: Any) -> None:
+        """The effect rides along until the message gets to `send`: also where this process has no id yet, or none any
+        more. It may have one when the message leaves, and its event be over and done with."""
+        if not self._host.absent:
+            effect = self._entering.entered()
+            if effect is not None:
+                attach(fut, effect)
+
+    async def send(
+        self,
+        topic: str,
+        key: bytes | None,
+        value: bytes | None,
+        partition: int | None,
+        timestamp: float | None,
+        headers: Any,
+        *,
+        transactional_id: str | None = None,
+    ) -> Awaitable[Any]:
+        """`Producer.send`: stamp and append; returns what Faust returns, a future of the record's metadata."""
+        others: Any = ()
+        try:
+            if transactional_id is not None and _by_thread.get():
+                transactional_id = None
+            effect, others = split(headers, self._met) if headers else (None, ())
+            if self._machine.process is None and not await self._waiting.for_identity():
+                if effect is not None:  # it entered when there was a process: nobody waits for it any more
+                    self._entering.withdraw(effect)
+                sent = None
+            else:
+                if partition is None:
+                    partition = self._batches.partition(topic, key)
+                if partition is not None:
+                    way = self._partitions.get((topic, partition)) or self._partitions.way(
+                        TopicPartition(topic, partition)
+                    )
+                    future = self._append_at_once(way, effect, others, key, value, timestamp)
+                    if future is not None:
+                        return future
+                sent = await self._slow.send(
+                    effect, (topic, key, value, partition, timestamp), others, transactional_id
+                )
+        except Exception as error:
+            self._host.stand_down("to note a send", error)
+            sent, others = None, without_ours(headers)
+        if sent is None:
+            return await self._send(
+                topic, key, value, partition, timestamp, others or None, transactional_id=transactional_id
+            )
+        if sent.error is not None:
+            raise sent.error
+        appended: Awaitable[Any] = sent.future
+        return appended
+
+    # -- stamp and append: the short way ----------------------------------------------------------------------
+
+    def _append_at_once(
+        self,
+        way: Way,
+        entered: Effect | None,
+        others: Sequence[tuple[str, bytes]],
+        key: bytes | None,
+        value: bytes | None,
+        timestamp: float | None,
+    ) -> asyncio.Future[Any] | None:
+        """None: it has to go the slow path, and nothing has happened yet. `entered`: when it did, if it has."""
+        machine, tp = self._machine, way.tp
+        try:
+            # First of all: it may start what has waited, and that ask for markers.
+            cause = self._events.cause_of_send() if entered is None else None
+            if way.waiting or way.due or machine.classic or self.transactions or machine.process is None:
+                return None
+            if self.bare.refused and self.bare.expected(tp.topic, key, value, others):
+                return None
+            if entered is None:
+                effect, seq = machine.send_at_once(cause, tp)
+            elif entered.sent is machine.colours.sent:
+                effect, seq = entered, machine.send_stamped(entered, tp)
+            else:
+                return None
+            headers = [*others, (wire.HEADER, self._stamps.of(way.check, effect, seq))]
+            added = self._batches.add(way.theirs, key, value, timestamp, headers)
+        except Exception as error:
+            self._host.stand_down("to stamp a record", error)
+            return None
+        if added is None:
+            if entered is None:
+                machine.send_undone(effect, tp, seq)
+            else:
+                machine.send_unstamped(effect, tp, seq)
+            return None
+        batch, future = added
+        try:  # it is on its way: what goes wrong now must not make its caller send it again
+            if batch is not way.batch:
+                self._begin(way, batch)
+            run = way.runs[-1] if way.runs else None
+            if run is not None and run.effect.tally is effect.tally and run.first + run.count == seq:
+                run.count += 1
+            else:
+                way.runs.append(Run(effect, seq, batch.record_count - 1))
+            if entered is not None:
+                actions = machine.send_appended(effect)
+                if actions:
+                    self._host.do(actions)
+        except Exception as error:
+            self._host.stand_down("to note that a record is sent", error)
+        return future
+
+    def _begin(self, way: Way, batch: Any) -> None:
+        """A batch gets its first record here. Its records are acknowledged together, and so are they counted."""
+        way.batch, way.runs = batch, []
+        batch.future.add_done_callback(partial(self.settling.batch_settled, way, batch, way.runs))
+
+    def _send_theirs(self, *args: Any, **options: Any) -> Awaitable[asyncio.Future[Any]]:
+        return self._send(*args, **options)

@@ -1,0 +1,166 @@
+"""Describe what becomes of records that were sent: acknowledged, refused, or in the log without our header."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from snapkafka.protocol.colours import Effect
+from snapkafka.protocol.records import TopicPartition
+
+from .outcomes import Unacknowledged, outcome
+from .partition import Run, Way
+from .unstamped import BareRecords, is_too_large
+
+if TYPE_CHECKING:
+    from snapkafka.protocol.actions import Action
+
+    from ..host import Host
+    from .entering import Entering
+    from .transactions import Transactions
+
+__all__ = ["Settling"]
+
+
+class Settling:
+    """Inform the machine what became of the sends of one app.
+
+    Args:
+        host: whose machine is informed.
+        bare: knows which records have left without our header.
+        transactions: None: the app has none.
+    """
+
+    def __init__(
+        self, host: Host, bare: BareRecords, entering: Entering, transactions: Transactions | None
+    ) -> None:
+        self._host = host
+        self._machine = host.machine
+        self._bare, self._entering, self._transactions = bare, entering, transactions
+
+    def sent(
+        self,
+        way: Way,
+        effect: Effect,
+        seq: int | None,
+        future: asyncio.Future[Any],
+        transactional_id: str | None,
+    ) -> None:
+        """Count a record, in the instant in which it was appended. Never raises. `seq`: None: it has no stamp."""
+        try:
+            if self._machine.process is None:
+                self._entering.withdraw(effect)
+                return
+            if seq is None:
+                self._bare.left(way.tp, future)
+            if transactional_id is not None and self._transactions is not None:
+                settle = partial(self.settled_in_transaction, future, effect, way.tp, seq)
+                self._transactions.sent(transactional_id, future, settle)
+            else:
+                if not way.pending:
+                    future.add_done_callback(partial(self.acked, way))
+                way.pending.append((future, effect, seq))
+            if self._transactions is not None:
+                way.latest = future
+        except Exception as error:
+            self._host.stand_down("to note that a record is sent", error)
+
+    def not_sent(self, tp: TopicPartition, effect: Effect, error: BaseException, *, waited: bool) -> None:
+        """Take back a record that was not appended; `waited`: in a buffer, so its writer does not hear of it."""
+        if waited and is_too_large(error):
+            self.refused_at_once(effect, tp, repr(error))
+        else:
+            self._entering.withdraw(effect)
+
+    def batch_settled(self, way: Way, batch: Any, runs: list[Run], future: asyncio.Future[Any]) -> None:
+        """A callback of asyncio's: the records of a batch are settled together."""
+        try:
+            self._batch_settled(way, batch, runs, future)
+        except Exception as error:
+            self._host.stand_down("to note what became of sends", error)
+
+    def _batch_settled(self, way: Way, batch: Any, runs: list[Run], future: asyncio.Future[Any]) -> None:
+        if way.batch is batch:
+            way.batch, way.runs = None, []
+        offset, failure = outcome(future)
+        bare = future in self._bare
+        for run in runs:
+            last = run.count - 1
+            if bare:
+                actions = self._bare_settled(
+                    run.effect, way.tp, offset + batch.record_count, failure, run.count
+                )
+            elif failure is not None:
+                actions = self._failed(run.effect, way.tp, run.first + last, failure, run.count)
+            else:
+                at = offset + run.place + last
+                actions = self._machine.send_acked(run.effect, way.tp, run.first + last, at, run.count)
+            if actions:
+                self._host.do(actions)
+
+    def acked(self, way: Way, _: asyncio.Future[Any]) -> None:
+        """Settle sends in the order of their partition, mostly many records at once: only the first that
+        is not has a callback."""
+        try:
+            pending = way.pending
+            while pending and pending[0][0].done():
+                future, effect, seq = pending.popleft()
+                self._settled(effect, way.tp, seq, future)
+            if pending:
+                pending[0][0].add_done_callback(partial(self.acked, way))
+        except Exception as error:
+            self._host.stand_down("to note what became of sends", error)
+
+    def settled_in_transaction(
+        self,
+        sent: asyncio.Future[Any],
+        effect: Effect,
+        tp: TopicPartition,
+        seq: int | None,
+        future: asyncio.Future[Any] | Unacknowledged,
+    ) -> None:
+        try:
+            self._settled(effect, tp, None if sent in self._bare else seq, future)
+        except Exception as error:
+            self._host.stand_down("to note what became of sends", error)
+
+    def refused_at_once(self, effect: Effect, tp: TopicPartition, reason: str) -> None:
+        """The producer itself refuses what waited in a buffer: a table has it, and its changelog never will."""
+        with self._host.failing_open("to note a refused send", for_good=True):
+            self._host.do(self._machine.bare_failed(effect, tp, reason))
+            self._host.do(self._machine.send_appended(effect))  # nothing waits for it to leave any more
+
+    def _settled(
+        self,
+        effect: Effect,
+        tp: TopicPartition,
+        seq: int | None,
+        future: asyncio.Future[Any] | Unacknowledged,
+    ) -> None:
+        offset, failure = (-1, future) if isinstance(future, Unacknowledged) else outcome(future)
+        if seq is None or (not isinstance(future, Unacknowledged) and future in self._bare):
+            actions = self._bare_settled(effect, tp, offset + 1, failure)
+        elif failure is not None:
+            actions = self._failed(effect, tp, seq, failure)
+        else:
+            actions = self._machine.send_acked(effect, tp, seq, offset)
+        if actions:
+            self._host.do(actions)
+
+    def _failed(
+        self, effect: Effect, tp: TopicPartition, seq: int, failure: Unacknowledged, count: int = 1
+    ) -> Sequence[Action]:
+        if failure.refused:
+            return self._machine.send_failed(effect, tp, seq, failure.reason, count, undone=failure.undone)
+        return self._machine.send_unsettled(effect, tp, seq, failure.reason, count)
+
+    def _bare_settled(
+        self, effect: Effect, tp: TopicPartition, end: int, failure: Unacknowledged | None, count: int = 1
+    ) -> Sequence[Action]:
+        if failure is not None:
+            return self._machine.bare_failed(
+                effect, tp, failure.reason, count, refused=failure.refused, undone=failure.undone
+            )
+        return self._machine.bare_settled(effect, tp, end, count)

@@ -1,0 +1,220 @@
+"""The slow path out: where a record has to wait for something (a full batch, a marker that is due, a transaction, ...).
+
+Stamp and append stand under one lock per partition. An error of the app's own client is handed back as a value: so
+whatever is raised from here is a fault of ours, met before anything was sent (R15).
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from snapkafka.protocol.colours import Effect
+from snapkafka.protocol.records import TopicPartition
+from snapkafka.wire import headers as wire
+
+from .partition import Partitions, Way
+from .unstamped import is_too_large
+
+if TYPE_CHECKING:
+    from ..host import Host
+    from ..waiting import Waiting
+    from .entering import Entering
+    from .markers import Markers
+    from .settle import Settling
+    from .stamps import Stamps
+    from .unstamped import BareRecords
+
+__all__ = ["Sent", "SlowPath"]
+
+#: Topic, key, value, partition, timestamp.
+Record = tuple[str, bytes | None, bytes | None, int | None, float | None]
+Headers = Sequence[tuple[str, bytes]]
+
+
+class Sent(NamedTuple):
+    """The outcome of a send: the client's future, or its error."""
+
+    future: Any = None
+    error: BaseException | None = None
+
+
+class SlowPath:
+    """The slow path of one app's producer.
+
+    Args:
+        host: whose machine gives seqs.
+        producer: Faust's.
+        send: its own `send`.
+        in_transactions: does the app send in transactions?
+    """
+
+    def __init__(
+        self,
+        host: Host,
+        producer: Any,
+        send: Callable[..., Awaitable[asyncio.Future[Any]]],
+        *,
+        partitions: Partitions,
+        entering: Entering,
+        stamps: Stamps,
+        markers: Markers,
+        bare: BareRecords,
+        settling: Settling,
+        waiting: Waiting,
+        in_transactions: bool,
+    ) -> None:
+        self._host, self._machine = host, host.machine
+        self._producer, self._send = producer, send
+        self._partitions, self._entering, self._stamps = partitions, entering, stamps
+        self._markers, self._bare, self._settling, self._waiting = markers, bare, settling, waiting
+        self._in_transactions = in_transactions
+
+    async def send(
+        self, effect: Effect | None, record: Record, others: Headers, transactional_id: str | None
+    ) -> Sent | None:
+        """Stamp and append; None: nothing has happened, and it is sent as without us.
+
+        Args:
+            effect: that rode along; None: the record enters now.
+            others: its headers, without ours.
+        """
+        topic, key, value, partition, timestamp = record
+        waited = effect is not None
+        if effect is None and (effect := self._entering.entered()) is None:
+            return None
+        if partition is None:
+            partition, error = await self._choose(effect, topic, key)
+            if error is not None:
+                self._entering.withdraw(effect)
+                return Sent(error=error)
+        way = self._partitions.way(TopicPartition(topic, partition))
+        record = (topic, key, value, partition, timestamp)
+        if self._machine.classic and self._queues_up(way, effect):
+            return Sent(asyncio.ensure_future(self._send_when_allowed(way, effect, others, record)))
+        return await self._append(way, effect, others, record, transactional_id, waited=waited)
+
+    async def _choose(self, effect: Effect, topic: str, key: bytes | None) -> tuple[int, Exception | None]:
+        """The partition, chosen by the app's own partitioner, before stamping; or what was raised by that."""
+        client = self._producer._producer.client
+        try:
+            if client.cluster.partitions_for_topic(topic) is None:
+                await client._wait_on_metadata(topic)
+            return self._producer.key_partition(topic, key).partition, None
+        except Exception as error:
+            return -1, error
+        except BaseException:
+            self._entering.withdraw(effect)
+            raise
+
+    async def _append(
+        self,
+        way: Way,
+        effect: Effect,
+        others: Headers,
+        record: Record,
+        transactional_id: str | None = None,
+        *,
+        waited: bool = False,
+    ) -> Sent:
+        """Stamp and append under the partition's lock. `waited`: it was in a buffer, so its writer does not hear
+        of a failure here."""
+        way.waiting += 1
+        try:
+            async with way.lock:
+                effect, seq = await self._stamped(way, effect, others, record, transactional_id)
+                sent, seq = await self._send_stamped(way, effect, others, record, transactional_id, seq)
+                if sent.error is None:
+                    self._settling.sent(way, effect, seq, sent.future, transactional_id)
+        except BaseException as error:  # also where its caller gives up while it waits here
+            self._settling.not_sent(way.tp, effect, error, waited=waited)
+            raise
+        finally:
+            way.waiting -= 1
+        if sent.error is not None:
+            self._settling.not_sent(way.tp, effect, sent.error, waited=waited)
+            return sent
+        try:  # it is in flight: what goes wrong now must not make its caller send it again
+            self._host.do(self._machine.send_appended(effect))
+        except Exception as error:
+            self._host.stand_down("to note that a record is sent", error)
+        return sent
+
+    async def _stamped(
+        self, way: Way, effect: Effect, others: Headers, record: Record, transactional_id: str | None
+    ) -> tuple[Effect, int | None]:
+        """Send whatever has to leave before a record does, and return its seq. None: it has no stamp."""
+        try:
+            machine, tp = self._machine, way.tp
+            if machine.classic and (first := machine.first_marker(effect, tp)) is not None:
+                way.due.append(first)
+            while way.due and effect.epoch >= way.due[0].epoch:
+                await self._markers.append(way)
+            if self._in_transactions:
+                await way.led_by(transactional_id)
+            if machine.process is None and not await self._waiting.for_identity():
+                return (
+                    effect,
+                    None,
+                )  # declared dead while this waited: it leaves as in `send`, and counts for nothing
+            if effect.sent is not machine.colours.sent:  # it entered in an earlier life
+                self._entering.withdraw(effect)
+                effect = machine.send_entered_again(effect)
+            if not self._bare.expected(tp.topic, record[1], record[2], others):
+                return effect, machine.send_stamped(effect, tp)
+        except Exception as error:
+            self._host.stand_down("to stamp a record", error)
+        return effect, None
+
+    async def _send_stamped(
+        self,
+        way: Way,
+        effect: Effect,
+        others: Headers,
+        record: Record,
+        transactional_id: str | None,
+        seq: int | None,
+    ) -> tuple[Sent, int | None]:
+        """Append it with its stamp; without one where it has none, or is too large with it."""
+        headers = [*others]
+        if seq is not None:
+            try:
+                headers.append((wire.HEADER, self._stamps.of(way.check, effect, seq)))
+            except Exception as error:
+                self._host.stand_down("to stamp a record", error)
+                seq = None
+        if seq is not None:
+            try:
+                sent = self._send(*record, headers=headers, transactional_id=transactional_id)
+                return Sent(await sent), seq
+            except BaseException as error:
+                with self._host.failing_open("to note a send that failed", for_good=True):
+                    self._machine.send_unstamped(effect, way.tp, seq)
+                if not isinstance(error, Exception):
+                    raise
+                if not is_too_large(error):
+                    return Sent(error=error), None
+        try:
+            sent = self._send(*record, headers=others or None, transactional_id=transactional_id)
+            return Sent(await sent), None
+        except Exception as error:
+            return Sent(error=error), None
+
+    # -- classic mode: red sends wait until the markers are out ---------------------------------------------------
+
+    def _queues_up(self, way: Way, effect: Effect) -> bool:
+        """Red sends queue up per partition; a white one that the markers wait for passes them by."""
+        if self._machine.must_wait(effect):
+            return True
+        return way.gate.locked() and not self._machine.is_awaited(effect)
+
+    async def _send_when_allowed(self, way: Way, effect: Effect, others: Headers, record: Record) -> Any:
+        """As in 1985: markers first. In order per partition, and without standing in the way of white sends."""
+        async with way.gate:
+            while self._machine.must_wait(effect):
+                await self._waiting.changed()
+            sent = await self._append(way, effect, others, record)
+        if sent.error is not None:
+            raise sent.error
+        return await sent.future

@@ -1,0 +1,262 @@
+"""Records that leave bare: without our header, because a limit that they kept has no room for it (R15).
+
+Producer, broker and topic each limit how large a record may be, and our header takes 18 to 27 bytes besides its name.
+A record that fits without it must arrive, so it leaves without it:
+
+* The producer's own limit (`producer_max_request_size`) shows at the send. The record is sent again without a stamp, as
+  if that had been tried first.
+* The limits of broker and topic (`message.max.bytes`, `max.message.bytes`, `segment.bytes`) are of batches as they are
+  sent, compressed, and only the broker knows them as they are just then. So it is asked: a batch that it refuses for
+  its size is written again without our headers and takes the place that it had. Its partition stands still meanwhile,
+  as in every retry of aiokafka's, so no record overtakes another, and idempotent producers keep their sequence.
+* Where records are not compressed, a record that is as large as one that was refused goes bare at once for a while.
+
+The meaning of a bare record to snapshots is in docs/explanation/design-notes.md: those that are open when it leaves
+fail by name, and its sender informs the ledger up to where a partition holds bare ones of its own.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final
+from weakref import WeakSet
+
+from aiokafka.errors import MessageSizeTooLargeError, RecordListTooLargeError
+from aiokafka.producer.sender import Sender, SendProduceReqHandler
+from aiokafka.record.default_records import DefaultRecordBatchBuilder
+from aiokafka.record.memory_records import MemoryRecords
+from faust.exceptions import ProducerSendError
+
+from snapkafka.protocol.records import TopicPartition
+from snapkafka.wire import headers as wire
+
+from ..support import checksum
+
+if TYPE_CHECKING:
+    from ..host import Host
+    from .stamps import Stamps
+
+__all__ = ["BareRecords", "is_too_large"]
+
+logger = logging.getLogger("snapkafka")
+
+#: The source of what is stood in for, as a checksum.
+AIOKAFKA: Final = {0xA8A55DA9: "0.14.0"}
+
+#: What a broker answers where a batch is too large for the topic, or for a segment of its log.
+TOO_LARGE: Final = (MessageSizeTooLargeError, RecordListTooLargeError)
+
+#: A refusal holds so long for records of that size; then a limit may have been raised.
+HOLDS_S: Final = 60.0
+#: Between two lines in the log about one topic.
+LOG_AGAIN_S: Final = 60.0
+
+
+def is_too_large(error: BaseException | None) -> bool:
+    """Is this the producer's own limit, as aiokafka raises it or as Faust wraps it?"""
+    return isinstance(error, MessageSizeTooLargeError) or (
+        isinstance(error, ProducerSendError) and isinstance(error.__cause__, MessageSizeTooLargeError)
+    )
+
+
+Headers = Sequence[tuple[str, bytes | None]]
+
+
+@dataclass(frozen=True, slots=True)
+class _Refused:
+    """A record that was too large with our header: its size with it, as aiokafka estimates it, and until when (by the
+    monotonic clock) that is believed."""
+
+    size: int
+    until: float
+
+
+class BareRecords:
+    """The records of one app that have left bare.
+
+    Args:
+        host: its machine is informed.
+        producer: Faust's; each aiokafka producer that it makes is watched.
+    """
+
+    def __init__(self, host: Host, producer: Any, stamps: Stamps) -> None:
+        self._host, self._stamps = host, stamps
+        self._futures: WeakSet[asyncio.Future[Any]] = WeakSet()  # of bare records and of their batches
+        self._logged: dict[str, float] = {}  # when, by topic
+        #: Per topic; empty: none was refused of late.
+        self.refused: dict[str, _Refused] = {}
+        make: Callable[..., Any] | None = getattr(producer, "_new_producer", None)
+        if make is not None:
+            producer._new_producer = partial(self._made, make)
+            if (made := getattr(producer, "_producer", None)) is not None:
+                self._watch(made)
+
+    def __contains__(self, future: asyncio.Future[Any]) -> bool:
+        return bool(self._futures) and future in self._futures
+
+    # -- asked before a record is stamped -------------------------------------------------------------------------
+
+    def expected(self, topic: str, key: bytes | None, value: bytes | None, others: Headers) -> bool:
+        """Was a record of this size refused of late, stamped as this one would be?"""
+        refused = self.refused.get(topic)
+        if refused is None:
+            return False
+        if time.monotonic() > refused.until:
+            del self.refused[topic]
+            return False
+        return _size(key, value, [*others, (wire.HEADER, bytes(wire.CAUSED_BYTES))]) >= refused.size
+
+    # -- told of what has left ------------------------------------------------------------------------------------
+
+    def left(self, tp: TopicPartition, future: asyncio.Future[Any]) -> None:
+        """A record was appended bare; to be called in that instant."""
+        self._futures.add(future)
+        self._tell(tp, 1)
+
+    def _tell(self, tp: TopicPartition, count: int) -> None:
+        self._host.metrics.bare += count
+        self._host.do(self._host.machine.left_bare(tp))
+        now = time.monotonic()
+        if now > self._logged.get(tp.topic, float("-inf")) + LOG_AGAIN_S:
+            self._logged[tp.topic] = now
+            logger.warning(
+                "snapkafka: %d records to %s left without our header, which would have made them larger than a limit of"
+                " producer, broker or topic; snapshots that are open fail (sent-bare); raise max.message.bytes of the"
+                " topic, or producer_max_request_size, by 64 bytes",
+                count,
+                tp,
+                extra=self._host.about(),
+            )
+
+    # -- what a broker refuses ------------------------------------------------------------------------------------
+
+    def _made(self, make: Callable[..., Any], *args: Any, **options: Any) -> Any:
+        made = make(*args, **options)
+        with self._host.failing_open("to watch what a broker refuses"):
+            self._watch(made)
+        return made
+
+    def _watch(self, client: Any) -> None:
+        sender = getattr(client, "_sender", None)
+        if sender is None or checksum([getattr(sender, "_send_produce_req", None)]) not in AIOKAFKA:
+            logger.warning(
+                "snapkafka: this release of aiokafka is not known here; a record that is just below a limit of its"
+                " broker or topic is refused with our header",
+                extra=self._host.about(),
+            )
+            return
+        sender._send_produce_req = partial(_send_produce_req, sender, self._again_bare, self._host)
+
+    def _again_bare(self, accumulator: Any, batch: Any) -> bool:
+        """A batch was refused for its size: write it again without our headers.
+
+        Returns:
+            was anything taken off? Then it is to be sent again.
+        """
+        try:
+            return self._stripped(accumulator, batch)
+        except Exception as error:
+            self._host.stand_down("to send a batch again without its headers", error)
+            return False
+
+    def _stripped(self, accumulator: Any, batch: Any) -> bool:
+        tp = TopicPartition(*batch.tp)
+        found = MemoryRecords(bytes(batch.get_data_buffer())).next_batch()
+        records = list(found)
+        stamped = [at for at, record in enumerate(records) if wire.find(record.headers) is not None]
+        if not stamped or len(records) != len(batch._msg_futures):
+            return False
+        keep_markers = found.is_transactional or found.producer_id >= 0  # their number is in the sequence
+        builder = accumulator.create_builder()
+        futures, dropped = [], []
+        for record, (future, _) in zip(records, batch._msg_futures, strict=True):
+            marker = _is_marker(record)
+            if marker and not keep_markers:
+                dropped.append(future)
+                continue
+            metadata = builder.append(
+                timestamp=record.timestamp,
+                key=record.key,
+                value=record.value,
+                headers=list(record.headers) if marker else wire.without_header(record.headers),
+            )
+            if metadata is None:
+                return False
+            futures.append((future, metadata))
+        if not futures:
+            return False
+        builder.close()
+        if found.producer_id >= 0:
+            builder._set_producer_state(found.producer_id, found.producer_epoch, found.base_sequence)
+        self._remember(tp.topic, records, compressed=bool(accumulator._compression_type))
+        batch._builder, batch._msg_futures = builder, futures
+        for future in dropped:
+            future.set_exception(MessageSizeTooLargeError())
+        self._futures.add(batch.future)
+        self._futures.update(future for future, _ in futures)
+        self._give_back(tp, records)
+        self._tell(tp, len(stamped))
+        return True
+
+    def _remember(self, topic: str, records: list[Any], *, compressed: bool) -> None:
+        """Try alone what was refused with others, as the compressed size of a record is unknown beforehand."""
+        if len(records) == 1 and not compressed:
+            (record,) = records
+            self.refused[topic] = _Refused(
+                _size(record.key, record.value, record.headers), time.monotonic() + HOLDS_S
+            )
+
+    def _give_back(self, tp: TopicPartition, records: list[Any]) -> None:
+        """Their seqs were never used."""
+        ledger, check = self._stamps.ledger_id, wire.tp_check(tp.topic, tp.partition)
+        stamps = [wire.read(wire.find(record.headers) or b"", ledger, check) for record in records]
+        seqs = [
+            stamp.seq for stamp in stamps if stamp is not None and stamp.process == self._host.machine.process
+        ]
+        if seqs:
+            self._host.machine.seqs_unused(tp, min(seqs), max(seqs))
+
+
+async def _send_produce_req(
+    sender: Sender,
+    again_bare: Callable[[Any, Any], bool],
+    host: Host,
+    node_id: int,
+    batches: Any,
+) -> None:
+    """`Sender._send_produce_req`, with a handler that asks us about batches that are too large."""
+    try:
+        handler: SendProduceReqHandler = _Handler(sender, batches, again_bare)
+    except Exception as error:
+        host.stand_down("to watch what a broker refuses", error)
+        handler = SendProduceReqHandler(sender, batches)
+    await handler.do(node_id)
+    sender._in_flight.remove(node_id)
+    for tp in batches:
+        sender._muted_partitions.remove(tp)
+
+
+class _Handler(SendProduceReqHandler):
+    def __init__(self, sender: Sender, batches: Any, again_bare: Callable[[Any, Any], bool]) -> None:
+        super().__init__(sender, batches)
+        self._again_bare = again_bare
+
+    def _can_retry(self, error: Any, batch: Any) -> bool:
+        if isinstance(error, TOO_LARGE):
+            return self._again_bare(self._sender._message_accumulator, batch)
+        return bool(super()._can_retry(error, batch))
+
+
+def _is_marker(record: Any) -> bool:
+    header = wire.find(record.headers)
+    return header is not None and len(header) == wire.MARKER_BYTES and record.value is None
+
+
+def _size(key: bytes | None, value: bytes | None, headers: Headers) -> int:
+    size: int = DefaultRecordBatchBuilder.estimate_size_in_bytes(key, value, headers)
+    return size

@@ -1,0 +1,355 @@
+"""Make a worker honour a restore: wait while it runs, and know which records are from before it.
+
+The rules are those of the ledger (`protocol.restores`); here they meet Faust.
+
+* A worker that starts between `begun` and `done` does not join its group before `done`: the restore sets the group's
+  offsets, and what runs meanwhile would run on half a state. One that runs already when a plan begins was suspended,
+  or started at the same moment: it crashes, for what it has in memory is of the time before.
+* A store on the disk from before is removed, and recovered from the changelog.
+* A record goes only to the agents that have not processed it; one of a process from before is taken out.
+* Where the ledger cannot be read, the metadata of the group's offsets names the plan that may have such rules: then the
+  inputs wait. This is the one place that fails closed (R15).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import gc
+import logging
+import shutil
+from collections.abc import Awaitable, Callable, Collection, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from snapkafka.errors import BrokerUnavailableError, InstallError, SnapkafkaError
+from snapkafka.kafka.cluster.admin import KafkaTopicAdmin
+from snapkafka.logs import about
+from snapkafka.protocol.records import TopicPartition
+from snapkafka.protocol.restores import RESTORED_METADATA, Base, Restores, RestoreView, Rule
+
+from ..ledger_tasks import RETRY_S
+from .tables.store_note import store_of
+
+if TYPE_CHECKING:
+    from .host import Host
+    from .waiting import Waiting
+
+__all__ = ["Restored", "Scope", "keep_metadata", "plans_of_app", "refuse_restored"]
+
+logger = logging.getLogger("snapkafka")
+
+#: So long a worker without snapkafka waits for what its group has committed; a broker that is away holds it up anyway.
+ANSWERS_WITHIN_S: Final = 10.0
+#: In the folder of a table partition: the plan since which it was written.
+MARK: Final = "snapkafka-plan"
+
+
+class Scope:
+    """Hold the rules of restores for one partition, kept up to date: read for every record that comes in.
+
+    Attributes:
+        until: below this offset some agent skips records; 0: none does.
+        author: records of processes below this one are void from the base on; 0: there is no base.
+        rules: what each agent skips.
+        plan: the latest plan, for the metadata of commits.
+    """
+
+    __slots__ = ("author", "plan", "rules", "until")
+
+    def __init__(self) -> None:
+        self.until = self.author = 0
+        self.rules: Mapping[str, Rule] = {}
+        self.plan = ""
+
+    def skipping(self, offset: int) -> set[str]:
+        """The agents that skip the record at `offset`."""
+        return {agent for agent, rule in self.rules.items() if not rule.takes(offset)}
+
+
+class Restored:
+    """The restores of one app, as its worker meets them.
+
+    Args:
+        host: its machine reads the ledger.
+        waiting: for that.
+    """
+
+    def __init__(self, host: Host, waiting: Waiting) -> None:
+        self._host, self._waiting = host, waiting
+        self._scopes: dict[TopicPartition, Scope] = {}
+        self.joined = False  # its group
+        self._runs_on: frozenset[str] = frozenset()  # plans that were committed before
+
+    def _restores(self) -> Restores:
+        return self._host.machine.ledger.restores
+
+    # -- waiting --------------------------------------------------------------------------------------------------
+
+    async def hold(self) -> None:
+        """Wait until no restore of this app is open. To be called before the worker joins its group."""
+        logged: tuple[str, str] | None = None
+        while (view := self._holding()) is not None:
+            if logged != (state := (view.plan, view.stage)):
+                logged = state
+                logger.warning(
+                    "snapkafka: app %s waits: %s is %s, and no input is read before it is done"
+                    " (`snapkafka restore %s%s` finishes it)",
+                    self._host.app.conf.id,
+                    view,
+                    view.stage,
+                    view.begun.snapshot,
+                    " --into ..." if view.begun.origin else "",
+                    extra=self._host.about(),
+                )
+            await self._waiting.changed()
+        if logged is not None:
+            logger.warning(
+                "snapkafka: plan %s is over, app %s goes on", logged[0], self._host.app.conf.id,
+                extra=self._host.about(),
+            )  # fmt: skip
+        self._runs_on = self._restores().restored(self._host.app.conf.id)
+        self.joined = True
+
+    def _holding(self) -> RestoreView | None:
+        restores = self._restores()
+        return restores.holds(self._host.app.conf.id) if restores.open is not None else None
+
+    async def known(self, ask: Callable[[], Awaitable[Collection[str]]]) -> None:
+        """Wait until the ledger is read, if the group's offsets are those of a restore: the inputs wait for this.
+
+        Args:
+            ask: for the plans that the metadata of the group's offsets name.
+        """
+        host = self._host
+        if host.absent:
+            if plans := await self._asked(ask):
+                raise InstallError(
+                    f"{_set_by(host.app.conf.id, plans)}, and this worker takes no part: it {host.absent}",
+                    hint="its agents would process again what was processed before the snapshot; fix that, and restart",
+                )
+            return
+        if host.machine.process is not None or not (plans := await self._asked(ask)):
+            return
+        logger.error(
+            "snapkafka: app %s waits: %s, and the ledger %s, which names the records that its agents skip there,"
+            " cannot be read; make it readable",
+            host.app.conf.id,
+            _set_by(host.app.conf.id, plans),
+            host.ledger.topic,
+            extra=host.about(),
+        )
+        while host.machine.process is None:
+            await self._waiting.changed()
+
+    async def _asked(self, ask: Callable[[], Awaitable[Collection[str]]]) -> Collection[str]:
+        """A broker that is away is asked again: without it no input can be read either."""
+        while True:
+            try:
+                return await ask()
+            except BrokerUnavailableError:
+                await asyncio.sleep(RETRY_S)
+            except SnapkafkaError as error:
+                logger.warning(
+                    "snapkafka: could not see whether app %s was restored: %s",
+                    self._host.app.conf.id,
+                    error,
+                    extra=self._host.about(),
+                )
+                return ()
+
+    # -- the ledger -----------------------------------------------------------------------------------------------
+
+    def ledger_read(self) -> None:
+        """A record of a restore was read, or the ledger is another one."""
+        for tp, scope in self._scopes.items():
+            self._renew(tp, scope)
+        if self.joined and (restore := self._not_run_on()):
+            self.joined = False
+            error = InstallError(
+                f"app {self._host.app.conf.id} {restore}, and this worker has run before",
+                hint="start it again: it waits until the restore is done",
+            )
+            logger.error("snapkafka: %s; %s", error, error.advice, extra=self._host.about())
+            self._host.spawn(self._host.app.crash(error))
+
+    def _not_run_on(self) -> str:
+        """Describe a restore that this worker's memory is older than; empty: there is not one.
+
+        One that is over may never have been seen open: a checkpoint stands for the records of a worker's absence.
+        """
+        if (view := self._holding()) is not None:
+            return f"is being restored ({view})"
+        later = self._restores().restored(self._host.app.conf.id) - self._runs_on
+        return f"was restored (plan {min(later)})" if later else ""
+
+    def scope(self, tp: TopicPartition) -> Scope:
+        """Return the rules of restores for a partition; the object stays the same."""
+        scope = self._scopes.get(tp)
+        if scope is None:
+            scope = self._scopes[tp] = Scope()
+        self._renew(tp, scope)
+        return scope
+
+    def _renew(self, tp: TopicPartition, scope: Scope) -> None:
+        restores = self._restores()
+        scope.rules = restores.rules(self._host.app.conf.id, tp) if restores.bases else {}
+        scope.until = max((rule.spent for rule in scope.rules.values()), default=0)
+        base = self.base(tp)
+        scope.author, scope.plan = (0, "") if base is None else (base.author, base.plan)
+
+    def noted_or_not(self, offsets: Mapping[Any, Any]) -> Mapping[Any, Any]:
+        """`noted`; the offsets as they are, where a fault of ours is met, also in the thread of the consumer (R15)."""
+        try:
+            return self.noted(offsets)
+        except Exception as error:
+            self._host.stand_down("to keep metadata in commits", error)
+        return offsets
+
+    def noted(self, offsets: Mapping[Any, Any]) -> dict[Any, Any]:
+        """Add to offsets that are to be committed, as aiokafka takes them, the metadata of those with rules above.
+
+        It is called in the thread of the consumer, too, and changes nothing.
+        """
+        return {tp: self._noted(tp, offset) for tp, offset in offsets.items()}
+
+    def _noted(self, tp: Any, offset: Any) -> Any:
+        scope = self._scopes.get(TopicPartition(tp.topic, tp.partition))
+        at: int = offset if isinstance(offset, int) else offset[0]
+        return (at, RESTORED_METADATA + scope.plan) if scope is not None and at < scope.until else offset
+
+    def base(self, tp: TopicPartition) -> Base | None:
+        """Where the time after the latest restore starts in a partition."""
+        return self._restores().bases.get(TopicPartition(*tp))
+
+    def is_void(self, process: int, tp: TopicPartition, offset: int) -> bool:
+        """Was this record written by a process of the time before?"""
+        void = self._host.machine.ledger.is_void(process, tp, offset)
+        self._host.metrics.void_records += void
+        return void
+
+    # -- stores ---------------------------------------------------------------------------------------------------
+
+    def renew_store(self, table: Any, tp: TopicPartition, ask: Callable[[Any], int | None]) -> bool:
+        """Remove the store of a table partition if it is of the time before a restore (D1), or of another cluster.
+
+        Never by `reset_state`, which removes the tables of all partitions.
+
+        Args:
+            table: Faust's.
+            tp: of its changelog.
+            ask: for the offset up to which the store has read it.
+
+        Returns:
+            whether it was removed.
+        """
+        base, store = self.base(tp), store_of(table, tp.partition)
+        if base is None or store is None:
+            return False
+        mark = store / MARK
+        if _read(mark) == base.plan:
+            return False
+        removed = False
+        if store.exists():
+            offset = None if base.elsewhere else ask(tp)
+            if offset is None or offset < base.end:
+                _close(table, tp.partition)
+                shutil.rmtree(store)
+                removed = True
+        store.mkdir(parents=True, exist_ok=True)
+        mark.write_text(base.plan, "utf-8")
+        if removed:
+            self._host.metrics.stores_removed += 1
+            logger.warning(
+                "snapkafka: removed %s, which is of before plan %s: table %s is read again from its changelog",
+                store,
+                base.plan,
+                table.name,
+                extra=self._host.about(),
+            )
+        return removed
+
+
+def keep_metadata(restored: Restored, client: Any) -> None:
+    """Note in the group's offsets that agents skip records, as long as they do (D6).
+
+    Args:
+        restored: knows which.
+        client: aiokafka's consumer; its `commit` is led through here.
+    """
+    if getattr(client, "keeps_metadata", False):
+        return
+    commit = client.commit
+
+    async def commit_with_metadata(offsets: Any = None) -> None:
+        await commit(None if offsets is None else restored.noted_or_not(offsets))
+
+    client.commit, client.keeps_metadata = commit_with_metadata, True
+
+
+async def _plans_of(admin: KafkaTopicAdmin, app: str) -> set[str]:
+    """The plans of restores that have set offsets of an app's group, as far as it has not passed them since."""
+    committed = await admin.committed(app)
+    notes = [note for _, note in committed.values() if note.startswith(RESTORED_METADATA)]
+    return {note.removeprefix(RESTORED_METADATA) for note in notes}
+
+
+async def refuse_restored(app: Any, why: str) -> None:
+    """Refuse to start a worker without snapkafka where a restore has set its group's offsets (D6).
+
+    Args:
+        app: a `faust.App` that is about to start.
+        why: it runs without.
+
+    Raises:
+        InstallError: it has, and the group has not passed what agents skip.
+    """
+    try:
+        async with asyncio.timeout(ANSWERS_WITHIN_S):
+            plans = await plans_of_app(app)
+    except (SnapkafkaError, TimeoutError) as error:
+        logger.warning(
+            "snapkafka: could not see whether app %s was restored: %s", app.conf.id, error, extra=about()
+        )
+        return
+    except Exception as error:  # it runs without us, so nothing of ours stops it
+        logger.debug("snapkafka: could not look whether the app was restored: %r", error, extra=about())
+        return
+    if plans:
+        raise InstallError(
+            f"{_set_by(app.conf.id, plans)}, and {why}",
+            hint="its agents would process again what was processed before the snapshot: start it with snapkafka"
+            " until every input has passed these offsets",
+        )
+
+
+async def plans_of_app(app: Any) -> set[str]:
+    """Find the plans of restores that have set offsets of an app's group, by the app's own connection."""
+    from .connection import connection_of
+
+    admin = KafkaTopicAdmin(connection_of(app))
+    try:
+        return await _plans_of(admin, app.conf.id)
+    finally:
+        await admin.close()
+
+
+def _set_by(app: str, plans: Collection[str]) -> str:
+    return f"the offsets of group {app} were set by a restore (plan {', '.join(sorted(plans))})"
+
+
+def _read(mark: Path) -> str:
+    try:
+        return mark.read_text("utf-8")
+    except (OSError, ValueError):
+        return ""
+
+
+def _close(table: Any, partition: int) -> None:
+    store = getattr(table.data, "storage", table.data)
+    opened = store._dbs.pop(partition, None)
+    if opened is not None:
+        with contextlib.suppress(AttributeError):  # python-rocksdb closes when nothing refers to it
+            opened.close()
+    del opened
+    gc.collect()

@@ -1,0 +1,9 @@
+"""Tables: their changelogs, the reads of events, and the stores on the disk.
+
+| module | what it does |
+|---|---|
+| `changelogs` | take in records of changelogs |
+| `reads`, `views` | learn what events read |
+| `store_note` | note beside the stores which effects they hold |
+| `recovery` | recover tables of exactly-once apps to the end |
+"""

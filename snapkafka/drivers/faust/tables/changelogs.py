@@ -1,0 +1,336 @@
+"""Describe what comes into tables by their changelogs, and what Faust's sensors do not report about tables.
+
+A record of a changelog is taken in during recovery, and for standbys and global tables all the time. Its colour is that
+of the process which wrote it (R6); its cause states up to where the inputs of the app have had effects (R10).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Hashable, Iterable, Mapping
+from functools import cache, partial
+from typing import TYPE_CHECKING, Any, Final
+
+from snapkafka.protocol.records import TopicPartition
+from snapkafka.wire import headers as wire
+
+from .reads import Reads, is_fixed
+from .store_note import Disk, Place, store_of
+from .views import Items, Keys, Values
+
+if TYPE_CHECKING:
+    from ..host import Host
+    from ..inbound.sensors import Sensors
+    from ..restores import Restored
+
+__all__ = ["Tables"]
+
+
+COMES_IN: Final = "to note what comes into a table"
+
+
+class Tables:
+    """The tables of one app.
+
+    Args:
+        host: its machine is informed.
+    """
+
+    def __init__(self, host: Host, reads: Reads, sensors: Sensors, restored: Restored) -> None:
+        self._host, self._reads, self._sensors, self._restored = host, reads, sensors, restored
+        self._colours: dict[
+            tuple[Any, int], int
+        ] = {}  # of records in Faust's queue, while an event could be torn
+        self._effects: dict[Place, int] = {}  # one past the causes that were met
+        self._noted: dict[Place, int] = {}  # or noted on the disk
+        self._void: set[tuple[Any, int]] = set()  # records in Faust's queue that are not to be applied
+        self._vague = False  # was there a record without a cause?
+        self._disk: Disk | None = None
+        self._asked: set[Any] = set()  # changelog partitions of which a store was asked what it holds
+        self._holds_known = self._holds_unknown = False  # did one hold anything, and is it known of what?
+        self._bounds: dict[TopicPartition, int] = {}  # input -> where its log ended, when first given
+
+    def attach(self) -> None:
+        """All tables are defined by now, and no store is open."""
+        from faust.stores.base import SerializedStore
+
+        found = list(self._host.app.tables.values())
+        disk = None
+        if any(store_of(table, 0) is not None for table in found):
+            disk = Disk(self._host.app.conf.tabledir)
+            self._noted.update(disk.effects)
+        for table in found:
+            self._attach_to_changelog(table)
+            self._attach_to_store(table)
+            self._attach_to_silent_changes(table)
+            of_sets = hasattr(table.data, "send_changelog_event")
+            if of_sets:
+                self._attach_to_sets(table)
+            table.reads, table.of_sets = self._reads, of_sets
+            #: Does it hand out the objects that it keeps, and has it any that can change?
+            table.keeps_objects = of_sets or not isinstance(table.data, SerializedStore)
+            table.in_place = of_sets
+            self._sensors.attach_table(table)
+            table.__class__ = _reporting(table.__class__, of_sets=of_sets)
+        self._disk = disk
+
+    # -- changelogs -----------------------------------------------------------------------------------------------
+
+    @property
+    def topics(self) -> set[str]:
+        """The changelogs."""
+        return set(self._host.app.tables.changelog_topics)
+
+    def met(self, tp: Any, offset: int, stamp: wire.Stamp | None) -> None:
+        """A record of a changelog came in; its epoch was met. None: of somebody without snapkafka.
+
+        Records below the base of a restore, or appended by it, are not effects of present events.
+        """
+        base = self._restored.base(tp)
+        if base is not None and (offset < base.end or (stamp is not None and stamp.process <= base.author)):
+            pass
+        elif stamp is None or stamp.cause is None:
+            self._vague = True
+        else:
+            topic, partition, cause = stamp.cause
+            self._effects[topic, partition] = max(cause + 1, self._effects.get((topic, partition), 0))
+        if stamp is not None and self._host.machine.colours.tearing:
+            self._colours[tp, offset] = stamp.epoch
+
+    def effects_until(self, tp: TopicPartition) -> int:
+        """One past the last event of an input that may have had effects in the tables; 0: none had."""
+        met, noted = self._effects.get(_place(tp), 0), self._noted.get(_place(tp), 0)
+        return max(met, noted, self._bounds.get(tp, 0))
+
+    def void(self, tp: Any, offset: int) -> None:
+        """A record of a changelog that comes in is of a process from before a restore: it is not applied."""
+        self._void.add((tp, offset))
+
+    def to_bound(self, inputs: Iterable[TopicPartition]) -> list[TopicPartition]:
+        """Those of which a store may hold effects that were never met here: of these the log's end is wanted."""
+        known = self._disk.known if self._disk is not None else None
+        if self._holds_unknown:
+            known = frozenset()
+        elif not self._holds_known or known is None:
+            return []
+        return [tp for tp in inputs if tp not in self._bounds and _place(tp) not in known]
+
+    def bound(self, ends: Mapping[TopicPartition, int]) -> None:
+        """Effects that were never met are of events below these ends. Later effects of others will be met."""
+        self._bounds.update(ends)
+
+    def leave(self) -> None:
+        """The worker has stopped in order: note what the tables on its disk hold effects of, if that is known."""
+        if self._disk is None:
+            return
+        if self._vague:
+            self._disk.leave_nothing()
+            return
+        effects = dict(self._effects)
+        for place, until in self._noted.items():
+            effects[place] = max(until, effects.get(place, 0))
+        for tp, until in (*self._bounds.items(), *self._host.machine.positions.started().items()):
+            effects[_place(tp)] = max(until, effects.get(_place(tp), 0))
+        known = self._disk.known
+        if self._holds_unknown or known is not None:
+            bounded = frozenset(map(_place, self._bounds))
+            known = bounded if self._holds_unknown or known is None else known | bounded
+        self._disk.leave(effects, known)
+
+    def on_revoked(self) -> None:
+        """A rebalance empties the queues."""
+        self.forget_epochs()
+        self._void.clear()
+
+    def forget_epochs(self) -> None:
+        """Epochs of another ledger stand for nothing in this one."""
+        self._colours.clear()
+
+    def _attach_to_changelog(self, table: Any) -> None:
+        heard, apply = table.on_changelog_event, table.apply_changelog_batch
+
+        def apply_changelog_batch(batch: Any) -> Any:
+            batch = list(batch)
+            try:
+                if self._void:
+                    places = [(event.message.tp, event.message.offset) for event in batch]
+                    batch = [event for event, at in zip(batch, places, strict=True) if at not in self._void]
+                    self._void.difference_update(places)
+            except Exception as error:
+                self._host.stand_down(COMES_IN, error)
+            return apply(batch)
+
+        table.apply_changelog_batch = apply_changelog_batch
+
+        async def on_changelog_event(event: Any) -> None:
+            try:
+                if self._void and (event.message.tp, event.message.offset) in self._void:
+                    return
+                if table.keeps_objects and not table.in_place and not is_fixed(event.value):
+                    table.in_place = True
+                if self._colours:
+                    message = event.message
+                    epoch = self._colours.pop((message.tp, message.offset), 0)
+                    if epoch:
+                        key = _key(table, event.key)
+                        self._host.do(self._host.machine.key_received(table.name, key, epoch))
+            except Exception as error:
+                self._host.stand_down(COMES_IN, error)
+            await heard(event)
+
+        table.on_changelog_event = on_changelog_event
+
+    def _attach_to_store(self, table: Any) -> None:
+        """Faust asks a store how far it has got, and reads the changelog from there."""
+        ask = table.persisted_offset
+
+        def persisted_offset(tp: Any) -> int | None:
+            if self._restored.renew_store(table, tp, ask):
+                self._noted.clear()  # of a time before
+            offset: int | None = ask(tp)
+            try:
+                if tp not in self._asked:
+                    self._asked.add(tp)
+                    if offset is not None:
+                        noted = self._disk is not None and self._disk.is_noted(table, tp.partition)
+                        self._holds_known |= noted
+                        self._holds_unknown |= not noted
+            except Exception as error:
+                self._host.stand_down("to see what a store holds", error)
+            return offset
+
+        table.persisted_offset = persisted_offset
+
+    def _attach_to_silent_changes(self, table: Any) -> None:
+        """Windows that expire, and keys that come and go with the partitions of a rebalance: Faust takes them from the
+        store, and reports that to nobody. A read in white, after that, is of something red (R6)."""
+        reads = self._reads
+        if getattr(getattr(table, "window", None), "expires", None) is not None:
+            pop = table.data.pop
+
+            def pop_noted(key: Any, *default: Any) -> Any:
+                value = pop(key, *default)
+                reads.vanished(table, key)
+                return value
+
+            table.data.pop = pop_noted
+        for name in {"on_rebalance", "on_recovery_completed"} & set(dir(table)):
+            setattr(table, name, _then(getattr(table, name), partial(reads.rewritten, table)))
+
+    # -- what no sensor tells ---------------------------------------------------------------------------------------
+
+    def _attach_to_sets(self, table: Any) -> None:
+        """Report a changed set, as a table of sets informs no sensor."""
+        touched = self._reads.touched
+        send = table.data.send_changelog_event
+
+        def send_changelog_event(key: Any, operation: int, value: Any) -> None:
+            send(key, operation, value)
+            try:
+                touched(table, key, write=True)
+            except Exception as error:
+                self._host.stand_down("to note that a set is changed", error)
+
+        table.data.send_changelog_event = send_changelog_event
+
+
+def _then(change: Callable[..., Awaitable[None]], note: Callable[[], None]) -> Callable[..., Awaitable[None]]:
+    """Do that, and note it; also where it fails half-way."""
+
+    async def changed(*args: Any, **options: Any) -> None:
+        try:
+            await change(*args, **options)
+        finally:
+            note()
+
+    return changed
+
+
+@cache
+def _reporting(cls: Hashable, *, of_sets: bool) -> Any:
+    """A subclass of a class of tables that shows when it is read in a way that Faust's sensors do not hear of: as a
+    whole, for a key that may be there or not, and where it is of sets at all."""
+    base: Any = cls
+
+    class Reporting(base):
+        def __contains__(self, key: Any) -> bool:
+            try:
+                self.reads.touched(self, key, write=False)
+            except Exception as error:
+                self.reads.stand_down(error)
+            return bool(super().__contains__(key))
+
+        def __iter__(self) -> Any:
+            iterator = super().__iter__()
+            try:
+                return self.reads.iterating(self, iterator, of_values=False)
+            except Exception as error:
+                self.reads.stand_down(error)
+            return iterator
+
+        def __len__(self) -> int:
+            try:
+                self.reads.read_whole(self)
+            except Exception as error:
+                self.reads.stand_down(error)
+            return int(super().__len__())
+
+        def clone(self, **options: Any) -> Any:
+            return base(**{**self.info(), **options})  # nobody has attached that one
+
+        def copy(self) -> Any:
+            try:
+                self.reads.copied(self)
+            except Exception as error:
+                self.reads.stand_down(error)
+            return super().copy()
+
+        def keys(self) -> Any:
+            view = super().keys()
+            try:
+                return Keys(view, self)
+            except Exception as error:
+                self.reads.stand_down(error)
+            return view
+
+        def values(self) -> Any:
+            view = super().values()
+            try:
+                return Values(view, self)
+            except Exception as error:
+                self.reads.stand_down(error)
+            return view
+
+        def items(self) -> Any:
+            view = super().items()
+            try:
+                return Items(view, self)
+            except Exception as error:
+                self.reads.stand_down(error)
+            return view
+
+    if of_sets:
+
+        def lookup(self: Any, key: Any) -> Any:
+            try:
+                self.reads.looked_up(self, key)
+            except Exception as error:
+                self.reads.stand_down(error)
+            return base.__getitem__(self, key)
+
+        Reporting.__getitem__ = lookup  # type: ignore[method-assign, assignment, unused-ignore]
+    Reporting.__name__, Reporting.__qualname__, Reporting.__module__ = (
+        base.__name__,
+        base.__qualname__,
+        base.__module__,
+    )
+    return Reporting
+
+
+def _place(tp: TopicPartition) -> Place:
+    return wire.topic_check(tp.topic), tp.partition
+
+
+def _key(table: Any, key: Any) -> Any:
+    """The key as agents use it; in the changelog of a table of sets the operation stands in front of it."""
+    key = table._to_key(key)
+    return key[1] if hasattr(table.data, "send_changelog_event") else key

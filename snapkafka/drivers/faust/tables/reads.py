@@ -1,0 +1,230 @@
+"""Describe what running events look at in tables, at first and later (R6).
+
+Faust's sensors hear of a look-up by its key. All else is reported from here: tables as a whole, views and iterators,
+and values that an event can see change while it holds them. Those are what a table in memory hands out (it keeps
+objects: a list or a record is one and the same for all), and the sets of a table of sets. A table in RocksDB decodes a
+new object for each look-up.
+
+Reads in another thread are noted for all events that run (`thread_reads`).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import datetime
+import decimal
+import enum
+import fractions
+import uuid
+from collections.abc import Iterator
+from itertools import chain
+from threading import get_ident
+from typing import TYPE_CHECKING, Any, Final
+
+from snapkafka.protocol.colours import Cause
+
+if TYPE_CHECKING:
+    from ..host import Host
+    from ..inbound.running_events import Events
+    from .thread_reads import ThreadReads
+
+__all__ = ["FIXED", "Reads", "is_fixed"]
+
+READS: Final = "to note what an event reads"
+
+#: Objects of these types never change.
+FIXED: Final[frozenset[type]] = frozenset(
+    {
+        *(type(None), bool, int, float, complex, str, bytes, range),
+        *(decimal.Decimal, fractions.Fraction, uuid.UUID),
+        *(datetime.date, datetime.datetime, datetime.time, datetime.timedelta, datetime.timezone),
+    }
+)
+
+
+def is_fixed(value: Any) -> bool:
+    """Return whether a value can never change in place: nor can what it holds."""
+    kind = type(value)
+    if kind in FIXED or isinstance(value, enum.Enum):
+        return True
+    return kind in (tuple, frozenset) and all(map(is_fixed, value))
+
+
+class Reads:
+    """The reads of the tables of one app.
+
+    Args:
+        host: its machine is informed.
+        events: which one reads.
+        threads: what others than the loop's have read.
+    """
+
+    def __init__(self, host: Host, events: Events, threads: ThreadReads) -> None:
+        self._host = host
+        self._machine = host.machine
+        self._events, self._threads = events, threads
+
+    def by_threads(self) -> tuple[str, ...]:
+        """Describe what no snapshot holds, because other threads have read it."""
+        return tuple(map(self._threads.of_thread, self._threads.first))
+
+    # -- keys ---------------------------------------------------------------------------------------------------
+
+    def touched(self, table: Any, key: Any, *, write: bool) -> None:
+        """Note that the event running here reads or writes a key."""
+        try:
+            if get_ident() != self._host.thread and self._elsewhere(table, key, write=write):
+                return
+            if self._machine.colours.tearing:
+                touched = self._machine.table_touched(self._events.cause(), table.name, key, write=write)
+                self._host.do(touched)
+        except Exception as error:
+            self._host.stand_down(READS, error)
+
+    def looked_up(self, table: Any, key: Any) -> None:
+        """Note that the event running here has looked a value up, and can see it change in such a table."""
+        try:
+            if not table.in_place or self._host.absent:
+                self.touched(table, key, write=False)
+            elif get_ident() == self._host.thread or not self._elsewhere(table, key, write=False):
+                self._held(table, key)
+        except Exception as error:
+            self._host.stand_down(READS, error)
+
+    def wrote_object(self, table: Any, key: Any, value: Any) -> None:
+        """An object was set: anyone who sets it has it still, and a table in memory hands it to others."""
+        if table.keeps_objects and not self._host.absent and not is_fixed(value):
+            table.in_place = True
+            if get_ident() == self._host.thread:
+                self._held(table, key)
+
+    def _held(self, table: Any, key: Any) -> None:
+        cause = self._events.cause()
+        if cause is not None:
+            held = self._machine.value_held(cause, table.name, key, unrecorded=not table.of_sets)
+            if held:
+                self._host.do(held)
+
+    def vanished(self, table: Any, key: Any) -> None:
+        """Note that a key was taken out of the store with no record of it, as a window is that expires: a write."""
+        try:
+            if self._machine.colours.tearing:
+                self._host.do(self._machine.table_touched(None, table.name, key, write=True))
+        except Exception as error:
+            self._host.stand_down("to note that a key expires", error)
+
+    def rewritten(self, table: Any) -> None:
+        """Note that Faust has changed a table as a whole, with no record of it."""
+        try:
+            if self._machine.colours.tearing:
+                self._host.do(self._machine.table_rewritten(table.name))
+        except Exception as error:
+            self._host.stand_down("to note that a table changes", error)
+
+    # -- whole tables -------------------------------------------------------------------------------------------
+
+    def read_whole(self, table: Any) -> None:
+        """Note that the event running here counts the keys of a table, or compares it."""
+        try:
+            if get_ident() != self._host.thread and self._elsewhere(table, None, write=False):
+                return
+            if self._machine.colours.tearing:
+                self._host.do(self._machine.table_read(self._events.cause(), table.name))
+        except Exception as error:
+            self._host.stand_down(READS, error)
+
+    def copied(self, table: Any) -> None:
+        """A copy has the objects of the table in it."""
+        try:
+            if not (table.in_place and self._iterate(table)):
+                self.read_whole(table)
+        except Exception as error:
+            self._host.stand_down(READS, error)
+
+    def iterating(self, table: Any, iterator: Iterator[Any], of_values: bool) -> Iterator[Any]:
+        """Note that the event running here iterates over a table.
+
+        Returns:
+            the same, as fast; when it is at its end or dropped the machine is informed, unless what it has handed out
+            may still change.
+        """
+        try:
+            cause = self._iterate(table)
+            if cause is None:
+                self.read_whole(table)
+                return iterator
+            if of_values and table.in_place:
+                return iterator
+            return chain(iterator, _End(self, cause, table.name))
+        except Exception as error:
+            self._host.stand_down(READS, error)
+        return iterator
+
+    def _iterate(self, table: Any) -> Cause | None:
+        """The event that goes over it; None where that is nobody's, or cannot be determined here."""
+        if get_ident() != self._host.thread or self._host.absent:
+            return None
+        cause = self._events.cause()
+        if cause is not None and cause in self._machine.colours.running:
+            self._host.do(self._machine.table_iterated(cause, table.name))
+            return cause
+        return None
+
+    def iterated(self, cause: Cause, table: str) -> None:
+        """An iterator is at its end, or dropped; where that is noticed in another thread, it is held on to."""
+        try:
+            if get_ident() == self._host.thread:
+                self._machine.iterated(cause, table)
+        except Exception as error:
+            self._host.stand_down("to note that an iterator is at its end", error)
+
+    def stand_down(self, error: Exception) -> None:
+        """A fault of ours was met in the midst of a look (R15)."""
+        self._host.stand_down(READS, error)
+
+    # -- other threads ------------------------------------------------------------------------------------------
+
+    def _elsewhere(self, table: Any, key: Any, *, write: bool) -> bool:
+        """Note what another thread does in the loop, before anything that comes of it can arrive there."""
+        host, cause = self._host, self._events.cause_in_thread()
+        if host.thread is None or host.absent:
+            return host.absent != ""
+        if not write:
+            self._threads.read(table.name, cause)
+            return True
+        with contextlib.suppress(RuntimeError):  # the loop is closed: nothing is taken in any more
+            host.loop.call_soon_threadsafe(self._written, table, key, cause)
+        return True
+
+    def _written(self, table: Any, key: Any, cause: Cause | None) -> None:
+        try:
+            if self._machine.colours.tearing:
+                self._host.do(self._machine.table_touched(cause, table.name, key, write=True))
+        except Exception as error:
+            self._host.stand_down("to note what a thread writes", error)
+
+
+class _End(Iterator[Any]):
+    """The end of an iterator: reached, or dropped with it."""
+
+    __slots__ = ("_cause", "_reads", "_table")
+
+    def __init__(self, reads: Reads, cause: Cause, table: str) -> None:
+        self._reads, self._cause, self._table = reads, cause, table
+
+    def __next__(self) -> Any:
+        try:
+            self._reads.iterated(self._cause, self._table)
+            self._table = ""
+        except Exception as error:
+            self._reads.stand_down(error)
+        raise StopIteration
+
+    def __del__(self) -> None:
+        reads = getattr(self, "_reads", None)
+        try:
+            if reads is not None and self._table:
+                reads.iterated(self._cause, self._table)
+        except Exception as error:
+            if reads is not None:
+                reads.stand_down(error)

@@ -1,0 +1,126 @@
+"""Decide nothing, ask the machine: may this record go to the process now? (R2)
+
+A process turns red only when it has given its state (`Participant.cut`), so nothing here can make it red. A record, or
+a marker, whose epoch is above the machine's waits, and all behind it in its partition, until the machine has been fed
+the trigger of that epoch: which is the cut of this process, or the end of its snapshot. An epoch that the ledger does
+not hold is not believed: then the record is external, and goes on.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Coroutine, Sequence
+from enum import Enum
+from typing import Any
+
+from snapkafka.errors import SnapkafkaError
+from snapkafka.kafka.records.read import Record
+from snapkafka.ports import Ledger
+from snapkafka.protocol.actions import Action, ReadLedgerTo
+from snapkafka.protocol.events import ChannelEnded, MarkerMet, RecordMet
+from snapkafka.protocol.records import TopicPartition
+from snapkafka.protocol.worker import WorkerProtocol
+from snapkafka.wire import headers as wire
+
+from .ledger_task import RETRY_S
+
+__all__ = ["Gate", "Pass"]
+
+
+class Pass(Enum):
+    """State whether a record goes to the process: now, never (it is a marker, or void), or not yet."""
+
+    TAKE = 1
+    SKIP = 2
+    HOLD = 3
+
+
+class Gate:
+    """See the top of this file.
+
+    Args:
+        ledger_id: of the headers that count.
+        do: does the actions of the machine.
+        spawn: runs a task in the background.
+        changed: called when a record that was held may be asked for again.
+    """
+
+    def __init__(
+        self,
+        machine: WorkerProtocol,
+        ledger: Ledger,
+        *,
+        ledger_id: Callable[[], int],
+        do: Callable[[Sequence[Action]], None],
+        spawn: Callable[[Coroutine[Any, Any, None]], None],
+        changed: Callable[[], None],
+    ) -> None:
+        self._machine, self._ledger, self._ledger_id = machine, ledger, ledger_id
+        self._do, self._spawn, self._changed = do, spawn, changed
+        #: Offset of the ledger that a record waits for -> how far it has to be read for that; None: it is being asked.
+        self._goals: dict[int, int | None] = {}
+        self._ended: dict[TopicPartition, int] = {}  # of each partition, the last marker that was recorded
+
+    def ask(self, record: Record) -> Pass:
+        """Ask of the next record of a partition; again of the same one after `HOLD`."""
+        tp, machine = record.tp, self._machine
+        if record.header is None:
+            return self._bare(record)
+        stamp = wire.read(record.header, self._ledger_id(), wire.tp_check(tp.topic, tp.partition))
+        if stamp is None:
+            return self._bare(record)
+        if stamp.marker:
+            if not self._met(MarkerMet(epoch=stamp.epoch)):
+                return Pass.HOLD
+            self._channel_ended(record, stamp)
+            return Pass.SKIP
+        if machine.ledger.is_void(stamp.process, tp, record.offset):
+            return Pass.SKIP
+        if stamp.epoch > machine.colours.epoch and not self._met(RecordMet(epoch=stamp.epoch)):
+            return Pass.HOLD
+        return Pass.TAKE
+
+    @staticmethod
+    def _bare(record: Record) -> Pass:
+        """Pass an external record; a marker that lost its header states nothing, and would be poison."""
+        return Pass.SKIP if record.value is None and wire.is_marker_key(record.key) else Pass.TAKE
+
+    def _channel_ended(self, record: Record, stamp: wire.Stamp) -> None:
+        if record.offset <= self._ended.get(record.tp, -1):
+            return  # it is read again
+        self._ended[record.tp] = record.offset
+        ended = ChannelEnded(
+            tp=record.tp,
+            offset=record.offset,
+            sender=stamp.process,
+            epoch=stamp.epoch,
+            previous=stamp.previous,
+        )
+        self._do(self._machine.handle(ended))
+
+    def _met(self, event: RecordMet | MarkerMet) -> bool:
+        """Feed the machine. False: it wants the ledger read first, which waits for the state of the process."""
+        actions = self._machine.handle(event)
+        asked = next((action for action in actions if isinstance(action, ReadLedgerTo)), None)
+        self._do([action for action in actions if action is not asked])
+        if asked is None:
+            return True
+        if asked.offset not in self._goals:
+            self._goals[asked.offset] = None
+            self._spawn(self._ask_goal(asked.offset))
+        goal = self._goals[asked.offset]
+        if goal is None or self._machine.ledger.end < goal:
+            return False
+        del self._goals[asked.offset]
+        return True  # the ledger ends before that: the epoch is forged, or of another one
+
+    async def _ask_goal(self, offset: int) -> None:
+        """Where the ledger ends now: a true trigger is in it before any record of its epoch is sent."""
+        while True:
+            try:
+                self._goals[offset] = min(offset + 1, await self._ledger.end())
+            except SnapkafkaError:
+                await asyncio.sleep(RETRY_S)
+                continue
+            self._changed()
+            return

@@ -1,0 +1,487 @@
+"""One foreign process in the protocol: calls in, records on Kafka and notices to the process out.
+
+The process and this object are one process of the protocol. Its cut is the call `cut`, in which the machine turns red:
+all that was sent and given before that call is white, all after it red, by the order of the calls alone. The trigger is
+fed to the machine in that very instant and not before (`ledger_task`), so nothing of the protocol is decided here.
+
+    trigger read ──> Marker to the process ──> it records its state, gives it by `flush` ──> `cut`: old keys are
+        deleted, the trigger is fed: cut (R3), CutReport, Closed when all that is white is acknowledged (R7)
+
+All that it receives before that call is white, for anything redder waits (`conductor`); the positions that come with it
+are those of the state, and the machine has them when it is fed the trigger (`receiving`).
+
+A process that does not answer within the snapshot's time to live fails that snapshot by name: an `Abort` enters the
+ledger before the trigger is fed, so that no `Closed` can make a state count that was never given.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import random
+import socket
+from collections.abc import AsyncIterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from snapkafka.checks.retention import promised_by
+from snapkafka.errors import BadInputError, TimedOutError, TriggerRefusedError
+from snapkafka.kafka.records.read import Record
+from snapkafka.ports import Entry, Ledger
+from snapkafka.protocol.events import (
+    InputGiven,
+    InputsAdded,
+    InputsGiven,
+    Joined,
+    LedgerBegins,
+    LedgerRead,
+    StopAsked,
+    TimerExpired,
+)
+from snapkafka.protocol.records import (
+    FOREIGN,
+    NOT_GIVEN,
+    RESTORE,
+    Abort,
+    ChangelogEnd,
+    Hello,
+    Retention,
+    Table,
+    TopicPartition,
+)
+from snapkafka.protocol.snapshots import ProcessView
+from snapkafka.protocol.worker import WorkerProtocol
+
+from .assignment import READER, Input, Starts, resolve
+from .feeding import Feeding
+from .ledger_task import LedgerTask
+from .producer import Sending, Writer
+from .receiving import Consumer, Receiving
+from .settings import TABLE, Added, Bounds, Left, Marker, changelog_of, key_of, require_node
+from .state import State
+from .watching import Watching
+
+__all__ = ["NOT_GIVEN", "Participant"]
+
+#: A partition, and the first offset of it that is not processed.
+Place = tuple[TopicPartition, int]
+
+#: Of the topic with the state: nobody has to look after it, and a snapshot can be assembled for a week.
+CHANGELOG_SETTINGS: Final = {"cleanup.policy": "compact", "min.compaction.lag.ms": str(7 * 24 * 3_600_000)}
+
+
+@dataclass(slots=True)
+class _Due:
+    """A snapshot that waits for the state of the process, and what was given of it."""
+
+    marker: Marker
+    timer: asyncio.TimerHandle | None = None
+    given: dict[bytes, int] = field(default_factory=dict)  # key -> bytes
+
+
+class Participant:
+    """See the top of this file.
+
+    Args:
+        node: the name of the process; its app in the ledger.
+        ledger, admin: connections of its own.
+        writer: may serve several processes.
+        consumer: its own; used where it has inputs.
+        codec: of its state, "raw" or "json".
+    """
+
+    def __init__(
+        self,
+        *,
+        namespace: str,
+        node: str,
+        ledger: Ledger,
+        admin: Any,
+        writer: Writer,
+        consumer: Consumer,
+        codec: str = "raw",
+        host: str = "",
+        bounds: Bounds | None = None,
+    ) -> None:
+        require_node(node)
+        self.node, self.bounds = node, bounds or Bounds()
+        self.notices: asyncio.Queue[Marker | Added | Left] = asyncio.Queue()
+        self.left = ""  # why it takes part no more
+        self._admin, self._writer, self._ledger = admin, writer, ledger
+        self._codec, self._host = codec, host
+        self._state = TopicPartition(changelog_of(namespace, node), 0)
+        self._machine = WorkerProtocol()
+        self._machine.send_no_markers()  # the headers do it: nobody may send here but this object
+        self._task = LedgerTask(ledger, feed=self._fed, asks=self._asks, seen=self._seen, failed=self._leave)
+        self._feeding = Feeding(
+            self._machine, admin=admin, append=self._task.append, expire=self._expire, leave=self._leave
+        )
+        do = self._feeding.do
+        self._sending = Sending(self._machine, writer, node=node, ledger_id=self._ledger_id, do=do)
+        self._given = State(node, self._state, writer=writer, sending=self._sending, bounds=self.bounds)
+        self._receiving = Receiving(
+            self._feeding, ledger, consumer, ledger_id=self._ledger_id, bounds=self.bounds
+        )
+        self._watching = Watching(
+            admin, node, every_s=self.bounds.look_s, added=self._partitions_added, lost=self._lost
+        )
+        self._unannounced: dict[TopicPartition, int] = {}  # partitions that were added
+        self._announced: dict[TopicPartition, int] = {}  # those whose `Assigned` is not read yet
+        self._due: _Due | None = None
+        self._sends = asyncio.Semaphore(self.bounds.sends_max)
+        self._expired: set[int] = set()  # timers that went off while the machine was not fed
+
+    # -- joining and leaving ----------------------------------------------------------------------------------
+
+    @property
+    def process(self) -> int | None:
+        """Its id, once its `Hello` is read."""
+        return self._machine.process
+
+    @property
+    def positions(self) -> Mapping[TopicPartition, int]:
+        """The first offset that is not processed, of every partition of its inputs."""
+        return self._receiving.positions
+
+    async def join(self, inputs: Sequence[Input] = ()) -> int:
+        """Append `Hello`, and wait for the id (R11), and for its inputs to be its own (R9).
+
+        Raises:
+            TriggerRefusedError: an app of that name speaks Kafka.
+            BadInputError, OffsetsGoneError: an input cannot be received from.
+            SnapkafkaError: Kafka cannot be used.
+        """
+        starts = await resolve(self._admin, self.node, inputs)
+        await self._admin.create_topic(self._state.topic, settings=CHANGELOG_SETTINGS)
+        described = (await self._admin.describe_topics([self._state.topic]))[self._state.topic]
+        await self._given.open()
+        holding, _ = await self._admin.topic_settings(self._state.topic)
+        end = (await self._admin.log_ends([self._state]))[self._state]
+        await self._receiving.start(starts)
+        await self._task.start(lambda start: self._feeding.feed(LedgerBegins(start=start)))
+        hello = self._hello(starts, described.topic_id, promised_by(self._state.topic, holding))
+        self._feeding.feed(Joined(hello=hello))
+        self._task.append(hello)
+        try:
+            async with asyncio.timeout(self.bounds.call_s):
+                await self._task.until(lambda: bool(self.left) or self.process is not None)
+                self._require_here()
+                self._feeding.feed(self._given_at(starts, end))
+                await self._task.until(lambda: bool(self.left) or self._machine.inputs.assigned >= 0)
+        except TimeoutError:
+            raise TimedOutError(
+                f"{self.node} got no id within {self.bounds.call_s:g} s", hint="check the broker; join again"
+            ) from None
+        self._require_here()
+        self._require_alone()
+        self._watching.start(starts)
+        self._feeding.spawn(self._watching.follow())
+        assert self.process is not None
+        return self.process
+
+    def _given_at(self, starts: Starts, end: int) -> InputsGiven:
+        """Its inputs. Of two processes of that name the later has the higher id, so that is the generation: what the
+        earlier one announces before it reads of the later moves nothing."""
+        assert self.process is not None
+        return InputsGiven(
+            generation=self.process,
+            inputs=_inputs(starts.positions),
+            changelogs=(ChangelogEnd(table=TABLE, topic=self._state.topic, partition=0, end=end),),
+        )
+
+    def _hello(self, starts: Starts, topic_id: str, retention: Retention) -> Hello:
+        table = Table(
+            name=TABLE,
+            changelog=self._state.topic,
+            partitions=1,
+            key_codec="json",
+            value_codec=self._codec,
+            topic_id=topic_id,
+        )
+        return Hello(
+            n=random.getrandbits(63),
+            app=self.node,
+            host=self._host or socket.gethostname(),
+            mode=FOREIGN,
+            inputs=starts.topics,
+            tables=(table,),
+            retention=(retention,),
+            reset="earliest" if starts.topics else "",
+        )
+
+    def _require_alone(self) -> None:
+        ledger = self._machine.ledger
+        for view in ledger.processes.values():
+            if view.hello.app != self.node or view.hello.mode in (FOREIGN, RESTORE):
+                continue
+            if view.left is None:
+                raise TriggerRefusedError(
+                    f"an app {self.node} runs that speaks Kafka", hint="join by another node_id"
+                )
+            if ledger.unretired(view):
+                raise TriggerRefusedError(
+                    f"an app {self.node} that speaks Kafka is stopped, and snapshots still hold it",
+                    hint=f"join by another node_id, or retire it: snapkafka retire {self.node}",
+                )
+
+    async def leave(self, reason: str) -> None:
+        """Append `Bye`: no snapshot waits for it any more, and no state of it is in the next one."""
+        self._give_up_due(f"{self.node} left before it gave its state")
+        in_order = not self.left  # otherwise its inputs may be those of another one by now
+        if in_order:
+            self._feeding.feed(StopAsked())
+            self._leave(reason)
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(self.bounds.grace_s):
+                if in_order:
+                    await self._receiving.commit_quietly()
+                await self._task.written()
+        self._feeding.close()
+        await self._task.close()
+        await self._receiving.close()
+        await self._admin.close()
+
+    def _leave(self, reason: str) -> None:
+        if not self.left:
+            self.left = reason
+            self._receiving.leave(reason)
+            self.notices.put_nowait(Left(reason))
+
+    def _require_here(self) -> None:
+        if self.left:
+            raise TriggerRefusedError(f"{self.node} takes part no more: {self.left}", hint="join again")
+
+    # -- partitions that are added, topics that are gone ------------------------------------------------------------
+
+    def _partitions_added(self, positions: Mapping[TopicPartition, int]) -> None:
+        self._unannounced |= positions
+        self._announce()
+
+    def _announce(self) -> None:
+        """Feed the machine what was added: not while a trigger waits for the state, which is fed first."""
+        if self._unannounced and self._due is None and self._machine.inputs.ready and not self.left:
+            self._announced, self._unannounced = self._unannounced, {}
+            self._feeding.feed(InputsAdded(inputs=_inputs(self._announced)))
+
+    def _receive_added(self) -> None:
+        """R9: the ledger is read up to their `Assigned`."""
+        if self._announced and self._machine.inputs.ready:
+            mine = self._machine.positions.inputs()
+            added = {tp: position for tp, position in self._announced.items() if tp in mine}
+            self._announced = {}
+            self._receiving.add(added)
+            self.notices.put_nowait(Added(added))
+
+    def _lost(self, reason: str) -> None:
+        """Its inputs are others than those it has joined with: it commits nothing more, and is in no snapshot."""
+        if not self.left:
+            self._give_up_due(f"{self.node} left: {reason}")
+            self._feeding.feed(StopAsked())
+            self._leave(reason)
+
+    # -- calls of the process ---------------------------------------------------------------------------------
+
+    async def send(
+        self,
+        topic: str,
+        key: bytes | None,
+        value: bytes | None,
+        partition: int | None = None,
+        cause: Place | None = None,
+    ) -> tuple[int, int]:
+        """Append a record in the name of the process, in the colour that it has when this is called (R5).
+
+        Args:
+            cause: the record that it is sent for, received and not processed yet; its header names it then.
+
+        Returns:
+            its partition and offset.
+
+        Raises:
+            BadInputError: it is too large, there is no such topic, or its cause was not received.
+            BrokerUnavailableError: whether it is in the log is unknown.
+        """
+        size = len(key or b"") + len(value or b"")
+        if size > self.bounds.record_bytes_max:
+            raise BadInputError(
+                f"a record of {size:,} bytes is too large", hint=f"at most {self.bounds.record_bytes_max:,}"
+            )
+        self._require_here()
+        async with self._sends:
+            if partition is None:
+                partition = await self._writer.partition_of(topic, key)
+            event = None if cause is None else self._receiving.cause(*cause)
+            offset = await self._sending.append(TopicPartition(topic, partition), key, value, event)
+        return partition, offset
+
+    async def receive(self) -> AsyncIterator[Record]:
+        """Yield the records of its inputs, each partition in its order, from the first that is not processed.
+
+        Raises:
+            BadInputError: it has no inputs, or the next record is too large.
+            TriggerRefusedError: it has left.
+            SnapkafkaError: they cannot be read.
+        """
+        self._require_here()
+        async for record in self._receiving.records(self.node):
+            yield record
+
+    async def processed(self, positions: Sequence[Place]) -> None:
+        """Take in how far it is, and commit that.
+
+        Raises:
+            BadInputError: a position goes back, or beyond what was received; nothing is taken in then.
+            SnapkafkaError: it is taken in, and not committed; to be called again.
+        """
+        self._require_here()
+        self._receiving.move(positions, of_state=False)
+        await self._receiving.commit()
+
+    async def flush(self, snapshot_id: str, channel: str, chunk: int, data: bytes) -> bool:
+        """Write down a piece of the state for the snapshot that waits for it; given again, it replaces itself.
+
+        Args:
+            channel: whose messages were in flight to the process; empty: its own state.
+
+        Returns:
+            False: that snapshot does not wait for this process (any more).
+
+        Raises:
+            BadInputError: it is above a bound.
+            BrokerUnavailableError: give it again.
+        """
+        if len(data) > self.bounds.chunk_bytes_max:
+            raise BadInputError(
+                f"state_data has {len(data):,} bytes",
+                hint=f"give it in chunks of at most {self.bounds.chunk_bytes_max:,}",
+            )
+        key_of(channel, chunk)  # refuses what can be none, whether it is awaited or not
+        self._require_here()
+        due = self._due_for(snapshot_id)
+        if due is None:
+            return False
+        await self._given.give(due.given, channel, chunk, data)
+        return self._due is due
+
+    async def cut(self, snapshot_id: str, positions: Sequence[Place] = ()) -> bool:
+        """Turn red: the state is given, and what is sent from here on is after the cut.
+
+        Args:
+            positions: of the state, in its inputs; of a partition that is left out, as last given to `processed`.
+
+        Returns:
+            False: that snapshot does not wait for this process (any more).
+
+        Raises:
+            BadInputError: a state cannot have these positions; it has not turned red.
+            BrokerUnavailableError: call it again.
+        """
+        self._require_here()
+        due = self._due_for(snapshot_id)
+        if due is None:
+            return False
+        self._receiving.require_state(positions)
+        await self._watching.look()
+        self._require_here()
+        await self._given.keep(due.given)
+        if self._due is not due:
+            return False  # its time was over meanwhile
+        self._receiving.move(positions, of_state=True)
+        self._settle(due)
+        self._feeding.spawn(self._receiving.commit_quietly())
+        return True
+
+    def _due_for(self, snapshot_id: str) -> _Due | None:
+        due = self._due
+        return due if due is not None and due.marker.snapshot_id == snapshot_id else None
+
+    @property
+    def due(self) -> Marker | None:
+        """The snapshot that waits for the state of the process; None: none does."""
+        return None if self._due is None else self._due.marker
+
+    def _ledger_id(self) -> int:
+        return int(getattr(self._ledger, "ledger_id", 0))
+
+    # -- the ledger -------------------------------------------------------------------------------------------
+
+    def _asks(self, epoch: int, entry: Entry) -> bool:
+        """Does the snapshot of this trigger wait for the state of the process? Then the process is asked for it."""
+        view = self._task.ahead.open.get(epoch)
+        if view is None or self.process is None or self.process not in view.required or self.left:
+            return False
+        joining = self._machine.inputs.assigned < 0
+        if joining or not self._machine.inputs.ready:
+            what = "joining" if joining else "being assigned partitions that were added to its inputs"
+            self._abort(epoch, f"{self.node} was {what}")
+            return False
+        marker = Marker(view.trigger.id, epoch, entry.timestamp_ms * 1_000_000)
+        self._due = due = _Due(marker)
+        what = f"{self.node} did not give its state within {view.trigger.ttl_ms} ms"
+        loop = asyncio.get_running_loop()
+        due.timer = loop.call_later(view.trigger.ttl_ms / 1_000, self._expire_due, due, what)
+        self.notices.put_nowait(marker)
+        return True
+
+    def _fed(self, entry: Entry) -> None:
+        self._feeding.feed(LedgerRead(offset=entry.offset, record=entry.record, refused=entry.states))
+        if self._machine.withdrawn:
+            self._leave(self._machine.withdrawn)
+        self._receive_added()
+        self._announce()
+        self._receiving.changed()
+
+    def _seen(self) -> None:
+        process, ahead = self.process, self._task.ahead
+        if process is not None and not ahead.lives(process):
+            self._leave("it was taken for dead")
+        elif process is not None and not self.left and any(map(self._replaces, ahead.living())):
+            self._feeding.feed(StopAsked())
+            self._leave("another process joined by its node_id")
+        if self._due is not None and self._due.marker.epoch not in ahead.open:
+            self._settle(self._due)  # decided without it: aborted
+
+    def _replaces(self, view: ProcessView) -> bool:
+        """Is it a later process of that name, of another instance of the service? Then that one has the inputs (R9)."""
+        assert self.process is not None
+        return view.process > self.process and view.hello.app == self.node and view.hello.mode != RESTORE
+
+    def _settle(self, due: _Due) -> None:
+        """The trigger is fed: at once, so nothing comes between this and the cut."""
+        if due.timer is not None:
+            due.timer.cancel()
+        self._due = None
+        self._task.go_on()
+        if self.due is None:
+            expired, self._expired = self._expired, set()
+            for epoch in sorted(expired):
+                self._expire(epoch)
+
+    def _expire_due(self, due: _Due, what: str) -> None:
+        if self._due is due:
+            self._give_up_due(what)
+
+    def _give_up_due(self, what: str) -> None:
+        """Fail the snapshot that waits for a state, before the machine reports a cut without one."""
+        due = self._due
+        if due is None:
+            return
+        self._abort(due.marker.epoch, what)
+        self._settle(due)
+
+    def _abort(self, epoch: int, what: str) -> None:
+        culprit = f"process {self.process}"
+        self._task.append(
+            Abort(n=random.getrandbits(63), epoch=epoch, code=NOT_GIVEN, reason=what, culprit=culprit)
+        )
+
+    def _expire(self, epoch: int) -> None:
+        """The machine judges by what it was fed: while a trigger waits it would take others for late."""
+        if self._due is not None:
+            self._expired.add(epoch)
+        elif epoch in self._task.ahead.open and not self.left:
+            self._feeding.feed(TimerExpired(epoch=epoch))
+
+
+def _inputs(positions: Mapping[TopicPartition, int]) -> tuple[InputGiven, ...]:
+    return tuple(InputGiven(tp=tp, agents=(READER,), position=at) for tp, at in positions.items())

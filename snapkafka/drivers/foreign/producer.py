@@ -1,0 +1,119 @@
+"""Append the records of a foreign process: enter, stamp, append, settle (R5, R7)."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Any, Protocol
+
+from snapkafka.errors import BrokerUnavailableError, TriggerRefusedError
+from snapkafka.kafka.records.writer import UnsettledError
+from snapkafka.protocol.actions import Action
+from snapkafka.protocol.colours import Cause, Effect
+from snapkafka.protocol.records import TopicPartition
+from snapkafka.protocol.worker import WorkerProtocol
+from snapkafka.wire import headers as wire
+
+__all__ = ["Sending", "Writer"]
+
+
+class Writer(Protocol):
+    """Where records are appended (`kafka.records.writer.KafkaWriter`)."""
+
+    async def partition_of(self, topic: str, key: bytes | None) -> int: ...
+
+    async def append(
+        self, tp: TopicPartition, key: bytes | None, value: bytes | None, header: bytes
+    ) -> Awaitable[int]: ...
+
+    async def standing_keys(self, tp: TopicPartition) -> set[bytes]: ...
+
+
+class Sending:
+    """See the top of this file.
+
+    Args:
+        node: the name of the process.
+        ledger_id: of the headers.
+        do: does the actions of the machine.
+    """
+
+    def __init__(
+        self,
+        machine: WorkerProtocol,
+        writer: Writer,
+        *,
+        node: str,
+        ledger_id: Callable[[], int],
+        do: Callable[[Sequence[Action]], None],
+    ) -> None:
+        self._machine, self._writer, self._do = machine, writer, do
+        self._node, self._ledger_id = node, ledger_id
+        self._locks: dict[TopicPartition, asyncio.Lock] = {}
+
+    async def append(
+        self, tp: TopicPartition, key: bytes | None, value: bytes | None, cause: Cause | None = None
+    ) -> int:
+        """Append a record in the colour that it has now: that of the event that causes it, else of the process.
+
+        Returns:
+            its offset.
+
+        Raises:
+            TriggerRefusedError: the process has no id any more.
+            BrokerUnavailableError: whether it is in the log is unknown.
+        """
+        machine, process = self._machine, self._machine.process
+        if process is None:
+            raise TriggerRefusedError(f"{self._node} takes part no more", hint="join again")
+        effect = machine.send_entered(cause)
+        lock = self._locks.setdefault(tp, asyncio.Lock())
+        try:
+            await lock.acquire()
+        except BaseException:
+            self._do(machine.send_withdrawn(effect))
+            raise
+        try:
+            seq = machine.send_stamped(effect, tp)
+            header = self._header(effect, tp, process, seq)
+            # Not cancelled with its caller: what may be in the log has to be settled.
+            appended = await asyncio.shield(self._appended(tp, key, value, header, effect, seq))
+        finally:
+            lock.release()
+        return await asyncio.shield(self._settled(appended, tp, effect, seq))
+
+    def _header(self, effect: Effect, tp: TopicPartition, process: int, seq: int) -> bytes:
+        check, cause = wire.tp_check(tp.topic, tp.partition), effect.cause
+        if cause is None:
+            return wire.stamp(self._ledger_id(), check, effect.epoch, process, seq)
+        return wire.stamp_with_cause(
+            self._ledger_id(),
+            check,
+            effect.epoch,
+            process,
+            seq,
+            wire.topic_check(cause.tp.topic),
+            cause.tp.partition,
+            cause.offset,
+        )
+
+    async def _appended(
+        self, tp: TopicPartition, key: bytes | None, value: bytes | None, header: bytes, effect: Any, seq: int
+    ) -> Awaitable[int]:
+        try:
+            appended = await self._writer.append(tp, key, value, header)
+        except BaseException:
+            self._machine.send_unstamped(effect, tp, seq)
+            self._do(self._machine.send_withdrawn(effect))
+            raise
+        self._do(self._machine.send_appended(effect))
+        return appended
+
+    async def _settled(self, appended: Awaitable[int], tp: TopicPartition, effect: Any, seq: int) -> int:
+        try:
+            offset = await appended
+        except UnsettledError as error:
+            self._do(self._machine.send_unsettled(effect, tp, seq, str(error)))
+            raise BrokerUnavailableError(f"whether a record is in {tp} is unknown: {error}") from error
+        self._do(self._machine.send_acked(effect, tp, seq, offset))
+        return offset

@@ -1,0 +1,262 @@
+"""The ledger as a worker keeps it: one task reads it, another one writes what the machine wants written, in its order.
+
+Neither gives up: a ledger that is not there is asked for again, and one that was recreated, or has lost its tail, is
+joined.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import random
+from collections import deque
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, Final
+
+from snapkafka.errors import SnapkafkaError
+from snapkafka.kafka.ledger.ledger import LedgerCutShortError, LedgerRecreatedError, RecordTooLargeError
+from snapkafka.ports import Entry
+from snapkafka.protocol.events import (
+    Event,
+    LedgerBegins,
+    LedgerCutShort,
+    LedgerRead,
+    LedgerRecreated,
+    RanWithout,
+)
+from snapkafka.protocol.records import Bye, Checkpoint, Hello, LedgerRecord, Restore, Trigger
+
+if TYPE_CHECKING:
+    from snapkafka.protocol.ledger_state import SnapshotView
+
+    from .faust.host import Host
+    from .faust.outbound.stamps import Stamps
+
+__all__ = ["RETRY_S", "LedgerTasks"]
+
+logger = logging.getLogger("snapkafka")
+
+#: Of so many snapshots a worker that joins late remembers when they were captured: as many as its fold remembers.
+CAPTURED_MAX: Final = 64
+#: Between two attempts to reach a ledger that is not there.
+RETRY_S: Final = 1.0
+
+
+class LedgerTasks:
+    """The reader and the writer of the ledger, from `start` on.
+
+    Args:
+        host: its machine is fed what is read.
+        stamps: are of the ledger that was opened.
+        restore_read: called when a record of a restore was read, or the ledger is another one.
+        other_ledger: called when the epochs that were met are of another ledger.
+
+    Attributes:
+        reads: is the ledger read, or will it be?
+        quiet_since: no snapshot has been under way since then, by the clock of the loop.
+    """
+
+    def __init__(
+        self,
+        host: Host,
+        stamps: Stamps,
+        *,
+        restore_read: Callable[[], None],
+        other_ledger: Callable[[], None],
+    ) -> None:
+        self._host, self._stamps = host, stamps
+        self._restore_read, self._other_ledger = restore_read, other_ledger
+        self.quiet_since = float("-inf")  # no snapshot under way
+        self._without_since: float | None = None  # the app has gone on without an id
+        self._said_hello: float | None = None  # the latest Hello was acknowledged
+        self._hello_at: int | None = None  # and where it stands
+        self.reads = True  # is the ledger read, or will it be?
+        self._unread = ""  # why the ledger could not be read last, as it was logged
+        self._captured: deque[tuple[int, int]] = deque(maxlen=CAPTURED_MAX)  # when and where snapshots were
+        self._outbox: asyncio.Queue[
+            tuple[int, LedgerRecord]
+        ]  # with how often the ledger had become another one
+        self._opened: asyncio.Event
+
+    def start(self) -> None:
+        self._outbox = asyncio.Queue()
+        self._opened = asyncio.Event()
+        self._host.spawn(self._read())
+        self._host.spawn(self._write())
+
+    def append(self, record: LedgerRecord) -> None:
+        """Append in the background, in the order asked."""
+        if isinstance(record, Hello):
+            self._said_hello = self._hello_at = None
+        self._outbox.put_nowait((self._host.metrics.ledgers, record))
+
+    def goes_on_without(self) -> None:
+        """The app goes on before this process has an id (R15)."""
+        if self._without_since is None:
+            self._without_since = self._host.loop.time()
+
+    @property
+    def identity(self) -> int | None:
+        """The id of this process; also one that it could read no more."""
+        process = self._host.machine.process
+        return process if process is not None or self.reads else self._hello_at
+
+    def say_bye(self, process: int | None) -> None:
+        """Append the `Bye` that the machine would, if it could."""
+        machine = self._host.machine
+        machine.lose_identity(process)
+        if process is not None:
+            n, since = random.getrandbits(63), machine.ledger.end
+            self.append(Bye(process=process, n=n, goes_on=True, since=since, reason=self._host.reason))
+
+    async def written(self) -> None:
+        """Until nothing is left to be written."""
+        await self._outbox.join()
+
+    async def _read(self) -> None:
+        try:
+            await self._read_on()
+        except Exception as error:
+            self.reads = False
+            self._host.stand_down("to read the ledger", error)
+
+    async def _read_on(self) -> None:
+        while True:
+            try:
+                await self._host.ledger.open()
+                start = await self._host.ledger.start()
+                if self._stamps.ledger_id != self._host.ledger.ledger_id:
+                    self._stamps.ledger_id = self._host.ledger.ledger_id
+                    self._other_ledger()
+                self._host.feed(LedgerBegins(start=start))
+                self._opened.set()
+                async for read in self._host.ledger.read(max(start, self._host.machine.ledger.end)):
+                    self.take(read)
+            except LedgerRecreatedError:
+                logger.warning(
+                    "snapkafka: the ledger %s was deleted and recreated; joining the new one",
+                    self._host.ledger.topic,
+                    extra=self._host.about(),
+                )
+                self._host.metrics.recreated()
+                self._join_again(LedgerRecreated())
+            except LedgerCutShortError as error:
+                logger.warning(
+                    "snapkafka: %s; this worker joins again as a new process", error, extra=self._host.about()
+                )
+                self._host.metrics.cut_short()
+                self._other_ledger()
+                n = random.getrandbits(63)
+                self._join_again(LedgerCutShort(since=error.since, upto=error.upto, n=n))
+            except SnapkafkaError as error:
+                self._log_unread(error)
+                await asyncio.sleep(RETRY_S)
+
+    def _join_again(self, why: Event) -> None:
+        """The ledger is another one than that which was read so far."""
+        self._opened.clear()
+        self._captured.clear()
+        self._host.feed(why)
+        self._restore_read()
+
+    def _log_unread(self, error: SnapkafkaError) -> None:
+        """One line for what goes on as it was."""
+        if str(error) != self._unread:
+            self._unread = str(error)
+            logger.warning(
+                "snapkafka: %s; this worker tries again (%s)", error, error.advice, extra=self._host.about()
+            )
+
+    def take(self, read: Entry) -> None:
+        """The next record of the ledger; count what became of snapshots by it."""
+        self._unread = ""
+        ledger = self._host.machine.ledger
+        before = list(ledger.open.values())
+        process = self._host.machine.process
+        self._host.feed(LedgerRead(offset=read.offset, record=read.record, refused=read.states))
+        if self._host.machine.withdrawn:
+            self._host.take_no_part(self._host.machine.withdrawn)
+        if isinstance(read.record, Restore | Checkpoint):
+            self._restore_read()
+        if self._host.machine.process not in (None, process):
+            self._joined(read)
+        self._host.metrics.ledger_garbage += read.record is None
+        self._host.metrics.ledger_refused += read.refused
+        if (view := ledger.snapshots.get(read.offset + 1)) is not None:
+            self._host.metrics.triggered(view, read.timestamp_ms)
+            before.append(view)  # a pause fails it at once
+        for view in before:
+            if not view.open:
+                self._host.metrics.decided(view, read.timestamp_ms)
+                if view.captured_at is not None:
+                    self._captured.append((read.timestamp_ms, view.captured_at))
+                self._log_decided(view)
+        if before and not ledger.open:
+            self.quiet_since = self._host.loop.time()
+
+    def _joined(self, hello: Entry) -> None:
+        """If the app ran before its Hello was in the ledger, the machine is informed since when, as an offset. The time
+        between the two is measured here, and taken off the broker's time of the Hello: no two clocks are compared."""
+        since, said = self._without_since, self._said_hello
+        self._without_since = self._said_hello = None
+        if since is None or (said is not None and said <= since):
+            return
+        late_ms = ((self._host.loop.time() if said is None else said) - since) * 1_000
+        later = (at for ms, at in self._captured if ms >= hello.timestamp_ms - late_ms)
+        self._host.feed(RanWithout(since=min(later, default=hello.offset)))
+
+    def _log_decided(self, view: SnapshotView) -> None:
+        if self._host.machine.process is None:
+            return  # of what was before this worker joined, others have told
+        what = "captured" if view.failure is None else f"failed ({view.failure.code}): {view.failure.reason}"
+        logger.info("snapkafka: snapshot %s %s", view.trigger.id, what, extra=self._host.about(view.epoch))
+
+    async def _write(self) -> None:
+        while True:
+            ledger, record = await self._outbox.get()
+            try:
+                await self._write_one(ledger, record)
+            except Exception as error:
+                self._host.stand_down("to write the ledger", error)
+            finally:
+                self._outbox.task_done()
+
+    async def _write_one(self, ledger: int, record: LedgerRecord) -> None:
+        """As soon as it can be: nothing but a snapshot waits for it, and readers drop what landed twice. Nothing is
+        written before `open` has looked at the topic, and nothing to a later ledger than it was meant for: there our
+        old process id is somebody else's. A trigger that comes late is not one that anybody asked for."""
+        said = False
+        while True:
+            await self._opened.wait()
+            if ledger != self._host.metrics.ledgers:
+                return
+            try:
+                offset = await self._host.ledger.append(record)
+                if isinstance(record, Hello):
+                    self._said_hello, self._hello_at = self._host.loop.time(), offset
+                    if self._host.absent and not self.reads:
+                        self.say_bye(offset)  # it has stood down meanwhile, and reads that record no more
+            except SnapkafkaError as error:
+                lost = isinstance(record, Trigger) or isinstance(
+                    error, RecordTooLargeError | LedgerRecreatedError | LedgerCutShortError
+                )
+                if lost or not said:
+                    logger.warning(
+                        "snapkafka: %s was not written to the ledger%s: %s",
+                        type(record).__name__,
+                        "" if lost else " yet",
+                        error,
+                        extra=self.about_record(record),
+                    )
+                if lost:
+                    return
+                said = True
+                await asyncio.sleep(RETRY_S)
+            else:
+                return
+
+    def about_record(self, record: LedgerRecord) -> dict[str, Any]:
+        """`extra=` of a line about a ledger record."""
+        if isinstance(record, Trigger):
+            return self._host.about(snapshot=record.id)
+        return self._host.about(getattr(record, "epoch", None))

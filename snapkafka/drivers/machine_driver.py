@@ -1,0 +1,124 @@
+"""The one loop of every driver: feed the machine an event, do the actions that it returns, feed what comes of them.
+
+A driver decides nothing. It implements the hooks below; docs/explanation/drivers.md shows how, step by step. Faust
+workers, foreign processes and the processes of the simulator are driven by this loop.
+"""
+
+from __future__ import annotations
+
+import time
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
+from typing import assert_never
+
+from snapkafka.protocol.actions import (
+    Action,
+    AppendToLedger,
+    AskEnds,
+    AskStopped,
+    ReadLedgerTo,
+    SayHello,
+    SendMarkers,
+    StartTimer,
+    TurnedRed,
+)
+from snapkafka.protocol.events import CutTimed, Event
+from snapkafka.protocol.records import LedgerRecord
+from snapkafka.protocol.worker import WorkerProtocol
+
+__all__ = ["MachineDriver"]
+
+
+class MachineDriver(ABC):
+    """A machine, and the loop around it.
+
+    Args:
+        machine: of one process.
+    """
+
+    #: Measures how long a cut takes, in nanoseconds.
+    clock_ns: Callable[[], int] = staticmethod(time.perf_counter_ns)
+
+    def __init__(self, machine: WorkerProtocol) -> None:
+        self.machine = machine
+
+    def feed(self, event: Event) -> ReadLedgerTo | None:
+        """Feed the machine an event, and do what it asks for.
+
+        Returns:
+            what the machine wants first, where the event is a record or marker that is about to be taken in: read the
+            ledger up to there, and feed the event again (R2).
+        """
+        started = self.clock_ns()
+        actions = self.machine.handle(event)
+        us = (self.clock_ns() - started) // 1_000
+        asked = self.do(actions)
+        for action in actions:
+            if isinstance(action, TurnedRed):
+                self.turned_red(action, us)
+                self.feed(CutTimed(epoch=action.epoch, us=us))
+        return asked
+
+    def do(self, actions: Sequence[Action]) -> ReadLedgerTo | None:
+        """Do the actions of the machine, in their order.
+
+        Returns:
+            see `feed`.
+        """
+        asked = None
+        for action in actions:
+            match action:
+                case AppendToLedger(record=record):
+                    self.append(record)
+                case SendMarkers():
+                    self.send_markers(action)
+                case AskEnds():
+                    self.ask_ends(action)
+                case AskStopped():
+                    self.ask_stopped(action)
+                case StartTimer(epoch=epoch, ttl_ms=ttl_ms):
+                    self.start_timer(epoch, ttl_ms)
+                case SayHello(was=was):
+                    self.say_hello(was)
+                case ReadLedgerTo():
+                    asked = action
+                case TurnedRed():
+                    pass
+                case _:
+                    assert_never(action)
+        self.changed()
+        return asked
+
+    # -- every driver has these -------------------------------------------------------------------------------------
+
+    @abstractmethod
+    def append(self, record: LedgerRecord) -> None:
+        """Append to the ledger in the background, in the order asked. It comes back as `LedgerRead`."""
+
+    @abstractmethod
+    def send_markers(self, action: SendMarkers) -> None:
+        """Send a marker to each partition, before any red record. Feed `MarkerSent` or `MarkerFailed` for each."""
+
+    @abstractmethod
+    def ask_ends(self, action: AskEnds) -> None:
+        """Ask the broker where these inputs end, and feed `EndsSeen`."""
+
+    @abstractmethod
+    def ask_stopped(self, action: AskStopped) -> None:
+        """Ask the broker where an app stands that does not run, and feed `StoppedSeen`."""
+
+    @abstractmethod
+    def start_timer(self, epoch: int, ttl_ms: int) -> None:
+        """Feed `TimerExpired` after that time."""
+
+    @abstractmethod
+    def say_hello(self, was: int) -> None:
+        """Join again as a new process, which was process `was`: feed `Joined`, and append the `Hello`."""
+
+    # -- and may have these -----------------------------------------------------------------------------------------
+
+    def turned_red(self, action: TurnedRed, us: int) -> None:  # noqa: B027
+        """Note that the cut was taken, within so many microseconds."""
+
+    def changed(self) -> None:  # noqa: B027
+        """Wake whoever waits for the machine: it has taken something in, and its actions are done."""

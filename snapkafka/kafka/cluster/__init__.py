@@ -1,0 +1,1 @@
+"""Topics and consumer groups of a cluster, asked for and changed."""

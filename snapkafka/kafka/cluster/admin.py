@@ -1,0 +1,393 @@
+"""Topics, their ends and their readers: `ports.TopicAdmin` on a real broker."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import Collection, Iterable, Mapping
+from typing import Any, Final
+
+from aiokafka import AIOKafkaConsumer, errors
+from aiokafka import TopicPartition as KafkaPartition
+from aiokafka.admin import AIOKafkaAdminClient, NewTopic
+from aiokafka.admin.config_resource import ConfigResource, ConfigResourceType
+from aiokafka.admin.records_to_delete import RecordsToDelete
+from aiokafka.structs import OffsetAndMetadata
+
+from snapkafka.errors import BrokerUnavailableError, LedgerUnusableError
+from snapkafka.kafka.login.connection import Connection, hear_of, translated
+from snapkafka.kafka.records.times import record_headers, record_times
+from snapkafka.protocol.records import TopicPartition
+
+from .asking_again import COORDINATOR_MOVES, ask_again, ask_coordinator
+from .group_hold import GroupHold
+from .groups import ConsumerGroup, Member, group_members, list_groups
+from .refusals import DeleteTopicsRequest, raise_refusal
+from .requests import (
+    Access,
+    DescribeClusterRequest,
+    MetadataRequestV12,
+    TopicDescription,
+    access,
+    descriptions,
+    may_describe_cluster,
+)
+from .settings_requests import AlterTopicRequest, LogDirsRequest, default_settings, log_sizes
+
+__all__ = ["KafkaTopicAdmin"]
+
+#: More replicas than this guard nothing that matters to a snapshot.
+REPLICAS_MAX: Final = 3
+#: A topic that was just created, or changed, is known to every broker within this time.
+CREATED_WITHIN_S: Final = 10.0
+#: The source of a setting that was made on the topic itself, in Kafka's numbering.
+SOURCE_TOPIC: Final = 1
+
+
+class KafkaTopicAdmin:
+    """Asks and informs the cluster about topics and groups. Connects when first used; `close()` it.
+
+    Every method raises `BrokerUnavailableError` where nobody answers (within about ten seconds) and
+    `LedgerUnusableError` where a right is missing.
+    """
+
+    def __init__(self, connection: Connection) -> None:
+        self.connection = connection
+        self._lock = asyncio.Lock()
+        self._admin: Any = None
+        self._consumer: Any = None
+
+    # -- topics ----------------------------------------------------------------------------------------------
+
+    async def describe_topics(self, topics: Collection[str] | None = None) -> dict[str, TopicDescription]:
+        """Those that exist, by name; all there are if none are named."""
+        async with translated(self.connection, "read the list of topics"):
+            response = await self._ask_any(MetadataRequestV12(None if topics is None else list(topics)))
+        found, failed = descriptions(response)
+        for topic, code in failed.items():
+            if topics is not None and code == errors.TopicAuthorizationFailedError.errno:
+                raise LedgerUnusableError(
+                    f"not allowed to describe topic {topic}",
+                    hint="see docs/reference/ledger.md for the rights that it takes",
+                )
+        return found
+
+    async def access(self, topic: str) -> Access:
+        """Return what we may do with a topic, and whether its replicas are there. Nothing is written."""
+        with translated(self.connection, f"describe topic {topic}"):
+            (told,) = (await self._ask_any(MetadataRequestV12([topic], rights=True))).topics
+            raise_refusal(told[0], None, topic)
+        return access(told)
+
+    async def brokers(self) -> int:
+        """How many brokers there are."""
+        with translated(self.connection, "count the brokers"):
+            return len((await self._ask_any(MetadataRequestV12([]))).brokers)
+
+    async def topic_settings(self, topic: str) -> tuple[dict[str, str], dict[str, str]]:
+        """All settings that hold for a topic, and those among them that were made on the topic itself."""
+        admin = await self._connected()
+        resource = ConfigResource(ConfigResourceType.TOPIC, topic)
+        with translated(self.connection, f"read the settings of topic {topic}"):
+            (response,) = await ask_again(admin, lambda: admin.describe_configs([resource]))
+            ((code, why, _, _, entries),) = response.resources
+            raise_refusal(code, why, topic)
+        holding = {entry[0]: entry[1] for entry in entries}
+        own = {entry[0]: entry[1] for entry in entries if entry[3] == SOURCE_TOPIC}
+        return holding, own
+
+    async def topic_defaults(self) -> dict[str, str]:
+        """Read the settings of a topic that is created without any, as far as a broker shows them."""
+        admin = await self._connected()
+        with translated(self.connection, "read the settings of a broker"):
+            brokers = (await self._ask_any(MetadataRequestV12([]))).brokers
+            resource = ConfigResource(ConfigResourceType.BROKER, str(brokers[0][0]))
+            (response,) = await ask_again(admin, lambda: admin.describe_configs([resource]))
+            ((code, why, _, _, entries),) = response.resources
+            raise_refusal(code, why, "the broker")
+        return default_settings({entry[0]: entry[1] for entry in entries})
+
+    async def create_topic(
+        self,
+        topic: str,
+        *,
+        partitions: int = 1,
+        replicas: int | None = None,
+        settings: Mapping[str, str] | None = None,
+        validate_only: bool = False,
+    ) -> bool:
+        """Create a topic and wait until it is seen; False where it was there already.
+
+        Args:
+            replicas: None for as many as there are brokers, at most three.
+            settings: by Kafka's names (`retention.ms`, ...).
+            validate_only: create nothing; only ask whether the broker would.
+
+        Raises:
+            LedgerUnusableError: not allowed, or the broker refuses: with its own reason.
+        """
+        admin = await self._connected()
+        if replicas is None:
+            replicas = min(REPLICAS_MAX, await self.brokers())
+        wanted = NewTopic(topic, partitions, replicas, topic_configs=dict(settings or {}))
+        with translated(self.connection, f"create topic {topic}"):
+            response = await admin.create_topics([wanted], validate_only=validate_only)
+            ((_, code, *why),) = response.topic_errors
+            there = code == errors.TopicAlreadyExistsError.errno
+            if not there:
+                raise_refusal(code, why[0] if why else None, topic)
+        if not validate_only:
+            await self._await_topic(topic)
+        return not there
+
+    async def alter_topic(self, topic: str, settings: Mapping[str, str]) -> None:
+        """Make these the settings of a topic; others that were made on it are reset."""
+        admin = await self._connected()
+        resource = ConfigResource(ConfigResourceType.TOPIC, topic, configs=dict(settings))
+        with translated(self.connection, f"change the settings of topic {topic}"):
+            (response, *_) = await admin.alter_configs([resource])
+            ((code, why, *_),) = response.resources
+            raise_refusal(code, why, topic)
+
+    async def alter_settings(self, topic: str, changes: Mapping[str, str | None]) -> None:
+        """Change these settings of a topic and no others, and wait until that is seen; None removes what was made on
+        the topic itself.
+
+        Raises:
+            LedgerUnusableError: not allowed, or the broker refuses a value.
+        """
+        with translated(self.connection, f"change {', '.join(changes)} of topic {topic}"):
+            response = await self._ask_any(AlterTopicRequest(topic, changes))
+            ((code, why, *_),) = response.resources
+            raise_refusal(code, why, topic)
+        deadline = asyncio.get_running_loop().time() + CREATED_WITHIN_S
+        while asyncio.get_running_loop().time() < deadline:  # a broker may lag behind the one that took it
+            _, own = await self.topic_settings(topic)
+            if all(own.get(name) == value for name, value in changes.items()):
+                return
+            await asyncio.sleep(0.05)
+
+    async def delete_topics(self, *topics: str) -> None:
+        """Delete topics; those that are not there are skipped."""
+        admin = await self._connected()
+        with translated(self.connection, f"delete {', '.join(topics)}"):
+            request = DeleteTopicsRequest(topics, self.connection.request_timeout_ms)
+            for topic, code, why, *_ in (await admin._send_to_controller(request)).topics:
+                if code != errors.UnknownTopicOrPartitionError.errno:
+                    raise_refusal(code, why, topic)
+
+    async def _await_topic(self, topic: str) -> None:
+        deadline = asyncio.get_running_loop().time() + CREATED_WITHIN_S
+        while topic not in await self.describe_topics([topic]):
+            if asyncio.get_running_loop().time() > deadline:
+                raise BrokerUnavailableError(
+                    f"topic {topic} was created but is not seen after {CREATED_WITHIN_S:g} s"
+                )
+            await asyncio.sleep(0.05)
+
+    # -- logs ------------------------------------------------------------------------------------------------
+
+    async def log_ends(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
+        """The next offset to be written, of each."""
+        return await self._offsets("end_offsets", partitions)
+
+    async def log_starts(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
+        """The first offset that is still there, of each."""
+        return await self._offsets("beginning_offsets", partitions)
+
+    async def delete_records(self, tp: TopicPartition, upto: int) -> None:
+        """Delete what stands below `upto`.
+
+        Raises:
+            LedgerUnusableError: it may not be deleted.
+            BrokerUnavailableError: nobody answers.
+        """
+        admin = await self._connected()
+        with translated(self.connection, f"delete what is old of {tp.topic}"):
+            await admin.delete_records({KafkaPartition(*tp): RecordsToDelete(before_offset=upto)})
+
+    async def log_bytes(self, topic: str) -> dict[int, int]:
+        """How large the log of each partition of a topic is, on one replica.
+
+        Raises:
+            LedgerUnusableError: it takes DESCRIBE on the cluster.
+        """
+        partitions = await self._partitions_of(topic)
+        client = (await self._connected())._client
+        largest: dict[int, int] = {}
+        with translated(self.connection, f"read the size of topic {topic}"):
+            for broker in client.cluster.brokers():
+                sizes = log_sizes(await client.send(broker.nodeId, LogDirsRequest(topic, partitions)))
+                largest |= {n: max(size, largest.get(n, 0)) for n, size in sizes.items()}
+        if len(largest) < partitions:
+            raise LedgerUnusableError(
+                f"the size of topic {topic} is unknown",
+                hint="it takes DESCRIBE on the cluster (docs/reference/ledger.md)",
+            )
+        return largest
+
+    async def oldest_ms(self, topic: str) -> int | None:
+        """When the oldest record of a topic that is still there was written, in ms since 1970; None: it has none."""
+        partitions = await self._partitions_of(topic)
+        consumer = await self._reader()
+        with translated(self.connection, f"read the age of topic {topic}"):
+            found = await consumer.offsets_for_times({KafkaPartition(topic, n): 0 for n in range(partitions)})
+        return min((at.timestamp for at in found.values() if at is not None), default=None)
+
+    async def record_times(self, positions: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
+        """When the first record at or past an offset was written, of each partition that has one; ms since 1970."""
+        return await record_times(self.connection, positions)
+
+    async def record_headers(
+        self, positions: Mapping[TopicPartition, int]
+    ) -> dict[TopicPartition, tuple[tuple[str, bytes | None], ...]]:
+        """Return the headers of the record at an offset, of each partition that has one there."""
+        return await record_headers(self.connection, positions)
+
+    async def _partitions_of(self, topic: str) -> int:
+        found = (await self.describe_topics([topic])).get(topic)
+        if found is None:
+            raise LedgerUnusableError(
+                f"topic {topic} does not exist", hint="see whether it was deleted just now"
+            )
+        return found.partitions
+
+    async def _offsets(self, which: str, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
+        wanted = [KafkaPartition(*tp) for tp in partitions]
+        if not wanted:
+            return {}
+        consumer = await self._reader()
+        with translated(
+            self.connection, "read the ends of " + ", ".join(sorted({tp.topic for tp in wanted}))
+        ):
+            hear_of(consumer, (tp.topic for tp in wanted))
+            found = await getattr(consumer, which)(wanted)
+        return {TopicPartition(tp.topic, tp.partition): offset for tp, offset in found.items()}
+
+    # -- groups ----------------------------------------------------------------------------------------------
+
+    async def groups(self) -> list[ConsumerGroup]:
+        """Every consumer group of the cluster, by name, with the topics that it reads.
+
+        Raises:
+            LedgerUnusableError: without the right to describe the cluster some groups would be missing unseen.
+        """
+        admin = await self._connected()
+        with translated(self.connection, "list the consumer groups"):
+            if not may_describe_cluster(await self._ask_any(DescribeClusterRequest())):
+                raise LedgerUnusableError(
+                    "not allowed to see all consumer groups",
+                    hint="it takes DESCRIBE on the cluster (docs/reference/ledger.md)",
+                )
+            return await list_groups(admin)
+
+    async def group_members(self, group: str) -> tuple[Member, ...]:
+        """List the members of a consumer group, of whichever protocol; none: it does not exist, or is empty.
+
+        Raises:
+            LedgerUnusableError: it may not be described, or is of another kind.
+        """
+        admin = await self._connected()
+        with translated(self.connection, f"describe group {group}"):
+            return await ask_coordinator(admin, lambda: group_members(admin, group))
+
+    async def members(self, group: str) -> int:
+        """Count the members of a consumer group; see `group_members`."""
+        return len(await self.group_members(group))
+
+    async def member_ids(self, group: str) -> tuple[str, ...]:
+        """List the ids of the members of a consumer group; see `group_members`."""
+        return tuple(member.member for member in await self.group_members(group))
+
+    def hold(self, group: str) -> GroupHold:
+        """Make a hold of a consumer group, which is still to be acquired."""
+        return GroupHold(self.connection, group)
+
+    async def commit_positions(self, group: str, positions: Mapping[TopicPartition, int], note: str) -> None:
+        """Commit positions for a group that has no members, with a note that tools show as its metadata.
+
+        Raises:
+            LedgerUnusableError: the group has members, or committing is not allowed.
+        """
+        consumer = AIOKafkaConsumer(
+            group_id=group, enable_auto_commit=False, **self.connection.client_settings()
+        )
+        with translated(self.connection, f"commit positions for group {group}"):
+            try:
+                await consumer.start()
+                consumer.assign([KafkaPartition(*tp) for tp in positions])
+                await consumer.commit(
+                    {KafkaPartition(*tp): OffsetAndMetadata(offset, note) for tp, offset in positions.items()}
+                )
+            except errors.CommitFailedError as error:
+                raise LedgerUnusableError(
+                    f"could not commit positions for group {group}: it has members, whose own positions they are",
+                    hint="stop its members; this group is meant for tools that show lag",
+                ) from error
+            finally:
+                await consumer.stop()
+
+    async def committed(self, group: str) -> dict[TopicPartition, tuple[int, str]]:
+        """Return what a group has committed: position and note, of each partition.
+
+        Raises:
+            BrokerUnavailableError: also where no broker coordinates the group at the moment.
+        """
+        admin = await self._connected()
+        with translated(self.connection, f"read what group {group} has committed"):
+            try:
+                found = await ask_coordinator(admin, lambda: admin.list_consumer_group_offsets(group))
+            except COORDINATOR_MOVES as error:
+                raise BrokerUnavailableError(f"no broker coordinates group {group}: {error}") from error
+        return {TopicPartition(tp.topic, tp.partition): (at.offset, at.metadata) for tp, at in found.items()}
+
+    # -- connecting ------------------------------------------------------------------------------------------
+
+    async def close(self) -> None:
+        """Close the connections; it may be used again afterwards."""
+        async with self._lock:
+            admin, self._admin = self._admin, None
+            consumer, self._consumer = self._consumer, None
+            if admin is not None:
+                await admin.close()
+            if consumer is not None:
+                await consumer.stop()
+
+    async def _connected(self) -> Any:
+        async with self._lock:
+            if self._admin is None:
+                async with translated(self.connection, "connect"):
+                    admin = AIOKafkaAdminClient(**self.connection.client_settings())
+                    try:
+                        await admin.start()
+                    except BaseException:
+                        await admin.close()
+                        raise
+                    self._admin = admin
+        return self._admin
+
+    async def _reader(self) -> Any:
+        async with self._lock:
+            if self._consumer is None:
+                async with translated(self.connection, "connect"):
+                    consumer = AIOKafkaConsumer(group_id=None, **self.connection.client_settings())
+                    try:
+                        await consumer.start()
+                    except BaseException:
+                        await consumer.stop()
+                        raise
+                    self._consumer = consumer
+        return self._consumer
+
+    async def _ask_any(self, request: Any) -> Any:
+        """Ask whichever broker answers first."""
+        client = (await self._connected())._client
+        nodes = [broker.nodeId for broker in client.cluster.brokers()]
+        random.shuffle(nodes)
+        failure: Exception = errors.NodeNotReadyError()
+        for node in nodes:
+            try:
+                return await client.send(node, request)
+            except (errors.KafkaError, OSError) as error:
+                failure = error
+        raise failure

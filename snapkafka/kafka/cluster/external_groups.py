@@ -1,0 +1,132 @@
+"""Paths that cannot be seen: consumer groups without snapkafka that read what ours write.
+
+Such a group may write back what it made of it, without a header of ours. Kafka does not state who wrote a record, so it
+takes two things: somebody who reads outputs, and records from nobody with snapkafka in what the snapshot's inputs hold.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from typing import Final
+
+from snapkafka.errors import BrokerUnavailableError, LedgerUnusableError
+from snapkafka.kafka.preflight import OWN_GROUPS
+from snapkafka.manifest import ExternalEntry, OpenEntry, OutsiderEntry
+from snapkafka.ports import TopicAdmin
+from snapkafka.protocol.captured_snapshot import Captured
+
+__all__ = ["assumptions", "open_topics", "outside_paths", "still_open", "strangers", "unseen_paths"]
+
+#: In the place of a group: all of them.
+ANY: Final = "*"
+#: So many are told to a person.
+SHOWN_MAX: Final = 5
+
+
+async def strangers(
+    admin: TopicAdmin, captured: Captured, *, sinks: Collection[str] = ()
+) -> tuple[OpenEntry, ...]:
+    """Groups that read what the snapshot's processes write, and are none of its apps, by name.
+
+    An app out of its scope is not such a group where a process of it turned red for the snapshot: what it writes has
+    colours. One that ran without taking part when the snapshot was asked for is, whatever became of it since.
+
+    Args:
+        sinks: groups that write nothing back, as somebody has stated who knows; `*`: anyone who there is.
+
+    Returns:
+        one entry without a name where groups cannot be seen.
+    """
+    if ANY in sinks:
+        return ()
+    apps = {cut.app for cut in captured.processes} | {source.app for source in captured.inputs}
+    apps |= {outsider.app for outsider in captured.outsiders if outsider.cut}
+    changelogs = {cut.topic for cut in captured.changelogs}
+    written = {end.topic for end in captured.senders if end.last_seq >= 0} - changelogs
+    if not written:
+        return ()
+    then = (
+        OpenEntry(group=it.app, topics=tuple(sorted(written & {*it.topics})))
+        for it in captured.run_without
+        if it.app not in sinks and (not it.topics or written & {*it.topics})
+    )
+    try:
+        groups = await admin.groups()
+    except (LedgerUnusableError, BrokerUnavailableError):  # a right is missing; a coordinator is away
+        return (*then, OpenEntry(group=""))
+    now = (
+        OpenEntry(group=group.name, topics=tuple(sorted(written & (group.topics or frozenset()))))
+        for group in groups
+        if group.name not in apps
+        and group.name not in sinks
+        and not group.name.startswith(OWN_GROUPS)
+        and (group.topics is None or written & group.topics)
+    )
+    return tuple({entry.group: entry for entry in (*then, *now)}.values())
+
+
+def still_open(
+    before: Iterable[OpenEntry], now: Iterable[OpenEntry], sinks: Collection[str]
+) -> tuple[OpenEntry, ...]:
+    """Those that are there now, and those of an earlier look: a group that has ended is forgotten some day.
+
+    That groups could not be seen then is made up for where they can be now.
+    """
+    if ANY in sinks:
+        return ()
+    named = (entry for entry in before if entry.group and entry.group not in sinks)
+    return tuple({entry.group: entry for entry in (*named, *now)}.values())
+
+
+def unseen_paths(entries: Sequence[OpenEntry]) -> Iterator[str]:
+    """Return what a person reads of them: the first few."""
+    yield from map(_unseen_path, entries[:SHOWN_MAX])
+    if (more := len(entries) - SHOWN_MAX) > 0:
+        yield f"and {more} groups more: the manifest has them all"
+
+
+def open_topics(entries: Iterable[ExternalEntry], *, strict: bool) -> Iterator[str]:
+    """Name the topics that leave a snapshot open, for people."""
+    for entry in entries:
+        if entry.declared:
+            continue
+        if entry.mixed:
+            yield (
+                f"topic {entry.topic} holds records with our header and records without: these may be effects of what "
+                "the snapshot's apps send (--source, or install(sources=...), if they are not)"
+            )
+        elif strict:
+            yield f"topic {entry.topic} holds external records, and is not declared (--source): --strict"
+
+
+def outside_paths(entries: Iterable[OutsiderEntry]) -> Iterator[str]:
+    """Name the outsiders that leave a snapshot open, for people."""
+    for entry in entries:
+        if not entry.topic:
+            yield (
+                f"process {entry.process} of app {entry.app} joined with another ledger key, or none: it is not part "
+                "of the snapshot (restart it with the key of the others)"
+            )
+            continue
+        who = f"process {entry.process} of app {entry.app}" if entry.app else f"process {entry.process}"
+        why = "is not part of the snapshot" if entry.app else "has no accepted Hello in the ledger"
+        yield (
+            f"{who} {why} and did not turn red for it: what was received of it in topic {entry.topic} may come from "
+            "behind the cut (take its app into the scope; `snapkafka doctor` reports why a process does not take part)"
+        )
+
+
+def assumptions(entries: Iterable[ExternalEntry], *, strict: bool) -> Iterator[str]:
+    """Name what a verdict assumes of topics with external records, for people."""
+    for entry in entries:
+        if entry.declared:
+            yield f"external records of topic {entry.topic} are no effects of what the apps send (declared)"
+        elif not (entry.mixed or strict):
+            yield f"nothing that writes to topic {entry.topic}, all of it external, reads outputs of the apps"
+
+
+def _unseen_path(entry: OpenEntry) -> str:
+    if not entry.group:
+        return "groups cannot be seen (it takes DESCRIBE on the cluster); inputs hold external records"
+    read = f"reads {', '.join(entry.topics)}" if entry.topics else "reads unknown topics"
+    return f"group {entry.group} {read} without snapkafka, and may be who writes to inputs (--sink if it does not)"

@@ -1,0 +1,310 @@
+"""A consumer group, held: no worker can join it, and only who holds it can set its offsets.
+
+One member with a protocol of its own name joins the empty group and sends heartbeats. As long as its session lasts the
+broker refuses every other member (`INCONSISTENT_GROUP_PROTOCOL`), whether or not it knows of snapkafka, and takes
+offsets from this member and this generation alone. So a hold is three things at once:
+
+* a fence: nobody reads the inputs while what they hold is changed;
+* a lease with heartbeats: of two runs of a plan one has it, and it passes on when its holder is dead or suspended;
+* a fenced commit: a holder that was suspended, and whose group was held or read by others since, is refused by the
+  broker and not by a clock.
+
+Source: KIP-62 (sessions and heartbeats) and the generations of Kafka's group protocol.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import random
+import time
+from collections import defaultdict
+from collections.abc import Callable, Mapping
+from typing import Any, Final
+
+from aiokafka import errors
+from aiokafka.client import AIOKafkaClient
+from aiokafka.protocol.api import Response
+from aiokafka.protocol.types import Array, Bytes, Int16, Int32, Int64, Schema, String
+
+from snapkafka.errors import OvertakenError
+from snapkafka.kafka.login.connection import Connection, translated
+from snapkafka.protocol.records import TopicPartition
+
+from .requests import RequestStruct, check_version
+
+__all__ = ["HOLDER", "GroupHold", "GroupTakenError"]
+
+#: The client id of a member that holds a group: `members` tells it from a worker by it.
+HOLDER: Final = "snapkafka-restore"
+#: A holder that is silent for so long has lost the group. A broker allows 6 s to 30 min by default.
+SESSION_S: Final = 30.0
+BEAT_EVERY_S: Final = 3.0
+#: What the broker waits for other members of a new group is its `group.initial.rebalance.delay.ms`: 3 s by default.
+REBALANCE_MS: Final = 10_000
+#: A coordinator that moves is found again within this time.
+COORDINATOR_WITHIN_S: Final = 15.0
+AGAIN_S: Final = 0.2
+#: A subscription to nothing, in the form that all of Kafka's tools read: version, topics, user data.
+SUBSCRIPTION: Final = Schema(("version", Int16), ("topics", Array(String("utf-8"))), ("data", Bytes)).encode(
+    (0, [], b"")
+)
+_MOVES: Final = (
+    errors.GroupCoordinatorNotAvailableError,
+    errors.NotCoordinatorForGroupError,
+    errors.GroupLoadInProgressError,
+)
+_LOST: Final = (
+    errors.UnknownMemberIdError,
+    errors.IllegalGenerationError,
+    errors.RebalanceInProgressError,
+    errors.InconsistentGroupProtocolError,
+)
+_TEXT: Final = String("utf-8")
+
+
+class GroupTakenError(Exception):
+    """A group that has members."""
+
+
+def _request(key: int, version: int, fields: Schema, answer: Schema) -> Any:
+    """Build the class of a request that aiokafka has under other names in each release."""
+    response = type("GroupResponse", (Response,), {"API_KEY": key, "API_VERSION": version, "SCHEMA": answer})
+
+    def prepare(self: Any, versions: dict[int, tuple[int, int]]) -> Any:
+        check_version(versions, key, version)
+        return self
+
+    return type(
+        "GroupRequest",
+        (RequestStruct,),
+        {
+            "API_KEY": key,
+            "API_VERSION": version,
+            "RESPONSE_TYPE": response,
+            "SCHEMA": fields,
+            "prepare": prepare,
+        },
+    )
+
+
+#: Versions that every broker from Kafka 0.11 to 4 has.
+JoinGroup: Final = _request(
+    11,
+    2,
+    Schema(
+        ("group", _TEXT),
+        ("session_timeout", Int32),
+        ("rebalance_timeout", Int32),
+        ("member_id", _TEXT),
+        ("protocol_type", _TEXT),
+        ("protocols", Array(("name", _TEXT), ("metadata", Bytes))),
+    ),
+    Schema(
+        ("throttle_time_ms", Int32),
+        ("error_code", Int16),
+        ("generation_id", Int32),
+        ("protocol", _TEXT),
+        ("leader_id", _TEXT),
+        ("member_id", _TEXT),
+        ("members", Array(("member_id", _TEXT), ("metadata", Bytes))),
+    ),
+)
+SyncGroup: Final = _request(
+    14,
+    1,
+    Schema(
+        ("group", _TEXT),
+        ("generation_id", Int32),
+        ("member_id", _TEXT),
+        ("assignment", Array(("member_id", _TEXT), ("metadata", Bytes))),
+    ),
+    Schema(("throttle_time_ms", Int32), ("error_code", Int16), ("assignment", Bytes)),
+)
+Heartbeat: Final = _request(
+    12,
+    1,
+    Schema(("group", _TEXT), ("generation_id", Int32), ("member_id", _TEXT)),
+    Schema(("throttle_time_ms", Int32), ("error_code", Int16)),
+)
+LeaveGroup: Final = _request(
+    13,
+    1,
+    Schema(("group", _TEXT), ("member_id", _TEXT)),
+    Schema(("throttle_time_ms", Int32), ("error_code", Int16)),
+)
+OffsetCommit: Final = _request(
+    8,
+    2,
+    Schema(
+        ("group", _TEXT),
+        ("generation_id", Int32),
+        ("member_id", _TEXT),
+        ("retention_time", Int64),
+        (
+            "topics",
+            Array(
+                ("topic", _TEXT),
+                ("partitions", Array(("partition", Int32), ("offset", Int64), ("metadata", _TEXT))),
+            ),
+        ),
+    ),
+    Schema(
+        (
+            "topics",
+            Array(("topic", _TEXT), ("partitions", Array(("partition", Int32), ("error_code", Int16)))),
+        )
+    ),
+)
+
+
+class GroupHold:
+    """The hold of one consumer group.
+
+    Args:
+        connection: the cluster.
+        group: its name.
+        session_s: a holder that is silent for so long has lost it.
+    """
+
+    def __init__(self, connection: Connection, group: str, *, session_s: float = SESSION_S) -> None:
+        self.group = group
+        self._connection = connection
+        self._session_s = session_s
+        self._client: Any = None
+        self._coordinator: Any = None
+        self._member, self._generation = "", -1
+        self._until = 0.0  # by the monotonic clock: the broker keeps us at least so long
+        self._lost = ""
+        self._beating: asyncio.Task[None] | None = None
+
+    async def acquire(self) -> None:
+        """Join the group as its only member.
+
+        Raises:
+            GroupTakenError: it has members.
+            BrokerUnavailableError, LedgerUnusableError: the broker does not answer, or a right is missing.
+        """
+        settings = self._connection.client_settings() | {"client_id": HOLDER}
+        settings["request_timeout_ms"] = max(settings["request_timeout_ms"], 2 * REBALANCE_MS)
+        self._lost = self._member = ""
+        self._client = AIOKafkaClient(**settings)
+        protocol = f"{HOLDER}-{random.getrandbits(64):016x}"  # that of no other member, so nobody joins
+        try:
+            async with translated(self._connection, f"hold consumer group {self.group}"):
+                await self._client.bootstrap()
+                sent = time.monotonic()
+                taken = not await self._join(protocol)
+        except BaseException:
+            await self.release()
+            raise
+        if taken:
+            await self.release()
+            raise GroupTakenError(self.group)
+        self._until = sent + self._session_s
+        self._beating = asyncio.create_task(self._beat())
+
+    async def _join(self, protocol: str) -> bool:
+        session_ms = round(self._session_s * 1_000)
+        wanted = (self.group, session_ms, REBALANCE_MS, "", "consumer", [(protocol, SUBSCRIPTION)])
+        try:
+            joined = await self._ask(lambda: JoinGroup(*wanted))
+        except errors.InconsistentGroupProtocolError:
+            return False
+        self._member, self._generation = joined.member_id, joined.generation_id
+        await self._ask(lambda: SyncGroup(self.group, self._generation, self._member, []))
+        return True
+
+    @property
+    def left_s(self) -> float:
+        """How long the broker still keeps this member, whatever happens; 0 or less: perhaps not any more."""
+        return -1.0 if self._lost else self._until - time.monotonic()
+
+    def require(self) -> None:
+        """Check that the group is still held. May be called in any thread.
+
+        Raises:
+            OvertakenError: it may not be.
+        """
+        if self.left_s <= 0:
+            raise self._lost_error(self._lost or f"no heartbeat for {self._session_s:g} s")
+
+    async def commit(self, positions: Mapping[TopicPartition, int], note: str) -> None:
+        """Set offsets of the group, as its member: the broker refuses them once the hold has passed on.
+
+        Raises:
+            OvertakenError: it has; nothing was set.
+            LedgerUnusableError: a right is missing.
+        """
+        by_topic: defaultdict[str, list[tuple[int, int, str]]] = defaultdict(list)
+        for tp, offset in sorted(positions.items()):
+            by_topic[tp.topic].append((tp.partition, offset, note))
+        self.require()
+        wanted = (self.group, self._generation, self._member, -1, list(by_topic.items()))
+        with translated(self._connection, f"set the offsets of group {self.group}"):
+            try:
+                await self._ask(lambda: OffsetCommit(*wanted))
+            except _LOST as error:
+                raise self._lost_error(type(error).__name__) from error
+
+    async def release(self) -> None:
+        """Leave the group; where that fails its session ends by itself."""
+        if self._beating is not None:
+            self._beating.cancel()
+            with contextlib.suppress(asyncio.CancelledError):
+                await self._beating
+            self._beating = None
+        if self._client is None:
+            return
+        with contextlib.suppress(Exception):
+            if self._member and not self._lost:
+                await asyncio.wait_for(self._ask(lambda: LeaveGroup(self.group, self._member)), 5.0)
+        self._lost = self._lost or "it was released"
+        client, self._client = self._client, None
+        await client.close()
+
+    # -- requests ---------------------------------------------------------------------------------------------
+
+    async def _beat(self) -> None:
+        while True:
+            await asyncio.sleep(min(BEAT_EVERY_S, self._session_s / 3))
+            sent = time.monotonic()
+            try:
+                await self._ask(lambda: Heartbeat(self.group, self._generation, self._member))
+            except _LOST as error:
+                self._lost = type(error).__name__
+                return
+            except errors.KafkaError:
+                continue  # the broker is away: the session goes on as long as it lasts
+            self._until = sent + self._session_s
+
+    async def _ask(self, request: Callable[[], Any]) -> Any:
+        """Send a request to the group's coordinator, and once more where that moves."""
+        deadline = time.monotonic() + COORDINATOR_WITHIN_S
+        while True:
+            try:
+                if self._coordinator is None:
+                    self._coordinator = await self._client.coordinator_lookup(0, self.group)
+                response = await self._client.send(self._coordinator, request(), group=1)
+                for code in _codes(response):
+                    if code:
+                        raise errors.for_code(code)(self.group)
+                return response
+            except (*_MOVES, errors.NodeNotReadyError, errors.KafkaConnectionError):
+                self._coordinator = None
+                if time.monotonic() > deadline:
+                    raise
+                await asyncio.sleep(AGAIN_S)
+
+    def _lost_error(self, why: str) -> OvertakenError:
+        return OvertakenError(
+            f"this run no longer holds consumer group {self.group} ({why}): another run or a worker may have it",
+            hint="nothing more was changed; run the same command again: it finishes the rest, if any is left",
+        )
+
+
+def _codes(response: Any) -> list[int]:
+    """The error codes of a response, of each partition where it has them."""
+    if hasattr(response, "topics"):
+        return [code for _, partitions in response.topics for _, code in partitions]
+    return [response.error_code]

@@ -1,0 +1,251 @@
+"""Describe who reads what: consumer groups and their topics.
+
+A group reads the topics that its members subscribe to or are assigned, and those that it has committed positions for
+(its members may be away just now). Readers without a group cannot be seen by anybody.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable
+from dataclasses import dataclass
+from io import BytesIO
+from typing import Any, Final
+
+from aiokafka import errors
+from aiokafka.protocol.api import Response
+from aiokafka.protocol.types import (
+    Array,
+    Boolean,
+    Bytes,
+    CompactArray,
+    CompactString,
+    Int16,
+    Int32,
+    Schema,
+    String,
+    TaggedFields,
+)
+
+from snapkafka.errors import LedgerUnusableError
+from snapkafka.protocol.forking import fork_of, prefixed
+
+from .requests import RequestStruct, check_version, uuid_type
+
+__all__ = ["ConsumerGroup", "Member", "group_members", "list_groups", "member_ids", "positions_group"]
+
+#: The head of a member's subscription, and of its assignment, that all versions of Kafka's consumers share.
+_SUBSCRIPTION: Final = Schema(("version", Int16), ("topics", Array(String("utf-8"))), ("user_data", Bytes))
+_ASSIGNMENT: Final = Schema(
+    ("version", Int16), ("assignment", Array(("topic", String("utf-8")), ("partitions", Array(Int32))))
+)
+#: Groups asked for at the same time.
+CONCURRENCY: Final = 8
+#: What `ListGroups` calls groups that read topics. Those of share and streams consumers, and of the new consumer
+#: protocol (KIP-848), are not described by the requests that we have; others (Connect's, ...) read no topics.
+READING: Final = frozenset({"consumer", "share", "streams", ""})
+CLASSIC: Final = frozenset({"consumer", ""})
+API_KEY_CONSUMER_GROUP_DESCRIBE: Final = 69
+#: Kafka's error code of a group that does not exist, or is of another type.
+GROUP_ID_NOT_FOUND: Final = 69
+#: What a group is said to be that the classic `DescribeGroups` does not know, though it was listed.
+UNDESCRIBED: Final = "Dead"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Member:
+    """A member of a group: its id, the client's own name, and the host it connects from."""
+
+    member: str
+    client: str
+    host: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConsumerGroup:
+    """A consumer group. `topics`: what it reads or has read, None where that cannot be determined."""
+
+    name: str
+    state: str
+    members: tuple[Member, ...]
+    topics: frozenset[str] | None
+
+
+_PARTITIONS: Final = Schema(
+    (
+        "topic_partitions",
+        CompactArray(
+            ("topic_id", uuid_type),
+            ("topic_name", CompactString("utf-8")),
+            ("partitions", CompactArray(Int32)),
+            ("tags", TaggedFields),
+        ),
+    ),
+    ("tags", TaggedFields),
+)
+
+
+class ConsumerGroupDescribeResponse(Response):  # type: ignore[misc]  # aiokafka is not looked into
+    API_KEY = API_KEY_CONSUMER_GROUP_DESCRIBE
+    API_VERSION = 0
+    SCHEMA = Schema(
+        ("throttle_time_ms", Int32),
+        (
+            "groups",
+            CompactArray(
+                ("error_code", Int16),
+                ("error_message", CompactString("utf-8")),
+                ("group_id", CompactString("utf-8")),
+                ("group_state", CompactString("utf-8")),
+                ("group_epoch", Int32),
+                ("assignment_epoch", Int32),
+                ("assignor_name", CompactString("utf-8")),
+                (
+                    "members",
+                    CompactArray(
+                        ("member_id", CompactString("utf-8")),
+                        ("instance_id", CompactString("utf-8")),
+                        ("rack_id", CompactString("utf-8")),
+                        ("member_epoch", Int32),
+                        ("client_id", CompactString("utf-8")),
+                        ("client_host", CompactString("utf-8")),
+                        ("subscribed_topic_names", CompactArray(CompactString("utf-8"))),
+                        ("subscribed_topic_regex", CompactString("utf-8")),
+                        ("assignment", _PARTITIONS),
+                        ("target_assignment", _PARTITIONS),
+                        ("tags", TaggedFields),
+                    ),
+                ),
+                ("authorized_operations", Int32),
+                ("tags", TaggedFields),
+            ),
+        ),
+        ("tags", TaggedFields),
+    )
+
+
+class ConsumerGroupDescribeRequest(RequestStruct):  # type: ignore[misc]  # aiokafka is not looked into
+    """Describes a group of the new consumer protocol (KIP-848); aiokafka has no such request."""
+
+    FLEXIBLE_VERSION = True
+    API_KEY = API_KEY_CONSUMER_GROUP_DESCRIBE
+    API_VERSION = 0
+    RESPONSE_TYPE = ConsumerGroupDescribeResponse
+    SCHEMA = Schema(
+        ("group_ids", CompactArray(CompactString("utf-8"))),
+        ("include_authorized_operations", Boolean),
+        ("tags", TaggedFields),
+    )
+
+    def __init__(self, group: str) -> None:
+        super().__init__([group], False, {})
+
+    def prepare(self, versions: dict[int, tuple[int, int]]) -> ConsumerGroupDescribeRequest:
+        """aiokafka 0.13 and later: is this a version that the broker has?"""
+        check_version(versions, API_KEY_CONSUMER_GROUP_DESCRIBE, 0)
+        return self
+
+
+async def member_ids(admin: Any, group: str) -> tuple[str, ...]:
+    """List the ids of the members of a group; see `group_members`."""
+    return tuple(member.member for member in await group_members(admin, group))
+
+
+async def group_members(admin: Any, group: str) -> tuple[Member, ...]:
+    """List the members of a group; empty where there is no such group.
+
+    A group of the new consumer protocol (KIP-848) is unknown to the classic request, and to brokers before Kafka 4.
+
+    Args:
+        admin: a connected aiokafka admin client.
+
+    Raises:
+        LedgerUnusableError: it is of a kind that cannot be described.
+        KafkaError: no broker answers, or a right is missing.
+    """
+    (response,) = await admin.describe_consumer_groups([group])
+    ((code, _, state, _, _, members, *_),) = response.groups
+    if code and code != GROUP_ID_NOT_FOUND:
+        raise errors.for_code(code)(group)
+    if not code and state != UNDESCRIBED:
+        return tuple(Member(member=it[0], client=it[1], host=it[2]) for it in members)
+    coordinator = await admin.find_coordinator(group)
+    try:
+        answer = await admin._client.send(coordinator, ConsumerGroupDescribeRequest(group))
+    except LedgerUnusableError:
+        return ()  # the broker is older than such groups
+    ((code, message, _, _, _, _, _, members, *_),) = answer.groups
+    if code == GROUP_ID_NOT_FOUND:
+        kinds = {kind for name, kind, *_ in await admin.list_consumer_groups() if name == group}
+        if kinds - {""}:
+            raise LedgerUnusableError(
+                f"group {group} is of type {', '.join(sorted(kinds))}, and its members cannot be seen",
+                hint="use another name for one of them: an app's id is the name of its consumer group",
+            )
+        return ()
+    if code:
+        raise errors.for_code(code)(message or group)
+    return tuple(Member(member=it[0], client=it[4], host=it[5]) for it in members)
+
+
+async def list_groups(admin: Any) -> list[ConsumerGroup]:
+    """Every group of the cluster, by name.
+
+    Args:
+        admin: a connected aiokafka admin client.
+
+    Raises:
+        KafkaError: nobody answers, or a right is missing.
+    """
+    listed = sorted({(name, kind) for name, kind, *_ in await admin.list_consumer_groups()})
+    gate = asyncio.Semaphore(CONCURRENCY)
+
+    async def describe(name: str, kind: str) -> ConsumerGroup:
+        async with gate:
+            return await _describe(admin, name, kind)
+
+    return list(await asyncio.gather(*(describe(name, kind) for name, kind in listed)))
+
+
+async def _describe(admin: Any, name: str, kind: str) -> ConsumerGroup:
+    committed = {tp.topic for tp in await admin.list_consumer_group_offsets(name)}
+    (response,) = await admin.describe_consumer_groups([name])
+    ((code, _, state, _, _, members, *_),) = response.groups
+    if code:
+        raise errors.for_code(code)(name)
+    topics: frozenset[str] | None
+    if kind not in READING:
+        topics = frozenset(committed)
+    elif kind not in CLASSIC or state == UNDESCRIBED or (subscribed := _topics_of(members)) is None:
+        topics = None
+    else:
+        topics = frozenset(subscribed | committed)
+    return ConsumerGroup(
+        name=name,
+        state=state,
+        members=tuple(Member(member=m[0], client=m[1], host=m[2]) for m in members),
+        topics=topics,
+    )
+
+
+def _topics_of(members: Iterable[Any]) -> set[str] | None:
+    """Topics that members subscribe to or are assigned; None where a member cannot be read."""
+    topics: set[str] = set()
+    try:
+        for _, _, _, subscription, assignment in members:
+            if subscription:
+                topics.update(_SUBSCRIPTION.decode(BytesIO(subscription))[1] or ())
+            if assignment:
+                topics.update(topic for topic, _ in _ASSIGNMENT.decode(BytesIO(assignment))[1] or ())
+    except (ValueError, UnicodeDecodeError):
+        return None
+    return topics
+
+
+def positions_group(namespace: str, app: str) -> str:
+    """Return the consumer group that shows any Kafka tool where an app stood in the latest verified snapshot.
+
+    That of a fork bears the fork's prefix, as all of its names do: removal and access rights go by it.
+    """
+    name, fork = f"snapkafka.{namespace}.{app}", fork_of(namespace)
+    return prefixed(fork, name) if fork else name

@@ -1,0 +1,157 @@
+"""How long a snapshot can be assembled again: what the cluster shows, judged by `snapkafka.checks.retention`."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable, Collection, Mapping
+from datetime import UTC, datetime
+
+from snapkafka.checks import CutView, LogBounds
+from snapkafka.checks.retention import (
+    UNBOUNDED,
+    How,
+    Lasting,
+    LogNow,
+    Need,
+    bound,
+    first_to_go,
+    lasting,
+    needs,
+)
+from snapkafka.errors import BrokerUnavailableError, LedgerUnusableError
+from snapkafka.manifest import RestorableEntry
+from snapkafka.ports import TopicAdmin
+from snapkafka.protocol.captured_snapshot import Captured
+from snapkafka.protocol.records import TopicPartition
+
+__all__ = ["in_words", "log_bounds", "log_sizes", "restorable", "said_bytes", "wall_ms"]
+
+Settings = Mapping[str, Mapping[str, str]]
+
+
+def wall_ms() -> int:
+    """Milliseconds since 1970, by this machine's clock."""
+    return time.time_ns() // 1_000_000
+
+
+async def restorable(
+    admin: TopicAdmin, captured: Captured, *, cut_ms: int, now: Callable[[], int] = wall_ms
+) -> RestorableEntry:
+    """Until when the log holds what a snapshot needs, which topic loses it first, and why. All that is unauthorized is
+    stated, and is not an error.
+
+    Args:
+        cut_ms: when it was triggered.
+        now: returns the time; asked when the logs have been looked at, which may take a while.
+    """
+    try:
+        found = await _look(admin, captured, cut_ms, now)
+    except (
+        LedgerUnusableError,
+        BrokerUnavailableError,
+    ) as error:  # a right is missing; a topic has no leader
+        found = Lasting(how=How.UNKNOWN, why=error.message)
+    return RestorableEntry(
+        how=found.how,
+        until=_iso(found.until_ms),
+        topic=found.topic,
+        partition=found.partition,
+        why=found.why,
+    )
+
+
+def in_words(entry: RestorableEntry, now_ms: int) -> str:
+    """Return what a person reads after "restorable"."""
+    where = f"{entry.topic}[{entry.partition}] {entry.why}"
+    when = f"{entry.until[:19].replace('T', ' ')} UTC"
+    passed = entry.until < _iso(now_ms)
+    if entry.how == How.UNTIL:
+        return f"until {when}{' (that has passed)' if passed else ''}: {where}"
+    if entry.how == How.FROM:
+        return (
+            f"not guaranteed any longer since {when}: {where}"
+            if passed
+            else f"until {when} at least: {where}"
+        )
+    if entry.how == How.GONE:
+        return f"no more: {where}"
+    if entry.how == How.ALWAYS:
+        return "as long as its topics are there"
+    return f"not guaranteed: {entry.why}"
+
+
+def _iso(ms: int | None) -> str:
+    return "" if ms is None else datetime.fromtimestamp(ms / 1_000, UTC).isoformat(timespec="milliseconds")
+
+
+async def _look(admin: TopicAdmin, captured: Captured, cut_ms: int, now: Callable[[], int]) -> Lasting:
+    wanted = list(needs(CutView(captured)))
+    bounds = await log_bounds(admin, [need.tp for need in wanted])
+    recreated = CutView(captured, bounds).recreated
+    for need in wanted:
+        if need.tp in recreated:
+            why = "it was deleted, or recreated, since the cut"
+            return Lasting(how=How.GONE, topic=need.tp.topic, partition=need.tp.partition, why=why)
+    topics = sorted({need.tp.topic for need in wanted})
+    told = await asyncio.gather(*(admin.topic_settings(topic) for topic in topics))
+    settings: Settings = {topic: holding for topic, (holding, _) in zip(topics, told, strict=True)}
+    logs, now_ms = await _logs(admin, wanted, bounds, settings), now()
+    return first_to_go(
+        lasting(need, logs[need.tp], settings[need.tp.topic], cut_ms=cut_ms, now_ms=now_ms) for need in wanted
+    )
+
+
+async def log_bounds(
+    admin: TopicAdmin, wanted: Collection[TopicPartition]
+) -> dict[TopicPartition, LogBounds]:
+    """Return what the logs of these partitions hold now; those that are not there are left out."""
+    topics = await admin.describe_topics({tp.topic for tp in wanted})
+    there = [tp for tp in wanted if tp.topic in topics and tp.partition < topics[tp.topic].partitions]
+    starts, ends = await asyncio.gather(admin.log_starts(there), admin.log_ends(there))
+    return {tp: LogBounds(start=starts[tp], end=ends[tp], topic_id=topics[tp.topic].topic_id) for tp in there}
+
+
+async def _logs(
+    admin: TopicAdmin,
+    wanted: Collection[Need],
+    bounds: Mapping[TopicPartition, LogBounds],
+    settings: Settings,
+) -> dict[TopicPartition, LogNow]:
+    """Return what is to be known of the partitions; only what some setting makes matter is asked for."""
+    policy = {topic: holding.get("cleanup.policy", "delete") for topic, holding in settings.items()}
+    first = {
+        need.tp: max(need.start, bounds[need.tp].start)
+        for need in wanted
+        if need.any_may_go or "delete" in policy[need.tp.topic]
+    }
+    first_ms = await admin.record_times({tp: at for tp, at in first.items() if at < bounds[tp].end})
+    sizes = {
+        topic: await log_sizes(admin, topic)
+        for topic, holding in settings.items()
+        if "delete" in policy[topic] and bound(holding, "retention.bytes") != UNBOUNDED
+    }
+    return {
+        need.tp: LogNow(
+            bounds=bounds[need.tp],
+            first_ms=first_ms.get(need.tp),
+            size=sizes.get(need.tp.topic, {}).get(need.tp.partition),
+        )
+        for need in wanted
+    }
+
+
+async def log_sizes(admin: TopicAdmin, topic: str) -> Mapping[int, int]:
+    """The bytes of each partition of a topic; none where that is unauthorized."""
+    try:
+        return await admin.log_bytes(topic)
+    except LedgerUnusableError:  # it takes a right on the whole cluster
+        return {}
+
+
+def said_bytes(count: int) -> str:
+    """Format bytes for a person."""
+    for unit, size in (("TB", 10**12), ("GB", 10**9), ("MB", 10**6), ("kB", 10**3)):
+        if count >= size:
+            return f"{count / size:.1f} {unit}"
+    return f"{count} bytes"

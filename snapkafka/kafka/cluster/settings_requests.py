@@ -1,0 +1,162 @@
+"""Two more requests that aiokafka does not have: change single settings of a topic, and show how large its logs are.
+
+`IncrementalAlterConfigs` changes what it names and leaves the rest; the client's own `alter_configs` resets every
+setting that it does not name. Both are sent in versions that Kafka 2.3 to 4.x know.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from aiokafka.protocol.api import Response
+from aiokafka.protocol.types import Array, Boolean, Int8, Int16, Int32, Int64, Schema, String
+
+from .requests import RequestStruct, check_version
+
+__all__ = ["AlterTopicRequest", "LogDirsRequest", "default_settings", "log_sizes"]
+
+#: Settings of topics, with the names that a broker has for their defaults.
+BROKER_NAMES: Final = {
+    "cleanup.policy": "log.cleanup.policy",
+    "retention.ms": "log.retention.ms",
+    "retention.bytes": "log.retention.bytes",
+    "max.message.bytes": "message.max.bytes",
+    "message.timestamp.type": "log.message.timestamp.type",
+    "message.timestamp.before.max.ms": "log.message.timestamp.before.max.ms",
+    "message.timestamp.after.max.ms": "log.message.timestamp.after.max.ms",
+    "message.timestamp.difference.max.ms": "log.message.timestamp.difference.max.ms",
+}
+#: Older names of the retention, and their units.
+RETENTION_UNITS_MS: Final = {"log.retention.minutes": 60_000, "log.retention.hours": 3_600_000}
+
+API_KEY_LOG_DIRS: Final = 35
+API_KEY_INCREMENTAL_ALTER: Final = 44
+#: A topic, among the resources that have settings.
+TOPIC: Final = 2
+#: What is done to a setting, in Kafka's numbering.
+SET: Final = 0
+DELETE: Final = 1
+
+
+class AlterTopicResponse(Response):  # type: ignore[misc]  # aiokafka is not looked into
+    API_KEY = API_KEY_INCREMENTAL_ALTER
+    API_VERSION = 0
+    SCHEMA = Schema(
+        ("throttle_time_ms", Int32),
+        (
+            "resources",
+            Array(
+                ("error_code", Int16),
+                ("error_message", String("utf-8")),
+                ("resource_type", Int8),
+                ("resource_name", String("utf-8")),
+            ),
+        ),
+    )
+
+
+class AlterTopicRequest(RequestStruct):  # type: ignore[misc]  # aiokafka is not looked into
+    """Changes some settings of one topic.
+
+    Args:
+        changes: setting -> its new value; None removes what was made on the topic itself.
+    """
+
+    API_KEY = API_KEY_INCREMENTAL_ALTER
+    API_VERSION = 0
+    RESPONSE_TYPE = AlterTopicResponse
+    SCHEMA = Schema(
+        (
+            "resources",
+            Array(
+                ("resource_type", Int8),
+                ("resource_name", String("utf-8")),
+                (
+                    "configs",
+                    Array(
+                        ("config_key", String("utf-8")),
+                        ("operation", Int8),
+                        ("config_value", String("utf-8")),
+                    ),
+                ),
+            ),
+        ),
+        ("validate_only", Boolean),
+    )
+
+    def __init__(self, topic: str, changes: Mapping[str, str | None]) -> None:
+        configs = [(name, DELETE if value is None else SET, value) for name, value in changes.items()]
+        super().__init__([(TOPIC, topic, configs)], False)
+
+    def prepare(self, versions: dict[int, tuple[int, int]]) -> AlterTopicRequest:
+        """aiokafka 0.13 and later: is this a version that the broker has?"""
+        check_version(versions, API_KEY_INCREMENTAL_ALTER, 0)
+        return self
+
+
+class LogDirsResponse(Response):  # type: ignore[misc]  # aiokafka is not looked into
+    API_KEY = API_KEY_LOG_DIRS
+    API_VERSION = 1
+    SCHEMA = Schema(
+        ("throttle_time_ms", Int32),
+        (
+            "log_dirs",
+            Array(
+                ("error_code", Int16),
+                ("log_dir", String("utf-8")),
+                (
+                    "topics",
+                    Array(
+                        ("topic", String("utf-8")),
+                        (
+                            "partitions",
+                            Array(
+                                ("partition", Int32),
+                                ("size", Int64),
+                                ("offset_lag", Int64),
+                                ("is_future", Boolean),
+                            ),
+                        ),
+                    ),
+                ),
+            ),
+        ),
+    )
+
+
+class LogDirsRequest(RequestStruct):  # type: ignore[misc]  # aiokafka is not looked into
+    """Asks one broker for the sizes of the partitions of a topic that it holds."""
+
+    API_KEY = API_KEY_LOG_DIRS
+    API_VERSION = 1
+    RESPONSE_TYPE = LogDirsResponse
+    SCHEMA = Schema(("topics", Array(("topic", String("utf-8")), ("partitions", Array(Int32)))))
+
+    def __init__(self, topic: str, partitions: int) -> None:
+        super().__init__([(topic, list(range(partitions)))])
+
+    def prepare(self, versions: dict[int, tuple[int, int]]) -> LogDirsRequest:
+        """aiokafka 0.13 and later: is this a version that the broker has?"""
+        check_version(versions, API_KEY_LOG_DIRS, 1)
+        return self
+
+
+def log_sizes(response: Any) -> dict[int, int]:
+    """Partition -> bytes on this broker; a replica that is being moved counts once."""
+    return {
+        partition: size
+        for _, _, topics in response.log_dirs
+        for _, partitions in topics
+        for partition, size, _, is_future in partitions
+        if not is_future
+    }
+
+
+def default_settings(broker: Mapping[str, str | None]) -> dict[str, str]:
+    """Translate the settings of a broker to those of a topic that is created without any."""
+    found = {name: value for name, of in BROKER_NAMES.items() if (value := broker.get(of)) is not None}
+    for of, unit_ms in RETENTION_UNITS_MS.items():
+        if "retention.ms" not in found and (value := broker.get(of)) is not None:
+            found["retention.ms"] = str(max(-1, int(value) * unit_ms))
+    return found

@@ -1,0 +1,245 @@
+"""Reading the ledger: from an offset on, live, past garbage, and no further once it was deleted and made again."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
+from typing import Any, Final, NamedTuple
+
+from aiokafka import AIOKafkaConsumer, errors
+from aiokafka import TopicPartition as KafkaPartition
+
+from snapkafka.errors import LedgerUnusableError
+from snapkafka.kafka.login.connection import Connection, translated
+from snapkafka.logs import about
+from snapkafka.protocol.records import LedgerRecord
+from snapkafka.wire.codec import UndecodableError, decode
+
+__all__ = ["Entry", "LedgerRecreatedError", "read_entries"]
+
+logger = logging.getLogger("snapkafka")
+
+#: The broker answers a fetch at once when there is something, else after this long; it only bounds idle traffic.
+FETCH_WAIT_MS: Final = 500
+#: How often the reader looks up from waiting, to see whether the ledger is still the same one.
+LOOK_UP_MS: Final = 250
+#: The time of an offset that holds no record: the end of a transaction, for one.
+HOLE: Final = -1
+#: Decoding takes up to a millisecond, so a reader lets others have their turn after so many records.
+YIELD_EVERY: Final = 8
+#: A record that took longer had to be waited for.
+AT_HAND_S: Final = 0.005
+#: Between two looks at the topic id: one small request per process.
+WATCH_S: Final = 3.0
+
+
+#: May a record count: its offset, its value, its headers.
+Accepts = Callable[[int, bytes, Iterable[tuple[str, bytes]]], bool]
+
+
+class LedgerRecreatedError(LedgerUnusableError):
+    """The ledger was deleted, or deleted and made again: its epochs and process ids mean nothing any more.
+
+    A process catches it and starts over with an empty fold: `open()`, then read from 0.
+    """
+
+    def __init__(self, topic: str) -> None:
+        super().__init__(
+            f"ledger {topic} was deleted meanwhile (and perhaps made again)", hint="run it again"
+        )
+
+
+class Entry(NamedTuple):
+    """One place of the ledger. `record` is None for garbage. `timestamp_ms`: when the broker appended it, 0 where that
+    cannot be determined, `HOLE` where there is no record at all: it only reports that reading has got there. `refused`:
+    it has no signature that counts (`wire.signature`), and is garbage; `states` is what it would be with one."""
+
+    offset: int
+    timestamp_ms: int
+    record: LedgerRecord | None
+    refused: bool = False
+    states: LedgerRecord | None = None
+
+
+async def read_entries(
+    connection: Connection,
+    topic: str,
+    start: int,
+    *,
+    until: int | None,
+    same: Callable[[], Awaitable[bool]],
+    suspect: asyncio.Event,
+    accepts: Accepts,
+) -> AsyncIterator[Entry]:
+    """The entries from `start` on, in order; ends at `until`, or never.
+
+    Args:
+        until: stop before this offset; None reads live.
+        same: is the topic still the one that was opened? Asked every `WATCH_S`, and where offsets state that it is not.
+            It raises where that topic has lost what was read.
+        suspect: set by who has seen that it is not, or that records are lost; `same` clears it.
+        accepts: may the record count, by its offset, value and headers?
+
+    Raises:
+        LedgerRecreatedError: it is not.
+        LedgerCutShortError: it has lost records that were read.
+        LedgerUnusableError: what lies below the first record has been deleted, or the right to read is missing.
+        BrokerUnavailableError: nobody answers.
+    """
+    if until is not None and start >= until:
+        return
+    reader = _Reader(connection, topic, start, same, suspect, accepts)
+    try:
+        await reader.open()
+        watch = asyncio.ensure_future(reader.watch()) if until is None else None
+        clock, pace = asyncio.get_running_loop().time, Pace(live=until is None)
+        try:
+            while until is None or reader.next < until:
+                if reader.next % YIELD_EVERY == 0:
+                    await asyncio.sleep(pace.rest())
+                began = clock()
+                for entry in await reader.some():
+                    if until is None or entry.offset < until:
+                        yield entry
+                pace.took(clock() - began)
+                if watch is not None and watch.done():
+                    watch.result()
+        finally:
+            if watch is not None:
+                watch.cancel()
+                await asyncio.gather(watch, return_exceptions=True)
+    finally:
+        await reader.close()
+
+
+class Pace:
+    """How long a reader rests: a service that reads a long ledger at its start must go on meanwhile, so who reads live
+    takes half of the loop; a tool, which waits for the end, all of it."""
+
+    def __init__(self, *, live: bool) -> None:
+        self._live = live
+        self._busy = 0.0
+
+    def took(self, seconds: float) -> None:
+        """For the latest record. One that had to be waited for shows that nothing is behind."""
+        self._busy = self._busy + seconds if seconds < AT_HAND_S else 0.0
+
+    def rest(self) -> float:
+        """Seconds, for what was read since the last rest."""
+        busy, self._busy = self._busy, 0.0
+        return busy if self._live else 0.0
+
+
+class _Reader:
+    """A consumer without a group, and where it stands: `next` is the first offset not given out."""
+
+    def __init__(
+        self,
+        connection: Connection,
+        topic: str,
+        start: int,
+        same: Callable[[], Awaitable[bool]],
+        suspect: asyncio.Event,
+        accepts: Accepts,
+    ) -> None:
+        self._connection = connection
+        self._accepts = accepts
+        self._tp = KafkaPartition(topic, 0)
+        self._same = same
+        self._suspect = suspect
+        self._consumer: Any = None
+        self._said = False  # that records are compressed with a codec that is not installed
+        self.next = start
+
+    async def open(self) -> None:
+        self._consumer = AIOKafkaConsumer(
+            group_id=None,
+            enable_auto_commit=False,
+            auto_offset_reset="none",
+            fetch_max_wait_ms=FETCH_WAIT_MS,
+            **self._connection.client_settings(),
+        )
+        async with translated(self._connection, "read the ledger"):
+            await self._consumer.start()
+        self._consumer.assign([self._tp])
+        self._consumer.seek(self._tp, self.next)
+
+    async def close(self) -> None:
+        if self._consumer is not None:
+            await self._consumer.stop()
+
+    async def some(self) -> list[Entry]:
+        """Return what is there, one record at most (garbage that fails to parse spoils a whole batch); waits a
+        little."""
+        try:
+            with translated(self._connection, "read the ledger"):
+                batches = await self._fetch()
+        except _UnreadableError:
+            return [self._skip()]
+        found = [self._entry(record) for records in batches.values() for record in records]
+        if not found:
+            position = self._consumer._subscription.subscription.assignment.state_value(self._tp).position
+            if position > self.next:  # offsets without a record: a transaction's end, or a compacted batch
+                self.next = position
+                found = [Entry(position - 1, HOLE, None)]
+        return found
+
+    async def _fetch(self) -> Any:
+        try:
+            return await self._consumer.getmany(self._tp, timeout_ms=LOOK_UP_MS, max_records=1)
+        except errors.OffsetOutOfRangeError as error:
+            self._suspect.set()
+            if not await self._same():
+                raise LedgerRecreatedError(self._tp.topic) from error
+            raise LedgerUnusableError(
+                f"ledger {self._tp.topic} has no record at offset {self.next} any more: it was trimmed",
+                hint="run it again: reading begins where the ledger does now",
+            ) from error
+        except (errors.UnsupportedCodecError, errors.CorruptRecordException) as error:
+            if isinstance(error, errors.UnsupportedCodecError) and not self._said:
+                self._said = True
+                logger.warning(
+                    "snapkafka: records of ledger %s are compressed and cannot be read here (%s); set"
+                    " compression.type=producer on the topic (docs/reference/ledger.md)",
+                    self._tp.topic,
+                    error,
+                    extra=about(),
+                )
+            raise _UnreadableError from error
+        except (TimeoutError, errors.KafkaError, OSError):
+            raise
+        except Exception as error:  # whatever the client's parser says of damaged bytes
+            raise _UnreadableError from error
+
+    def _skip(self) -> Entry:
+        """Skip one offset that cannot be parsed."""
+        self.next += 1
+        self._consumer.seek(self._tp, self.next)
+        return Entry(self.next - 1, 0, None)
+
+    def _entry(self, record: Any) -> Entry:
+        self.next = record.offset + 1
+        try:
+            decoded = decode(record.value)
+        except UndecodableError:
+            return Entry(record.offset, record.timestamp, None)
+        refused = not self._accepts(record.offset, record.value, record.headers)
+        if refused:
+            return Entry(record.offset, record.timestamp, None, refused, decoded)
+        return Entry(record.offset, record.timestamp, decoded)
+
+    async def watch(self) -> None:
+        """Returns never; raises where the topic is another one, or has lost what was read."""
+        while True:
+            with contextlib.suppress(asyncio.TimeoutError):
+                await asyncio.wait_for(self._suspect.wait(), WATCH_S)
+            if not await self._same():
+                raise LedgerRecreatedError(self._tp.topic)
+            if self._suspect.is_set():
+                await asyncio.sleep(WATCH_S)  # nobody has answered
+
+
+class _UnreadableError(Exception):
+    """The client library cannot parse what lies at the next offset."""

@@ -1,0 +1,62 @@
+"""Is a manifest the one that the ledger's verdict names?"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from snapkafka.errors import StorageError
+from snapkafka.manifest import Manifest
+from snapkafka.protocol import records
+from snapkafka.store import Store
+from snapkafka.store.base import manifest_name
+
+from .view import LedgerReading
+
+__all__ = ["not_compared"]
+
+
+def not_compared(store: Store, manifest: Manifest, reading: LedgerReading | str) -> Iterator[str]:
+    """Compare the manifest of a snapshot with the ledger's verdict of it.
+
+    Args:
+        reading: the ledger; or why it cannot be read.
+
+    Returns:
+        why they were not compared, or where they differ though the manifest is the one that was verified.
+
+    Raises:
+        StorageError: the manifest is not the one that was verified.
+    """
+    head = f"manifest of {manifest.id} was not compared with the ledger's verdict"
+    if isinstance(reading, str):
+        yield f"{head}: {reading}"
+        return
+    view = reading.state.snapshots.get(manifest.epoch)
+    if view is None or view.trigger.id != manifest.id or view.verdict is None:
+        yield f"{head}: the ledger holds none of it (`snapkafka verify --record` appends one)"
+        return
+    verdict = view.verdict
+    if not store.has(manifest.id):
+        yield f"{head}: it lies under another name than {manifest_name(manifest.id)}"
+        return
+    if not verdict.manifest_sha256:
+        yield f"{head}: that names no digest of it (`snapkafka verify --record` appends one that does)"
+        return
+    sha256 = store.sha256(manifest_name(manifest.id))
+    if sha256 == verdict.manifest_sha256:
+        if verdict.verdict != manifest.verdict:
+            yield f"{manifest.id} was verified again, and the ledger's verdict is {verdict.verdict}"
+        return
+    place = store.manifest_place(manifest.id)
+    if verdict.manifest != place and not _other_rows(verdict, manifest):
+        yield f"{head}: that is of {verdict.manifest}"
+        return
+    raise StorageError(
+        f"manifest {place} is not the one that was verified: SHA-256 {sha256}, and the ledger's verdict names "
+        f"{verdict.manifest_sha256}",
+        hint="`snapkafka verify --tables --record` compares its tables with the log, and records the manifest as it is",
+    )
+
+
+def _other_rows(verdict: records.Verdict, manifest: Manifest) -> bool:
+    return verdict.digest != manifest.content or verdict.verdict != manifest.verdict

@@ -1,0 +1,168 @@
+"""Find out why a broker lets nobody in: the reasons that a client library keeps to itself.
+
+One connection as a client would make it: TCP, TLS, the SASL handshake, the password. Each of these fails in its own
+way, and each failure has its own name here.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import ssl
+import struct
+from typing import TYPE_CHECKING, Any, Final
+
+from aiokafka import errors
+from aiokafka.conn import create_conn
+
+from snapkafka.errors import (
+    AuthenticationError,
+    BrokerUnavailableError,
+    CertificateError,
+    MechanismError,
+    SnapkafkaError,
+)
+from snapkafka.kafka.cluster.requests import MetadataRequestV12
+
+if TYPE_CHECKING:
+    from .connection import Connection
+
+__all__ = ["ANSWER_S", "diagnose", "refusal"]
+
+#: All brokers named are asked within this time at the most, ...
+ANSWER_S: Final = 5.0
+#: ... and within what a client that tried before has left of this; ...
+GIVEN_UP_AFTER_S: Final = 10.0
+#: ... but for as long as a broker that does answer takes.
+LEAST_S: Final = 1.0
+#: ApiVersions v0 with a correlation id and no client id: the one request that is answered before anyone has logged in.
+API_VERSIONS: Final = struct.pack(">ihhih", 10, 18, 0, 1, -1)
+
+
+def refusal(where: str, error: BaseException) -> SnapkafkaError | None:
+    """Return what a failure means, where it shows that the broker does not let us in; None for any other."""
+    if isinstance(error, errors.UnsupportedSaslMechanismError | errors.AuthenticationMethodNotSupported):
+        enabled = str(error).partition("Enabled mechanisms are: ")[2]
+        return MechanismError(
+            f"the broker at {where} does not accept this sasl.mechanism"
+            + (f", only {enabled.strip('[] ')}" if enabled else ""),
+        )
+    if isinstance(error, errors.AuthenticationFailedError | errors.SaslAuthenticationFailed):
+        return AuthenticationError(f"the broker at {where} refuses these credentials{_reason(error)}")
+    if _of_kerberos(error):
+        return AuthenticationError(
+            f"Kerberos has no ticket for the broker at {where}{_reason(error)}",
+            hint="`kinit`, or KRB5_CLIENT_KTNAME names a keytab; sasl.kerberos.service.name is the broker's",
+        )
+    if isinstance(error, ssl.SSLCertVerificationError):
+        return CertificateError(
+            f"the certificate of the broker at {where} is not trusted: {error.verify_message}",
+            hint="ssl.ca.location names the CA that signed it; its names must have the host of --bootstrap",
+        )
+    if isinstance(error, ssl.SSLError):
+        return _of_tls(where, error)
+    return None
+
+
+async def diagnose(connection: Connection, *, tried_s: float = 0.0) -> SnapkafkaError | None:
+    """Try to connect to each broker named, and return why the first that lets nobody in does not.
+
+    None: it is away, or the reason is not known. `tried_s`: for how many seconds a client has tried in vain before.
+    """
+    with contextlib.suppress(TimeoutError):
+        async with asyncio.timeout(max(LEAST_S, min(ANSWER_S, GIVEN_UP_AFTER_S - tried_s))):
+            for address in connection.hosts:
+                host, _, port = address.rpartition(":")
+                if found := await _why(connection, host or address, int(port) if host else 9092):
+                    return found
+    return None
+
+
+async def _why(connection: Connection, host: str, port: int) -> SnapkafkaError | None:
+    where = f"{host}:{port}"
+    settings = {name: value for name, value in connection.security.items() if value is not None}
+    protocol = str(settings.get("security_protocol", "PLAINTEXT"))
+    try:
+        # With TLS 1.3 a client without a certificate learns of it by the first answer that it reads.
+        await _first_answer(host, port, settings.get("ssl_context") if protocol.endswith("SSL") else None)
+    except ssl.SSLError as error:
+        return refusal(where, error)
+    except (EOFError, ConnectionResetError, ConnectionAbortedError):
+        return _of_protocol(where, protocol)
+    except OSError:
+        return None
+    try:
+        tried = await create_conn(
+            host, port, request_timeout_ms=int(ANSWER_S * 1000), client_id="snapkafka", **settings
+        )
+    except SnapkafkaError as error:
+        return error
+    except (OSError, TimeoutError, errors.KafkaError) as error:
+        return refusal(where, error)
+    except Exception as error:
+        if _of_kerberos(error):
+            return refusal(where, error)
+        raise
+    try:
+        if (await tried.send(MetadataRequestV12([]))).brokers:
+            return None
+    except (errors.KafkaError, ValueError, struct.error):
+        pass
+    finally:
+        tried.close()
+    if settings.get("sasl_mechanism") == "OAUTHBEARER":
+        # The broker answers a bad token in a way that the client library takes for a success.
+        return AuthenticationError(
+            f"the broker at {where} does not accept this token", hint="is it expired, or for somebody else?"
+        )
+    return _of_protocol(where, protocol)  # a login is missing
+
+
+async def _first_answer(host: str, port: int, context: ssl.SSLContext | None) -> None:
+    """Raises EOFError where the connection is closed instead."""
+    reader, writer = await asyncio.open_connection(host, port, ssl=context)
+    try:
+        writer.write(API_VERSIONS)
+        await writer.drain()
+        (size,) = struct.unpack(">i", await reader.readexactly(4))
+        if not 0 < size < 1_000_000:  # not Kafka: the start of a TLS alert, or of another protocol
+            raise EOFError
+    finally:
+        writer.close()
+        with contextlib.suppress(OSError):
+            await writer.wait_closed()
+
+
+def _of_kerberos(error: BaseException) -> bool:
+    """Is it an error of the package gssapi, which need not be installed? aiokafka lets it through."""
+    return any(kind.__module__.split(".")[0] == "gssapi" for kind in type(error).__mro__)
+
+
+def _of_protocol(where: str, protocol: str) -> SnapkafkaError:
+    return BrokerUnavailableError(
+        f"the broker at {where} closes connections of security.protocol {protocol}",
+        hint="set SNAPKAFKA_KAFKA_SECURITY_PROTOCOL to that of this listener",
+    )
+
+
+def _of_tls(where: str, error: ssl.SSLError) -> SnapkafkaError:
+    reason = (error.reason or str(error)).lower().replace("_", " ")
+    if "certificate" in reason or "handshake failure" in reason:
+        return CertificateError(
+            f"the broker at {where} refuses the certificate of this client: {reason}",
+            hint="set ssl.certificate.location and ssl.key.location to a pair that its CA has signed",
+        )
+    if "unknown ca" in reason:
+        return CertificateError(
+            f"the broker at {where} does not know the CA of this client's certificate",
+            hint="set ssl.certificate.location to one that its CA has signed",
+        )
+    return BrokerUnavailableError(
+        f"the broker at {where} does not speak TLS: {reason}",
+        hint="set SNAPKAFKA_KAFKA_SECURITY_PROTOCOL to that of this listener",
+    )
+
+
+def _reason(error: Any) -> str:
+    text = " ".join(str(error.args[0] if error.args and error.args[0] else "").split())
+    return f": {text[:200]}" if text else ""

@@ -1,0 +1,327 @@
+"""Making a `Trigger`: what its author looks at before anyone is asked to cut (R1, pre-flight).
+
+Everything here may be wrong by the time the trigger is read, and may: it only spares work (`ends`), keeps markers away
+from readers that do not know them (`marker_topics`), and refuses what cannot succeed.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import random
+import time
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from typing import Any, Final
+
+from snapkafka.config import TTL_MS_RANGE
+from snapkafka.errors import BadInputError, SnapkafkaError, TriggerRefusedError
+from snapkafka.logs import about
+from snapkafka.ports import Group, TopicAdmin
+from snapkafka.protocol.ledger_state import LedgerState
+from snapkafka.protocol.records import Hello, LogEnd, RunsWithout, Trigger
+from snapkafka.store import written_down
+
+from .ledger.view import LATEST, captured, find_snapshot, good
+
+__all__ = [
+    "check_trigger",
+    "compose_trigger",
+    "id_problem",
+    "knows_markers",
+    "made_id",
+    "require_id",
+    "unlike_counts",
+]
+
+logger = logging.getLogger("snapkafka")
+
+#: Snapshots that run at once. Each process holds one open cut for each; more than this is somebody's loop gone wrong.
+RUNNING_MAX: Final = 16
+#: A big cluster may have thousands of groups. What cannot be looked at in this time counts as not allowed to be seen.
+LOOK_S: Final = 3.0
+#: Groups that hold the positions of a snapshot for other tools to show; nobody reads with them.
+OWN_GROUPS: Final = "snapkafka."
+ID_CHARS_MAX: Final = 200
+TYPES: Final = ("full", "incremental")
+#: Words that mean something else where a snapshot is named, in any case of letters: the last one, and the schemas of a
+#: query that are its own or DuckDB's.
+RESERVED_IDS: Final = frozenset({LATEST, "main", "temp", "system", "information_schema", "pg_catalog"})
+
+
+async def compose_trigger(
+    admin: TopicAdmin,
+    state: LedgerState,
+    *,
+    snapshot_id: str = "",
+    attempt: int = 1,
+    type: str = "full",  # noqa: A002 -- the word of the design
+    parent: str = "",
+    storage: str = "",
+    who: str = "",
+    ttl_ms: int = 5_000,
+    apps: Collection[str] = (),
+    knowing: Collection[str] = (),
+) -> Trigger:
+    """A trigger that is ready to be appended.
+
+    Args:
+        admin: the cluster; where it is unauthorized, the trigger does without.
+        state: the ledger up to now.
+        snapshot_id: names the snapshot; empty: one is made.
+        parent: what an incremental snapshot builds on: an id, an epoch, `latest` for the last captured one; empty: the
+            latest verified one.
+        storage: a path means one of this machine.
+        apps: those in scope, empty for all.
+        knowing: consumer groups that know markers though they state no `Hello`.
+
+    Raises:
+        BadInputError: an argument makes no sense.
+        UnknownSnapshotError: the ledger has no such parent.
+        TriggerRefusedError: the snapshot could not succeed.
+        StorageError: the URI of the storage holds a secret.
+    """
+    check_trigger(state, snapshot_id=snapshot_id, type_=type, ttl_ms=ttl_ms, apps=apps)
+    parent = _parent(state, type, parent)
+    snapshot_id = snapshot_id or made_id()
+    fields = about(snapshot=snapshot_id)
+    ends, groups = await asyncio.gather(_ends(admin, state, apps, fields), _groups(admin, fields))
+    return Trigger(
+        n=random.getrandbits(63),
+        id=snapshot_id,
+        attempt=attempt,
+        type=type,
+        parent=parent,
+        storage=written_down(storage),
+        who=who,
+        ttl_ms=ttl_ms,
+        apps=tuple(sorted(apps)),
+        ends=ends,
+        marker_topics=_marker_topics(groups, state, knowing, fields) if groups is not None else (),
+        run_without=tuple(_run_without(groups or (), state, apps)),
+    )
+
+
+def made_id() -> str:
+    """An id for a snapshot that was given none: its time, for people, and eight digits against two in one second."""
+    return f"{time.strftime('%Y%m%d-%H%M%S', time.gmtime())}-{random.getrandbits(32):08x}"
+
+
+def id_problem(snapshot_id: object) -> str | None:
+    """Describe why a snapshot cannot have this id; None if it can (empty: one is made).
+
+    Every command takes an id, an epoch or `latest` in the same place, so no id may look like one of the others, or like
+    an option.
+    """
+    if not isinstance(snapshot_id, str):
+        return f"snapshot id {snapshot_id!r} is not text"
+    shown = repr(snapshot_id[:40])
+    if len(snapshot_id) > ID_CHARS_MAX:
+        return f"snapshot id {shown}... has {len(snapshot_id)} characters, at most {ID_CHARS_MAX} are allowed"
+    if not snapshot_id.isprintable():
+        return f"snapshot id {shown} has characters that cannot be printed"
+    if snapshot_id != snapshot_id.strip():
+        return f"snapshot id {shown} begins or ends with a space"
+    if snapshot_id.startswith("-"):
+        return f"snapshot id {shown} begins with a dash: commands take it for an option"
+    if snapshot_id.isnumeric():
+        return f"snapshot id {shown} is a number: commands take it for an epoch"
+    if snapshot_id.casefold() in RESERVED_IDS:
+        what = "the last snapshot" if snapshot_id.casefold() == LATEST else "something else in a query"
+        return f"snapshot id {shown} is reserved: commands take it for {what}"
+    return None
+
+
+def require_id(snapshot_id: str) -> None:
+    """Refuse an id that no snapshot can have, see `id_problem`.
+
+    Raises:
+        BadInputError: it is one.
+    """
+    if problem := id_problem(snapshot_id):
+        raise BadInputError(
+            problem, hint="choose another name, such as nightly-2026-05-01, or give none: one is made"
+        )
+
+
+# -- pre-flight ----------------------------------------------------------------------------------------------
+
+
+def check_trigger(
+    state: LedgerState, *, snapshot_id: str, type_: str, ttl_ms: int, apps: Collection[str]
+) -> None:
+    """Refuse what cannot succeed.
+
+    Raises:
+        BadInputError, TriggerRefusedError: see `compose_trigger`.
+    """
+    require_id(snapshot_id)
+    if type_ not in TYPES:
+        raise BadInputError(f"type {type_!r} is unknown", hint=f"it can be {' or '.join(TYPES)}")
+    low, high = TTL_MS_RANGE
+    if not low <= ttl_ms <= high:
+        raise BadInputError(f"invalid time to live: {ttl_ms} ms", hint=f"--ttl must be {low} to {high:,} ms")
+    if state.paused:
+        raise TriggerRefusedError(
+            "snapshots are paused in this namespace", hint="`snapkafka resume` ends the pause"
+        )
+    living = [view for view in state.participants() if not apps or view.hello.app in apps]
+    known = {view.hello.app for view in state.processes.values()}
+    if unknown := sorted(set(apps) - known):
+        raise TriggerRefusedError(
+            f"no app {', '.join(unknown)} has joined this namespace",
+            hint=f"known are {', '.join(sorted(known))}"
+            if known
+            else "start it with snapkafka.install first",
+        )
+    without = [
+        view
+        for view in state.processes.values()
+        if (not apps or view.hello.app in apps) and state.goes_on_without(view)
+    ]
+    if not living and without:
+        raise TriggerRefusedError(
+            f"nobody takes part: {'; '.join(view.withdrawal for view in without)}",
+            hint="restart the worker, and report the error in its log",
+        )
+    if not living:
+        raise TriggerRefusedError(
+            f"no process of {' or '.join(sorted(apps)) if apps else 'any app'} is running",
+            hint="start the services; each joins when it calls snapkafka.install",
+        )
+    if not any(view.hello.inputs or view.inputs for view in living):
+        if unread := state.unread(apps):
+            raise TriggerRefusedError(
+                f"there is nothing to cut: {'; '.join(map(str, unread))}",
+                hint="create topics before the workers start: Faust looks for one that comes later only after minutes",
+            )
+        names = ", ".join(sorted({view.hello.app for view in living}))
+        raise TriggerRefusedError(
+            f"{names} reads no topic: there is nothing to cut", hint="give the app an agent"
+        )
+    if stamping := sorted({view.hello.app for view in living if view.hello.mode == "stamp"}):
+        raise TriggerRefusedError(
+            f"{', '.join(stamping)} puts headers on what it sends and refuses snapshots (mode stamp)",
+            hint='start all its workers with mode="on" when the roll-out goes on, or leave it out (--apps)',
+        )
+    if len(state.open) >= RUNNING_MAX:
+        raise TriggerRefusedError(
+            f"{len(state.open)} snapshots are running already", hint="wait for them, or see `snapkafka list`"
+        )
+    latest = {view.hello.app: view.hello for view in living}
+    if unlike := [said for hello in latest.values() for said in unlike_counts(hello, _counts(hello))]:
+        raise TriggerRefusedError(
+            "; ".join(unlike),
+            hint="Faust fails at the first write to such a table: make the counts equal and restart the app, or leave"
+            " it out (--apps)",
+        )
+
+
+def unlike_counts(hello: Hello, counts: Mapping[str, int]) -> Iterator[str]:
+    """A sentence for each table that Faust cannot write: a change goes to the partition of the event that makes it, and
+    no input of the app has as many partitions as the changelog (robinhood/faust#137).
+
+    Args:
+        counts: partitions by topic; what is not in it is not known, and nothing is stated about it.
+    """
+    inputs = {source.topic: counts[source.topic] for source in hello.inputs if source.topic in counts}
+    for table in hello.tables:
+        count = counts.get(table.changelog)
+        if table.copartitioned and count is not None and inputs and count not in inputs.values():
+            told = ", ".join(f"{topic} has {number}" for topic, number in sorted(inputs.items()))
+            yield (
+                f"partition counts of table {table.name} of app {hello.app} differ: its changelog {table.changelog} has"
+                f" {count}, of the inputs {told}"
+            )
+
+
+def _counts(hello: Hello) -> dict[str, int]:
+    """Partitions by topic, as a process found them when it joined: Faust goes by these, and nobody has to be asked."""
+    changelogs = {table.changelog: table.partitions for table in hello.tables if table.partitions}
+    return changelogs | {source.topic: source.partitions for source in hello.inputs}
+
+
+def _parent(state: LedgerState, type_: str, parent: str) -> str:
+    """Return what the snapshot builds on. A parent may still be assembled later, but it has to be captured."""
+    if type_ == "full":
+        if parent:
+            raise BadInputError("a full snapshot has no parent", hint="add --type incremental")
+        return ""
+    if not parent:
+        verified = [view.trigger.id for _, view in sorted(state.snapshots.items()) if good(view)]
+        if not verified:
+            raise TriggerRefusedError(
+                "no verified snapshot is there to build on", hint="take a full one and assemble it first"
+            )
+        return verified[-1]
+    found = find_snapshot(state, parent, usable=captured)
+    if found.captured_at is None:
+        raise TriggerRefusedError(
+            f"snapshot {parent} is not captured: nothing can be built on it",
+            hint=f"`snapkafka show {parent}` gives the reason",
+        )
+    return found.trigger.id
+
+
+# -- what may be looked at -----------------------------------------------------------------------------------
+
+
+async def _ends(
+    admin: TopicAdmin, state: LedgerState, apps: Collection[str], fields: dict[str, Any]
+) -> tuple[LogEnd, ...]:
+    """The log ends of the inputs, none where they may not be read."""
+    wanted = sorted({tp for _, tp in state.inputs_of(state.standing(apps))})
+    try:
+        async with asyncio.timeout(LOOK_S):
+            found = await admin.log_ends(wanted)
+    except (SnapkafkaError, TimeoutError) as error:
+        logger.info(
+            "the ends of the inputs cannot be read (%s): assembly will read more", error, extra=fields
+        )
+        return ()
+    return tuple(
+        LogEnd(topic=tp.topic, partition=tp.partition, end=found[tp]) for tp in wanted if tp in found
+    )
+
+
+async def _groups(admin: TopicAdmin, fields: dict[str, Any]) -> Sequence[Group] | None:
+    """Return who reads topics of this cluster; None where that may not be seen."""
+    try:
+        async with asyncio.timeout(LOOK_S):
+            return await admin.groups()
+    except (SnapkafkaError, TimeoutError) as error:
+        logger.info("consumer groups cannot be seen (%s): no markers will be sent", error, extra=fields)
+        return None
+
+
+def _run_without(groups: Iterable[Group], state: LedgerState, apps: Collection[str]) -> Iterator[RunsWithout]:
+    """List the apps that joined once, are not in scope, and have members that take no part.
+
+    R10 asks the others: those of its scope that are stopped.
+    """
+    in_scope = {view.hello.app for view in state.standing(apps)}
+    joined = {view.hello.app for view in state.processes.values()} - in_scope
+    for group in sorted((group for group in groups if group.name in joined), key=lambda group: group.name):
+        taking_part = sum(view.hello.app == group.name for view in state.participants())
+        if len(group.members) > taking_part:
+            yield RunsWithout(app=group.name, topics=tuple(sorted(group.topics or ())))
+
+
+def _marker_topics(
+    groups: Iterable[Group], state: LedgerState, knowing: Collection[str], fields: dict[str, Any]
+) -> tuple[str, ...]:
+    """The inputs whose every reader knows markers; and no changelogs."""
+    readers = [group for group in groups if not group.name.startswith(OWN_GROUPS)]
+    strangers = [group for group in readers if group.name not in knowing and not knows_markers(state, group)]
+    if blind := [group.name for group in strangers if group.topics is None]:
+        logger.info(
+            "what %s reads cannot be determined: no markers will be sent", ", ".join(blind), extra=fields
+        )
+        return ()
+    topics = state.input_topics() - state.changelogs()
+    return tuple(sorted(topic for topic in topics if not any(topic in (g.topics or ()) for g in strangers)))
+
+
+def knows_markers(state: LedgerState, group: Group) -> bool:
+    """Has the app of this group joined, with every one of its members? In a roll-out some have and some have not."""
+    joined = [view for view in state.processes.values() if view.hello.app == group.name]
+    return bool(joined) and len(group.members) <= sum(view.left is None for view in joined)

@@ -1,0 +1,1 @@
+"""Records of ordinary topics, read and appended."""

@@ -1,0 +1,352 @@
+"""Many records, read and appended in order, by librdkafka: what a restore moves.
+
+A consumer without a group reads committed records of exact ranges; idempotent producers append, outside any
+transaction: an at-least-once changelog that ends with a control record hangs Faust's recovery for ever.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from array import array
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+from snapkafka.errors import (
+    BrokerUnavailableError,
+    DependencyMissingError,
+    LedgerUnusableError,
+    MechanismError,
+    TimedOutError,
+)
+from snapkafka.kafka.login.connection import Connection
+from snapkafka.protocol.records import TopicPartition
+from snapkafka.runtime.extras import require_extra
+
+if TYPE_CHECKING:
+    from confluent_kafka import Message
+
+__all__ = ["KafkaBulk", "LogRecord", "client_settings"]
+
+#: Messages taken from the client at once.
+BATCH: Final = 1_000
+#: Nothing has come of a range by then: it is given up.
+IDLE_S: Final = 30.0
+#: The leader of a partition answers by then.
+ASK_S: Final = 10.0
+#: A question that failed is asked again after so long.
+ASK_AGAIN_S: Final = 0.2
+#: Records that the producer holds at most; more wait for the broker.
+QUEUED_MAX: Final = 50_000
+#: Reports of the broker are taken after so many records.
+POLL_EVERY: Final = 500
+#: What has been given to the broker is acknowledged by then, or the attempt is void.
+FLUSH_S: Final = 120.0
+#: A record that waits longer in the client is not sent any more: less than a hold of a group lasts (`group_hold`), so a
+#: run that was suspended until its hold had passed on sends nothing of what it still had in hand.
+SENT_WITHIN_S: Final = 25.0
+#: Kafka's own bound of a record is its topic's; the client shall not be the one to refuse.
+RECORD_BYTES_MAX: Final = 1_000_000_000
+#: A producer that keeps the order, and appends nothing twice.
+PRODUCER: Final[dict[str, Any]] = {
+    "enable.idempotence": True,
+    "acks": "all",
+    "linger.ms": 20,
+    "queue.buffering.max.messages": QUEUED_MAX,
+    "message.max.bytes": RECORD_BYTES_MAX,
+    "message.timeout.ms": int(FLUSH_S * 1_000),
+}
+#: A batch is no larger, unless it is one record.
+BATCH_BYTES_MAX: Final = 1_000_000
+#: Bytes of a batch that librdkafka does not count, at most.
+BATCH_OVERHEAD_BYTES: Final = 500
+
+
+class LogRecord(NamedTuple):
+    """A record as it lies in the log. `timestamp_ms`: -1 where it has none."""
+
+    topic: str
+    partition: int
+    offset: int
+    key: bytes | None
+    value: bytes | None
+    headers: tuple[tuple[str, bytes | None], ...]
+    timestamp_ms: int
+
+    @property
+    def tp(self) -> TopicPartition:
+        return TopicPartition(self.topic, self.partition)
+
+
+def client_settings(connection: Connection) -> dict[str, Any]:
+    """Translate a connection to librdkafka's settings."""
+    found = {"bootstrap.servers": ",".join(connection.hosts), "log_level": 0}
+    return found | connection.settings.for_librdkafka()
+
+
+def _require_gssapi(settings: Mapping[str, Any]) -> None:
+    """Refuse a librdkafka without GSSAPI, as in the wheels of PyPI: else every client of it ends in a traceback."""
+    from confluent_kafka import KafkaException
+    from confluent_kafka.admin import AdminClient
+
+    try:
+        AdminClient(dict(settings))
+    except KafkaException as error:
+        if "No provider" not in str(error):
+            raise MechanismError(f"sasl.mechanism GSSAPI: {error.args[0].str()}") from error
+        raise DependencyMissingError(
+            "sasl.mechanism GSSAPI: the installed confluent-kafka was built without it",
+            hint="pip install --no-binary confluent-kafka confluent-kafka, where librdkafka was built with libsasl2",
+        ) from error
+
+
+class KafkaBulk:
+    """Reads and appends many records. Every call blocks, and ends soon after `stop` is set.
+
+    Args:
+        connection: the cluster.
+
+    Raises:
+        DependencyMissingError: confluent-kafka is not installed, or it was built without GSSAPI, which is asked for.
+        MechanismError: it refuses the settings of GSSAPI.
+    """
+
+    def __init__(self, connection: Connection) -> None:
+        require_extra("restore", "a restore")
+        self.connection = connection
+        self.stop = threading.Event()
+        self._settings = client_settings(connection)
+        if connection.settings.mechanism == "GSSAPI":
+            _require_gssapi(self._settings)
+
+    def read(self, ranges: Sequence[tuple[str, int, int, int]]) -> Iterator[LogRecord]:
+        """Read committed records of `(topic, partition, start, end)`, in the order of each partition.
+
+        Raises:
+            TimedOutError: nothing comes any more before the end of a range.
+            LedgerUnusableError: a topic may not be read, or an offset is deleted.
+        """
+        from confluent_kafka import Consumer, KafkaError
+        from confluent_kafka import TopicPartition as KafkaPartition
+
+        ends = {(topic, partition): end for topic, partition, start, end in ranges if start < end}
+        if not ends:
+            return
+        consumer = Consumer(
+            self._settings
+            | {
+                "group.id": "snapkafka-restore",  # nothing is ever committed under it
+                "enable.auto.commit": False,
+                "enable.auto.offset.store": False,
+                "enable.partition.eof": True,
+                "isolation.level": "read_committed",
+                "auto.offset.reset": "error",
+                "fetch.wait.max.ms": 20,
+            }
+        )
+        try:
+            consumer.assign(
+                [KafkaPartition(topic, part, start) for topic, part, start, end in ranges if start < end]
+            )
+            heard = time.monotonic()
+            while ends:
+                self._raise_if_stopped()
+                for message in consumer.consume(BATCH, 0.2):
+                    heard = time.monotonic()
+                    place = (message.topic(), message.partition())
+                    error = message.error()
+                    if error is not None and error.code() != KafkaError._PARTITION_EOF:
+                        raise _refused(f"read {place[0]}[{place[1]}]", error)
+                    if place not in ends:
+                        continue
+                    if message.offset() >= ends[place]:
+                        del ends[place]
+                    elif error is None:
+                        yield _record(message)
+                        if message.offset() + 1 >= ends[place]:
+                            del ends[place]
+                if time.monotonic() - heard > IDLE_S:
+                    names = ", ".join(f"{topic}[{partition}]" for topic, partition in sorted(ends))
+                    raise TimedOutError(
+                        f"no record came of {names} for {IDLE_S:g} s",
+                        hint="check that the partition has a leader",
+                    )
+        finally:
+            consumer.close()
+
+    def stable_ends(self, partitions: Iterable[tuple[str, int]]) -> dict[TopicPartition, int]:
+        """Read the offsets below which no transaction is open. A broker that has just started may not know a partition
+        yet: it is asked again for a while.
+
+        Raises:
+            BrokerUnavailableError: nobody answers.
+        """
+        from confluent_kafka import Consumer, KafkaException
+        from confluent_kafka import TopicPartition as KafkaPartition
+
+        settings = {"group.id": "snapkafka-restore", "isolation.level": "read_committed"}
+        consumer = Consumer(self._settings | settings)
+        found = {}
+        left = list(partitions)
+        deadline = time.monotonic() + ASK_S
+        try:
+            while left:
+                self._raise_if_stopped()
+                topic, partition = left[-1]
+                try:
+                    _, end = consumer.get_watermark_offsets(KafkaPartition(topic, partition), timeout=ASK_S)
+                except KafkaException as error:
+                    if time.monotonic() > deadline:
+                        raise BrokerUnavailableError(
+                            f"could not read the last stable offset of {topic}[{partition}]: {error}"
+                        ) from error
+                    time.sleep(ASK_AGAIN_S)
+                    continue
+                found[TopicPartition(topic, partition)] = int(end)
+                left.pop()
+                deadline = time.monotonic() + ASK_S
+        finally:
+            consumer.close()
+        return found
+
+    def delete_groups(self, groups: Sequence[str]) -> None:
+        """Delete consumer groups; those that do not exist are skipped.
+
+        Raises:
+            LedgerUnusableError: one has members, or it may not be deleted.
+            BrokerUnavailableError: nobody answers.
+        """
+        from confluent_kafka import KafkaError, KafkaException
+
+        if not groups:
+            return
+        for group, done in self._admin.delete_consumer_groups(list(groups)).items():
+            try:
+                done.result(ASK_S)
+            except TimeoutError as failure:
+                raise BrokerUnavailableError(
+                    f"group {group} was not deleted within {ASK_S:g} s: no broker answered"
+                ) from failure
+            except KafkaException as failure:
+                error = failure.args[0]
+                if error.code() != KafkaError.GROUP_ID_NOT_FOUND:
+                    raise _refused(f"delete group {group}", error) from failure
+
+    def append(self, records: Iterable[Any]) -> dict[TopicPartition, Sequence[int]]:
+        """Append records in this order per partition; returns when every one is acknowledged.
+
+        Args:
+            records: with topic, partition, key, value, headers and timestamp_ms (None: the time of the append).
+
+        Returns: the offsets of each partition's records; sorted they are in the order of these, as one idempotent
+        producer appends all of a topic.
+
+        Raises:
+            LedgerUnusableError: a record was refused.
+            BrokerUnavailableError: not all were acknowledged in time.
+        """
+        from confluent_kafka import Producer
+
+        failures: list[Any] = []
+        offsets: defaultdict[tuple[str, int], array[int]] = defaultdict(lambda: array("q"))
+        producers: dict[int, Any] = {}  # by the size of their batches
+        of_topics: dict[str, Any] = {}
+
+        def report(error: Any, message: Any) -> None:
+            if error is not None:
+                failures.append((f"append to {message.topic()}[{message.partition()}]", error))
+            else:
+                offsets[message.topic(), message.partition()].append(message.offset())
+
+        def attend(wait_s: float = 0.0) -> None:
+            for producer in producers.values():
+                producer.poll(wait_s)
+            self._raise_if_stopped()
+            if failures:
+                raise _refused(*failures[0])
+
+        for number, record in enumerate(records):
+            at_ms = record.timestamp_ms
+            if (producer := of_topics.get(record.topic)) is None:
+                size = self._batch_bytes(record.topic)
+                if size not in producers:
+                    producers[size] = Producer(self._settings | PRODUCER | {"batch.size": size})
+                producer = of_topics[record.topic] = producers[size]
+            while True:
+                try:
+                    producer.produce(
+                        record.topic,
+                        record.value,
+                        record.key,
+                        record.partition,
+                        on_delivery=report,
+                        timestamp=0 if at_ms is None else max(1, at_ms),  # 0: the time of the append
+                        headers=list(record.headers),
+                    )
+                    break
+                except BufferError:
+                    attend(0.1)
+            if number % POLL_EVERY == 0:
+                attend()
+        deadline = time.monotonic() + FLUSH_S
+        while left := sum(producer.flush(0.2) for producer in producers.values()):
+            attend()
+            if time.monotonic() > deadline:
+                raise BrokerUnavailableError(f"{left:,} records were not acknowledged within {FLUSH_S:g} s")
+        attend()
+        return {TopicPartition(*place): found for place, found in offsets.items()}
+
+    @cached_property
+    def _admin(self) -> Any:
+        from confluent_kafka.admin import AdminClient
+
+        return AdminClient(self._settings)
+
+    def _batch_bytes(self, topic: str) -> int:
+        """Compute how large a batch may be: the broker refuses one above the topic's `max.message.bytes` for ever,
+        however small its records are. A limit that may not be read is taken for a usual one."""
+        from confluent_kafka import KafkaException
+        from confluent_kafka.admin import ConfigResource
+
+        wanted = [ConfigResource(ConfigResource.Type.TOPIC, topic)]
+        (asked,) = self._admin.describe_configs(wanted).values()
+        try:
+            limit = int(asked.result(ASK_S)["max.message.bytes"].value)
+        except (KafkaException, TimeoutError, KeyError):
+            return BATCH_BYTES_MAX
+        return max(1, min(BATCH_BYTES_MAX, limit - BATCH_OVERHEAD_BYTES))
+
+    def _raise_if_stopped(self) -> None:
+        if self.stop.is_set():
+            raise TimedOutError("interrupted", hint="run the same command again: it continues")
+
+
+def _record(message: Message) -> LogRecord:
+    topic, partition, offset = message.topic(), message.partition(), message.offset()
+    assert topic is not None and partition is not None and offset is not None
+    _, timestamp_ms = message.timestamp()
+    return LogRecord(
+        topic,
+        partition,
+        offset,
+        _bytes(message.key()),
+        _bytes(message.value()),
+        _headers(message),
+        timestamp_ms,
+    )
+
+
+def _headers(message: Message) -> tuple[tuple[str, bytes | None], ...]:
+    return tuple((str(name), _bytes(value)) for name, value in message.headers() or ())
+
+
+def _bytes(value: object) -> bytes | None:
+    return value.encode() if isinstance(value, str) else value  # type: ignore[return-value]  # bytes, or None
+
+
+def _refused(what: str, error: Any) -> LedgerUnusableError:
+    return LedgerUnusableError(
+        f"could not {what}: {error.str()}", hint="check the rights and the broker's log"
+    )

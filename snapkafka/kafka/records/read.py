@@ -1,0 +1,146 @@
+"""Read partitions from given positions, and commit how far they are processed: for anyone who reads in another's name.
+
+The partitions are assigned by hand, so the group has no member and no rebalance; it only holds the positions.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from typing import Any, Final, NamedTuple
+
+from aiokafka import AIOKafkaConsumer, errors
+from aiokafka import TopicPartition as KafkaPartition
+from aiokafka.structs import OffsetAndMetadata
+
+from snapkafka.errors import LedgerUnusableError, OffsetsGoneError
+from snapkafka.kafka.login.connection import Connection, translated
+from snapkafka.protocol.records import TopicPartition
+from snapkafka.wire.headers import find
+
+__all__ = ["KafkaConsumer", "Record"]
+
+#: Of one partition, in one answer of a broker: not more than Kafka's own default, and enough for a large batch.
+PARTITION_BYTES: Final = range(64 * 1024, 1024 * 1024)
+#: Records that one read hands out at most.
+READ_MAX: Final = 200
+
+
+class Record(NamedTuple):
+    """Hold a record as it lies in the log. `header`: the bytes of our header, None where it has none."""
+
+    tp: TopicPartition
+    offset: int
+    key: bytes | None
+    value: bytes | None
+    header: bytes | None
+    timestamp_ms: int
+
+
+class KafkaConsumer:
+    """Read partitions assigned by hand; no record of an aborted transaction.
+
+    Args:
+        group: holds the positions.
+        bytes_max: of what is read ahead, over all partitions.
+    """
+
+    def __init__(self, connection: Connection, group: str, *, bytes_max: int) -> None:
+        self._connection, self._group, self._bytes_max = connection, group, bytes_max
+        self._consumer: Any = None
+        self._at: dict[TopicPartition, int] = {}  # what `read` hands out next, of each partition
+
+    async def start(self, positions: Mapping[TopicPartition, int]) -> None:
+        """Connect, and take these partitions from these offsets on.
+
+        Raises:
+            SnapkafkaError: Kafka cannot be used.
+        """
+        share = self._bytes_max // len(positions)
+        consumer = AIOKafkaConsumer(
+            group_id=self._group,
+            enable_auto_commit=False,
+            auto_offset_reset="none",  # what was deleted is reported, never skipped
+            isolation_level="read_committed",
+            fetch_max_bytes=self._bytes_max,
+            max_partition_fetch_bytes=min(max(share, PARTITION_BYTES.start), PARTITION_BYTES.stop),
+            **self._connection.client_settings(),
+        )
+        async with translated(self._connection, "connect a consumer"):
+            try:
+                await consumer.start()
+            except BaseException:
+                await consumer.stop()
+                raise
+        self._consumer, self._at = consumer, {}
+        self.add(positions)
+
+    def add(self, positions: Mapping[TopicPartition, int]) -> None:
+        """Take these partitions, too, from these offsets on; not while a `read` is under way."""
+        self._at |= positions
+        self._consumer.assign([KafkaPartition(*tp) for tp in self._at])
+        self.seek(self._at)
+
+    def seek(self, positions: Mapping[TopicPartition, int]) -> None:
+        """Read on from there; not while a `read` is under way."""
+        self._at |= positions
+        for tp, offset in positions.items():
+            self._consumer.seek(KafkaPartition(*tp), offset)
+
+    async def read(self, tps: Collection[TopicPartition], within_ms: int) -> list[Record]:
+        """Read what comes next in these partitions, each in its order; nothing, where nothing comes in that time.
+
+        Raises:
+            OffsetsGoneError: it was deleted.
+            SnapkafkaError: it cannot be read.
+        """
+        wanted = [KafkaPartition(*tp) for tp in tps]
+        with translated(self._connection, "read " + ", ".join(sorted({tp.topic for tp in tps}))):
+            try:
+                found = await self._consumer.getmany(*wanted, timeout_ms=within_ms, max_records=READ_MAX)
+            except errors.OffsetOutOfRangeError as error:
+                raise OffsetsGoneError(
+                    f"records that are not processed were deleted: {error}",
+                    hint="join again, with the positions to go on from; raise retention.ms of the topic",
+                ) from error
+        self._at |= {TopicPartition(*tp): records[-1].offset + 1 for tp, records in found.items() if records}
+        return [
+            Record(
+                tp=TopicPartition(tp.topic, tp.partition),
+                offset=record.offset,
+                key=record.key,
+                value=record.value,
+                header=find(list(record.headers)),
+                timestamp_ms=record.timestamp,
+            )
+            for tp, records in found.items()
+            for record in records
+        ]
+
+    async def commit(
+        self, positions: Mapping[TopicPartition, int], notes: Mapping[TopicPartition, str]
+    ) -> None:
+        """Commit positions for the group, each with a note that tools show as its metadata.
+
+        Raises:
+            LedgerUnusableError: it has members, or committing is not allowed.
+            BrokerUnavailableError: nobody answers.
+        """
+        with translated(self._connection, f"commit positions for group {self._group}"):
+            try:
+                await self._consumer.commit(
+                    {
+                        KafkaPartition(*tp): OffsetAndMetadata(offset, notes[tp])
+                        for tp, offset in positions.items()
+                    }
+                )
+            except errors.CommitFailedError as error:
+                raise LedgerUnusableError(
+                    f"could not commit positions for group {self._group}: it has members",
+                    hint="stop them, or join by another node_id: its consumer group is named after it",
+                ) from error
+
+    async def close(self) -> None:
+        """Close the connections."""
+        consumer, self._consumer = self._consumer, None
+        if consumer is not None:
+            await consumer.stop()

@@ -1,0 +1,119 @@
+"""Append records with a header of ours, one at a time and in order, and read which keys of a compacted topic stand.
+
+For who writes in the name of others; a Faust worker has its own producer, and a restore moves records in bulk (`bulk`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable
+from typing import Any, Final
+
+from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, errors
+from aiokafka import TopicPartition as KafkaPartition
+
+from snapkafka.errors import BadInputError
+from snapkafka.kafka.login.connection import Connection, translated
+from snapkafka.protocol.records import TopicPartition
+from snapkafka.wire.headers import HEADER
+
+__all__ = ["KafkaWriter", "UnsettledError"]
+
+#: Of one answer, while keys are read.
+READ_MS: Final = 1_000
+
+
+class UnsettledError(Exception):
+    """Whether a record is in the log is unknown: a time-out, a lost connection."""
+
+
+class KafkaWriter:
+    """One idempotent producer (acks=all), connected when first used."""
+
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+        self._producer: Any = None
+
+    async def _connected(self) -> Any:
+        if self._producer is None:
+            producer = AIOKafkaProducer(
+                acks="all", enable_idempotence=True, linger_ms=0, **self._connection.client_settings()
+            )
+            with translated(self._connection, "connect a producer"):
+                try:
+                    await producer.start()
+                except BaseException:
+                    await producer.stop()
+                    raise
+            self._producer = producer
+        return self._producer
+
+    async def partition_of(self, topic: str, key: bytes | None) -> int:
+        """Choose the partition of a key as Kafka's own producers do (murmur2).
+
+        Raises:
+            BadInputError: there is no such topic.
+            BrokerUnavailableError: nobody answers.
+        """
+        producer = await self._connected()
+        with translated(self._connection, f"ask for the partitions of {topic}"):
+            try:
+                await producer.partitions_for(topic)
+            except errors.UnknownTopicOrPartitionError:
+                raise BadInputError(f"there is no topic {topic}", hint="create it first") from None
+        return int(producer._partition(topic, None, None, None, key, None))
+
+    async def append(
+        self, tp: TopicPartition, key: bytes | None, value: bytes | None, header: bytes
+    ) -> Awaitable[int]:
+        """Hand a record to the producer, in the order of the calls.
+
+        Returns:
+            what gives its offset; raises `UnsettledError` where its result is unknown.
+
+        Raises:
+            SnapkafkaError: nothing was appended.
+        """
+        producer = await self._connected()
+        with translated(self._connection, f"append to {tp}"):
+            due = await producer.send(
+                tp.topic, value, key, partition=tp.partition, headers=[(HEADER, header)]
+            )
+
+        async def settled() -> int:
+            try:
+                return int((await due).offset)
+            except errors.KafkaError as error:
+                raise UnsettledError(f"{type(error).__name__}: {error}") from error
+
+        return settled()
+
+    async def standing_keys(self, tp: TopicPartition) -> set[bytes]:
+        """Read a compacted partition to its end: the keys whose last record has a value.
+
+        Raises:
+            BrokerUnavailableError, LedgerUnusableError: it cannot be read.
+        """
+        place = KafkaPartition(tp.topic, tp.partition)
+        consumer = AIOKafkaConsumer(
+            enable_auto_commit=False, auto_offset_reset="earliest", **self._connection.client_settings()
+        )
+        keys: set[bytes] = set()
+        with translated(self._connection, f"read {tp}"):
+            try:
+                await consumer.start()
+                consumer.assign([place])
+                end = (await consumer.end_offsets([place]))[place]
+                while await consumer.position(place) < end:
+                    found = await consumer.getmany(place, timeout_ms=READ_MS)
+                    for record in found.get(place, ()):
+                        if record.key is not None:
+                            (keys.discard if record.value is None else keys.add)(record.key)
+            finally:
+                await consumer.stop()
+        return keys
+
+    async def close(self) -> None:
+        """Close the connections."""
+        producer, self._producer = self._producer, None
+        if producer is not None:
+            await producer.stop()

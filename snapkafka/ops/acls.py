@@ -1,0 +1,227 @@
+"""`doctor --acls`: the rights that each role needs, with the names of the namespace. Needs none itself.
+
+Roles are kept apart, so that none has more than it uses: a service takes part; the operator runs the command; the
+assembly job reads everything and changes nothing but the ledger; a reader lists snapshots.
+"""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import Final
+
+from snapkafka.config import namespace_problem
+from snapkafka.errors import BadInputError, SnapkafkaError
+from snapkafka.kafka.ledger.ledger import topic_name
+from snapkafka.kafka.ledger.view import latest_of_apps, opened, outputs_of
+from snapkafka.kafka.login.connection import Connection
+from snapkafka.kafka.preflight import OWN_GROUPS
+from snapkafka.ports import Cluster
+
+__all__ = ["Right", "Rights", "rights"]
+
+#: Stand for names that are not known: nobody has joined, or the ledger cannot be read.
+SOME_TOPIC: Final = "TOPIC"
+SOME_GROUP: Final = "GROUP"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Right:
+    """Operations that a role needs on some topics, groups, or the cluster. `prefixed`: on all whose names begin so.
+
+    `without`: what becomes of snapkafka where it is not granted; empty: the role cannot do its work.
+    """
+
+    role: str
+    kind: str  # "topic", "group" or "cluster"
+    names: tuple[str, ...]
+    operations: tuple[str, ...]
+    prefixed: bool
+    why: str
+    without: str
+    command: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rights:
+    """Hold what each role needs. `guessed`: why names of topics and groups are placeholders; empty: they are real."""
+
+    namespace: str
+    rights: tuple[Right, ...]
+    guessed: str
+
+
+@dataclass(frozen=True, slots=True)
+class _Names:
+    """The topics and groups of a namespace."""
+
+    ledger: str
+    own_groups: str
+    inputs: tuple[str, ...]
+    changelogs: tuple[str, ...]
+    outputs: tuple[str, ...]
+    apps: tuple[str, ...]
+
+
+async def rights(where: Connection | Cluster | None, namespace: str) -> Rights:
+    """Return what each role needs on the topics and groups of a namespace, as its ledger names them.
+
+    Args:
+        where: None, a broker that is away, or a ledger that may not be read: placeholders stand for the names.
+
+    Raises:
+        BadInputError: the namespace is not one.
+    """
+    if problem := namespace_problem(namespace):
+        raise BadInputError(problem, hint="give --namespace, or set SNAPKAFKA_NAMESPACE")
+    names, guessed = _placeholders(namespace), "no broker is given"
+    if where is not None:
+        try:
+            names, guessed = await _names(where, namespace), ""
+        except SnapkafkaError as error:
+            guessed = str(error)
+    if not guessed and not names.apps:
+        names, guessed = _placeholders(namespace), "nobody has joined yet"
+    bootstrap = where.bootstrap if isinstance(where, Connection) else "BROKER"
+    return Rights(namespace=namespace, rights=tuple(_all(names, bootstrap)), guessed=guessed)
+
+
+def _placeholders(namespace: str) -> _Names:
+    return _Names(
+        ledger=topic_name(namespace),
+        own_groups=f"{OWN_GROUPS}{namespace}.",
+        inputs=(SOME_TOPIC,),
+        changelogs=(),
+        outputs=(),
+        apps=(SOME_GROUP,),
+    )
+
+
+async def _names(where: Connection | Cluster, namespace: str) -> _Names:
+    async with opened(where, namespace) as work:
+        state = work.reading.state
+        views = latest_of_apps(state)
+        inputs = {source.topic for view in views for source in view.hello.inputs}
+        changelogs = {table.changelog for view in views for table in view.hello.tables}
+        return _Names(
+            ledger=topic_name(namespace),
+            own_groups=f"{OWN_GROUPS}{namespace}.",
+            inputs=tuple(sorted(inputs)),
+            changelogs=tuple(sorted(changelogs - inputs)),
+            outputs=tuple(sorted(outputs_of(state) - inputs - changelogs)),
+            apps=tuple(view.hello.app for view in views),
+        )
+
+
+def _all(names: _Names, bootstrap: str) -> Iterator[Right]:
+    """The table, role by role."""
+
+    def right(
+        role: str,
+        kind: str,
+        of: Iterable[str],
+        operations: str,
+        why: str,
+        without: str = "",
+        *,
+        prefixed: bool = False,
+    ) -> Iterator[Right]:
+        if wanted := tuple(of):
+            needed = tuple(operations.split())
+            yield Right(
+                role=role,
+                kind=kind,
+                names=wanted,
+                operations=needed,
+                prefixed=prefixed,
+                why=why,
+                without=without,
+                command=_command(bootstrap, role, kind, wanted, needed, prefixed=prefixed),
+            )
+
+    ledger, taking_part = (names.ledger,), (*names.inputs, *names.changelogs)
+    no_markers = "no markers are sent, headers alone carry the colours"
+
+    role = "service"
+    yield from right(role, "topic", ledger, "Read Write", "to take part")
+    yield from right(
+        role, "topic", ledger, "Create DescribeConfigs", "to make it, and to see that it loses nothing",
+        "create it beforehand (docs/reference/ledger.md); its settings are taken on trust",
+    )  # fmt: skip
+    yield from right(
+        role, "topic", taking_part, "Describe", "ends of logs; Read and Write on its own it has anyway",
+        "snapshots that meet a stopped app fail; assembly reads more",
+    )  # fmt: skip
+    yield from right(
+        role, "group", names.apps, "Describe", "where an app stands that does not run",
+        "snapshots that meet a stopped app fail",
+    )  # fmt: skip
+    yield from right(
+        role,
+        "cluster",
+        ("kafka-cluster",),
+        "Describe",
+        "for its timer and its page: who reads a topic",
+        no_markers,
+    )
+    yield from right(role, "group", ("*",), "Describe", "likewise", no_markers)
+    yield from right(
+        role, "topic", names.changelogs, "DescribeConfigs", "what compaction may take (V3)",
+        "V3 is unverifiable where offsets are missing",
+    )  # fmt: skip
+
+    role = "operator"
+    yield from right(role, "topic", ledger, "Read Write DescribeConfigs", "trigger, pause, resume, retire")
+    yield from right(
+        role, "topic", ledger, "Delete", "checkpoint, and nothing else", "the ledger is never trimmed"
+    )
+    yield from right(
+        role, "topic", taking_part, "Describe DescribeConfigs", "ends of logs; doctor",
+        "assembly reads more; doctor sees less",
+    )  # fmt: skip
+    yield from right(
+        role, "topic", taking_part, "AlterConfigs", "doctor --fix, and nothing else", "no doctor --fix"
+    )
+    yield from right(role, "cluster", ("kafka-cluster",), "Describe", "who reads a topic", no_markers)
+    yield from right(role, "group", ("*",), "Describe", "likewise", no_markers)
+
+    role = "assembly"
+    yield from right(role, "topic", ledger, "Read Write", "the snapshot; its verdict")
+    yield from right(role, "topic", (*taking_part, *names.outputs), "Read", "the records themselves")
+    yield from right(
+        role, "topic", taking_part, "DescribeConfigs", "what compaction may have taken (V3), and may yet take",
+        "V3 is unverifiable where offsets are missing; the time until which a snapshot is restorable is unknown",
+    )  # fmt: skip
+    yield from right(
+        role, "group", (names.own_groups,), "Read", "positions of the latest snapshot, for tools that show lag",
+        "they are not committed", prefixed=True,
+    )  # fmt: skip
+    left_open = "VERIFIED_OPEN at best where inputs hold external records"
+    yield from right(role, "cluster", ("kafka-cluster",), "Describe", "who reads outputs", left_open)
+    yield from right(role, "group", ("*",), "Describe", "likewise", left_open)
+
+    yield from right("reader", "topic", ledger, "Read", "list, show")
+
+
+def _command(
+    bootstrap: str, role: str, kind: str, names: Iterable[str], operations: Iterable[str], *, prefixed: bool
+) -> str:
+    words = [
+        "kafka-acls.sh",
+        "--bootstrap-server",
+        bootstrap,
+        "--add",
+        "--allow-principal",
+        f"User:{role.upper()}",
+    ]
+    for operation in operations:
+        words += ["--operation", operation]
+    if kind == "cluster":
+        words.append("--cluster")
+    else:
+        for name in names:
+            words += [f"--{kind}", shlex.quote(name)]
+    if prefixed:
+        words += ["--resource-pattern-type", "prefixed"]
+    return " ".join(words)

@@ -1,0 +1,150 @@
+"""`assemble --dry-run`: what an assembly would read, without Spark."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import groupby
+
+from snapkafka.assembly.avro_schemas import read_schemas
+from snapkafka.assembly.base import Base, find_base, view_on
+from snapkafka.assembly.cluster import DEFAULT_ISOLATION
+from snapkafka.checks import CutView, ReadRange, reading_ranges, require_offsets
+from snapkafka.checks.invariants import load, parse_parameters
+from snapkafka.errors import BadInputError, SnapkafkaError
+from snapkafka.kafka.cluster.retention import log_bounds, log_sizes
+from snapkafka.kafka.ledger.view import Opened, find_captured, opened
+from snapkafka.kafka.login.connection import Connection
+from snapkafka.manifest import LedgerEntry
+from snapkafka.ports import Cluster
+from snapkafka.protocol.captured_snapshot import Captured
+from snapkafka.protocol.records import TopicPartition
+from snapkafka.store import open_store
+
+from .assembling import AS_IT_IS, HowToRead
+
+__all__ = ["Reading", "TopicReading", "plan_assembly"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TopicReading:
+    """Hold what would be read of a topic. `records`: at most so many, as offsets may be empty. `bytes`: about so many,
+    as they lie on the brokers' disks; None where that is unauthorized."""
+
+    topic: str
+    partitions: int
+    records: int
+    bytes: int | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reading:
+    """Hold what would be read for a snapshot.
+
+    `parent`: what it builds on; empty: all of its state is read. `as_full`: where its delta begins is known when the
+    parent is assembled, which is asked for with it; what is stated is what a full one would read, and more than that.
+    """
+
+    id: str
+    epoch: int
+    topics: tuple[TopicReading, ...]
+    parent: str = ""
+    as_full: bool = False
+
+    @property
+    def records(self) -> int:
+        return sum(item.records for item in self.topics)
+
+    @property
+    def bytes(self) -> int | None:
+        """None where one of them is not known."""
+        sizes = [item.bytes for item in self.topics if item.bytes is not None]
+        return sum(sizes) if len(sizes) == len(self.topics) else None
+
+
+async def plan_assembly(
+    where: Connection | Cluster,
+    namespace: str,
+    names: Sequence[str],
+    *,
+    storage: str = "",
+    invariants: Sequence[str] = (),
+    parameters: Sequence[str] = (),
+    reading: HowToRead = AS_IT_IS,
+) -> tuple[Reading, ...]:
+    """Return what `assemble` would read now of the log, of each snapshot; of an incremental one its delta.
+
+    Args:
+        storage: only looked at, and only where a parent has to be.
+        names, invariants, parameters, reading: as for `assemble`.
+
+    Raises:
+        UnknownSnapshotError, SnapshotFailedError, TimedOutError, OffsetsGoneError, BadInputError, StorageError: as
+            `assemble`.
+    """
+    if not names:
+        raise BadInputError("no snapshot is named", hint="`snapkafka list` shows them")
+    load(invariants, parse_parameters(parameters))
+    read_schemas(reading.avro)
+    async with opened(where, namespace) as work:
+        found = {find_captured(work.reading.state, name) for name in names}
+        readings, to_come = [], set[tuple[str, str]]()
+        for item in sorted(found, key=lambda item: item.epoch):
+            place = storage or item.storage
+            base = None
+            if item.type == "incremental":
+                base = await _base(
+                    work, item, place, reading.isolation, parent_is_to_come=(item.parent, place) in to_come
+                )
+            readings.append(await _reading(work, item, base))
+            to_come.add((item.id, place))
+        return tuple(readings)
+
+
+async def _base(
+    work: Opened, snapshot: Captured, place: str, isolation: str, *, parent_is_to_come: bool
+) -> Base | None:
+    """Return what an incremental snapshot builds on, as far as that is assembled."""
+    topic = work.ledger.topic
+    known = (await work.admin.describe_topics([topic])).get(topic)
+    ledger = LedgerEntry(topic=topic, topic_id=known.topic_id if known is not None else "")
+    store = open_store(place)
+    try:
+        return find_base(store, snapshot, ledger, isolation=isolation or DEFAULT_ISOLATION)
+    except SnapkafkaError:
+        if parent_is_to_come:
+            return None
+        raise
+
+
+async def _reading(work: Opened, snapshot: Captured, base: Base | None) -> Reading:
+    unbound = CutView(snapshot)
+    bounds = await log_bounds(work.admin, {*unbound.inputs, *unbound.changelogs})
+    view = view_on(base, snapshot, bounds)
+    require_offsets(view, starts=view.starts)
+    of_topics = groupby(reading_ranges(view, starts=view.starts), key=lambda item: item.topic)
+    topics = [await _of_topic(work, view, topic, list(ranges)) for topic, ranges in of_topics]
+    return Reading(
+        id=snapshot.id,
+        epoch=snapshot.epoch,
+        topics=tuple(topics),
+        parent=snapshot.parent if snapshot.type == "incremental" else "",
+        as_full=snapshot.type == "incremental" and base is None,
+    )
+
+
+async def _of_topic(work: Opened, view: CutView, topic: str, ranges: list[ReadRange]) -> TopicReading:
+    sizes = await log_sizes(work.admin, topic)
+    return TopicReading(
+        topic=topic,
+        partitions=len(ranges),
+        records=sum(item.end - item.start for item in ranges),
+        bytes=sum(_share(view, sizes.get(item.partition, 0), item) for item in ranges) if sizes else None,
+    )
+
+
+def _share(view: CutView, size: int, item: ReadRange) -> int:
+    """The bytes of a range, taken as evenly spread over the log."""
+    assert view.bounds is not None, "a range lies in a log"
+    now = view.bounds[TopicPartition(item.topic, item.partition)]
+    return size * (item.end - item.start) // (now.end - now.start)

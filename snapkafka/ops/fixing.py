@@ -1,0 +1,171 @@
+"""`doctor --fix`: settings of topics that would spoil a snapshot, changed after they were shown.
+
+Two verbs: `plan_mending` looks, and states about each topic what would be changed, what that costs and what undoes it;
+`mend` changes exactly that, by incremental changes of the settings named, and reads them back. A setting that is no
+longer as it was shown is left as it is. Nothing else is touched.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from snapkafka.errors import SnapkafkaError
+from snapkafka.kafka.cluster.retention import said_bytes
+from snapkafka.kafka.ledger.view import Opened, latest_of_apps, opened
+from snapkafka.kafka.login.connection import Connection
+from snapkafka.ports import Cluster
+
+from .doctoring import ASSEMBLY_WITHIN_MS
+from .topic_settings import Role, change_command, judged, roles
+
+__all__ = ["Change", "Mended", "Mending", "mend", "plan_mending"]
+
+DAY_MS: Final = 86_400_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Change:
+    """One setting of a topic. `before`: what holds, `own`: what was made on the topic itself (None: nothing was, it
+    comes from the broker)."""
+
+    setting: str
+    before: str
+    own: str | None
+    after: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Mending:
+    """Hold what would be changed of one topic.
+
+    `why`: what is wrong, a sentence each. `keeps`: what it keeps longer, in words; `keeps_bytes`: in bytes on each
+    replica, None where that has no bound or cannot be known. `undo`: the command that takes it back.
+    """
+
+    topic: str
+    changes: tuple[Change, ...]
+    why: tuple[str, ...]
+    keeps: str
+    keeps_bytes: int | None
+    undo: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Mended:
+    """Hold what became of a `Mending`. `now`: what holds afterwards, as read back; `refused`: why nothing was
+    changed."""
+
+    topic: str
+    now: Mapping[str, str]
+    done: bool
+    refused: str = ""
+    undo: str = ""
+
+
+async def plan_mending(
+    where: Connection | Cluster, namespace: str, *, assembly_within_ms: int = ASSEMBLY_WITHIN_MS
+) -> tuple[Mending, ...]:
+    """Return what `mend` would change. Changes nothing itself."""
+    async with opened(where, namespace) as work:
+        needed = roles(latest_of_apps(work.reading.state))
+        there = await work.admin.describe_topics([role.topic for role in needed]) if needed else {}
+        planned = [await _planned(work, role, assembly_within_ms) for role in needed if role.topic in there]
+        return tuple(mending for mending in planned if mending is not None)
+
+
+async def _planned(work: Opened, role: Role, within_ms: int) -> Mending | None:
+    holding, own = await work.admin.topic_settings(role.topic)
+    found = list(judged(role, holding, within_ms))
+    after = {name: value for finding in found for name, value in finding.changes.items()}
+    if not after:
+        return None
+    changes = tuple(
+        Change(setting=name, before=holding.get(name, ""), own=own.get(name), after=value)
+        for name, value in after.items()
+    )
+    keeps, keeps_bytes = await _growth(work, role.topic, holding, after)
+    return Mending(
+        topic=role.topic,
+        changes=changes,
+        why=tuple(finding.what for finding in found),
+        keeps=keeps,
+        keeps_bytes=keeps_bytes,
+        undo=change_command(role.topic, {change.setting: change.own for change in changes}, work.bootstrap),
+    )
+
+
+async def mend(
+    where: Connection | Cluster, namespace: str, planned: tuple[Mending, ...]
+) -> tuple[Mended, ...]:
+    """Make these changes and no others, and read back what holds then. All that is refused stops nothing else."""
+    async with opened(where, namespace) as work:
+        return tuple([await _mended(work, mending) for mending in planned])
+
+
+async def _mended(work: Opened, mending: Mending) -> Mended:
+    topic, wanted = mending.topic, {change.setting: change.after for change in mending.changes}
+    now: dict[str, str] = {}
+    try:
+        now = await _now(work, mending)
+        if moved := [
+            f"{c.setting} is {now[c.setting]}" for c in mending.changes if now[c.setting] != c.before
+        ]:
+            why = f"{' and '.join(moved)} by now, not what was shown"
+            return Mended(topic=topic, now=now, done=False, refused=why)
+        await work.admin.alter_settings(topic, dict(wanted))
+        now = await _now(work, mending)
+    except SnapkafkaError as error:
+        return Mended(topic=topic, now=now, done=False, refused=f"{error} ({error.advice})")
+    if now != wanted:
+        why = "the broker accepted the change, but reports another value: retry in a moment"
+        return Mended(topic=topic, now=now, done=False, refused=why, undo=mending.undo)
+    return Mended(topic=topic, now=now, done=True, undo=mending.undo)
+
+
+async def _now(work: Opened, mending: Mending) -> dict[str, str]:
+    holding, _ = await work.admin.topic_settings(mending.topic)
+    return {change.setting: holding.get(change.setting, "") for change in mending.changes}
+
+
+# -- what it costs --------------------------------------------------------------------------------------------
+
+
+async def _growth(
+    work: Opened, topic: str, before: Mapping[str, str], changes: Mapping[str, str]
+) -> tuple[str, int | None]:
+    """Return what is kept longer, in words and in bytes, from the size and the age of what is there now."""
+    try:
+        size = sum((await work.admin.log_bytes(topic)).values())
+        oldest_ms = await work.admin.oldest_ms(topic)
+    except SnapkafkaError as error:
+        return f"cannot be known: {error}", None
+    now_ms = round(time.time() * 1_000)
+    if not size or oldest_ms is None or oldest_ms >= now_ms:
+        return "cannot be known: the topic is empty", None
+    a_day = size * DAY_MS // max(1_000, now_ms - oldest_ms)  # under a second tells nothing of a day
+    parts = list(_parts(before, changes, a_day))
+    said = "; ".join(words for words, _ in parts)
+    known = [count for _, count in parts if count is not None]
+    return said, sum(known) if len(known) == len(parts) else None
+
+
+def _parts(
+    before: Mapping[str, str], changes: Mapping[str, str], a_day: int
+) -> Iterator[tuple[str, int | None]]:
+    """Per change, as the log grew so far: by `a_day` bytes a day."""
+    retention_ms = int(changes.get("retention.ms", before.get("retention.ms", "-1")))
+    for setting, after in changes.items():
+        if setting == "retention.ms" and int(after) >= 0:
+            more = a_day * (int(after) - int(before["retention.ms"])) // DAY_MS
+            yield f"about {said_bytes(more)} on each replica, as it grew so far", more
+        elif setting == "retention.ms" or (setting == "retention.bytes" and retention_ms < 0):
+            yield f"without bound: about {said_bytes(a_day)} a day on each replica, as it grew so far", None
+        elif setting == "retention.bytes":
+            yield f"up to what comes in {retention_ms / DAY_MS:g} days: about {said_bytes(a_day)} a day", None
+        elif setting == "min.compaction.lag.ms":
+            yield "what compaction would have removed in that time: cannot be known, it leaves no trace", None
+        else:
+            yield "the last record of every key, for good: how many that are cannot be known", None

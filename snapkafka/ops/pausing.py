@@ -1,0 +1,84 @@
+"""`pause`, `resume`, `retire`: records in the ledger that every service obeys, without a restart (R10, R15)."""
+
+from __future__ import annotations
+
+import random
+from dataclasses import dataclass
+
+from snapkafka.errors import BadInputError
+from snapkafka.kafka.ledger.view import Opened, opened
+from snapkafka.kafka.login.connection import Connection
+from snapkafka.ports import Cluster
+from snapkafka.protocol.records import LedgerRecord, Pause, Retire
+
+__all__ = ["Switched", "pause", "resume", "retire"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Switched:
+    """Hold what a namespace stands at. `changed`: it did not before. `aborted`: snapshots that were under way."""
+
+    namespace: str
+    paused: bool
+    retired: tuple[str, ...]
+    changed: bool
+    aborted: tuple[str, ...] = ()
+
+
+async def pause(where: Connection | Cluster, namespace: str) -> Switched:
+    """No snapshots until further notice; those under way are aborted. Nothing else stops or restarts."""
+    async with opened(where, namespace) as work:
+        changed = not work.reading.state.paused
+        under_way = [view.trigger.id for view in work.reading.state.open.values()]
+        if changed:
+            await _append(work, Pause(n=random.getrandbits(63), paused=True))
+        return _switched(work, changed=changed, aborted=tuple(under_way) if changed else ())
+
+
+async def resume(where: Connection | Cluster, namespace: str) -> Switched:
+    """Snapshots again."""
+    async with opened(where, namespace) as work:
+        changed = work.reading.state.paused
+        if changed:
+            await _append(work, Pause(n=random.getrandbits(63), paused=False))
+        return _switched(work, changed=changed)
+
+
+async def retire(where: Connection | Cluster, namespace: str, app: str) -> Switched:
+    """Retire an app for good: snapshots wait for its inputs no more. If it ever joins again, it is back.
+
+    Raises:
+        BadInputError: the app is unknown, or still runs.
+    """
+    async with opened(where, namespace) as work:
+        state = work.reading.state
+        known = {view.hello.app for view in state.processes.values()}
+        if app not in known:
+            raise BadInputError(
+                f"no app {app!r} has ever joined {namespace}",
+                hint=f"known are {', '.join(sorted(known))}" if known else "nobody has joined at all",
+            )
+        if living := [view.name for view in state.living() if view.hello.app == app]:
+            raise BadInputError(
+                f"app {app} still runs: {', '.join(living)}",
+                hint="stop it first; one that was killed is forgotten after the next snapshot that waits for it",
+            )
+        changed = app not in state.retired_apps()
+        if changed:
+            await _append(work, Retire(n=random.getrandbits(63), app=app))
+        return _switched(work, changed=changed)
+
+
+async def _append(work: Opened, record: LedgerRecord) -> None:
+    await work.catch_up(to=await work.ledger.append(record) + 1)
+
+
+def _switched(work: Opened, *, changed: bool, aborted: tuple[str, ...] = ()) -> Switched:
+    state = work.reading.state
+    return Switched(
+        namespace=work.namespace,
+        paused=state.paused,
+        retired=tuple(sorted(state.retired_apps())),
+        changed=changed,
+        aborted=aborted,
+    )

@@ -1,0 +1,171 @@
+"""Do topics keep what a snapshot needs until assembly has read it? What is found, and which settings would do.
+
+A snapshot copies nothing, so three things may eat it: time (`retention.ms`), size (`retention.bytes`) and compaction
+(`min.compaction.lag.ms`). A changelog has to hold the state as well, however old: one that deletes by age holds it
+only where what it deletes has expired anyway, as windows do. So what a topic must keep is the time that assembly
+needs (`within`); the changelog of a windowed table, that and the lifetime of its windows; any other changelog,
+everything.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+
+from snapkafka.advice import Advice, Weight
+from snapkafka.checks.retention import UNBOUNDED, bound, said_ms
+from snapkafka.protocol.ledger_state import ProcessView
+
+__all__ = ["Role", "Shortfall", "change_command", "judged", "roles"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Role:
+    """Hold what a topic is to a snapshot. `table`, `app`: whose changelog it is (empty: an input). `expires_ms`,
+    `sets`: see `protocol.records.Table`."""
+
+    topic: str
+    app: str = ""
+    table: str = ""
+    expires_ms: int = 0
+    sets: bool = False
+
+    @property
+    def name(self) -> str:
+        return f"changelog {self.topic}" if self.table else f"input {self.topic}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Shortfall:
+    """Something that is wrong with the settings of a topic; `changes`: setting -> the value that fixes it."""
+
+    code: str
+    weight: Weight
+    what: str
+    changes: Mapping[str, str] = field(default_factory=dict)
+
+    def advice(self, topic: str, own: Mapping[str, str], bootstrap: str) -> Advice:
+        """Add the command that fixes it and the one that undoes that."""
+        after: Mapping[str, str | None] = dict(self.changes)
+        before = {name: own.get(name) for name in self.changes}
+        do = f"{change_command(topic, after, bootstrap)}   (the way back: {change_command(topic, before, bootstrap)})"
+        return Advice(code=self.code, weight=self.weight, what=self.what, do=f"doctor --fix, or {do}")
+
+
+def roles(views: Iterable[ProcessView]) -> list[Role]:
+    """The topics that snapshots of these processes need; one that is both counts as a changelog."""
+    found: dict[str, Role] = {}
+    for view in views:
+        found |= {source.topic: Role(topic=source.topic) for source in view.hello.inputs}
+    for view in views:
+        for table in view.hello.tables:
+            found[table.changelog] = Role(
+                topic=table.changelog,
+                app=view.hello.app,
+                table=table.name,
+                expires_ms=table.expires_ms,
+                sets=table.sets,
+            )
+    return [role for _, role in sorted(found.items())]
+
+
+def judged(role: Role, holding: Mapping[str, str], within_ms: int) -> Iterator[Shortfall]:
+    """Return what is wrong with the settings that hold for a topic.
+
+    Args:
+        within_ms: assembly has read everything so long after a snapshot.
+    """
+    policy = holding.get("cleanup.policy", "delete")
+    deletes, compacts = "delete" in policy, "compact" in policy
+    if role.table and not role.expires_ms:
+        mended = _state_is_lost(role, holding, within_ms)
+        if mended is not None:
+            yield mended
+            return
+    elif deletes:
+        yield from _deleted_too_soon(role, holding, within_ms)
+    lag_ms = int(holding.get("min.compaction.lag.ms", "0"))
+    if compacts and lag_ms < within_ms:
+        yield Shortfall(
+            code="compaction",
+            weight=Weight.WARNING,
+            what=f"{role.name} may be compacted after {said_ms(lag_ms)}: a value of before the cut may give way to one "
+            f"of after it before assembly has read it, in {said_ms(within_ms)}",
+            changes={"min.compaction.lag.ms": str(within_ms)},
+        )
+
+
+def _state_is_lost(role: Role, holding: Mapping[str, str], within_ms: int) -> Shortfall | None:
+    """A changelog that has to hold all of the state, and does not."""
+    policy = holding.get("cleanup.policy", "delete")
+    retention_ms, retention_bytes = bound(holding, "retention.ms"), bound(holding, "retention.bytes")
+    unbounded = {
+        name: str(UNBOUNDED)
+        for name, value in (("retention.ms", retention_ms), ("retention.bytes", retention_bytes))
+        if value != UNBOUNDED
+    }
+    if role.sets and "compact" in policy:
+        return Shortfall(
+            code="sets-compacted",
+            weight=Weight.PROBLEM,
+            what=f"{role.name} of a table of sets has cleanup.policy={policy}: compaction keeps one of many changes "
+            "to a set, so what is in the sets is lost, to Faust's own recovery too",
+            changes={"cleanup.policy": "delete"} | unbounded,
+        )
+    if "delete" not in policy or not unbounded:
+        return None
+    bounds = [said_ms(retention_ms)] if retention_ms != UNBOUNDED else []
+    bounds += [f"{retention_bytes:,} bytes a partition"] if retention_bytes != UNBOUNDED else []
+    changes = unbounded
+    if not role.sets:  # as Faust makes it
+        changes = {"cleanup.policy": "compact"}
+        if int(holding.get("min.compaction.lag.ms", "0")) < within_ms:
+            changes["min.compaction.lag.ms"] = str(within_ms)
+    kind = "a table of sets" if role.sets else f"table {role.table}"
+    return Shortfall(
+        code="state-deleted",
+        weight=Weight.PROBLEM,
+        what=f"{role.name} of {kind} has cleanup.policy={policy} and keeps {' and '.join(bounds)}: of a key that was"
+        " not written since, snapshots hold nothing, and Faust's own recovery finds nothing",
+        changes=changes,
+    )
+
+
+def _deleted_too_soon(role: Role, holding: Mapping[str, str], within_ms: int) -> Iterator[Shortfall]:
+    retention_ms, needed_ms = bound(holding, "retention.ms"), within_ms + role.expires_ms
+    if retention_ms != UNBOUNDED and retention_ms < needed_ms:
+        need = f"assembly needs them for {said_ms(needed_ms)}"
+        if role.expires_ms:
+            need += (
+                f": its windows last for {said_ms(role.expires_ms)}, and {said_ms(within_ms)} until it has read them"
+                " (Faust makes such a changelog with the windows' lifetime as its retention)"
+            )
+        yield Shortfall(
+            code="retention",
+            weight=Weight.PROBLEM,
+            what=f"{role.name} keeps records for {said_ms(retention_ms)}, {need}",
+            changes={"retention.ms": str(needed_ms)},
+        )
+    if (size := bound(holding, "retention.bytes")) != UNBOUNDED:
+        yield Shortfall(
+            code="retention-bytes",
+            weight=Weight.WARNING,
+            what=f"{role.name} keeps {size:,} bytes of each partition, however young: under enough load less than the "
+            f"{said_ms(needed_ms)} that assembly needs",
+            changes={"retention.bytes": str(UNBOUNDED)},
+        )
+
+
+def change_command(topic: str, changes: Mapping[str, str | None], bootstrap: str) -> str:
+    """Kafka's command that makes these settings of a topic; None removes what was made on the topic itself."""
+    add = ",".join(
+        f"{name}={f'[{value}]' if ',' in value else value}"
+        for name, value in changes.items()
+        if value is not None
+    )
+    delete = ",".join(name for name, value in changes.items() if value is None)
+    return (
+        f"kafka-configs.sh --bootstrap-server {bootstrap} --alter --entity-type topics --entity-name {topic}"
+        + (f" --add-config {add}" if add else "")
+        + (f" --delete-config {delete}" if delete else "")
+    )

@@ -1,0 +1,285 @@
+"""`Standing`: the ledger of a namespace, read once and followed, for a server that answers many requests from it.
+
+A verb opens the ledger, reads it and closes it again; a server cannot, for each of a hundred requests a second. It
+holds a fold that follows the ledger, and nothing else: another instance that reads the same ledger gives the same
+answers, and one that is killed loses nothing.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+from collections.abc import AsyncIterator, Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from snapkafka.errors import BrokerUnavailableError, SnapkafkaError, TimedOutError
+from snapkafka.kafka.cluster.retention import restorable, wall_ms
+from snapkafka.kafka.ledger.view import LATEST, LedgerReading, Opened, find_epoch, find_snapshot, good, opened
+from snapkafka.kafka.login.connection import Connection
+from snapkafka.manifest import RestorableEntry
+from snapkafka.ops.heartbeats import Heartbeat, heartbeats
+from snapkafka.ops.listing import Clock, Details, Summary, details, summary
+from snapkafka.ports import Cluster
+from snapkafka.protocol.ledger_state import SnapshotView
+
+from .cache import Kept
+
+__all__ = ["Standing", "Viewed"]
+
+logger = logging.getLogger("snapkafka")
+
+#: Between two attempts to reach a broker that does not answer.
+AGAIN_AFTER_S: Final = 1.0
+#: A ledger that is behind by more than a request may wait for is an error, not a wrong answer.
+CATCH_UP_S: Final = 8.0
+#: How long a snapshot is restorable changes by the hour; asking costs a request per topic. An answer is good for so
+#: many seconds, and is given up to so many while a new one is asked for.
+RESTORABLE_FOR_S: Final = (30.0, 120.0)
+#: The same of heartbeats: a session lasts for tens of seconds.
+HEARTBEATS_FOR_S: Final = (1.0, 5.0)
+#: So many are asked for at once: behind them the broker and this process have other work.
+RESTORABLE_AT_ONCE: Final = 2
+#: Of so many snapshots the last answer is kept.
+RESTORABLE_KEPT: Final = 500
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Viewed:
+    """A snapshot with what the fold knows of it: `required`, `reported`, `closed` count processes; `failed` those that
+    a failed snapshot never heard the end of. `decided_ms`: from the trigger to its capture or failure, None while it
+    runs. `waits`: a sentence for each thing that it waits for, or waited for when it failed."""
+
+    summary: Summary
+    parent: str
+    required: int
+    reported: int
+    closed: int
+    failed: int
+    decided_ms: int | None
+    waits: tuple[str, ...]
+
+
+class Standing:
+    """See the top of this file.
+
+    Args:
+        clock: milliseconds since 1970.
+    """
+
+    def __init__(self, where: Connection | Cluster, namespace: str, clock: Clock = wall_ms) -> None:
+        self.where, self.namespace, self.clock = where, namespace, clock
+        #: Counts what was read: a reader that has seen it waits for the next (`changed`).
+        self.version = 0
+        #: Why the ledger cannot be followed now; None while it is.
+        self.problem: SnapkafkaError | None = None
+        self._work: Opened | None = None
+        self._last: LedgerReading | None = None
+        self._news = asyncio.Event()
+        self._opened = 0  # how often the ledger was read from its beginning
+        self._latest_good: tuple[int, int | None] = (-1, None)  # the version at which it was looked for
+        self._asking = asyncio.Semaphore(RESTORABLE_AT_ONCE)
+        self._restorable = Kept(
+            self._ask_restorable,
+            lambda found: RESTORABLE_FOR_S,
+            clock=lambda: clock() / 1_000,
+            most=RESTORABLE_KEPT,
+        )
+        self._heartbeats = Kept(
+            self._ask_heartbeats, lambda found: HEARTBEATS_FOR_S, clock=lambda: clock() / 1_000, most=1
+        )
+
+    @contextlib.asynccontextmanager
+    async def following(self) -> AsyncIterator[None]:
+        """Follow the ledger for the length of a block; a broker that does not answer is tried again for ever."""
+        task = asyncio.ensure_future(self._follow())
+        try:
+            yield
+        finally:
+            task.cancel()
+            await asyncio.gather(task, return_exceptions=True)
+
+    # -- following --------------------------------------------------------------------------------------------
+
+    async def _follow(self) -> None:
+        """Read the ledger for ever, and again from its beginning after each failure."""
+        while True:
+            try:
+                async with opened(self.where, self.namespace) as work:
+                    self._work, self._last, self.problem = work, work.reading, None
+                    self._opened += 1
+                    self._restorable.clear()
+                    self._heartbeats.clear()
+                    self._tell()
+                    async for entry in work.ledger.read(work.reading.state.end):
+                        work.reading.apply(entry)
+                        self._tell()
+            except SnapkafkaError as error:
+                if self.problem is None or self.problem.message != error.message:
+                    logger.warning("snapkafka: the ledger cannot be followed: %s", error)
+                self.problem = error
+            except Exception as error:
+                logger.exception("snapkafka: the ledger cannot be followed")
+                self.problem = BrokerUnavailableError(f"the ledger cannot be followed: {error}")
+            self._work = None
+            self._tell()
+            await asyncio.sleep(AGAIN_AFTER_S)
+
+    def _tell(self) -> None:
+        self.version += 1
+        news, self._news = self._news, asyncio.Event()
+        news.set()
+
+    async def changed(self, version: int, timeout_s: float) -> int:
+        """Wait until more was read than at `version`, or for `timeout_s`; returns the version then."""
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(timeout_s):
+                while self.version == version:
+                    await self._news.wait()
+        return self.version
+
+    @property
+    def reading(self) -> LedgerReading:
+        """The fold as it is.
+
+        Raises:
+            SnapkafkaError: the ledger was never read; why not.
+        """
+        if self._last is None:
+            raise self.problem or TimedOutError(
+                f"the ledger of {self.namespace} is still being read for the first time",
+                hint="try again soon",
+            )
+        return self._last
+
+    @property
+    def followed(self) -> bool:
+        """Is the ledger followed at this moment, and was it read to its end?"""
+        return self._work is not None
+
+    async def caught_up(self, to: int | None = None) -> LedgerReading:
+        """Read up to `to`, or up to the ledger's end as it is now.
+
+        Raises:
+            SnapkafkaError: it cannot be read, or not in `CATCH_UP_S` seconds.
+        """
+        try:
+            async with asyncio.timeout(CATCH_UP_S):
+                while (work := self._work) is None:
+                    if self.problem is not None:
+                        raise self.problem
+                    await self._news.wait()
+                end = await work.ledger.end() if to is None else to
+                while work.reading.state.end < end and self._work is work:
+                    await self._news.wait()
+                if self._work is not work:
+                    raise self.problem or TimedOutError(
+                        "the ledger is being read again", hint="try again soon"
+                    )
+                return work.reading
+        except TimeoutError:
+            raise TimedOutError(
+                f"the ledger of {self.namespace} was not read to its end within {CATCH_UP_S:g} s",
+                hint="try again soon; a long ledger takes a while when the service starts",
+            ) from None
+
+    # -- answers ----------------------------------------------------------------------------------------------
+
+    async def find(self, name: str) -> SnapshotView:
+        """Find a snapshot by id, epoch or `latest`, also one that another instance has triggered just now.
+
+        Raises:
+            UnknownSnapshotError: the ledger has none such.
+        """
+        try:
+            if name != LATEST:
+                return find_snapshot(self.reading.state, name)
+        except SnapkafkaError:
+            pass
+        return find_snapshot((await self.caught_up()).state, name)
+
+    def view(self, view: SnapshotView) -> Viewed:
+        """Describe a snapshot, as far as the ledger knows it."""
+        reading = self.reading
+        ended = view.failed_at if view.failure is not None else view.captured_at
+        start = reading.times_ms[view.epoch - 1]
+        waits = reading.state.waiting(view.epoch) if view.captured_at is None else []
+        closed = len(view.required & view.closed.keys())
+        return Viewed(
+            summary=summary(reading, view),
+            parent=view.trigger.parent,
+            required=len(view.required),
+            reported=len(view.required & view.reports.keys()),
+            closed=closed,
+            failed=len(view.required) - closed if view.failure is not None else 0,
+            decided_ms=None if ended is None else max(0, reading.times_ms[ended] - start),
+            waits=tuple(str(wait) for wait in waits),
+        )
+
+    def basis(self, view: SnapshotView) -> object | None:
+        """Return what the answers about a decided snapshot follow from; None: it runs, and they change by themselves.
+
+        As long as it is equal, `view` returns an equal result, and `details` one that differs in its age alone.
+        """
+        if view.open:
+            return None
+        return (self._opened, view.captured_at, view.failed_at, view.failure, view.contaminated, view.verdict)
+
+    def newest_first(self) -> list[SnapshotView]:
+        """Every snapshot of the namespace."""
+        return list(reversed(self.reading.state.snapshots.values()))  # the fold has them in order
+
+    def latest_good(self) -> int | None:
+        """The epoch of the last snapshot that was verified; None: there is not one."""
+        if self._latest_good[0] != self.version:
+            views = reversed(self.reading.state.snapshots.values())
+            self._latest_good = self.version, next((view.epoch for view in views if good(view)), None)
+        return self._latest_good[1]
+
+    def details(self, view: SnapshotView) -> Details:
+        """Return everything that the ledger holds about a snapshot."""
+        return details(self.reading, view, self.clock())
+
+    async def heartbeats(self, within_s: float) -> Mapping[int, Heartbeat]:
+        """Whose Kafka session is over, of the processes that the ledger takes for living; some seconds old at most.
+
+        Raises:
+            TimeoutError: the broker does not answer within `within_s` seconds.
+            SnapkafkaError: the ledger was never read, or is not followed now.
+        """
+        if self._work is None:
+            raise self.problem or BrokerUnavailableError("no broker answers")
+        return await self._heartbeats.get(self.namespace, within_s)
+
+    async def _ask_heartbeats(self, namespace: str) -> Mapping[int, Heartbeat]:
+        work = self._work
+        assert work is not None, "asked of a ledger that is followed"
+        return await heartbeats(work.admin, work.reading.state.processes.values())
+
+    async def restorable(self, epoch: int, within_s: float = CATCH_UP_S) -> RestorableEntry | None:
+        """How long the log holds what a captured snapshot needs, as of two minutes ago at most.
+
+        Returns:
+            None: it is not captured.
+
+        Raises:
+            TimeoutError: the broker does not answer within `within_s` seconds.
+            SnapkafkaError: it cannot be asked.
+        """
+        if find_epoch(self.reading.state, epoch).captured_at is None:
+            return None
+        if self._work is None:
+            return RestorableEntry(how="unknown", why="no broker answers")
+        return await self._restorable.get(epoch, within_s)
+
+    async def _ask_restorable(self, epoch: int) -> RestorableEntry:
+        work = self._work
+        assert work is not None, "asked of a ledger that is followed"
+        async with self._asking:
+            return await restorable(
+                work.admin,
+                work.reading.state.captured(epoch),
+                cut_ms=work.reading.times_ms[epoch - 1],
+                now=self.clock,
+            )

@@ -1,0 +1,58 @@
+"""Rules about a ledger that has lost its tail, each switched off: see `mutants`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any, Final
+
+from snapkafka.protocol import worker
+from snapkafka.protocol.ledger_state import LedgerState
+from snapkafka.protocol.lost_tail import LostTails
+
+from .broken import patching
+from .mutant_plans import losing, unnoticed
+from .mutants import Mutant
+from .process import Process
+
+__all__ = ["LOST", "LOST_LIVENESS", "LOST_VERDICTS"]
+
+
+def _never_notices(choices: Callable[[Process], Iterator[Any]]) -> Callable[[Process], Iterator[Any]]:
+    return lambda self: (choice for choice in choices(self) if choice[0] != "notice")
+
+
+#: Caught by the causal checker.
+LOST: Final[tuple[Mutant, ...]] = (
+    Mutant(
+        "R11 numbers",
+        "numbers of a tail that is lost are used again",
+        patching(LostTails, "hides", lambda _: lambda self, number: False),
+        losing,
+    ),
+)
+
+#: Without these no snapshot is captured any more.
+LOST_LIVENESS: Final[tuple[Mutant, ...]] = (
+    Mutant(
+        "R11 noticed",
+        "nobody notices that the ledger has lost its tail",
+        patching(Process, "choices", _never_notices),
+        losing,
+    ),
+    Mutant(
+        "R11 passed",
+        "nobody passes the numbers that were lost, where who noticed is gone",
+        patching(worker.WorkerProtocol, "_pass_the_lost", lambda _: lambda self: []),
+        losing,
+    ),
+)
+
+#: Without this a sound snapshot is accused.
+LOST_VERDICTS: Final[tuple[Mutant, ...]] = (
+    Mutant(
+        "R11 hidden",
+        "of two processes with one number the second counts as the first",
+        patching(LedgerState, "_hide", lambda _: lambda self, offset: None),
+        unnoticed,
+    ),
+)

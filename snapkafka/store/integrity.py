@@ -1,0 +1,234 @@
+"""Is a snapshot in storage still what was written? Its manifest against its files, and against itself.
+
+Nothing but the files is looked at: no broker, no ledger, no Spark. So this finds what became of a snapshot afterwards
+(a flipped bit, a lost or foreign file, a number that somebody has edited, a value under a renewed SHA-256). That it was
+consistent when it was taken, only its log can prove.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass
+from importlib.util import find_spec
+from pathlib import PurePosixPath
+from typing import Final
+
+from snapkafka.checks import WITNESSES_MAX, CheckOutcome, Status, decide
+from snapkafka.errors import SnapkafkaError
+from snapkafka.manifest import (
+    CheckEntry,
+    FileEntry,
+    Manifest,
+    TableEntry,
+    content_digest,
+    open_paths,
+    state_table,
+)
+
+from .base import Store
+from .row_digests import hash_library, table_digest
+from .state_chain import state_parents
+
+__all__ = ["Damage", "contradictions", "file_damage", "footer_reader"]
+
+KINDS_OF_CHECKS: Final = ("V1", "V2", "V3", "V4", "V5", "V6")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Damage:
+    """Something that is not as it was written. `file`: which one, relative to the storage."""
+
+    file: str
+    what: str
+
+
+# -- the files -----------------------------------------------------------------------------------------------
+
+
+def file_damage(store: Store, manifest: Manifest) -> Iterator[Damage]:
+    """Return what is wrong with the files of a snapshot: those that it names, and those that it does not; and with the
+    files of the state that it builds on.
+
+    Args:
+        store: to which the paths of the manifest are relative.
+    """
+    named: set[str] = set()
+    for table in manifest.tables:
+        broken = [found for file in table.files for found in _damage_of(store, file)]
+        yield from broken
+        named |= {str(PurePosixPath(file.path)) for file in table.files}
+        if not broken:
+            yield from _other_rows(store, table)
+    yield from _damage_of_parents(store, manifest)
+    for path in store.files_of(manifest):
+        if path not in named:
+            yield Damage(file=path, what="the manifest does not name it")
+
+
+def _damage_of_parents(store: Store, manifest: Manifest) -> Iterator[Damage]:
+    try:
+        parents = state_parents(store, manifest)
+    except SnapkafkaError as error:
+        yield Damage(file=manifest.parents[-1].path, what=error.message)
+        return
+    for table in map(state_table, parents):
+        broken = [found for file in table.files for found in _damage_of(store, file)]
+        yield from broken
+        if not broken:
+            yield from _other_rows(store, table)
+
+
+def _other_rows(store: Store, table: TableEntry) -> Iterator[Damage]:
+    """Return the rows of a table that differ from its manifest."""
+    wrong = [*_miscounted(store, table)]
+    yield from wrong or _other_digest(store, table)
+
+
+def _damage_of(store: Store, file: FileEntry) -> Iterator[Damage]:
+    pure = PurePosixPath(file.path)
+    if pure.is_absolute() or ".." in pure.parts:
+        yield Damage(file=file.path, what="lies outside of the storage")
+    elif (size := store.size(file.path)) is None:
+        yield Damage(file=file.path, what="is missing")
+    elif size != file.bytes:
+        yield Damage(file=file.path, what=f"has {size:,} bytes, and had {file.bytes:,}")
+    else:
+        found = store.sha256(file.path)
+        if found != file.sha256:
+            yield Damage(file=file.path, what=f"has other bytes: SHA-256 {found}, and it was {file.sha256}")
+
+
+def footer_reader() -> str:
+    """Return which library reads the rows and columns of a Parquet file: "pyarrow", "duckdb"; empty: neither is
+    there."""
+    return next((name for name in ("pyarrow", "duckdb") if find_spec(name) is not None), "")
+
+
+def _miscounted(store: Store, table: TableEntry) -> Iterator[Damage]:
+    """Do the footers of a table's files have the rows and the columns that the manifest states?"""
+    reader = footer_reader()
+    if not reader:
+        return
+    footer = _by_pyarrow if reader == "pyarrow" else _by_duckdb
+    wanted, rows = [column.name for column in table.schema], 0
+    for file in table.files:
+        try:
+            in_file, columns = footer(store, file.path)
+        except Exception as error:  # each library has errors of its own, and more than one
+            yield Damage(file=file.path, what=f"is not a Parquet file: {' '.join(str(error).split())[:200]}")
+            return
+        rows += in_file
+        if columns != wanted:
+            yield Damage(
+                file=file.path, what=f"has the columns {', '.join(columns)}, not {', '.join(wanted)}"
+            )
+    if rows != table.rows:
+        yield Damage(file=table.path, what=f"has {rows:,} rows, the manifest has {table.rows:,}")
+
+
+def _other_digest(store: Store, table: TableEntry) -> Iterator[Damage]:
+    """Do the values give the digest that the manifest has?"""
+    reader = footer_reader()
+    if not (reader and hash_library()):
+        return
+    try:
+        _, digest = table_digest(store, table, reader)
+    except Exception as error:
+        yield Damage(file=table.path, what=f"cannot be read: {' '.join(str(error).split())[:200]}")
+        return
+    if digest != table.digest:
+        yield Damage(
+            file=table.path,
+            what=f"has other values: the digest of its rows is {digest}, and was {table.digest}",
+        )
+
+
+def _by_pyarrow(store: Store, path: str) -> tuple[int, list[str]]:
+    import pyarrow.parquet as pq  # type: ignore[import-untyped]
+
+    with store.open(path) as opened, pq.ParquetFile(opened) as file:
+        return file.metadata.num_rows, list(file.schema_arrow.names)
+
+
+def _by_duckdb(store: Store, path: str) -> tuple[int, list[str]]:
+    import duckdb
+
+    with duckdb.connect() as engine:
+        if store.filesystem is not None:
+            engine.register_filesystem(store.filesystem)
+        place = [store.place(path)]
+        (rows,) = engine.execute("SELECT num_rows FROM parquet_file_metadata(?)", place).fetchone()
+        columns = engine.execute("DESCRIBE SELECT * FROM read_parquet(?)", place).fetchall()
+    return rows, [column[0] for column in columns]
+
+
+# -- the manifest with itself --------------------------------------------------------------------------------
+
+
+def contradictions(manifest: Manifest) -> Iterator[str]:
+    """Return what in a manifest does not go with the rest of it: somebody has edited it, or another release has a
+    bug."""
+    cut = manifest.captured
+    for name in ("id", "attempt", "epoch"):
+        if getattr(manifest, name) != getattr(cut, name):
+            yield f"{name} is {getattr(manifest, name)}, and {getattr(cut, name)} in captured"
+    digest = content_digest(manifest.tables, manifest.parents)
+    if manifest.content != digest:
+        yield f"content is {manifest.content}, and the rows and digests of its tables give {digest}"
+    for what, names in (("table", manifest.tables), ("check", manifest.checks)):
+        twice = [name for name, count in Counter(item.name for item in names).items() if count > 1]
+        yield from (f"{what} {name} is there twice" for name in twice)
+    yield from _unlisted(manifest)
+    wrong = [text for check in manifest.checks for text in _contradiction(check)]
+    yield from wrong
+    if not wrong:
+        yield from _wrong_verdict(manifest)
+
+
+def _unlisted(manifest: Manifest) -> Iterator[str]:
+    """A check that was not run is listed as such, and an invariant has a check of its own."""
+    listed = {check.name for check in manifest.checks}
+    kinds = {name.partition(" ")[0] for name in listed}
+    yield from (f"check {kind} is not listed" for kind in KINDS_OF_CHECKS if kind not in kinds)
+    invariants = {f"V6 {item.name}" for item in manifest.invariants}
+    run = {name for name in listed if name.startswith("V6 ")}
+    yield from (f"check {name} is not listed, and its invariant is" for name in sorted(invariants - run))
+    yield from (f"check {name} is listed, and its invariant is not" for name in sorted(run - invariants))
+
+
+def _contradiction(check: CheckEntry) -> Iterator[str]:
+    if check.status not in (("not-run",) if not check.run else tuple(Status)):
+        yield f"check {check.name} was {'run' if check.run else 'not run'}, and is called {check.status}"
+    elif check.status in ("not-run", Status.PASSED) and (check.found or check.witnesses):
+        yield f"check {check.name} is called {check.status}, and has {max(check.found, len(check.witnesses))} findings"
+    elif check.status == Status.FAILED and not check.found:
+        yield f"check {check.name} is called failed, and has no findings"
+    for count, witnesses in ((check.found, check.witnesses), (check.noted, check.notes)):
+        if not min(count, 1) <= len(witnesses) <= min(count, WITNESSES_MAX):
+            yield f"check {check.name} counts {count} findings, and lists {len(witnesses)}"
+
+
+def _replayed(check: CheckEntry) -> int:
+    """How many replays a check has found; V5 of an earlier release noted nothing else."""
+    if check.replayed is not None:
+        return check.replayed
+    return check.noted if check.name == "V5" else 0
+
+
+def _wrong_verdict(manifest: Manifest) -> Iterator[str]:
+    """The verdict follows from the checks, and from what leaves it open."""
+    outcomes = [
+        CheckOutcome(
+            check=check.name, status=Status(check.status), noted=check.noted, replayed=_replayed(check)
+        )
+        for check in manifest.checks
+        if check.run
+    ]
+    cut = manifest.captured
+    paths = open_paths(manifest.open, manifest.external, manifest.strict, manifest.outsiders)
+    verdict = decide(
+        outcomes, replays=cut.replays, open_paths=paths, contaminated=cut.contaminated, unread=cut.unread
+    )
+    if manifest.verdict != verdict:
+        yield f"verdict is {manifest.verdict}, and its checks give {verdict}"

@@ -1,0 +1,233 @@
+"""What commands print, as data and for a person: of the golden snapshots, and of a cluster in memory.
+
+Verbs that need Spark or workers answer here what their own tests let them answer; all else is run.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+import shutil
+import tempfile
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, Final
+
+import pytest
+
+from snapkafka import __version__, manifest, ops
+from snapkafka.checks.verdict import Verdict
+from snapkafka.cli import running
+from tests.fakes import FakeCluster
+from tests.unit.test_drill_command import FOUND as DRILL
+from tests.unit.test_fork_command import DONE as FORKED
+from tests.unit.test_fork_command import FORK
+from tests.unit.test_fork_command import PLAN as FORKING
+from tests.unit.test_restore_checking_command import DIFFERENT
+from tests.unit.test_restore_command import PLAN as RESTORING
+from tests.unit.test_restore_command import REFUSAL
+
+from .cluster import NAMESPACE, cluster
+from .helps import ENVIRONMENT, call
+from .making import FOLDER
+
+__all__ = ["printed"]
+
+#: What the next command finds at its address.
+CLUSTERS: Final[list[FakeCluster]] = []
+
+#: The time of all of them, in seconds since 1970; that of `FakeLedger` is a little earlier.
+NOW_S: Final = 1_060.0
+SQL: Final = "SELECT * FROM {} ORDER BY ALL"
+TABLES: Final = ("state", "messages", "channels", "processes", "positions", "around")
+SNAPSHOTS: Final = ("friday", "saturday", "sunday")
+#: Wide tables, and what is data anyway.
+DATA_ALONE: Final = (*(f"query-{name}-" for name in SNAPSHOTS), "verdicts")
+#: What is another one each time: how long something took, who asks, and what draws at random.
+UNSTABLE: Final = re.compile(r'("(?:who|plan|triggered_by)": )"[^"]*"')
+
+
+def printed() -> dict[str, str]:
+    """Return what each call prints, by the path of its file."""
+    with tempfile.TemporaryDirectory() as home, _world(Path(home)) as storage:
+        found = {}
+        for name, arguments in {**_of_storage(storage), **_of_cluster(storage)}.items():
+            found[f"json/{name}.json"] = _call([*arguments, *_as_json(arguments)], storage)
+            if not name.startswith(DATA_ALONE):
+                found[f"text/{name}.txt"] = _call(arguments, storage)
+        for name in ("friday", "wall"):
+            found[f"text/{name}.svg"] = _plain((Path(storage) / f"{name}.svg").read_text("utf-8"), storage)
+    return found
+
+
+def _as_json(arguments: list[str]) -> list[str]:
+    if "verdicts" in arguments:
+        return []
+    return ["--json", "-"] if "drill" in arguments else ["--json"]
+
+
+@contextmanager
+def _world(home: Path) -> Iterator[str]:
+    """Give commands a storage, a cluster, a time and a home of their own."""
+    storage = home / "snapshots"
+    shutil.copytree(FOLDER, storage)
+    with pytest.MonkeyPatch.context() as patch:
+        for name, value in (ENVIRONMENT | {"XDG_CACHE_HOME": str(home / "cache"), "TZ": "UTC"}).items():
+            patch.setenv(name, value)
+        time.tzset()
+        patch.setattr(time, "time", lambda: NOW_S)
+        patch.setattr(time, "time_ns", lambda: round(NOW_S * 1e9))
+        patch.setattr(running, "Connection", SimpleNamespace(from_environment=lambda *_: CLUSTERS[0]))
+        patch.setattr(running.console, "width", 80)
+        _answers(patch, storage)
+        yield str(storage)
+    time.tzset()
+
+
+def _of_storage(storage: str) -> dict[str, list[str]]:
+    """Return the calls that need nothing but files."""
+    there = ["--storage", storage]
+    near = ["trace", "to-pay", "0", "4", *there]
+    return {
+        **{
+            f"query-{name}-{table}": ["query", SQL.format(table), "--snapshot", name, *there]
+            for name in SNAPSHOTS
+            for table in TABLES
+        },
+        "query-latest": ["query", "SELECT count(*) AS n FROM state", *there],
+        "query-epoch": ["query", "SELECT count(*) AS n FROM state", "--snapshot", "100", *there],
+        "query-unknown": ["query", "SELECT 1", "--snapshot", "monday", *there],
+        "diff": ["diff", "friday", "saturday", "--keys", "9", *there],
+        "draw": ["draw", "friday", "-o", f"{storage}/friday.svg", *there],
+        "draw-wall-clock": [
+            "draw",
+            "friday",
+            "--wall-clock",
+            "--sum",
+            "value",
+            "-o",
+            f"{storage}/wall.svg",
+            *there,
+        ],
+        **{f"trace-{name}": [*near, "--snapshot", name] for name in SNAPSHOTS},
+        "trace-not-kept": ["trace", "to-pay", "0", "40", "--snapshot", "friday", *there],
+        **{f"verify-offline-{name}": ["verify", name, "--offline", *there] for name in SNAPSHOTS},
+        "prune-dry-run": ["prune", "--keep-last", "1", "--offline", "--dry-run", *there],
+    }
+
+
+def _of_cluster(storage: str) -> dict[str, list[str]]:
+    """Return the calls that ask a cluster; each has a cluster as new."""
+    where = ["--bootstrap", "127.0.0.1:1", "--namespace", NAMESPACE]
+    calls = {
+        "trigger": ["trigger", "--id", "next"],
+        "trigger-again": ["trigger", "--id", "good"],
+        "trigger-refused": ["trigger", "--id", "odd", "--type", "odd"],
+        "list": ["list"],
+        **{f"show-{name}": ["show", name] for name in ("good", "bad", "fresh", "running", "nobody")},
+        "assemble-dry-run": ["assemble", "fresh", "--dry-run"],
+        "assemble": ["assemble", *SNAPSHOTS, "--storage", storage],
+        "verify": ["verify", "friday"],
+        "watch": ["watch", "--until", "ended.sql", "--storage", storage],
+        "keep": ["keep", "--every", "1h", "--storage", storage],
+        "metrics": ["metrics"],
+        "verdicts": ["verdicts"],
+        "trace": ["trace", "bills", "0", "5"],
+        "doctor": ["doctor"],
+        "doctor-acls": ["doctor", "--acls"],
+        "doctor-fix": ["doctor", "--fix"],
+        "pause": ["pause"],
+        "resume": ["resume"],
+        "retire": ["retire", "--app", "bank"],
+        "checkpoint": ["checkpoint", "--keep", "0"],
+        "restore": ["restore", "friday", "--yes"],
+        "restore-dry-run": ["restore", "friday", "--dry-run"],
+        "restore-check": ["restore", "friday", "--check"],
+        "fork-create": ["fork", "create", "staging", "--yes"],
+        "fork-create-dry-run": ["fork", "create", "staging", "--dry-run"],
+        "fork-list": ["fork", "list"],
+        "drill": ["drill", "--app", "python -m faust -A shop worker"],
+    }
+    return {name: [*arguments, *where] for name, arguments in calls.items()}
+
+
+def _answers(patch: pytest.MonkeyPatch, storage: Path) -> None:
+    """Let the verbs answer that need Spark, workers or much of a cluster."""
+    made = tuple(_assembled(storage, name) for name in SNAPSHOTS)
+    witness = made[2].checks[0].witnesses[0]
+    rounds = (
+        ops.Round(number=1, id="w-1", answer=ops.Answer.NOT_YET, epoch=4, found=2, witnesses=(witness,)),
+        ops.Round(number=2, id="w-2", answer=ops.Answer.FAILED, why="not captured within 5.0 s"),
+        ops.Round(
+            number=3, id="w-3", answer=ops.Answer.HOLDS, epoch=9, verdict="VERIFIED", manifest="/snaps/w-3.json",
+            not_yet_ms=1_000_000, holds_ms=1_030_000,
+        ),
+    )  # fmt: skip
+    kept = ops.KeptRound(
+        id="keep-1",
+        type="full",
+        outcome=ops.Outcome.VERIFIED,
+        verdict="VERIFIED",
+        manifest="/snaps/keep-1.json",
+    )
+    checked = ops.Checked(
+        snapshot="friday", epoch=18, namespace="shop", apps=("accounts",), equal=False,
+        plan="abc", restored="thursday", compared=DIFFERENT, seconds=0.1,
+    )  # fmt: skip
+    answers: Mapping[str, Any] = {
+        "assemble": made,
+        "verify": made[:1],
+        "plan_restore": dataclasses.replace(RESTORING, refusals=(REFUSAL,)),
+        "check_restored": checked,
+        "plan_fork": FORKING,
+        "create_fork": FORKED,
+        "list_forks": (FORK,),
+        "drill": DRILL,
+    }
+    for name, answer in answers.items():
+        patch.setattr(ops, name, _answering(answer))
+    patch.setattr(ops, "watch", _answering(rounds[-1], rounds))
+    patch.setattr(ops, "keep", _answering(kept, (kept,)))
+
+
+def _answering(answer: Any, rounds: tuple[Any, ...] = ()) -> Any:
+    async def verb(*arguments: Any, **options: Any) -> Any:
+        for item in rounds:
+            options["told"](item)
+        return answer
+
+    return verb
+
+
+def _assembled(storage: Path, name: str) -> ops.Assembled:
+    """Return the result of an assembly from the manifest that it wrote."""
+    found = manifest.load((storage / f"{name}.json").read_text("utf-8"))
+    return ops.Assembled(
+        id=name,
+        epoch=found.epoch,
+        verdict=found.verdict,
+        good=Verdict(found.verdict).good,
+        manifest=f"/snaps/{name}.json",
+        checks=found.checks,
+        tables={table.name: table.rows for table in found.tables},
+        content=found.content,
+        restorable=found.restorable,
+        positions_committed=True,
+    )
+
+
+def _call(arguments: list[str], storage: str) -> str:
+    """Return the exit status, the output and what a person is told beside it."""
+    CLUSTERS[:] = [cluster()] if "--bootstrap" in arguments else []
+    status, out, err = call(arguments)
+    assert "Traceback" not in err, (arguments, err)
+    return _plain(f"exit status {status}\n--- stdout\n{out}" + (f"--- stderr\n{err}" if err else ""), storage)
+
+
+def _plain(text: str, storage: str) -> str:
+    """Replace all that is another one on another machine or at another time."""
+    text = text.replace(storage, "STORAGE").replace(__version__, "VERSION")
+    return "".join(f"{line.rstrip()}\n" for line in UNSTABLE.sub(r'\1"..."', text).splitlines())

@@ -1,0 +1,67 @@
+"""A cluster in memory for the golden files: two apps, four snapshots that went differently, a fork and a setting that
+`doctor` does not like."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Final
+
+from snapkafka import ops
+from snapkafka.protocol.records import CheckResult, TopicPartition, Verdict
+from snapkafka.wire import headers
+from tests.fakes import FakeCluster, FakeGroup, FakeTopic, Worker
+
+__all__ = ["NAMESPACE", "cluster"]
+
+NAMESPACE: Final = "shop"
+RAW, ORDERS, BILLS = (TopicPartition(name, 0) for name in ("raw", "orders", "bills"))
+
+
+def cluster() -> FakeCluster:
+    """Build it anew: commands append to its ledger."""
+    made = FakeCluster()
+    ledger, admin = made.the_ledger, made.the_admin
+    shop = Worker(ledger, "shop", "raw", sends=("orders",), changelog="shop-stock-changelog")
+    bank = Worker(ledger, "bank", "orders", sends=("bills",), uncaptured=("table places: use_partitioner",))
+    admin.topics = {
+        name: FakeTopic(1) for name in ("raw", "orders", "bills", "shop-stock-changelog", ledger.topic)
+    }
+    admin.ends = dict.fromkeys((RAW, ORDERS, BILLS, TopicPartition("shop-stock-changelog", 0)), 40)
+    admin.sizes = {"raw": (4_000_000, 900_000), "orders": (1_000, 900_000)}
+    admin.settings["shop-stock-changelog"] = {"cleanup.policy": "compact"}
+    admin.known_groups = [FakeGroup("report", frozenset({"orders"}))]
+    admin.headers_at[RAW, 7] = []
+    check = headers.tp_check
+    identity = headers.ledger_id(bytes(16))
+    for tp, offset, worker, (topic, at) in ((ORDERS, 3, shop, ("raw", 7)), (BILLS, 5, bank, ("orders", 3))):
+        stamp = headers.stamp_with_cause(
+            identity, check(*tp), 0, worker.process, offset, headers.topic_check(topic), 0, at
+        )
+        admin.headers_at[tp, offset] = [(headers.HEADER, stamp)]
+    asyncio.run(_snapshots(made))
+    return made
+
+
+async def _snapshots(made: FakeCluster) -> None:
+    """Take `good`, `bad` and `fresh`, which are captured, and `stuck`, which fails."""
+    ledger = made.the_ledger
+    for number, (name, verdict) in enumerate((("good", "VERIFIED"), ("bad", "INCONSISTENT"), ("fresh", ""))):
+        taken = await ops.trigger(made, NAMESPACE, snapshot_id=name, who="ann@host", wait=True)
+        if not verdict:
+            continue
+        failed = verdict == "INCONSISTENT"
+        checks = (
+            CheckResult(name="V1", status="failed" if failed else "passed", records=1_200),
+            CheckResult(name="V4", status="passed"),
+        )
+        ledger.put(
+            Verdict(
+                n=90 + number,
+                epoch=taken.epoch,
+                verdict=verdict,
+                checks=checks,
+                manifest=f"/snaps/{name}.json",
+            )
+        )
+    Worker(ledger, "tills", "sales", closes=False)
+    await ops.trigger(made, NAMESPACE, snapshot_id="running", who="ann@host", ttl_ms=3_600_000)
