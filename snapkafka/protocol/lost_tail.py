@@ -13,7 +13,7 @@ therefore appends a `TailLost`: it names the first offset that differs and the e
 
 from __future__ import annotations
 
-from .records import TailLost
+from .records import NOBODY, TailLost
 
 __all__ = ["LostTails"]
 
@@ -32,6 +32,12 @@ class LostTails:
     def upto(self) -> int:
         """The offset from which on numbers are new."""
         return max((record.upto for _, record in self._records), default=0)
+
+    def __str__(self) -> str:
+        """State what is lost, for people; empty where nothing is."""
+        ranges = sorted({(record.since, record.upto) for _, record in self._records if record.process == NOBODY})
+        lost = ", ".join(f"{since} to {upto - 1}" for since, upto in ranges)
+        return f"the ledger has lost acknowledged records, at offsets {lost}" if lost else ""
 
     def hides(self, number: int) -> bool:
         """Was this offset that of a record which is lost, so that no process and no trigger may stand there now?"""

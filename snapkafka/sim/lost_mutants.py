@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Any, Final
 
-from snapkafka.protocol import worker
 from snapkafka.protocol.ledger_state import LedgerState
 from snapkafka.protocol.lost_tail import LostTails
 
@@ -37,12 +36,6 @@ LOST_LIVENESS: Final[tuple[Mutant, ...]] = (
         "R11 noticed",
         "nobody notices that the ledger has lost its tail",
         patching(Process, "choices", _never_notices),
-        losing,
-    ),
-    Mutant(
-        "R11 passed",
-        "nobody passes the numbers that were lost, where who noticed is gone",
-        patching(worker.WorkerProtocol, "_pass_the_lost", lambda _: lambda self: []),
         losing,
     ),
 )

@@ -432,6 +432,8 @@ SEEDS: Final = {
     "R10 uncounted": 32,
     "R10 outside": 11,
     "R11 latest": 0,
+    "R11 numbers": 14,
+    "R11 hidden": 57,
     "R11 lost": 254,
     "R11 refused": 11,
     "R11 last": 0,
