@@ -417,6 +417,7 @@ class LedgerState(LedgerView):
         self.tails.add(offset, record)
         if record.process != NOBODY:
             return
+        self.restores.tail_lost()
         failure = _cut_short(record.upto)
         for snapshot in list(self.snapshots.values()):
             if snapshot.captured_at is not None and snapshot.captured_at >= record.since:

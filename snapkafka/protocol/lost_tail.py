@@ -35,7 +35,9 @@ class LostTails:
 
     def __str__(self) -> str:
         """State what is lost, for people; empty where nothing is."""
-        ranges = sorted({(record.since, record.upto) for _, record in self._records if record.process == NOBODY})
+        ranges = sorted(
+            {(record.since, record.upto) for _, record in self._records if record.process == NOBODY}
+        )
         lost = ", ".join(f"{since} to {upto - 1}" for since, upto in ranges)
         return f"the ledger has lost acknowledged records, at offsets {lost}" if lost else ""
 

@@ -12,6 +12,8 @@ stays one log. Three facts about it have to be the same for every reader:
   lowest; what an agent skips above that is a rule, which is spent when the group has passed it.
 * *Fencing.* Only the author that the latest `begun` names can make a plan `ready`: a tool that was suspended, and wakes
   up after another has taken over, commits nothing. A run owns a plan as long as its `begun` is the latest of it.
+* *A ledger that has lost its tail* may have lost that a plan is `appending`. So a plan that is open then counts as such, and only
+  one of the same apps replaces it.
 * *No way back by forgetting.* Once a plan is `appending`, records of it may lie in the log above every committed
   position, and a worker that starts would take them in. So it is not aborted any more: it is finished, or another plan
   replaces it whose bases cover every partition that it may have appended to.
@@ -87,6 +89,7 @@ class RestoreView:
         default_factory=dict
     )  # partition -> the first offset that may be its own
     replaces: frozenset[TopicPartition] = frozenset()  # what the plans before it may have appended to
+    unsure: bool = False  # records of it may be lost: it may have appended to any partition of its apps
     parts: dict[int, tuple[int, Restore]] = field(default_factory=dict)
     ready_at: int | None = None  # of the part that completed it
     closed_at: int | None = None  # `done` or `aborted`
@@ -174,6 +177,8 @@ class Restores:
                 return False
             if view is not None and (view.committed or record.replaces != view.plan):
                 return False
+            if view is not None and view.unsure and not {*view.apps} <= {*record.apps}:
+                return False
             self._begin(offset, record, view)
             return True
         match record.stage:
@@ -188,11 +193,16 @@ class Restores:
                 return self._ready(view, offset, record)
             case "done" if view.committed:
                 view.stage, view.closed_at, self.open = "done", offset, None
-            case "aborted" if not view.committed and not view.leaves:
+            case "aborted" if not view.committed and not view.leaves and not view.unsure:
                 self._abort(view, offset, record.reason)
             case _:
                 return False
         return True
+
+    def tail_lost(self) -> None:
+        """The ledger has lost its tail, and with it perhaps records of the open plan."""
+        if self.open is not None:
+            self.open.unsure = True
 
     def _begin(self, offset: int, record: Restore, before: RestoreView | None) -> None:
         """Open a plan; one that it replaces is over, and what that may have appended is to lie below its bases."""
@@ -201,7 +211,11 @@ class Restores:
             replaces = before.leaves
             self._abort(before, offset, f"plan {record.plan} has taken its place")
         view = self.open = self.views[record.plan] = RestoreView(
-            plan=record.plan, begun=record, begun_at=offset, replaces=replaces
+            plan=record.plan,
+            begun=record,
+            begun_at=offset,
+            replaces=replaces,
+            unsure=before is not None and before.unsure,
         )
         self._named(view, offset, record)
 

@@ -2,13 +2,25 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from snapkafka.protocol.actions import AppendToLedger, SayHello
 from snapkafka.protocol.events import LedgerCutShort
 from snapkafka.protocol.ledger_checkpoint import take_checkpoint
 from snapkafka.protocol.ledger_state import LedgerState
-from snapkafka.protocol.records import LEDGER_CUT_SHORT, NOBODY, Hello, Pause, TailLost, TopicPartition
+from snapkafka.protocol.offsets import RestoreStage
+from snapkafka.protocol.records import (
+    LEDGER_CUT_SHORT,
+    NOBODY,
+    Hello,
+    Pause,
+    Restore,
+    TailLost,
+    TopicPartition,
+)
+from snapkafka.protocol.restores import RestoreView
 from snapkafka.protocol.snapshots import Status
 
 from .world import A, B, Process, World, settle
@@ -246,3 +258,33 @@ def test_r11_who_has_read_nothing_that_is_lost_stays_who_it_is(world: World) -> 
     assert p.machine.process == process
     assert not [record for record in world.ledger if isinstance(record, Hello)][1:]
     captured(world, p, name="as before")
+
+
+def test_a_restore_that_may_have_appended_is_not_aborted_and_only_replaced_by_one_of_all_its_apps() -> None:
+    """The record that it appends from now on may be among those that are lost."""
+
+    def restore(plan: str, stage: RestoreStage, *apps: str, replaces: str = "") -> Restore:
+        return Restore(n=0, plan=plan, stage=stage, snapshot="s", apps=apps, replaces=replaces)
+
+    fold = LedgerState()
+    numbers = iter(range(100))
+
+    def append(record: Restore | TailLost) -> RestoreView | None:
+        n = next(numbers)
+        fold.apply(n, replace(record, n=n))
+        return fold.restores.open
+
+    append(restore("one", "begun", "p", "q"))
+    append(TailLost(n=0, since=1, upto=2))
+    for record in (
+        restore("one", "aborted"),
+        restore("two", "begun", "p", replaces="one"),
+    ):
+        view = append(record)
+        assert view is not None
+        assert view.plan == "one", record
+    view = append(restore("three", "begun", "p", "q", replaces="one"))
+    assert view is not None
+    assert (view.plan, view.unsure) == ("three", True)
+    append(restore("three", "aborted"))
+    assert fold.restores.open is view

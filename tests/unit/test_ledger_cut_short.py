@@ -13,9 +13,9 @@ from snapkafka import ops
 from snapkafka.config import Config
 from snapkafka.drivers import ledger_tasks
 from snapkafka.drivers.faust.driver import FaustDriver
-from snapkafka.errors import TriggerRefusedError, UnknownSnapshotError
+from snapkafka.errors import RestoreRefusedError, TriggerRefusedError, UnknownSnapshotError
 from snapkafka.kafka.ledger.lost_tail import LedgerCutShortError
-from snapkafka.protocol.records import Bye, Hello, InputTopic, LedgerRecord, Pause, TailLost
+from snapkafka.protocol.records import Bye, Hello, InputTopic, LedgerRecord, Pause, Restore, TailLost
 from tests.fakes import FakeAdmin, FakeCluster, FakeEntry, FakeLedger, Worker
 from tests.kafka.waiting import until
 
@@ -58,6 +58,16 @@ async def test_list_and_doctor_name_the_loss(cluster: FakeCluster, caplog: pytes
     found = {advice.code: advice for advice in (await ops.doctor(cluster, "ns")).found}
     assert LOST in found["ledger-cut-short"].what
     assert "unclean election" in found["ledger-cut-short"].do
+
+
+async def test_a_restore_of_which_records_may_be_lost_is_not_given_up(cluster: FakeCluster) -> None:
+    """It may have appended: workers that start would take that in."""
+    ledger = cluster.the_ledger
+    ledger.put(Restore(n=5, plan="p", stage="begun", snapshot="s", apps=("shop",)))
+    ledger.put(TailLost(n=78, since=4, upto=9))
+    with pytest.raises(RestoreRefusedError, match="may have appended records") as raised:
+        await ops.abort_restore(cluster, "ns", reason="no")
+    assert "finish it: snapkafka restore s" in str(raised.value.advice)
 
 
 class CutShort(FakeLedger):

@@ -34,6 +34,7 @@ from snapkafka.protocol.events import (
     InputsGiven,
     Joined,
     LedgerBegins,
+    LedgerCutShort,
     LedgerRead,
     StopAsked,
     TimerExpired,
@@ -112,7 +113,14 @@ class Participant:
         self._state = TopicPartition(changelog_of(namespace, node), 0)
         self._machine = WorkerProtocol()
         self._machine.send_no_markers()  # the headers do it: nobody may send here but this object
-        self._task = LedgerTask(ledger, feed=self._fed, asks=self._asks, seen=self._seen, failed=self._leave)
+        self._task = LedgerTask(
+            ledger,
+            feed=self._fed,
+            asks=self._asks,
+            seen=self._seen,
+            failed=self._leave,
+            cut_short=self._ledger_cut_short,
+        )
         self._feeding = Feeding(
             self._machine, admin=admin, append=self._task.append, expire=self._expire, leave=self._leave
         )
@@ -271,6 +279,12 @@ class Participant:
             self._announced = {}
             self._receiving.add(added)
             self.notices.put_nowait(Added(added))
+
+    def _ledger_cut_short(self, since: int, upto: int) -> None:
+        """R11: its id is void; it says what is lost, and leaves."""
+        self._give_up_due(f"{self.node} left: the ledger has lost its tail")
+        self._feeding.feed(LedgerCutShort(since=since, upto=upto, n=random.getrandbits(63)))
+        self._leave("the ledger has lost acknowledged records: its id is void")
 
     def _lost(self, reason: str) -> None:
         """Its inputs are others than those it has joined with: it commits nothing more, and is in no snapshot."""
