@@ -48,7 +48,7 @@ class LedgerTasks:
     Args:
         host: its machine is fed what is read.
         stamps: are of the ledger that was opened.
-        restore_read: called when a record of a restore was read, or the ledger is another one.
+        restore_read: called when a record was read that may change what a restore asks, or the ledger is another one.
         other_ledger: called when the epochs that were met are of another ledger.
 
     Attributes:
@@ -176,7 +176,7 @@ class LedgerTasks:
         self._host.feed(LedgerRead(offset=read.offset, record=read.record, refused=read.states))
         if self._host.machine.withdrawn:
             self._host.take_no_part(self._host.machine.withdrawn)
-        if isinstance(read.record, Restore | Checkpoint):
+        if isinstance(read.record, Hello | Restore | Checkpoint):
             self._restore_read()
         if self._host.machine.process not in (None, process):
             self._joined(read)

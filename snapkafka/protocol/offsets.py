@@ -29,6 +29,7 @@ __all__ = [
     "SentEnd",
     "SeqRange",
     "Table",
+    "TopicId",
     "TopicPartition",
     "TornEvent",
 ]
@@ -137,6 +138,14 @@ class AgentPosition:
     partition: int
     offset: int
     started_above: tuple[int, ...] = ()
+
+
+@value
+class TopicId:
+    """A topic and Kafka's own id of it, 32 hex digits: it identifies a recreated topic."""
+
+    topic: str
+    topic_id: str
 
 
 @value

@@ -10,6 +10,7 @@ Fields added later have defaults, so that two neighbouring releases can share a 
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Final
 
 from ._dataclass import value
@@ -33,6 +34,7 @@ from .offsets import (
     SentEnd,
     SeqRange,
     Table,
+    TopicId,
     TopicPartition,
     TornEvent,
 )
@@ -87,6 +89,7 @@ __all__ = [
     "SnapshotName",
     "Table",
     "TailLost",
+    "TopicId",
     "TopicPartition",
     "TornEvent",
     "Trigger",
@@ -151,6 +154,12 @@ class Hello:
     missing: tuple[str, ...] = ()
     sources: tuple[str, ...] = ()
     agents: tuple[Agent, ...] = ()
+
+    def topic_ids(self) -> Iterator[tuple[str, str]]:
+        """Return the inputs and changelogs whose ids it found, with these."""
+        named = [(source.topic, source.topic_id) for source in self.inputs]
+        named += [(table.changelog, table.topic_id) for table in self.tables]
+        return (item for item in named if item[1])
 
 
 @value
@@ -349,7 +358,8 @@ class Restore:
     of the time before. `positions`: per agent and input. `phase`, `records`, `total`: progress of a plan, for readers.
     `reason`: why it was aborted. `only`: the part of the snapshot that is restored, as JSON (empty: all of it), which
     is not a consistent cut. `origin`: the topic id of the snapshot's ledger where that is another cluster's (empty: it
-    is this one). `replaces`: the open plan, not yet ready, that this one takes the place of.
+    is this one). `replaces`: the open plan, not yet ready, that this one takes the place of. `topics`: of the ends of a
+    `ready` record, with the ids that they had then; none: an earlier release wrote it.
     """
 
     process: int = NOBODY
@@ -373,6 +383,7 @@ class Restore:
     only: str = ""
     origin: str = ""
     replaces: str = ""
+    topics: tuple[TopicId, ...] = ()
 
 
 @value

@@ -12,22 +12,28 @@ stays one log. Three facts about it have to be the same for every reader:
   lowest; what an agent skips above that is a rule, which is spent when the group has passed it.
 * *Fencing.* Only the author that the latest `begun` names can make a plan `ready`: a tool that was suspended, and wakes
   up after another has taken over, commits nothing. A run owns a plan as long as its `begun` is the latest of it.
-* *A ledger that has lost its tail* may have lost that a plan is `appending`. So a plan that is open then counts as such, and only
-  one of the same apps replaces it.
+* *A ledger that has lost its tail* may have lost that a plan is `appending`. So a plan that is open then counts as
+  such, and only one of all its apps replaces it.
 * *No way back by forgetting.* Once a plan is `appending`, records of it may lie in the log above every committed
   position, and a worker that starts would take them in. So it is not aborted any more: it is finished, or another plan
   replaces it whose bases cover every partition that it may have appended to.
+
+* *A topic of that time.* Offsets of a topic that is recreated since mean nothing there: its rules are over, and all of
+  it is of the time after. The first process that joins and finds another id than the restore did makes that known.
 
 Later restores supersede earlier ones partition by partition.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
-from .records import NOBODY, AgentPosition, Restore, RestoreStage, TopicPartition
+from .records import NOBODY, AgentPosition, Hello, Restore, RestoreStage, TopicPartition
+
+if TYPE_CHECKING:
+    from .snapshots import ProcessView
 
 __all__ = ["RESTORED_METADATA", "Base", "RestoreView", "Restores", "Rule"]
 
@@ -39,7 +45,7 @@ RESTORED_METADATA: Final = "snapkafka:"
 class Base(NamedTuple):
     """Where the time after a restore starts in a partition: at `end`, for processes from `author` on.
 
-    `elsewhere`: the snapshot is of another cluster, so no offset noted before means anything here.
+    `elsewhere`: offsets noted before are of another cluster, or of a topic that was recreated: they mean nothing here.
     """
 
     plan: str
@@ -47,6 +53,10 @@ class Base(NamedTuple):
     end: int
     apps: tuple[str, ...]
     elsewhere: bool = False
+
+    def recreated(self) -> Base:
+        """Return what it is once its topic is another one: all of that is of the time after."""
+        return self._replace(end=0, elsewhere=True)
 
 
 class Rule(NamedTuple):
@@ -91,6 +101,8 @@ class RestoreView:
     replaces: frozenset[TopicPartition] = frozenset()  # what the plans before it may have appended to
     unsure: bool = False  # records of it may be lost: it may have appended to any partition of its apps
     parts: dict[int, tuple[int, Restore]] = field(default_factory=dict)
+    topic_ids: dict[str, str] = field(default_factory=dict)  # at the commit point
+    recreated: dict[str, int] = field(default_factory=dict)  # topic -> ledger offset that showed it
     ready_at: int | None = None  # of the part that completed it
     closed_at: int | None = None  # `done` or `aborted`
     reason: str = ""
@@ -133,10 +145,17 @@ class RestoreView:
             for end in record.ends:
                 yield TopicPartition(end.topic, end.partition), end.end
 
-    def bases(self) -> dict[TopicPartition, Base]:
-        """The base of each partition that it names."""
+    def bases(self, below: int | None = None) -> dict[TopicPartition, Base]:
+        """The base of each partition that it names, by what stands below this ledger offset (None: all of it)."""
         elsewhere = bool(self.begun.origin)
-        return {tp: Base(self.plan, self.author, end, self.apps, elsewhere) for tp, end in self.ends()}
+        bases = {tp: Base(self.plan, self.author, end, self.apps, elsewhere) for tp, end in self.ends()}
+        over = {topic for topic, at in self.recreated.items() if below is None or at < below}
+        return {tp: base.recreated() if tp.topic in over else base for tp, base in bases.items()}
+
+    def shows_recreated(self, named: tuple[str, str]) -> bool:
+        """Is this id of a topic another one than was restored, and the first sign of it?"""
+        topic, topic_id = named
+        return topic not in self.recreated and self.topic_ids.get(topic, topic_id) != topic_id
 
     def positions(self) -> Iterator[AgentPosition]:
         """Where each agent starts, in the order of the record."""
@@ -247,6 +266,7 @@ class Restores:
         if len(view.parts) < record.parts or not view.leaves <= view.bases().keys():
             return False
         view.stage, view.ready_at = "ready", offset
+        view.topic_ids = {it.topic: it.topic_id for _, part in view.parts.values() for it in part.topics}
         self.bases |= view.bases()
         rules: dict[tuple[str, TopicPartition], dict[str, Rule]] = {}
         for p in view.positions():
@@ -254,6 +274,33 @@ class Restores:
             of_input[p.agent] = Rule(p.offset, frozenset(p.started_above))
         self._rules |= {item: (view.plan, agents) for item, agents in rules.items()}
         return True
+
+    def joined(self, offset: int, hello: Hello, earlier: Mapping[int, ProcessView]) -> None:
+        """Take in what a process has found: a topic with another id than a restore has found there is another topic.
+
+        Args:
+            earlier: processes that joined before it. An id that one of them named before the commit point is older than
+                the restore: a process that takes another identity names again what it found when it started.
+        """
+        for view in self.views.values():
+            ready_at = view.ready_at
+            if ready_at is None:
+                continue
+            for named in filter(view.shows_recreated, hello.topic_ids()):
+                before = (it.hello for process, it in earlier.items() if process < ready_at)
+                if not any(named in old.topic_ids() for old in before):
+                    self._recreated(offset, view, named[0])
+
+    def _recreated(self, offset: int, view: RestoreView, topic: str) -> None:
+        view.recreated[topic] = offset
+        for tp, base in self.bases.items():
+            if (tp.topic, base.plan) == (topic, view.plan):
+                self.bases[tp] = base.recreated()
+        self._rules = {
+            (app, tp): (plan, agents)
+            for (app, tp), (plan, agents) in self._rules.items()
+            if (tp.topic, plan) != (topic, view.plan)
+        }
 
     def holds(self, app: str) -> RestoreView | None:
         """The open restore of `app`: as long as there is one, no input of the app may be run."""
@@ -268,7 +315,7 @@ class Restores:
         found: dict[TopicPartition, Base] = {}
         for view in self.views.values():
             if view.ready_at is not None and view.ready_at < offset:
-                found |= view.bases()
+                found |= view.bases(offset)
         return found
 
     def rules(self, app: str, tp: TopicPartition) -> dict[str, Rule]:

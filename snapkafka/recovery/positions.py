@@ -16,7 +16,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Final, NamedTuple
 
 from snapkafka.protocol.captured_snapshot import Captured, ChangelogCut, InputCut
-from snapkafka.protocol.records import AgentPosition, LogEnd, Position, Restore, TopicPartition
+from snapkafka.protocol.records import AgentPosition, LogEnd, Position, Restore, TopicId, TopicPartition
 
 __all__ = [
     "Appended",
@@ -146,16 +146,21 @@ def group_offsets(positions: Iterable[AgentPosition]) -> dict[str, dict[TopicPar
 
 
 def spread(
-    template: Restore, ends: Mapping[TopicPartition, int], positions: Sequence[AgentPosition] = ()
+    template: Restore,
+    ends: Mapping[TopicPartition, int],
+    positions: Sequence[AgentPosition] = (),
+    topics: Mapping[str, str] | None = None,
 ) -> Iterator[Restore]:
-    """Spread the ends and positions of a record over as many records as the ledger takes.
+    """Spread the ends, positions and topic ids of a record over as many records as the ledger takes.
 
     Args:
-        template: it with everything but ends, positions, parts and numbers.
+        template: it with everything but ends, positions, topics, parts and numbers.
+        topics: ids by name.
     """
-    rows: list[LogEnd | AgentPosition] = [
+    rows: list[LogEnd | AgentPosition | TopicId] = [
         *(LogEnd(topic=tp.topic, partition=tp.partition, end=end) for tp, end in sorted(ends.items())),
         *positions,
+        *(TopicId(topic=topic, topic_id=topic_id) for topic, topic_id in sorted((topics or {}).items())),
     ]
     chunks = [rows[at : at + ROWS_PER_RECORD] for at in range(0, len(rows), ROWS_PER_RECORD)] or [[]]
     for number, chunk in enumerate(chunks):
@@ -164,6 +169,7 @@ def spread(
             n=template.n + number,
             ends=tuple(row for row in chunk if isinstance(row, LogEnd)),
             positions=tuple(row for row in chunk if isinstance(row, AgentPosition)),
+            topics=tuple(row for row in chunk if isinstance(row, TopicId)),
             part=number,
             parts=len(chunks),
         )

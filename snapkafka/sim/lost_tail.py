@@ -17,7 +17,7 @@ from snapkafka.protocol.ledger_state import LedgerState
 
 if TYPE_CHECKING:
     from .process import Process
-    from .world import World
+    from .surroundings import Surroundings
 
 __all__ = ["cut_short", "hide", "notice"]
 
@@ -27,7 +27,7 @@ HIDDEN: Final = -2
 TAILS: Final = (1, 2, 4, 8, 16, 25)
 
 
-def cut_short(world: World) -> bool:
+def cut_short(world: Surroundings[Process]) -> bool:
     """Let the ledger lose its tail; did it?"""
     ledger, fold = world.broker.ledger, world.fold
     if len(ledger) < 2:
@@ -54,7 +54,7 @@ def cut_short(world: World) -> bool:
     return True
 
 
-def hide(world: World) -> None:
+def hide(world: Surroundings[Process]) -> None:
     """Mark in the history what processes did whose number was in a lost tail: of that no verdict says anything. Their
     records count as external, like those of a ledger that was deleted."""
     tails = world.fold.tails
@@ -69,7 +69,7 @@ def hide(world: World) -> None:
             step.instant = None
 
 
-def notice(world: World, process: Process) -> None:
+def notice(world: Surroundings[Process], process: Process) -> None:
     """It finds that the ledger is not the one that it has read."""
     assert process.lost is not None
     since, upto = process.lost

@@ -4,8 +4,8 @@ One app with two agents on one input, a second app that sends into it, and someb
 one step here; what is explored is the restore: it crashes between any two steps and is run again, is suspended and
 wakes up while another goes on or long after it, is aborted, or is replaced by a restore of another snapshot; workers of
 before wake up, too, and append what they had in hand; workers are started at any moment, also one without snapkafka.
-The broker may have deleted what the group has committed by then. The fold of the ledger is the real one
-(`protocol.restores`), and so are the rules that workers go by.
+The broker may have deleted what the group has committed by then. At last the input may be recreated. The fold of the
+ledger is the real one (`protocol.restores`), and so are the rules that workers go by.
 
 The oracle knows no header: after all has run, an agent has what its state held at the cut, what was in flight to it
 then, every external message that it had not processed, and what was sent since the restore; each of them once.
@@ -26,9 +26,11 @@ from snapkafka.protocol.records import (
     AgentPosition,
     Bye,
     Hello,
+    InputTopic,
     LedgerRecord,
     LogEnd,
     Restore,
+    TopicId,
     TopicPartition,
 )
 from snapkafka.protocol.restores import Rule
@@ -41,16 +43,22 @@ AGENTS: Final = ("x", "y")
 #: What can be left out, for proof that this world finds it.
 BREAKS: Final = (
     "stamp", "barrier", "commit-point", "hold", "positions", "state", "lease", "groups", "abort", "expired",
+    "recreated",
 )  # fmt: skip
 RESTORES: Final = 3
 STEPS: Final = 60
 STEPS_OF_A_RESTORE: Final = (
     "tool", "crash", "suspend", "wake", "start", "external", "bare", "abort", "replace",
 )  # fmt: skip
+#: From here on nothing disturbs a restore any more: it has had bad luck, and each run of it appends some.
+CALM_FROM: Final = 2_000
 #: No world comes near.
 LOG_MAX: Final = 4_000
 #: How often the group is deleted with its offsets, before a worker has started after a restore.
 EXPIRES: Final = 0.3
+#: How often the input is recreated in the end, and how many messages come into it then.
+RECREATED: Final = 0.3
+SENT_SINCE: Final = 3
 #: How often something else goes on between two messages that a restore appends.
 PAUSE: Final = 0.15
 #: How often a worker stops in good order once its app was restored, and something of before wakes up.
@@ -111,6 +119,8 @@ class RestoreWorld:
         self.rng = random.Random(f"restore {self.seed}")
         self.numbers = self.ids = 0
         self.expiring = random.Random(f"expire {self.seed}")
+        self.topic_id = "1"  # of the input
+        self.reset = "latest"
         self.committed: int | None = 0  # None: the group's offsets were deleted
         self.worker: Worker | None = None
         self.sender = self.hello("q")
@@ -132,7 +142,9 @@ class RestoreWorld:
         return self.numbers
 
     def hello(self, app: str, mode: str = "on") -> int:
-        return self.append(Hello(n=self.number(), app=app, mode=mode))
+        topic_id = self.topic_id if "recreated" not in self.broken else ""
+        inputs = (InputTopic(topic=INPUT.topic, partitions=1, topic_id=topic_id),) if app == "p" else ()
+        return self.append(Hello(n=self.number(), app=app, mode=mode, inputs=inputs))
 
     # -- life -----------------------------------------------------------------------------------------------------
 
@@ -157,7 +169,32 @@ class RestoreWorld:
                 if self.worker is not None and self.rng.random() < STOPS:
                     self.stop_in_order()
             self.judge(cut)
+        if self.expiring.random() < RECREATED:
+            self.recreate()
         return self.wrong
+
+    def recreate(self) -> None:
+        """The input is recreated while its worker is stopped: what comes into it goes to each agent, once."""
+        self.counts["recreated"] += 1
+        self.log.clear()
+        self.worker, self.committed, self.topic_id, self.reset = None, None, "2", "earliest"
+        for _ in range(SENT_SINCE):
+            self.external()
+        worker = self.started()
+        due = {agent: worker.state[agent] + tuple(it.id for it in self.log) for agent in AGENTS}
+        while worker.at < len(self.log):
+            self.step_of_worker()
+        for agent in AGENTS:
+            if worker.state[agent] != due[agent]:
+                self.wrong.append(
+                    f"agent {agent}: the input was recreated: {worker.state[agent]}, not {due[agent]}"
+                )
+
+    def started(self) -> Worker:
+        """A worker that starts while no restore is open."""
+        self.start()
+        assert self.worker is not None
+        return self.worker
 
     def step(self) -> None:
         kind = self.rng.choices(("send", "external", "work", "cut", "commit"), (3, 2, 5, 0.4, 1))[0]
@@ -191,9 +228,9 @@ class RestoreWorld:
             if not self.void(written.process, CHANGELOG, offset):
                 state[written.agent] = written.value
         rules = self.ledger.restores.rules("p", INPUT) if "positions" not in self.broken else {}
-        if self.committed is None:  # what the app says of that: the end of the log
+        if self.committed is None:  # else what the app says of that
             starts = self.ledger.restored_starts("p") if "expired" not in self.broken else {}
-            self.committed = starts.get(INPUT, len(self.log))
+            self.committed = starts.get(INPUT, len(self.log) if self.reset == "latest" else 0)
         self.worker = Worker(process, state, self.committed, dict(rules), self.ledger.restores.restored("p"))
 
     def step_of_worker(self) -> None:
@@ -270,7 +307,8 @@ class RestoreWorld:
         while plan not in self.ledger.restores.views or self.ledger.restores.views[plan].open:
             if len(self.log) > LOG_MAX:
                 return cut
-            match self.rng.choices(STEPS_OF_A_RESTORE, (30, 1, 1, 5, 1, 1, 1, 0.3, 0.3))[0]:
+            step = self.rng.choices(STEPS_OF_A_RESTORE, (30, 1, 1, 5, 1, 1, 1, 0.3, 0.3))[0]
+            match step if len(self.log) < CALM_FROM else "tool":
                 case "tool":
                     if next(tool, "over") == "over":
                         self.holder = None
@@ -433,7 +471,8 @@ class RestoreWorld:
             if others and "groups" not in self.broken:
                 self.counts["others"] += 1
                 return
-            self.say(plan, "ready", author=author, ends=ends, positions=positions)
+            ids = (TopicId(topic=INPUT.topic, topic_id=self.topic_id),)
+            self.say(plan, "ready", author=author, ends=ends, positions=positions, topics=ids)
             yield
             if view.author != author or not view.committed:
                 return

@@ -228,7 +228,8 @@ async def test_r11_where_the_ledger_has_lost_what_it_has_read_it_says_so_and_its
     async def cut_short(
         self: FakeLedger, start: int = 0, *, until: int | None = None
     ) -> AsyncIterator[FakeEntry]:
-        raise LedgerCutShortError(self.topic, lost - 1, lost)
+        for _ in range(lost):
+            raise LedgerCutShortError(self.topic, lost - 1, lost)
         yield FakeEntry(0, 0, None)
 
     monkeypatch.setattr(FakeLedger, "read", cut_short)

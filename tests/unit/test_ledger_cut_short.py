@@ -100,7 +100,7 @@ async def test_r11_a_worker_joins_again_by_itself_and_says_so_once(
 ) -> None:
     """It tried again every second, for ever, and took no part."""
     monkeypatch.setattr(ledger_tasks, "RETRY_S", 0.01)
-    driver: Any = FaustDriver(app=None, config=Config(namespace="n"))  # type: ignore[arg-type]
+    driver: Any = FaustDriver(app=None, config=Config(namespace="n"))
     driver.recorder = SimpleNamespace(take=driver.append)
     ledger = CutShort()
     await driver.start(ledger, FakeAdmin())

@@ -5,6 +5,9 @@ The rules are those of the ledger (`protocol.restores`); here they meet Faust.
 * A worker that starts between `begun` and `done` does not join its group before `done`: the restore sets the group's
   offsets, and what runs meanwhile would run on half a state. One that runs already when a plan begins was suspended,
   or started at the same moment: it crashes, for what it has in memory is of the time before.
+* Nor does it join a group that is held (`kafka.cluster.group_hold`), which the ledger does not show: a hold begins
+  before its plan, and that of a run which was killed lasts until its session is over. The broker refuses who joins
+  then, and aiokafka takes that for final: the worker would run for ever, without inputs. It crashes instead.
 * A store on the disk from before is removed, and recovered from the changelog.
 * A record goes only to the agents that have not processed it; one of a process from before is taken out.
 * Where the ledger cannot be read, the metadata of the group's offsets names the plan that may have such rules: then the
@@ -22,8 +25,12 @@ from collections.abc import Awaitable, Callable, Collection, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+from aiokafka.errors import InconsistentGroupProtocolError
+
 from snapkafka.errors import BrokerUnavailableError, InstallError, SnapkafkaError
 from snapkafka.kafka.cluster.admin import KafkaTopicAdmin
+from snapkafka.kafka.cluster.group_hold import HOLDER
+from snapkafka.kafka.cluster.groups import Member
 from snapkafka.logs import about
 from snapkafka.protocol.records import TopicPartition
 from snapkafka.protocol.restores import RESTORED_METADATA, Base, Restores, RestoreView, Rule
@@ -35,7 +42,7 @@ if TYPE_CHECKING:
     from .host import Host
     from .waiting import Waiting
 
-__all__ = ["Restored", "Scope", "keep_metadata", "plans_of_app", "refuse_restored"]
+__all__ = ["Restored", "Scope", "crash_if_refused", "keep_metadata", "plans_of_app", "refuse_restored"]
 
 logger = logging.getLogger("snapkafka")
 
@@ -86,30 +93,43 @@ class Restored:
 
     # -- waiting --------------------------------------------------------------------------------------------------
 
-    async def hold(self) -> None:
-        """Wait until no restore of this app is open. To be called before the worker joins its group."""
-        logged: tuple[str, str] | None = None
-        while (view := self._holding()) is not None:
-            if logged != (state := (view.plan, view.stage)):
-                logged = state
-                logger.warning(
-                    "snapkafka: app %s waits: %s is %s, and no input is read before it is done"
-                    " (`snapkafka restore %s%s` finishes it)",
-                    self._host.app.conf.id,
-                    view,
-                    view.stage,
-                    view.begun.snapshot,
-                    " --into ..." if view.begun.origin else "",
-                    extra=self._host.about(),
-                )
-            await self._waiting.changed()
-        if logged is not None:
-            logger.warning(
-                "snapkafka: plan %s is over, app %s goes on", logged[0], self._host.app.conf.id,
-                extra=self._host.about(),
-            )  # fmt: skip
+    async def hold(self, ask: Callable[[], Awaitable[Collection[Member]]]) -> None:
+        """Wait until no restore of this app is open or holds its group. To be called before the worker joins that.
+
+        Args:
+            ask: for the members of the group.
+        """
+        logged = ""
+        while reason := await self._waits_for(ask):
+            if reason != logged:
+                logged = reason
+                app = self._host.app.conf.id
+                logger.warning("snapkafka: app %s waits: %s", app, reason, extra=self._host.about())
+            if self._holding() is not None:
+                await self._waiting.changed()
+            else:
+                await asyncio.sleep(RETRY_S)
+        if logged:
+            app = self._host.app.conf.id
+            logger.warning("snapkafka: that is over, app %s goes on", app, extra=self._host.about())
         self._runs_on = self._restores().restored(self._host.app.conf.id)
         self.joined = True
+
+    async def _waits_for(self, ask: Callable[[], Awaitable[Collection[Member]]]) -> str:
+        """Describe what the group is not to be joined for; empty: nothing."""
+        held = ""
+        try:
+            if any(member.client == HOLDER for member in await ask()):
+                held = f"a restore holds consumer group {self._host.app.conf.id}, or was killed a moment ago"
+        except SnapkafkaError:
+            pass  # who may not see that joins, and crashes if it is refused
+        if (view := self._holding()) is None:
+            return held
+        into = " --into ..." * bool(view.begun.origin)
+        return (
+            f"{view} is {view.stage}, and no input is read before it is done (`snapkafka restore"
+            f" {view.begun.snapshot}{into}` finishes it)"
+        )
 
     def _holding(self) -> RestoreView | None:
         restores = self._restores()
@@ -161,7 +181,7 @@ class Restored:
     # -- the ledger -----------------------------------------------------------------------------------------------
 
     def ledger_read(self) -> None:
-        """A record of a restore was read, or the ledger is another one."""
+        """A record was read that may change the rules, or the ledger is another one."""
         for tp, scope in self._scopes.items():
             self._renew(tp, scope)
         if self.joined and (restore := self._not_run_on()):
@@ -285,6 +305,30 @@ def keep_metadata(restored: Restored, client: Any) -> None:
         await commit(None if offsets is None else restored.noted_or_not(offsets))
 
     client.commit, client.keeps_metadata = commit_with_metadata, True
+
+
+def crash_if_refused(host: Host, client: Any) -> None:
+    """Crash when the broker refuses the worker because its group is held: aiokafka would not try again.
+
+    Args:
+        client: aiokafka's consumer, which has subscribed; it runs in a thread of its own.
+    """
+
+    def ended(task: asyncio.Future[Any]) -> None:
+        error = None if task.cancelled() else task.exception()
+        if error is not None and isinstance(error.__cause__, InconsistentGroupProtocolError):
+            host.loop.call_soon_threadsafe(crash)
+
+    def crash() -> None:
+        error = InstallError(
+            f"consumer group {host.app.conf.id} is held by a restore, and its broker let this worker not in",
+            hint="start it again: it waits until the restore is done",
+        )
+        logger.error("snapkafka: %s; %s", error, error.advice, extra=host.about())
+        host.spawn(host.app.crash(error))
+
+    joins = client._coordinator._coordination_task
+    joins.get_loop().call_soon_threadsafe(joins.add_done_callback, ended)
 
 
 async def _plans_of(admin: KafkaTopicAdmin, app: str) -> set[str]:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from snapkafka.errors import InstallError
 
 from ..describe import runs_no_agents
-from ..restores import keep_metadata, plans_of_app
+from ..restores import crash_if_refused, keep_metadata, plans_of_app
 from ..uncommitted import commit_restored
 
 if TYPE_CHECKING:
@@ -75,7 +75,9 @@ class Membership:
         await self._subscribe(topics)
         if not host.absent:
             with host.failing_open("to keep metadata in commits"):
-                keep_metadata(self._restored, self._consumer._thread._ensure_consumer())
+                client = self._consumer._thread._ensure_consumer()
+                keep_metadata(self._restored, client)
+                crash_if_refused(host, client)
 
     async def announce(self, *args: Any, **kwargs: Any) -> None:
         """R9: Faust waits for this before it lets the inputs go."""
@@ -111,7 +113,7 @@ class Membership:
         try:
             await self._restored.known(lambda: plans_of_app(host.app))
             if not host.absent:
-                await self._restored.hold()
+                await self._restored.hold(lambda: host.admin.group_members(host.app.conf.id))
                 await commit_restored(host, self._restored.scope, host.admin, topics)
         except InstallError:
             raise

@@ -227,15 +227,12 @@ class BufferBypass:
             try:
                 await send_pending(fut)
             finally:
-                self._left()
+                try:
+                    self.waiting -= 1
+                except Exception as error:
+                    self._host.stand_down("to count what leaves Faust's buffer", error)
 
         buffer._send_pending = send_counted
-
-    def _left(self) -> None:
-        try:
-            self.waiting -= 1
-        except Exception as error:
-            self._host.stand_down("to count what leaves Faust's buffer", error)
 
     def put(self, fut: Any) -> None:
         """Take the slow path: into the buffer."""

@@ -98,7 +98,7 @@ class Outgoing:
         self._slow = SlowPath(
             host,
             producer,
-            self._send_theirs,
+            self._send,
             partitions=self._partitions,
             entering=self._entering,
             stamps=stamps,
@@ -248,7 +248,7 @@ class Outgoing:
         try:
             # First of all: it may start what has waited, and that ask for markers.
             cause = self._events.cause_of_send() if entered is None else None
-            if way.waiting or way.due or machine.classic or self.transactions or machine.process is None:
+            if way.waiting or way.due or self.transactions or machine.process is None:
                 return None
             if self.bare.refused and self.bare.expected(tp.topic, key, value, others):
                 return None
@@ -290,6 +290,3 @@ class Outgoing:
         """A batch gets its first record here. Its records are acknowledged together, and so are they counted."""
         way.batch, way.runs = batch, []
         batch.future.add_done_callback(partial(self.settling.batch_settled, way, batch, way.runs))
-
-    def _send_theirs(self, *args: Any, **options: Any) -> Awaitable[asyncio.Future[Any]]:
-        return self._send(*args, **options)
