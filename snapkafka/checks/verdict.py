@@ -6,6 +6,8 @@ from collections.abc import Iterable
 from enum import StrEnum
 from typing import Final
 
+from snapkafka.protocol.records import LEDGER_CUT_SHORT
+
 from .witness import CheckOutcome, Status
 
 __all__ = ["GOOD", "Verdict", "decide"]
@@ -51,12 +53,13 @@ def decide(
         outcomes: of the checks that were run.
         replays: the number of torn or replayed events that the snapshot lists; those that V5 finds are added.
         open_paths: groups without snapkafka, and topics, through which outputs may come back to inputs unseen.
-        contaminated: why it cannot be proved, whatever the checks find; empty: it can.
+        contaminated: why it cannot be proved, whatever the checks find; empty: nothing is known against it. Where the
+            ledger was cut short two processes may have had one number: then no check condemns.
         unread: inputs that no process had.
     """
     outcomes = tuple(outcomes)
     statuses = {outcome.status for outcome in outcomes}
-    if Status.FAILED in statuses:
+    if Status.FAILED in statuses and not contaminated.startswith(LEDGER_CUT_SHORT):
         return Verdict.INCONSISTENT
     if Status.UNVERIFIABLE in statuses or not statuses or contaminated:
         return Verdict.UNVERIFIABLE

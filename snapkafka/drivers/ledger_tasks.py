@@ -1,6 +1,7 @@
 """The ledger tasks of a worker: one reads, another one writes what the machine wants written, in its order.
 
-Neither gives up: they ask again for a ledger that is absent, and join one that was recreated.
+Neither gives up: a ledger that is not there is asked for again, and one that was recreated, or has lost its tail, is
+joined.
 """
 
 from __future__ import annotations
@@ -13,9 +14,16 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final
 
 from snapkafka.errors import SnapkafkaError
-from snapkafka.kafka.ledger.ledger import LedgerRecreatedError, RecordTooLargeError
+from snapkafka.kafka.ledger.ledger import LedgerCutShortError, LedgerRecreatedError, RecordTooLargeError
 from snapkafka.ports import Entry
-from snapkafka.protocol.events import LedgerBegins, LedgerRead, LedgerRecreated, RanWithout
+from snapkafka.protocol.events import (
+    Event,
+    LedgerBegins,
+    LedgerCutShort,
+    LedgerRead,
+    LedgerRecreated,
+    RanWithout,
+)
 from snapkafka.protocol.records import Bye, Checkpoint, Hello, LedgerRecord, Restore, Trigger
 
 if TYPE_CHECKING:
@@ -65,7 +73,9 @@ class LedgerTasks:
         self.reads = True  # is the ledger read, or will it be?
         self._unread = ""  # why the ledger could not be read last, as it was logged
         self._captured: deque[tuple[int, int]] = deque(maxlen=CAPTURED_MAX)  # when and where snapshots were
-        self._outbox: asyncio.Queue[tuple[int, LedgerRecord]]  # with how often the ledger had been recreated
+        self._outbox: asyncio.Queue[
+            tuple[int, LedgerRecord]
+        ]  # with how often the ledger had become another one
         self._opened: asyncio.Event
 
     def start(self) -> None:
@@ -75,10 +85,10 @@ class LedgerTasks:
         self._host.spawn(self._write())
 
     def append(self, record: LedgerRecord) -> None:
-        """Append in the background, in the order asked."""
+        """Append in the background, in the order of the calls."""
         if isinstance(record, Hello):
             self._said_hello = self._hello_at = None
-        self._outbox.put_nowait((self._host.metrics.ledger_recreated, record))
+        self._outbox.put_nowait((self._host.metrics.ledgers, record))
 
     def goes_on_without(self) -> None:
         """Note that the app resumes before this process has an id (R15)."""
@@ -128,14 +138,26 @@ class LedgerTasks:
                     self._host.ledger.topic,
                     extra=self._host.about(),
                 )
-                self._opened.clear()
-                self._captured.clear()
                 self._host.metrics.recreated()
-                self._host.feed(LedgerRecreated())
-                self._restore_read()
+                self._join_again(LedgerRecreated())
+            except LedgerCutShortError as error:
+                logger.warning(
+                    "snapkafka: %s; this worker joins again as a new process", error, extra=self._host.about()
+                )
+                self._host.metrics.cut_short()
+                self._other_ledger()
+                n = random.getrandbits(63)
+                self._join_again(LedgerCutShort(since=error.since, upto=error.upto, n=n))
             except SnapkafkaError as error:
                 self._log_unread(error)
                 await asyncio.sleep(RETRY_S)
+
+    def _join_again(self, why: Event) -> None:
+        """Join again: the ledger is another one than that which was read so far."""
+        self._opened.clear()
+        self._captured.clear()
+        self._host.feed(why)
+        self._restore_read()
 
     def _log_unread(self, error: SnapkafkaError) -> None:
         """Log on one line why the ledger cannot be read."""
@@ -206,7 +228,7 @@ class LedgerTasks:
         said = False
         while True:
             await self._opened.wait()
-            if ledger != self._host.metrics.ledger_recreated:
+            if ledger != self._host.metrics.ledgers:
                 return
             try:
                 offset = await self._host.ledger.append(record)
@@ -216,7 +238,7 @@ class LedgerTasks:
                         self.say_bye(offset)  # it has stood down meanwhile, and reads that record no more
             except SnapkafkaError as error:
                 lost = isinstance(record, Trigger) or isinstance(
-                    error, RecordTooLargeError | LedgerRecreatedError
+                    error, RecordTooLargeError | LedgerRecreatedError | LedgerCutShortError
                 )
                 if lost or not said:
                     logger.warning(

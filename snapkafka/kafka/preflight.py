@@ -183,6 +183,11 @@ def check_trigger(
             f"nobody takes part: {'; '.join(view.withdrawal for view in without)}",
             hint="restart the worker, and report the error in its log",
         )
+    if not living and (lost := str(state.tails)):
+        raise TriggerRefusedError(
+            f"nobody takes part: {lost}",
+            hint="services that have read them join again within seconds: ask again; start those that do not run",
+        )
     if not living:
         raise TriggerRefusedError(
             f"no process of {' or '.join(sorted(apps)) if apps else 'any app'} is running",

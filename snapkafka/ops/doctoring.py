@@ -221,6 +221,16 @@ async def _about_ledger(work: Opened) -> list[Advice]:
                 do="snapkafka checkpoint; from a scheduler, from time to time",
             )
         )
+    if lost := str(work.reading.state.tails):
+        found.append(
+            Advice(
+                code="ledger-cut-short",
+                weight=Weight.WARNING,
+                what=f"{topic}: {lost}; snapshots that may need them fail, or are listed as contaminated",
+                do="look why its broker lost them: one replica, an unclean election, a disk that was set back"
+                " (docs/reference/ledger.md); services join again by themselves",
+            )
+        )
     found += _about_signatures(work)
     if work.reading.garbage - work.reading.refused:
         found.append(

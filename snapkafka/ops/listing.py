@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Final
@@ -18,6 +19,7 @@ from snapkafka.kafka.ledger.view import (
     read_ledger,
 )
 from snapkafka.kafka.login.connection import Connection
+from snapkafka.logs import about
 from snapkafka.manifest import RestorableEntry
 from snapkafka.ports import Cluster
 from snapkafka.protocol.captured_snapshot import Captured, Uncaptured
@@ -35,6 +37,8 @@ __all__ = [
     "summary",
     "wall_ms",
 ]
+
+logger = logging.getLogger("snapkafka")
 
 Clock = Callable[[], int]
 
@@ -131,6 +135,8 @@ class Details:
 async def list_snapshots(where: Connection | Cluster, namespace: str) -> tuple[Summary, ...]:
     """List every snapshot of the namespace, oldest first."""
     reading = await read_ledger(where, namespace)
+    if lost := str(reading.state.tails):
+        logger.warning("snapkafka: %s: snapshots that stood there are not listed", lost, extra=about())
     return tuple(summary(reading, view) for _, view in sorted(reading.state.snapshots.items()))
 
 

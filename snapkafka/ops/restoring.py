@@ -205,6 +205,11 @@ async def abort_restore(where: Connection | Cluster, namespace: str, *, reason: 
                 f"{view} has appended records to {', '.join(topics)}, which workers would take in",
                 hint=f"{finish}; or restore another snapshot of all its apps, which takes its place",
             )
+        if view.unsure:
+            raise RestoreRefusedError(
+                f"{work.reading.state.tails}: {view} may have appended records, which workers would take in",
+                hint=f"{finish}; or restore another snapshot of all its apps, which takes its place",
+            )
         record = Restore(n=random.getrandbits(62), plan=view.plan, stage="aborted", reason=reason)
         await work.catch_up(to=await work.ledger.append(record) + 1)
         if work.reading.state.restores.open is not None:

@@ -327,7 +327,7 @@ def _recreated(state: LedgerView, snapshot: SnapshotView) -> str:
 def _outsiders(state: LedgerView, snapshot: SnapshotView) -> Iterator[Outsider]:
     """Yield the processes that had joined by the trigger and are not part of the snapshot."""
     for process, view in sorted(state.processes.items()):
-        if process >= snapshot.epoch or process in snapshot.closed or process in snapshot.left:
+        if process >= snapshot.epoch or process in snapshot.closed or process in snapshot.left or view.hidden:
             continue
         left = view.left is not None and view.left < snapshot.epoch
         yield Outsider(

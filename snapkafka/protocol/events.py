@@ -18,6 +18,7 @@ __all__ = [
     "InputsTaken",
     "Joined",
     "LedgerBegins",
+    "LedgerCutShort",
     "LedgerRead",
     "LedgerRecreated",
     "MarkerFailed",
@@ -53,6 +54,16 @@ class LedgerRead:
 @value
 class LedgerRecreated:
     """The ledger was deleted and recreated: every id and epoch of the old one is void."""
+
+
+@value
+class LedgerCutShort:
+    """The ledger has lost its tail: of what this process has read or written, up to `upto`, it holds nothing from
+    offset `since` on. It is read from its beginning again. `n`: a random number of 63 bits, for the record of it."""
+
+    since: int
+    upto: int
+    n: int
 
 
 @value
@@ -226,6 +237,7 @@ Event = (
     Joined
     | LedgerRead
     | LedgerBegins
+    | LedgerCutShort
     | LedgerRecreated
     | TriggerAppended
     | RecordMet

@@ -100,10 +100,10 @@ class Stated:
                     yield Renewed(topic=topic, process=process, app=standing[process].app, since=since)
 
     def old_topics(self, present: Mapping[str, str]) -> Iterator[OldTopic]:
-        """List which processes of the snapshot may name offsets of a topic as it was before it was recreated.
+        """List the processes of the snapshot that may name offsets of a topic as it was before it was recreated.
 
-        One whose `Hello` names another id than the input has; and one that joined before anybody named the present id,
-        where an earlier `Hello` names another: it sends there, and never read the id.
+        Such a process has a `Hello` with another id than the input; or it joined before any process named the present
+        id, and an earlier `Hello` names another: it sends there, and never read the id.
 
         Args:
             present: the id of each input topic, as far as it is known.

@@ -30,6 +30,7 @@ from .records import (
     Refused,
     Restore,
     Retire,
+    TailLost,
     Trigger,
     Verdict,
 )
@@ -174,8 +175,8 @@ class _Matter:
                 return at == self.paused_at
             case Restore():
                 return at in self.restores
-            case Fork():
-                return True  # few, and what a removal goes by
+            case Fork() | TailLost():
+                return True  # few, and what a removal, or a number, goes by
             case Refused() | Checkpoint():
                 return False
             case _:
@@ -209,6 +210,10 @@ def _processes(state: LedgerState, epochs: Iterable[int]) -> set[int]:
     for view in (state.snapshots[epoch] for epoch in epochs):
         found |= view.required | view.beside | {part.process for part in view.parts()}
         if view.contaminated:
-            came_back = {p for p, v in state.processes.items() if v.hello.was in view.left}
+            came_back = {
+                p
+                for p, v in state.processes.items()
+                if v.hello.was in view.left or state.tails.hides(v.hello.was)
+            }
             found |= came_back | {state.processes[p].hello.was for p in came_back}
     return found - {NOBODY}

@@ -25,6 +25,7 @@ from .ownership import Input
 from .records import (
     APP_RUNS_WITHOUT,
     CONTAMINATING,
+    LEDGER_CUT_SHORT,
     NOBODY,
     RESTORE,
     RESTORING,
@@ -45,6 +46,7 @@ from .records import (
     Retire,
     Seen,
     SnapshotName,
+    TailLost,
     TopicPartition,
     Trigger,
     Verdict,
@@ -120,6 +122,8 @@ class LedgerState(LedgerView):
                 self.processes[offset] = ProcessView(process=offset, hello=record, epoch=self.highest_epoch)
                 if record.was != NOBODY:
                     self._came_back(offset, record.was)
+                if self.tails.hides(offset):
+                    self._hide(offset)
             case Assigned():
                 self._assigned(offset, record)
             case Trigger():
@@ -142,6 +146,8 @@ class LedgerState(LedgerView):
                 self.refusals.informed.add(record.hello)
             case Bye():
                 self._bye(offset, record)
+            case TailLost():
+                self._tail_lost(offset, record)
             case Retire():
                 self._retire(offset, record.app)
             case Verdict():
@@ -218,7 +224,7 @@ class LedgerState(LedgerView):
                 process=record.process,
                 generation=record.generation,
                 red=view.epoch,
-                unknown=self._start > 0,  # the beginning of the ledger is gone
+                unknown=self._start > 0 or self.tails.upto > 0,  # a part of the ledger is gone
             )
             mine.append(tp)
         view.inputs = tuple(tp for tp in record.inputs if tp in mine)
@@ -258,7 +264,7 @@ class LedgerState(LedgerView):
             epoch=epoch,
             trigger=record,
             required=frozenset(view.process for view in living),
-            left=frozenset(view.process for view in in_scope if view.left is not None),
+            left=frozenset(view.process for view in in_scope if view.left is not None and not view.hidden),
             expected=self.inputs_of(hellos),
             apps=self.topics_of(hellos),
             # Where a changelog is the input of another app, the app of the table would wait in its next recovery for
@@ -268,6 +274,9 @@ class LedgerState(LedgerView):
         )
         self.by_id[key] = self.latest_of[record.id] = epoch
         self.snapshots[epoch] = self.open[epoch] = snapshot
+        if self.tails.hides(offset):
+            self._fail(offset, snapshot, _cut_short(self.tails.upto))
+            return
         if self.paused:
             reason = "snapshots are paused in this namespace"
             self._fail(offset, snapshot, Failure(code="paused", reason=reason))
@@ -397,14 +406,39 @@ class LedgerState(LedgerView):
                     del self.processes[old]
 
     def _came_back(self, offset: int, process: int) -> None:
-        """Note a process that was declared dead and continues under another id with its work in flight."""
+        """Note a process that was taken for dead, or that a lost tail has hidden, and goes on under another id with
+        what it had under way."""
+        hidden = self.tails.hides(process)
         what = f"process {process} was taken for dead, and went on under that identity"
+        if hidden:
+            what = f"{LEDGER_CUT_SHORT}: process {process} went on, and the ledger has lost its Hello"
         for snapshot in list(self.snapshots.values()):
-            if process in snapshot.left:
+            if process in snapshot.left or (hidden and snapshot.epoch > process):
                 snapshot.contaminated = what
                 self._fail(
                     offset, snapshot, Failure(code="contaminated", reason=what, culprit=f"process {process}")
                 )
+
+    def _tail_lost(self, offset: int, record: TailLost) -> None:
+        """Note a lost tail: its author was hidden from `since` on, so nothing that was captured meanwhile can be proven (R11)."""
+        self.tails.add(offset, record)
+        if record.process != NOBODY:
+            return
+        self.restores.tail_lost()
+        failure = _cut_short(record.upto)
+        for snapshot in list(self.snapshots.values()):
+            if snapshot.captured_at is not None and snapshot.captured_at >= record.since:
+                snapshot.contaminated = failure.reason
+            self._fail(offset, snapshot, failure)
+        self._leave(offset, record.void, dead=True)
+        self._hide(offset)
+
+    def _hide(self, offset: int) -> None:
+        """End the processes with a number that another one has had: a header does not tell which of them it is of."""
+        for view in list(self.processes.values()):
+            if not view.hidden and self.tails.hides(view.process):
+                view.hidden = True
+                self._leave(offset, view.process, dead=True)
 
     def _retire(self, offset: int, app: str) -> None:
         self.retired[app] = offset
@@ -503,6 +537,13 @@ def _runs_without(view: ProcessView) -> Failure:
         code=APP_RUNS_WITHOUT,
         reason=f"{view.withdrawal}: restart it, its log has the error",
         culprit=f"app {view.hello.app}",
+    )
+
+
+def _cut_short(upto: int) -> Failure:
+    return Failure(
+        code=LEDGER_CUT_SHORT,
+        reason=f"{LEDGER_CUT_SHORT}: acknowledged records below offset {upto} of the ledger are lost",
     )
 
 

@@ -10,6 +10,7 @@ from collections.abc import Collection, Iterable, Iterator
 
 from .deduplication import Latest
 from .forking import ForkView
+from .lost_tail import LostTails
 from .ownership import Input, Owner
 from .records import FOREIGN, NOBODY, RESTORE, TopicPartition
 from .refusals import Refusals
@@ -37,6 +38,7 @@ class LedgerView:
         self.fork: ForkView | None = None  # whose ledger this is; None: that of no fork
         self._epochs: Latest[int] = Latest(float("inf"))
         self.refusals = Refusals()
+        self.tails = LostTails()
 
     @property
     def paused(self) -> bool:
@@ -56,7 +58,9 @@ class LedgerView:
     def knows(self, process: int, epoch: int) -> bool:
         """Return whether a header with these two can be one of ours. One that an external writer invented is external,
         and accuses nobody."""
-        return process in self.processes and (not epoch or self.is_epoch(epoch))
+        if process not in self.processes or self.processes[process].hidden:
+            return False
+        return not epoch or self.is_epoch(epoch) or self.tails.hides(epoch - 1)
 
     def living(self) -> Iterator[ProcessView]:
         """List the processes that sent `Hello`, but no `Bye`, and were not declared `Dead`."""

@@ -44,6 +44,7 @@ __all__ = [
     "CONTAMINATING",
     "FOREIGN",
     "FOREIGN_STATE",
+    "LEDGER_CUT_SHORT",
     "MIXED",
     "NOBODY",
     "NOT_GIVEN",
@@ -87,6 +88,7 @@ __all__ = [
     "SeqRange",
     "SnapshotName",
     "Table",
+    "TailLost",
     "TopicId",
     "TopicPartition",
     "TornEvent",
@@ -114,6 +116,8 @@ FOREIGN: Final = "foreign"
 FOREIGN_STATE: Final = "_snapkafka-state."
 #: The code of an `Abort`: a foreign process did not give its state in time.
 NOT_GIVEN: Final = "state-not-given"
+#: The code of a failure: the ledger has lost records that were acknowledged and read.
+LEDGER_CUT_SHORT: Final = "ledger-cut-short"
 #: What these report may have happened before the capture, though it stands behind it in the ledger.
 CONTAMINATING: Final = frozenset({OUT_OF_ORDER, SENT_BARE, APP_RUNS_WITHOUT, MIXED})
 
@@ -292,6 +296,22 @@ class Refused:
 
 
 @value
+class TailLost:
+    """The ledger has lost the records from offset `since` on: the author had read or written them, up to `upto`.
+
+    The author has no id any more: it joins again behind this record. `void`: the id that it had, where its `Hello` is
+    still there (-1: none). It repeats this record until the ledger has passed `upto`, for a number below is never used
+    again. With a `process`, the record only goes on with that: its author has read nothing that is lost.
+    """
+
+    process: int = NOBODY
+    n: int
+    since: int
+    upto: int
+    void: int = NOBODY
+
+
+@value
 class Retire:
     """App `app` is retired for good: its inputs are expected no more (R10)."""
 
@@ -459,6 +479,7 @@ LedgerRecord = (
     | Dead
     | Bye
     | Refused
+    | TailLost
     | Retire
     | Verdict
     | Pause

@@ -9,12 +9,14 @@ stays one log. Three facts about it have to be the same for every reader:
 * *Bases.* Records below the base of a partition are older than the restore; records that an earlier process of the
   apps still appends at or above it are void, because it does not know of the restore.
 * *Positions.* A consumer group has one offset per input, a snapshot one position per agent. The group is set to the
-  lowest; the records that an agent skips above that are a rule, which is spent when the group has passed them.
-* *Fencing.* Only the author that the latest `begun` names can make a plan `ready`: a tool that was suspended, and
-  wakes up after another has taken over, commits nothing. A run owns a plan as long as its `begun` is the latest one.
-* *No abort after the first append.* Once a plan is `appending`, its records may lie in the log above every committed
-  position, and a worker that starts would take them in. So it is not aborted any more: it is finished, or replaced by
-  another plan whose bases cover every partition to which it may have appended.
+  lowest; what an agent skips above that is a rule, which is spent when the group has passed it.
+* *Fencing.* Only the author that the latest `begun` names can make a plan `ready`: a tool that was suspended, and wakes
+  up after another has taken over, commits nothing. A run owns a plan as long as its `begun` is the latest of it.
+* *A ledger that has lost its tail* may have lost that a plan is `appending`. So a plan that is open then counts as
+  such, and only one of all its apps replaces it.
+* *No way back by forgetting.* Once a plan is `appending`, records of it may lie in the log above every committed
+  position, and a worker that starts would take them in. So it is not aborted any more: it is finished, or another plan
+  replaces it whose bases cover every partition that it may have appended to.
 
 * *A topic of that time.* Offsets of a topic that is recreated since mean nothing there: its rules are over, and all of
   it is of the time after. The first process that joins and finds another id than the restore did makes that known.
@@ -97,6 +99,7 @@ class RestoreView:
         default_factory=dict
     )  # partition -> the first offset that may be its own
     replaces: frozenset[TopicPartition] = frozenset()  # what the plans before it may have appended to
+    unsure: bool = False  # records of it may be lost: it may have appended to any partition of its apps
     parts: dict[int, tuple[int, Restore]] = field(default_factory=dict)
     topic_ids: dict[str, str] = field(default_factory=dict)  # at the commit point
     recreated: dict[str, int] = field(default_factory=dict)  # topic -> ledger offset that showed it
@@ -144,7 +147,7 @@ class RestoreView:
                 yield TopicPartition(end.topic, end.partition), end.end
 
     def bases(self, below: int | None = None) -> dict[TopicPartition, Base]:
-        """Return the base of each partition that it names, by what stands below this ledger offset (None: all of it)."""
+        """Return the base of each partition that it names, as of this ledger offset (None: the end)."""
         elsewhere = bool(self.begun.origin)
         bases = {tp: Base(self.plan, self.author, end, self.apps, elsewhere) for tp, end in self.ends()}
         over = {topic for topic, at in self.recreated.items() if below is None or at < below}
@@ -194,6 +197,8 @@ class Restores:
                 return False
             if view is not None and (view.committed or record.replaces != view.plan):
                 return False
+            if view is not None and view.unsure and not {*view.apps} <= {*record.apps}:
+                return False
             self._begin(offset, record, view)
             return True
         match record.stage:
@@ -208,11 +213,16 @@ class Restores:
                 return self._ready(view, offset, record)
             case "done" if view.committed:
                 view.stage, view.closed_at, self.open = "done", offset, None
-            case "aborted" if not view.committed and not view.leaves:
+            case "aborted" if not view.committed and not view.leaves and not view.unsure:
                 self._abort(view, offset, record.reason)
             case _:
                 return False
         return True
+
+    def tail_lost(self) -> None:
+        """Note that the ledger has lost its tail, and with it perhaps records of the open plan."""
+        if self.open is not None:
+            self.open.unsure = True
 
     def _begin(self, offset: int, record: Restore, before: RestoreView | None) -> None:
         """Open a plan. A plan that it replaces is over, and whatever that may have appended has to lie below the new
@@ -222,7 +232,11 @@ class Restores:
             replaces = before.leaves
             self._abort(before, offset, f"plan {record.plan} has taken its place")
         view = self.open = self.views[record.plan] = RestoreView(
-            plan=record.plan, begun=record, begun_at=offset, replaces=replaces
+            plan=record.plan,
+            begun=record,
+            begun_at=offset,
+            replaces=replaces,
+            unsure=before is not None and before.unsure,
         )
         self._named(view, offset, record)
 
@@ -264,12 +278,7 @@ class Restores:
         return True
 
     def joined(self, offset: int, hello: Hello, earlier: Mapping[int, ProcessView]) -> None:
-        """Take in what a process has found: a topic with another id than a restore has found there is another topic.
-
-        Args:
-            earlier: processes that joined before it. An id that one of them named before the commit point is older than
-                the restore: a process that takes another identity names again what it found when it started.
-        """
+        """Take in the topic ids that a process found: an id that differs from the restore's is of a recreated topic."""
         for view in self.views.values():
             ready_at = view.ready_at
             if ready_at is None:

@@ -78,6 +78,7 @@ class ProcessView:
     member: str = ""
     left: int | None = None  # ledger offset of its Bye or Dead
     dead: bool = False
+    hidden: bool = False  # another process has had its number, and was lost with a tail of the ledger
     goes_on: bool = False  # without taking part, since it left
     why: str = ""  # it goes on so
 

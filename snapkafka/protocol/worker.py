@@ -68,6 +68,7 @@ from .events import (
     InputsTaken,
     Joined,
     LedgerBegins,
+    LedgerCutShort,
     LedgerRead,
     LedgerRecreated,
     MarkerFailed,
@@ -96,6 +97,7 @@ from .records import (
     LedgerRecord,
     Refused,
     Restore,
+    TailLost,
     TopicPartition,
     Trigger,
 )
@@ -132,6 +134,7 @@ class WorkerProtocol(Work):
         self._known_sent = 0  # of the last one that it has read
         self._uncounted = False  # has it written to its tables before it had an id?
         self._own_triggers: set[int] = set()
+        self._losses: dict[int, TailLost] = {}  # n -> of tails, that it has not read back
         self._refused: set[int] = set()  # the processes that it has informed
         self._n = 0
 
@@ -181,6 +184,8 @@ class WorkerProtocol(Work):
             case LedgerRecreated():
                 self._other_ledger()
                 return self._new_life(recreated=True)
+            case LedgerCutShort():
+                return self._ledger_cut_short(event)
             case LedgerBegins():
                 if event.start <= self.ledger.end:
                     return []
@@ -207,8 +212,12 @@ class WorkerProtocol(Work):
                 self._own_triggers.discard(trigger.n)
                 if self.process is not None and self.ledger.is_epoch(event.offset + 1):
                     return self._triggered(event.offset + 1, own=own)
+                if news and self.ledger.tails.hides(event.offset):
+                    return self._pass_the_lost()
             case _ if not news:
                 pass  # also of our own records the first one stands
+            case Hello() as hello if hello.n == self._hello_n and not self.ledger.lives(event.offset):
+                return self._join_behind_the_lost(event.offset, hello.was)
             case Hello() as hello if hello.n == self._hello_n:
                 return self._recognised(event.offset)
             case Assigned() as assigned if self.inputs.is_announced_by(assigned, self.process):
@@ -217,8 +226,10 @@ class WorkerProtocol(Work):
                 self.open.reported(report.n, event.offset)
             case Dead() as dead if dead.dead == self.process:
                 return self._new_life()
-            case Restore() if self._restored_at(event.offset):
+            case Restore() | TailLost() if self._has_left():
                 return self._new_life()
+            case TailLost() as loss:
+                self._losses.pop(loss.n, None)
             case Refused() as note if note.hello == self.process:
                 return self._withdraw(f"process {note.process} refused its Hello for its signature")
             case _:
@@ -255,11 +266,9 @@ class WorkerProtocol(Work):
         self.withdrawn = f"has a ledger key that the others do not share ({why})"
         return self.stand_down()
 
-    def _restored_at(self, offset: int) -> bool:
-        """Return whether our app was restored by the record at `offset`: then this process is older than the
-        restore."""
-        view = self.ledger.processes.get(NOBODY if self.process is None else self.process)
-        return view is not None and view.left == offset
+    def _has_left(self) -> bool:
+        """Return whether a record has ended this identity: a restore of our app, or a lost tail with our number."""
+        return self.process is not None and not self.ledger.lives(self.process)
 
     # -- hearing of a snapshot (R1, R2) -----------------------------------------------------------------------
 
@@ -463,6 +472,36 @@ class WorkerProtocol(Work):
         earlier, self.colours = self.colours, Colours(self.ledger.highest_epoch)
         self.colours.keep_bare(earlier)
         return [SayHello(void=void, was=void if (busy or went_on) and not recreated else NOBODY)]
+
+    def _ledger_cut_short(self, event: LedgerCutShort) -> list[Action]:
+        """R11: who we are and what is red, as far as it was read from the tail, stands in no ledger any more. Its
+        numbers are named, so that nobody gets them again, and we join as another process."""
+        again = [
+            *self.ledger.tails.named_from(event.since),
+            *self._losses.values(),
+        ]  # nobody may know of these
+        since = min([event.since, *(record.since for record in again)])
+        upto = max([event.upto, *(record.upto for record in again)])
+        void = NOBODY if self.process is None or since <= self.process < upto else self.process
+        lost = TailLost(n=event.n, since=since, upto=upto, void=void)
+        self._losses = {lost.n: lost}
+        self._other_ledger()
+        return [AppendToLedger(record=lost), *self._new_life()]
+
+    def _join_behind_the_lost(self, offset: int, was: int) -> list[Action]:
+        """Pass the lost range and join behind it: our Hello stands in it, so its number is not ours."""
+        self._hello_n = None
+        return [*self._fill(offset), SayHello(void=offset, was=was)]
+
+    def _pass_the_lost(self) -> list[Action]:
+        """Fill the lost range, if this process is the first: a snapshot failed because its number was used before."""
+        first = min((view.process for view in self.ledger.participants()), default=NOBODY)
+        return self._fill(self._me) if self.process == first else []
+
+    def _fill(self, author: int) -> list[Action]:
+        upto = self.ledger.tails.upto
+        filling = TailLost(process=author, n=self._next_n(), since=upto - 1, upto=upto)
+        return [AppendToLedger(record=filling)]
 
     def _alive_in(self, record: LedgerRecord) -> None:
         """Note a record of ours in the ledger without a `Dead` of ours below it: what we had sent when we wrote it was

@@ -156,7 +156,7 @@ def spread(
     """Spread the ends, positions and topic ids of a record over as many records as the ledger takes.
 
     Args:
-        template: it with everything but ends, positions, topics, parts and numbers.
+        template: the record without ends, positions, topics, parts and numbers.
         topics: ids by name.
     """
     rows: list[LogEnd | AgentPosition | TopicId] = [

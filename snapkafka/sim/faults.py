@@ -12,6 +12,7 @@ from snapkafka.protocol.records import TopicPartition
 
 from .groups import revoke
 from .log import COMMITTED, FORGER, Stored
+from .lost_tail import cut_short
 
 if TYPE_CHECKING:
     from .process import Process
@@ -27,7 +28,9 @@ def strike(world: Surroundings[Process]) -> bool:
     """Inject a fault, if chance decides so; return whether it did."""
     processes = [p for p in world.processes if not p.paused]
     if processes and world.chance("crash"):
-        world.crash(world.rng.choice(processes))
+        mortal = [p for p in processes if not p.knows_of_a_loss]  # see `lost_tail`
+        if mortal:
+            world.crash(world.rng.choice(mortal))
     elif world.chance("restart"):
         missing = [a.name for a in world.plan.apps if sum(p.app is a for p in world.processes) < a.workers]
         if not missing:
@@ -64,6 +67,8 @@ def strike(world: Surroundings[Process]) -> bool:
         return world.land()
     elif world.chance("recreate"):
         _recreate_ledger(world)
+    elif world.chance("cut-short"):
+        return cut_short(world)
     elif processes and world.chance("absent"):
         _absent(world, world.rng.choice(processes))
     elif world.chance("impatient"):

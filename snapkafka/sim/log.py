@@ -40,6 +40,7 @@ class Stored:
     state: str = COMMITTED
     copied: bool = False  # by somebody who queued it again, with all its headers
     stripped: bool = False  # something on the way removed its header
+    hidden: bool = False  # its process had a number that the ledger has lost
 
 
 @dataclass(slots=True)
@@ -95,7 +96,7 @@ class Broker:
             for offset, record in enumerate(log):
                 if record.state == ABORTED:
                     continue
-                ours = record.process != EXTERNAL and record.ledger == self.ledger_id
+                ours = record.process != EXTERNAL and record.ledger == self.ledger_id and not record.hidden
                 if ours and ledger is not None:
                     known = ledger.knows(record.process, record.epoch)
                     ours = (known or record.process in ledger.refusals.hellos) and not record.stripped

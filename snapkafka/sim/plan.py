@@ -112,6 +112,9 @@ UNSETTLED_SEEDS = frozenset({4, 8, 9, 14})
 WINDOWS = {"window": 0.02}
 WINDOW_SEEDS = frozenset({4, 9, 13, 14})
 PINNED_BELOW = 1_000
+#: A ledger that loses its tail: likewise, with no other ledger beside it, and nobody who makes numbers up.
+CUT_SHORT = {"cut-short": 0.003, "fill-ends": 0.2}
+CUT_SHORT_SEEDS = frozenset({2, 12})
 #: Not among them: "disorder", an agent is handed a record after a later one. What was skipped and runs in another
 #: life, after a crash or a rebalance, nobody can tell from a replay, so it goes with no other fault: `disordered`.
 
@@ -181,6 +184,9 @@ def make_plan(seed: int) -> Plan:
     scope = tuple(names[:-1]) if scopes.random() < SCOPED and style >= 0.1 else ()
     if scope:
         chosen = [fault for fault in chosen if fault != "recreate"]
+    short = CUT_SHORT if seed % 16 in CUT_SHORT_SEEDS and seed >= PINNED_BELOW else {}
+    if short:
+        chosen = [fault for fault in chosen if fault not in ("recreate", "forge")]
     looks = random.Random(f"{LOOKS} {seed}")
     if looks.random() < LOOKING:
         apps = [looking(looks, app, global_table and style >= 0.1) for app in apps]
@@ -206,7 +212,8 @@ def make_plan(seed: int) -> Plan:
         faults={fault: min(0.5, FAULTS[fault] * rng.choice((0.5, 1, 2)) * rough) for fault in chosen}
         | unsettled
         | ({"hang": 0.004} if scope else {})
-        | windows,
+        | windows
+        | short,
         scope=scope,
     )
 

@@ -37,10 +37,12 @@ from snapkafka.protocol.records import (
     LedgerRecord,
     LogEnd,
     Table,
+    TailLost,
     TopicPartition,
 )
 
 from .log import ABORTED, COMMITTED, OPEN, Stored
+from .lost_tail import notice
 from .plan import App
 from .running import Runner
 
@@ -66,7 +68,8 @@ class Process(Runner):
     ) -> None:
         super().__init__(world, number, app)
         self.launched_at = len(world.broker.ledger) if late else 0  # nothing of it ran before
-        self.read = 0
+        self.read = self.seen = 0  # of the ledger; `seen`: read, or written and acknowledged
+        self.lost: tuple[int, int] | None = None  # what of that the ledger has lost: from, to
         self.shared_at = 0
         self.replies_at = 0
         self.posts: deque[LedgerRecord] = deque()
@@ -148,6 +151,11 @@ class Process(Runner):
     def joined(self) -> bool:
         return self.machine.process is not None and self.machine.inputs.ready
 
+    @property
+    def knows_of_a_loss(self) -> bool:
+        """Has it seen what the ledger has lost, and not said so yet?"""
+        return self.lost is not None or any(isinstance(record, TailLost) for record in self.posts)
+
     def choices(self) -> Iterator[Choice]:
         """Yield every step that is possible now."""
         world = self.world
@@ -155,6 +163,8 @@ class Process(Runner):
             yield "post", None
         if self.read < len(world.broker.ledger) and not self.hung:
             yield "ledger", None
+        if self.lost is not None and not self.hung:
+            yield "notice", None
         if self.ends:
             yield "ends", None
         if self.stopped:
@@ -203,7 +213,7 @@ class Process(Runner):
             yield "commit", None
 
     def perform(self, kind: str, what: object) -> None:
-        """Make it happen."""
+        """Make a step happen."""
         getattr(self, "_" + kind.replace("-", "_"))(what)
 
     # -- the ledger --------------------------------------------------------------------------------------------
@@ -213,7 +223,8 @@ class Process(Runner):
         if isinstance(record, CutReport) and self.world.chance("lose-report"):
             self.world.count("lost_reports")
             return
-        self.world.append_to_ledger(record, refused=self.signs_otherwise)
+        offset = self.world.append_to_ledger(record, refused=self.signs_otherwise)
+        self.seen = max(self.seen, offset + 1)
 
     @property
     def signs_otherwise(self) -> bool:
@@ -222,6 +233,7 @@ class Process(Runner):
 
     def _ledger(self, _: object) -> None:
         self.read += 1
+        self.seen = max(self.seen, self.read)
         offset, broker = self.read - 1, self.world.broker
         record, other = broker.ledger[offset], offset in broker.refused
         refuses = (
@@ -242,6 +254,9 @@ class Process(Runner):
             self.world.count("late_hellos")
             self.feed(RanWithout(since=self.launched_at))
         self.made_up_for()
+
+    def _notice(self, _: object) -> None:
+        notice(self.world, self)
 
     def _late(self, _: object) -> None:
         self.late, self.greeting = False, True

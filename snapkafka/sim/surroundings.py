@@ -11,7 +11,7 @@ from snapkafka.drivers.machine_driver import MachineDriver
 from snapkafka.protocol.actions import AskStopped
 from snapkafka.protocol.events import StoppedSeen
 from snapkafka.protocol.ledger_state import LedgerState
-from snapkafka.protocol.records import CutReport, Hello, LedgerRecord, TopicPartition
+from snapkafka.protocol.records import CutReport, Hello, LedgerRecord, TailLost, TopicPartition
 
 from .history import History
 from .log import Broker, Stored
@@ -96,6 +96,8 @@ class Surroundings(ABC, Generic[P]):
         if isinstance(record, Hello) and self.fold.highest_epoch:
             self.count("born_red")
         self.say(f"ledger {offset} {type(record).__name__}")
+        if isinstance(record, TailLost) and offset + 1 < record.upto and not self.chance("fill-ends"):
+            return self.append_to_ledger(record, refused=refused)
         return offset
 
     def append_late(self, tp: TopicPartition, record: Stored) -> None:
@@ -129,6 +131,10 @@ class Surroundings(ABC, Generic[P]):
         """Note that a record is about to be taken in, by a consumer, a table, a reply (`how`)."""
 
     @abstractmethod
+    def forget_due(self, since: int) -> None:
+        """Forget when attempts are due whose trigger is lost."""
+
+    @abstractmethod
     def commit(self, process: P) -> None:
         """Commit for a process."""
 
@@ -152,4 +158,4 @@ class Surroundings(ABC, Generic[P]):
 
     @abstractmethod
     def stop(self, process: P) -> bool:
-        """Let it leave of its own accord, if it has nothing under way."""
+        """Stop a process in order, if it has nothing in flight: it commits and appends `Bye`."""

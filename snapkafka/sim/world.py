@@ -151,6 +151,10 @@ class World(Surroundings[Process]):
             process.feed(TriggerAppended(n=record.n))
             process.posts.append(record)
 
+    def forget_due(self, since: int) -> None:
+        """Forget when attempts are due whose trigger is lost."""
+        self._due = {place: due for place, due in self._due.items() if place[1] <= since}
+
     # -- what processes ask ------------------------------------------------------------------------------------
 
     def meets(self, process: Process, record: Stored, how: str) -> None:
@@ -213,7 +217,12 @@ class World(Surroundings[Process]):
             process.transaction,
             process.ends,
         )
-        if any(busy) or any(process.outbox.values()) or any(process.unacked.values()):
+        if (
+            process.lost is not None
+            or any(busy)
+            or any(process.outbox.values())
+            or any(process.unacked.values())
+        ):
             return False
         if process.greeting or not (process.joined or process.bare):
             return False

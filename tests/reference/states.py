@@ -43,7 +43,9 @@ def _to(before: str, after: str, at: str, meaning: str) -> Transition:
 
 #: Records after which nobody waits for a cut any more: the snapshot has failed, another one's report is the cut, or it
 #: is captured without an app out of scope.
-DECIDED: Final = "Abort Assigned Bye Closed CutReport Dead Hello StoppedSeen TimerExpired"
+DECIDED: Final = "Abort Assigned Bye Closed CutReport Dead Hello StoppedSeen TailLost TimerExpired"
+#: After these the ledger is another one than a process has read.
+ANOTHER: Final = "LedgerRecreated LedgerCutShort"
 
 MACHINES: Final = (
     Machine(
@@ -73,10 +75,10 @@ MACHINES: Final = (
             _to(
                 "joined",
                 "not joined",
-                "Dead LedgerRecreated",
-                "it was declared dead (R12), or the ledger was recreated: it joins under another id",
+                f"Dead TailLost {ANOTHER}",
+                "it was declared dead (R12), or the ledger was recreated or cut short: it joins under another id",
             ),
-            _to("closing", "not joined", "Dead LedgerRecreated", "likewise, with cuts open"),
+            _to("closing", "not joined", f"Dead TailLost {ANOTHER}", "likewise, with cuts open"),
             _to(
                 "joined",
                 "absent",
@@ -118,13 +120,13 @@ MACHINES: Final = (
             _to(
                 "white events run",
                 OUTSIDE,
-                f"{DECIDED} LedgerRecreated event_ended table_touched",
+                f"{DECIDED} {ANOTHER} event_ended table_touched",
                 "nobody waits for it any more; or the last white event ends and all else was there: `Closed`",
             ),
             _to(
                 "answers awaited",
                 OUTSIDE,
-                f"{DECIDED} EndsSeen LedgerRecreated MarkerSent WentAbsent send_acked",
+                f"{DECIDED} {ANOTHER} EndsSeen MarkerSent WentAbsent send_acked",
                 "the last answer is there: `Closed`; or nobody waits for it any more",
             ),
         ),
@@ -146,7 +148,8 @@ MACHINES: Final = (
                 OUTSIDE,
                 "FAILED",
                 "Trigger",
-                "refused: an app in scope runs without snapkafka, snapshots are paused, or a restore is under way",
+                "refused: an app in scope runs without snapkafka, snapshots are paused, a restore is under way, or the"
+                " number was used before the ledger lost its tail",
             ),
             _to("INITIATED", "CAPTURING", "CutReport", "the first report"),
             _to("CAPTURING", "CAPTURED", "Closed", "the last part is there"),
@@ -154,13 +157,14 @@ MACHINES: Final = (
             _to(
                 "INITIATED",
                 "FAILED",
-                "Abort Bye CutReport Dead Hello Pause Restore",
-                "given up; or a process in scope left, died or joined late; or paused, or restored",
+                "Abort Bye CutReport Dead Hello Pause Restore TailLost",
+                "given up; or a process in scope left, died or joined late; or paused, or restored; or the ledger has"
+                " lost its tail",
             ),
             _to(
                 "CAPTURING",
                 "FAILED",
-                "Abort Assigned Bye CutReport Dead Hello Pause Restore",
+                "Abort Assigned Bye CutReport Dead Hello Pause Restore TailLost",
                 "likewise; or an input moved with events uncut (R9)",
             ),
         ),
@@ -190,10 +194,10 @@ MACHINES: Final = (
             _to(
                 "runs",
                 OUTSIDE,
-                "event_ended Dead LedgerRecreated",
+                f"event_ended Dead TailLost {ANOTHER}",
                 "done; or the process goes on under another id",
             ),
-            _to("runs in an earlier colour", OUTSIDE, "event_ended Dead LedgerRecreated", "likewise"),
+            _to("runs in an earlier colour", OUTSIDE, f"event_ended Dead TailLost {ANOTHER}", "likewise"),
         ),
     ),
 )

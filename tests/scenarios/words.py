@@ -33,6 +33,7 @@ from snapkafka.protocol.records import (
     Refused,
     Restore,
     Retire,
+    TailLost,
     TopicPartition,
     Trigger,
     Verdict,
@@ -122,6 +123,10 @@ def record(record: LedgerRecord, stage: Stage) -> str:
             return f"{who} says bye"
         case Refused(hello=process):
             return f"{who} refuses the hello of {stage.actor_of(process)}"
+        case TailLost(process=author, since=since, upto=upto):
+            if author >= 0:
+                return f"{who} passes the numbers below {upto}, which were used before"
+            return f"somebody says that the ledger has lost what it had read from {since} to {upto}"
         case Retire(app=app):
             return f"app {app} is gone for good"
         case Verdict(epoch=number, verdict=verdict):

@@ -19,18 +19,21 @@ from snapkafka.sim.__main__ import main
 from snapkafka.sim.campaign import RULES, campaign
 from snapkafka.sim.plan import Plan, make_plan
 from snapkafka.sim.run import run
+from tests.sim.mutants.lost import LOST, LOST_LIVENESS, LOST_VERDICTS
 from tests.sim.mutants.mutant import EXPLORED, SEEDS, Mutant
 from tests.sim.mutants.outside import OUTSIDE, RENEWED
 from tests.sim.mutants.plans import (
     disordered,
     faults,
     late,
+    losing,
     relayed,
     relays_off,
     renewed,
     rotated,
     stripped,
     unanswered,
+    unnoticed,
     unsettled,
     windows,
     without,
@@ -267,19 +270,71 @@ def test_r15_a_memory_of_failed_sends_that_overflows_accuses_nobody(
     assert failed > 50
 
 
+#: Of worlds whose ledger loses its tail, each showed something wrong once: by plan and seed.
+LOST_TAILS = {
+    (losing, 543): "who had noticed a loss lost the record of it, and numbers from before were used again",
+    (
+        losing,
+        836,
+    ): "what a process had sent whose number was lost was held against another one of that number",
+    (
+        unnoticed,
+        0,
+    ): "who noticed a second loss left its identity of before behind, and snapshots waited for it",
+    (unnoticed, 59): "what was read after a loss counted as lost, and those who had written it were hidden",
+}
+
+
+@pytest.mark.parametrize(
+    ("plan", "seed"), LOST_TAILS, ids=[f"{plan.__name__}-{seed}" for plan, seed in LOST_TAILS]
+)
+def test_r11_a_ledger_that_loses_its_tail_in_a_world_that_once_showed_something(
+    plan: Callable[[Plan], Plan], seed: int
+) -> None:
+    assert run(seed, plan(make_plan(seed))).violations == []
+
+
+def test_r11_a_ledger_that_loses_its_tail_spoils_no_snapshot_that_counts() -> None:
+    """Some have read what is lost, some have not; some read on where it has grown again, and others join meanwhile."""
+    _losing(range(20))
+
+
+@pytest.mark.long
+@pytest.mark.timeout(1200)
+def test_r11_a_ledger_that_loses_its_tail_in_many_worlds() -> None:
+    _losing(range(100))
+
+
+def _losing(seeds: range) -> None:
+    counts: Counter[str] = Counter()
+    for seed in seeds:
+        for plan in (losing, unnoticed):
+            outcome = run(seed, plan(make_plan(seed)))
+            assert outcome.violations == [], (plan.__name__, seed, outcome.violations)
+            counts += outcome.counts
+    for name in ("ledgers_cut_short", "losses_noticed", "TailLost", "failed: ledger-cut-short", "captured"):
+        assert counts[name] >= len(seeds), name
+    assert counts["VERIFIED"] > len(seeds)
+    assert counts["UNVERIFIABLE"] > 0
+
+
 @pytest.mark.parametrize("seed", PINNED, ids=str)
 def test_a_seed_that_once_showed_something(seed: int) -> None:
     assert run(seed).violations == []
 
 
 def test_every_rule_has_a_seed_that_misses_it() -> None:
-    every = MUTANTS + WITHOUT + OUTSIDE + STRIPPED + VERDICTS + RENEWED
+    every = MUTANTS + WITHOUT + OUTSIDE + STRIPPED + VERDICTS + RENEWED + LOST + LOST_LIVENESS + LOST_VERDICTS
     assert {mutant.name for mutant in every} == SEEDS.keys() | EXPLORED
 
 
 @pytest.mark.parametrize(
     "mutant",
-    [mutant for mutant in MUTANTS + OUTSIDE + STRIPPED + VERDICTS + RENEWED if mutant.name not in EXPLORED],
+    [
+        mutant
+        for mutant in MUTANTS + OUTSIDE + STRIPPED + VERDICTS + RENEWED + LOST + LOST_LIVENESS + LOST_VERDICTS
+        if mutant.name not in EXPLORED
+    ],
     ids=lambda mutant: mutant.name.replace(" ", "-"),
 )
 def test_a_rule_that_is_switched_off_is_missed(mutant: Mutant) -> None:

@@ -7,10 +7,10 @@ from snapkafka.protocol.records import Verdict
 from snapkafka.sim.plan import make_plan
 from snapkafka.sim.run import played
 from tests.reference.states import MACHINES
-from tests.sim.mutants.plans import late, without
+from tests.sim.mutants.plans import late, losing, without
 from tests.sim.transitions import Transitions, watching
 
-#: Worlds as they come, and worlds in which workers run without snapkafka or join late.
+#: Worlds as they come, and worlds in which workers run without snapkafka or join late, or the ledger loses its tail.
 SEEDS, ODD_SEEDS = 80, 10
 
 
@@ -31,7 +31,7 @@ def test_what_happens_is_what_is_listed() -> None:
         captured = next(e for e, view in world.fold.snapshots.items() if view.status is Status.CAPTURED)
         world.fold.apply(world.fold.end, Verdict(n=1_985, epoch=captured, verdict="VERIFIED"))
         for seed in range(ODD_SEEDS):
-            for plan in (without, late):
+            for plan in (without, late, losing):
                 played(seed, plan(make_plan(seed)))
     assert unlisted(seen) == []
     taken = {(machine, before, after) for machine, before, _, after in seen}

@@ -10,8 +10,9 @@ import pytest
 from snapkafka.drivers.foreign.driver import NOT_GIVEN, Participant
 from snapkafka.drivers.foreign.settings import Bounds, Left
 from snapkafka.errors import BadInputError, BrokerUnavailableError, TriggerRefusedError
-from snapkafka.protocol.records import FOREIGN, Hello, TopicPartition, Trigger
-from tests.fakes import FakeCluster, Worker
+from snapkafka.kafka.ledger.lost_tail import LedgerCutShortError
+from snapkafka.protocol.records import FOREIGN, Hello, TailLost, TopicPartition, Trigger
+from tests.fakes import FakeCluster, FakeEntry, FakeLedger, Worker
 from tests.unit.foreign_world import STATE, FakeWriter, ForeignAdmin, marker_of, participant, until, view
 
 OUT = TopicPartition("deposits", 0)
@@ -213,6 +214,36 @@ async def test_one_that_leaves_before_it_gave_its_state_fails_the_snapshot(
     failure = view(cluster).snapshots[epoch].failure
     assert failure is not None
     assert failure.code == NOT_GIVEN
+
+
+async def test_r11_where_the_ledger_has_lost_what_it_has_read_it_says_so_and_its_session_ends(
+    cluster: FakeCluster, till: Participant, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A client joins again when its session has ended."""
+    ledger, process = cluster.the_ledger, till.process
+    lost = len(ledger.entries)
+    await until(lambda: till._task.ahead.end == lost, "the end")
+    read = FakeLedger.read
+
+    async def cut_short(
+        self: FakeLedger, start: int = 0, *, until: int | None = None
+    ) -> AsyncIterator[FakeEntry]:
+        for _ in range(lost):
+            raise LedgerCutShortError(self.topic, lost - 1, lost)
+        yield FakeEntry(0, 0, None)
+
+    monkeypatch.setattr(FakeLedger, "read", cut_short)
+    till._task._tasks[0].cancel()
+    till._task._tasks[0] = asyncio.ensure_future(till._task._read(lost))
+    await until(
+        lambda: any(isinstance(entry.record, TailLost) for entry in ledger.entries), "the record of it"
+    )
+    monkeypatch.setattr(FakeLedger, "read", read)
+    (said,) = [entry.record for entry in ledger.entries if isinstance(entry.record, TailLost)]
+    assert (said.since, said.upto, said.void) == (lost - 1, lost, process)
+    assert "its id is void" in till.left
+    with pytest.raises(TriggerRefusedError, match="takes part no more"):
+        await till.send("deposits", b"a", b"10")
 
 
 async def test_bounds(cluster: FakeCluster, writer: FakeWriter) -> None:

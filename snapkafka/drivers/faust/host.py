@@ -80,11 +80,11 @@ class Host(Guard, MachineDriver):
     def answering(self) -> Callable[[Event], None]:
         """Return a function that feeds the answer to a question asked now. An answer that arrives after the ledger was
         recreated is dropped: its ids and epochs belong to the old one."""
-        asked_of = self.metrics.ledger_recreated
+        asked_of = self.metrics.ledgers
 
         def answer(event: Event) -> None:
             try:
-                if asked_of == self.metrics.ledger_recreated:
+                if asked_of == self.metrics.ledgers:
                     self.feed(event)
             except Exception as error:
                 self.stand_down(f"to take in {type(event).__name__}", error)

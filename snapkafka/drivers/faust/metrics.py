@@ -59,6 +59,7 @@ class Metrics:
     ledger_garbage: int = 0
     ledger_refused: int = 0
     ledger_recreated: int = 0
+    ledger_cut_short: int = 0
     outcomes: Counter[str] = field(default_factory=Counter)  # "captured", or the code of the failure
     cut_s: Histogram = field(default_factory=lambda: Histogram(CUT_S))
     closing_s: Histogram = field(default_factory=lambda: Histogram(CLOSING_S))
@@ -73,6 +74,16 @@ class Metrics:
         """Forget the open snapshots: the ledger was recreated, and its epochs begin again."""
         self.ledger_recreated += 1
         self._triggered_ms.clear()
+
+    def cut_short(self) -> None:
+        """Note that the ledger has lost what was read: its epochs come again."""
+        self.ledger_cut_short += 1
+        self._triggered_ms.clear()
+
+    @property
+    def ledgers(self) -> int:
+        """How often the ledger has become another one."""
+        return self.ledger_recreated + self.ledger_cut_short
 
     def decided(self, view: SnapshotView, at_ms: int) -> None:
         """Count a snapshot as captured or failed."""
@@ -128,6 +139,11 @@ def families(metrics: Metrics, *, participating: bool, ledger_lag: int | None) -
         "snapkafka_bare",
         "Records sent without our header, because it would have broken a size limit",
         value=metrics.bare,
+    )
+    yield CounterMetricFamily(
+        "snapkafka_ledger_cut_short",
+        "How often the ledger had lost acknowledged records that this worker had read",
+        value=metrics.ledger_cut_short,
     )
     yield CounterMetricFamily("snapkafka_markers", "Markers that this worker read", value=metrics.markers)
     for name, what, histogram in (

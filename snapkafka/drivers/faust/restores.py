@@ -94,10 +94,10 @@ class Restored:
     # -- waiting --------------------------------------------------------------------------------------------------
 
     async def hold(self, ask: Callable[[], Awaitable[Collection[Member]]]) -> None:
-        """Wait until no restore of this app is open or holds its group. To be called before the worker joins that.
+        """Wait until no restore of this app is open or holds its group. To be called before the worker joins the group.
 
         Args:
-            ask: for the members of the group.
+            ask: returns the members of the group.
         """
         logged = ""
         while reason := await self._waits_for(ask):

@@ -79,8 +79,8 @@ class Waiting:
 
     def _want(self, offset: int) -> None:
         """Request that the ledger be read up to here, or to its end as reported from now on: a header may be forged."""
-        if self._wanted_of != self._host.metrics.ledger_recreated:
-            self._wanted_of, self._goal = self._host.metrics.ledger_recreated, 0
+        if self._wanted_of != self._host.metrics.ledgers:
+            self._wanted_of, self._goal = self._host.metrics.ledgers, 0
         if self._goal is not None and offset < self._goal:
             return
         self._wanted = offset if self._goal is not None else max(offset, self._wanted)
@@ -106,7 +106,7 @@ class Waiting:
         self.machine_changed()
 
     def _has_read(self) -> bool:
-        if self._wanted_of != self._host.metrics.ledger_recreated:
+        if self._wanted_of != self._host.metrics.ledgers:
             return True  # in another ledger an offset of this one stands for nothing
         return self._goal is not None and self._host.machine.ledger.end >= self._goal
 

@@ -35,6 +35,7 @@ from snapkafka.protocol.events import (
     InputsGiven,
     Joined,
     LedgerBegins,
+    LedgerCutShort,
     LedgerRead,
     StopAsked,
     TimerExpired,
@@ -110,7 +111,14 @@ class Participant:
         self._admin, self._writer, self._ledger = admin, writer, ledger
         self._codec, self._hostname = codec, host
         self._state = TopicPartition(changelog_of(namespace, node), 0)
-        self._task = LedgerTask(ledger, feed=self._fed, asks=self._asks, seen=self._seen, failed=self._leave)
+        self._task = LedgerTask(
+            ledger,
+            feed=self._fed,
+            asks=self._asks,
+            seen=self._seen,
+            failed=self._leave,
+            cut_short=self._ledger_cut_short,
+        )
         self._host = ForeignHost(
             admin=admin, append=self._task.append, expire=self._expire, leave=self._leave
         )
@@ -269,6 +277,12 @@ class Participant:
             self._announced = {}
             self._receiving.add(added)
             self.notices.put_nowait(Added(added))
+
+    def _ledger_cut_short(self, since: int, upto: int) -> None:
+        """R11: its id is void; it says what is lost, and leaves."""
+        self._give_up_due(f"{self.node} left: the ledger has lost its tail")
+        self._host.feed(LedgerCutShort(since=since, upto=upto, n=random.getrandbits(63)))
+        self._leave("the ledger has lost acknowledged records: its id is void")
 
     def _lost(self, reason: str) -> None:
         """Stop committing and taking part: its inputs are not those with which it joined any more."""

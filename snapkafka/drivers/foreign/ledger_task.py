@@ -14,6 +14,7 @@ from collections.abc import Callable
 from typing import Final
 
 from snapkafka.errors import BrokerUnavailableError, SnapkafkaError
+from snapkafka.kafka.ledger.lost_tail import LedgerCutShortError
 from snapkafka.logs import about
 from snapkafka.ports import Entry, Ledger
 from snapkafka.protocol.ledger_state import LedgerState
@@ -31,11 +32,11 @@ class LedgerTask:
     """The reading and the appending task of one process.
 
     Args:
-        feed: called with each entry for the machine.
-        asks: returns whether this trigger's snapshot is to wait for the state of the process; called when it is the
-            next to be fed.
-        seen: called when more was read, whether fed or not.
-        failed: called with the reason why the ledger can no longer be used.
+        feed: takes in an entry.
+        asks: is this trigger's snapshot to wait for the state of the process? Asked once it is the next to be fed.
+        seen: called when more was read, fed or not.
+        failed: hears why the ledger can be used no more.
+        cut_short: called when the ledger has lost what was read: from which offset on, up to where it was read.
     """
 
     def __init__(
@@ -46,7 +47,9 @@ class LedgerTask:
         asks: Callable[[int, Entry], bool],
         seen: Callable[[], None],
         failed: Callable[[str], None],
+        cut_short: Callable[[int, int], None],
     ) -> None:
+        self._cut_short = cut_short
         self._ledger, self._feed, self._asks, self._seen, self._failed = ledger, feed, asks, seen, failed
         self.ahead = LedgerState(history=False)
         self._unfed: deque[Entry] = deque()
@@ -108,11 +111,24 @@ class LedgerTask:
                 self._feed_on()
                 news, self._news = self._news, asyncio.Event()
                 news.set()
+        except LedgerCutShortError as error:
+            await self._say_lost(error)
         except SnapkafkaError as error:
             self._failed(f"the ledger cannot be read: {error}")
         except Exception as error:
             logger.exception("snapkafka: a foreign process cannot read the ledger", extra=about())
             self._failed(f"the ledger cannot be read: {error!r}")
+
+    async def _say_lost(self, error: LedgerCutShortError) -> None:
+        """Write the loss alone: all that waits to be written names an id that is void."""
+        while not self._outbox.empty():
+            self._outbox.get_nowait()
+            self._outbox.task_done()
+        try:
+            await self._ledger.open()
+        except SnapkafkaError as why:
+            logger.warning("snapkafka: %s; it could not be written down: %s", error, why, extra=about())
+        self._cut_short(error.since, error.upto)
 
     async def _write(self) -> None:
         while True:

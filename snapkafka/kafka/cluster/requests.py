@@ -57,13 +57,14 @@ RequestStruct: Any = getattr(api, "RequestStruct", api.Request)
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TopicDescription:
     """A topic as the cluster has it. `topic_id`: Kafka's own, 32 hex digits. `replicas`: of the partition with the
-    fewest."""
+    fewest. `leader_epoch`: of the first partition, which only loses records when it has a new one (-1: unknown)."""
 
     topic: str
     partitions: int
     topic_id: str
     internal: bool = False
     replicas: int = 0
+    leader_epoch: int = -1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -258,6 +259,7 @@ def descriptions(response: Any) -> tuple[dict[str, TopicDescription], dict[str, 
                 topic_id=topic_id.hex(),
                 internal=internal,
                 replicas=min((len(replicas) for _, _, _, _, replicas, *_ in partitions), default=0),
+                leader_epoch=next((epoch for _, number, _, epoch, *_ in partitions if number == 0), -1),
             )
     return found, failed
 

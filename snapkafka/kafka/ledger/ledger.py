@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
-from collections.abc import AsyncIterator, Iterable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
 from typing import Any, Final
 
 from aiokafka import AIOKafkaProducer, errors
@@ -19,10 +19,11 @@ from snapkafka.kafka.cluster.admin import REPLICAS_MAX, KafkaTopicAdmin
 from snapkafka.kafka.cluster.requests import TopicDescription
 from snapkafka.kafka.login.connection import Connection, translated
 from snapkafka.logs import about
-from snapkafka.protocol.records import LedgerRecord, TopicPartition
+from snapkafka.protocol.records import LedgerRecord, TailLost, TopicPartition
 from snapkafka.wire import headers, signature
 from snapkafka.wire.codec import encode, load
 
+from .lost_tail import LedgerCutShortError, Marks, identity, lost_range, mark_of
 from .reader import HOLE, Entry, LedgerRecreatedError, read_entries
 from .settings import LOSES, RECORD_BYTES_MAX, SETTINGS, UNREADABLE, harmful, settings_for
 
@@ -31,6 +32,7 @@ __all__ = [
     "SETTINGS",
     "Entry",
     "KafkaLedger",
+    "LedgerCutShortError",
     "LedgerRecreatedError",
     "RecordTooLargeError",
     "topic_name",
@@ -44,6 +46,10 @@ APPEND_TIMEOUT_S: Final = 8.0
 STOP_WITHIN_S: Final = 1.0
 #: A ledger that two looks this far apart do not find is gone; one look may have met a broker that lags behind.
 NOT_SEEN_FOR_S: Final = 1.0
+#: A lost tail of more records than this is not passed by writing as many.
+LOST_MAX: Final = 1_000_000
+#: So many of them are written at once.
+AT_ONCE: Final = 500
 
 
 def topic_name(namespace: str) -> str:
@@ -86,6 +92,9 @@ class KafkaLedger:
         self._admin = KafkaTopicAdmin(connection)
         self._topic_id = ""
         self._seen_end = 0
+        self._marks = Marks()
+        self._leader_epoch = -1  # when the marks were last found to agree
+        self._lost: tuple[int, int] | None = None  # the offsets that were read, and are lost
         self._producer: Any = None
         self._stopping: set[asyncio.Task[None]] = set()
         self._sending = asyncio.Lock()
@@ -111,8 +120,9 @@ class KafkaLedger:
             create: create a missing ledger; otherwise it is an error.
 
         Raises:
-            LedgerUnusableError: it does not exist and cannot be created, or its settings would lose records.
-            BrokerUnavailableError: no broker answers.
+            LedgerUnusableError: it is not there and may not be made, or its settings would lose agreements.
+            LedgerCutShortError: it has lost records that were read; the next time it is opened as it is then.
+            BrokerUnavailableError: nobody answers.
         """
         await asyncio.to_thread(load)  # Avro takes some 100 ms to import: not on the loop of a service
         found = await self._describe()
@@ -129,9 +139,12 @@ class KafkaLedger:
                 hint="delete it and create it with 1 partition (docs/reference/ledger.md)",
             )
         await self._check_settings(found.replicas, repair=create)
-        if self._topic_id and found.topic_id != self._topic_id:
+        if found.topic_id != self._topic_id or self._lost is not None:
             await self._drop_producer()
-        self._topic_id, self._seen_end, self._replaced = found.topic_id, 0, asyncio.Event()
+            self._seen_end, self._marks, self._lost = 0, Marks(), None
+            self._leader_epoch = found.leader_epoch
+        self._topic_id, self._replaced = found.topic_id, asyncio.Event()
+        await self._check_tail(found.leader_epoch)
 
     async def _describe(self) -> TopicDescription | None:
         return (await self._admin.describe_topics([self.topic])).get(self.topic)
@@ -209,9 +222,32 @@ class KafkaLedger:
                 found = await self._describe()
             except SnapkafkaError:
                 return True
+            if found is not None and found.topic_id == self._topic_id:
+                await self._check_tail(found.leader_epoch)
             if found is not None:
                 return found.topic_id == self._topic_id
         return False
+
+    async def _check_tail(self, leader_epoch: int) -> None:
+        """Raise where records are lost that were read, or written and acknowledged."""
+        if self._lost is None and (leader_epoch != self._leader_epoch or self._replaced.is_set()):
+            try:
+                end = await self.end()
+                self._lost = await lost_range(self._marks, await self.start(), end, self._standing)
+            except SnapkafkaError:
+                return  # it is looked at again
+            self._leader_epoch = leader_epoch
+            self._replaced.clear()
+        if self._lost is not None:
+            raise LedgerCutShortError(self.topic, *self._lost)
+        self._marks.settle()
+
+    async def _standing(self, first: int, upto: int) -> dict[int, int]:
+        async def as_it_is() -> bool:
+            return True
+
+        entries = self._entries(first, until=upto, same=as_it_is)
+        return {entry.offset: mark_of(entry) async for entry in entries}
 
     # -- writing ---------------------------------------------------------------------------------------------
 
@@ -219,13 +255,35 @@ class KafkaLedger:
         """Append a record and wait until it is safe; return its offset. Records are appended in the order of the
         calls.
 
+        A `TailLost` is repeated until the ledger has passed what it names.
+
         Raises:
             RecordTooLargeError: the record exceeds the limit of the ledger.
             LedgerUnusableError: writing is unauthorized.
             BrokerUnavailableError: not acknowledged in time; it may land later (and is then a duplicate, if sent
                 again).
-            LedgerRecreatedError: the ledger was recreated; the record is in the new one, where it means nothing.
+            LedgerRecreatedError: the ledger is another one by now; the record stands in the new one, where it means
+                nothing.
+            LedgerCutShortError: the ledger has lost records that were read; this one may stand where one of them did.
         """
+        if isinstance(record, TailLost):
+            return await self._append_past(record)
+        return await self._append(record)
+
+    async def _append_past(self, record: TailLost) -> int:
+        missing = record.upto - await self.end()
+        if missing > LOST_MAX:
+            raise LedgerUnusableError(
+                f"ledger {self.topic} has lost {missing:,} records: too many for others to take their offsets",
+                hint="delete the topic: the services start a new one and take part in it (docs/reference/ledger.md)",
+            )
+        offset = await self._append(record)
+        while (missing := record.upto - offset - 1) > 0:
+            appends = (self._append(record) for _ in range(min(AT_ONCE, missing)))
+            offset = max(await asyncio.gather(*appends))
+        return offset
+
+    async def _append(self, record: LedgerRecord) -> int:
         assert self._topic_id, "open() comes first"
         value = encode(record)
         if len(value) > RECORD_BYTES_MAX:
@@ -244,13 +302,18 @@ class KafkaLedger:
                 try:
                     async with asyncio.timeout(APPEND_TIMEOUT_S):
                         offset = await self._send(type(record).__name__.encode(), value, signed)
-                except (TimeoutError, errors.KafkaError):
+                except (TimeoutError, errors.KafkaError) as error:
                     await self._drop_producer()
+                    if isinstance(error, errors.OutOfOrderSequenceNumber):
+                        self._replaced.set()  # the broker does not know what was written before
+                        await self._is_same()
                     raise
             if offset < seen_end:
                 self._replaced.set()
+                await self._is_same()
                 raise LedgerRecreatedError(self.topic)
             self._seen_end = max(self._seen_end, offset + 1)
+            self._marks.wrote(offset, identity(record))
             if signed is None or self.keys.accepts(self._place, offset, value, signed):
                 return offset
             # so much was appended meanwhile that its signature is stale: nobody counts it
@@ -302,24 +365,32 @@ class KafkaLedger:
         """Yield the entries from `start` on, in order, live; or up to `until`.
 
         Raises:
-            LedgerRecreatedError: the ledger was deleted or recreated; noticed within a few seconds.
+            LedgerRecreatedError: the ledger was deleted, or deleted and made again; noticed within a few seconds.
+            LedgerCutShortError: it has lost records that were read; noticed within a few seconds.
             LedgerUnusableError, BrokerUnavailableError: it cannot be read.
         """
         assert self._topic_id, "open() comes first"
-        async for entry in read_entries(
-            self.connection,
-            self.topic,
-            start,
-            until=until,
-            same=self._is_same,
-            suspect=self._replaced,
-            accepts=self._accepts,
-        ):
+        async for entry in self._entries(start, until=until):
             self.refused += entry.refused
             if entry.record is None and entry.timestamp_ms != HOLE and not entry.refused:
                 self.garbage += 1
             self._seen_end = max(self._seen_end, entry.offset + 1)
+            if not self._marks.add(entry.offset, mark_of(entry)):
+                self._replaced.set()
             yield entry
+
+    def _entries(
+        self, start: int, *, until: int | None, same: Callable[[], Awaitable[bool]] | None = None
+    ) -> AsyncIterator[Entry]:
+        return read_entries(
+            self.connection,
+            self.topic,
+            start,
+            until=until,
+            same=same or self._is_same,
+            suspect=self._replaced,
+            accepts=self._accepts,
+        )
 
     def _accepts(self, offset: int, value: bytes, headers: Iterable[tuple[str, bytes]]) -> bool:
         signed = [found for name, found in headers if name == signature.HEADER]

@@ -17,7 +17,7 @@ from snapkafka.logs import about
 from snapkafka.protocol.records import LedgerRecord
 from snapkafka.wire.codec import UndecodableError, decode
 
-__all__ = ["Entry", "LedgerCutShortError", "LedgerRecreatedError", "read_entries"]
+__all__ = ["Entry", "LedgerRecreatedError", "read_entries"]
 
 logger = logging.getLogger("snapkafka")
 
@@ -51,16 +51,6 @@ class LedgerRecreatedError(LedgerUnusableError):
         )
 
 
-class LedgerCutShortError(LedgerUnusableError):
-    """The ledger has lost records that were read: new records take their offsets."""
-
-    def __init__(self, topic: str, end: int, read: int) -> None:
-        super().__init__(
-            f"ledger {topic} ends at offset {end}, and was read up to {read}: it has lost acknowledged records",
-            hint="delete the topic: the services start a new one and take part in it (docs/reference/ledger.md)",
-        )
-
-
 class Entry(NamedTuple):
     """One place of the ledger. `record` is None for garbage. `timestamp_ms`: when the broker appended it, 0 if
     unknown, `HOLE` if there is no record at all: the entry only shows that reading has got there. `refused`: it has no
@@ -87,15 +77,16 @@ async def read_entries(
 
     Args:
         until: stop before this offset; None reads live.
-        same: returns whether the topic is still the one that was opened; called every `WATCH_S`, and when offsets
-            suggest that it is not.
-        suspect: set by a caller that has seen elsewhere that it is not.
-        accepts: returns whether a record may count, by its offset, value and headers.
+        same: is the topic still the one that was opened? Asked every `WATCH_S`, and where offsets state that it is not.
+            It raises where that topic has lost what was read.
+        suspect: set by who has seen that it is not, or that records are lost; `same` clears it.
+        accepts: may the record count, by its offset, value and headers?
 
     Raises:
-        LedgerRecreatedError: the topic is another one.
-        LedgerUnusableError: records from `start` on were deleted, or the right to read is missing.
-        BrokerUnavailableError: no broker answers.
+        LedgerRecreatedError: it is not.
+        LedgerCutShortError: it has lost records that were read.
+        LedgerUnusableError: what lies below the first record has been deleted, or the right to read is missing.
+        BrokerUnavailableError: nobody answers.
     """
     if until is not None and start >= until:
         return
@@ -199,11 +190,9 @@ class _Reader:
         try:
             return await self._consumer.getmany(self._tp, timeout_ms=LOOK_UP_MS, max_records=1)
         except errors.OffsetOutOfRangeError as error:
+            self._suspect.set()
             if not await self._same():
                 raise LedgerRecreatedError(self._tp.topic) from error
-            end = (await self._consumer.end_offsets([self._tp]))[self._tp]
-            if end < self.next:
-                raise LedgerCutShortError(self._tp.topic, end, self.next) from error
             raise LedgerUnusableError(
                 f"ledger {self._tp.topic} has no record at offset {self.next} any more: it was trimmed",
                 hint="run it again: reading begins where the ledger does now",
@@ -242,12 +231,14 @@ class _Reader:
         return Entry(record.offset, record.timestamp, decoded)
 
     async def watch(self) -> None:
-        """Raise an error when the topic is another one; never return."""
+        """Raise an error when the topic is another one, or has lost what was read; never return."""
         while True:
             with contextlib.suppress(asyncio.TimeoutError):
                 await asyncio.wait_for(self._suspect.wait(), WATCH_S)
-            if self._suspect.is_set() or not await self._same():
+            if not await self._same():
                 raise LedgerRecreatedError(self._tp.topic)
+            if self._suspect.is_set():
+                await asyncio.sleep(WATCH_S)  # nobody has answered
 
 
 class _UnreadableError(Exception):

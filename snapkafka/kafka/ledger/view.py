@@ -213,8 +213,14 @@ def find_snapshot(
     elif (epoch := epoch_in(name)) not in state.snapshots:
         epoch = state.latest_of.get(name)
     if epoch is None:
-        raise UnknownSnapshotError(f"no snapshot {name[:NAME_CHARS_SHOWN]!r} in the ledger")
+        raise _unknown(state, f"no snapshot {name[:NAME_CHARS_SHOWN]!r} in the ledger")
     return state.snapshots[epoch]
+
+
+def _unknown(state: LedgerState, what: str) -> UnknownSnapshotError:
+    if lost := str(state.tails):
+        return UnknownSnapshotError(what, hint=f"{lost}: a snapshot that stood there has to be taken again")
+    return UnknownSnapshotError(what)
 
 
 def find_captured(state: LedgerState, name: str) -> Captured:
@@ -244,7 +250,7 @@ def find_epoch(state: LedgerState, epoch: int) -> SnapshotView:
         UnknownSnapshotError: the ledger has none such.
     """
     if epoch not in state.snapshots:
-        raise UnknownSnapshotError(f"no snapshot of epoch {epoch} in the ledger")
+        raise _unknown(state, f"no snapshot of epoch {epoch} in the ledger")
     return state.snapshots[epoch]
 
 

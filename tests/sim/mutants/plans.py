@@ -21,6 +21,7 @@ __all__ = [
     "in_transactions",
     "late",
     "looks",
+    "losing",
     "outgrown",
     "relayed",
     "relays_off",
@@ -29,6 +30,7 @@ __all__ = [
     "sober",
     "stripped",
     "unanswered",
+    "unnoticed",
     "unsettled",
     "untold",
     "windows",
@@ -205,6 +207,25 @@ def rotated(plan: Plan) -> Plan:
 def relays_off(plan: Plan) -> Plan:
     """Let the app out of scope join once, and run without snapkafka."""
     return replace(relayed(plan), off=("relay",), faults={})
+
+
+def losing(plan: Plan) -> Plan:
+    """The ledger loses its tail again and again, and whoever is to pass its numbers mostly does not get there."""
+    kept = {fault: share for fault, share in plan.faults.items() if fault not in ("forge", "recreate")}
+    return replace(plan, snapshots=6, faults={**kept, "cut-short": 0.004, "fill-ends": 0.7})
+
+
+def unnoticed(plan: Plan) -> Plan:
+    """The ledger loses its tail, and it takes long until anybody notices: others join meanwhile, and take snapshots."""
+    return replace(
+        relayed(plan),
+        scope=(),
+        slow={"notice": 0.003, "ledger": 0.3},
+        faults={"cut-short": 0.004, "stop": 0.01, "restart": 0.2},
+        snapshots=20,
+        inputs=40,
+        steps=900,
+    )
 
 
 def stripped(plan: Plan) -> Plan:

@@ -10,11 +10,26 @@ from snapkafka.checks.causal import Violation
 from snapkafka.sim.plan import make_plan
 from snapkafka.sim.run import run
 
+from .lost import LOST, LOST_LIVENESS, LOST_VERDICTS
 from .mutant import EXPLORED, Mutant
 from .outside import OUTSIDE, RENEWED
 from .rules import LIVENESS, MUTANTS, STRIPPED, VERDICTS, WITHOUT
 
 __all__ = ["Caught", "caught_by", "mutate"]
+
+#: All that random worlds are tried with.
+EVERY: Final = (
+    *MUTANTS,
+    *WITHOUT,
+    *OUTSIDE,
+    *STRIPPED,
+    *LIVENESS,
+    *VERDICTS,
+    *RENEWED,
+    *LOST,
+    *LOST_LIVENESS,
+    *LOST_VERDICTS,
+)
 
 #: What the causal checker says; anything else (an assertion, a time-out) does not count as having caught a mutant.
 CAUSAL: Final = frozenset({"whole", "consistent", "channels"})
@@ -36,7 +51,7 @@ class Caught:
 def mutate(
     seeds: int,
     *,
-    mutants: Iterable[Mutant] = (MUTANTS + WITHOUT + OUTSIDE + STRIPPED + LIVENESS + VERDICTS + RENEWED),
+    mutants: Iterable[Mutant] = EVERY,
     tell: Callable[[Caught], None] = lambda caught: None,
 ) -> list[Caught]:
     """Find a seed that catches each mutant of random worlds: first the known one, then those from 0 on."""
@@ -60,9 +75,9 @@ def caught_by(mutant: Mutant, seed: int) -> Violation | None:
     plan = mutant.plan(replace(make_plan(seed), retries=0))
     wanted = (
         CAUSAL | {"liveness"}
-        if mutant in LIVENESS
+        if mutant in LIVENESS + LOST_LIVENESS
         else OF_VERDICTS
-        if mutant in VERDICTS + RENEWED
+        if mutant in VERDICTS + RENEWED + LOST_VERDICTS
         else CAUSAL
     )
     try:

@@ -1,0 +1,136 @@
+"""Has the ledger lost records that were read? (R11)
+
+A log that has lost its tail assigns the same offsets once more. So the loss shows in an end below what was read, or in
+another record at an offset that was read. Whoever reads the ledger remembers a mark of each record, and compares when
+the partition has got another leader epoch: without a new one no log loses anything.
+"""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Awaitable, Callable
+from typing import Final
+
+from snapkafka.errors import LedgerUnusableError
+from snapkafka.ports import Entry
+from snapkafka.protocol.records import LedgerRecord
+
+__all__ = ["NO_RECORD", "LedgerCutShortError", "Marks", "identity", "lost_range", "mark_of"]
+
+#: Marks of so many records are remembered, 8 bytes each.
+MARKS_MAX: Final = 1_000_000
+#: And so many of those that were written here and not read back.
+WRITTEN_MAX: Final = 1_000
+#: Stands for an offset of which nothing is known, and for one that holds no record.
+UNKNOWN: Final = 0
+NO_RECORD: Final = 1
+
+
+class LedgerCutShortError(LedgerUnusableError):
+    """The ledger has lost records that were read: those from `since` on, of all below `upto`."""
+
+    def __init__(self, topic: str, since: int, upto: int) -> None:
+        super().__init__(
+            f"ledger {topic} has lost acknowledged records: it was read up to offset {upto}, and nothing that was read"
+            f" is left from offset {since} on",
+            hint="services join again by themselves; ask again, and look why the broker lost them",
+        )
+        self.since, self.upto = since, upto
+
+
+def mark_of(entry: Entry) -> int:
+    """Return the mark of what stands at an offset."""
+    record = entry.record if entry.states is None else entry.states
+    return NO_RECORD if record is None else identity(record)
+
+
+def identity(record: LedgerRecord) -> int:
+    """Return the mark of a record: it is identified by its author and its number."""
+    return hash((record.process, record.n))
+
+
+class Marks:
+    """The marks of the records that were read, without a gap: those from offset `first` on, below `end`.
+
+    `settled`: what lies below was read so long ago that whoever knew of no other leader then read it from the same log.
+    """
+
+    def __init__(self, most: int = MARKS_MAX) -> None:
+        self._marks = array("q")
+        self._most = most
+        self._settling = 0
+        self.first = self.settled = 0
+        self.written: dict[int, int] = {}  # records of ours that are not read back: offset -> mark
+
+    @property
+    def end(self) -> int:
+        """One past the last offset that was read."""
+        return self.first + len(self._marks)
+
+    def add(self, offset: int, mark: int) -> bool:
+        """Remember the mark of the next record that was read; is it the one that we wrote there, if we did?"""
+        expected = self.written.pop(offset, mark)
+        if not self._marks:
+            self.first = offset
+        if offset < self.end:
+            return True
+        self._marks.extend([UNKNOWN] * (offset - self.end))
+        self._marks.append(expected)
+        if len(self._marks) > self._most:
+            dropped = len(self._marks) // 2
+            del self._marks[:dropped]
+            self.first += dropped
+        return expected == mark
+
+    def wrote(self, offset: int, mark: int) -> None:
+        """Remember a record of ours that was acknowledged."""
+        if offset >= self.end:
+            self.written[offset] = mark
+            if len(self.written) > WRITTEN_MAX:
+                del self.written[next(iter(self.written))]
+
+    def settle(self) -> None:
+        """Note that the partition has no other leader than when this was called last."""
+        self.settled, self._settling = self._settling, self.end
+
+    def agrees(self, offset: int, mark: int) -> bool:
+        """Return whether this is the record that was read there."""
+        return self._marks[offset - self.first] in (mark, UNKNOWN)
+
+
+async def lost_range(
+    marks: Marks, start: int, end: int, standing: Callable[[int, int], Awaitable[dict[int, int]]]
+) -> tuple[int, int] | None:
+    """Return the first offset, and one past the last, at which something else stands than was read, or nothing.
+
+    All that was appended after a loss differs from what was read before it: in the settled part the first difference is
+    found by bisection. A reader that has not noticed reads on where the log has grown again, and that agrees.
+
+    Args:
+        start, end: of the log now.
+        standing: asks for the marks of what stands in a range now, by offset.
+    """
+
+    async def differing(first: int, upto: int) -> list[int]:
+        found = await standing(first, upto) if first < upto else {}
+        return [n for n in range(first, upto) if not marks.agrees(n, found.get(n, NO_RECORD))]
+
+    low, high = max(start, marks.first), min(end, marks.end)
+    settled = max(low, min(marks.settled, high))
+    lost = await differing(settled, high)
+    if low < settled and await differing(settled - 1, settled):
+        first, last = low, settled - 1
+        while first < last:
+            middle = (first + last) // 2
+            if await differing(middle, middle + 1):
+                last = middle
+            else:
+                first = middle + 1
+        lost += [first, settled - 1]
+    if end < marks.end:
+        lost += [high if low <= high else start, marks.end - 1]  # of what is left no mark may be remembered
+    if marks.written:
+        found = await standing(min(marks.written), min(end, max(marks.written) + 1))
+        differ = (n for n, mark in marks.written.items() if n >= start and found.get(n) != mark)
+        lost += [place for n in differ for place in (min(n, end), n)]
+    return (min(lost), max(lost) + 1) if lost else None

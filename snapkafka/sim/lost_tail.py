@@ -1,0 +1,86 @@
+"""The ledger of the simulator loses its tail: acknowledged records, some of them read.
+
+Whoever had read or written beyond the new end notices that at some later step, and not before: until then it goes on,
+with what it has read in mind, and reads on where the ledger has grown past that place again.
+
+What the protocol promises ends where all who had seen the last records of the tail are gone: nobody can know then which
+numbers were used. So a process that has not said what it has seen does not crash here, and no tail is lost of which the
+living have seen less than the dead.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from snapkafka.protocol.events import LedgerCutShort
+from snapkafka.protocol.ledger_state import LedgerState
+
+if TYPE_CHECKING:
+    from .process import Process
+    from .surroundings import Surroundings
+
+__all__ = ["cut_short", "hide", "notice"]
+
+#: Stands for a process whose number was in a lost tail.
+HIDDEN: Final = -2
+#: So many records are lost at once, as far as there are so many: mostly few.
+TAILS: Final = (1, 2, 4, 8, 16, 25)
+
+
+def cut_short(world: Surroundings[Process]) -> bool:
+    """Let the ledger lose its tail; did it?"""
+    ledger, fold = world.broker.ledger, world.fold
+    if len(ledger) < 2:
+        return False
+    since = max(1, len(ledger) - world.rng.choice(TAILS))
+    seen = max((process.seen for process in world.processes), default=0)
+    stamped = (n for log in world.broker.logs.values() for r in log for n in (r.process + 1, r.epoch))
+    used = max((n for n in stamped if n <= len(ledger)), default=0)
+    if max(used, *(p + 1 for p in fold.processes), fold.highest_epoch, 0) > max(seen, since):
+        return False
+    world.count("ledgers_cut_short")
+    world.say(f"the ledger ends at {since} again")
+    del ledger[since:]
+    world.broker.refused = {at for at in world.broker.refused if at < since}
+    world.fold = LedgerState()
+    for offset, record in enumerate(ledger):
+        other = offset in world.broker.refused
+        world.fold.apply(offset, None if other else record, refused=record if other else None)
+    world.forget_due(since)
+    for process in world.processes:
+        if process.seen > since:
+            first, last = process.lost or (since, 0)
+            process.lost = min(first, since), max(last, process.seen)
+    return True
+
+
+def hide(world: Surroundings[Process]) -> None:
+    """Mark in the history what processes did whose number was in a lost tail: of that no verdict says anything. Their
+    records count as external, like those of a ledger that was deleted."""
+    tails = world.fold.tails
+    for log in world.broker.logs.values():
+        for record in log:
+            record.hidden = tails.hides(record.process)
+    for execution in world.history.executions:
+        if tails.hides(execution.process):
+            execution.process = HIDDEN
+    for step in world.history.steps:
+        if step.instant is not None and tails.hides(step.instant[0]):
+            step.instant = None
+
+
+def notice(world: Surroundings[Process], process: Process) -> None:
+    """Let a process find that the ledger is not the one that it has read."""
+    assert process.lost is not None
+    since, upto = process.lost
+    event = LedgerCutShort(since=since, upto=upto, n=world.number())
+    world.count("losses_noticed")
+    process.lost = None
+    process.read = process.seen = 0
+    process.posts.clear()
+    process.ends.clear()
+    process.stopped.clear()
+    process.timers.clear()
+    process.missed = None
+    process.feed(event)
+    process.made_up_for()

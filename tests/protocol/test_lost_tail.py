@@ -1,0 +1,290 @@
+"""R11: the ledger has lost acknowledged records, and assigns their offsets once more."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from snapkafka.protocol.actions import AppendToLedger, SayHello
+from snapkafka.protocol.events import LedgerCutShort
+from snapkafka.protocol.ledger_checkpoint import take_checkpoint
+from snapkafka.protocol.ledger_state import LedgerState
+from snapkafka.protocol.offsets import RestoreStage
+from snapkafka.protocol.records import (
+    LEDGER_CUT_SHORT,
+    NOBODY,
+    Hello,
+    Pause,
+    Restore,
+    TailLost,
+    TopicPartition,
+)
+from snapkafka.protocol.restores import RestoreView
+from snapkafka.protocol.snapshots import Status
+
+from .world import A, B, Process, World, settle
+
+TP_C = TopicPartition("c", 0)
+
+
+@pytest.fixture
+def world() -> World:
+    return World()
+
+
+def lose(world: World, since: int) -> None:
+    """The ledger loses all from there on."""
+    del world.ledger[since:]
+    world.fold = LedgerState()
+    for offset, record in enumerate(world.ledger):
+        world.fold.apply(offset, record)
+
+
+def notice(process: Process, since: int) -> TailLost:
+    """It finds that out, and reads the ledger again; what it says, which is repeated as far as its range goes."""
+    world, upto = process.world, process.read
+    process.read = 0
+    world.numbers += 1
+    process.feed(LedgerCutShort(since=since, upto=upto, n=world.numbers))
+    said = process.asked[-2]
+    assert isinstance(said, AppendToLedger)
+    assert isinstance(said.record, TailLost)
+    pass_by(world, said.record)
+    return said.record
+
+
+def pass_by(world: World, record: TailLost) -> None:
+    """Do the writer's part: repeat the record until the ledger has passed its range."""
+    while len(world.ledger) < record.upto:
+        world.append(record)
+
+
+def join(process: Process) -> int:
+    """Join again, as it has asked to; its new id."""
+    hello = process.asked[-1]
+    assert isinstance(hello, SayHello)
+    process.join(was=hello.was)
+    return process.id
+
+
+def captured(world: World, *processes: Process, name: str) -> int:
+    epoch = world.trigger(name)
+    settle(*processes)
+    assert world.snapshot(epoch).captured_at is not None, world.snapshot(epoch).failure
+    return epoch
+
+
+def test_r11_who_has_read_what_is_lost_joins_as_another_process_and_the_next_snapshot_is_good(
+    world: World,
+) -> None:
+    p, q = Process(world, "p", (A,)), Process(world, "q", (B,))
+    settle(p, q)
+    before = captured(world, p, q, name="before")
+    since = len(world.ledger)
+    captured(world, p, q, name="lost")
+    settle(p, q)
+    old, upto = (p.id, q.id), len(world.ledger)
+    lose(world, since)
+    for process, void in zip((p, q), old, strict=True):
+        said = notice(process, since)
+        assert (said.since, said.upto, said.void, said.process) == (since, upto, void, NOBODY)
+        assert process.machine.process is None
+        assert join(process) >= upto
+    settle(p, q)
+    assert [world.fold.lives(process) for process in old] == [False, False]
+    after = captured(world, p, q, name="after")
+    assert after > upto
+    assert [world.snapshot(epoch).contaminated for epoch in (before, after)] == ["", ""]
+    assert {p.epoch, q.epoch} == {after}
+
+
+def test_r11_a_number_that_was_used_before_is_no_process_and_no_epoch(world: World) -> None:
+    """A worker starts, and a snapshot is asked for, while the ledger has not passed what it has lost."""
+    p = Process(world, "p", (A,))
+    settle(p)
+    since = len(world.ledger)
+    upto = since + 9
+    world.append(TailLost(n=77, since=since, upto=upto))  # and its author dies before it has passed that
+    epoch = world.trigger("too early")
+    assert world.snapshot(epoch).failure is not None
+    assert world.snapshot(epoch).failure.code == LEDGER_CUT_SHORT  # type: ignore[union-attr]
+    assert not world.fold.is_epoch(epoch)
+
+    late = Process(world, "q", (B,), assign=False)
+    assert late.machine.process is None
+    filling, again = late.asked[-2:]
+    assert isinstance(filling, AppendToLedger)
+    assert isinstance(filling.record, TailLost)
+    pass_by(world, filling.record)
+    assert isinstance(again, SayHello)
+    assert join(late) >= upto
+    late.give(B)
+    settle(p, late)
+    epoch = captured(world, p, late, name="then")
+    assert epoch > upto
+
+
+def test_r11_whoever_lives_sees_to_it_that_the_ledger_passes_what_it_has_lost(world: World) -> None:
+    """The author of the loss is gone, and a snapshot fails for its number: the next one does not."""
+    p, q = Process(world, "p", (A,)), Process(world, "q", (B,))
+    settle(p, q)
+    upto = len(world.ledger) + 6
+    world.append(TailLost(n=77, since=len(world.ledger), upto=upto))
+    epoch = world.trigger("too early")
+    settle(p, q)
+    assert world.snapshot(epoch).failure is not None
+    filled = [record for record in world.ledger if isinstance(record, TailLost) and record.process >= 0]
+    assert [record.process for record in filled] == [p.id], "the first of them, and no other"
+    pass_by(world, filled[0])
+    captured(world, p, q, name="then")
+
+
+def test_r11_what_was_captured_meanwhile_is_unverifiable_by_name_and_what_is_open_fails(world: World) -> None:
+    p, q = Process(world, "p", (A,)), Process(world, "q", (B,))
+    settle(p, q)
+    before = captured(world, p, q, name="before")
+    since = len(world.ledger)
+    late = Process(world, "r", (TP_C,))
+    settle(late)
+    read = len(world.ledger)
+    assert late.id >= since
+    lose(world, since)
+    meanwhile = captured(world, p, q, name="meanwhile")
+    still_open = world.trigger("open")
+    said = notice(late, since)
+    assert (said.since, said.upto, said.void) == (since, read, NOBODY)
+    assert world.snapshot(before).contaminated == ""
+    assert world.snapshot(meanwhile).contaminated == (
+        f"{LEDGER_CUT_SHORT}: acknowledged records below offset {said.upto} of the ledger are lost"
+    )
+    assert world.snapshot(meanwhile).status is Status.CAPTURED
+    assert world.snapshot(still_open).failure.code == LEDGER_CUT_SHORT  # type: ignore[union-attr]
+
+
+def test_r12_a_hidden_process_that_comes_back_with_work_under_way_spoils_what_was_captured_since(
+    world: World,
+) -> None:
+    p = Process(world, "p", (A,))
+    settle(p)
+    since = len(world.ledger)
+    late = Process(world, "r", (TP_C,))
+    settle(late)
+    hidden = late.id
+    late.start(TP_C, 0)
+    lose(world, since)
+    notice(late, since)
+    settle(p)
+    epoch = captured(world, p, name="without it")
+    hello = late.asked[-1]
+    assert isinstance(hello, SayHello)
+    assert hello.was == hidden
+    assert world.snapshot(epoch).contaminated == ""
+    join(late)
+    assert world.snapshot(epoch).contaminated == (
+        f"{LEDGER_CUT_SHORT}: process {hidden} went on, and the ledger has lost its Hello"
+    )
+
+
+def test_r11_a_process_with_a_number_of_the_lost_ones_is_another_one_from_then_on(world: World) -> None:
+    """It joined after the loss, and before anybody had noticed: two processes have stamped with one number."""
+    p = Process(world, "p", (A,))
+    settle(p)
+    since = len(world.ledger)
+    first = Process(world, "r", (TP_C,))
+    settle(first)
+    lose(world, since)
+    second = Process(world, "s", (B,))
+    assert second.id == since
+    assert not world.fold.processes[second.id].hidden
+    settle(second)
+    notice(first, since)
+    settle(second)
+    assert world.fold.processes[since].hidden
+    assert not world.fold.knows(since, 0)
+    assert second.machine.process is None
+    assert isinstance(second.asked[-1], SayHello)
+    assert join(second) > since
+
+
+def test_r11_a_loss_that_is_lost_again_is_said_again(world: World) -> None:
+    """Nobody else may know which numbers were used."""
+    p, q = Process(world, "p", (A,)), Process(world, "q", (B,))
+    settle(p, q)
+    for name in ("one", "two", "three"):
+        captured(world, p, q, name=name)
+    settle(p, q)
+    upto, since = len(world.ledger), 6
+    lose(world, since)
+    for n in range(3):
+        world.append(Pause(n=n, paused=False))
+    notice(p, since)
+    join(p)
+    lose(world, since + 2)
+    said = notice(p, since + 2)
+    assert said.since == since
+    assert said.upto >= upto
+
+
+def test_r11_a_checkpoint_keeps_what_is_lost(world: World) -> None:
+    p = Process(world, "p", (A,))
+    settle(p)
+    since = len(world.ledger)
+    late = Process(world, "r", (TP_C,))
+    settle(late)
+    lose(world, since)
+    epoch = captured(world, p, name="meanwhile")
+    notice(late, since)
+    join(late)
+    settle(p, late)
+    upto = len(world.ledger)
+    chunks = take_checkpoint(enumerate(world.ledger), first_n=10**6)
+    fold = LedgerState(start=upto)
+    for offset, chunk in enumerate(chunks, start=upto):
+        fold.apply(offset, chunk)
+    assert fold.whole
+    assert fold.tails.upto == world.fold.tails.upto > 0
+    assert fold.snapshots[epoch].contaminated == world.snapshot(epoch).contaminated != ""
+    assert {view.process for view in fold.living()} == {view.process for view in world.fold.living()}
+
+
+def test_r11_who_has_read_nothing_that_is_lost_stays_who_it_is(world: World) -> None:
+    p = Process(world, "p", (A,))
+    settle(p)
+    since, process = len(world.ledger), p.id
+    world.append(TailLost(n=1, since=since, upto=since + 4, void=NOBODY))
+    pass_by(world, TailLost(n=1, since=since, upto=since + 4))
+    settle(p)
+    assert p.machine.process == process
+    assert not [record for record in world.ledger if isinstance(record, Hello)][1:]
+    captured(world, p, name="as before")
+
+
+def test_a_restore_that_may_have_appended_is_not_aborted_and_only_replaced_by_one_of_all_its_apps() -> None:
+    """The record that it appends from now on may be among those that are lost."""
+
+    def restore(plan: str, stage: RestoreStage, *apps: str, replaces: str = "") -> Restore:
+        return Restore(n=0, plan=plan, stage=stage, snapshot="s", apps=apps, replaces=replaces)
+
+    fold = LedgerState()
+    numbers = iter(range(100))
+
+    def append(record: Restore | TailLost) -> RestoreView | None:
+        n = next(numbers)
+        fold.apply(n, replace(record, n=n))
+        return fold.restores.open
+
+    append(restore("one", "begun", "p", "q"))
+    append(TailLost(n=0, since=1, upto=2))
+    for record in (
+        restore("one", "aborted"),
+        restore("two", "begun", "p", replaces="one"),
+    ):
+        view = append(record)
+        assert view is not None
+        assert view.plan == "one", record
+    view = append(restore("three", "begun", "p", "q", replaces="one"))
+    assert view is not None
+    assert (view.plan, view.unsure) == ("three", True)
+    append(restore("three", "aborted"))
+    assert fold.restores.open is view

@@ -1,0 +1,51 @@
+"""Rules about a ledger that has lost its tail, each switched off: see `rules`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any, Final
+
+from snapkafka.protocol.ledger_state import LedgerState
+from snapkafka.protocol.lost_tail import LostTails
+from snapkafka.sim.process import Process
+
+from .broken import patching
+from .mutant import Mutant
+from .plans import losing, unnoticed
+
+__all__ = ["LOST", "LOST_LIVENESS", "LOST_VERDICTS"]
+
+
+def _never_notices(choices: Callable[[Process], Iterator[Any]]) -> Callable[[Process], Iterator[Any]]:
+    return lambda self: (choice for choice in choices(self) if choice[0] != "notice")
+
+
+#: Caught by the causal checker.
+LOST: Final[tuple[Mutant, ...]] = (
+    Mutant(
+        "R11 numbers",
+        "numbers of a tail that is lost are used again",
+        patching(LostTails, "hides", lambda _: lambda self, number: False),
+        losing,
+    ),
+)
+
+#: Without these no snapshot is captured any more.
+LOST_LIVENESS: Final[tuple[Mutant, ...]] = (
+    Mutant(
+        "R11 noticed",
+        "nobody notices that the ledger has lost its tail",
+        patching(Process, "choices", _never_notices),
+        losing,
+    ),
+)
+
+#: Without this a sound snapshot is accused.
+LOST_VERDICTS: Final[tuple[Mutant, ...]] = (
+    Mutant(
+        "R11 hidden",
+        "of two processes with one number the second counts as the first",
+        patching(LedgerState, "_hide", lambda _: lambda self, offset: None),
+        unnoticed,
+    ),
+)
