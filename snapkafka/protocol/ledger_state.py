@@ -420,7 +420,7 @@ class LedgerState(LedgerView):
                 )
 
     def _tail_lost(self, offset: int, record: TailLost) -> None:
-        """Note a lost tail: its author was hidden from `since` on, so nothing that was captured meanwhile can be proven (R11)."""
+        """Note a lost tail: its author was hidden from `since` on, so no snapshot of that time can be proved (R11)."""
         self.tails.add(offset, record)
         if record.process != NOBODY:
             return
