@@ -43,7 +43,7 @@ class LostTails:
         return f"the ledger has lost acknowledged records, at offsets {lost}" if lost else ""
 
     def hides(self, number: int) -> bool:
-        """Was this offset that of a record which is lost, so that no process and no trigger may stand there now?"""
+        """Return whether a lost record had this offset, so that no process and no trigger may have it now."""
         return any(record.since <= number < record.upto for _, record in self._records)
 
     def named_from(self, offset: int) -> list[TailLost]:

@@ -70,7 +70,7 @@ def hide(world: Surroundings[Process]) -> None:
 
 
 def notice(world: Surroundings[Process], process: Process) -> None:
-    """It finds that the ledger is not the one that it has read."""
+    """Let a process find that the ledger is not the one that it has read."""
     assert process.lost is not None
     since, upto = process.lost
     event = LedgerCutShort(since=since, upto=upto, n=world.number())

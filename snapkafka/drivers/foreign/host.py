@@ -1,4 +1,4 @@
-"""The machine of one foreign process, and the hooks of its loop: nothing is decided here."""
+"""The machine of one foreign process, and the hooks of its loop. It decides nothing."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ class ForeignHost(MachineDriver):
     Args:
         admin: the cluster.
         append: appends to the ledger, in the order asked.
-        expire: hears that the time of a snapshot is over.
-        leave: hears why the process takes part no more.
+        expire: called when the time to live of a snapshot is over.
+        leave: called with the reason why the process no longer takes part.
     """
 
     def __init__(
@@ -68,7 +68,7 @@ class ForeignHost(MachineDriver):
         self._leave("its id is void: it was taken for dead, or the ledger is another one")
 
     def turned_red(self, action: TurnedRed, us: int) -> None:
-        """R6: the process has one state, which every event of it sees: one that runs across a cut is torn by it."""
+        """Tear the events that run across a cut (R6): all events of the process share one state."""
         for event in list(self.machine.colours.running):
             self.do(self.machine.worked_off(event, None))
 
@@ -99,6 +99,6 @@ class ForeignHost(MachineDriver):
         task.add_done_callback(self._background.discard)
 
     def close(self) -> None:
-        """Cancel what runs in the background."""
+        """Cancel the background tasks."""
         for task in list(self._background):
             task.cancel()

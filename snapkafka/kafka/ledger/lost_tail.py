@@ -94,7 +94,7 @@ class Marks:
         self.settled, self._settling = self._settling, self.end
 
     def agrees(self, offset: int, mark: int) -> bool:
-        """Is this the record that was read there?"""
+        """Return whether this is the record that was read there."""
         return self._marks[offset - self.first] in (mark, UNKNOWN)
 
 

@@ -1,4 +1,4 @@
-"""Reading the ledger: from an offset on, live, past garbage, and no further once it was deleted and made again."""
+"""The reader of the ledger: from an offset on, live, past garbage, and no further once the topic was recreated."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ Accepts = Callable[[int, bytes, Iterable[tuple[str, bytes]]], bool]
 
 
 class LedgerRecreatedError(LedgerUnusableError):
-    """The ledger was deleted, or deleted and made again: its epochs and process ids mean nothing any more.
+    """The ledger was deleted or recreated: its epochs and process ids mean nothing any more.
 
     A process catches it and starts over with an empty fold: `open()`, then read from 0.
     """
@@ -52,9 +52,9 @@ class LedgerRecreatedError(LedgerUnusableError):
 
 
 class Entry(NamedTuple):
-    """One place of the ledger. `record` is None for garbage. `timestamp_ms`: when the broker appended it, 0 where that
-    cannot be determined, `HOLE` where there is no record at all: it only reports that reading has got there. `refused`:
-    it has no signature that counts (`wire.signature`), and is garbage; `states` is what it would be with one."""
+    """One place of the ledger. `record` is None for garbage. `timestamp_ms`: when the broker appended it, 0 if
+    unknown, `HOLE` if there is no record at all: the entry only shows that reading has got there. `refused`: it has no
+    signature that counts (`wire.signature`), and is garbage; `states` is the record that it would be otherwise."""
 
     offset: int
     timestamp_ms: int
@@ -73,7 +73,7 @@ async def read_entries(
     suspect: asyncio.Event,
     accepts: Accepts,
 ) -> AsyncIterator[Entry]:
-    """The entries from `start` on, in order; ends at `until`, or never.
+    """Yield the entries from `start` on, in order; end at `until`, or never.
 
     Args:
         until: stop before this offset; None reads live.
@@ -115,25 +115,25 @@ async def read_entries(
 
 
 class Pace:
-    """How long a reader rests: a service that reads a long ledger at its start must go on meanwhile, so who reads live
-    takes half of the loop; a tool, which waits for the end, all of it."""
+    """The pauses of a reader. A service that reads a long ledger at its start must go on meanwhile, so a live reader
+    takes half of the loop; a tool, which waits for the end, takes all of it."""
 
     def __init__(self, *, live: bool) -> None:
         self._live = live
         self._busy = 0.0
 
     def took(self, seconds: float) -> None:
-        """For the latest record. One that had to be waited for shows that nothing is behind."""
+        """Note the time of the latest record. A record that had to be waited for shows that there is no backlog."""
         self._busy = self._busy + seconds if seconds < AT_HAND_S else 0.0
 
     def rest(self) -> float:
-        """Seconds, for what was read since the last rest."""
+        """Return the pause in seconds for what was read since the last one."""
         busy, self._busy = self._busy, 0.0
         return busy if self._live else 0.0
 
 
 class _Reader:
-    """A consumer without a group, and where it stands: `next` is the first offset not given out."""
+    """A consumer without a group, and its position: `next` is the first offset not handed out."""
 
     def __init__(
         self,
@@ -171,7 +171,7 @@ class _Reader:
             await self._consumer.stop()
 
     async def some(self) -> list[Entry]:
-        """Return what is there, one record at most (garbage that fails to parse spoils a whole batch); waits a
+        """Return the available entries, one record at most (garbage that fails to parse spoils a whole batch); wait a
         little."""
         try:
             with translated(self._connection, "read the ledger"):
@@ -231,7 +231,7 @@ class _Reader:
         return Entry(record.offset, record.timestamp, decoded)
 
     async def watch(self) -> None:
-        """Returns never; raises where the topic is another one, or has lost what was read."""
+        """Raise an error when the topic is another one, or has lost what was read; never return."""
         while True:
             with contextlib.suppress(asyncio.TimeoutError):
                 await asyncio.wait_for(self._suspect.wait(), WATCH_S)
@@ -242,4 +242,4 @@ class _Reader:
 
 
 class _UnreadableError(Exception):
-    """The client library cannot parse what lies at the next offset."""
+    """The client library cannot parse the record at the next offset."""
