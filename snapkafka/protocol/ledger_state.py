@@ -434,7 +434,7 @@ class LedgerState(LedgerView):
         self._hide(offset)
 
     def _hide(self, offset: int) -> None:
-        """End the processes with a number that another one has had: a header does not tell which of them it is of."""
+        """End the processes with a number that another one has had: a header with it may be of either."""
         for view in list(self.processes.values()):
             if not view.hidden and self.tails.hides(view.process):
                 view.hidden = True

@@ -4,10 +4,11 @@ Epochs and process ids are offsets of the ledger. A ledger that has lost its tai
 more, and headers and reports that name them already exist. A process that has read, or written, a record that is lost
 therefore appends a `TailLost`: it names the first offset that differs and the end that was read. Three rules follow:
 
-* *A number below that end is never used again.* A `Hello` that stands in a lost range is no process, a `Trigger` there
-  is no snapshot, and the author repeats its record until the ledger has passed the range.
-* *A process whose number lies in the range is hidden:* this ledger does not know it, yet it ran and sent. What was
-  captured from the first lost offset up to the `TailLost` of such a process cannot be proven, and what is open fails.
+* *A number below that end is never used again.* A `Hello` in a lost range makes no process and a `Trigger` there no
+  snapshot, and the author appends its record again until the ledger has passed the range.
+* *A process whose number lies in the range is hidden:* this ledger does not know it, yet it ran and sent. A snapshot
+  that was captured from the first lost offset up to the `TailLost` of such a process cannot be proven; one that is open
+  fails.
 * *A process that has noticed a loss is a new process,* as after its `Dead`.
 """
 

@@ -300,7 +300,7 @@ class TailLost:
     """The ledger has lost the records from offset `since` on: the author had read or written them, up to `upto`.
 
     The author has no id any more: it joins again behind this record. `void`: the id that it had, where its `Hello` is
-    still there (-1: none). It repeats this record until the ledger has passed `upto`, for a number below is never used
+    still there (-1: none). It appends this record until the ledger has passed `upto`, for a number below is never used
     again. With a `process`, the record only goes on with that: its author has read nothing that is lost.
     """
 

@@ -1,10 +1,10 @@
 """The ledger of the simulator loses its tail: acknowledged records, some of them read.
 
-Whoever had read or written beyond the new end notices that at some later step, and not before: until then it goes on,
-with what it has read in mind, and reads on where the ledger has grown past that place again.
+A process that had read or written beyond the new end notices that at some later step, and not before: until then it
+goes on, with all that it has read in mind, and reads on where the ledger has grown past that place again.
 
-What the protocol promises ends where all who had seen the last records of the tail are gone: nobody can know then which
-numbers were used. So a process that has not said what it has seen does not crash here, and no tail is lost of which the
+The protocol promises nothing where all who had seen the last records of the tail have ended: then it is unknown which
+numbers were used. So a process that has not reported its loss does not crash here, and no tail is lost of which the
 living have seen less than the dead.
 """
 
@@ -55,8 +55,8 @@ def cut_short(world: Surroundings[Process]) -> bool:
 
 
 def hide(world: Surroundings[Process]) -> None:
-    """Mark in the history what processes did whose number was in a lost tail: of that no verdict says anything. Their
-    records count as external, like those of a ledger that was deleted."""
+    """Mark in the history the work of processes whose number was in a lost tail: no verdict covers it. Their records
+    count as external, like those of a ledger that was deleted."""
     tails = world.fold.tails
     for log in world.broker.logs.values():
         for record in log:

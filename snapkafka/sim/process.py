@@ -153,7 +153,7 @@ class Process(Runner):
 
     @property
     def knows_of_a_loss(self) -> bool:
-        """Has it seen what the ledger has lost, and not said so yet?"""
+        """Has it seen records that the ledger has lost, and not reported that yet?"""
         return self.lost is not None or any(isinstance(record, TailLost) for record in self.posts)
 
     def choices(self) -> Iterator[Choice]:

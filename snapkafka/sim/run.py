@@ -169,7 +169,7 @@ def _doubted_topics(world: World, view: CutView, findings: list[Finding]) -> Ite
 
 def _unlisted(world: World, view: CutView, findings: list[Finding]) -> Iterator[Violation]:
     """Compare the events that V5 lists as run twice with those that two workers truly ran, each with an effect in the
-    snapshot. Where the ledger has lost who had read an input, a snapshot that says so need not list them."""
+    snapshot. Where the ledger has lost who had read an input, a contaminated snapshot need not list them."""
     if world.fold.tails.upto and view.captured.contaminated:
         return
     at = {(record.tp, record.offset): record for record in world.broker.records()}

@@ -66,7 +66,7 @@ def snapshot_again(pair: Pair) -> int:
 
 
 def test_r11_workers_join_again_where_the_ledger_has_lost_its_tail_and_the_next_snapshot_is_good(
-    cluster: Cluster, pair: Pair
+    cluster: Cluster, pair: Pair, tmp_path: Path
 ) -> None:
     """Two workers have read a snapshot that the ledger has lost since. Nobody restarts them. What they do is what they
     do without snapkafka, record by record; the snapshot before is still good, so is the next; and a number that was
@@ -111,6 +111,10 @@ def test_r11_workers_join_again_where_the_ledger_has_lost_its_tail_and_the_next_
         assert lost not in listed
         assert (listed[kept].contaminated, listed[after].contaminated) == ("", "")
         finish(pair)
+    (assembled,) = asyncio.run(
+        ops.assemble(where, cluster.namespace, [str(after)], storage=str(tmp_path / "snapshots"))
+    )
+    assert assembled.verdict == "VERIFIED", [check for check in assembled.checks if check.status != "PASSED"]
 
 
 def finish(pair: Pair) -> None:

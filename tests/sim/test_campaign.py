@@ -270,30 +270,6 @@ def test_r15_a_memory_of_failed_sends_that_overflows_accuses_nobody(
     assert failed > 50
 
 
-#: Of worlds whose ledger loses its tail, each showed something wrong once: by plan and seed.
-LOST_TAILS = {
-    (losing, 543): "who had noticed a loss lost the record of it, and numbers from before were used again",
-    (
-        losing,
-        836,
-    ): "what a process had sent whose number was lost was held against another one of that number",
-    (
-        unnoticed,
-        0,
-    ): "who noticed a second loss left its identity of before behind, and snapshots waited for it",
-    (unnoticed, 59): "what was read after a loss counted as lost, and those who had written it were hidden",
-}
-
-
-@pytest.mark.parametrize(
-    ("plan", "seed"), LOST_TAILS, ids=[f"{plan.__name__}-{seed}" for plan, seed in LOST_TAILS]
-)
-def test_r11_a_ledger_that_loses_its_tail_in_a_world_that_once_showed_something(
-    plan: Callable[[Plan], Plan], seed: int
-) -> None:
-    assert run(seed, plan(make_plan(seed))).violations == []
-
-
 def test_r11_a_ledger_that_loses_its_tail_spoils_no_snapshot_that_counts() -> None:
     """Some have read what is lost, some have not; some read on where it has grown again, and others join meanwhile."""
     _losing(range(20))

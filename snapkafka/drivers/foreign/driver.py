@@ -279,7 +279,7 @@ class Participant:
             self.notices.put_nowait(Added(added))
 
     def _ledger_cut_short(self, since: int, upto: int) -> None:
-        """R11: its id is void; it says what is lost, and leaves."""
+        """R11: its id is void. Append the range that is lost, and leave."""
         self._give_up_due(f"{self.node} left: the ledger has lost its tail")
         self._host.feed(LedgerCutShort(since=since, upto=upto, n=random.getrandbits(63)))
         self._leave("the ledger has lost acknowledged records: its id is void")

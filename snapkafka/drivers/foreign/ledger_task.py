@@ -120,7 +120,7 @@ class LedgerTask:
             self._failed(f"the ledger cannot be read: {error!r}")
 
     async def _say_lost(self, error: LedgerCutShortError) -> None:
-        """Write the loss alone: all that waits to be written names an id that is void."""
+        """Drop the records that wait, which name a void id, and have the loss written instead."""
         while not self._outbox.empty():
             self._outbox.get_nowait()
             self._outbox.task_done()

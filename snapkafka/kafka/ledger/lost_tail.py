@@ -1,8 +1,8 @@
 """Has the ledger lost records that were read? (R11)
 
 A log that has lost its tail assigns the same offsets once more. So the loss shows in an end below what was read, or in
-another record at an offset that was read. Whoever reads the ledger remembers a mark of each record, and compares when
-the partition has got another leader epoch: without a new one no log loses anything.
+another record at an offset that was read. Each reader remembers a mark of every record, and compares when the partition
+has another leader epoch: without a new one no log loses anything.
 """
 
 from __future__ import annotations

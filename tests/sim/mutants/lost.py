@@ -5,8 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Any, Final
 
+from snapkafka.protocol.actions import Action
+from snapkafka.protocol.events import LedgerCutShort
 from snapkafka.protocol.ledger_state import LedgerState
 from snapkafka.protocol.lost_tail import LostTails
+from snapkafka.protocol.worker import WorkerProtocol
 from snapkafka.sim.process import Process
 
 from .broken import patching
@@ -20,12 +23,27 @@ def _never_notices(choices: Callable[[Process], Iterator[Any]]) -> Callable[[Pro
     return lambda self: (choice for choice in choices(self) if choice[0] != "notice")
 
 
+def _forgets(cut_short: Callable[..., list[Action]]) -> Callable[..., list[Action]]:
+    def names_the_last_one(self: WorkerProtocol, event: LedgerCutShort) -> list[Action]:
+        self._losses.clear()
+        with patching(LostTails, "named_from", lambda _: lambda self, offset: [])():
+            return cut_short(self, event)
+
+    return names_the_last_one
+
+
 #: Caught by the causal checker.
 LOST: Final[tuple[Mutant, ...]] = (
     Mutant(
         "R11 numbers",
         "numbers of a tail that is lost are used again",
         patching(LostTails, "hides", lambda _: lambda self, number: False),
+        losing,
+    ),
+    Mutant(
+        "R11 again",
+        "a loss whose record is lost in turn is not stated again",
+        patching(WorkerProtocol, "_ledger_cut_short", _forgets),
         losing,
     ),
 )

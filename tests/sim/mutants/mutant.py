@@ -75,6 +75,7 @@ SEEDS: Final = {
     "R10 outside": 11,
     "R11 latest": 0,
     "R11 numbers": 14,
+    "R11 again": 36,
     "R11 noticed": 0,
     "R11 hidden": 57,
     "R11 lost": 254,
