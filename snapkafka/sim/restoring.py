@@ -1,14 +1,15 @@
-"""A small world that is restored again and again: does each agent process each message once, counted from the snapshot?
+"""A small world that is restored again and again, to check that each agent processes each message once after a
+snapshot.
 
 One app with two agents on one input, a second app that sends into it, and somebody external who does, too. Events are
 one step here; what is explored is the restore: it crashes between any two steps and is run again, is suspended and
 wakes up while another goes on or long after it, is aborted, or is replaced by a restore of another snapshot; workers of
 before wake up, too, and append what they had in hand; workers are started at any moment, also one without snapkafka.
-The broker may have deleted what the group has committed by then. The fold of the ledger is the real one
-(`protocol.restores`), and so are the rules that workers go by.
+The broker may have deleted what the group has committed by then. At last the input may be recreated. The fold of the
+ledger is the real one (`protocol.restores`), and so are the rules that workers go by.
 
-The oracle knows no header: after all has run, an agent has what its state held at the cut, what was in flight to it
-then, every external message that it had not processed, and what was sent since the restore; each of them once.
+The oracle knows no header: in the end an agent has processed what its state held at the cut, the messages in flight to
+it then, every external message that it had not processed, and all messages since the restore; each of them once.
 """
 
 from __future__ import annotations
@@ -26,9 +27,11 @@ from snapkafka.protocol.records import (
     AgentPosition,
     Bye,
     Hello,
+    InputTopic,
     LedgerRecord,
     LogEnd,
     Restore,
+    TopicId,
     TopicPartition,
 )
 from snapkafka.protocol.restores import Rule
@@ -41,16 +44,22 @@ AGENTS: Final = ("x", "y")
 #: What can be left out, for proof that this world finds it.
 BREAKS: Final = (
     "stamp", "barrier", "commit-point", "hold", "positions", "state", "lease", "groups", "abort", "expired",
+    "recreated",
 )  # fmt: skip
 RESTORES: Final = 3
 STEPS: Final = 60
 STEPS_OF_A_RESTORE: Final = (
     "tool", "crash", "suspend", "wake", "start", "external", "bare", "abort", "replace",
 )  # fmt: skip
+#: From here on nothing disturbs a restore any more: it has had bad luck, and each run of it appends some.
+CALM_FROM: Final = 2_000
 #: No world comes near.
 LOG_MAX: Final = 4_000
 #: How often the group is deleted with its offsets, before a worker has started after a restore.
 EXPIRES: Final = 0.3
+#: How often the input is recreated in the end, and how many messages come into it then.
+RECREATED: Final = 0.3
+SENT_SINCE: Final = 3
 #: How often something else goes on between two messages that a restore appends.
 PAUSE: Final = 0.15
 #: How often a worker stops in good order once its app was restored, and something of before wakes up.
@@ -58,7 +67,7 @@ STOPS: Final = 0.1
 
 
 class Message(NamedTuple):
-    """A record of the input: what it is, who sent it (`NOBODY`: external)."""
+    """A record of the input: its id, and its sender (`NOBODY`: external)."""
 
     id: int
     process: int
@@ -75,7 +84,7 @@ class Written(NamedTuple):
 
 @dataclass
 class Cut:
-    """A snapshot, and what has to come of it."""
+    """A snapshot, and the expected result of its restore."""
 
     positions: dict[str, int]
     skipped: dict[str, frozenset[int]]
@@ -86,7 +95,7 @@ class Cut:
 
 @dataclass
 class Worker:
-    """A process of app p: where its agents stand, and their tables."""
+    """A process of app p: the positions of its agents, and their tables."""
 
     process: int
     state: dict[str, tuple[int, ...]]
@@ -97,7 +106,7 @@ class Worker:
 
 @dataclass
 class RestoreWorld:
-    """All of it. `run` plays it; what is wrong is in `wrong`."""
+    """The whole world. `run` plays it; `wrong` lists the violations."""
 
     seed: int
     broken: frozenset[str] = frozenset()
@@ -111,6 +120,8 @@ class RestoreWorld:
         self.rng = random.Random(f"restore {self.seed}")
         self.numbers = self.ids = 0
         self.expiring = random.Random(f"expire {self.seed}")
+        self.topic_id = "1"  # of the input
+        self.reset = "latest"
         self.committed: int | None = 0  # None: the group's offsets were deleted
         self.worker: Worker | None = None
         self.sender = self.hello("q")
@@ -132,12 +143,14 @@ class RestoreWorld:
         return self.numbers
 
     def hello(self, app: str, mode: str = "on") -> int:
-        return self.append(Hello(n=self.number(), app=app, mode=mode))
+        topic_id = self.topic_id if "recreated" not in self.broken else ""
+        inputs = (InputTopic(topic=INPUT.topic, partitions=1, topic_id=topic_id),) if app == "p" else ()
+        return self.append(Hello(n=self.number(), app=app, mode=mode, inputs=inputs))
 
     # -- life -----------------------------------------------------------------------------------------------------
 
     def run(self) -> list[str]:
-        """Live, be restored, and run to the end of the input; several times."""
+        """Run, be restored, and run to the end of the input; several times. Return the violations."""
         self.start()
         for _ in range(RESTORES):
             for _ in range(STEPS):
@@ -157,7 +170,32 @@ class RestoreWorld:
                 if self.worker is not None and self.rng.random() < STOPS:
                     self.stop_in_order()
             self.judge(cut)
+        if self.expiring.random() < RECREATED:
+            self.recreate()
         return self.wrong
+
+    def recreate(self) -> None:
+        """Recreate the input while its worker is stopped: what comes into it goes to each agent, once."""
+        self.counts["recreated"] += 1
+        self.log.clear()
+        self.worker, self.committed, self.topic_id, self.reset = None, None, "2", "earliest"
+        for _ in range(SENT_SINCE):
+            self.external()
+        worker = self.started()
+        due = {agent: worker.state[agent] + tuple(it.id for it in self.log) for agent in AGENTS}
+        while worker.at < len(self.log):
+            self.step_of_worker()
+        for agent in AGENTS:
+            if worker.state[agent] != due[agent]:
+                self.wrong.append(
+                    f"agent {agent}: the input was recreated: {worker.state[agent]}, not {due[agent]}"
+                )
+
+    def started(self) -> Worker:
+        """Start a worker while no restore is open."""
+        self.start()
+        assert self.worker is not None
+        return self.worker
 
     def step(self) -> None:
         kind = self.rng.choices(("send", "external", "work", "cut", "commit"), (3, 2, 5, 0.4, 1))[0]
@@ -181,7 +219,7 @@ class RestoreWorld:
         self.log.append(Message(self.fresh(), NOBODY))
 
     def start(self) -> None:
-        """A worker starts; it waits while its app is restored."""
+        """Start a worker; it waits while its app is restored."""
         if self.ledger.restores.holds("p") is not None and "hold" not in self.broken:
             self.counts["held"] += 1
             return
@@ -191,13 +229,13 @@ class RestoreWorld:
             if not self.void(written.process, CHANGELOG, offset):
                 state[written.agent] = written.value
         rules = self.ledger.restores.rules("p", INPUT) if "positions" not in self.broken else {}
-        if self.committed is None:  # what the app says of that: the end of the log
+        if self.committed is None:  # else what the app says of that
             starts = self.ledger.restored_starts("p") if "expired" not in self.broken else {}
-            self.committed = starts.get(INPUT, len(self.log))
+            self.committed = starts.get(INPUT, len(self.log) if self.reset == "latest" else 0)
         self.worker = Worker(process, state, self.committed, dict(rules), self.ledger.restores.restored("p"))
 
     def step_of_worker(self) -> None:
-        """The next record goes to the agents that have to process it, or a worker starts."""
+        """Hand the next record to the agents that have to process it, or start a worker."""
         worker = self.worker
         if worker is None:
             return self.start()
@@ -222,7 +260,7 @@ class RestoreWorld:
         return "barrier" not in self.broken and process != NOBODY and self.ledger.is_void(process, tp, offset)
 
     def take_cut(self) -> None:
-        """At an instant: one agent may be ahead of the other by what it takes at once."""
+        """Take a snapshot at one instant: one agent may be ahead of the other by the records that it takes at once."""
         worker = self.worker
         if worker is None:
             return
@@ -253,14 +291,14 @@ class RestoreWorld:
     # -- the restore ----------------------------------------------------------------------------------------------
 
     def stop_in_order(self) -> None:
-        """A worker commits what it has processed, and stops; who was suspended goes on meanwhile."""
+        """Let a worker commit what it has processed, and stop; suspended ones run on meanwhile."""
         assert self.worker is not None
         self.committed, self.worker = self.worker.at, None
         self.counts["stopped_in_order"] += 1
         self.wake()
 
     def restore(self, cut: Cut) -> Cut:
-        """Restore until it is done; meanwhile everything else goes on. Returns the cut that was restored in the end."""
+        """Restore until it is done, while everything else runs on; return the cut that was restored in the end."""
         plan = f"plan {self.number()}"
         if self.worker is not None:
             self.asleep.append(self.worker)
@@ -270,7 +308,8 @@ class RestoreWorld:
         while plan not in self.ledger.restores.views or self.ledger.restores.views[plan].open:
             if len(self.log) > LOG_MAX:
                 return cut
-            match self.rng.choices(STEPS_OF_A_RESTORE, (30, 1, 1, 5, 1, 1, 1, 0.3, 0.3))[0]:
+            step = self.rng.choices(STEPS_OF_A_RESTORE, (30, 1, 1, 5, 1, 1, 1, 0.3, 0.3))[0]
+            match step if len(self.log) < CALM_FROM else "tool":
                 case "tool":
                     if next(tool, "over") == "over":
                         self.holder = None
@@ -310,7 +349,8 @@ class RestoreWorld:
         return cut
 
     def bare(self) -> None:
-        """A worker without snapkafka starts in the midst of it, if its group lets it in, and processes one event."""
+        """Start a worker without snapkafka in the middle of it, if its group lets it in, and let it process one
+        event."""
         view = self.ledger.restores.open
         if view is None or view.committed:
             return
@@ -325,7 +365,7 @@ class RestoreWorld:
         self.committed += self.committed < len(self.log)
 
     def abort(self) -> bool:
-        """Somebody gives the open restore up. Is it over? Then workers start as if it had never begun."""
+        """Give the open restore up; return whether it is over. Then workers start as if it had never begun."""
         view = self.ledger.restores.open
         if view is None:
             return False
@@ -345,7 +385,8 @@ class RestoreWorld:
         return True
 
     def stop_who_runs(self) -> None:
-        """A worker that had started at the same moment as the restore stops when it reads of it, be it over by then."""
+        """Stop a worker that had started at the same moment as the restore when it reads of it, even if it is over by
+        then."""
         if self.worker is None or "hold" in self.broken:
             return
         if self.ledger.restores.holds("p") or self.ledger.restores.restored("p") != self.worker.runs_on:
@@ -354,7 +395,7 @@ class RestoreWorld:
             self.worker = None
 
     def wake(self) -> None:
-        """Something of before goes on for a moment: a worker, a sender, a restore."""
+        """Let something older run on for a moment: a worker, a sender, a restore."""
         if self.asleep and self.rng.random() < 0.4:
             worker = self.rng.choice(self.asleep)
             worker.state["x"] = (*worker.state["x"], -self.fresh())
@@ -378,11 +419,11 @@ class RestoreWorld:
         return self.append(record)
 
     def tool(self, plan: str, cut: Cut, replaces: str = "") -> Iterator[None]:
-        """A run of a plan as it is confirmed now."""
+        """Run a plan as it is confirmed now."""
         return self.steps(plan, cut, replaces, frozenset(self.ledger.restores.views))
 
     def steps(self, plan: str, cut: Cut, replaces: str, confirmed: frozenset[str]) -> Iterator[None]:
-        """The steps of a restore; it may stop at any `yield` for ever.
+        """Yield between the steps of a restore; it may stop at any `yield` for ever.
 
         Args:
             confirmed: the plans that the ledger named when this one was confirmed.
@@ -433,7 +474,8 @@ class RestoreWorld:
             if others and "groups" not in self.broken:
                 self.counts["others"] += 1
                 return
-            self.say(plan, "ready", author=author, ends=ends, positions=positions)
+            ids = (TopicId(topic=INPUT.topic, topic_id=self.topic_id),)
+            self.say(plan, "ready", author=author, ends=ends, positions=positions, topics=ids)
             yield
             if view.author != author or not view.committed:
                 return
@@ -451,8 +493,8 @@ class RestoreWorld:
                 self.say(plan, "done")
 
     def channels(self, cut: Cut, author: int, base: int) -> Generator[None, None, tuple[AgentPosition, ...]]:
-        """Append what was in flight and the external records of its range, in their order; where there is nothing
-        but external records, the positions go back."""
+        """Append the messages in flight and the external records of their range, in their order; if there are only
+        external records, the positions go back."""
         lowest = min(cut.positions.values())
         sources = [
             (offset, message.id)
@@ -489,7 +531,7 @@ class RestoreWorld:
     # -- the oracle -----------------------------------------------------------------------------------------------
 
     def judge(self, cut: Cut) -> None:
-        """Every message that has to be there is, once; it goes by ids alone."""
+        """Check that every expected message was processed once; it compares ids alone."""
         assert self.worker is not None
         for agent in AGENTS:
             due = Counter(cut.state[agent])
@@ -505,7 +547,7 @@ class RestoreWorld:
 
 
 def explore(seeds: range, broken: frozenset[str] = frozenset()) -> tuple[dict[int, list[str]], Counter[str]]:
-    """Run the worlds of these seeds; what was wrong, by seed, and how often what happened."""
+    """Run the worlds of these seeds; return the violations by seed, and the number of each kind of event."""
     wrong, counts = {}, Counter[str]()
     for seed in seeds:
         world = RestoreWorld(seed, broken)

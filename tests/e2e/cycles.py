@@ -20,7 +20,7 @@ from tests.features.harness import Record, is_marker, produce, read_topics
 
 from .cycling_names import PARTITIONS, TABLES, TOPICS, WINDOW_S
 
-__all__ = ["AT_CUT", "END_S", "ITEMS", "Cycle", "outputs_kept"]
+__all__ = ["AT_CUT", "END_S", "ITEMS", "Cycle", "folded", "outputs_kept"]
 
 ITEMS: Final = 600
 KEYS: Final = 20
@@ -78,7 +78,11 @@ class Cycle:
         return read_topics(self.system.bootstrap, self.prefix, "read_committed")
 
     def sent(self) -> int:
-        tps = [TopicPartition(f"{self.prefix}out", n) for n in range(PARTITIONS)]
+        return self.end_of("out")
+
+    def end_of(self, topic: str) -> int:
+        """Return how many records a topic has taken."""
+        tps = [TopicPartition(f"{self.prefix}{topic}", n) for n in range(PARTITIONS)]
         return sum(self.observer.call(self.observer.admin.log_ends(tps)).values())
 
     def expected(self) -> dict[str, dict[str, object]]:
@@ -102,10 +106,11 @@ class Cycle:
     def tables(self) -> dict[str, dict[str, object]]:
         """The tables as Faust recovers them from their whole changelogs."""
         records = self.records()
-        return {table: _folded(records.get(f"{app}-{table}-changelog", ())) for app, table in TABLES}
+        return {table: folded(records.get(f"{app}-{table}-changelog", ())) for app, table in TABLES}
 
 
-def _folded(records: Sequence[Record]) -> dict[str, object]:
+def folded(records: Sequence[Record]) -> dict[str, object]:
+    """The rows of a changelog by key: those of windows by key and start, sets as sets."""
     found: dict[str, object] = {}
     for record in sorted(records, key=lambda it: (it.partition, it.offset)):
         if is_marker(record) or record.key is None:

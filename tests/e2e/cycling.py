@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+from pathlib import Path
 from typing import Any
 
 import faust
@@ -32,6 +33,11 @@ app = faust.App(
     processing_guarantee=os.environ.get("CYCLE_GUARANTEE", "at_least_once"),
 )
 snapkafka.install(app, namespace=os.environ["SNAPKAFKA_NAMESPACE"])
+
+
+def held() -> bool:
+    """Is the second service to wait, so that messages pile up before it?"""
+    return Path(os.environ.get("CYCLE_HOLD", os.devnull)).is_file()
 
 
 def topic(name: str) -> Any:
@@ -78,5 +84,7 @@ else:
     async def add_up(stream: Any) -> None:
         async for key, item in stream.items():
             await asyncio.sleep(float(os.environ.get("CYCLE_SUM_S", "0.01")))
+            while held():  # noqa: ASYNC110 -- the test takes it away
+                await asyncio.sleep(0.02)
             sums[key] += item["n"]
             await pong.send(key=key, value=item)

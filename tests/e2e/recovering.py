@@ -3,12 +3,72 @@
 from __future__ import annotations
 
 import asyncio
-from typing import Any
+import signal
+import subprocess
+import sys
+from typing import Any, Final
 
 from snapkafka import ops
 from snapkafka.kafka.login.connection import Connection
 
-__all__ = ["forked", "restored"]
+__all__ = ["Operator", "forked", "restored"]
+
+#: A run that meets the groups of another one waits until their sessions are over.
+ENDS_WITHIN_S: Final = 180.0
+
+
+class Operator:
+    """A command of snapkafka that acts, in a process of its own.
+
+    Args:
+        verb: "restore" or "fork", which its lines begin with.
+    """
+
+    def __init__(self, bootstrap: str, namespace: str, verb: str, *arguments: str) -> None:
+        self._verb = verb
+        where = ("--bootstrap", bootstrap, "--namespace", namespace)
+        self.process = subprocess.Popen(
+            [sys.executable, "-m", "snapkafka", verb, *arguments, "--yes", *where],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            stdin=subprocess.DEVNULL,
+            text=True,
+        )
+
+    def suspend_at(self, phase: str) -> None:
+        """Stop it by a signal when it prints this phase."""
+        self.prints(phase)
+        self.process.send_signal(signal.SIGSTOP)
+
+    def prints(self, phase: str) -> None:
+        """Wait until it prints a line that begins so."""
+        assert self.process.stderr is not None
+        for line in self.process.stderr:
+            if line.startswith(f"{self._verb}: {phase}"):
+                return
+        raise AssertionError(f"it never came to {phase}: status {self.process.wait(10)}")
+
+    def resume(self) -> tuple[int, str]:
+        """Let it go on to its end: status and what it printed as errors."""
+        self.process.send_signal(signal.SIGCONT)
+        status, _, err = self.ended()
+        return status, err
+
+    def finish(self) -> str:
+        """Wait until it has succeeded; what it printed."""
+        status, out, err = self.ended()
+        assert status == 0, err
+        return out
+
+    def ended(self) -> tuple[int, str, str]:
+        """Wait for its end: status, and what it printed as results and as errors."""
+        out, err = self.process.communicate(timeout=ENDS_WITHIN_S)
+        return self.process.returncode, out, err
+
+    def end(self) -> None:
+        """Kill it, if it still runs."""
+        self.process.kill()
+        self.process.communicate(timeout=10)
 
 
 def restored(

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import json
-import signal
 import subprocess
 import sys
 import uuid
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -21,11 +20,11 @@ from snapkafka.demo.system import wait_until
 from snapkafka.errors import OvertakenError
 from snapkafka.kafka.login.connection import Connection
 from snapkafka.protocol.records import TopicPartition
-from snapkafka.testing import Broker
+from snapkafka.testing import Broker, create_topics
 
 from .cycles import AT_CUT, END_S, ITEMS, Cycle, outputs_kept
 from .cycling_names import PARTITIONS, TABLES
-from .recovering import restored
+from .recovering import Operator, restored
 
 pytestmark = [pytest.mark.kafka, pytest.mark.spark, pytest.mark.long, pytest.mark.timeout(900)]
 
@@ -33,44 +32,9 @@ pytestmark = [pytest.mark.kafka, pytest.mark.spark, pytest.mark.long, pytest.mar
 RESTORE_S = 180.0
 
 
-class Operator:
-    """`snapkafka restore cut --yes` in a process of its own."""
-
-    def __init__(self, bootstrap: str, namespace: str) -> None:
-        where = ("--bootstrap", bootstrap, "--namespace", namespace)
-        self.process = subprocess.Popen(
-            [sys.executable, "-m", "snapkafka", "restore", "cut", "--yes", "--wait", "90", *where],
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            stdin=subprocess.DEVNULL,
-            text=True,
-        )
-
-    def suspend_at(self, phase: str) -> None:
-        """Stop it by a signal when it prints this phase."""
-        assert self.process.stderr is not None
-        for line in self.process.stderr:
-            if line.strip() == f"restore: {phase}":
-                self.process.send_signal(signal.SIGSTOP)
-                return
-        raise AssertionError(f"it never came to {phase}: status {self.process.wait(10)}")
-
-    def resume(self) -> tuple[int, str]:
-        """Let it go on to its end: status and what it printed as errors."""
-        self.process.send_signal(signal.SIGCONT)
-        _, err = self.process.communicate(timeout=60)
-        return self.process.returncode, err
-
-    def finish(self) -> str:
-        """Wait until it has succeeded; what it printed."""
-        out, err = self.process.communicate(timeout=RESTORE_S)
-        assert self.process.returncode == 0, err
-        return out
-
-    def end(self) -> None:
-        """Kill it, if it still runs."""
-        self.process.kill()
-        self.process.communicate(timeout=10)
+def restoring(kafka: Broker, namespace: str) -> Operator:
+    """An operator who restores the snapshot `cut`, when its workers have left."""
+    return Operator(kafka.bootstrap, namespace, "restore", "cut", "--wait", "90")
 
 
 @contextmanager
@@ -119,10 +83,10 @@ def test_a_suspended_restore_is_overtaken_and_changes_nothing_more(
     """The first operator's command sleeps at a step; the second finishes; workers run to the end; then it wakes up."""
     with killed_cycle(kafka, tmp_path) as (cycle, observer, connection, namespace):
         planned = asyncio.run(ops.plan_restore(connection, namespace, "cut"))
-        first = Operator(kafka.bootstrap, namespace)
+        first = restoring(kafka, namespace)
         try:
             first.suspend_at(phase)
-            Operator(kafka.bootstrap, namespace).finish()
+            restoring(kafka, namespace).finish()
             outputs = [it for it in planned.irrevocable if it.topic == f"{cycle.prefix}out"]
             cycle.start()
             wait_until(
@@ -162,7 +126,7 @@ def test_a_suspended_restore_is_overtaken_and_changes_nothing_more(
 
 def test_a_worker_without_snapkafka_is_not_let_in_during_a_restore(kafka: Broker, tmp_path: Path) -> None:
     with killed_cycle(kafka, tmp_path) as (cycle, observer, _, namespace):
-        operator = Operator(kafka.bootstrap, namespace)
+        operator = restoring(kafka, namespace)
         try:
             operator.suspend_at("state")
             before, logs = committed(observer, cycle), {t: len(r) for t, r in cycle.records().items()}
@@ -179,7 +143,7 @@ def test_a_worker_without_snapkafka_is_not_let_in_during_a_restore(kafka: Broker
             status, err = operator.resume()
             if status:  # it was suspended for longer than its session
                 assert status == OvertakenError.exit_status, err
-                Operator(kafka.bootstrap, namespace).finish()
+                restoring(kafka, namespace).finish()
             cycle.start()
             wait_until(
                 "the end result",
@@ -197,7 +161,7 @@ def test_an_interrupted_restore_that_has_appended_is_not_given_up_and_is_replace
 ) -> None:
     """Killed at `ready`: `--abort` refuses and names the topics; finished, tables and outputs are right."""
     with killed_cycle(kafka, tmp_path) as (cycle, _, connection, namespace):
-        operator = Operator(kafka.bootstrap, namespace)
+        operator = restoring(kafka, namespace)
         operator.suspend_at("ready")
         operator.end()
         abort = subprocess.run(
@@ -211,7 +175,7 @@ def test_an_interrupted_restore_that_has_appended_is_not_given_up_and_is_replace
         assert "finish it: snapkafka restore cut" in error["hint"]
         planned = asyncio.run(ops.plan_restore(connection, namespace, "cut"))
         outputs = [it for it in planned.irrevocable if it.topic == f"{cycle.prefix}out"]
-        Operator(kafka.bootstrap, namespace).finish()
+        restoring(kafka, namespace).finish()
         cycle.start()
         wait_until(
             "the end result",
@@ -260,4 +224,45 @@ def test_where_every_changelog_was_deleted_since_the_snapshot_every_row_is_writt
             lambda: outputs_kept(cycle.records()["out"], outputs) == Counter(range(ITEMS)),
             timeout_s=60,
             period_s=1.0,
+        )
+
+
+def test_where_an_input_was_recreated_since_the_restore_all_of_it_is_read(
+    kafka: Broker, tmp_path: Path
+) -> None:
+    """The restore has put each agent far behind the end of the new topic; nothing of that is skipped."""
+    again = 40
+    with killed_cycle(kafka, tmp_path) as (cycle, observer, connection, namespace):
+        restored(connection, namespace, "cut", wait_s=90)
+        topic, tables = f"{cycle.prefix}work", cycle.tables()
+        skipped = [at for tp, (at, _) in observer.call(observer.admin.committed(f"{cycle.prefix}left")).items()
+                   if tp.topic == topic]  # fmt: skip
+        assert sum(skipped) > again, "else there would be nothing to skip"
+        expected = Counter({key: n for key, n in tables["counts"].items() if isinstance(n, int)})
+        for key, item in cycle.items[:again]:
+            expected[key] += item["n"]
+        observer.call(observer.admin.delete_topics(topic))
+        wait_until(
+            "the input to be deleted",
+            lambda: topic not in observer.call(observer.admin.describe_topics([topic])),
+            timeout_s=60,
+        )
+        create_topics(kafka.bootstrap, topic, partitions=PARTITIONS)
+        cycle.feed(0, again)
+        cycle.start()
+        wait_until(
+            "all of the new input, and what was in flight, to be processed",
+            lambda: all(cycle.tables()[table] == expected for table in ("counts", "sums", "back")),
+            timeout_s=END_S,
+            period_s=2.0,
+            system=cycle.system,
+        )
+        seen: defaultdict[str, set[object]] = defaultdict(set)
+        for key, members in tables["seen"].items():
+            assert isinstance(members, set)
+            seen[key] |= members
+        for key, item in cycle.items[:again]:
+            seen[key].add(item["id"])
+        wait_until(
+            "the slower agent, too", lambda: cycle.tables()["seen"] == seen, timeout_s=60, system=cycle.system
         )

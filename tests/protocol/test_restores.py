@@ -15,9 +15,12 @@ from snapkafka.protocol.records import (
     AgentPosition,
     Bye,
     Hello,
+    InputTopic,
     LogEnd,
     Position,
     Restore,
+    Table,
+    TopicId,
     TopicPartition,
 )
 from snapkafka.protocol.restores import Base, RestoreView, Rule
@@ -388,6 +391,94 @@ def test_a_later_restore_replaces_the_rules_of_an_input(world: World) -> None:
     say(world, "done", "later")
     assert world.fold.restores.rules("b", B) == {"y": Rule(9)}
     assert world.fold.restores.current() == {"later"}
+
+
+# -- topics that were recreated since ---------------------------------------------------------------------------------
+
+CHANGELOG = TopicPartition("b-t-changelog", 0)
+
+
+def names(world: World, app: str, topic: str, topic_id: str) -> int:
+    """A process of an app joins, which reads this topic; its id."""
+    world.numbers += 1
+    source = InputTopic(topic=topic, partitions=1, topic_id=topic_id)
+    return world.append(Hello(n=world.numbers, app=app, inputs=(source,)))
+
+
+def restored_b(world: World) -> int:
+    """App b is restored: its agent skips what lies below 4 of topic b, and its base there is 9; the author."""
+    say(world, "begun")
+    author = joins(world)
+    say(world, "begun", author=author)
+    ids = tuple(TopicId(topic=tp.topic, topic_id=f"{tp.topic}-1") for tp in (B, CHANGELOG))
+    ready(world, author, (B, 9), (CHANGELOG, 3), positions=(at(4),), topics=ids)
+    say(world, "done")
+    return author
+
+
+def test_rules_of_a_restore_are_over_when_their_topic_was_recreated(world: World) -> None:
+    """Else agents skip records that nobody has processed, and a group without offsets starts in the midst of them."""
+    before = names(world, "b", "b", "b-1")
+    author = restored_b(world)
+    early = world.trigger("early")
+    names(world, "b", "b", "b-2")
+    fold = world.fold
+    assert fold.restores.rules("b", B) == {}
+    assert fold.restored_starts("b") == {}
+    assert fold.restores.bases[B] == Base("r", author, 0, ("b",), elsewhere=True), (
+        "all of it is of the time since"
+    )
+    assert fold.is_void(before, B, 0), "that one still does not know of the restore"
+    assert fold.restores.bases[CHANGELOG] == Base("r", author, 3, ("b",)), "that one is the same topic"
+    late = world.trigger("late")
+    assert [fold.restores.bases_below(epoch)[B].end for epoch in (early, late)] == [9, 0]
+    assert fold.restores.restored("b") == {"r"}
+
+
+def test_a_changelog_that_was_recreated_is_all_of_the_time_since(world: World) -> None:
+    restored_b(world)
+    world.numbers += 1
+    table = Table(name="t", changelog=CHANGELOG.topic, partitions=1, topic_id=f"{CHANGELOG.topic}-2")
+    world.append(Hello(n=world.numbers, app="b", tables=(table,)))
+    assert [world.fold.restores.bases[tp].end for tp in (CHANGELOG, B)] == [0, 9]
+    assert world.fold.restores.rules("b", B) == {"agent": Rule(4)}
+
+
+@pytest.mark.parametrize("topic_id", ["b-1", "", "b-0"], ids=["the same", "unknown", "known before"])
+def test_what_a_restore_asks_stands_unless_another_topic_is_shown(world: World, topic_id: str) -> None:
+    """A process that takes another identity names again what it has read when it started: that is no later topic."""
+    names(world, "c", "b", "b-0")
+    restored_b(world)
+    names(world, "c", "b", topic_id)
+    assert world.fold.restores.rules("b", B) == {"agent": Rule(4)}
+    assert world.fold.restores.bases[B].end == 9
+
+
+def test_a_later_restore_asks_of_the_topic_that_is_there_then(world: World) -> None:
+    restored_b(world)
+    names(world, "b", "b", "b-2")
+    say(world, "begun", "later")
+    author = joins(world)
+    say(world, "begun", "later", author=author)
+    ids = (TopicId(topic="b", topic_id="b-2"),)
+    ready(world, author, (B, 7), plan="later", positions=(at(5),), topics=ids)
+    say(world, "done", "later")
+    names(world, "b", "b", "b-2")
+    assert world.fold.restores.rules("b", B) == {"agent": Rule(5)}
+    assert world.fold.restores.bases[B] == Base("later", author, 7, ("b",))
+
+
+def test_that_a_topic_was_recreated_is_known_behind_a_checkpoint() -> None:
+    world = World(fold=LedgerState(history=False))
+    restored_b(world)
+    names(world, "b", "b", "b-2")
+    chunks = take_checkpoint(list(enumerate(world.ledger)), first_n=10**6, chunk=3, snapshots=1)
+    late = LedgerState(start=len(world.ledger), history=False)
+    for offset, record in enumerate(chunks, len(world.ledger)):
+        late.apply(offset, record)
+    assert late.whole
+    assert late.restores.rules("b", B) == world.fold.restores.rules("b", B) == {}
+    assert late.restores.bases == world.fold.restores.bases != {}
 
 
 def test_where_restored_inputs_start_if_their_group_has_committed_nothing(world: World) -> None:

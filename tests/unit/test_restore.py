@@ -405,6 +405,7 @@ async def test_an_app_is_restored(world: World) -> None:
     assert state.restores.open is None
     assert not list(state.living()), "neither those of before nor the restore"
     assert state.restores.bases[IN].end == before[IN]
+    assert {*state.restores.views[done.plan].topic_ids} == {tp.topic for tp in (IN, RAW, LOG, SETS)}
     assert len(world.log.records[RAW]) == before[RAW]
     assert world.admin.noted == {f"snapkafka:{done.plan}"}
     changes = [(record.key, record.value) for record in world.log.records[SETS][before[SETS] :]]

@@ -10,13 +10,25 @@ from typing import Any, cast
 
 import pytest
 import rocksdict
+from aiokafka.errors import GroupAuthorizationFailedError, InconsistentGroupProtocolError, KafkaError
 from faust.types import TP
 
-from snapkafka.drivers.faust.restores import Restored, keep_metadata, refuse_restored
+from snapkafka.drivers.faust.restores import Restored, crash_if_refused, keep_metadata, refuse_restored
 from snapkafka.drivers.faust.tables.changelogs import Tables
 from snapkafka.drivers.faust.tables.recovery import recover_to_the_end
 from snapkafka.errors import BrokerUnavailableError, InstallError, LedgerUnusableError
-from snapkafka.protocol.records import RESTORE, AgentPosition, Hello, LogEnd, Restore, TopicPartition
+from snapkafka.kafka.cluster.group_hold import HOLDER
+from snapkafka.kafka.cluster.groups import Member
+from snapkafka.protocol.records import (
+    RESTORE,
+    AgentPosition,
+    Hello,
+    InputTopic,
+    LogEnd,
+    Restore,
+    TopicId,
+    TopicPartition,
+)
 from snapkafka.wire import headers as wire
 from tests.unit.test_incoming import conductor_of
 from tests.unit.test_outgoing import Driver
@@ -48,6 +60,7 @@ def restore(
             stage="ready",
             author=author,
             ends=ends,
+            topics=(TopicId(topic="in", topic_id="1"),),
             positions=tuple(
                 AgentPosition(
                     app="p", agent=agent, topic="in", partition=0, offset=offset, started_above=above
@@ -85,7 +98,7 @@ class Worker(Driver):
 
     def append(self, record: Any) -> None:
         super().append(record)
-        if isinstance(record, Restore):
+        if isinstance(record, Hello | Restore) and hasattr(self, "restored"):
             self.restored.ledger_read()
         for waiter in getattr(self, "_waiters", ()):
             if not waiter.done():
@@ -157,6 +170,19 @@ async def test_an_event_goes_only_to_the_agents_that_have_not_processed_it(resto
         await inputs.callback(record(offset))
     assert inputs.came == {"x": [12, 13, 14, 15, 16], "y": [11, 12, 15, 16]}
     assert worker.acked == [10], "nobody takes it, and it counts as read"
+
+
+async def test_the_rules_of_a_topic_are_over_when_a_process_finds_it_recreated() -> None:
+    """Another worker of the app joins, and finds another topic: also who runs already skips nothing there any more."""
+    worker = Worker()
+    restore(worker, ("x", 12, ()), ("y", 10, ()))
+    inputs = Inputs(worker)
+    for topic_id, numbers in (("1", [10, 11]), ("2", [11])):
+        source = InputTopic(topic="in", partitions=1, topic_id=topic_id)
+        worker.append(Hello(n=worker.number(), app="p", inputs=(source,)))
+        for offset in numbers:
+            await inputs.callback(record(offset))
+    assert inputs.came == {"x": [11], "y": [10, 11, 11]}
 
 
 async def test_without_a_restore_every_agent_gets_every_event() -> None:
@@ -331,12 +357,69 @@ async def test_what_a_suspended_worker_wrote_into_a_changelog_is_not_applied(fol
 # -- waiting from begun to done ----------------------------------------------------------------
 
 
+async def nobody() -> Collection[Member]:
+    return ()
+
+
+async def test_a_worker_waits_while_a_run_holds_its_group(
+    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Before the plan is in the ledger, after it is over, or because the run was killed: the broker would refuse it."""
+    monkeypatch.setattr("snapkafka.drivers.faust.restores.RETRY_S", 0.01)
+    worker, members = Worker(), [Member(member="1", client=HOLDER, host="here")]
+
+    async def ask() -> Collection[Member]:
+        return members
+
+    holding = asyncio.ensure_future(worker.restored.hold(ask))
+    await asyncio.sleep(0.05)
+    assert not holding.done()
+    assert caplog.text.count("app p waits: a restore holds consumer group p") == 1
+    worker.append(Restore(n=worker.number(), plan="r", stage="begun", snapshot="s", apps=("p",)))
+    members.clear()
+    await asyncio.sleep(0.05)
+    assert not holding.done()
+    assert not worker.crashes, "it has not run"
+    worker.append(Restore(n=worker.number(), plan="r", stage="aborted"))
+    await asyncio.wait_for(holding, 5)
+    members.append(Member(member="2", client="faust", host="there"))
+    await asyncio.wait_for(worker.restored.hold(ask), 5)
+
+
+async def test_who_may_not_see_the_group_does_not_wait_for_it() -> None:
+    async def forbidden() -> Collection[Member]:
+        raise LedgerUnusableError("may not describe group p")
+
+    await asyncio.wait_for(Worker().restored.hold(forbidden), 5)
+
+
+@pytest.mark.parametrize("refused", [True, False])
+async def test_a_worker_that_its_group_refuses_crashes_and_does_not_hang(
+    caplog: pytest.LogCaptureFixture, refused: bool
+) -> None:
+    """aiokafka takes the refusal for final and ends the task that joins; Faust waits for an assignment for ever."""
+    worker: Any = Worker()
+    worker.loop = asyncio.get_running_loop()
+
+    async def joins() -> None:
+        raise KafkaError("of the routine") from (
+            InconsistentGroupProtocolError() if refused else GroupAuthorizationFailedError()
+        )
+
+    task = asyncio.ensure_future(joins())
+    crash_if_refused(worker, SimpleNamespace(_coordinator=SimpleNamespace(_coordination_task=task)))
+    await asyncio.wait([task])
+    await asyncio.sleep(0.01)
+    assert len(worker.crashes) == refused
+    assert ("group p is held by a restore" in caplog.text) == refused
+
+
 async def test_a_worker_that_starts_during_a_restore_waits_and_logs_why(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     worker = Worker()
     worker.append(Restore(n=worker.number(), plan="r", stage="begun", snapshot="s", apps=("p",)))
-    holding = asyncio.ensure_future(worker.restored.hold())
+    holding = asyncio.ensure_future(worker.restored.hold(nobody))
     await asyncio.sleep(0)
     assert not holding.done()
     assert "app p waits: plan r of snapshot s is begun, and no input is read before it is done" in caplog.text
@@ -348,7 +431,7 @@ async def test_a_worker_that_starts_during_a_restore_waits_and_logs_why(
 async def test_a_worker_that_ran_before_a_restore_began_crashes(caplog: pytest.LogCaptureFixture) -> None:
     """It was suspended, for a restore begins when the group has no member: its memory is of the time before."""
     worker = Worker()
-    await worker.restored.hold()
+    await worker.restored.hold(nobody)
     worker.append(Restore(n=worker.number(), plan="other", stage="begun", snapshot="s", apps=("q",)))
     worker.append(Restore(n=worker.number(), plan="other", stage="aborted"))
     assert not worker.tasks
@@ -364,7 +447,7 @@ async def test_a_worker_that_reads_of_a_restore_only_when_it_is_over_crashes(
     """It was suspended all the while, and a checkpoint stands in the place of the records since."""
     worker = Worker()
     restore(worker, plan="earlier")
-    await worker.restored.hold()
+    await worker.restored.hold(nobody)
     read = worker.restored.ledger_read
     read()
     assert not worker.tasks, "what was restored before it joined is what it runs on"

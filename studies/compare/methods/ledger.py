@@ -1,23 +1,19 @@
-"""The ledger and one process's machine on it: what `offsets` does with the real protocol and the real wire format."""
+"""The ledger and one process's machine on it, for `offsets`: the real protocol and the real wire format."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Final, assert_never
+from itertools import count
+from typing import TYPE_CHECKING, Final
 
+from snapkafka.drivers.machine_driver import MachineDriver
 from snapkafka.protocol.actions import (
-    Action,
     AppendToLedger,
     AskEnds,
     AskStopped,
-    ReadLedgerTo,
-    SayHello,
     SendMarkers,
-    StartTimer,
     TurnedRed,
 )
 from snapkafka.protocol.events import (
-    CutTimed,
     EndsSeen,
     Event,
     InputGiven,
@@ -59,7 +55,7 @@ CUT_S: Final = 0.001
 
 
 class Ledger:
-    """All records, with the size of each, and their fold as somebody outside sees it."""
+    """All records, with the size of each, and their fold as seen from outside."""
 
     def __init__(self) -> None:
         self.records: list[LedgerRecord] = []
@@ -67,7 +63,7 @@ class Ledger:
         self.fold = LedgerState()
 
     def append(self, record: LedgerRecord, size: int | None = None) -> int:
-        """The record's offset. `size`: of its bytes, if they were made already."""
+        """Append a record; return its offset. `size`: of its bytes, if they are encoded already."""
         self.records.append(record)
         self.sizes.append(len(codec.encode(record)) if size is None else size)
         offset = LEDGER_BASE + len(self.records) - 1
@@ -75,12 +71,14 @@ class Ledger:
         return offset
 
 
-class Node:
-    """The driver of one machine: does its actions, feeds back what came of them. Decides nothing."""
+class Node(MachineDriver):
+    """The driver of one machine: it does its actions and feeds back the results. It decides nothing."""
+
+    clock_ns = count(step=int(CUT_S * 1e9)).__next__
 
     def __init__(self, method: Offsets, process: Process) -> None:
+        super().__init__(WorkerProtocol())
         self.method, self.process = method, process
-        self.machine = WorkerProtocol()
         self.app = f"node-{process.number:04d}"
         self.inputs = tuple(method.tps[channel.number] for channel in process.incoming)
         self.changelog = TopicPartition(f"{self.app}-{TABLE}-changelog", 0)
@@ -103,7 +101,7 @@ class Node:
         self.method.ledger.append(hello)
 
     def take_inputs(self) -> None:
-        """The rebalance is over; what was sent so far is in the logs and acknowledged."""
+        """End the rebalance: everything sent so far is in the logs and acknowledged."""
         inputs = tuple(InputGiven(tp=tp, agents=(AGENT,), position=BASE) for tp in self.inputs)
         recovered = ChangelogEnd(table=TABLE, topic=self.changelog.topic, partition=0, end=BASE)
         given = InputsGiven(generation=1, inputs=inputs, changelogs=(recovered,))
@@ -115,7 +113,7 @@ class Node:
         self._has_sent(self.changelog)
 
     def _has_sent(self, tp: TopicPartition) -> None:
-        """This process has written to `tp` for hours; the last record lies just below `BASE`."""
+        """Record that this process has written to `tp` for hours; the last record lies just below `BASE`."""
         machine = self.machine
         machine.colours.sent[tp] = Sent()
         machine.colours.sent[tp].next_seq = BASE - 1
@@ -127,7 +125,7 @@ class Node:
     # -- the ledger -------------------------------------------------------------------------------------------
 
     def catch_up(self, upto: int | None = None) -> None:
-        """Read the ledger, to its end or up to and including `upto`; what is read is kept in the fold, and held."""
+        """Read the ledger, to its end or up to and including `upto`; the records are kept in the fold, and held."""
         ledger = self.method.ledger
         end = len(ledger.records) if upto is None else upto + 1 - LEDGER_BASE
         while self.read < end:
@@ -148,41 +146,49 @@ class Node:
 
     # -- events in, actions out -------------------------------------------------------------------------------
 
-    def feed(self, event: Event) -> None:
-        self.do(self.machine.handle(event))
-
     def meet(self, event: Event) -> None:
-        """Something red: the ledger may have to be read first, which takes a round trip; then it is met again."""
-        wanted = self.machine.handle(event)
-        if wanted and isinstance(wanted[0], ReadLedgerTo):
+        """Handle something red: the ledger may have to be read first, which takes a round trip; then it is met
+        again."""
+        asked = self.feed(event)
+        if asked is not None:
             self.process.stall(2 * DELAY_S)
-            self.catch_up(wanted[0].offset)
-            wanted = self.machine.handle(event)
-        self.do(wanted)
+            self.catch_up(asked.offset)
+            self.feed(event)
 
-    def do(self, actions: Sequence[Action]) -> None:
-        method, world = self.method, self.method.world
-        for action in actions:
-            match action:
-                case AppendToLedger(record=record):
-                    size = len(codec.encode(record))
-                    self._own.add(record.n)
-                    method.meter.hold(self.process.number, "records", size)
-                    world.at(world.now + DELAY_S, method.append, (record, size))
-                case SendMarkers():
-                    for tp in action.tps:
-                        method.send_marker(self, tp, action.epoch, action.previous)
-                case AskEnds(report=report):
-                    world.at(world.now + 2 * DELAY_S, self._ends_seen, report)
-                case TurnedRed(epoch=epoch):
-                    self.process.stall(CUT_S)
-                    self.feed(CutTimed(epoch=epoch, us=int(CUT_S * 1e6)))
-                case StartTimer(epoch=epoch, ttl_ms=ttl_ms):
-                    world.at(world.now + ttl_ms / 1000, self._timer, epoch)
-                case ReadLedgerTo() | SayHello() | AskStopped():
-                    raise AssertionError(f"nobody dies here, and `meet` reads the ledger: {action}")
-                case _:
-                    assert_never(action)
+    def append(self, record: LedgerRecord) -> None:
+        """Append it after its way to the broker."""
+        method = self.method
+        size = len(codec.encode(record))
+        self._own.add(record.n)
+        method.meter.hold(self.process.number, "records", size)
+        method.world.at(method.world.now + DELAY_S, method.append, (record, size))
+
+    def send_markers(self, action: SendMarkers) -> None:
+        """Send them at once."""
+        for tp in action.tps:
+            self.method.send_marker(self, tp, action.epoch, action.previous)
+
+    def ask_ends(self, action: AskEnds) -> None:
+        """Answer after a round trip."""
+        world = self.method.world
+        world.at(world.now + 2 * DELAY_S, self._ends_seen, action.report)
+
+    def ask_stopped(self, action: AskStopped) -> None:
+        """Fail: nobody stops here."""
+        raise AssertionError(action)
+
+    def start_timer(self, epoch: int, ttl_ms: int) -> None:
+        """Let it expire at its time."""
+        world = self.method.world
+        world.at(world.now + ttl_ms / 1000, self._timer, epoch)
+
+    def say_hello(self, was: int) -> None:
+        """Fail: nobody dies here."""
+        raise AssertionError(was)
+
+    def turned_red(self, action: TurnedRed, us: int) -> None:
+        """Let the process stand still as long as a cut takes."""
+        self.process.stall(CUT_S)
 
     def _ends_seen(self, report: int) -> None:
         ends = tuple(self.method.log_end(channel) for channel in self.process.incoming)
@@ -193,10 +199,10 @@ class Node:
 
 
 def log_end(tp: TopicPartition, records: int) -> LogEnd:
-    """The end of a log that holds so many records."""
+    """Return the end of a log that holds so many records."""
     return LogEnd(topic=tp.topic, partition=tp.partition, end=BASE + records)
 
 
 def partition_of(channel: Channel) -> TopicPartition:
-    """Where a channel lies: in a topic of its own, with a name of a usual length."""
+    """Return the place of a channel: a topic of its own, with a name of a usual length."""
     return TopicPartition(f"from-{channel.sender.number:04d}-to-{channel.receiver.number:04d}", 0)

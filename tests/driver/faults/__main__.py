@@ -1,7 +1,8 @@
-"""`python -m tests.driver.faults BOOTSTRAP OUT PART/PARTS`: find what a snapshot calls, then try a fault in each.
+"""`python -m tests.driver.faults BOOTSTRAP OUT PART/PARTS [KIND]`: find what a snapshot calls, and try a fault in each.
 
 Many workers run in one process, some at a time; each has a namespace, a fault and a peer of its own. What became of
-each is written to OUT as JSON. Instead of a part, a piece of a function's name chooses some.
+each is written to OUT as JSON. Instead of a part, a piece of a function's name chooses some. With a kind of app, only
+what a snapshot of the plain one does not call is tried.
 """
 
 from __future__ import annotations
@@ -81,13 +82,13 @@ class Lines(logging.Handler):
 class Run:
     """One worker with one fault."""
 
-    def __init__(self, bootstrap: str, folder: Path, fault: Fault) -> None:
+    def __init__(self, bootstrap: str, folder: Path, fault: Fault, kind: str) -> None:
         self.fault = fault
         self.outcome = Outcome(fault.where)
         self.name = f"w{uuid.uuid4().hex[:10]}"
         self._bootstrap = bootstrap
         self._connection = Connection(bootstrap=bootstrap)
-        self._wide = WideApp(self.name, bootstrap, folder / self.name)
+        self._wide = WideApp(self.name, bootstrap, folder / self.name, kind)
         self._driver: Any = snapkafka.install(self._wide.app, namespace=self.name)
         fault.over = lambda: bool(self._driver.absent)
         self._peer = Peer(self._connection, self.name, f"{self.name}-peer")
@@ -208,24 +209,38 @@ class Run:
             wrong.append(f"doctor does not name it: {[advice.code for advice in found.found]}")
 
 
-async def called_by_a_snapshot(bootstrap: str, folder: Path) -> tuple[list[str], set[str]]:
-    """The functions that every such snapshot calls, and those of them by which a worker withdraws."""
-    first = await asyncio.gather(*(Run(bootstrap, folder, Fault()).go() for _ in range(2)))
-    wrong = [what for found in first for what in found.wrong]
+@dataclasses.dataclass(frozen=True)
+class Called:
+    """The functions that snapshots of one kind of app call: all of them, any of them, and those to withdraw."""
+
+    always: frozenset[str]
+    ever: frozenset[str]
+    withdraws: frozenset[str]
+
+
+async def called_by_a_snapshot(bootstrap: str, folder: Path, kind: str) -> Called:
+    """Take snapshots of two such apps without a fault."""
+    runs = await asyncio.gather(*(Run(bootstrap, folder, Fault(), kind).go() for _ in range(2)))
+    wrong = [what for found in runs for what in found.wrong]
     assert not wrong, f"without a fault: {wrong}"
-    called = set.intersection(*(set(found.called) for found in first))
-    return sorted(called), set().union(*(found.withdraws for found in first))
+    each = [frozenset(found.called) for found in runs]
+    withdraws = frozenset().union(*(found.withdraws for found in runs))
+    return Called(each[0] & each[1], each[0] | each[1], withdraws)
 
 
-async def all_of(bootstrap: str, folder: Path, chosen: Callable[[list[str]], list[str]]) -> dict[str, Any]:
+async def all_of(
+    bootstrap: str, folder: Path, chosen: Callable[[list[str]], list[str]], kind: str
+) -> dict[str, Any]:
     """First what a snapshot calls, then a fault in each function that is chosen of these."""
-    called, withdraws = await called_by_a_snapshot(bootstrap, folder)
+    of_kind = await called_by_a_snapshot(bootstrap, folder, kind)
+    plain = (await called_by_a_snapshot(bootstrap, folder, "")).ever if kind else frozenset[str]()
+    called = sorted(of_kind.always - plain)
     slots = asyncio.Semaphore(AT_ONCE)
 
     async def one(where: str) -> Outcome:
         async with slots:
             for _ in range(TRIES):
-                run = Run(bootstrap, folder, Fault(where, withdraws=where in withdraws))
+                run = Run(bootstrap, folder, Fault(where, withdraws=where in of_kind.withdraws), kind)
                 found = await run.go()
                 if run.fault.armed:
                     break  # else Faust itself did not get through: it may skip what comes while it ends a recovery
@@ -238,7 +253,7 @@ async def all_of(bootstrap: str, folder: Path, chosen: Callable[[list[str]], lis
 
 def main() -> None:
     """See above."""
-    bootstrap, out, wanted = sys.argv[1:]
+    bootstrap, out, wanted, kind = (*sys.argv[1:], "")[:4]
     logging.getLogger().addHandler(logging.NullHandler())
     logging.getLogger().setLevel(logging.WARNING)
 
@@ -247,7 +262,8 @@ def main() -> None:
         return called[int(part) :: int(parts)] if parts else [where for where in called if wanted in where]
 
     with tempfile.TemporaryDirectory() as folder:
-        found = asyncio.run(all_of(bootstrap, Path(folder), chosen))
+        # Not `asyncio.run`, which would wait for tasks of an app that did not stop.
+        found = asyncio.new_event_loop().run_until_complete(all_of(bootstrap, Path(folder), chosen, kind))
     Path(out).write_text(json.dumps(found, indent=1))
     sys.stdout.flush()
     os._exit(0)  # a consumer of Faust's that did not stop has a thread, which would be waited for

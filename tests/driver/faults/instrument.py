@@ -124,9 +124,11 @@ def _report_in(tree: ast.AST, above: str) -> None:
 
 def _body_of(function: ast.FunctionDef | ast.AsyncFunctionDef) -> list[ast.stmt]:
     """Where its own statements stand: in the `try` that contains them, if it is a hook."""
-    for statement in function.body:
-        if isinstance(statement, ast.Try) and any("stand_down" in ast.dump(h) for h in statement.handlers):
-            return statement.body
+    tries = [statement for statement in function.body if isinstance(statement, ast.Try)]
+    tries += [part for whole in tries for part in whole.finalbody if isinstance(part, ast.Try)]
+    for part in tries:
+        if any("stand_down" in ast.dump(handler) for handler in part.handlers):
+            return part.body
     return function.body
 
 
