@@ -144,7 +144,7 @@ class RestoreView:
                 yield TopicPartition(end.topic, end.partition), end.end
 
     def bases(self, below: int | None = None) -> dict[TopicPartition, Base]:
-        """Return the base of each partition that it names, by what stands below this ledger offset (None: all of it)."""
+        """Return the base of each partition that it names, by what stands below a ledger offset (None: all of it)."""
         elsewhere = bool(self.begun.origin)
         bases = {tp: Base(self.plan, self.author, end, self.apps, elsewhere) for tp, end in self.ends()}
         over = {topic for topic, at in self.recreated.items() if below is None or at < below}
