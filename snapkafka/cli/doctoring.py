@@ -11,7 +11,7 @@ from rich.markup import escape
 
 from snapkafka import ops
 from snapkafka.advice import Advice, Weight
-from snapkafka.drivers.faust.describe import AppLook, look_at
+from snapkafka.drivers.faust.describe import DescribedApp, describe_app_at
 from snapkafka.durations import duration_ms
 from snapkafka.errors import EXIT_NOT_GOOD, BadInputError
 from snapkafka.kafka.login.connection import Connection
@@ -155,30 +155,30 @@ def tell_rights(connected: Callable[[], Connection | None], namespace: str, *, a
 
 def look_offline(path: str, *, as_json: bool) -> None:
     """Print an app as it is defined; exit with status 1 if a snapshot would not work, or would not hold all of it."""
-    found = run(lambda: _given(_look(path)), as_json=as_json)
+    found = run(lambda: _given(_described(path)), as_json=as_json)
     if as_json:
         print_json(found)
     else:
-        _print_look(found)
+        _print_described(found)
     if not found.well:
         raise typer.Exit(EXIT_NOT_GOOD)
 
 
-async def _given(found: AppLook) -> AppLook:
+async def _given(found: DescribedApp) -> DescribedApp:
     """Import an app outside of any event loop, as Faust does."""
     return found
 
 
-def _look(path: str) -> AppLook:
+def _described(path: str) -> DescribedApp:
     try:
-        return look_at(path)
+        return describe_app_at(path)
     except ModuleNotFoundError as error:
         if error.name != "faust":
             raise
         raise extra_missing("faust", "--offline", "faust") from error
 
 
-def _print_look(found: AppLook) -> None:
+def _print_described(found: DescribedApp) -> None:
     console.print(f"app [bold]{escape(found.app)}[/]")
     agents = table("agent", "reads", "concurrency", right=("concurrency",))
     for agent in found.agents:

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from typing import Final
 
-__all__ = ["Patience"]
+__all__ = ["LedgerWait"]
 
 #: A start or a rebalance waits for the ledger no longer than this.
 LEDGER_WAIT_S: Final = 2.0
@@ -15,7 +15,7 @@ EXPIRIES: Final = 3
 OPEN_S: Final = 600.0
 
 
-class Patience:
+class LedgerWait:
     """A circuit breaker: closed (waits are allowed), open (they are not), and closed again after a while."""
 
     def __init__(self) -> None:

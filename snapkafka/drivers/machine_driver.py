@@ -51,16 +51,13 @@ class MachineDriver(ABC):
         """
         started = self.clock_ns()
         actions = self.machine.handle(event)
-        us = (self.clock_ns() - started) // 1_000
-        asked = self.do(actions)
-        for action in actions:
-            if isinstance(action, TurnedRed):
-                self.turned_red(action, us)
-                self.feed(CutTimed(epoch=action.epoch, us=us))
-        return asked
+        return self.do(actions, us=(self.clock_ns() - started) // 1_000)
 
-    def do(self, actions: Sequence[Action]) -> ReadLedgerTo | None:
+    def do(self, actions: Sequence[Action], *, us: int = 0) -> ReadLedgerTo | None:
         """Do the actions of the machine, in their order.
+
+        Args:
+            us: the machine has taken so long to decide on them, in microseconds.
 
         Returns:
             see `feed`.
@@ -82,8 +79,9 @@ class MachineDriver(ABC):
                     self.say_hello(was)
                 case ReadLedgerTo():
                     asked = action
-                case TurnedRed():
-                    pass
+                case TurnedRed(epoch=epoch):
+                    self.turned_red(action, us)
+                    self.feed(CutTimed(epoch=epoch, us=us))
                 case _:
                     assert_never(action)
         self.changed()

@@ -168,9 +168,9 @@ class Member(MachineDriver):
             self._read_to(asked.offset)
             self.feed(MarkerMet(epoch=epoch))
 
-    def do(self, actions: Sequence[Action]) -> ReadLedgerTo | None:
+    def do(self, actions: Sequence[Action], *, us: int = 0) -> ReadLedgerTo | None:
         """Do the actions in their order; their results come at once."""
-        asked = super().do(actions)
+        asked = super().do(actions, us=us)
         if actions:
             self._read_to(self._awaits)
         return asked

@@ -30,4 +30,6 @@ def test_the_loop_on_the_page_names_each_action_and_its_hook() -> None:
         assert action in loop
     for hook in MachineDriver.__abstractmethods__:
         assert f"{hook}(" in loop
-    assert "self.do(actions)" in inspect.getsource(MachineDriver.feed), "the page shows what is there"
+    assert "return self.do(actions, us=" in inspect.getsource(MachineDriver.feed), (
+        "the page shows what is there"
+    )

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from snapkafka.drivers.ledger_wait import Patience
+from snapkafka.drivers.ledger_wait import LedgerWait
 
 
 def test_r15_three_waits_in_vain_open_a_breaker_for_ten_minutes() -> None:
-    patience = Patience()
+    patience = LedgerWait()
     assert patience.seconds(0) == 2
     assert not patience.waited(2, in_vain=True)
     assert not patience.waited(4, in_vain=True)
@@ -18,7 +18,7 @@ def test_r15_three_waits_in_vain_open_a_breaker_for_ten_minutes() -> None:
 
 
 def test_r15_in_a_row_means_in_a_row() -> None:
-    patience = Patience()
+    patience = LedgerWait()
     for now in range(0, 100, 10):
         assert not patience.waited(now, in_vain=True)
         assert not patience.waited(now + 1, in_vain=True)
@@ -27,14 +27,14 @@ def test_r15_in_a_row_means_in_a_row() -> None:
 
 
 def test_r15_after_the_breaker_closed_three_more_open_it() -> None:
-    patience = Patience()
+    patience = LedgerWait()
     assert [patience.waited(now, in_vain=True) for now in (0, 1, 2)] == [False, False, True]
     assert [patience.waited(now, in_vain=True) for now in (700, 701, 702)] == [False, False, True]
     assert patience.seconds(1301) == 0
 
 
 def test_r15_a_send_begins_no_wait_after_one_in_vain() -> None:
-    patience = Patience()
+    patience = LedgerWait()
     assert not patience.worn(0)
     patience.waited(2, in_vain=True)
     assert patience.worn(2)

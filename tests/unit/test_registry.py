@@ -74,7 +74,7 @@ def port(monkeypatch: pytest.MonkeyPatch) -> Iterator[Port]:
 
 
 @dataclass
-class Patience:
+class LedgerWait:
     """A clock that only sleeping moves, and what the registry has said."""
 
     now_s: float = 0.0
@@ -91,7 +91,7 @@ class Patience:
 
 def test_a_schema_is_asked_for_once(port: Port) -> None:
     port.answers["/schemas/ids/7"] = [(200, {"schema": ORDER})]
-    asking = Patience().asks(port.url())
+    asking = LedgerWait().asks(port.url())
     assert [asking.schema(7) for _ in range(3)] == [Schema(kind="AVRO", text=ORDER)] * 3
     assert asking.schema(8) == Missing(UNKNOWN, absent=True)
     assert asking.schema(8) == Missing(UNKNOWN, absent=True)
@@ -100,7 +100,7 @@ def test_a_schema_is_asked_for_once(port: Port) -> None:
 
 def test_what_may_pass_is_asked_again(port: Port) -> None:
     port.answers["/schemas/ids/7"] = [(503, ""), (429, ""), (200, {"schema": ORDER, "schemaType": "AVRO"})]
-    patience = Patience()
+    patience = LedgerWait()
     assert patience.asks(port.url()).schema(7) == Schema(kind="AVRO", text=ORDER)
     assert patience.slept == [0.2, 0.4]
     assert patience.said == []
@@ -108,7 +108,7 @@ def test_what_may_pass_is_asked_again(port: Port) -> None:
 
 def test_one_schema_at_which_it_fails_says_nothing_of_others(port: Port) -> None:
     port.answers = {"/schemas/ids/7": [(500, {})], "/schemas/ids/8": [(200, {"schema": ORDER})]}
-    patience = Patience()
+    patience = LedgerWait()
     asking = patience.asks(port.url())
     assert asking.schema(7) == Missing(FAILS)
     assert isinstance(asking.schema(8), Schema)
@@ -119,7 +119,7 @@ def test_one_schema_at_which_it_fails_says_nothing_of_others(port: Port) -> None
 def test_a_registry_that_fails_is_given_up_in_time(port: Port) -> None:
     """However many schemas are asked for: 30 s in all, and then no more questions."""
     port.answers = {f"/schemas/ids/{n}": [(500, {})] for n in range(100)}
-    patience = Patience()
+    patience = LedgerWait()
     asking = patience.asks(port.url())
     assert [asking.schema(n) for n in range(100)] == [Missing(FAILS)] * 100
     assert (
@@ -134,7 +134,7 @@ def test_no_connection_is_enough_to_give_up(monkeypatch: pytest.MonkeyPatch) -> 
     monkeypatch.setenv("no_proxy", "127.0.0.1")
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))  # and does not listen
-        patience = Patience()
+        patience = LedgerWait()
         asking = patience.asks(f"http://127.0.0.1:{taken.getsockname()[1]}")
         assert [asking.schema(n) for n in range(5)] == [Missing(AWAY)] * 5
     assert len(patience.slept) == len(schema_registry.PAUSES_S)
@@ -146,7 +146,7 @@ def test_one_that_takes_a_connection_and_says_nothing(monkeypatch: pytest.Monkey
     monkeypatch.setattr(schema_registry, "ANSWER_S", 0.2)
     with socket.create_server(("127.0.0.1", 0)) as silent:
         began = time.monotonic()
-        asking = Patience().asks(f"http://127.0.0.1:{silent.getsockname()[1]}")
+        asking = LedgerWait().asks(f"http://127.0.0.1:{silent.getsockname()[1]}")
         assert asking.schema(1) == Missing(AWAY)
         assert time.monotonic() - began < 5
 
@@ -154,7 +154,7 @@ def test_one_that_takes_a_connection_and_says_nothing(monkeypatch: pytest.Monkey
 @pytest.mark.parametrize("body", [b"<html>", [], {}, {"schema": 7}, {"schema": ORDER, "references": [{}]}])
 def test_an_answer_that_is_none(port: Port, body: Any) -> None:
     port.answers["/schemas/ids/7"] = [(200, body)]
-    assert Patience().asks(port.url()).schema(7) == Missing(GARBAGE)
+    assert LedgerWait().asks(port.url()).schema(7) == Missing(GARBAGE)
 
 
 # -- references ----------------------------------------------------------------------------------------------
@@ -170,7 +170,7 @@ def test_what_a_schema_refers_to_comes_before_it_and_once(port: Port) -> None:
         "/subjects/a%2Fb/versions/1": [(200, {"schema": "ab", "references": [of("c")]})],
         "/subjects/c/versions/1": [(200, {"schema": "c"})],
     }
-    assert Patience().asks(port.url()).schema(7) == Schema(kind="AVRO", text="top", needs=("c", "ab"))
+    assert LedgerWait().asks(port.url()).schema(7) == Schema(kind="AVRO", text="top", needs=("c", "ab"))
     assert port.asked.count("/subjects/c/versions/1") == 1
 
 
@@ -180,7 +180,7 @@ def test_references_in_a_circle_and_into_nothing(port: Port) -> None:
         "/subjects/a/versions/1": [(200, {"schema": "a", "references": [of("a")]})],
         "/schemas/ids/8": [(200, {"schema": "top", "references": [of("gone")]})],
     }
-    asking = Patience().asks(port.url())
+    asking = LedgerWait().asks(port.url())
     assert asking.schema(7) == Missing("what it refers to has no end")
     assert asking.schema(8) == Missing(f"of what it refers to (subject gone, version 1): {UNKNOWN}")
 
@@ -191,7 +191,7 @@ def test_versions_by_subject_and_none_where_nobody_knows_the_question(port: Port
         "/schemas/ids/9/versions": [(200, {"subject": "a"})],
         "/schemas/ids/10/versions": [(500, {})],
     }
-    asking = Patience().asks(port.url())
+    asking = LedgerWait().asks(port.url())
     assert asking.versions(7) == {"a": 3, "b": 1}
     assert asking.versions(8) == {}
     assert asking.versions(9) == Missing(GARBAGE)
@@ -219,7 +219,7 @@ def test_credentials_of_the_url_and_of_the_environment(port: Port) -> None:
 
 def test_who_is_refused_does_not_ask_again(port: Port) -> None:
     port.answers = {"/schemas/ids/7": [(401, {})], "/schemas/ids/8": [(401, {})]}
-    patience = Patience()
+    patience = LedgerWait()
     asking = patience.asks(port.url("me:secret@"))
     assert [asking.schema(7), asking.schema(8)] == [Missing(REFUSES)] * 2
     assert port.asked == ["/schemas/ids/7"]
@@ -233,13 +233,13 @@ def test_credentials_do_not_follow_a_redirect_to_another_place(port: Port) -> No
         "/schemas/ids/8": [(200, {"schema": ORDER})],
         "/schemas/ids/9": [(302, "/api/schemas/ids/8")],
     }
-    assert isinstance(Patience().asks(port.url("me:secret@")).schema(9), Schema)
-    assert Patience().asks(port.url("me:secret@")).schema(7) == Missing(REFUSES)
+    assert isinstance(LedgerWait().asks(port.url("me:secret@")).schema(9), Schema)
+    assert LedgerWait().asks(port.url("me:secret@")).schema(7) == Missing(REFUSES)
     assert port.asked[-1] == "/schemas/ids/7", "and nobody else was asked"
 
 
 def test_no_text_has_the_password(port: Port) -> None:
-    patience = Patience()
+    patience = LedgerWait()
     asking = patience.asks(port.url("me:secret@"))
     port.answers["/schemas/ids/7"] = [(500, {})]
     asking.schema(7)

@@ -58,9 +58,9 @@ def install(app: Any, namespace: str | None = None, **config: Unpack[Settings]) 
         return None
     if settings.mode == "observe":
         _refuse_if_restored(app, "snapkafka only observes")
-        from .describe import look_when_started
+        from .describe import describe_when_started
 
-        look_when_started(app)
+        describe_when_started(app)
         return None
     from .support import not_as_expected
 

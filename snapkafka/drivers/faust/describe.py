@@ -21,20 +21,20 @@ from snapkafka.logs import about
 from .support import not_as_expected
 
 __all__ = [
-    "AgentLook",
-    "AppLook",
-    "TableLook",
-    "TopicLook",
+    "DescribedAgent",
+    "DescribedApp",
+    "DescribedTable",
+    "DescribedTopic",
     "codec_name",
     "codecs_of",
     "copartitioned",
+    "describe_app",
+    "describe_app_at",
+    "describe_when_started",
     "expires_ms",
     "in_transactions",
     "internal_topics",
     "is_global",
-    "look",
-    "look_at",
-    "look_when_started",
     "of_sets",
     "runs_no_agents",
     "uncaptured",
@@ -44,7 +44,7 @@ logger = logging.getLogger("snapkafka")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class TopicLook:
+class DescribedTopic:
     """A topic that the app reads, and the agents that read it."""
 
     name: str
@@ -52,7 +52,7 @@ class TopicLook:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class TableLook:
+class DescribedTable:
     """A table. `kind`: Faust's class; `expires_ms`: after how long its windows expire, 0 where it has none or they
     never do."""
 
@@ -64,7 +64,7 @@ class TableLook:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class AgentLook:
+class DescribedAgent:
     """An agent, and the topics that it reads; none: it reads a channel in memory."""
 
     name: str
@@ -73,13 +73,13 @@ class AgentLook:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class AppLook:
+class DescribedApp:
     """An app as it is defined. `found`: the findings, the worst first."""
 
     app: str
-    topics: tuple[TopicLook, ...]
-    tables: tuple[TableLook, ...]
-    agents: tuple[AgentLook, ...]
+    topics: tuple[DescribedTopic, ...]
+    tables: tuple[DescribedTable, ...]
+    agents: tuple[DescribedAgent, ...]
     found: tuple[Advice, ...]
 
     @property
@@ -88,7 +88,7 @@ class AppLook:
         return not any(advice.weight is Weight.PROBLEM for advice in self.found)
 
 
-def look_at(path: str) -> AppLook:
+def describe_app_at(path: str) -> DescribedApp:
     """Import an app and describe it.
 
     Args:
@@ -97,15 +97,15 @@ def look_at(path: str) -> AppLook:
     Raises:
         BadInputError: there is no such app, or it cannot be imported.
     """
-    return look(_imported(path))
+    return describe_app(_imported(path))
 
 
-def look(app: Any) -> AppLook:
+def describe_app(app: Any) -> DescribedApp:
     """Describe an app that is defined; this finalises it."""
     driver = getattr(app, "snapkafka", None)
     ours = getattr(getattr(driver, "recorder", None), "agent", None)
     agents = tuple(
-        AgentLook(
+        DescribedAgent(
             name=agent.name,
             topics=tuple(sorted(getattr(agent.channel, "topics", None) or ())),
             concurrency=agent.concurrency,
@@ -114,7 +114,7 @@ def look(app: Any) -> AppLook:
         if agent is not ours
     )
     tables = tuple(
-        TableLook(
+        DescribedTable(
             name=table.name,
             kind=type(table).__name__,
             changelog=table.changelog_topic_name,
@@ -124,7 +124,7 @@ def look(app: Any) -> AppLook:
         for table in app.tables.values()
     )
     topics = tuple(
-        TopicLook(name=topic, agents=tuple(agent.name for agent in agents if topic in agent.topics))
+        DescribedTopic(name=topic, agents=tuple(agent.name for agent in agents if topic in agent.topics))
         for topic in sorted({topic for agent in agents for topic in agent.topics})
     )
     found = [*_about_joining(app, driver, topics), *_about_tables(app)]
@@ -137,10 +137,12 @@ def look(app: Any) -> AppLook:
         )
         for what in uncaptured(app, ours)
     ]
-    return AppLook(app=app.conf.id, topics=topics, tables=tables, agents=agents, found=worst_first(found))
+    return DescribedApp(
+        app=app.conf.id, topics=topics, tables=tables, agents=agents, found=worst_first(found)
+    )
 
 
-def look_when_started(app: Any) -> None:
+def describe_when_started(app: Any) -> None:
     """Log what a snapshot would hold, and what none would, when the app starts (the mode "observe"); leave the app as
     it is."""
     start = app.on_start
@@ -148,14 +150,14 @@ def look_when_started(app: Any) -> None:
     async def started() -> None:
         await start()
         try:
-            _tell(look(app))
+            _log(describe_app(app))
         except Exception as error:  # R15: what goes wrong here is ours
-            logger.error("snapkafka: could not look at this app: %r", error, extra=about(), exc_info=True)
+            logger.error("snapkafka: cannot describe this app: %r", error, extra=about(), exc_info=True)
 
     app.on_start = started
 
 
-def _tell(seen: AppLook) -> None:
+def _log(seen: DescribedApp) -> None:
     """Log the findings as warnings: anyone who chooses this mode wants to read them, whatever the log's level."""
     logger.warning(
         "snapkafka observes: a snapshot of %s would hold the positions of %s and the tables %s",
@@ -267,7 +269,7 @@ def _imported(path: str) -> Any:
         raise BadInputError(f"app {path} cannot be imported: {error!r}", hint=hint) from error
 
 
-def _about_joining(app: Any, driver: Any, topics: tuple[TopicLook, ...]) -> Iterator[Advice]:
+def _about_joining(app: Any, driver: Any, topics: tuple[DescribedTopic, ...]) -> Iterator[Advice]:
     if driver is None and os.environ.get("SNAPKAFKA") != "off":
         yield Advice(
             code="not-installed",

@@ -68,11 +68,11 @@ class Host(Guard, MachineDriver):
             self.stand_down(f"to take in {type(event).__name__}", error)
             return None
 
-    def do(self, actions: Sequence[Action]) -> ReadLedgerTo | None:
+    def do(self, actions: Sequence[Action], *, us: int = 0) -> ReadLedgerTo | None:
         """Do the actions, in their order. The app's own code is on the call stack, so a fault of ours is contained
         (R15). Never raises."""
         try:
-            return super().do(actions)
+            return super().do(actions, us=us)
         except Exception as error:
             self.stand_down("to do what its machine asks for", error)
             return None

@@ -13,7 +13,7 @@ from snapkafka.errors import SnapkafkaError
 from snapkafka.protocol.events import CameBack, WentAbsent
 
 from ..ledger_tasks import RETRY_S
-from ..ledger_wait import LEDGER_WAIT_S, OPEN_S, Patience
+from ..ledger_wait import LEDGER_WAIT_S, OPEN_S, LedgerWait
 
 if TYPE_CHECKING:
     from ..ledger_tasks import LedgerTasks
@@ -42,7 +42,7 @@ class Waiting:
 
     def __init__(self, host: Host, ledger_tasks: LedgerTasks) -> None:
         self._host, self._ledger_tasks = host, ledger_tasks
-        self._patience = Patience()
+        self._ledger_wait = LedgerWait()
         self._waiters: list[asyncio.Future[None]] = []
         self._missed: list[Callable[[], bool]] = []  # see `_miss`
         self._wanted, self._wanted_of = -1, 0  # an offset of the ledger, and of which one
@@ -119,7 +119,7 @@ class Waiting:
         app goes on."""
         if self._host.absent or not self._host.started:
             return False
-        if not self._patience.worn(self._host.loop.time()):
+        if not self._ledger_wait.worn(self._host.loop.time()):
             await self._until(lambda: self._host.machine.process is not None)
         if self._host.machine.process is not None:
             return True
@@ -155,12 +155,12 @@ class Waiting:
     ) -> bool:
         """Wait as long as the back-off allows (R15); return whether the condition holds. If it holds for other reasons
         than an answer, this does not count for the length of the next wait."""
-        patience = self._patience.seconds(self._host.loop.time())
-        if await self._within(patience, condition, asked):
+        wait_s = self._ledger_wait.seconds(self._host.loop.time())
+        if await self._within(wait_s, condition, asked):
             if answered():
-                self._patience.waited(self._host.loop.time(), in_vain=False)
+                self._ledger_wait.waited(self._host.loop.time(), in_vain=False)
             return True
-        if patience and self._patience.waited(self._host.loop.time(), in_vain=True):
+        if wait_s and self._ledger_wait.waited(self._host.loop.time(), in_vain=True):
             logger.warning(
                 "snapkafka: it did not answer several times in a row; nothing waits for it in the next %.0f min",
                 OPEN_S / 60,

@@ -2,22 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Final, assert_never
+from itertools import count
+from typing import TYPE_CHECKING, Final
 
+from snapkafka.drivers.machine_driver import MachineDriver
 from snapkafka.protocol.actions import (
-    Action,
     AppendToLedger,
     AskEnds,
     AskStopped,
-    ReadLedgerTo,
-    SayHello,
     SendMarkers,
-    StartTimer,
     TurnedRed,
 )
 from snapkafka.protocol.events import (
-    CutTimed,
     EndsSeen,
     Event,
     InputGiven,
@@ -75,12 +71,14 @@ class Ledger:
         return offset
 
 
-class Node:
+class Node(MachineDriver):
     """The driver of one machine: it does its actions and feeds back the results. It decides nothing."""
 
+    clock_ns = count(step=int(CUT_S * 1e9)).__next__
+
     def __init__(self, method: Offsets, process: Process) -> None:
+        super().__init__(WorkerProtocol())
         self.method, self.process = method, process
-        self.machine = WorkerProtocol()
         self.app = f"node-{process.number:04d}"
         self.inputs = tuple(method.tps[channel.number] for channel in process.incoming)
         self.changelog = TopicPartition(f"{self.app}-{TABLE}-changelog", 0)
@@ -148,42 +146,49 @@ class Node:
 
     # -- events in, actions out -------------------------------------------------------------------------------
 
-    def feed(self, event: Event) -> None:
-        self.do(self.machine.handle(event))
-
     def meet(self, event: Event) -> None:
         """Handle something red: the ledger may have to be read first, which takes a round trip; then it is met
         again."""
-        wanted = self.machine.handle(event)
-        if wanted and isinstance(wanted[0], ReadLedgerTo):
+        asked = self.feed(event)
+        if asked is not None:
             self.process.stall(2 * DELAY_S)
-            self.catch_up(wanted[0].offset)
-            wanted = self.machine.handle(event)
-        self.do(wanted)
+            self.catch_up(asked.offset)
+            self.feed(event)
 
-    def do(self, actions: Sequence[Action]) -> None:
-        method, world = self.method, self.method.world
-        for action in actions:
-            match action:
-                case AppendToLedger(record=record):
-                    size = len(codec.encode(record))
-                    self._own.add(record.n)
-                    method.meter.hold(self.process.number, "records", size)
-                    world.at(world.now + DELAY_S, method.append, (record, size))
-                case SendMarkers():
-                    for tp in action.tps:
-                        method.send_marker(self, tp, action.epoch, action.previous)
-                case AskEnds(report=report):
-                    world.at(world.now + 2 * DELAY_S, self._ends_seen, report)
-                case TurnedRed(epoch=epoch):
-                    self.process.stall(CUT_S)
-                    self.feed(CutTimed(epoch=epoch, us=int(CUT_S * 1e6)))
-                case StartTimer(epoch=epoch, ttl_ms=ttl_ms):
-                    world.at(world.now + ttl_ms / 1000, self._timer, epoch)
-                case ReadLedgerTo() | SayHello() | AskStopped():
-                    raise AssertionError(f"nobody dies here, and `meet` reads the ledger: {action}")
-                case _:
-                    assert_never(action)
+    def append(self, record: LedgerRecord) -> None:
+        """Append it after its way to the broker."""
+        method = self.method
+        size = len(codec.encode(record))
+        self._own.add(record.n)
+        method.meter.hold(self.process.number, "records", size)
+        method.world.at(method.world.now + DELAY_S, method.append, (record, size))
+
+    def send_markers(self, action: SendMarkers) -> None:
+        """Send them at once."""
+        for tp in action.tps:
+            self.method.send_marker(self, tp, action.epoch, action.previous)
+
+    def ask_ends(self, action: AskEnds) -> None:
+        """Answer after a round trip."""
+        world = self.method.world
+        world.at(world.now + 2 * DELAY_S, self._ends_seen, action.report)
+
+    def ask_stopped(self, action: AskStopped) -> None:
+        """Fail: nobody stops here."""
+        raise AssertionError(action)
+
+    def start_timer(self, epoch: int, ttl_ms: int) -> None:
+        """Let it expire at its time."""
+        world = self.method.world
+        world.at(world.now + ttl_ms / 1000, self._timer, epoch)
+
+    def say_hello(self, was: int) -> None:
+        """Fail: nobody dies here."""
+        raise AssertionError(was)
+
+    def turned_red(self, action: TurnedRed, us: int) -> None:
+        """Let the process stand still as long as a cut takes."""
+        self.process.stall(CUT_S)
 
     def _ends_seen(self, report: int) -> None:
         ends = tuple(self.method.log_end(channel) for channel in self.process.incoming)
