@@ -15,7 +15,7 @@ help:  ## say what there is
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 setup:  ## make .venv with everything in it; Java and jars too where they are missing (PYTHON=python3.12 picks one)
-	@$(PYTHON) -m snapkafka.testing.setup
+	@$(PYTHON) -m tools.setup
 
 demo: $(READY)  ## see a snapshot taken, assembled and verified (ARGS="..." are passed on)
 	@$(VENV)/python -m snapkafka.demo $(ARGS)
@@ -101,7 +101,7 @@ clean:  ## remove what was made here; what was fetched stays in the cache, which
 
 # Set up once, and again whenever pyproject.toml changes.
 $(READY): pyproject.toml
-	@$(PYTHON) -m snapkafka.testing.setup
+	@$(PYTHON) -m tools.setup
 
 # uv can resolve to the lowest of what is named.
 .venv/oldest/.ready: pyproject.toml $(READY)
@@ -122,7 +122,7 @@ build/released/.ready: pyproject.toml .venv/packages/.ready
 	@$(PYTHON) -m venv --without-pip build/released
 	@if command -v uv >/dev/null; then INSTALL="uv pip install --python build/released"; \
 	 else INSTALL=".venv/packages/bin/python -m pip --python build/released/bin/python install"; fi; \
-	 $$INSTALL --quiet '.[demo,s3,service,sim]'
+	 $$INSTALL --quiet '.[demo,s3,service]'
 	@touch $@
 
 # No test and no lint needs these.

@@ -40,7 +40,6 @@ class Config:
             would hold and what not; `"stamp"`: join and put headers on what is sent, but refuse snapshots; `"on"`. The
             environment variable `SNAPKAFKA` takes precedence.
         hear: by what the app may learn of a snapshot; less than all is for tests and for proof.
-        classic: red sends wait until the markers are out, as in 1985: for links on which records lose their headers.
         cause: stamp on each record which event it comes from (8 or 9 bytes more); V5 needs it.
         ttl_ms: milliseconds until a snapshot that this app triggers is aborted, if it is not captured; 100 to
             86,400,000.
@@ -57,7 +56,6 @@ class Config:
     enabled: bool = True
     mode: str = "on"
     hear: frozenset[str] = field(default=HEAR_ALL)
-    classic: bool = False
     cause: bool = True
     ttl_ms: int = 5_000
     every: float | None = None
@@ -94,7 +92,6 @@ class Config:
             found.append(f"mode is {self.mode!r}; it can be {', '.join(MODES)}")
         switches: dict[str, object] = {
             "enabled": self.enabled,
-            "classic": self.classic,
             "cause": self.cause,
             "web": self.web,
         }
@@ -135,7 +132,6 @@ class Settings(TypedDict, total=False):
     enabled: bool
     mode: str
     hear: str | Collection[str]
-    classic: bool
     cause: bool
     ttl_ms: int
     every: float | None

@@ -51,7 +51,7 @@ class SnapkafkaError(Exception):
         hint: one line, what to do next.
     """
 
-    #: One sentence for tables of exit statuses; docstrings are not there under PYTHONOPTIMIZE=2.
+    #: One sentence, for tables of exit statuses.
     meaning: ClassVar[str]
     code: ClassVar[str] = "internal"
     exit_status: ClassVar[int] = 70

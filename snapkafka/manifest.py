@@ -39,8 +39,6 @@ __all__ = [
     "STATE",
     "STATE_DELTA",
     "AppendedEntry",
-    "AroundEntry",
-    "AroundInput",
     "CheckEntry",
     "Column",
     "ExternalEntry",
@@ -202,30 +200,6 @@ class ReadEntry:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class AroundInput:
-    """Offsets of an input among which assembly sought the records of the table `around`: `[start, middle)` about its
-    position, `[late, end)` behind the first end of a sender. `log_end`: where its log ended then."""
-
-    app: str
-    topic: str
-    partition: int
-    start: int
-    middle: int
-    late: int
-    end: int
-    log_end: int
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AroundEntry:
-    """Where the table `around` was sought. `looked_ms`: the ends of logs were asked for at or after that time,
-    milliseconds since 1970, by the ledger's time; 0: it is not known."""
-
-    looked_ms: int
-    inputs: tuple[AroundInput, ...]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class RestorableEntry:
     """How long the log holds what the snapshot needs of it, as far as could be determined when this was written.
 
@@ -341,7 +315,6 @@ class Manifest:
     `topics`: inputs, changelogs and outputs, by name; empty: assembled by an earlier release.
     `logs`: of the inputs and changelogs, by topic and partition; empty: assembled by an earlier release.
     `inputs`: offsets whose external records are in the table `inputs`; empty: there is no such table.
-    `around`: where the table `around` was sought; None: it was not written, or by an earlier release.
     """
 
     id: str
@@ -368,7 +341,6 @@ class Manifest:
     topics: tuple[TopicEntry, ...] = ()
     logs: tuple[LogEntry, ...] = ()
     inputs: tuple[ReadEntry, ...] = ()
-    around: AroundEntry | None = None
     outsiders: tuple[OutsiderEntry, ...] = ()
     version: int = MANIFEST_VERSION
 

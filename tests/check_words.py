@@ -1,9 +1,9 @@
 """Check that messages, docstrings and docs use the words of docs/explanation/glossary.md, and none that it forbids.
 
-Part of `make lint`. A message is a string literal below snapkafka/ that holds two words or more; a docstring is one of
-snapkafka/; a page is a Markdown file of docs/ or of the root, without its code blocks, code spans and links. `WORDS` is
-the right column of the glossary as patterns, each with the word to use. The glossary itself and newsfragments are not
-read. `python tests/check_words.py --rewrite` lowers `ALLOWED` to what is found.
+Part of `make lint`. A message is a string literal below the folders of `SOURCES` that holds two words or more; a
+docstring is one of them; a page is a Markdown file of docs/ or of the root, without its code blocks, code spans and
+links. `WORDS` is the right column of the glossary as patterns, each with the word to use. The glossary itself and
+newsfragments are not read. `python tests/check_words.py --rewrite` lowers `ALLOWED` to what is found.
 """
 
 from __future__ import annotations
@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 
 ROOT: Final = Path(__file__).resolve().parents[1]
 GLOSSARY: Final = "docs/explanation/glossary.md"
+#: Folders whose messages and docstrings are read.
+SOURCES: Final = ("snapkafka", "studies", "tools")
 
 #: A forbidden phrase, and what to use in its place. Flags: IGNORECASE unless the pattern says otherwise.
 WORDS: Final[dict[str, str]] = {
@@ -93,7 +95,7 @@ def main(root: Path = ROOT, allowed: Mapping[str, int] | None = None) -> int:
 
 def check(root: Path) -> Iterator[Found]:
     """Yield each forbidden word of the checkout at `root`."""
-    for path in sorted((root / "snapkafka").rglob("*.py")):
+    for path in sorted(path for folder in SOURCES for path in (root / folder).rglob("*.py")):
         name = str(path.relative_to(root))
         for line, text in prose(path.read_text("utf-8")):
             yield from words(name, line, text)

@@ -54,8 +54,6 @@ class Desk:
         self.connection = connection
         self.namespace = namespace
         self.reading = LedgerReading("")
-        #: When `look` began last, by the ledger's time.
-        self.looked_ms = 0
         self._loop = asyncio.Runner()
         self._ledger = KafkaLedger(connection, namespace)
 
@@ -93,14 +91,14 @@ class Desk:
     def look(self, captured: Captured, isolation: str) -> CutView:
         """The snapshot with what its log holds now."""
         since_ms = self.ledger(captured).triggered_ms
-        self.looked_ms = self._loop.run(self._broker_ms())
+        now_ms = self._loop.run(self._broker_ms())
         return self._loop.run(
             look(
                 self.connection,
                 captured,
                 isolation=isolation,
                 triggered_ms=since_ms,
-                now_ms=self.looked_ms,
+                now_ms=now_ms,
             )
         )
 

@@ -8,7 +8,6 @@ from collections.abc import Callable, Collection, Iterable, Sequence
 from datetime import UTC, datetime
 from typing import NamedTuple, TypeVar
 
-import snapkafka
 from snapkafka.checks import (
     CheckOutcome,
     CutView,
@@ -21,7 +20,6 @@ from snapkafka.checks import (
 )
 from snapkafka.checks.invariants import Invariant
 from snapkafka.manifest import (
-    AroundEntry,
     CheckEntry,
     ExternalEntry,
     InvariantEntry,
@@ -42,6 +40,7 @@ from snapkafka.manifest import (
     open_paths,
 )
 from snapkafka.protocol.captured_snapshot import Captured
+from snapkafka.version import __version__
 
 __all__ = [
     "Clock",
@@ -94,7 +93,6 @@ def manifest_of(
     topics: tuple[TopicEntry, ...],
     logs: tuple[LogEntry, ...],
     inputs: Sequence[ReadRange],
-    around: AroundEntry | None,
     clock: Clock,
 ) -> Manifest:
     """The manifest of an assembly that has ended now.
@@ -105,7 +103,6 @@ def manifest_of(
         ranges: what was read.
         logs: see `logs_of`.
         inputs: of what external records are stored.
-        around: where the table of that name was sought.
         openness: what leaves it open, or would.
     """
     return Manifest(
@@ -123,7 +120,6 @@ def manifest_of(
         invariants=tuple(InvariantEntry(name=item.name, sql=item.sql) for item in wanted),
         read=_entries(ranges),
         inputs=_entries(inputs),
-        around=around,
         parents=parents,
         settled=settled,
         open=openness.groups,
@@ -135,7 +131,7 @@ def manifest_of(
         topics=topics,
         logs=logs,
         versions={
-            "snapkafka": snapkafka.__version__,
+            "snapkafka": __version__,
             "python": platform.python_version(),
             "spark": spark,
         },

@@ -121,21 +121,8 @@ def parser() -> argparse.ArgumentParser:
     )
     add("--tables", action="store_true", help="with --verify-only: compare the stored tables with the log")
     add("--record", action="store_true", help="with --verify-only: write the verdict to the ledger")
-    add(
-        "--max-mb-s",
-        type=_positive,
-        metavar="N",
-        help="read at most so many megabytes a second from each broker; takes the right to set quotas",
-    )
     add("--ui", action="store_true", help="serve Spark's web page while it runs")
     add("--json", action="store_true", help="print the result as JSON")
     add("--result", default="", metavar="FILE", help="write the result to this file, not to standard output")
     add("--progress", action="store_true", help="print its progress as lines of JSON, on standard error")
     return made
-
-
-def _positive(text: str) -> float:
-    number = float(text)
-    if not 0 < number < float("inf"):
-        raise argparse.ArgumentTypeError(f"invalid rate: {text}")
-    return number

@@ -14,7 +14,7 @@ from typing import Final
 
 from snapkafka.kafka.cluster.retention import said_bytes
 
-__all__ = ["Step", "Work", "Working", "amount", "as_line", "from_line", "in_words", "now_and_then"]
+__all__ = ["Step", "Work", "Working", "as_line", "from_line", "in_words", "now_and_then"]
 
 _LINE: Final = '{"working": '
 
@@ -30,23 +30,19 @@ class Step:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Working:
-    """Records read of at most so many, their bytes (keys and values), and after how many seconds."""
+    """The steps of Spark's that run now, so many seconds after the work on a snapshot began."""
 
     id: str
-    records: int
-    records_max: int
-    bytes: int
     seconds: float
     steps: tuple[Step, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Work:
-    """Hold what was done for a snapshot. `bytes_read` are those of keys and values, `bytes_written` of files."""
+    """The work that a snapshot took. `offsets_read`: a compacted log has fewer records. `bytes_written`: of files."""
 
     id: str
-    records_read: int
-    bytes_read: int
+    offsets_read: int
     tables_written: int
     rows_written: int
     bytes_written: int
@@ -58,23 +54,13 @@ def in_words(told: Working | Work) -> str:
     """In one line."""
     if isinstance(told, Working):
         steps = "".join(f"; {step.name}: {step.done} of {step.tasks} tasks" for step in told.steps)
-        return f"{told.id}: {amount(told)}{steps}"
-    parts = [f"read {told.records_read:,} records, {said_bytes(told.bytes_read)}"]
+        return f"{told.id}: {told.seconds:.0f} s{steps}"
+    parts = [f"read {told.offsets_read:,} offsets"]
     if told.tables_written:
         rows, size = told.rows_written, said_bytes(told.bytes_written)
         parts.append(f"wrote {rows:,} rows in {told.tables_written} tables, {size}")
     parts.append(f"checked {', '.join(told.checks)}")
-    return f"{told.id}: {'; '.join(parts)}; {told.seconds:.1f} s, {_rate(told.bytes_read, told.seconds)}"
-
-
-def amount(told: Working) -> str:
-    """How much is read, of how much."""
-    rate = _rate(told.bytes, told.seconds)
-    return f"{told.records:,} of {told.records_max:,} records, {said_bytes(told.bytes)}, {rate}"
-
-
-def _rate(size: int, seconds: float) -> str:
-    return f"{said_bytes(round(size / max(seconds, 0.001)))}/s read"
+    return f"{told.id}: {'; '.join(parts)}; {told.seconds:.1f} s"
 
 
 def as_line(working: Working) -> str:

@@ -122,6 +122,7 @@ def trigger(
     wait: Annotated[bool, typer.Option("--wait", help="Wait until the snapshot is captured.")] = False,
     as_json: AsJson = False,
 ) -> None:
+    """Take a snapshot. Services keep running."""
     with progress_lines(told=wait and not as_json) as progress:
         found = run(
             lambda: ops.trigger(
@@ -149,6 +150,7 @@ def trigger(
 
 @command(app, "list")
 def list_(bootstrap: Bootstrap = None, namespace: Namespace = "", as_json: AsJson = False) -> None:
+    """List snapshots and their states."""
     found = run(lambda: ops.list_snapshots(connect(bootstrap), namespace), as_json=as_json)
     if as_json:
         print_json({"snapshots": found})
@@ -178,6 +180,10 @@ def show(
     namespace: Namespace = "",
     as_json: AsJson = False,
 ) -> None:
+    """Show one snapshot.
+
+    While it runs: what it waits for. Once captured: each process and each input.
+    """
     found = run(
         lambda: ops.show(
             connect(bootstrap), namespace, snapshot, epoch=epoch, at_ms=moment_ms(at) if at else None
@@ -216,6 +222,7 @@ def assemble(
     ] = False,
     as_json: AsJson = False,
 ) -> None:
+    """Build the tables of captured snapshots with Spark, and verify."""
 
     def asked(verb: Callable[..., Coroutine[Any, Any, T]], **told: Any) -> Coroutine[Any, Any, T]:
         return verb(
@@ -265,6 +272,10 @@ def verify(
     ] = False,
     as_json: AsJson = False,
 ) -> None:
+    """Verify an assembled snapshot again.
+
+    It needs the manifest and the log; with --offline the files alone.
+    """
     run(
         lambda: doctoring.ask_one_way(
             {"an id": bool(snapshot), "--manifest": bool(manifest)},
@@ -314,7 +325,6 @@ command(app, "restore")(restoring.restore)
 app.add_typer(
     forking.app,
     name="fork",
-    help=HELPS["fork"].about,
     epilog=f"Example: {HELPS['fork'].example}",
     rich_help_panel=HELPS["fork"].panel,
 )
@@ -345,6 +355,10 @@ def doctor(
     ] = "",
     as_json: AsJson = False,
 ) -> None:
+    """Check whether anything would spoil a snapshot.
+
+    Changes nothing without --fix.
+    """
     ways = {"--fix": fix, "--acls": acls, "--offline": bool(offline)}
     run(lambda: doctoring.ask_one_way(ways), as_json=as_json)
     if offline:
@@ -373,5 +387,6 @@ command(app, "help")(helping.help_)
     context_settings={"allow_extra_args": True, "ignore_unknown_options": True, "help_option_names": []},
 )
 def demo(context: typer.Context) -> None:
+    """Run a demo on this machine: broker, services, snapshots."""
     sys.argv = ["snapkafka demo", *context.args]
     runpy.run_module("snapkafka.demo", run_name="__main__")

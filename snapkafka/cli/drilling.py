@@ -94,7 +94,10 @@ def drill(
     ] = "",
     reading: Reading = AS_IT_IS,
 ) -> None:
-    """Run `snapkafka drill`."""
+    """Test a backup by running it as a temporary fork.
+
+    Both the snapshot and the fork are verified, then the fork is removed. Production is only read.
+    """
     found = run(
         lambda: ops.drill(
             connect(bootstrap),

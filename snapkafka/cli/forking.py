@@ -23,7 +23,9 @@ from .tables import table
 
 __all__ = ["app"]
 
-app = typer.Typer(no_args_is_help=True, rich_markup_mode="rich")
+app = typer.Typer(
+    help="Run a snapshot as a second system beside production.", no_args_is_help=True, rich_markup_mode="rich"
+)
 Name = Annotated[str, typer.Argument(metavar="NAME", help="Name of the fork: letters, digits and dashes.")]
 
 
@@ -70,6 +72,10 @@ def create(
     yes: Annotated[bool, typer.Option("--yes", help="Do not ask for confirmation.")] = False,
     as_json: AsJson = False,
 ) -> None:
+    """Create a fork of a snapshot.
+
+    Topics under a prefix, with the state and the messages in flight.
+    """
     expires_s = run(lambda: _seconds(expires), as_json=as_json)
     masks, suppression = run(lambda: _files(mask, suppress), as_json=as_json)
     say = _say(as_json=as_json)
@@ -110,6 +116,7 @@ def _print_created(done: ops.Recovered) -> None:
 
 @command(app, "fork list")
 def list_(bootstrap: Bootstrap = None, namespace: Namespace = "", as_json: AsJson = False) -> None:
+    """List the forks of this cluster."""
     found = run(lambda: ops.list_forks(connect(bootstrap), namespace), as_json=as_json)
     if as_json:
         print_json({"forks": found})
@@ -152,6 +159,10 @@ def diff(
     ] = 0,
     as_json: AsJson = False,
 ) -> None:
+    """Show what a fork has changed.
+
+    It compares an assembled snapshot of the fork with its source.
+    """
     found = run(
         lambda: ops.diff_fork(connect(bootstrap), namespace, name, after=after, storage=storage, keys=keys),
         as_json=as_json,
@@ -175,6 +186,10 @@ def drop(
     yes: Annotated[bool, typer.Option("--yes", help="Do not ask for confirmation.")] = False,
     as_json: AsJson = False,
 ) -> None:
+    """Remove a fork.
+
+    Shows the plan and asks. Removes its topics, consumer groups and ledger.
+    """
     run(lambda: _one_of(name, expired=expired), as_json=as_json)
     propose(
         Proposal(

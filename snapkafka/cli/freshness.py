@@ -26,7 +26,7 @@ def metrics(
     ] = "",
     as_json: AsJson = False,
 ) -> None:
-    """Run `snapkafka metrics`."""
+    """Print the age of the latest good snapshot for Prometheus."""
     found = run(lambda: ops.freshness(connect(bootstrap), namespace), as_json=as_json)
     if as_json:
         print_json(found)

@@ -25,7 +25,7 @@ def help_(
         typer.Argument(metavar="TOPIC...", help=f"{EXIT_STATUS}, or a command such as `fork create`."),
     ],
 ) -> None:
-    """Run `snapkafka help`."""
+    """Explain the exit statuses, or show the help of a command."""
     if topic == [EXIT_STATUS]:
         rows = table("status", "code", "meaning", right=("status",))
         for status, code, meaning in STATUSES:

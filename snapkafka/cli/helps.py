@@ -1,7 +1,4 @@
-"""The help of each command: its group, what it does, an example, and the exit statuses that it can return.
-
-Texts are values and not docstrings, as Python drops those under PYTHONOPTIMIZE=2.
-"""
+"""The help of each command besides its docstring: its group, an example, and the exit statuses that it can return."""
 
 from __future__ import annotations
 
@@ -43,7 +40,6 @@ class Help:
     """The help of one command. `statuses`: exit statuses that it can return, besides those of every command."""
 
     panel: Panel
-    about: str
     example: str
     statuses: frozenset[int] = frozenset()
 
@@ -61,171 +57,140 @@ START: Final = (
 HELPS: Final = {
     "trigger": Help(
         Panel.TAKE,
-        "Take a snapshot. Services keep running.",
         "snapkafka trigger --wait --storage /data/snapshots",
         BROKER | {5, 6, 7, 10},
     ),
-    "list": Help(Panel.TAKE, "List snapshots and their states.", "snapkafka list", BROKER),
+    "list": Help(Panel.TAKE, "snapkafka list", BROKER),
     "show": Help(
         Panel.TAKE,
-        "Show one snapshot.\n\nWhile it runs: what it waits for. Once captured: each process and each input.",
         "snapkafka show latest",
         BROKER | {5},
     ),
     "watch": Help(
         Panel.TAKE,
-        "Take snapshots until a condition holds.\n\n"
-        "The condition has to be stable: once true, it stays true. For example: a computation has ended.",
         "snapkafka watch --until termination --set topics=jobs --storage DIR",
         ASSEMBLES | {6},
     ),
     "keep": Help(
         Panel.TAKE,
-        "Take, assemble, verify and prune snapshots on a schedule.\n\n`--once` is for timers and CronJobs.",
         "snapkafka keep --every 1h --keep-last 24 --storage /data/snapshots",
         ASSEMBLES | {6},
     ),
     "query": Help(
         Panel.INSPECT,
-        "Query an assembled snapshot with SQL (DuckDB).\n\nIt reads the files of the snapshot and changes nothing.",
         "snapkafka query 'SELECT * FROM state' --storage /data/snapshots",
         BROKER | STORED | {10},
     ),
     "diff": Help(
         Panel.INSPECT,
-        "Compare two assembled snapshots.\n\nIt compares keys, messages in flight, and how far each input was read.",
         "snapkafka diff monday latest --storage /data/snapshots",
         BROKER | STORED | {10},
     ),
     "draw": Help(
         Panel.INSPECT,
-        "Draw the cut of a snapshot as a space-time diagram.",
         "snapkafka draw latest --storage /data/snapshots -o cut.svg",
         BROKER | STORED | {10},
     ),
     "trace": Help(
         Panel.INSPECT,
-        "Follow the causes of a message.\n\nWhich event sent it, which message that event was for, and so on.",
         "snapkafka trace payments 0 1042",
         BROKER | STORED,
     ),
     "assemble": Help(
         Panel.TRUST,
-        "Build the tables of captured snapshots with Spark, and verify.",
         "snapkafka assemble latest --storage /data/snapshots",
         ASSEMBLES,
     ),
     "verify": Help(
         Panel.TRUST,
-        "Verify an assembled snapshot again.\n\nIt needs the manifest and the log; with --offline the files alone.",
         "snapkafka verify latest --storage /data/snapshots",
         ASSEMBLES,
     ),
     "verdicts": Help(
         Panel.TRUST,
-        "Print verdicts as lines of JSON.\n\nThey come from the ledger; --follow continues with new ones.",
         "snapkafka verdicts --follow",
         BROKER,
     ),
     "drill": Help(
         Panel.TRUST,
-        "Test a backup by running it as a temporary fork.\n\n"
-        "Both the snapshot and the fork are verified, then the fork is removed. Production is only read.",
         "snapkafka drill --app 'python -m faust -A shop worker'",
         BROKER | {1},
     ),
     "restore": Help(
         Panel.RECOVER,
-        "Restore apps to a snapshot, in place or in an empty cluster.\n\n"
-        "Shows the plan and asks. All state is replaced with that of the snapshot; nothing is merged.",
         "snapkafka restore latest --dry-run",
         BROKER | STORED | {1, 6, 7, 10, 14, 15, 22, 23},
     ),
     "fork": Help(
         Panel.RECOVER,
-        "Run a snapshot as a second system beside production.",
         "snapkafka fork create staging --from latest",
     ),
     "fork create": Help(
         Panel.RECOVER,
-        "Create a fork of a snapshot.\n\nTopics under a prefix, with the state and the messages in flight.",
         "snapkafka fork create staging --from friday --expires 2d",
         BROKER | STORED | {1, 7, 10, 14, 15, 16, 17, 22, 23},
     ),
-    "fork list": Help(Panel.RECOVER, "List the forks of this cluster.", "snapkafka fork list", BROKER | {16}),
+    "fork list": Help(Panel.RECOVER, "snapkafka fork list", BROKER | {16}),
     "fork diff": Help(
         Panel.RECOVER,
-        "Show what a fork has changed.\n\nIt compares an assembled snapshot of the fork with its source.",
         "snapkafka fork diff staging --keys 10",
         BROKER | STORED | {10, 16},
     ),
     "fork drop": Help(
         Panel.RECOVER,
-        "Remove a fork.\n\nShows the plan and asks. Removes its topics, consumer groups and ledger.",
         "snapkafka fork drop staging",
         BROKER | {1, 16, 17, 22, 23},
     ),
     "doctor": Help(
         Panel.OPERATE,
-        "Check whether anything would spoil a snapshot.\n\nChanges nothing without --fix.",
         "snapkafka doctor --offline shop:app",
         BROKER | {1},
     ),
     "pause": Help(
         Panel.OPERATE,
-        "Stop taking snapshots until `resume`.\n\nIt applies to every service; none restarts.",
         "snapkafka pause",
         BROKER,
     ),
-    "resume": Help(Panel.OPERATE, "Allow snapshots again after `pause`.", "snapkafka resume", BROKER),
+    "resume": Help(Panel.OPERATE, "snapkafka resume", BROKER),
     "retire": Help(
         Panel.OPERATE,
-        "Remove an app for good.\n\nNo snapshot waits for its inputs any longer.",
         "snapkafka retire --app old-shop",
         BROKER,
     ),
     "checkpoint": Help(
         Panel.OPERATE,
-        "Trim the ledger.\n\nOld records that still matter are rewritten at its end; then all of them are deleted.",
         "snapkafka checkpoint --keep 7d",
         BROKER,
     ),
     "prune": Help(
         Panel.OPERATE,
-        "Remove old snapshots from storage.\n\n"
-        "Shows the plan and asks. The newest good snapshot stays, and so does any that another snapshot, an open"
-        " restore or a fork needs.",
         "snapkafka prune --storage /data/snapshots --keep-last 24",
         BROKER | {1, 8},
     ),
     "metrics": Help(
         Panel.OPERATE,
-        "Print the age of the latest good snapshot for Prometheus.",
         "snapkafka metrics --output /var/lib/node_exporter/snapkafka.prom",
         BROKER,
     ),
     "serve": Help(
         Panel.OPERATE,
-        "Serve the REST API, gRPC and a web page.\n\nThe service stores nothing, so any number can run.",
         "snapkafka serve --storage-root /data/snapshots",
         BROKER | {8},
     ),
     "demo": Help(
         Panel.LEARN,
-        "Run a demo on this machine: broker, services, snapshots.",
         "snapkafka demo --drill",
         BROKER | STORED | {1, 6, 7, 9, 10, 14, 15, 16, 17},
     ),
     "help": Help(
         Panel.LEARN,
-        "Explain the exit statuses, or show the help of a command.",
         "snapkafka help exit-status",
     ),
 }
 
 
 def command(app: typer.Typer, name: str, **settings: Any) -> Callable[[F], F]:
-    """Register a command with its help.
+    """Register a command; its docstring is what its help begins with.
 
     Args:
         name: as in `HELPS`; the last word is what `app` has it by.
@@ -233,7 +198,7 @@ def command(app: typer.Typer, name: str, **settings: Any) -> Callable[[F], F]:
     """
     found = HELPS[name]
     register = app.command(
-        name=name.split()[-1], help=found.about, epilog=found.epilog, rich_help_panel=found.panel, **settings
+        name=name.split()[-1], epilog=found.epilog, rich_help_panel=found.panel, **settings
     )
 
     def registered(function: F) -> F:

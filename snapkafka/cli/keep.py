@@ -73,7 +73,10 @@ def keep(
     reading: Reading = AS_IT_IS,
     as_json: AsJson = False,
 ) -> None:
-    """Run `snapkafka keep`; `--once` ends with status 1 for a snapshot that is not good."""
+    """Take, assemble, verify and prune snapshots on a schedule.
+
+    `--once` is for timers and CronJobs.
+    """
     found = run(
         lambda: ops.keep(
             connect(bootstrap),

@@ -19,7 +19,6 @@ __all__ = [
     "Codecs",
     "Invariants",
     "Isolation",
-    "MaxMbS",
     "Namespace",
     "Parameters",
     "SchemaRegistry",
@@ -152,14 +151,6 @@ WithInputs = Annotated[
     typer.Option(
         "--with-inputs",
         help="Store unread external records: restore without the log.",
-    ),
-]
-MaxMbS = Annotated[
-    float | None,
-    typer.Option(
-        "--max-mb-s",
-        metavar="N",
-        help="Read at most N MB/s per broker (sets a client quota).",
     ),
 ]
 

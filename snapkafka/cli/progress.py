@@ -11,7 +11,7 @@ from rich.markup import escape
 from rich.progress import BarColumn
 from rich.progress import Progress as Bars
 
-from snapkafka.assembly.progress import Working, amount, now_and_then
+from snapkafka.assembly.progress import Working, now_and_then
 from snapkafka.ops import Progress
 
 from .running import notices
@@ -92,15 +92,13 @@ def job_log(*, told: bool) -> Iterator[Log]:
 
 
 class _Bars(Bars):
-    """One for the reading, and one for each step that runs."""
+    """A bar for each step that runs."""
 
     def show(self, working: Working) -> None:
         shown = {task.description: task.id for task in self.tasks}
-        wanted = {"reading": (working.records, working.records_max, amount(working))}
-        for step in working.steps:
-            wanted[escape(step.name)] = (step.done, step.tasks, f"{step.done} of {step.tasks} tasks")
+        wanted = {escape(step.name): (step.done, step.tasks) for step in working.steps}
         for name in shown.keys() - wanted.keys():
             self.remove_task(shown[name])
-        for name, (done, total, text) in wanted.items():
+        for name, (done, total) in wanted.items():
             task = shown[name] if name in shown else self.add_task(name, amount="")
-            self.update(task, completed=done, total=total, amount=text)
+            self.update(task, completed=done, total=total, amount=f"{done} of {total} tasks")

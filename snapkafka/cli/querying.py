@@ -86,7 +86,7 @@ def draw(
     namespace: Namespace = "",
     as_json: AsJson = False,
 ) -> None:
-    """Run `snapkafka draw`."""
+    """Draw the cut of a snapshot as a space-time diagram."""
     asked = ops.Instant(at=at, sum_of=sum_of) if wall_clock or at or sum_of else None
 
     async def work() -> ops.Drawn:
@@ -159,7 +159,10 @@ def query(
     as_csv: Annotated[bool, typer.Option("--csv", help="Print the result as CSV.")] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Run `snapkafka query`."""
+    """Query an assembled snapshot with SQL (DuckDB).
+
+    It reads the files of the snapshot and changes nothing.
+    """
     run(
         lambda: ask_one_way(
             {"--snapshot": snapshot != LATEST, "--manifest": bool(manifest)},
@@ -243,7 +246,10 @@ def diff(
     namespace: Namespace = "",
     as_json: AsJson = False,
 ) -> None:
-    """Run `snapkafka diff`."""
+    """Compare two assembled snapshots.
+
+    It compares keys, messages in flight, and how far each input was read.
+    """
     found = run(
         lambda: ops.diff(
             connect(bootstrap) if bootstrap else None,

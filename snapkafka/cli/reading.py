@@ -15,7 +15,6 @@ from .options import (
     Avro,
     Codecs,
     Isolation,
-    MaxMbS,
     SchemaRegistry,
     Sinks,
     Sources,
@@ -40,7 +39,6 @@ def _read(
     unpickle: Unpickle = False,
     avro: Avro = None,
     schema_registry: SchemaRegistry = "",
-    max_mb_s: MaxMbS = None,
     around: Around = ops.AROUND_RECORDS,
     with_inputs: WithInputs = False,
 ) -> ops.HowToRead:
@@ -53,7 +51,6 @@ def _read(
         unpickle=unpickle,
         avro=avro or (),
         schema_registry=schema_registry,
-        max_mb_s=max_mb_s,
         around=around,
         with_inputs=with_inputs,
     )

@@ -108,7 +108,10 @@ def restore(
     ] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Run `snapkafka restore`."""
+    """Restore apps to a snapshot, in place or in an empty cluster.
+
+    Shows the plan and asks. All state is replaced with that of the snapshot; nothing is merged.
+    """
     if abort:
         plan = run(
             lambda: ops.abort_restore(connect(into or bootstrap), namespace, reason=f"given up by {who()}"),

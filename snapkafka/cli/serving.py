@@ -73,7 +73,10 @@ def serve(
         ),
     ] = None,
 ) -> None:
-    """Run `snapkafka serve`."""
+    """Serve the REST API, gRPC and a web page.
+
+    The service stores nothing, so any number can run.
+    """
 
     async def work() -> None:
         require_extra("service", "the service")

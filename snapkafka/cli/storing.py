@@ -44,7 +44,10 @@ def prune(
     yes: Annotated[bool, typer.Option("--yes", help="Do not ask for confirmation.")] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Run `snapkafka prune`."""
+    """Remove old snapshots from storage.
+
+    Shows the plan and asks. Keeps the newest good snapshot, and any that another snapshot, a restore or a fork needs.
+    """
     policy = ops.Policy(last=keep_last, days=keep_days, namespace=namespace)
 
     def where() -> Connection | None:

@@ -20,12 +20,15 @@ __all__ = ["checkpoint", "pause", "resume", "retire"]
 
 
 def pause(bootstrap: Bootstrap = None, namespace: Namespace = "", as_json: AsJson = False) -> None:
-    """Run `snapkafka pause`."""
+    """Stop taking snapshots until `resume`.
+
+    It applies to every service; none restarts.
+    """
     _tell_switched(run(lambda: ops.pause(connect(bootstrap), namespace), as_json=as_json), as_json=as_json)
 
 
 def resume(bootstrap: Bootstrap = None, namespace: Namespace = "", as_json: AsJson = False) -> None:
-    """Run `snapkafka resume`."""
+    """Allow snapshots again after `pause`."""
     _tell_switched(run(lambda: ops.resume(connect(bootstrap), namespace), as_json=as_json), as_json=as_json)
 
 
@@ -35,7 +38,10 @@ def retire(
     namespace: Namespace = "",
     as_json: AsJson = False,
 ) -> None:
-    """Run `snapkafka retire`."""
+    """Remove an app for good.
+
+    No snapshot waits for its inputs any longer.
+    """
     found = run(lambda: ops.retire(connect(bootstrap), namespace, app_id), as_json=as_json)
     _tell_switched(found, as_json=as_json)
 
@@ -53,7 +59,10 @@ def checkpoint(
     namespace: Namespace = "",
     as_json: AsJson = False,
 ) -> None:
-    """Run `snapkafka checkpoint`."""
+    """Trim the ledger.
+
+    Old records that still matter are rewritten at its end; then all of them are deleted.
+    """
     found = run(
         lambda: ops.checkpoint(
             connect(bootstrap),

@@ -37,7 +37,10 @@ def trace(
     namespace: Namespace = "",
     as_json: AsJson = False,
 ) -> None:
-    """Run `snapkafka trace`."""
+    """Follow the causes of a message.
+
+    Which event sent it, which message that event was for, and so on.
+    """
 
     async def work() -> ops.Trace:
         if not (snapshot or manifest):

@@ -30,7 +30,10 @@ def verdicts(
         bool, typer.Option("--follow", help="Continue with new verdicts, until Ctrl-C.")
     ] = False,
 ) -> None:
-    """Run `snapkafka verdicts`."""
+    """Print verdicts as lines of JSON.
+
+    They come from the ledger; --follow continues with new ones.
+    """
 
     async def lines() -> None:
         async for found in ops.verdicts(connect(bootstrap), namespace, start=start, live=follow):

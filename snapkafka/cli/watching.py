@@ -70,7 +70,10 @@ def watch(
     reading: Reading = AS_IT_IS,
     as_json: AsJson = False,
 ) -> None:
-    """Run `snapkafka watch`."""
+    """Take snapshots until a condition holds.
+
+    The condition has to be stable: once true, it stays true. For example: a computation has ended.
+    """
     run(
         lambda: ops.watch(
             connect(bootstrap),

@@ -78,12 +78,10 @@ def new_app(name: str) -> Any:
 
 
 def options() -> Settings:
-    """Settings for `snapkafka.install` from the environment, for tests: SNAPKAFKA_DEMO_HEAR, SNAPKAFKA_DEMO_CLASSIC."""
+    """Settings for `snapkafka.install` from the environment, for tests: SNAPKAFKA_DEMO_HEAR."""
     found: Settings = {}
     if hear := os.environ.get("SNAPKAFKA_DEMO_HEAR"):
         found["hear"] = frozenset(hear.split(","))
-    if os.environ.get("SNAPKAFKA_DEMO_CLASSIC") == "1":
-        found["classic"] = True
     return found
 
 

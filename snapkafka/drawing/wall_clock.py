@@ -21,10 +21,10 @@ from snapkafka.durations import duration_ms, moment_ms
 from snapkafka.errors import BadInputError
 from snapkafka.manifest import AROUND, Manifest
 from snapkafka.protocol.captured_snapshot import ProcessCut
+from snapkafka.query.engine import sql_text
 
 from .around import OF_A_SIDE, VALUE_CHARS, has_around, kind_at_cut
 from .layout import EXTERNAL, Message, WallClock
-from .wall_beyond import BEYOND, parts_of_beyond
 
 __all__ = [
     "Instant",
@@ -43,6 +43,8 @@ FIELD: Final = re.compile(r"[A-Za-z_][\w-]*(?:\.[A-Za-z_][\w-]*)*")
 EXPRESSION_CHARS_MAX: Final = 2_000
 #: Of an expression so many characters stand in a sentence.
 FIELD_CHARS: Final = 40
+#: Rows of inputs, where a snapshot has none.
+NO_INPUTS: Final = "SELECT NULL::VARCHAR, NULL::VARCHAR, NULL::INTEGER, NULL::BIGINT WHERE false"
 #: What is added up: whole numbers and decimals, without the rounding of floats.
 NUMBER: Final = "DECIMAL(38, 6)"
 
@@ -50,20 +52,19 @@ NUMBER: Final = "DECIMAL(38, 6)"
 LAST_MS: Final = 253_402_300_799_999
 
 _SQL: Final = """
-WITH cuts(process, at_ms, has_left) AS (VALUES {cuts}),
-ends(sender, topic, "partition", last_seq) AS ({ends}),
-inputs(app, topic, "partition", process, above, start, skips, whole) AS ({inputs}),
+WITH cuts(process, at_ms) AS (VALUES {cuts}),
+inputs(app, topic, "partition", process) AS ({inputs}),
 runs AS (SELECT DISTINCT process, run.topic AS topic, run."partition" AS "partition", run."offset" AS "offset"
          FROM (SELECT process, unnest(running) AS run FROM processes)),
 records AS (
   SELECT 'white' AS side, false AS received, m.sender, coalesce(a.receiver, i.process) AS receiver, m.receiver_app,
          m.topic, m."partition", m."offset", m.seq, m.key, m.value, coalesce(a.sent_ms, m.timestamp_ms) AS sent_ms,
-         a.received_ms, a.cause_topic, a.cause_partition, a.cause_offset, a.bytes, false AS more
+         a.received_ms, a.cause_topic, a.cause_partition, a.cause_offset, a.bytes
   FROM messages m LEFT JOIN around a USING (receiver_app, topic, "partition", "offset")
   LEFT JOIN inputs i ON i.app = m.receiver_app AND i.topic = m.topic AND i."partition" = m."partition"
   UNION ALL
   SELECT side, received, sender, receiver, receiver_app, topic, "partition", "offset", seq, key, value, sent_ms,
-         received_ms, cause_topic, cause_partition, cause_offset, bytes, {more} AS more
+         received_ms, cause_topic, cause_partition, cause_offset, bytes
   FROM around WHERE received OR side <> 'white'),
 own AS (
   SELECT sender AS process, max(sent_ms) FILTER (WHERE side = 'white' AND runs.process IS NULL) AS low,
@@ -72,7 +73,7 @@ own AS (
        AND runs."partition" = cause_partition AND runs."offset" = cause_offset
   WHERE sender IS NOT NULL GROUP BY sender),
 clocks AS (
-  SELECT process, has_left, at_ms, low, high,
+  SELECT process,
          CASE WHEN at_ms IS NOT NULL THEN greatest(low, least(high, at_ms)) END AS cut_ms
   FROM cuts LEFT JOIN own USING (process)),
 timed AS (
@@ -100,7 +101,6 @@ totals AS (
          sum(amount) FILTER (WHERE kind = 'in-flight') AS flight_sum,
          count(*) FILTER (WHERE kind IN ('backward', 'in-flight') AND amount IS NULL) AS without
   FROM kinds),
-{beyond},
 ranked AS (
   SELECT *, kind IN ('backward', 'in-flight') AS crosses,
          row_number() OVER (PARTITION BY sender, receiver_app, topic, "partition", kind
@@ -110,10 +110,10 @@ shown AS (
   SELECT *, row_number() OVER (PARTITION BY crosses ORDER BY kind = 'backward' DESC, nth, topic, "partition", "offset",
                                receiver_app) AS place
   FROM ranked WHERE nth <= CASE WHEN crosses THEN {of_a_channel} ELSE {of_a_side} END)
-SELECT totals.*, beyond, kind, side, received, sender, receiver, topic, "partition", "offset",
+SELECT totals.*, kind, side, received, sender, receiver, topic, "partition", "offset",
        left(coalesce(key, ''), {chars}) AS key, left(coalesce(value, ''), {chars}) AS value, sent_ms, received_ms,
        cause_topic, cause_partition, cause_offset, sender_cut_ms, receiver_cut_ms
-FROM totals CROSS JOIN beyond LEFT JOIN shown ON place <= {most} ORDER BY crosses DESC, place
+FROM totals LEFT JOIN shown ON place <= {most} ORDER BY crosses DESC, place
 """
 
 
@@ -133,15 +133,13 @@ class Instant:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WallCut:
-    """Count messages that cross the cut at a wall-clock time.
+    """Messages that cross the cut at a wall-clock time: at least so many, as the table holds a window about the cut.
 
     Attributes:
         at_ms: milliseconds since 1970.
         backward: messages received before it and sent after it.
         in_flight: messages sent before it and not received.
         unknown: messages of which the table does not show whether they cross it.
-        beyond: channels with messages in no table that may cross it (`wall_beyond`): never too few, but for clocks that
-            run backwards; too many where neither seqs nor records about them show on which side they lie.
         sum_of: as it was asked for.
         backward_sum, in_flight_sum: sums of it, as decimals; None: not asked for, or no message has a number.
         without: messages that cross it and have no such number.
@@ -152,7 +150,6 @@ class WallCut:
     backward: int
     in_flight: int
     unknown: int
-    beyond: int
     sum_of: str
     backward_sum: str | None
     in_flight_sum: str | None
@@ -205,15 +202,17 @@ def sql_of_wall(manifest: Manifest, at_ms: int, sum_of: str, *, most: int, of_a_
         most: messages that cross it, and of the others, at most.
         of_a_channel: messages of one channel that cross it, at most.
     """
-    gone = {cut.process for cut in manifest.captured.processes if cut.left}
     cuts = ", ".join(
-        f"({process}, {'NULL::BIGINT' if at is None else at}, {process in gone})"
-        for process, at in cut_times(manifest).items()
+        f"({process}, {'NULL::BIGINT' if at is None else at})" for process, at in cut_times(manifest).items()
     )
-    return _SQL.replace("{beyond}", BEYOND).format(
+    inputs = ", ".join(
+        f"({sql_text(source.app)}, {sql_text(source.topic)}, {source.partition}, {source.receiver})"
+        for source in manifest.captured.inputs
+    )
+    return _SQL.format(
         cuts=cuts,
+        inputs=f"VALUES {inputs}" if inputs else NO_INPUTS,
         at=at_ms,
-        **parts_of_beyond(manifest),
         amount=amount_sql(sum_of),
         most=most,
         of_a_channel=of_a_channel,
@@ -255,7 +254,6 @@ def wall_cut_of(rows: Iterable[Mapping[str, Any]], manifest: Manifest, at_ms: in
         backward=row["backward"],
         in_flight=row["flight"],
         unknown=row["unknown"],
-        beyond=row["beyond"],
         sum_of=sum_of.strip(),
         backward_sum=_number(row["backward_sum"]),
         in_flight_sum=_number(row["flight_sum"]),
@@ -311,28 +309,24 @@ def wall_notes(cut: WallCut) -> Iterator[str]:
     yield f"Every process read at {clock_time(cut.at_ms)} UTC by its own clock; the order is drawn, not the time."
     if cut.backward:
         yield (
-            f"{_count(cut.backward)} received and not sent{summed(cut.backward_sum)}: such a cut"
+            f"At least {_count(cut.backward)} received and not sent{summed(cut.backward_sum)}: such a cut"
             " is inconsistent."
         )
     else:
         yield "No message known to be received and not sent: by these clocks and records such a cut is consistent."
-    yield (
-        f"{_count(cut.in_flight)} in flight across it{summed(cut.in_flight_sum if cut.in_flight else '0')}: in no"
-        f" state; the snapshot's own cut holds its {cut.in_flight_at_cut:,}."
-    )
+    held = f"the snapshot's own cut holds its {cut.in_flight_at_cut:,}."
+    if cut.in_flight:
+        yield f"At least {_count(cut.in_flight)} in flight across it{summed(cut.in_flight_sum)}: in no state; {held}"
+    else:
+        yield f"No message known to be in flight across it; {held}"
     if off := _off(cut):
         word = "less" if off < 0 else "more"
-        states = "By these messages all" if cut.unknown or cut.beyond else "All"
-        yield f"{states} states together would hold {_plain(abs(off))} of {field} {word} than exists."
+        yield f"By these messages all states together would hold {_plain(abs(off))} of {field} {word} than exists."
     if cut.without:
         yield f"{_count(cut.without)} of these without a number for {field}, or with a value cut off in the table."
     if cut.unknown:
         yield f"{_count(cut.unknown)} without a time of receipt: whether they cross the wall-clock cut is unknown."
-    if cut.beyond:
-        yield (
-            f"{_count(cut.beyond, 'channel')} with messages in no table that may cross it, too;"
-            " `snapkafka assemble --around N` keeps more of them."
-        )
+    yield "The window about the cut may hide more: `snapkafka assemble --around N` keeps more of each channel."
 
 
 def clock_time(at_ms: int) -> str:
@@ -359,8 +353,8 @@ def _off(cut: WallCut) -> Decimal | None:
     return Decimal(cut.backward_sum or 0) - Decimal(cut.in_flight_sum or 0)
 
 
-def _count(count: int, what: str = "message") -> str:
-    return f"{count:,} {what}{'' if count == 1 else 's'}"
+def _count(count: int) -> str:
+    return f"{count:,} message{'' if count == 1 else 's'}"
 
 
 def _number(value: Any) -> str | None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import math
 import os
 import sys
 import tempfile
@@ -87,12 +86,11 @@ class HowToRead:
         avro: `name=file`: schemas by `TOPIC-key`, `TOPIC-value`, or their number in a schema registry.
         schema_registry: the URL of one that is asked for others; the job gets it by its environment, as it may hold a
             password.
-        max_mb_s: no broker sends more megabytes a second; takes the right to set quotas.
         around: records of a channel and side of the cut that assembly keeps for pictures; 0: none.
         with_inputs: assembly keeps external records that are still to be read, for a restore without the old log.
 
     Raises:
-        BadInputError: that is not an isolation, no rate, or no window.
+        BadInputError: that is not an isolation, or no window.
     """
 
     isolation: str = ""
@@ -103,15 +101,12 @@ class HowToRead:
     unpickle: bool = False
     avro: Sequence[str] = ()
     schema_registry: str = ""
-    max_mb_s: float | None = None
     around: int = AROUND_RECORDS
     with_inputs: bool = False
 
     def __post_init__(self) -> None:
         require_isolation(self.isolation)
         require_around(self.around)
-        if self.max_mb_s is not None and not 0 < self.max_mb_s < math.inf:
-            raise BadInputError(f"invalid --max-mb-s: {self.max_mb_s:g}", hint="check --max-mb-s")
 
     def options(self) -> Iterator[str]:
         """On the command line of the job, all but the registry; `=`, as a value may begin with a dash."""
@@ -130,8 +125,6 @@ class HowToRead:
             yield "--strict"
         if self.unpickle:
             yield "--unpickle"
-        if self.max_mb_s is not None:
-            yield f"--max-mb-s={self.max_mb_s:g}"
         if self.around != AROUND_RECORDS:
             yield f"--around={self.around}"
         if self.with_inputs:

@@ -310,7 +310,9 @@ def gather(state: LedgerView, epoch: int) -> Captured:
         outsiders=tuple(_outsiders(state, snapshot)),
         run_without=trigger.run_without,
         renewed=tuple(stated.renewed()),
-        old_topics=tuple(stated.old_topics(inputs)),
+        old_topics=tuple(
+            stated.old_topics({source.topic: source.topic_id for source in inputs if source.topic_id})
+        ),
     )
 
 

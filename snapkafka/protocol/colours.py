@@ -88,7 +88,7 @@ class Colours:
         self._read_whole: dict[str, int] = {}
         #: Table -> latest colour in which any key of it may have changed, nobody knows which, while it matters.
         self._rewritten: dict[str, int] = {}
-        self.held = Held()
+        self.held: Held[Cause] = Held()
 
     @property
     def stamped(self) -> int:

@@ -9,14 +9,13 @@ topic that was deleted.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING
 
 from ._dataclass import value
 from .records import Hello, InputTopic, Table
 
 if TYPE_CHECKING:
-    from .captured_snapshot import InputCut
     from .ledger_view import LedgerView
     from .snapshots import Part, SnapshotView
 
@@ -99,13 +98,15 @@ class Stated:
                 if topic_id != latest:
                     yield Renewed(topic=topic, process=process, app=standing[process].app, since=since)
 
-    def old_topics(self, inputs: Iterable[InputCut]) -> Iterator[OldTopic]:
+    def old_topics(self, present: Mapping[str, str]) -> Iterator[OldTopic]:
         """List which processes of the snapshot may name offsets of a topic as it was before it was recreated.
 
         One whose `Hello` names another id than the input has; and one that joined before anybody named the present id,
         where an earlier `Hello` names another: it sends there, and never read the id.
+
+        Args:
+            present: the id of each input topic, as far as it is known.
         """
-        present = {source.topic: source.topic_id for source in inputs if source.topic_id}
         known: dict[str, dict[int, str]] = defaultdict(dict)
         for process, hello in self._hellos.items():
             for topic, topic_id in hello.topic_ids():

@@ -8,18 +8,18 @@ colour of the process, for the cut may come in between; an event that holds neit
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from .colours import Cause
+from collections.abc import Hashable
+from typing import Generic, TypeVar
 
 __all__ = ["Held", "Key"]
 
 #: A table, and a key of it.
 Key = tuple[str, object]
+#: A running event.
+E = TypeVar("E", bound=Hashable)
 
 
-class Held:
+class Held(Generic[E]):
     """Hold who holds what. Everything is in the order in which it came, so that a run can be repeated."""
 
     __slots__ = ("_holders", "_iterating", "by_event")
@@ -27,25 +27,25 @@ class Held:
     def __init__(self) -> None:
         #: Running event -> the keys whose values it holds; True: it may change that one with no record of it. Also of
         #: those that hold iterators only. Asked at the end of each event, so no more than a dictionary.
-        self.by_event: dict[Cause, dict[Key, bool]] = {}
-        self._holders: dict[Key, dict[Cause, None]] = {}
+        self.by_event: dict[E, dict[Key, bool]] = {}
+        self._holders: dict[Key, dict[E, None]] = {}
         #: Table -> the events that go over it, and how many iterators each has.
-        self._iterating: dict[str, dict[Cause, int]] = {}
+        self._iterating: dict[str, dict[E, int]] = {}
 
-    def hold(self, event: Cause, key: Key, *, unrecorded: bool) -> None:
+    def hold(self, event: E, key: Key, *, unrecorded: bool) -> None:
         """Note that an event has looked up a value that can change in place."""
         keys = self.by_event.setdefault(event, {})
         if key not in keys:
             self._holders.setdefault(key, {})[event] = None
         keys[key] = unrecorded or keys.get(key, False)
 
-    def iterate(self, event: Cause, table: str) -> None:
+    def iterate(self, event: E, table: str) -> None:
         """Note that an event goes over a table."""
         self.by_event.setdefault(event, {})
         iterating = self._iterating.setdefault(table, {})
         iterating[event] = iterating.get(event, 0) + 1
 
-    def stop(self, event: Cause, table: str) -> None:
+    def stop(self, event: E, table: str) -> None:
         """Note that it has come to the end, or has dropped the iterator."""
         iterating = self._iterating.get(table, {})
         left = iterating.pop(event, 0) - 1
@@ -54,7 +54,7 @@ class Held:
         elif not iterating:
             self._iterating.pop(table, None)
 
-    def end(self, event: Cause) -> None:
+    def end(self, event: E) -> None:
         """Note that an event is over: it looks at nothing any more."""
         for key in self.by_event.pop(event, ()):
             holders = self._holders[key]
@@ -66,17 +66,17 @@ class Held:
             if not self._iterating[table]:
                 del self._iterating[table]
 
-    def iterated_by(self, event: Cause) -> list[str]:
+    def iterated_by(self, event: E) -> list[str]:
         """List the tables that an event goes over."""
         return [table for table, iterating in self._iterating.items() if event in iterating]
 
-    def who_holds_of(self, table: str) -> list[Cause]:
+    def who_holds_of(self, table: str) -> list[E]:
         """List the events that see a change of any key of this table without looking it up."""
         found = {
             event: None for (name, _), holders in self._holders.items() if name == table for event in holders
         }
         return [*found, *self._iterating.get(table, ())]
 
-    def who_sees(self, key: Key) -> list[Cause]:
+    def who_sees(self, key: Key) -> list[E]:
         """List the events that see a change of this key without looking it up."""
         return [*self._holders.get(key, ()), *self._iterating.get(key[0], ())]

@@ -340,7 +340,3 @@ class Work(ABC):
         if tp.topic not in self.ledger.marker_topics:
             return None
         return SendMarkers(epoch=effect.epoch, previous=0, tps=(tp,))
-
-    def is_awaited(self, effect: Effect) -> bool:
-        """In classic mode: do the markers of a cut wait for this send? Then it waits for no red one before it."""
-        return any(effect.epoch < epoch and not cut.markers_asked for epoch, cut in self.open.cuts.items())

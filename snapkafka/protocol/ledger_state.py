@@ -15,7 +15,7 @@ The latest `Assigned` names the owner of an input (`owners`).
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Final, assert_never
+from typing import TYPE_CHECKING, Final, assert_never
 
 from . import ownership, unstamped
 from .deduplication import Latest, Repeats
@@ -51,6 +51,9 @@ from .records import (
 )
 from .restores import RestoreView
 from .snapshots import Failure, ProcessView, SnapshotView, Status, Unread, Waiting
+
+if TYPE_CHECKING:
+    from .captured_snapshot import Captured
 
 __all__ = ["Failure", "Input", "LedgerState", "ProcessView", "SnapshotView", "Status", "Unread", "Waiting"]
 
@@ -462,6 +465,34 @@ class LedgerState(LedgerView):
             del self.by_id[trigger.id, trigger.attempt]
             if self.latest_of[trigger.id] == epoch:
                 del self.latest_of[trigger.id]
+
+    # -- what was captured -----------------------------------------------------------------------------------------
+
+    def captured(self, epoch: int) -> Captured:
+        """The vector of offsets of a captured snapshot (see `captured_snapshot.gather`)."""
+        from .captured_snapshot import gather  # who only takes part never asks
+
+        return gather(self, epoch)
+
+    def restored_starts(self, app: str) -> dict[TopicPartition, int]:
+        """Return where the restored inputs of `app` are to be read from if its group has no committed offset any more.
+
+        That is where the restore has put the lowest of its agents, or where the latest captured snapshot since has
+        found them: all below that is processed. An input that was never restored is not in it.
+        """
+        starts = self.restores.starts(app)
+        found = {tp: offset for tp, (offset, _) in starts.items()}
+        unseen = dict(starts)
+        for epoch, view in sorted(self.snapshots.items(), reverse=True):
+            if not any(since < epoch for _, since in unseen.values()):
+                break
+            if view.captured_at is None or app not in view.apps:
+                continue
+            for cut in self.captured(epoch).inputs:
+                tp = TopicPartition(cut.topic, cut.partition)
+                if cut.app == app and tp in unseen and epoch > unseen[tp][1]:
+                    found[tp] = max(cut.position, unseen.pop(tp)[0])
+        return found
 
 
 def _runs_without(view: ProcessView) -> Failure:

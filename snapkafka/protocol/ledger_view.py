@@ -7,7 +7,6 @@ Every reader of the ledger gives the same answers (R11). How they come about is 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator
-from typing import TYPE_CHECKING
 
 from .deduplication import Latest
 from .forking import ForkView
@@ -16,9 +15,6 @@ from .records import FOREIGN, NOBODY, RESTORE, TopicPartition
 from .refusals import Refusals
 from .restores import Restores
 from .snapshots import ProcessView, SnapshotView, Unread, Waiting
-
-if TYPE_CHECKING:
-    from .captured_snapshot import Captured
 
 __all__ = ["LedgerView", "topics_read"]
 
@@ -203,32 +199,6 @@ class LedgerView:
     def changelogs(self) -> set[str]:
         """Every topic that some app has named as the changelog of a table."""
         return {table.changelog for view in self.processes.values() for table in view.hello.tables}
-
-    def captured(self, epoch: int) -> Captured:
-        """The vector of offsets of a captured snapshot (see `captured.gather`)."""
-        from .captured_snapshot import gather  # who only takes part never asks
-
-        return gather(self, epoch)
-
-    def restored_starts(self, app: str) -> dict[TopicPartition, int]:
-        """Return where the restored inputs of `app` are to be read from if its group has no committed offset any more.
-
-        That is where the restore has put the lowest of its agents, or where the latest captured snapshot since has
-        found them: all below that is processed. An input that was never restored is not in it.
-        """
-        starts = self.restores.starts(app)
-        found = {tp: offset for tp, (offset, _) in starts.items()}
-        unseen = dict(starts)
-        for epoch, view in sorted(self.snapshots.items(), reverse=True):
-            if not any(since < epoch for _, since in unseen.values()):
-                break
-            if view.captured_at is None or app not in view.apps:
-                continue
-            for cut in self.captured(epoch).inputs:
-                tp = TopicPartition(cut.topic, cut.partition)
-                if cut.app == app and tp in unseen and epoch > unseen[tp][1]:
-                    found[tp] = max(cut.position, unseen.pop(tp)[0])
-        return found
 
     def app_of(self, process: int) -> str:
         """The app that a process belongs to."""

@@ -83,7 +83,7 @@ def engine(snapshots: Mapping[str, Placed], bounds: Bounds | None = None) -> Ite
             for schema, snapshot in snapshots.items():
                 _make_views(database, schema, snapshot)
             paths = [
-                _text(place)
+                sql_text(place)
                 for snapshot in snapshots.values()
                 for table in snapshot.tables
                 for file in table.files
@@ -117,7 +117,7 @@ def _make_views(database: DuckDBPyConnection, schema: str, snapshot: Placed) -> 
         except duckdb.Error as error:  # DuckDB's own, or the same but for its case
             raise refused(error) from error
     for table in manifest.tables:
-        files = ", ".join(_text(store.place(file.path)) for file in table.files)
+        files = ", ".join(sql_text(store.place(file.path)) for file in table.files)
         try:
             database.execute(
                 f"CREATE VIEW {_name(schema)}.{_name(table.name)} AS"
@@ -132,7 +132,7 @@ def _make_views(database: DuckDBPyConnection, schema: str, snapshot: Placed) -> 
         database.execute(f"CREATE VIEW {_name(schema)}.{STATE} AS {whole}")
 
 
-def _text(text: str) -> str:
+def sql_text(text: str) -> str:
     return "'" + text.replace("'", "''") + "'"
 
 

@@ -20,7 +20,6 @@ from .positions import parts_of
 
 if TYPE_CHECKING:
     from .channels import Channel
-    from .plan import Request
 
 __all__ = [
     "Carried",
@@ -384,7 +383,7 @@ def member_refusals(of_apps: Mapping[str, int]) -> Iterator[Refusal]:
 
 
 def replacing_refusals(
-    captured: Captured, open_plan: RestoreView | None, request: Request
+    captured: Captured, open_plan: RestoreView | None, *, in_part: bool
 ) -> tuple[str, list[Refusal]]:
     """Find whether this restore takes the place of another one that is open, or why it cannot.
 
@@ -392,6 +391,7 @@ def replacing_refusals(
 
     Args:
         open_plan: another restore; None: none is open, or it is this one.
+        in_part: this one restores only a part of the snapshot.
 
     Returns:
         the plan that is replaced (empty: none), and the reason to refuse.
@@ -401,7 +401,7 @@ def replacing_refusals(
     mine = {TopicPartition(part.topic, part.partition) for part in parts_of(captured)}
     apps = {part.app for part in parts_of(captured)}
     covers = open_plan.leaves <= mine and {*open_plan.apps} <= apps
-    if covers and not (open_plan.committed or request.selection or open_plan.begun.origin):
+    if covers and not (open_plan.committed or in_part or open_plan.begun.origin):
         return open_plan.plan, []
     finish = f"run `snapkafka restore {open_plan.begun.snapshot}`"
     return "", [

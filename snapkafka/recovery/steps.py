@@ -48,13 +48,13 @@ from .appending import Author, LogRecord, NewRecord, read_back
 from .attempt import Attempt
 from .channels import Channel, append_channels, is_external
 from .facts import ranges_from
-from .finish import Commit, number
+from .finish import number
 from .positions import Appended, changelogs_of, inputs_of, new_positions, spread
 from .selection import Keys
 from .session import RestoreBulk, topic_id_of
 from .shortened import counted
 from .state import records_of_state, touch
-from .target import Target
+from .target import Target, TargetRun
 
 __all__ = ["Run"]
 
@@ -70,7 +70,7 @@ T = TypeVar("T")
 
 
 @dataclass(slots=True, kw_only=True)
-class Run(Commit):
+class Run(TargetRun):
     """One run of all steps.
 
     Args:
@@ -82,8 +82,6 @@ class Run(Commit):
     found: Callable[[], Iterator[Channel]] = lambda: iter(())
     appended: dict[str, int] = field(default_factory=dict)
     compared: tuple[str, ...] = ()
-    created: list[str] = field(default_factory=list)
-    changed: list[str] = field(default_factory=list)
 
     @property
     def ledger_id(self) -> int:

@@ -12,7 +12,6 @@ from abc import ABC, abstractmethod
 from collections.abc import AsyncIterator, Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING
 
 from snapkafka.kafka.cluster.group_hold import HOLDER
 from snapkafka.kafka.cluster.retention import wall_ms
@@ -26,6 +25,7 @@ from .appending import LogRecord
 from .channels import Channel
 from .editing import Editing, RuleCount
 from .facts import rows_of_state
+from .finish import Commit
 from .plan import Plan, TopicWork, open_readers
 from .positions import Appended, apps_of, changelogs_of, inputs_of
 from .refusals import Carried, Facts, Refusal, TopicFacts
@@ -33,10 +33,24 @@ from .selection import Keys
 from .session import Session
 from .state import Row
 
-if TYPE_CHECKING:
-    from .steps import Run
+__all__ = ["Target", "TargetRun", "unforced"]
 
-__all__ = ["Target", "unforced"]
+
+@dataclass(slots=True, kw_only=True)
+class TargetRun(Commit, ABC):
+    """A run of all steps, as its target sees it. `created`, `changed`: topics that this run has."""
+
+    created: list[str] = field(default_factory=list)
+    changed: list[str] = field(default_factory=list)
+
+    @property
+    @abstractmethod
+    def ledger_id(self) -> int:
+        """The id of the ledger that headers name."""
+
+    @abstractmethod
+    async def quiet(self) -> dict[TopicPartition, int]:
+        """Wait until no transaction is open, and return the ends."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -203,18 +217,20 @@ class Target(ABC):
         async with opened(self.session.where, self.session.namespace, create=True) as work:
             yield work
 
-    async def announce(self, run: Run) -> None:  # noqa: B027 -- most have nothing to do
+    async def announce(self, run: TargetRun) -> None:  # noqa: B027 -- most have nothing to do
         """Append what the ledger has to state before the plan begins."""
 
-    async def create(self, run: Run) -> None:  # noqa: B027 -- most have nothing to do
+    async def create(self, run: TargetRun) -> None:  # noqa: B027 -- most have nothing to do
         """Create the topics of the plan."""
 
-    async def ends(self, run: Run) -> dict[TopicPartition, int]:
+    async def ends(self, run: TargetRun) -> dict[TopicPartition, int]:
         """Find the ends behind which is appended: all below is of the time before."""
         return await run.quiet()
 
     @abstractmethod
-    async def channels(self, run: Run, ends: Mapping[TopicPartition, int]) -> Callable[[], Iterator[Channel]]:
+    async def channels(
+        self, run: TargetRun, ends: Mapping[TopicPartition, int]
+    ) -> Callable[[], Iterator[Channel]]:
         """Prepare what is appended to inputs, by the names of the logs that are written to; the result blocks."""
 
     def count(self, appended: Mapping[TopicPartition, Iterable[Appended]]) -> tuple[int, int]:

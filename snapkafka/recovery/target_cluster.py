@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from snapkafka.checks import ReadRange
 from snapkafka.errors import RestoreFailedError
@@ -37,11 +37,8 @@ from .refusals import (
     record_refusals,
 )
 from .state import Row, keep_all
-from .target import Target, unforced
+from .target import Target, TargetRun, unforced
 from .topics import Contents, NewTopic, new_topics, settle, topics_of, validated
-
-if TYPE_CHECKING:
-    from .steps import Run
 
 __all__ = ["OtherCluster", "absent_inputs", "notes", "refusals"]
 
@@ -161,7 +158,7 @@ class OtherCluster(Target):
 
     # -- what the steps ask -----------------------------------------------------------------------------------
 
-    async def create(self, run: Run) -> None:
+    async def create(self, run: TargetRun) -> None:
         """Create the topics that are not there.
 
         Raises:
@@ -185,7 +182,9 @@ class OtherCluster(Target):
                 )
         run.changed += await settle(admin, wanted, self._contents())
 
-    async def channels(self, run: Run, ends: Mapping[TopicPartition, int]) -> Callable[[], Iterator[Channel]]:
+    async def channels(
+        self, run: TargetRun, ends: Mapping[TopicPartition, int]
+    ) -> Callable[[], Iterator[Channel]]:
         lowest = lowest_positions(self.captured)
         starts = await run.admin.log_starts(lowest)
         ranges = ranges_from({tp: starts[tp] for tp in lowest}, ends)

@@ -10,7 +10,7 @@ import dataclasses
 import random
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from snapkafka.checks import ReadRange
 from snapkafka.errors import ForkFailedError, LedgerUnusableError
@@ -32,11 +32,8 @@ from .plan import Plan
 from .positions import Appended, apps_of, changelogs_of, inputs_of, lowest_positions
 from .refusals import Refusal, TopicFacts, copy_refusals, external_refusals, member_refusals
 from .state import Row, keep_all
-from .target import Target, unforced
+from .target import Target, TargetRun, unforced
 from .topics import Contents, NewTopic, Source, new_topics, settle, topics_of, validated
-
-if TYPE_CHECKING:
-    from .steps import Run
 
 __all__ = ["NO_LOG", "ForkTarget", "in_fork", "log_starts", "refusals"]
 
@@ -170,7 +167,7 @@ class ForkTarget(Target):
             session = self.session
             await removed(session.admin, session.where, self.fork, plan.removes, session.ledger, ())
 
-    async def announce(self, run: Run) -> None:
+    async def announce(self, run: TargetRun) -> None:
         """State in the ledger of the fork which topics will be created."""
         admin, topic, expires_s = self.session.admin, run.work.ledger.topic, self.session.request.expires_s
         self.expires_ms = 0 if expires_s is None else wall_ms() + round(expires_s * 1_000)
@@ -179,7 +176,7 @@ class ForkTarget(Target):
         wanted = [ForkTopic(topic=it.topic, partitions=it.partitions) for it in self._new]
         await self._state(run, "begun", [*self.made, *wanted])
 
-    async def create(self, run: Run) -> None:
+    async def create(self, run: TargetRun) -> None:
         """Create the topics, and state their ids.
 
         Raises:
@@ -208,7 +205,7 @@ class ForkTarget(Target):
         run.changed += await settle(admin, self._new, self._contents)
         await self._state(run, "created", self.made)
 
-    async def _state(self, run: Run, stage: str, topics: Sequence[ForkTopic]) -> None:
+    async def _state(self, run: TargetRun, stage: str, topics: Sequence[ForkTopic]) -> None:
         manifest = self.session.manifest
         chunks = [topics[at : at + TOPICS_PER_RECORD] for at in range(0, len(topics), TOPICS_PER_RECORD)]
         n = random.getrandbits(62)
@@ -232,7 +229,7 @@ class ForkTarget(Target):
                 )
             )
 
-    async def ends(self, run: Run) -> dict[TopicPartition, int]:
+    async def ends(self, run: TargetRun) -> dict[TopicPartition, int]:
         """Find that the new topics are empty.
 
         Raises:
@@ -247,7 +244,9 @@ class ForkTarget(Target):
             )
         return ends
 
-    async def channels(self, run: Run, ends: Mapping[TopicPartition, int]) -> Callable[[], Iterator[Channel]]:
+    async def channels(
+        self, run: TargetRun, ends: Mapping[TopicPartition, int]
+    ) -> Callable[[], Iterator[Channel]]:
         copied = await self._copied()
         return lambda: map(self._translated, copied())
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING
 
 from snapkafka.checks import ReadRange
 from snapkafka.protocol.records import TopicPartition
@@ -24,10 +23,7 @@ from .positions import apps_of, changelogs_of, group_offsets, inputs_of, lowest_
 from .refusals import Facts, Refusal, expiring, refusals, replacing_refusals, unstamped_refusals
 from .selection import refused_parts, sent_by
 from .shortened import log_refusals, shortened, written_whole
-from .target import Target, unforced
-
-if TYPE_CHECKING:
-    from .steps import Run
+from .target import Target, TargetRun, unforced
 
 __all__ = ["InPlace"]
 
@@ -57,7 +53,9 @@ class InPlace(Target):
         found = await self._found()
         appends = {channel.tp: channel.records for channel in found}
         carried = carried_by(record for channel in found for record in channel.records)
-        replaced, blocked = replacing_refusals(captured, None if same else lasting, session.request)
+        replaced, blocked = replacing_refusals(
+            captured, None if same else lasting, in_part=bool(session.request.selection)
+        )
         self._facts = facts = await self.facts(topics_of(session.placed), carried)
         plan = self.base_plan(lasting if same else None)
         selection = session.request.selection
@@ -201,7 +199,9 @@ class InPlace(Target):
 
     # -- what the steps ask -----------------------------------------------------------------------------------
 
-    async def channels(self, run: Run, ends: Mapping[TopicPartition, int]) -> Callable[[], Iterator[Channel]]:
+    async def channels(
+        self, run: TargetRun, ends: Mapping[TopicPartition, int]
+    ) -> Callable[[], Iterator[Channel]]:
         lowest = lowest_positions(self.session.captured)
         starts = await run.admin.log_starts(lowest)
         return lambda: self._channels(lowest, starts, ends)

@@ -12,10 +12,20 @@ Only the standard library is imported: the setup runs this before anything is in
 """
 
 from snapkafka.runtime.fetching import cache_dir
-from snapkafka.runtime.ivy import S3_JARS, SPARK_JARS, JarSet, cached_jars, jars, spark_jars
+from snapkafka.runtime.ivy import (
+    KAFKA_JARS,
+    S3_JARS,
+    SPARK_JARS,
+    JarSet,
+    cached_jars,
+    jars,
+    kafka_jars,
+    spark_jars,
+)
 from snapkafka.runtime.jdk import Java, find_java, java, parse_java, spark_java_home
 
 __all__ = [
+    "KAFKA_JARS",
     "S3_JARS",
     "SPARK_JARS",
     "JarSet",
@@ -25,6 +35,7 @@ __all__ = [
     "find_java",
     "jars",
     "java",
+    "kafka_jars",
     "parse_java",
     "spark_jars",
     "spark_java_home",

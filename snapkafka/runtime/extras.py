@@ -35,7 +35,6 @@ EXTRAS: Final = {
     "restore": ("aiokafka", "typer", "rich", "duckdb", "pytz", "xxhash", "confluent_kafka"),
     "png": ("resvg_py",),
     "s3": ("s3fs", "fsspec"),
-    "sim": ("matplotlib",),
     "demo": (
         "faust",
         "mode",

@@ -18,7 +18,7 @@ from snapkafka.runtime.jdk import Java, java
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-__all__ = ["S3_JARS", "SPARK_JARS", "JarSet", "cached_jars", "jars", "spark_jars"]
+__all__ = ["KAFKA_JARS", "S3_JARS", "SPARK_JARS", "JarSet", "cached_jars", "jars", "kafka_jars", "spark_jars"]
 
 
 #: What makes Ivy know Maven's classifiers.
@@ -73,6 +73,13 @@ class JarSet:
         return f"{name}-{revision}{'-runner' if self.application else ''}.jar"
 
 
+#: The broker, and slf4j's simplest logger, so that a broker which does not start can say why.
+KAFKA_JARS: Final = JarSet(
+    name="kafka",
+    modules=("org.apache.kafka:kafka_2.13:4.1.0", "org.slf4j:slf4j-simple:1.7.36"),
+    transitive=True,
+)
+
 #: Spark's own Kafka source and Avro functions, in the versions that were run together with pyspark 4.1.
 SPARK_JARS: Final = JarSet(
     name="spark",
@@ -107,6 +114,15 @@ S3_JARS: Final = JarSet(
     ),
     transitive=False,
 )
+
+
+def kafka_jars() -> list[Path]:
+    """The class path of a Kafka 4.1 broker, fetched where it is missing.
+
+    Raises:
+        DependencyMissingError: it is not in the cache and cannot be fetched.
+    """
+    return jars(KAFKA_JARS)
 
 
 def spark_jars(*, s3: bool = False) -> list[Path]:

@@ -82,7 +82,7 @@ COMMAND_OF: Final[Mapping[str, str]] = {
     ),
     **dict.fromkeys(
         (
-            "--around", "--avro", "--codecs", "--isolation", "--max-mb-s", "--schema-registry", "--unpickle",
+            "--around", "--avro", "--codecs", "--isolation", "--schema-registry", "--unpickle",
             "--with-inputs",
         ),
         "assemble",

@@ -7,8 +7,11 @@ import json
 import os
 import sys
 from collections.abc import Callable, Sequence
+from importlib import import_module
 
-from .campaign import Caught, Report, campaign, mutate, progress
+from snapkafka.errors import DependencyMissingError
+
+from .campaign import Report, campaign, progress
 from .run import run
 
 __all__ = ["main"]
@@ -23,12 +26,16 @@ USAGE = """python -m snapkafka.sim --seeds N [--from S] [--jobs J] [--json]   ma
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Exit status: 0, 1 where something does not hold, 2 for a bad argument."""
+    """Run a verb, or seeds.
+
+    Returns:
+        The exit status: 0; 1 where something does not hold; 2 for a bad argument; 12 for a verb of the checkout.
+    """
     verbs: dict[str, Callable[[list[str]], int]] = {
         "run": _story,
-        "mutate": _mutate,
+        "mutate": lambda rest: _of_checkout("mutate", "tests.sim.mutants.command", rest),
         "explore": _explore,
-        "compare": _compare,
+        "compare": lambda rest: _of_checkout("compare", "studies.compare.command", rest),
     }
     if arguments and arguments[0] in verbs:
         return verbs[arguments[0]](list(arguments[1:]))
@@ -92,41 +99,22 @@ def _story(arguments: list[str]) -> int:
     return story(arguments)
 
 
-def _mutate(arguments: list[str]) -> int:
-    parser = argparse.ArgumentParser("python -m snapkafka.sim mutate")
-    parser.add_argument("--seeds", type=int, default=10_000, help="at most so many for each (10,000)")
-    parser.add_argument("--json", action="store_true", help="the result as data")
-    options = parser.parse_args(arguments)
-
-    def tell(caught: Caught) -> None:
-        if not options.json:
-            how = (
-                f"caught by seed {caught.seed}: {caught.violation}"
-                if caught.seed is not None
-                else "NOT CAUGHT"
-            )
-            print(f"{caught.mutant.name:18} {caught.mutant.what}: {how}", flush=True)
-
-    found = mutate(options.seeds, tell=tell)
-    if options.json:
-        data = {
-            c.mutant.name: {"caught": c.seed is not None, "seed": c.seed, "what": c.mutant.what}
-            for c in found
-        }
-        print(json.dumps(data, indent=1))
-    return 0 if all(caught.seed is not None for caught in found) else 1
-
-
 def _explore(arguments: list[str]) -> int:
     from .explore import main as explore
 
     return explore(arguments)
 
 
-def _compare(arguments: list[str]) -> int:
-    from .compare.command import main as compare
-
-    return compare(arguments)
+def _of_checkout(verb: str, module: str, arguments: list[str]) -> int:
+    """Run the `main` of a module that only a checkout has, or print where the verb is found."""
+    try:
+        found = import_module(module)
+    except ModuleNotFoundError as error:
+        if error.name is None or not f"{module}.".startswith(f"{error.name}."):
+            raise
+        print(f"error: `{verb}` is not in the package: run it in a checkout of snapkafka", file=sys.stderr)
+        return DependencyMissingError.exit_status
+    return int(found.main(arguments))
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Many seeds, and the mutants: what `python -m snapkafka.sim` does without further words."""
+"""Many seeds: `python -m snapkafka.sim` without a verb."""
 
 from __future__ import annotations
 
@@ -6,24 +6,14 @@ import sys
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ProcessPoolExecutor
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Final
 
 from snapkafka.checks.causal import Violation
 
-from .mutants import EXPLORED, LIVENESS, MUTANTS, STRIPPED, VERDICTS, WITHOUT, Mutant
-from .outside_mutants import OUTSIDE, RENEWED
-from .plan import make_plan
 from .run import run
 
-__all__ = ["CAUSAL", "RULES", "Caught", "Report", "campaign", "caught_by", "mutate"]
-
-#: What the causal checker says; anything else (an assertion, a time-out) does not count as having caught a mutant.
-CAUSAL: Final = frozenset({"whole", "consistent", "channels"})
-
-#: What is wrong with a verdict: a sound snapshot is accused, or doubted for what its event undid, or what a process
-#: reports as lost is not in it.
-OF_VERDICTS: Final = frozenset({"accused", "doubted", "lost", "unlisted"})
+__all__ = ["RULES", "Report", "campaign", "progress"]
 
 #: What shows that a rule really had something to do.
 RULES: Final[dict[str, tuple[str, ...]]] = {
@@ -48,7 +38,7 @@ CHUNK: Final = 25
 
 @dataclass(slots=True)
 class Report:
-    """Hold what a campaign showed."""
+    """The result of a campaign."""
 
     seeds: int = 0
     violations: list[tuple[int, Violation]] = field(default_factory=list)
@@ -99,59 +89,6 @@ def _some(seeds: range) -> Report:
         report.counts += outcome.counts
         report.violations += [(seed, violation) for violation in outcome.violations]
     return report
-
-
-@dataclass(frozen=True, slots=True)
-class Caught:
-    """A mutant, the seed that caught it (None: none did), and what the checker reported."""
-
-    mutant: Mutant
-    seed: int | None
-    violation: Violation | None = None
-
-
-def mutate(
-    seeds: int,
-    *,
-    mutants: Iterable[Mutant] = (MUTANTS + WITHOUT + OUTSIDE + STRIPPED + LIVENESS + VERDICTS + RENEWED),
-    tell: Callable[[Caught], None] = lambda caught: None,
-) -> list[Caught]:
-    """Look for a seed that catches each mutant of random worlds: the one that did before, then those from 0 on."""
-    found = []
-    for mutant in mutants:
-        if mutant.name in EXPLORED:
-            continue
-        caught = Caught(mutant, None)
-        for seed in (mutant.seed, *range(seeds)):
-            violation = caught_by(mutant, seed)
-            if violation is not None:
-                caught = Caught(mutant, seed, violation)
-                break
-        tell(caught)
-        found.append(caught)
-    return found
-
-
-def caught_by(mutant: Mutant, seed: int) -> Violation | None:
-    """Return what the checker states about a mutant in one run; nothing, if it reports it without the mutant too."""
-    plan = mutant.plan(replace(make_plan(seed), retries=0))
-    wanted = (
-        CAUSAL | {"liveness"}
-        if mutant in LIVENESS
-        else OF_VERDICTS
-        if mutant in VERDICTS + RENEWED
-        else CAUSAL
-    )
-    try:
-        with mutant.patch():
-            outcome = run(seed, plan)
-    except (AssertionError, KeyError):
-        return None  # it broke, and that is not what counts
-    told = [v for v in (*outcome.violations, *outcome.condemned) if v.rule in wanted]
-    if not told:
-        return None
-    sober = run(seed, mutant.whole(plan))
-    return None if sober.violations or sober.condemned else told[0]
 
 
 def progress(text: str) -> None:

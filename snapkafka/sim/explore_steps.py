@@ -45,7 +45,7 @@ from .explore_lens import PROMPT, SmallWorld
 from .explore_world import Choice, ExploredWorld
 from .plan import App
 from .process import Process
-from .running import Running
+from .underway import Running
 
 __all__ = ["choices", "over"]
 

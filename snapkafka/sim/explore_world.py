@@ -26,6 +26,7 @@ from .groups import rebalance
 from .log import Broker, Stored
 from .plan import App, Plan
 from .process import Process
+from .surroundings import Surroundings
 from .world import World
 
 __all__ = ["Choice", "ExploredWorld", "Stage"]
@@ -117,7 +118,7 @@ class ExploredProcess(Process):
         return self.stage.world
 
     @world.setter
-    def world(self, world: World) -> None:
+    def world(self, world: Surroundings[Any]) -> None:
         assert world is self.stage.world
 
     def copied(self, memo: Memo) -> ExploredProcess:
@@ -251,10 +252,10 @@ class ExploredWorld(World):
                         other.connected, other.key = False, None
             case "step":
                 assert process is not None
-                process.do(kind, next(r for r in process.running if r.cause == what))
+                process.perform(kind, next(r for r in process.running if r.cause == what))
             case _:
                 assert process is not None
-                process.do(kind, what)
+                process.perform(kind, what)
         self.stage.fault = ""
 
     def _ask_for_snapshot(self, process: Process | None, name: str) -> None:

@@ -15,7 +15,7 @@ from .log import COMMITTED, FORGER, Stored
 
 if TYPE_CHECKING:
     from .process import Process
-    from .world import World
+    from .surroundings import Surroundings
 
 __all__ = ["strike"]
 
@@ -23,7 +23,7 @@ __all__ = ["strike"]
 GONE: Final = -2
 
 
-def strike(world: World) -> bool:
+def strike(world: Surroundings[Process]) -> bool:
     """Something goes wrong, if chance will have it; did it?"""
     processes = [p for p in world.processes if not p.paused]
     if processes and world.chance("crash"):
@@ -84,7 +84,7 @@ def strike(world: World) -> bool:
     return True
 
 
-def _hang(world: World) -> bool:
+def _hang(world: Surroundings[Process]) -> bool:
     """The ledger hangs for a worker of an app out of scope."""
     outside = [p for p in world.processes if p.joined and p.app.name not in world.plan.scope and not p.hung]
     if not outside:
@@ -94,7 +94,7 @@ def _hang(world: World) -> bool:
     return True
 
 
-def _wake(world: World) -> bool:
+def _wake(world: Surroundings[Process]) -> bool:
     """Let a paused process go on; if its group had thrown it out meanwhile, it is a zombie for a while."""
     asleep = [p for p in world.processes if p.paused]
     if not asleep:
@@ -111,7 +111,7 @@ def _wake(world: World) -> bool:
             options = [c for c in process.choices() if c[0] not in ("commit", "ledger")]
             if not options:
                 break
-            process.do(*world.rng.choice(options))
+            process.perform(*world.rng.choice(options))
         revoke(world, process)
     if not process.connected:
         process.connected = True
@@ -119,7 +119,7 @@ def _wake(world: World) -> bool:
     return True
 
 
-def _forge(world: World) -> None:
+def _forge(world: Surroundings[Process]) -> None:
     """An external writer writes a record with a header that it made up."""
     tp = world.any_input()
     epoch = world.rng.randrange(1, len(world.broker.ledger) + 20)
@@ -129,13 +129,13 @@ def _forge(world: World) -> None:
     world.count("forged")
 
 
-def _copy(world: World) -> None:
+def _copy(world: Surroundings[Process]) -> None:
     """An external writer writes a record with a header that it copied from elsewhere: it is external."""
     world.broker.append(world.any_input(), Stored())
     world.count("copied")
 
 
-def _queue_again(world: World) -> bool:
+def _queue_again(world: Surroundings[Process]) -> bool:
     """A retry tool, or who empties a dead letter queue, writes a record again, with all its headers."""
     written = [
         (tp, record)
@@ -152,7 +152,7 @@ def _queue_again(world: World) -> bool:
     return True
 
 
-def _absent(world: World, process: Process) -> None:
+def _absent(world: Surroundings[Process], process: Process) -> None:
     if process.running or process.buffer or not process.joined:
         return
     world.count("absences")
@@ -160,7 +160,7 @@ def _absent(world: World, process: Process) -> None:
     process.feed(CameBack())
 
 
-def _go_on_unannounced(world: World, processes: list[Process]) -> bool:
+def _go_on_unannounced(world: Surroundings[Process], processes: list[Process]) -> bool:
     """A worker has waited long enough for the ledger to hear of its inputs, and runs them (R15)."""
     waiting = [p for p in processes if p.machine.process is not None and not (p.joined or p.impatient)]
     if not waiting:
@@ -170,7 +170,7 @@ def _go_on_unannounced(world: World, processes: list[Process]) -> bool:
     return True
 
 
-def _recreate_topic(world: World) -> None:
+def _recreate_topic(world: Surroundings[Process]) -> None:
     """A topic is deleted and recreated, and its readers are restarted; who sends there runs on."""
     topic = world.rng.choice(sorted(world.plan.recreated))
     readers = [p for p in world.processes if topic in p.app.topics]
@@ -193,7 +193,7 @@ def _recreate_topic(world: World) -> None:
         world.launch(process.app.name)
 
 
-def _recreate_ledger(world: World) -> None:
+def _recreate_ledger(world: Surroundings[Process]) -> None:
     """The ledger is deleted and recreated: every id and epoch of the old one is void."""
     world.count("ledgers_recreated")
     world.say("ledger recreated")

@@ -12,16 +12,16 @@ from snapkafka.protocol.records import ChangelogEnd, LogEnd, Position, RunsWitho
 
 from .history import Memory
 from .log import ABORTED, OPEN
-from .running import Consumer
+from .underway import Consumer
 
 if TYPE_CHECKING:
     from .process import Process
-    from .world import World
+    from .surroundings import Surroundings
 
 __all__ = ["commit", "rebalance", "revoke", "run_without", "stopped_app", "tell"]
 
 
-def rebalance(world: World, app_name: str) -> None:
+def rebalance(world: Surroundings[Process], app_name: str) -> None:
     """Everything is taken from everybody, and assigned again. Anyone who is paused hears of it later."""
     world.unbalanced.discard(app_name)
     app = world.apps[app_name]
@@ -44,13 +44,13 @@ def rebalance(world: World, app_name: str) -> None:
         give(world, process, mine)
 
 
-def revoke(world: World, process: Process) -> None:
+def revoke(world: Surroundings[Process], process: Process) -> None:
     process.consumer = Consumer()
     process.to_tell = None
     process.feed(InputsTaken())
 
 
-def give(world: World, process: Process, inputs: list[TopicPartition]) -> None:
+def give(world: Surroundings[Process], process: Process, inputs: list[TopicPartition]) -> None:
     """Recover the tables (R2 holds for their records too), and start where the group has committed. Where that is the
     broker may be late to show."""
     app = process.app
@@ -90,7 +90,7 @@ def give(world: World, process: Process, inputs: list[TopicPartition]) -> None:
         process.feed(given)
 
 
-def tell(world: World, process: Process) -> None:
+def tell(world: Surroundings[Process], process: Process) -> None:
     """The broker has reported: what was recovered then, and what is committed by now."""
     given, process.to_tell = process.to_tell, None
     assert given is not None
@@ -99,7 +99,7 @@ def tell(world: World, process: Process) -> None:
     process.feed(replace(given, inputs=tuple(inputs)))
 
 
-def _recover(world: World, process: Process, partition: int) -> Memory:
+def _recover(world: Surroundings[Process], process: Process, partition: int) -> Memory:
     memory: Memory = {}
     for record in world.broker.log(TopicPartition(process.app.changelog, partition)):
         if record.state == ABORTED or record.state == OPEN or record.step < 0:
@@ -109,7 +109,7 @@ def _recover(world: World, process: Process, partition: int) -> Memory:
     return memory
 
 
-def _replay_until(world: World, app: str, tp: TopicPartition) -> int:
+def _replay_until(world: Surroundings[Process], app: str, tp: TopicPartition) -> int:
     """Up to where the changelog shows effects of events of this input."""
     log = world.broker.log(TopicPartition(world.apps[app].changelog, tp.partition))
     readable = (r for r in log if r.state != ABORTED and not r.stripped)
@@ -117,7 +117,7 @@ def _replay_until(world: World, app: str, tp: TopicPartition) -> int:
     return max(causes, default=0)
 
 
-def stopped_app(world: World, action: AskStopped) -> StoppedSeen:
+def stopped_app(world: Surroundings[Process], action: AskStopped) -> StoppedSeen:
     committed = world.broker.committed
     changelogs = [
         ChangelogEnd(
@@ -153,7 +153,7 @@ def stopped_app(world: World, action: AskStopped) -> StoppedSeen:
     )
 
 
-def run_without(world: World) -> tuple[RunsWithout, ...]:
+def run_without(world: Surroundings[Process]) -> tuple[RunsWithout, ...]:
     """List the apps out of scope that joined once, and have members that take no part."""
     joined = {view.hello.app for view in world.fold.processes.values()} - {*world.plan.scope}
     members = Counter(p.app.name for p in world.processes if p.connected)
@@ -165,7 +165,7 @@ def run_without(world: World) -> tuple[RunsWithout, ...]:
     )
 
 
-def commit(world: World, process: Process) -> None:
+def commit(world: Surroundings[Process], process: Process) -> None:
     if process.consumer.generation != world.generation[process.app.name] or not process.connected:
         world.count("fenced_commits")
         return

@@ -2,32 +2,24 @@
 
 Everything that takes time is a step of its own, so that anything may happen in between: a record is fetched, later
 started, its event runs step by step; a send enters, is stamped, appended, acknowledged; a ledger record is written,
-and read. `choices()` states what could happen next, `do()` makes it happen. Like any driver it decides nothing.
+and read. `choices()` states what could happen next, `perform()` makes it happen. Like any driver it decides nothing.
 """
 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from snapkafka.protocol.actions import (
-    Action,
-    AppendToLedger,
     AskEnds,
     AskStopped,
-    ReadLedgerTo,
-    SayHello,
-    SendMarkers,
-    StartTimer,
     TurnedRed,
 )
 from snapkafka.protocol.events import (
     CameBack,
     ChannelEnded,
-    CutTimed,
     EndsSeen,
-    Event,
     InputsGiven,
     Joined,
     LedgerRead,
@@ -48,13 +40,12 @@ from snapkafka.protocol.records import (
     TopicPartition,
 )
 
-from .groups import commit, stopped_app, tell
 from .log import ABORTED, COMMITTED, OPEN, Stored
 from .plan import App
 from .running import Runner
 
 if TYPE_CHECKING:
-    from .world import World
+    from .surroundings import Surroundings
 
 __all__ = ["Process"]
 
@@ -65,7 +56,13 @@ class Process(Runner):
     """A worker of an app, from start to end of one run of the program."""
 
     def __init__(
-        self, world: World, number: int, app: App, *, without: bool = False, late: bool = False
+        self,
+        world: Surroundings[Process],
+        number: int,
+        app: App,
+        *,
+        without: bool = False,
+        late: bool = False,
     ) -> None:
         super().__init__(world, number, app)
         self.launched_at = len(world.broker.ledger) if late else 0  # nothing of it ran before
@@ -94,37 +91,35 @@ class Process(Runner):
         if not self.bare:
             self.say_hello()
 
-    # -- the driver: feed, take actions, do them ---------------------------------------------------------------
+    # -- the hooks of the loop ------------------------------------------------------------------------------------
 
-    def feed(self, event: Event) -> list[Action]:
-        actions = self.machine.handle(event)
-        self.act(actions)
-        return actions
+    def append(self, record: LedgerRecord) -> None:
+        """Write it later."""
+        self.posts.append(record)
 
-    def act(self, actions: Iterable[Action]) -> None:
-        for action in actions:
-            match action:
-                case AppendToLedger(record=record):
-                    self.posts.append(record)
-                case SendMarkers():
-                    self._send_markers(action)
-                case AskEnds():
-                    self.ends.append(action)
-                case AskStopped():
-                    self.stopped.append(action)
-                case TurnedRed(epoch=epoch, heard=heard):
-                    self.world.count(f"heard by {heard}")
-                    self.feed(CutTimed(epoch=epoch, us=1))
-                case StartTimer(epoch=epoch):
-                    self.timers.add(epoch)
-                case SayHello(was=was):
-                    self.say_hello(was)
-                case ReadLedgerTo():
-                    pass
+    def ask_ends(self, action: AskEnds) -> None:
+        """Answer later."""
+        self.ends.append(action)
+
+    def ask_stopped(self, action: AskStopped) -> None:
+        """Answer later."""
+        self.stopped.append(action)
+
+    def start_timer(self, epoch: int, ttl_ms: int) -> None:
+        """Let it expire later, or never."""
+        self.timers.add(epoch)
+
+    def turned_red(self, action: TurnedRed, us: int) -> None:
+        """Count by what the process has heard of the snapshot."""
+        self.world.count(f"heard by {action.heard}")
+
+    def changed(self) -> None:
+        """Let what had to wait leave."""
         if self.waiting:
             self._release()
 
     def say_hello(self, was: int = NOBODY) -> None:
+        """Join, maybe again."""
         app, world = self.app, self.world
         hello = Hello(
             n=world.number(),
@@ -207,7 +202,7 @@ class Process(Runner):
         if self.progress:
             yield "commit", None
 
-    def do(self, kind: str, what: object) -> None:
+    def perform(self, kind: str, what: object) -> None:
         """Make it happen."""
         getattr(self, "_" + kind.replace("-", "_"))(what)
 
@@ -256,7 +251,7 @@ class Process(Runner):
         """A bug of ours: it goes on without taking part."""
         self.world.count("stood_down")
         self.posts.clear()
-        self.act(self.machine.stand_down())
+        self.do(self.machine.stand_down())
         self.bare = True
 
     def made_up_for(self) -> None:
@@ -289,10 +284,10 @@ class Process(Runner):
         self.feed(EndsSeen(report=ask.report, ends=tuple(ends)))
 
     def _tell(self, _: object) -> None:
-        tell(self.world, self)
+        self.world.announce(self)
 
     def _stopped(self, _: object) -> None:
-        self.feed(stopped_app(self.world, self.stopped.popleft()))
+        self.feed(self.world.stopped_app(self.stopped.popleft()))
 
     def expire(self, epoch: int) -> None:
         """The time to live of a snapshot is over."""
@@ -307,15 +302,16 @@ class Process(Runner):
         if not self.is_ours(record):
             return
         event = MarkerMet(epoch=record.epoch) if record.marker else RecordMet(epoch=record.epoch)
-        for action in self.feed(event):
-            if isinstance(action, ReadLedgerTo):
-                if self.machine.absent or self.hung or self.world.chance("silent-ledger"):
-                    self.world.count("silent_ledgers")
-                    self.go_on(missed=min(action.offset + 1, len(self.world.broker.ledger)))
-                    self.made_up_for()
-                    return
-                self.read_ledger_to(action.offset)
-                self.feed(event)
+        asked = self.feed(event)
+        if asked is None:
+            return
+        if self.machine.absent or self.hung or self.world.chance("silent-ledger"):
+            self.world.count("silent_ledgers")
+            self.go_on(missed=min(asked.offset + 1, len(self.world.broker.ledger)))
+            self.made_up_for()
+            return
+        self.read_ledger_to(asked.offset)
+        self.feed(event)
 
     def _fetch(self, tp: object) -> None:
         assert isinstance(tp, TopicPartition)
@@ -354,7 +350,7 @@ class Process(Runner):
         if record.process != self.machine.process or not self.is_ours(record):
             key, epoch = record.key, record.epoch
             if self.is_ours(record):
-                self.torn(lambda: self.act(self.machine.key_received("g", key, epoch)))
+                self.torn(lambda: self.do(self.machine.key_received("g", key, epoch)))
             self.world.history.recovered(self.shared, record.key, record.value, record.step)
 
     def _reply(self, _: object) -> None:
@@ -380,11 +376,11 @@ class Process(Runner):
 
     def _commit(self, _: object) -> None:
         self.progress = False
-        commit(self.world, self)
+        self.world.commit(self)
 
     def _commit_transaction(self, _: object) -> None:
         for sending in self.transaction:
             sending.record = self.world.broker.end(sending.tp, sending.offset, COMMITTED)
             self._settled(sending)
         self.transaction.clear()
-        commit(self.world, self)
+        self.world.commit(self)

@@ -2,63 +2,29 @@
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Callable
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from snapkafka.checks.causal import WITHOUT, Execution
+from snapkafka.checks.causal import WITHOUT
 from snapkafka.protocol.colours import Cause
 from snapkafka.protocol.records import TopicPartition
 
 from .history import Cell, Memory
 from .log import Stored
-from .plan import App, Op
+from .plan import App
 from .sending import Sender, Sending
+from .underway import Consumer, Running
 
 if TYPE_CHECKING:
-    from .world import World
+    from .surroundings import Surroundings
 
-__all__ = ["Consumer", "Runner", "Running"]
-
-
-@dataclass(slots=True)
-class Consumer:
-    """Hold what a process reads: where it fetches next, what waits to be started, what is done."""
-
-    fetch: dict[TopicPartition, int] = field(default_factory=dict)
-    queues: dict[tuple[str, TopicPartition], deque[tuple[int, Stored]]] = field(default_factory=dict)
-    done: dict[TopicPartition, dict[int, int]] = field(
-        default_factory=dict
-    )  # offset -> agents still to be done
-    generation: int = 0
-
-
-@dataclass(slots=True, eq=False)
-class Running:
-    """An event that runs: its program, how far it is, the memory that it has, the hops that its record has left."""
-
-    cause: Cause
-    execution: Execution
-    program: tuple[Op, ...]
-    memory: Memory
-    hops: int
-    partition: int
-    reply_to: tuple[int, int] | None
-    consumer: Consumer
-    at: int = 0
-    awaits: bool = False
-    unacked: int = 0
-    answer: Stored | None = None
-    held: dict[str, tuple[Cell, int]] = field(default_factory=dict)  # by table and key, with the epoch then
-    iterator: list[tuple[str, Cell]] | None = None  # what it has still to go over, last first
-    iterates: str = ""  # the table
+__all__ = ["Runner"]
 
 
 class Runner(Sender):
     """A process as far as it runs events."""
 
-    def __init__(self, world: World, number: int, app: App) -> None:
+    def __init__(self, world: Surroundings[Any], number: int, app: App) -> None:
         super().__init__(world, number, app)
         self.consumer = Consumer()
         self.memory: dict[int, Memory] = {}
@@ -84,7 +50,7 @@ class Runner(Sender):
         assert process is not None
         execution = self.world.history.execution(process, self.app.name, agent, tp, offset)
         cause = Cause(agent, tp, offset, execution.number)
-        self.act(self.machine.event_started(cause))
+        self.do(self.machine.event_started(cause))
         self.world.history.step(execution, "start", record.step)
         programs = self.world.agents[agent].programs
         self.running.append(
@@ -106,7 +72,7 @@ class Runner(Sender):
         if running.answer is not None:
             record, running.answer, running.awaits = running.answer, None, False
             epoch = record.epoch if self.is_ours(record) else 0
-            self.torn(lambda: self.act(self.machine.reply_taken(running.cause, epoch)))
+            self.torn(lambda: self.do(self.machine.reply_taken(running.cause, epoch)))
             self.world.history.step(running.execution, "reply", record.step)
             return
         running.awaits = False
@@ -155,7 +121,7 @@ class Runner(Sender):
     def touch(self, running: Running, kind: str, key: str, *, write: bool) -> None:
         if self.machine.colours.tearing:
             name = self._name(running, kind)
-            self.torn(lambda: self.act(self.machine.table_touched(running.cause, name, key, write=write)))
+            self.torn(lambda: self.do(self.machine.table_touched(running.cause, name, key, write=write)))
 
     def expire_window(self) -> bool:
         """A window expires, outside any event and with no record of it; False: no table has one."""
@@ -172,7 +138,7 @@ class Runner(Sender):
     def note_expiry(self, name: str, key: str) -> None:
         """Inform the machine, as the driver does by its hook in Faust."""
         if self.machine.colours.tearing:
-            self.torn(lambda: self.act(self.machine.table_touched(None, name, key, write=True)))
+            self.torn(lambda: self.do(self.machine.table_touched(None, name, key, write=True)))
 
     # -- what an event holds of a table: the machine hears of the first look only -------------------------------
 
@@ -180,7 +146,7 @@ class Runner(Sender):
         """A value that changes in place is looked up."""
         name, cause = self._name(running, kind), running.cause
         unrecorded = kind.endswith("hold")
-        self.torn(lambda: self.act(self.machine.value_held(cause, name, key, unrecorded=unrecorded)))
+        self.torn(lambda: self.do(self.machine.value_held(cause, name, key, unrecorded=unrecorded)))
         cell = self._table(running, kind).setdefault(key, Cell())
         running.held[f"{name} {key}"] = cell, self.machine.colours.epoch
         self.world.history.look(running.execution, cell, f"{kind} {key}")
@@ -198,7 +164,7 @@ class Runner(Sender):
 
     def _iterate(self, running: Running, kind: str) -> None:
         name, cause = self._name(running, kind), running.cause
-        self.torn(lambda: self.act(self.machine.table_iterated(cause, name)))
+        self.torn(lambda: self.do(self.machine.table_iterated(cause, name)))
         table = self._table(running, kind)
         running.iterator, running.iterates = sorted(table.items(), reverse=True), name
         self.world.history.step(running.execution, kind)
@@ -214,7 +180,7 @@ class Runner(Sender):
             self.machine.iterated(running.cause, running.iterates)
             self.world.history.step(running.execution, "next")
 
-    def torn(self, ask: Callable[[], None]) -> None:
+    def torn(self, ask: Callable[[], object]) -> None:
         """Note where in the history events were torn, if any was: only the checker's knowledge of the instant."""
         colours = self.machine.colours
         before = [colours.running.get(running.cause, 0) for running in self.running]
@@ -234,7 +200,7 @@ class Runner(Sender):
         self.running.remove(running)
         self.finished.append(running)
         self.progress = True
-        self.act(self.machine.event_ended(running.cause))
+        self.do(self.machine.event_ended(running.cause))
 
     def fence(self) -> None:
         self.fenced |= {running.execution.number for running in (*self.running, *self.finished)}

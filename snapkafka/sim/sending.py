@@ -6,16 +6,17 @@ Each is a step of its own. The machine colours what enters, stamps what leaves, 
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections import deque
-from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from itertools import count
+from typing import TYPE_CHECKING, Any
 
 from snapkafka.checks.causal import Execution
-from snapkafka.protocol.actions import Action, SendMarkers
+from snapkafka.drivers.machine_driver import MachineDriver
+from snapkafka.protocol.actions import SendMarkers
 from snapkafka.protocol.colours import Effect
-from snapkafka.protocol.events import Event, MarkerSent
+from snapkafka.protocol.events import MarkerSent
 from snapkafka.protocol.records import NOBODY, TopicPartition
 from snapkafka.protocol.worker import WorkerProtocol
 
@@ -23,8 +24,8 @@ from .log import ABORTED, OPEN, Stored
 from .plan import App
 
 if TYPE_CHECKING:
-    from .running import Running
-    from .world import World
+    from .surroundings import Surroundings
+    from .underway import Running
 
 __all__ = ["Sender", "Sending"]
 
@@ -43,12 +44,15 @@ class Sending:
     outgrown: bool = False  # too large with our header: it leaves without (R15)
 
 
-class Sender(ABC):
+class Sender(MachineDriver):
     """A process as far as it sends."""
 
-    def __init__(self, world: World, number: int, app: App) -> None:
+    #: A cut takes a microsecond here.
+    clock_ns = count(step=1_000).__next__
+
+    def __init__(self, world: Surroundings[Any], number: int, app: App) -> None:
+        super().__init__(WorkerProtocol(hear=world.plan.hear, classic=world.plan.classic))
         self.world, self.number, self.app = world, number, app
-        self.machine = WorkerProtocol(hear=world.plan.hear, classic=world.plan.classic)
         self.buffer: deque[Sending] = deque()
         self.waiting: deque[Sending] = deque()  # classic mode: red sends behind the markers
         self.outbox: dict[TopicPartition, deque[Sending]] = {}
@@ -56,14 +60,6 @@ class Sender(ABC):
         self.transaction: list[Sending] = []
         self.fenced: set[int] = set()  # executions of which nothing will be committed any more
         self.bare = False  # a worker without snapkafka, or one that goes on without taking part
-
-    @abstractmethod
-    def feed(self, event: Event) -> list[Action]:
-        """Feed the machine, and do what it asks."""
-
-    @abstractmethod
-    def act(self, actions: Iterable[Action]) -> None:
-        """Do what the machine asks."""
 
     @abstractmethod
     def _settled(self, sending: Sending) -> None:
@@ -128,17 +124,17 @@ class Sender(ABC):
             self._outgrow(sending, effect)
             return
         if (first := self.machine.first_marker(effect, tp)) is not None:
-            self._send_markers(first)
+            self.send_markers(first)
         self._left(sending, effect.epoch, self.machine.send_stamped(effect, tp))
-        self.act(self.machine.send_appended(effect))
+        self.do(self.machine.send_appended(effect))
 
     def _outgrow(self, sending: Sending, effect: Effect) -> None:
         """R15: it fits without our header only."""
         self.world.count("outgrown")
         sending.outgrown, sending.record.cause = True, None
         self.outbox.setdefault(sending.tp, deque()).append(sending)
-        self.act(self.machine.left_bare(sending.tp))
-        self.act(self.machine.send_appended(effect))
+        self.do(self.machine.left_bare(sending.tp))
+        self.do(self.machine.send_appended(effect))
 
     def _left(self, sending: Sending, epoch: int, seq: int) -> None:
         self._stamped(sending.record, epoch, seq)
@@ -195,7 +191,7 @@ class Sender(ABC):
         else:
             self._told_of_failure(sending)
         self._settled(sending)
-        self.act(self.machine.send_failed(sending.effect, sending.tp, record.seq, why, undone=undone))
+        self.do(self.machine.send_failed(sending.effect, sending.tp, record.seq, why, undone=undone))
 
     def _told_of_failure(self, sending: Sending) -> None:
         record = sending.record
@@ -215,7 +211,7 @@ class Sender(ABC):
         elif fate == "later":
             world.in_queue.append((sending.tp, record))
         self._settled(sending)
-        self.act(self.machine.send_unsettled(sending.effect, sending.tp, record.seq, "timed out"))
+        self.do(self.machine.send_unsettled(sending.effect, sending.tp, record.seq, "timed out"))
 
     def fence(self) -> None:
         """Its inputs are somebody else's, who has aborted what it left open; nothing of what still runs will count."""
@@ -239,16 +235,17 @@ class Sender(ABC):
         if sending.outgrown:
             assert sending.effect is not None
             self._settled(sending)
-            self.act(self.machine.bare_settled(sending.effect, tp, sending.offset + 1))
+            self.do(self.machine.bare_settled(sending.effect, tp, sending.offset + 1))
             return
         if sending.effect is None:
             self.feed(MarkerSent(epoch=sending.epoch, tp=tp, offset=sending.offset))
             return
         if not self.world.plan.exactly_once or sending.execution is None:
             self._settled(sending)
-        self.act(self.machine.send_acked(sending.effect, tp, sending.record.seq, sending.offset))
+        self.do(self.machine.send_acked(sending.effect, tp, sending.record.seq, sending.offset))
 
-    def _send_markers(self, action: SendMarkers) -> None:
+    def send_markers(self, action: SendMarkers) -> None:
+        """Put them into the outbox of each partition."""
         for tp in action.tps:
             seq = self.machine.marker_stamped(tp)
             record = self._stamped(Stored(marker=True, previous=action.previous), action.epoch, seq)

@@ -21,23 +21,18 @@ from dataclasses import dataclass
 from itertools import count
 from typing import Final, NamedTuple, assert_never
 
+from snapkafka.drivers.machine_driver import MachineDriver
 from snapkafka.protocol.actions import (
     Action,
-    AppendToLedger,
     AskEnds,
     AskStopped,
     ReadLedgerTo,
-    SayHello,
     SendMarkers,
-    StartTimer,
-    TurnedRed,
 )
 from snapkafka.protocol.colours import Cause
 from snapkafka.protocol.events import (
     ChannelEnded,
-    CutTimed,
     EndsSeen,
-    Event,
     InputGiven,
     InputsGiven,
     Joined,
@@ -122,12 +117,14 @@ class Ledger:
 Logs = defaultdict[TopicPartition, list[Entry]]
 
 
-class Member:
+class Member(MachineDriver):
     """One process in one ledger: its machine, and the driver of that. It decides nothing."""
 
+    clock_ns = staticmethod(lambda: 0)  # a story has no clock
+
     def __init__(self, name: str, ledger: Ledger, logs: Logs) -> None:
+        super().__init__(WorkerProtocol(hear=HEAR, classic=True))
         self.name, self.ledger, self._logs = name, ledger, logs
-        self.machine = WorkerProtocol(hear=HEAR, classic=True)
         self._read = 0  # first ledger offset not read yet
         self._awaits = -1  # a record of ours that we want to read back
 
@@ -172,44 +169,43 @@ class Member:
             self._read_to(asked.offset)
             self.feed(MarkerMet(epoch=epoch))
 
-    def feed(self, event: Event) -> ReadLedgerTo | None:
-        """Feed the machine and do what it asks; what has to be read before the event counts is given back."""
-        actions = self.machine.handle(event)
-        self.do(actions)
-        return next((action for action in actions if isinstance(action, ReadLedgerTo)), None)
-
-    def do(self, actions: Sequence[Action]) -> None:
+    def do(self, actions: Sequence[Action]) -> ReadLedgerTo | None:
         """Do the actions in their order; what comes of them comes at once."""
-        if not actions:
-            return
-        for action in actions:
-            match action:
-                case AppendToLedger(record=record):
-                    offset = self.ledger.append(record)
-                    if isinstance(record, CutReport):
-                        self._awaits = offset
-                case SendMarkers():
-                    self._send_markers(action)
-                case AskEnds(report=report, tps=tps):
-                    ends = (LogEnd(topic=tp[0], partition=tp[1], end=len(self._logs[tp])) for tp in tps)
-                    self.feed(EndsSeen(report=report, ends=tuple(ends)))
-                case TurnedRed(epoch=epoch):
-                    self.feed(CutTimed(epoch=epoch, us=0))
-                case StartTimer() | ReadLedgerTo():
-                    pass  # a story has no clock; what is to be read is read by who asked
-                case SayHello() | AskStopped():
-                    raise AssertionError("nobody is taken for dead in a story, and nobody stops")
-                case _:
-                    assert_never(action)
-        self._read_to(self._awaits)
+        asked = super().do(actions)
+        if actions:
+            self._read_to(self._awaits)
+        return asked
 
-    def _send_markers(self, action: SendMarkers) -> None:
+    def append(self, record: LedgerRecord) -> None:
+        """Append at once."""
+        offset = self.ledger.append(record)
+        if isinstance(record, CutReport):
+            self._awaits = offset
+
+    def send_markers(self, action: SendMarkers) -> None:
+        """Send them at once."""
         assert self.machine.process is not None
         for tp in action.tps:
             self.machine.marker_stamped(tp)
             body = MarkerBody(self.ledger.index, self.machine.process, action.epoch, action.previous)
             self._logs[tp].append(Entry(what="marker", marker=body))
             self.feed(MarkerSent(epoch=action.epoch, tp=tp, offset=len(self._logs[tp]) - 1))
+
+    def ask_ends(self, action: AskEnds) -> None:
+        """Answer at once."""
+        ends = (LogEnd(topic=tp[0], partition=tp[1], end=len(self._logs[tp])) for tp in action.tps)
+        self.feed(EndsSeen(report=action.report, ends=tuple(ends)))
+
+    def ask_stopped(self, action: AskStopped) -> None:
+        """Fail: nobody stops in a story."""
+        raise AssertionError(action)
+
+    def start_timer(self, epoch: int, ttl_ms: int) -> None:
+        """Start none: a story has no clock."""
+
+    def say_hello(self, was: int) -> None:
+        """Fail: nobody is taken for dead in a story."""
+        raise AssertionError(was)
 
     def _read_to(self, offset: int) -> None:
         while self._read <= offset:

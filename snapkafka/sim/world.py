@@ -6,41 +6,31 @@ One random number generator decides; the same seed gives the same run, byte for 
 from __future__ import annotations
 
 import math
-import random
-from collections import Counter
 from collections.abc import Iterable
 from dataclasses import replace
 from typing import Final
 
 from snapkafka.backoff import pause_after
-from snapkafka.protocol.events import (
-    StopAsked,
-    TriggerAppended,
-)
-from snapkafka.protocol.ledger_state import LedgerState
+from snapkafka.protocol.actions import AskStopped
+from snapkafka.protocol.events import StopAsked, StoppedSeen, TriggerAppended
 from snapkafka.protocol.records import (
     Bye,
-    CutReport,
     Hello,
-    LedgerRecord,
     LogEnd,
     TopicPartition,
     Trigger,
 )
 
 from .faults import strike
-from .groups import commit, rebalance, revoke, run_without
-from .history import History
-from .log import ABORTED, Broker, Stored
+from .groups import commit, rebalance, revoke, run_without, stopped_app, tell
+from .log import ABORTED, Stored
 from .plan import Plan
 from .process import Process
-from .sending import Sender
+from .surroundings import Surroundings
 
 __all__ = ["World"]
 
 
-#: Once so many events have run, what they send leads to nothing more.
-EXECUTIONS_MAX: Final = 36
 #: What a process does now and then, by how often beside all else; in some worlds other things are slow, too.
 RARE: Final = dict.fromkeys(("commit", "commit-transaction", "tick"), 0.1)
 #: Steps of the system between a failed attempt and the next one: the first time, and at most.
@@ -48,68 +38,23 @@ PAUSE_STEPS: Final = 10
 PAUSE_STEPS_MAX: Final = 100
 
 
-class World:
+class World(Surroundings[Process]):
     """All of it. `step()` lets one thing happen."""
 
     def __init__(self, plan: Plan, seed: int) -> None:
-        self.plan = plan
-        self.rng = random.Random(f"run {seed}")
-        self.broker = Broker(strips=frozenset(plan.stripped))
-        self.history = History()
-        self.fold = LedgerState()
-        self.agents = {agent.name: agent for app in plan.apps for agent in app.agents}
-        self.apps = {app.name: app for app in plan.apps}
+        super().__init__(plan, seed)
         self.readers = {t: [app.name for app in plan.apps if t in app.topics] for t in plan.externals}
-        self.partitions = dict.fromkeys(plan.externals, max((a.partitions for a in plan.apps), default=1))
-        self.shared_tp = TopicPartition("global", 0)
-        self.topic_ids = dict.fromkeys(plan.externals, 0)  # how often each was recreated
-        self.processes: list[Process] = []
-        self.processes_ever: list[Process] = []
-        self.generation: Counter[str] = Counter()
-        self.unbalanced: set[str] = set()
-        self.counts: Counter[str] = Counter()
-        self.trace: list[str] = []
-        self.healthy = False
         self._weights = plan.slow | RARE
-        self.waited = 0
-        self._numbers = 10**6
         self._inputs_left, self._snapshots_left = plan.inputs, plan.snapshots
         self._due: dict[
             tuple[int, int], float
         ] = {}  # (ledger, epoch that failed) -> when it is asked for again
-        self.ledgers: list[tuple[LedgerState, Broker]] = []
-        #: Sends that timed out for who sent them, and that the broker has still to serve.
-        self.in_queue: list[tuple[TopicPartition, Stored]] = []
-        #: Seqs that their sender was told of as failed, and that are in no log: (ledger, process, place, epoch).
-        self.lost: set[tuple[int, int, TopicPartition, int, int]] = set()
-        #: Seqs that their sender was ever told of as failed, and not as undone: (ledger, process, place, seq).
-        self.told_failed: set[tuple[int, int, TopicPartition, int]] = set()
         for name in plan.off:
             joined = self.append_to_ledger(Hello(n=self.number(), app=name))
             self.append_to_ledger(Bye(process=joined, n=1))
         for app in plan.apps:
             for _ in range(app.workers):
                 self.launch(app.name)
-
-    # -- chance ------------------------------------------------------------------------------------------------
-
-    def chance(self, fault: str) -> bool:
-        share = 0.0 if self.healthy else self.plan.faults.get(fault, 0.0)
-        return share > 0 and self.rng.random() < share
-
-    def pick(self, n: int, near: int) -> int:
-        """To which of `n` partitions something is sent, by an event of the partition `near`."""
-        return self.rng.randrange(n)
-
-    def count(self, what: str) -> None:
-        self.counts[what] += 1
-
-    def number(self) -> int:
-        self._numbers += 1
-        return self._numbers
-
-    def say(self, line: str) -> None:
-        self.trace.append(line)
 
     # -- one step ----------------------------------------------------------------------------------------------
 
@@ -133,7 +78,7 @@ class World:
             weights = RARE if self.healthy else self._weights
             ((kind, what),) = self.rng.choices(options, [weights.get(kind, 1.0) for kind, _ in options])
             self.say(f"p{process.number} {kind} {_told(what)}")
-            process.do(kind, what)
+            process.perform(kind, what)
             return True
         return bool(self.unbalanced)
 
@@ -150,14 +95,6 @@ class World:
             self.trigger(f"s{self._snapshots_left}")
             return True
         return self.plan.retries > 0 and self._ask_again()
-
-    def topic_id(self, topic: str) -> str:
-        """Kafka's own, of a topic that may be recreated."""
-        return f"{topic} {self.topic_ids[topic]}" if topic in self.plan.recreated else ""
-
-    def any_input(self) -> TopicPartition:
-        topic = self.rng.choice(self.plan.externals)
-        return TopicPartition(topic, self.rng.randrange(self.partitions[topic]))
 
     def _ask_again(self) -> bool:
         """Trigger again what failed some time ago, as the next attempt."""
@@ -214,48 +151,23 @@ class World:
             process.feed(TriggerAppended(n=record.n))
             process.posts.append(record)
 
-    def append_to_ledger(self, record: LedgerRecord, *, refused: bool = False) -> int:
-        """Append a record, with the key of the tools or (`refused`) another."""
-        offset = len(self.broker.ledger)
-        self.broker.ledger.append(record)
-        if refused:
-            self.broker.refused.add(offset)
-        self.fold.apply(offset, None if refused else record, refused=record if refused else None)
-        self.count(type(record).__name__)
-        if isinstance(record, CutReport) and record.supplement:
-            self.count("supplements")
-        if isinstance(record, Hello) and self.fold.highest_epoch:
-            self.count("born_red")
-        self.say(f"ledger {offset} {type(record).__name__}")
-        return offset
-
     # -- what processes ask ------------------------------------------------------------------------------------
 
     def meets(self, process: Process, record: Stored, how: str) -> None:
         """A record is about to be taken in, by a consumer, a table, a reply (`how`)."""
         process.meet(record)
 
-    def land(self) -> bool:
-        """The broker serves what its sender has given up."""
-        if not self.in_queue:
-            return False
-        self.append_late(*self.in_queue.pop(self.rng.randrange(len(self.in_queue))))
-        self.count("landed_late")
-        return True
+    def commit(self, process: Process) -> None:
+        """Commit for a process."""
+        commit(self, process)
 
-    def append_late(self, tp: TopicPartition, record: Stored) -> None:
-        offset = self.broker.append(tp, record)
-        self.history.steps[record.step].record = (tp, offset)
-        self.lost.discard((record.ledger, record.process, tp, record.epoch, record.seq))
+    def announce(self, process: Process) -> None:
+        """Let a process hear where its inputs start."""
+        tell(self, process)
 
-    def waits(self, process: Sender) -> None:
-        """A send waits for a snapshot: only in classic mode, or for an identity."""
-        if process.machine.process is not None and not self.plan.classic:
-            self.waited += 1
-
-    def hops_left(self, hops: int) -> int:
-        """Messages beget messages; past so many, no more."""
-        return hops if len(self.history.executions) < EXECUTIONS_MAX else 0
+    def stopped_app(self, ask: AskStopped) -> StoppedSeen:
+        """Answer for an app that does not run."""
+        return stopped_app(self, ask)
 
     # -- lives -------------------------------------------------------------------------------------------------
 

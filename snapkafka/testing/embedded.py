@@ -25,10 +25,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final, Self
 
 from snapkafka.errors import BrokerUnavailableError, TimedOutError
-from snapkafka.runtime import java
+from snapkafka.runtime import java, kafka_jars
 from snapkafka.runtime.environment import child_environment
 from snapkafka.runtime.interrupts import Interrupted
-from snapkafka.testing.toolchain import kafka_jars
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import logging
 from collections.abc import Awaitable, Callable
 from functools import partial
 from typing import Any
@@ -11,7 +10,6 @@ from typing import Any
 import pytest
 from aiokafka.errors import KafkaTimeoutError, ProducerFenced
 
-import snapkafka
 from snapkafka.drivers.faust.outbound.outcomes import Unacknowledged
 from snapkafka.drivers.faust.outbound.transactions import Transactions
 
@@ -173,16 +171,3 @@ async def test_r7_what_a_rebalance_leaves_open_for_somebody_else_has_failed(
 async def test_what_is_in_no_transaction_is_left_alone() -> None:
     producer = Sends().faust._new_producer()
     assert "commit_transaction" not in vars(producer)
-
-
-async def test_r15_classic_is_refused_where_nothing_can_be_marked(caplog: pytest.LogCaptureFixture) -> None:
-    """The service runs; snapkafka says why it takes no part."""
-    import faust
-
-    app = faust.App("exactly", broker="kafka://127.0.0.1:1", processing_guarantee="exactly_once")
-    driver = snapkafka.install(app, namespace="n", classic=True)
-    with caplog.at_level(logging.ERROR, "snapkafka"):
-        await app.on_start()
-    assert "failed to start" in caplog.text
-    assert "classic needs markers" in caplog.text
-    assert not await driver.waiting.for_identity()

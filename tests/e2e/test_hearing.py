@@ -1,5 +1,5 @@
-"""A process may learn of a snapshot by the ledger, by markers or by headers: each alone makes every worker red (R2),
-and what comes of it is verified."""
+"""A process may learn of a snapshot by the ledger or by headers: each alone makes every worker red (R2), and the
+snapshot is verified. Markers alone need the waits of 1985 (`tests/scenarios/classic.txt`)."""
 
 from __future__ import annotations
 
@@ -14,12 +14,8 @@ from snapkafka.demo.settings import TOTAL
 from snapkafka.demo.story import assemble
 from tests.e2e.parts import live
 
-WAYS = {
-    # `hear`: (extra settings, the cause that every report but the initiator's must name)
-    "ledger": ({}, "ledger"),
-    "headers": ({}, "header"),
-    "markers": ({"SNAPKAFKA_DEMO_CLASSIC": "1"}, "marker"),
-}
+#: `hear`: the cause that every report but the initiator's must name.
+WAYS = {"ledger": "ledger", "headers": "header"}
 
 
 @pytest.mark.long
@@ -28,15 +24,14 @@ WAYS = {
 @pytest.mark.timeout(400)
 @pytest.mark.parametrize("way", sorted(WAYS))
 def test_each_way_alone_makes_every_worker_red(namespace: str, tmp_path: Path, way: str) -> None:
-    """With `hear="markers"` (in classic mode, headers ignored), `"headers"`, `"ledger"` each alone, every worker turns
-    red and the snapshot verifies; the cause is counted in `CutReport`. One worker asks, and hears its own trigger."""
-    extra, cause = WAYS[way]
-    with live(namespace, env=lambda app, number: {"SNAPKAFKA_DEMO_HEAR": way, **extra}) as system:
+    """With `hear="headers"` and `"ledger"` each alone, every worker turns red and the snapshot verifies; the cause is
+    counted in `CutReport`. One worker asks, and hears its own trigger."""
+    with live(namespace, env=lambda app, number: {"SNAPKAFKA_DEMO_HEAR": way}) as system:
         views = [system.take_by_worker("accounts"), system.take_by_worker("clearing")]
         for view in views:
             assert view.failure is None, f"{view.failure}\n{system.logs()}"
             heard = Counter(report.heard for _, report in view.reports.values())
-            assert heard == Counter({"trigger": 1, cause: 3}), heard
+            assert heard == Counter({"trigger": 1, WAYS[way]: 3}), heard
         system.observer.stop_load()  # what is captured is captured; Spark gets the processors
         names = [view.trigger.id for view in views]
         assert assemble(system.bootstrap, namespace, names, tmp_path) == 0, (

@@ -65,7 +65,7 @@ def decided(pair: Pair) -> SnapshotView:
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("kind", ["plain", "on_commit", "exactly_once", "threaded", "classic"])
+@pytest.mark.parametrize("kind", ["plain", "on_commit", "exactly_once", "threaded"])
 def test_r15_a_record_that_fits_without_our_header_arrives_on_every_way_out(
     kafka: Broker, namespace: str, tmp_path: Path, kind: str
 ) -> None:

@@ -15,8 +15,6 @@ from typing import Any, Final
 
 from snapkafka.manifest import (
     AppendedEntry,
-    AroundEntry,
-    AroundInput,
     CheckEntry,
     InvariantEntry,
     LedgerEntry,
@@ -118,14 +116,6 @@ def _write(store: LocalStore, name: str, epoch: int, **told: Any) -> Manifest:
         checks=tuple(_check(check, records, written.verdict) for check, records in CHECKED.items()),
         invariants=(InvariantEntry(name="money", sql="SELECT 1 WHERE 1 = 2"),),
         topics=(TopicEntry(name="to-pay", topic_id="ab", partitions=1, settings={"retention.ms": "1"}),),
-        around=AroundEntry(
-            looked_ms=NOON_MS,
-            inputs=(
-                AroundInput(
-                    app="bank", topic="to-pay", partition=0, start=0, middle=6, late=6, end=12, log_end=12
-                ),
-            ),
-        ),
         read=(dataclasses.replace(example().read[0], topic="to-pay"),),
         logs=(dataclasses.replace(example().logs[0], topic="to-pay"),),
     )

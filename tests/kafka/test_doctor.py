@@ -94,8 +94,7 @@ async def test_the_windowed_table_is_mended_and_the_way_back_leads_back(
 
 async def kafkas_own_tool(line: str) -> None:
     """Run a line for `kafka-configs.sh`; the script does no more than this."""
-    from snapkafka.runtime import java
-    from snapkafka.testing.toolchain import kafka_jars
+    from snapkafka.runtime import java, kafka_jars
 
     script, *words = shlex.split(line)
     assert script == "kafka-configs.sh"

@@ -12,10 +12,16 @@ from dataclasses import replace
 
 import pytest
 
+from snapkafka.errors import DependencyMissingError
 from snapkafka.protocol import sent
 from snapkafka.protocol.records import APP_RUNS_WITHOUT, OUT_OF_ORDER
-from snapkafka.sim.campaign import RULES, campaign, caught_by
-from snapkafka.sim.mutant_plans import (
+from snapkafka.sim.__main__ import main
+from snapkafka.sim.campaign import RULES, campaign
+from snapkafka.sim.plan import Plan, make_plan
+from snapkafka.sim.run import run
+from tests.sim.mutants.mutant import EXPLORED, SEEDS, Mutant
+from tests.sim.mutants.outside import OUTSIDE, RENEWED
+from tests.sim.mutants.plans import (
     disordered,
     faults,
     late,
@@ -29,10 +35,8 @@ from snapkafka.sim.mutant_plans import (
     windows,
     without,
 )
-from snapkafka.sim.mutants import EXPLORED, MUTANTS, SEEDS, STRIPPED, VERDICTS, WITHOUT, Mutant
-from snapkafka.sim.outside_mutants import OUTSIDE, RENEWED
-from snapkafka.sim.plan import Plan, make_plan
-from snapkafka.sim.run import run
+from tests.sim.mutants.rules import MUTANTS, STRIPPED, VERDICTS, WITHOUT
+from tests.sim.mutants.search import caught_by
 
 CAMPAIGN = 250
 #: Seeds of worlds in which the ledger does not always answer.
@@ -316,6 +320,18 @@ def test_a_bad_argument_is_status_2(arguments: tuple[str, ...]) -> None:
     done = _sim(*arguments)
     assert done.returncode == 2
     assert "Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("verb", "module"), [("compare", "studies.compare.command"), ("mutate", "tests.sim.mutants.command")]
+)
+def test_outside_a_checkout_a_verb_names_it_in_one_line(
+    verb: str, module: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setitem(sys.modules, module, None)
+    assert main([verb, "--help"]) == DependencyMissingError.exit_status
+    told = f"error: `{verb}` is not in the package: run it in a checkout of snapkafka\n"
+    assert capsys.readouterr().err == told
 
 
 def _sim(*arguments: str, hashseed: str = "0") -> subprocess.CompletedProcess[str]:

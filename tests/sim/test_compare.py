@@ -1,21 +1,22 @@
-"""The methods compared (`snapkafka.sim.compare`): each is real, each is checked, and the known figures come out."""
+"""The methods compared (`studies.compare`): each is real, each is checked, and the known figures come out."""
 
 from __future__ import annotations
 
 import json
+import sys
 import tracemalloc
 from itertools import pairwise
 from pathlib import Path
 
 import pytest
 
-from snapkafka.errors import DependencyMissingError
-from snapkafka.sim.compare import pictures, study
-from snapkafka.sim.compare import reach as reach_module
-from snapkafka.sim.compare.check import problems
-from snapkafka.sim.compare.command import main
-from snapkafka.sim.compare.fitting import Point, fit
-from snapkafka.sim.compare.methods import (
+from snapkafka.wire import codec
+from studies.compare import pictures, study
+from studies.compare import reach as reach_module
+from studies.compare.check import problems
+from studies.compare.command import main
+from studies.compare.fitting import Point, fit
+from studies.compare.methods import (
     METHODS,
     Alignment,
     Fork,
@@ -26,12 +27,11 @@ from snapkafka.sim.compare.methods import (
     StopTheWorld,
     Textbook,
 )
-from snapkafka.sim.compare.outcome import run, run_all
-from snapkafka.sim.compare.process import Channel, Message, Process
-from snapkafka.sim.compare.reach import Reach, reach_mesh
-from snapkafka.sim.compare.workload import Topology, Workload
-from snapkafka.sim.compare.world import World
-from snapkafka.wire import codec
+from studies.compare.outcome import run, run_all
+from studies.compare.process import Channel, Message, Process
+from studies.compare.reach import Reach, reach_mesh
+from studies.compare.workload import Topology, Workload
+from studies.compare.world import World
 
 #: Small: a run takes a few hundredths of a second.
 SMALL = Workload(nodes=5, rate=60.0, late_s=0.5, state_bytes=32_768, seed=1985)
@@ -342,12 +342,9 @@ def test_an_out_that_cannot_be_is_said_at_once(tmp_path: Path, capsys: pytest.Ca
 def test_without_matplotlib_it_says_what_to_install(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def missing() -> None:
-        raise DependencyMissingError("matplotlib is not installed", hint="pip install 'snapkafka[sim]'")
-
-    monkeypatch.setattr(pictures, "require_matplotlib", missing)
+    monkeypatch.setitem(sys.modules, "matplotlib", None)
     assert main(["--out", str(tmp_path / "out")]) == 12
-    assert "snapkafka[sim]" in capsys.readouterr().err
+    assert "matplotlib, which is not installed\n  hint: run `make setup`" in capsys.readouterr().err
     assert not (tmp_path / "out").exists()
 
 

@@ -10,12 +10,13 @@ import pytest
 
 from snapkafka.sim.explore import explore, main, replay
 from snapkafka.sim.explore_lens import SmallWorld
-from snapkafka.sim.explore_mutants import CAUGHT_IN, catch
 from snapkafka.sim.explore_small import SMALL, TINY, by_name
 from snapkafka.sim.explore_state import Names
 from snapkafka.sim.explore_steps import choices
 from snapkafka.sim.explore_world import ExploredWorld
-from snapkafka.sim.mutants import MUTANTS, Mutant
+from tests.sim.mutants.explored import CAUGHT_IN, catch
+from tests.sim.mutants.mutant import Mutant
+from tests.sim.mutants.rules import MUTANTS
 
 #: These take longest; `make prove` explores them.
 LONG = ("moves", "uncut", "small", "partitions-move", "tiny-channel")

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from snapkafka.protocol.ledger_state import Status
 from snapkafka.protocol.records import Verdict
-from snapkafka.sim.mutant_plans import late, without
 from snapkafka.sim.plan import make_plan
 from snapkafka.sim.run import played
 from tests.reference.states import MACHINES
+from tests.sim.mutants.plans import late, without
 from tests.sim.transitions import Transitions, watching
 
 #: Worlds as they come, and worlds in which workers run without snapkafka or join late.

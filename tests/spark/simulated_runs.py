@@ -18,12 +18,12 @@ from snapkafka.checks.view import EXTERNAL
 from snapkafka.protocol.captured_snapshot import Captured
 from snapkafka.protocol.records import TopicPartition
 from snapkafka.sim import world as sim_world
-from snapkafka.sim.broken import patching
 from snapkafka.sim.log import COMMITTED, OPEN, Broker, Stored
-from snapkafka.sim.mutants import MUTANTS
 from snapkafka.sim.plan import make_plan
 from snapkafka.sim.run import judge, played
 from snapkafka.sim.world import World as Simulated
+from tests.sim.mutants.broken import patching
+from tests.sim.mutants.rules import MUTANTS
 
 from .simulated_logs import Names, kinds
 

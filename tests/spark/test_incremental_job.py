@@ -168,7 +168,7 @@ def test_where_each_log_started_and_ended_is_recorded(chain: Chain) -> None:
 
 
 def test_a_dry_run_says_what_the_delta_reads(chain: Chain, capfd: pytest.CaptureFixture[str]) -> None:
-    """As many records as the job then says that it has read: all offsets that are read here hold one."""
+    """As many records as the job then reads offsets: all that are read here hold one."""
     connection = Connection(bootstrap=chain.stage.bootstrap)
     (plan,) = asyncio.run(
         ops.plan_assembly(
@@ -179,7 +179,7 @@ def test_a_dry_run_says_what_the_delta_reads(chain: Chain, capfd: pytest.Capture
     capfd.readouterr()
     assert main(chain.arguments("next")) == 0
     (told,) = json.loads(capfd.readouterr().out)["snapshots"]
-    assert told["work"]["records_read"] == plan.records
+    assert told["work"]["offsets_read"] == plan.records
     (changelog,) = (topic for topic in plan.topics if topic.topic == chain.stage.topic("balances"))
     (read,) = (part for part in chain.manifest("next").read if part.topic == changelog.topic)
     assert (read.start, read.end - read.start) == (7, changelog.records), "its parent is settled at 7"

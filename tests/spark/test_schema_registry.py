@@ -20,9 +20,9 @@ from snapkafka.assembly.spark.values.values import Decoding, decoded, key_and_va
 from snapkafka.store import read_manifest
 from snapkafka.testing import Broker
 from snapkafka.testing.embedded import free_ports
-from snapkafka.testing.registry import EmbeddedRegistry
 from tests.spark.scene import play, play_on
 from tests.spark.test_codecs import ROWS, avro
+from tools.registry import EmbeddedRegistry
 
 pytestmark = [pytest.mark.kafka, pytest.mark.spark, pytest.mark.usefixtures("small")]
 

@@ -29,8 +29,7 @@ from tests.spark.scene import Stage, play
 
 WORK = Work(
     id="one",
-    records_read=0,
-    bytes_read=0,
+    offsets_read=0,
     tables_written=0,
     rows_written=0,
     bytes_written=0,

@@ -19,7 +19,6 @@ from snapkafka.assembly.spark.tables.around import (
     ROWS_MAX,
     SPAN_MIN,
     leads,
-    looked_at,
     per_kind,
     reach,
 )
@@ -79,34 +78,6 @@ def test_only_what_is_not_read_anyway_is_read_for_it_alone() -> None:
     assert of([], reads_state) == []
     two = (FAR, dataclasses.replace(FAR, app="audit", position=4_950, noted=4_950))
     assert of([ReadRange(*TP, 4_940, 9_000)], *two) == [ReadRange(*TP, 4_850, 4_940)]
-
-
-def test_where_records_were_sought_is_stated_of_each_input() -> None:
-    def of(seen: CutView, *read: ReadRange) -> list[tuple[str, int, int, int, int, int]]:
-        reaches = reach(seen, 50)
-        found = looked_at(seen, reaches, read, leads(seen, reaches, read, 50))
-        assert {(item.topic, item.partition) for item in found} == {TP}
-        return [(item.app, item.start, item.middle, item.late, item.end, item.log_end) for item in found]
-
-    app = FAR.app
-    assert of(view(), ReadRange(*TP, 4_990, 9_000)) == [(app, 4_900, 5_100, 5_100, 5_100, 9_000)]
-    # The log begins later, and is read no further than that.
-    late = LONG_LOG | {TP: LogBounds(start=4_980, end=5_050)}
-    assert of(view(bounds=late), ReadRange(*TP, 4_990, 5_020)) == [(app, 4_980, 5_100, 5_100, 5_020, 5_050)]
-    assert of(view(bounds=LONG_LOG | {TP: LogBounds(start=5_000, end=5_000)})) == [
-        (app, 5_000, 5_100, 5_100, 5_000, 5_000)
-    ]
-    # Between the position and the first end of a sender lies what is left out.
-    sender = dataclasses.replace(CAPTURED.senders[0], white_end=7_000)
-    captured = dataclasses.replace(CAPTURED, recorded=(), senders=(sender,), inputs=(FAR,))
-    seen = CutView(captured, LONG_LOG)
-    assert of(seen, ReadRange(*TP, 4_990, 9_000)) == [(app, 4_900, 5_100, 7_000, 7_100, 9_000)]
-    # Each app that reads a partition has a window of its own.
-    audit = dataclasses.replace(FAR, app="audit", position=4_950, noted=4_950)
-    assert of(view(FAR, audit), ReadRange(*TP, 4_940, 9_000)) == [
-        (app, 4_900, 5_100, 5_100, 5_100, 9_000),
-        ("audit", 4_850, 5_050, 5_050, 5_050, 9_000),
-    ]
 
 
 def test_however_many_channels_there_are_the_table_stays_within_its_rows() -> None:

@@ -64,8 +64,7 @@ RESULT: dict[str, Any] = {
 
 WORK: dict[str, Any] = {
     "id": "mine",
-    "records_read": 2_400,
-    "bytes_read": 9_000_000,
+    "offsets_read": 2_400,
     "tables_written": 5,
     "rows_written": 1_203,
     "bytes_written": 31_000,
@@ -181,7 +180,7 @@ async def test_without_spark_the_extra_is_named(job: Job, monkeypatch: pytest.Mo
 
 async def test_how_far_it_is_is_told_apart_from_the_log(job: Job) -> None:
     step = Step(name="table state", done=14, tasks=40)
-    working = Working(id="mine", records=7, records_max=20, bytes=140, seconds=1.5, steps=(step,))
+    working = Working(id="mine", seconds=1.5, steps=(step,))
     job.says(
         {"snapshots": [RESULT | {"work": WORK}]}, lines=("starting Spark", as_line(working), "mine: read")
     )
@@ -191,15 +190,6 @@ async def test_how_far_it_is_is_told_apart_from_the_log(job: Job) -> None:
     assert (said, told) == (["starting Spark", "mine: read"], [working])
     assert job.arguments[0] == "--progress"
     assert found.work == Work(**{**WORK, "checks": ("V1", "V2")})
-
-
-async def test_a_rate_is_passed_on_and_one_that_is_none_is_refused(job: Job) -> None:
-    job.says({"snapshots": [RESULT]})
-    await ops.verify(HERE, "", manifest="/snaps/mine.json", reading=ops.HowToRead(max_mb_s=2.5))
-    assert job.arguments[-2:] == ["--max-mb-s=2.5", "--json"]
-    for rate in (0.0, -1.0, float("inf"), float("nan")):
-        with pytest.raises(BadInputError, match="invalid --max-mb-s"):
-            ops.HowToRead(max_mb_s=rate)
 
 
 async def test_how_the_log_is_read_is_passed_on(job: Job) -> None:

@@ -325,7 +325,7 @@ def test_what_says_nothing_is_not_taken_for_all(cluster: FakeCluster, arguments:
 @pytest.mark.parametrize(
     ("option", "value", "said"),
     [
-        ("--max-mb-s", "0", "invalid --max-mb-s: 0"),
+        ("--around", "-1", "--around must be 0 to"),
         ("--invariants", "nope", "there are no invariants at nope"),
         ("--set", "a", "--set a is not NAME=VALUE"),
         ("--avro", "x", "--avro x is not NAME=FILE"),

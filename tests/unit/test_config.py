@@ -42,7 +42,6 @@ def test_sources_may_be_any_collection(given: Any) -> None:
         ("hear", [], "hear is empty"),
         ("hear", "rumours", "hear has rumours; it may have headers, ledger, markers"),
         ("hear", 7, "hear has 7"),
-        ("classic", 1, "classic is 1; it can be True or False"),
         ("cause", "yes", "cause is 'yes'"),
         ("enabled", None, "enabled is None"),
         ("mode", "stamps", "mode is 'stamps'; it can be off, observe, stamp, on"),
@@ -69,7 +68,7 @@ def test_each_setting_is_looked_at(setting: str, value: Any, said: str) -> None:
 
 
 def test_all_errors_are_said_at_once() -> None:
-    config = Config(namespace="", hear=frozenset(), classic="no", ttl_ms=0)  # type: ignore[arg-type]
+    config = Config(namespace="", hear=frozenset(), web="no", ttl_ms=0)  # type: ignore[arg-type]
     with pytest.raises(BadInputError) as raised:
         config.validate(BadInputError)
-    assert all(word in raised.value.message for word in ("namespace", "hear", "classic", "ttl_ms"))
+    assert all(word in raised.value.message for word in ("namespace", "hear", "web", "ttl_ms"))

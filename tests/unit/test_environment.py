@@ -184,7 +184,7 @@ def test_a_java_that_hangs_with_the_module_flag_gets_the_wrapper(
 
 
 def test_set_up_is_planned_in_an_empty_environment(tmp_path: Path) -> None:
-    code = "from snapkafka.testing import setup; print([step.what for step in setup._plan()])"
+    code = "from tools import setup; print([step.what for step in setup._plan()])"
     for environment in (
         {"HOME": str(tmp_path), "PATH": str(tmp_path)},
         {"SNAPKAFKA_CACHE": str(tmp_path), "PATH": ""},
@@ -202,7 +202,7 @@ def test_java_and_jars_are_really_fetched_in_an_empty_environment(tmp_path: Path
     home = tmp_path / "jörg (work)"
     home.mkdir()
     environment = {"HOME": str(home), "PATH": str(tmp_path / "bin"), "LC_ALL": "C"}
-    command = [sys.executable, "-m", "snapkafka.testing.toolchain", "java", "spark"]
+    command = [sys.executable, "-m", "tools.toolchain", "java", "spark"]
     done = subprocess.run(command, env=environment, cwd=CHECKOUT, capture_output=True, text=True, timeout=280)
     assert (done.returncode, done.stderr) == (0, "")
     assert "Java 21 in " in done.stdout and "5 jars in " in done.stdout

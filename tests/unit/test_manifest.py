@@ -13,8 +13,6 @@ from snapkafka import manifest as manifests
 from snapkafka.errors import BadInputError
 from snapkafka.manifest import (
     AppendedEntry,
-    AroundEntry,
-    AroundInput,
     CheckEntry,
     Column,
     FileEntry,
@@ -119,14 +117,6 @@ def example() -> Manifest:
         settled=(SettledEntry(topic="c", partition=0, offset=4),),
         isolation="read_committed",
         versions={"spark": "4"},
-        around=AroundEntry(
-            looked_ms=1_767_225_700_000,
-            inputs=(
-                AroundInput(
-                    app="one", topic="in", partition=0, start=0, middle=5, late=8, end=12, log_end=12
-                ),
-            ),
-        ),
         topics=(TopicEntry(name="in", topic_id="ab", partitions=1, settings={"retention.ms": "1"}),),
         logs=(LogEntry(topic="in", partition=0, topic_id="ab", start=1, end=12),),
     )

@@ -28,11 +28,11 @@ from snapkafka.manifest import FileEntry, Manifest, state_table
 from snapkafka.ops import pruning
 from snapkafka.store import LocalStore, RemoteFolder, objects, open_manifest, open_store, reaching
 from snapkafka.store.objects import ObjectStore
-from snapkafka.testing.s3 import EmbeddedS3
 from tests.fakes import FakeCluster, Worker
 from tests.throttling import Throttle
 from tests.unit.on_disk import in_state, write_snapshot
 from tests.unit.test_manifest import example
+from tools.s3 import EmbeddedS3
 
 A_DAY: float = 86_400
 

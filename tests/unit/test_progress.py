@@ -14,16 +14,12 @@ from snapkafka.cli.progress import job_log
 
 WORKING = Working(
     id="friday",
-    records=7_000_000,
-    records_max=20_000_000,
-    bytes=1_400_000_000,
     seconds=30.0,
     steps=(Step(name="table state", done=14, tasks=40), Step(name="V6 [a] 'quote'", done=0, tasks=2)),
 )
 WORK = Work(
     id="friday",
-    records_read=20_000_000,
-    bytes_read=4_000_000_000,
+    offsets_read=20_000_000,
     tables_written=5,
     rows_written=5_000_321,
     bytes_written=310_000_000,
@@ -33,22 +29,19 @@ WORK = Work(
 
 
 def test_how_far_it_is_in_words() -> None:
-    assert in_words(WORKING) == (
-        "friday: 7,000,000 of 20,000,000 records, 1.4 GB, 46.7 MB/s read; table state: 14 of 40 tasks; "
-        "V6 [a] 'quote': 0 of 2 tasks"
-    )
+    assert in_words(WORKING) == ("friday: 30 s; table state: 14 of 40 tasks; V6 [a] 'quote': 0 of 2 tasks")
 
 
 def test_what_it_came_to_in_words() -> None:
     assert in_words(WORK) == (
-        "friday: read 20,000,000 records, 4.0 GB; wrote 5,000,321 rows in 5 tables, 310.0 MB; "
-        "checked V1, V2, V6 money; 80.0 s, 50.0 MB/s read"
+        "friday: read 20,000,000 offsets; wrote 5,000,321 rows in 5 tables, 310.0 MB; "
+        "checked V1, V2, V6 money; 80.0 s"
     )
     verified = Work(
-        id="s", records_read=0, bytes_read=0, tables_written=0, rows_written=0, bytes_written=0, checks=("V1",),
+        id="s", offsets_read=0, tables_written=0, rows_written=0, bytes_written=0, checks=("V1",),
         seconds=0.0,
     )  # fmt: skip
-    assert in_words(verified) == "s: read 0 records, 0 bytes; checked V1; 0.0 s, 0 bytes/s read"
+    assert in_words(verified) == "s: read 0 offsets; checked V1; 0.0 s"
 
 
 def test_a_line_of_it_comes_back_and_no_other_is_taken_for_one() -> None:
@@ -77,7 +70,7 @@ def terminal(monkeypatch: pytest.MonkeyPatch) -> io.StringIO:
     return out
 
 
-def test_bars_with_records_bytes_and_steps_below_a_log_that_stays(terminal: io.StringIO) -> None:
+def test_bars_of_steps_below_a_log_that_stays(terminal: io.StringIO) -> None:
     with job_log(told=True) as log:
         assert log.say is not None and log.progress is not None
         log.say("starting Spark [1]")
@@ -85,7 +78,6 @@ def test_bars_with_records_bytes_and_steps_below_a_log_that_stays(terminal: io.S
         log.progress(WORKING)
     shown = terminal.getvalue()
     assert "starting Spark [1]\n" in shown
-    assert "7,000,000 of 20,000,000 records, 1.4 GB, 46.7 MB/s read" in shown
     assert "table state" in shown
     assert "14 of 40 tasks" in shown
     assert "V6 [a] 'quote'" in shown
@@ -96,10 +88,12 @@ def test_a_step_that_is_over_has_no_bar_any_more(terminal: io.StringIO) -> None:
         assert log.progress is not None
         log.progress(WORKING)
         bars = log.progress.__self__  # type: ignore[attr-defined]
-        assert [task.description for task in bars.tasks] == ["reading", "table state", "V6 \\[a] 'quote'"]
-        log.progress(Working(id="friday", records=9, records_max=9, bytes=1, seconds=1.0))
-        (reading,) = bars.tasks
-        assert (reading.completed, reading.total) == (9, 9)
+        assert [task.description for task in bars.tasks] == ["table state", "V6 \\[a] 'quote'"]
+        log.progress(Working(id="friday", seconds=31.0, steps=(Step(name="table state", done=15, tasks=40),)))
+        (state,) = bars.tasks
+        assert (state.completed, state.total) == (15, 40)
+        log.progress(Working(id="friday", seconds=40.0))
+        assert bars.tasks == []
 
 
 def test_nothing_is_said_where_nothing_is_to_be_said() -> None:

@@ -31,16 +31,16 @@ def test_they_stand_where_the_parameter_stands_and_reach_the_command() -> None:
 
     names = list(inspect.signature(command).parameters)
     assert (names[0], names[-1], {*names[1:-1]}) == ("first", "last", WANTED)
-    options = dict.fromkeys(WANTED) | {"strict": True, "sinks": ["audit"], "max_mb_s": 2.5, "isolation": ""}
+    options = dict.fromkeys(WANTED) | {"strict": True, "sinks": ["audit"], "isolation": ""}
     options |= {"around": 7}
     command(first="a", last=True, **options)
     ((first, read, last),) = given
     assert (first, last) == ("a", True)
-    assert (read.strict, read.sinks, read.max_mb_s, read.sources) == (True, ["audit"], 2.5, ())
+    assert (read.strict, read.sinks, read.sources) == (True, ["audit"], ())
     assert read.around == 7
 
 
 def test_a_wrong_value_is_one_line() -> None:
-    found = CliRunner().invoke(app, ["assemble", "latest", "--bootstrap", "127.0.0.1:1", "--max-mb-s", "0"])
+    found = CliRunner().invoke(app, ["assemble", "latest", "--bootstrap", "127.0.0.1:1", "--around", "-1"])
     assert found.exit_code == 2
-    assert found.stderr.splitlines()[0] == "error: invalid --max-mb-s: 0"
+    assert found.stderr.splitlines()[0].startswith("error: --around must be 0 to")

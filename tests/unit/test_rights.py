@@ -33,7 +33,6 @@ async def test_names_are_those_of_the_ledger(cluster: FakeCluster) -> None:
         "--group snapkafka.ns. --resource-pattern-type prefixed"
     )
     altering = {right.role: right for right in found.rights if "AlterConfigs" in right.operations}
-    # What --max-mb-s takes is not among them: it allows to change the settings of brokers.
     assert {role: right.names for role, right in altering.items()} == {"operator": ("orders",)}
     assert any(right.names == ("shop",) and right.kind == "group" for right in found.rights)
 

@@ -266,6 +266,6 @@ def test_proxy_settings_reach_java() -> None:
 def test_the_setup_needs_nothing_but_python() -> None:
     """-S and -I: no site-packages at all; nothing outside of the standard library may be asked for."""
     root = Path(__file__).resolve().parents[2]
-    code = f"import sys; sys.path.insert(0, {str(root)!r}); import snapkafka.testing.setup"
+    code = f"import sys; sys.path.insert(0, {str(root)!r}); import tools.setup"
     done = subprocess.run([sys.executable, "-I", "-S", "-c", code], capture_output=True, text=True)
     assert (done.returncode, done.stderr) == (0, "")

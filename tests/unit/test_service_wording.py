@@ -52,10 +52,6 @@ ALLOWED: Final = {
     ("snapkafka.assembly.spark.command", "--result"): "of the job: `ops` names the file",
     ("snapkafka.assembly.spark.command", "--snapshot"): "of the job: the service always names one",
     ("snapkafka.assembly.cluster", "--find-hanging"): "of kafka-transactions.sh, which is named",
-    (
-        "snapkafka.assembly.spark.quota",
-        "--max-mb-s",
-    ): "in the midst of a message; the service gives the job no rate",
     ("snapkafka.assembly.spark.reading.kafka_source", "--jars"): "of spark-submit, which is named",
     ("snapkafka.assembly.spark.reading.kafka_source", "--packages"): "of spark-submit, which is named",
     ("snapkafka.kafka.records.bulk", "--no-binary"): "of pip, which is named",
@@ -340,7 +336,7 @@ def test_a_sentence_as_a_client_reads_it(text: str, told: str) -> None:
     ("text", "told"),
     [
         ("--sum must have at most 9 characters", "sum must have at most 9 characters"),
-        ("invalid --max-mb-s: 0", "invalid `snapkafka assemble --max-mb-s`: 0"),
+        ("invalid --isolation: 0", "invalid `snapkafka assemble --isolation`: 0"),
         ("the query failed: SELECT 1 --sum", "the query failed: SELECT 1 --sum"),
         ("no snapshot '--ttl' in the ledger", "no snapshot '--ttl' in the ledger"),
         ("/data --storage/x is no folder", "/data --storage/x is no folder"),

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from snapkafka.testing import setup
-from snapkafka.testing.toolchain import KAFKA_JARS
+from snapkafka.runtime import KAFKA_JARS
+from tools import setup
 
 
 @pytest.fixture(autouse=True)

@@ -52,7 +52,6 @@ from snapkafka.kafka.cluster.external_groups import still_open
 from snapkafka.kafka.ledger.verdicts import not_compared
 from snapkafka.kafka.ledger.view import LedgerReading, read_ledger
 from snapkafka.kafka.login.connection import Connection
-from snapkafka.kafka.login.security import Security
 from snapkafka.manifest import LedgerEntry, Manifest
 from snapkafka.protocol.captured_snapshot import Captured
 from snapkafka.runtime.interrupts import Interrupted, exit_status
@@ -172,7 +171,7 @@ def _assemble(options: argparse.Namespace) -> list[dict[str, Any]]:
             to_come.add((captured.id, store.uri))
         results = []
         schemes = {store.scheme for _, store in work}
-        with _spark(options, offsets, schemes) as spark, _spared(spark, options) as spared:
+        with _spark(options, offsets, schemes) as spark:
             from . import job
             from .reading.meter import Meter
             from .verify import v6_invariants
@@ -180,9 +179,7 @@ def _assemble(options: argparse.Namespace) -> list[dict[str, Any]]:
             v6_invariants.require_valid(spark, asked)
             for captured, store in work:
                 view = desk.look(captured, options.isolation)  # as it is by now
-                settings = _settings(
-                    options, desk.ledger(captured), schemas, registry, spared, looked_ms=desk.looked_ms
-                )
+                settings = _settings(options, desk.ledger(captured), schemas, registry)
                 base, meter = _base(store, captured, desk, options), Meter(spark, captured.id, options.tell)
                 manifest = job.assemble(
                     spark,
@@ -244,7 +241,7 @@ def _verify_only(options: argparse.Namespace) -> list[dict[str, Any]]:
     results = []
     offsets = max(_offsets(item.view, options) for item in work)
     schemes = {item.store.scheme for item in work} if options.tables else set()
-    with _spark(options, offsets, schemes) as spark, _spared(spark, options) as spared:
+    with _spark(options, offsets, schemes) as spark:
         from . import job
         from .reading.meter import Meter
 
@@ -253,7 +250,7 @@ def _verify_only(options: argparse.Namespace) -> list[dict[str, Any]]:
             # Without others named, the invariants are those of the manifest, as they were run then.
             wanted = given or tuple(Invariant(name=it.name, sql=it.sql) for it in manifest.invariants)
             settings = replace(
-                _settings(options, manifest.ledger, schemas, registry, spared), isolation=manifest.isolation
+                _settings(options, manifest.ledger, schemas, registry), isolation=manifest.isolation
             )
             meter = Meter(spark, manifest.id, options.tell)
             outcomes, _, external, outside = job.verify(
@@ -360,8 +357,6 @@ def _settings(
     ledger: LedgerEntry,
     schemas: dict[str, str],
     registry: Registry | None,
-    spared: dict[str, str],
-    looked_ms: int = 0,
 ) -> Any:
     from .job import Settings
     from .values.values import Decoding
@@ -371,14 +366,13 @@ def _settings(
         ledger=ledger,
         isolation=options.isolation,
         tail_max=options.tail_max,
-        options={**kafka_options(os.environ), **spared},
+        options=kafka_options(os.environ),
         decoding=Decoding(
             codecs=tuple(options.codecs), unpickle=options.unpickle, avro=schemas, registry=registry
         ),
         sources=tuple(options.source),
         strict=options.strict,
         around=options.around,
-        looked_ms=looked_ms,
         with_inputs=options.with_inputs,
     )
 
@@ -398,19 +392,6 @@ def _spark(options: argparse.Namespace, offsets: int, schemes: Collection[str] =
         if options.ui and spark.sparkContext.uiWebUrl:
             options.say(f"Spark's page: {spark.sparkContext.uiWebUrl}")
         yield spark
-
-
-@contextmanager
-def _spared(spark: Any, options: argparse.Namespace) -> Iterator[dict[str, str]]:
-    """Return what the Kafka source needs for the brokers to hold it back, if they shall."""
-    if options.max_mb_s is None:
-        yield {}
-        return
-    from .quota import limited
-
-    user = Security.from_environment(os.environ).username
-    with limited(spark, options.bootstrap, kafka_options(os.environ), options.max_mb_s, user=user) as found:
-        yield found
 
 
 # --- Telling --------------------------------------------------------------------------------------------------------

@@ -26,7 +26,6 @@ from snapkafka.manifest import (
     OPEN_ENDED,
     STATE,
     STATE_DELTA,
-    AroundEntry,
     LedgerEntry,
     Manifest,
     OpenEntry,
@@ -41,10 +40,10 @@ from snapkafka.wire.headers import ledger_id
 from .frames import Lookups
 from .reading.header_columns import stamped, stamps
 from .reading.kafka_source import read_ranges
-from .reading.meter import Meter, observed
+from .reading.meter import Meter
 from .reading.session import kept, sized, storage_level
 from .tables import incremental, tables
-from .tables.around import around, leads, looked_at, per_kind, reach
+from .tables.around import around, leads, per_kind, reach
 from .tables.inputs import inputs, unread_ranges
 from .values.values import PLAIN, Decoding
 from .verify import rules, stored_tables, v6_invariants
@@ -75,7 +74,6 @@ class Settings:
         sources: topics whose external records are declared to be no effects of what the apps send.
         strict: external records leave a snapshot open wherever they are not declared.
         around: records of a channel and side of the cut in the table `around`, at most; 0: it is not written.
-        looked_ms: the bounds of the log were asked for at or after that time, milliseconds since 1970; 0: unknown.
         with_inputs: write the table `inputs`: external records that are still to be read.
     """
 
@@ -88,7 +86,6 @@ class Settings:
     sources: tuple[str, ...] = ()
     strict: bool = False
     around: int = 0
-    looked_ms: int = 0
     with_inputs: bool = False
 
 
@@ -195,7 +192,6 @@ def assemble(
             topics=topics,
             logs=logs_of(view, None if base is None else base.parent),
             inputs=unread_ranges(view) if settings.with_inputs else (),
-            around=_sought(view, ranges, settings) if settings.around else None,
             clock=clock,
         )
         if base is not None:
@@ -314,17 +310,14 @@ def _read(
         inputs: topics that somebody reads.
         light: keep only what the checks of the log need.
     """
-    source = _source(spark, ranges, settings)
-    if meter is not None:
-        source = observed(source)
-    records = _stamped(source, settings)
+    records = _stamped(_source(spark, ranges, settings), settings)
     # Nobody looks at the other headers of a changelog.
     records = records.withColumn("headers", fn.when(fn.col("topic").isin(inputs), fn.col("headers")))
     # Hardly anybody asks for the hash of a key: where keys are kept, `stamps` makes it.
     needed = stamps(records) if light else records.drop("key_hash")
     with (
         kept(needed, storage_level(_offsets(ranges))) as found,
-        nullcontext() if meter is None else meter.reading(found, _offsets(ranges)),
+        nullcontext() if meter is None else meter.reading(_offsets(ranges)),
     ):
         yield found
 
@@ -396,14 +389,6 @@ def _write(
         **({} if near is None else {AROUND: near.result()}),
         **({} if external is None else {INPUTS: external.result()}),
     }
-
-
-def _sought(view: CutView, ranges: list[ReadRange], settings: Settings) -> AroundEntry:
-    """Where the table `around` is sought."""
-    wide = per_kind(view, settings.around)
-    reaches = reach(view, wide)
-    inputs = looked_at(view, reaches, ranges, leads(view, reaches, ranges, wide))
-    return AroundEntry(looked_ms=settings.looked_ms, inputs=inputs)
 
 
 def _lead(spark: SparkSession, ranges: list[ReadRange], settings: Settings) -> DataFrame:

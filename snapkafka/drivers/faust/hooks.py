@@ -39,9 +39,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final
 
-from snapkafka.errors import InstallError
-
-from .describe import in_transactions
 from .factories import wrap_factory
 from .tables.recovery import recover_to_the_end
 from .web import serve
@@ -105,7 +102,6 @@ def _wrap_life(driver: FaustDriver) -> None:
         if driver.absent:
             return
         with driver.failing_open("to start", for_good=True):
-            _refuse(driver)
             await driver.begin()
 
     async def stop() -> None:
@@ -116,15 +112,6 @@ def _wrap_life(driver: FaustDriver) -> None:
             await driver.stop()
 
     app.on_start, app.on_stop = start, stop
-
-
-def _refuse(driver: FaustDriver) -> None:
-    """Refuse what cannot be had together, as far as the app's own settings show."""
-    if driver.config.classic and in_transactions(driver.app):
-        raise InstallError(
-            "classic needs markers, and a service with processing_guarantee=exactly_once sends none",
-            hint="leave classic out: headers do it",
-        )
 
 
 def _on_revoked(driver: FaustDriver) -> Callable[..., Any]:

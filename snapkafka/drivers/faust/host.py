@@ -49,7 +49,7 @@ class Host(Guard, MachineDriver):
 
     def __init__(self, app: Any, config: Config) -> None:
         Guard.__init__(self)
-        MachineDriver.__init__(self, WorkerProtocol(hear=config.hear, classic=config.classic))
+        MachineDriver.__init__(self, WorkerProtocol(hear=config.hear))
         self.app = app
         self.config = config
         self.metrics = Metrics()

@@ -9,19 +9,17 @@ not hold is not believed: then the record is external, and goes on.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Callable
 from enum import Enum
-from typing import Any
 
 from snapkafka.errors import SnapkafkaError
 from snapkafka.kafka.records.read import Record
 from snapkafka.ports import Ledger
-from snapkafka.protocol.actions import Action, ReadLedgerTo
 from snapkafka.protocol.events import ChannelEnded, MarkerMet, RecordMet
 from snapkafka.protocol.records import TopicPartition
-from snapkafka.protocol.worker import WorkerProtocol
 from snapkafka.wire import headers as wire
 
+from .host import ForeignHost
 from .ledger_task import RETRY_S
 
 __all__ = ["Gate", "Pass"]
@@ -40,23 +38,19 @@ class Gate:
 
     Args:
         ledger_id: of the headers that count.
-        do: does the actions of the machine.
-        spawn: runs a task in the background.
         changed: called when a record that was held may be asked for again.
     """
 
     def __init__(
         self,
-        machine: WorkerProtocol,
+        host: ForeignHost,
         ledger: Ledger,
         *,
         ledger_id: Callable[[], int],
-        do: Callable[[Sequence[Action]], None],
-        spawn: Callable[[Coroutine[Any, Any, None]], None],
         changed: Callable[[], None],
     ) -> None:
-        self._machine, self._ledger, self._ledger_id = machine, ledger, ledger_id
-        self._do, self._spawn, self._changed = do, spawn, changed
+        self._host, self._machine = host, host.machine
+        self._ledger, self._ledger_id, self._changed = ledger, ledger_id, changed
         #: Offset of the ledger that a record waits for -> how far it has to be read for that; None: it is being asked.
         self._goals: dict[int, int | None] = {}
         self._ended: dict[TopicPartition, int] = {}  # of each partition, the last marker that was recorded
@@ -96,18 +90,16 @@ class Gate:
             epoch=stamp.epoch,
             previous=stamp.previous,
         )
-        self._do(self._machine.handle(ended))
+        self._host.feed(ended)
 
     def _met(self, event: RecordMet | MarkerMet) -> bool:
         """Feed the machine. False: it wants the ledger read first, which waits for the state of the process."""
-        actions = self._machine.handle(event)
-        asked = next((action for action in actions if isinstance(action, ReadLedgerTo)), None)
-        self._do([action for action in actions if action is not asked])
+        asked = self._host.feed(event)
         if asked is None:
             return True
         if asked.offset not in self._goals:
             self._goals[asked.offset] = None
-            self._spawn(self._ask_goal(asked.offset))
+            self._host.spawn(self._ask_goal(asked.offset))
         goal = self._goals[asked.offset]
         if goal is None or self._machine.ledger.end < goal:
             return False

@@ -50,10 +50,9 @@ from snapkafka.protocol.records import (
     TopicPartition,
 )
 from snapkafka.protocol.snapshots import ProcessView
-from snapkafka.protocol.worker import WorkerProtocol
 
 from .assignment import READER, Input, Starts, resolve
-from .feeding import Feeding
+from .host import ForeignHost
 from .ledger_task import LedgerTask
 from .producer import Sending, Writer
 from .receiving import Consumer, Receiving
@@ -108,19 +107,17 @@ class Participant:
         self.notices: asyncio.Queue[Marker | Added | Left] = asyncio.Queue()
         self.left = ""  # why it takes part no more
         self._admin, self._writer, self._ledger = admin, writer, ledger
-        self._codec, self._host = codec, host
+        self._codec, self._hostname = codec, host
         self._state = TopicPartition(changelog_of(namespace, node), 0)
-        self._machine = WorkerProtocol()
-        self._machine.send_no_markers()  # the headers do it: nobody may send here but this object
         self._task = LedgerTask(ledger, feed=self._fed, asks=self._asks, seen=self._seen, failed=self._leave)
-        self._feeding = Feeding(
-            self._machine, admin=admin, append=self._task.append, expire=self._expire, leave=self._leave
+        self._host = ForeignHost(
+            admin=admin, append=self._task.append, expire=self._expire, leave=self._leave
         )
-        do = self._feeding.do
-        self._sending = Sending(self._machine, writer, node=node, ledger_id=self._ledger_id, do=do)
+        self._machine = self._host.machine
+        self._sending = Sending(self._host, writer, node=node, ledger_id=self._ledger_id)
         self._given = State(node, self._state, writer=writer, sending=self._sending, bounds=self.bounds)
         self._receiving = Receiving(
-            self._feeding, ledger, consumer, ledger_id=self._ledger_id, bounds=self.bounds
+            self._host, ledger, consumer, ledger_id=self._ledger_id, bounds=self.bounds
         )
         self._watching = Watching(
             admin, node, every_s=self.bounds.look_s, added=self._partitions_added, lost=self._lost
@@ -158,15 +155,15 @@ class Participant:
         holding, _ = await self._admin.topic_settings(self._state.topic)
         end = (await self._admin.log_ends([self._state]))[self._state]
         await self._receiving.start(starts)
-        await self._task.start(lambda start: self._feeding.feed(LedgerBegins(start=start)))
+        await self._task.start(lambda start: self._host.feed(LedgerBegins(start=start)))
         hello = self._hello(starts, described.topic_id, promised_by(self._state.topic, holding))
-        self._feeding.feed(Joined(hello=hello))
+        self._host.feed(Joined(hello=hello))
         self._task.append(hello)
         try:
             async with asyncio.timeout(self.bounds.call_s):
                 await self._task.until(lambda: bool(self.left) or self.process is not None)
                 self._require_here()
-                self._feeding.feed(self._given_at(starts, end))
+                self._host.feed(self._given_at(starts, end))
                 await self._task.until(lambda: bool(self.left) or self._machine.inputs.assigned >= 0)
         except TimeoutError:
             raise TimedOutError(
@@ -175,7 +172,7 @@ class Participant:
         self._require_here()
         self._require_alone()
         self._watching.start(starts)
-        self._feeding.spawn(self._watching.follow())
+        self._host.spawn(self._watching.follow())
         assert self.process is not None
         return self.process
 
@@ -201,7 +198,7 @@ class Participant:
         return Hello(
             n=random.getrandbits(63),
             app=self.node,
-            host=self._host or socket.gethostname(),
+            host=self._hostname or socket.gethostname(),
             mode=FOREIGN,
             inputs=starts.topics,
             tables=(table,),
@@ -229,14 +226,14 @@ class Participant:
         self._give_up_due(f"{self.node} left before it gave its state")
         in_order = not self.left  # otherwise its inputs may be those of another one by now
         if in_order:
-            self._feeding.feed(StopAsked())
+            self._host.feed(StopAsked())
             self._leave(reason)
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(self.bounds.grace_s):
                 if in_order:
                     await self._receiving.commit_quietly()
                 await self._task.written()
-        self._feeding.close()
+        self._host.close()
         await self._task.close()
         await self._receiving.close()
         await self._admin.close()
@@ -261,7 +258,7 @@ class Participant:
         """Feed the machine what was added: not while a trigger waits for the state, which is fed first."""
         if self._unannounced and self._due is None and self._machine.inputs.ready and not self.left:
             self._announced, self._unannounced = self._unannounced, {}
-            self._feeding.feed(InputsAdded(inputs=_inputs(self._announced)))
+            self._host.feed(InputsAdded(inputs=_inputs(self._announced)))
 
     def _receive_added(self) -> None:
         """R9: the ledger is read up to their `Assigned`."""
@@ -276,7 +273,7 @@ class Participant:
         """Its inputs are others than those it has joined with: it commits nothing more, and is in no snapshot."""
         if not self.left:
             self._give_up_due(f"{self.node} left: {reason}")
-            self._feeding.feed(StopAsked())
+            self._host.feed(StopAsked())
             self._leave(reason)
 
     # -- calls of the process ---------------------------------------------------------------------------------
@@ -388,7 +385,7 @@ class Participant:
             return False  # its time was over meanwhile
         self._receiving.move(positions, of_state=True)
         self._settle(due)
-        self._feeding.spawn(self._receiving.commit_quietly())
+        self._host.spawn(self._receiving.commit_quietly())
         return True
 
     def _due_for(self, snapshot_id: str) -> _Due | None:
@@ -424,7 +421,7 @@ class Participant:
         return True
 
     def _fed(self, entry: Entry) -> None:
-        self._feeding.feed(LedgerRead(offset=entry.offset, record=entry.record, refused=entry.states))
+        self._host.feed(LedgerRead(offset=entry.offset, record=entry.record, refused=entry.states))
         if self._machine.withdrawn:
             self._leave(self._machine.withdrawn)
         self._receive_added()
@@ -436,7 +433,7 @@ class Participant:
         if process is not None and not ahead.lives(process):
             self._leave("it was taken for dead")
         elif process is not None and not self.left and any(map(self._replaces, ahead.living())):
-            self._feeding.feed(StopAsked())
+            self._host.feed(StopAsked())
             self._leave("another process joined by its node_id")
         if self._due is not None and self._due.marker.epoch not in ahead.open:
             self._settle(self._due)  # decided without it: aborted
@@ -480,7 +477,7 @@ class Participant:
         if self._due is not None:
             self._expired.add(epoch)
         elif epoch in self._task.ahead.open and not self.left:
-            self._feeding.feed(TimerExpired(epoch=epoch))
+            self._host.feed(TimerExpired(epoch=epoch))
 
 
 def _inputs(positions: Mapping[TopicPartition, int]) -> tuple[InputGiven, ...]:

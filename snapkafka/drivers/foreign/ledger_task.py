@@ -54,7 +54,7 @@ class LedgerTask:
         self._held = False
         self._tasks: list[asyncio.Task[None]] = []
 
-    async def start(self, begins: Callable[[int], None]) -> None:
+    async def start(self, begins: Callable[[int], object]) -> None:
         """Open the ledger and follow it.
 
         Args:

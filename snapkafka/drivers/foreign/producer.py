@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable
 from typing import Any, Protocol
 
 from snapkafka.errors import BrokerUnavailableError, TriggerRefusedError
 from snapkafka.kafka.records.writer import UnsettledError
-from snapkafka.protocol.actions import Action
 from snapkafka.protocol.colours import Cause, Effect
 from snapkafka.protocol.records import TopicPartition
-from snapkafka.protocol.worker import WorkerProtocol
 from snapkafka.wire import headers as wire
+
+from .host import ForeignHost
 
 __all__ = ["Sending", "Writer"]
 
@@ -35,19 +35,17 @@ class Sending:
     Args:
         node: the name of the process.
         ledger_id: of the headers.
-        do: does the actions of the machine.
     """
 
     def __init__(
         self,
-        machine: WorkerProtocol,
+        host: ForeignHost,
         writer: Writer,
         *,
         node: str,
         ledger_id: Callable[[], int],
-        do: Callable[[Sequence[Action]], None],
     ) -> None:
-        self._machine, self._writer, self._do = machine, writer, do
+        self._machine, self._writer, self._do = host.machine, writer, host.do
         self._node, self._ledger_id = node, ledger_id
         self._locks: dict[TopicPartition, asyncio.Lock] = {}
 

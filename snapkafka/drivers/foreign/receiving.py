@@ -28,7 +28,7 @@ from snapkafka.protocol.records import TopicPartition
 
 from .assignment import READER, Starts, note_of
 from .conductor import Gate, Pass
-from .feeding import Feeding
+from .host import ForeignHost
 from .progress import Progress
 from .settings import Bounds
 
@@ -62,27 +62,25 @@ class Receiving:
     """See the top of this file.
 
     Args:
-        feeding: of the machine of the process.
+        host: of the process.
         ledger_id: of the headers that count.
     """
 
     def __init__(
         self,
-        feeding: Feeding,
+        host: ForeignHost,
         ledger: Ledger,
         consumer: Consumer,
         *,
         ledger_id: Callable[[], int],
         bounds: Bounds,
     ) -> None:
-        self._machine, self._do = feeding.machine, feeding.do
+        self._machine, self._do = host.machine, host.do
         self._consumer, self._bounds = consumer, bounds
         self._gate = Gate(
-            self._machine,
+            host,
             ledger,
             ledger_id=ledger_id,
-            do=self._do,
-            spawn=feeding.spawn,
             changed=self.changed,
         )
         self._progress = Progress()

@@ -126,7 +126,7 @@ class translated:  # noqa: N801 -- it is used as a function
             return
         if type(ours) is BrokerUnavailableError:
             tried_s = asyncio.get_running_loop().time() - self._began
-            ours = await diagnose(self._connection, tried_s=tried_s) or ours
+            ours = await diagnose(self._connection.hosts, self._connection.security, tried_s=tried_s) or ours
         raise ours from error
 
 

@@ -10,7 +10,8 @@ import asyncio
 import contextlib
 import ssl
 import struct
-from typing import TYPE_CHECKING, Any, Final
+from collections.abc import Iterable, Mapping
+from typing import Any, Final
 
 from aiokafka import errors
 from aiokafka.conn import create_conn
@@ -23,9 +24,6 @@ from snapkafka.errors import (
     SnapkafkaError,
 )
 from snapkafka.kafka.cluster.requests import MetadataRequestV12
-
-if TYPE_CHECKING:
-    from .connection import Connection
 
 __all__ = ["ANSWER_S", "diagnose", "refusal"]
 
@@ -64,23 +62,25 @@ def refusal(where: str, error: BaseException) -> SnapkafkaError | None:
     return None
 
 
-async def diagnose(connection: Connection, *, tried_s: float = 0.0) -> SnapkafkaError | None:
+async def diagnose(
+    hosts: Iterable[str], security: Mapping[str, Any], *, tried_s: float = 0.0
+) -> SnapkafkaError | None:
     """Try to connect to each broker named, and return why the first that lets nobody in does not.
 
     None: it is away, or the reason is not known. `tried_s`: for how many seconds a client has tried in vain before.
     """
     with contextlib.suppress(TimeoutError):
         async with asyncio.timeout(max(LEAST_S, min(ANSWER_S, GIVEN_UP_AFTER_S - tried_s))):
-            for address in connection.hosts:
+            for address in hosts:
                 host, _, port = address.rpartition(":")
-                if found := await _why(connection, host or address, int(port) if host else 9092):
+                if found := await _why(security, host or address, int(port) if host else 9092):
                     return found
     return None
 
 
-async def _why(connection: Connection, host: str, port: int) -> SnapkafkaError | None:
+async def _why(security: Mapping[str, Any], host: str, port: int) -> SnapkafkaError | None:
     where = f"{host}:{port}"
-    settings = {name: value for name, value in connection.security.items() if value is not None}
+    settings = {name: value for name, value in security.items() if value is not None}
     protocol = str(settings.get("security_protocol", "PLAINTEXT"))
     try:
         # With TLS 1.3 a client without a certificate learns of it by the first answer that it reads.

@@ -12,14 +12,11 @@ import urllib.error
 import urllib.parse
 import urllib.request
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final, Protocol
 
 from aiokafka.abc import AbstractTokenProvider
 
 from snapkafka.errors import AuthenticationError
-
-if TYPE_CHECKING:
-    from .security import Security
 
 __all__ = ["TokenProvider"]
 
@@ -32,6 +29,22 @@ ASSUMED_S: Final = 300.0
 TOKEN_BYTES_MAX: Final = 1_000_000
 
 
+class Client(Protocol):
+    """A client of an identity provider, as `Security` has it."""
+
+    @property
+    def token_url(self) -> str: ...
+
+    @property
+    def client_id(self) -> str: ...
+
+    @property
+    def client_secret(self) -> str: ...
+
+    @property
+    def scope(self) -> str: ...
+
+
 class TokenProvider(AbstractTokenProvider):  # type: ignore[misc]  # aiokafka is not looked into
     """Give a token that holds, from `sasl.oauthbearer.token.endpoint.url`; fetched again before it expires.
 
@@ -39,9 +52,9 @@ class TokenProvider(AbstractTokenProvider):  # type: ignore[misc]  # aiokafka is
         AuthenticationError: the identity provider refuses the client, or does not answer.
     """
 
-    def __init__(self, security: Security) -> None:
+    def __init__(self, client: Client) -> None:
         super().__init__()
-        self._security = security
+        self._client = client
         self._lock = threading.Lock()
         self._token, self._renew_at, self._expires = "", 0.0, 0.0
 
@@ -62,7 +75,7 @@ class TokenProvider(AbstractTokenProvider):  # type: ignore[misc]  # aiokafka is
 
     def _fetch(self) -> tuple[str, float]:
         """Return a token and for how long it holds (0: unknown)."""
-        url = self._security.token_url
+        url = self._client.token_url
         if url.startswith("file:"):
             path = urllib.request.url2pathname(urllib.parse.urlsplit(url).path)
             try:
@@ -78,7 +91,7 @@ class TokenProvider(AbstractTokenProvider):  # type: ignore[misc]  # aiokafka is
             return str(answer["access_token"]), float(answer.get("expires_in") or 0)
         except urllib.error.HTTPError as error:
             raise AuthenticationError(
-                f"the identity provider at {url} refuses client {self._security.client_id}: HTTP {error.code}",
+                f"the identity provider at {url} refuses client {self._client.client_id}: HTTP {error.code}",
                 hint="check sasl.oauthbearer.client.id, sasl.oauthbearer.client.secret and sasl.oauthbearer.scope",
             ) from error
         except (OSError, ValueError, KeyError, TypeError) as error:
@@ -89,9 +102,9 @@ class TokenProvider(AbstractTokenProvider):  # type: ignore[misc]  # aiokafka is
 
     def _request(self, url: str) -> urllib.request.Request:
         form = {"grant_type": "client_credentials"}
-        if self._security.scope:
-            form["scope"] = self._security.scope
-        name, secret = self._security.client_id, self._security.client_secret
+        if self._client.scope:
+            form["scope"] = self._client.scope
+        name, secret = self._client.client_id, self._client.client_secret
         basic = base64.b64encode(f"{name}:{secret}".encode()).decode()
         headers = {"Authorization": f"Basic {basic}", "Accept": "application/json"}
         return urllib.request.Request(url, urllib.parse.urlencode(form).encode(), headers, method="POST")

@@ -8,15 +8,14 @@ from contextvars import Context
 from dataclasses import replace
 from typing import Any, Final
 
+from snapkafka.drivers.machine_driver import MachineDriver
 from snapkafka.kafka.cluster.admin import KafkaTopicAdmin
 from snapkafka.kafka.ledger.ledger import KafkaLedger
 from snapkafka.kafka.login.connection import Connection
 from snapkafka.kafka.preflight import compose_trigger
-from snapkafka.protocol.actions import AppendToLedger, AskEnds, TurnedRed
+from snapkafka.protocol.actions import AskEnds, AskStopped, SendMarkers
 from snapkafka.protocol.events import (
-    CutTimed,
     EndsSeen,
-    Event,
     InputGiven,
     InputsGiven,
     Joined,
@@ -25,7 +24,7 @@ from snapkafka.protocol.events import (
 )
 from snapkafka.protocol.exact import exact
 from snapkafka.protocol.ledger_state import LedgerState, SnapshotView
-from snapkafka.protocol.records import Hello, InputTopic, LogEnd, TopicPartition
+from snapkafka.protocol.records import Hello, InputTopic, LedgerRecord, LogEnd, TopicPartition
 from snapkafka.protocol.worker import WorkerProtocol
 
 __all__ = ["PEER", "Peer"]
@@ -33,14 +32,14 @@ __all__ = ["PEER", "Peer"]
 PEER: Final = "peer"
 
 
-class Peer:
+class Peer(MachineDriver):
     """Takes part from `start` on; `state` is what it has read."""
 
     def __init__(self, connection: Connection, namespace: str, topic: str) -> None:
+        super().__init__(WorkerProtocol())
         self.state = LedgerState()
         self._tp = TopicPartition(topic, 0)
         self._ledger, self.admin = KafkaLedger(connection, namespace), KafkaTopicAdmin(connection)
-        self._machine = WorkerProtocol()
         self._tasks: set[asyncio.Task[Any]] = set()
 
     async def start(self) -> None:
@@ -49,12 +48,12 @@ class Peer:
         self._spawn(self._read())
         source = InputTopic(topic=self._tp.topic, partitions=1)
         hello = Hello(n=random.getrandbits(63), app=PEER, host="here", inputs=(source,))
-        self._feed(Joined(hello=hello))
+        self.feed(Joined(hello=hello))
         await self._ledger.append(hello)
-        await self.until("the peer to join", lambda: self._machine.process is not None)
+        await self.until("the peer to join", lambda: self.machine.process is not None)
         given = InputGiven(tp=self._tp, agents=("reader",), position=0, replay_until=0)
-        self._feed(InputsGiven(generation=1, member="", inputs=(given,), changelogs=()))
-        await self.until("the peer to have its input", lambda: self._machine.inputs.ready)
+        self.feed(InputsGiven(generation=1, member="", inputs=(given,), changelogs=()))
+        await self.until("the peer to have its input", lambda: self.machine.inputs.ready)
 
     async def trigger(self, name: str, *apps: str) -> SnapshotView:
         """Ask for a snapshot."""
@@ -88,21 +87,34 @@ class Peer:
         self._tasks.add(task)
 
     async def _read(self) -> None:
-        self._feed(LedgerBegins(start=0))
+        self.feed(LedgerBegins(start=0))
         async for entry in self._ledger.read(0):
             self.state.apply(entry.offset, entry.record)
-            self._feed(LedgerRead(offset=entry.offset, record=entry.record))
+            self.feed(LedgerRead(offset=entry.offset, record=entry.record))
 
-    def _feed(self, event: Event) -> None:
-        for action in self._machine.handle(event):
-            if isinstance(action, AppendToLedger):
-                self._spawn(self._ledger.append(action.record))
-            elif isinstance(action, AskEnds):
-                self._spawn(self._ask_ends(action))
-            elif isinstance(action, TurnedRed):
-                self._feed(CutTimed(epoch=action.epoch, us=1))
+    def append(self, record: LedgerRecord) -> None:
+        """In the background."""
+        self._spawn(self._ledger.append(record))
+
+    def send_markers(self, action: SendMarkers) -> None:
+        """It has sent nothing, so nobody waits for a marker of its own."""
+        assert not action.tps
+
+    def ask_ends(self, action: AskEnds) -> None:
+        """In the background."""
+        self._spawn(self._ask_ends(action))
+
+    def ask_stopped(self, action: AskStopped) -> None:
+        """Of an app that does not run the worker asks, too."""
+
+    def start_timer(self, epoch: int, ttl_ms: int) -> None:
+        """That of the worker is enough."""
+
+    def say_hello(self, was: int) -> None:
+        """Nobody takes it for dead."""
+        raise AssertionError(was)
 
     async def _ask_ends(self, action: AskEnds) -> None:
         ends = await self.admin.log_ends(action.tps)
         found = exact(LogEnd(topic=tp.topic, partition=tp.partition, end=end) for tp, end in ends.items())
-        self._feed(EndsSeen(report=action.report, ends=found))
+        self.feed(EndsSeen(report=action.report, ends=found))

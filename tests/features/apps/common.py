@@ -104,8 +104,6 @@ def end_of_module(app: Any) -> None:
 def _install(app: Any) -> None:
     ways: Settings = {"hear": os.environ["FEATURES_HEAR"]} if "FEATURES_HEAR" in os.environ else {}
     ways["mode"] = MODE
-    if os.environ.get("FEATURES_KIND") == "classic":
-        ways["classic"] = True
     snapkafka.install(app, namespace=os.environ["SNAPKAFKA_NAMESPACE"], **ways)
 
 

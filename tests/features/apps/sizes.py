@@ -1,6 +1,6 @@
 """Records that fit the limits of producer and topics by a few bytes, on every way out.
 
-FEATURES_KIND says how the app sends: "plain", "on_commit", "exactly_once", "threaded" or "classic".
+FEATURES_KIND says how the app sends: "plain", "on_commit", "exactly_once" or "threaded".
 """
 
 from __future__ import annotations

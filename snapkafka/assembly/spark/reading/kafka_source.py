@@ -34,6 +34,8 @@ SOURCE_SCHEMA: Final = (
 RECORDS_PER_TASK: Final = 500_000
 #: Short, as it is waited for once per partition; it costs the broker nothing where there are records.
 FETCH_WAIT_MS: Final = 20
+#: Of all consumers of the job; docs/guide/assembly.md describes how to set it a quota.
+CLIENT_ID: Final = "snapkafka-assembly"
 #: A task may have so many consumers open at once: each has its sockets and buffers.
 CONSUMERS_PER_TASK: Final = 8
 #: Names the sources that Spark reads by its older interface.
@@ -126,6 +128,8 @@ def bare_source(
         .option("kafka.fetch.max.wait.ms", str(FETCH_WAIT_MS))
         # Spark wants one group id per query, and makes it; nothing is ever committed under it.
         .option("groupIdPrefix", "snapkafka-assembly")
+        # One name for all consumers of all jobs: whoever wants the brokers to hold them back sets it a quota.
+        .option("kafka.client.id", CLIENT_ID)
     )
     for key, value in (options or {}).items():
         reader = reader.option(key, value)

@@ -1,8 +1,6 @@
-"""Describe what Spark is at: each step by its name, and how much of the log it has read.
+"""The steps that Spark is at, by name, and how many of their tasks are done.
 
-The names are those that Spark's own page shows, for the job and for each of its stages. How much is read comes from
-Spark's books, not from a guess: an observation on the records as they are read, which is brought up to date whenever a
-task has ended.
+The names are those that Spark's own page shows, for the job and for each of its stages.
 """
 
 from __future__ import annotations
@@ -12,24 +10,21 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import replace
-from typing import Any, Final
+from typing import Final
 
 from py4j.protocol import Py4JError  # type: ignore[import-untyped]
-from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql import functions as fn
+from pyspark.sql import SparkSession
 from pyspark.traceback_utils import SCCallSiteSync
 
 from snapkafka.assembly.progress import Step, Work, Working
 from snapkafka.manifest import CheckEntry, Manifest
 
-__all__ = ["Meter", "observed", "step"]
+__all__ = ["Meter", "step"]
 
 #: What a job, and each of its stages, is called by.
 NAMES: Final = ("spark.job.description", "callSite.short")
 #: How often Spark is asked.
 EVERY_S: Final = 0.5
-_OBSERVATION: Final = "snapkafka: read"
 
 
 @contextlib.contextmanager
@@ -48,16 +43,6 @@ def step(spark: SparkSession, name: str) -> Iterator[None]:
                 context.setLocalProperty(key, value)  # None takes it away
 
 
-def observed(records: DataFrame) -> DataFrame:
-    """The records, counted as they are read, with the bytes of their keys and values: for `Meter.reading`."""
-    size = fn.coalesce(fn.length("key"), fn.lit(0)) + fn.coalesce(fn.length("value"), fn.lit(0))
-    return records.observe(
-        _OBSERVATION,
-        fn.count(fn.lit(1)).alias("records"),
-        fn.coalesce(fn.sum(size), fn.lit(0)).alias("bytes"),
-    )
-
-
 class Meter:
     """Report how far the work on a snapshot is, while it is done, and afterwards what it came to.
 
@@ -69,18 +54,13 @@ class Meter:
     def __init__(self, spark: SparkSession, name: str, tell: Callable[[Working], None]) -> None:
         self._spark, self._name, self._tell = spark, name, tell
         self._began = time.monotonic()
-        self._records_max = 0
-        self._read: Any = None  # Spark's node that counts
+        self._offsets = 0
         self._end = threading.Event()
 
     @contextlib.contextmanager
-    def reading(self, kept: DataFrame, records_max: int) -> Iterator[None]:
-        """While the block lasts, `kept` is read: persisted, and made of `observed` records.
-
-        Args:
-            records_max: more than these it cannot be.
-        """
-        self._records_max, self._read = records_max, _observing(self._spark, kept)
+    def reading(self, offsets: int) -> Iterator[None]:
+        """Report the steps that run in the block, which reads so many offsets."""
+        self._offsets = offsets
         thread = threading.Thread(target=self._watch, name="snapkafka-meter", daemon=True)
         thread.start()
         try:
@@ -88,19 +68,11 @@ class Meter:
         finally:
             self._end.set()
             thread.join()
-        self._tell(replace(self.now(), steps=()))
+        self._tell(Working(id=self._name, seconds=round(self._seconds(), 1)))
 
     def now(self) -> Working:
-        """How far it is."""
-        records, size = self._amount()
-        return Working(
-            id=self._name,
-            records=records,
-            records_max=self._records_max,
-            bytes=size,
-            seconds=round(self._seconds(), 1),
-            steps=self._steps(),
-        )
+        """Return the steps that run."""
+        return Working(id=self._name, seconds=round(self._seconds(), 1), steps=self._steps())
 
     def work(self, checks: Iterable[CheckEntry], written: Manifest | None = None) -> Work:
         """Return what it came to.
@@ -108,12 +80,10 @@ class Meter:
         Args:
             written: the manifest, if tables were written.
         """
-        records, size = self._amount()
         tables = () if written is None else written.tables
         return Work(
             id=self._name,
-            records_read=records,
-            bytes_read=size,
+            offsets_read=self._offsets,
             tables_written=len(tables),
             rows_written=sum(table.rows for table in tables),
             bytes_written=sum(file.bytes for table in tables for file in table.files),
@@ -126,18 +96,12 @@ class Meter:
         with contextlib.suppress(Py4JError):  # Spark is gone: whoever works with it says so
             while not self._end.wait(EVERY_S):
                 now = self.now()
-                if (now.records, now.steps) != before:
-                    before = now.records, now.steps
+                if now.steps != before:
+                    before = now.steps
                     self._tell(now)
 
     def _seconds(self) -> float:
         return time.monotonic() - self._began
-
-    def _amount(self) -> tuple[int, int]:
-        if self._read is None:
-            return 0, 0
-        counted = self._read.collectedMetrics()
-        return counted.getLong(0), counted.getLong(1)
 
     def _steps(self) -> tuple[Step, ...]:
         """Of stages that have one name the tasks are added up."""
@@ -149,12 +113,3 @@ class Meter:
                 done[stage.name] += stage.numCompletedTasks
                 tasks[stage.name] += stage.numTasks
         return tuple(Step(name=name, done=done[name], tasks=tasks[name]) for name in sorted(tasks))
-
-
-def _observing(spark: SparkSession, kept: DataFrame) -> Any:
-    """The node of the plan behind a persisted table that counts its records."""
-    cached = spark._jsparkSession.sharedState().cacheManager().lookupCachedData(kept._jdf)
-    node = cached.get().cachedRepresentation().cachedPlan()
-    while node.nodeName() != "CollectMetrics":
-        node = node.children().head()
-    return node

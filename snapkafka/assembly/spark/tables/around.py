@@ -21,13 +21,13 @@ from pyspark.sql import functions as fn
 from snapkafka.assembly.spark.frames import Lookups, local_frame
 from snapkafka.assembly.spark.values.values import PLAIN, Decoding, decoded
 from snapkafka.checks import CutView, ReadRange
-from snapkafka.manifest import AROUND, AroundInput
+from snapkafka.manifest import AROUND
 from snapkafka.protocol.records import TopicPartition
 from snapkafka.wire.headers import topics_by_check
 
 from .tables import columns, still_to_start, without_void
 
-__all__ = ["Reach", "around", "leads", "looked_at", "reach"]
+__all__ = ["Reach", "around", "leads", "reach"]
 
 #: Rows of the table at most: with more channels each has fewer.
 ROWS_MAX: Final = 300_000
@@ -117,43 +117,6 @@ def leads(
         if start < end and tp not in view.changelogs:
             found.append(ReadRange(*tp, start, end))
     return found
-
-
-def looked_at(
-    view: CutView, reaches: Collection[Reach], read: Collection[ReadRange], before: Collection[ReadRange]
-) -> tuple[AroundInput, ...]:
-    """Return of each input the offsets among which its windows were sought, and where its log ended then.
-
-    Args:
-        read: the reading ranges.
-        before: the `leads`.
-    """
-    assert view.bounds is not None, "reading a log needs to know its bounds"
-    starts: dict[TopicPartition, int] = {}
-    ends: dict[TopicPartition, int] = {}
-    for item in (*read, *before):
-        tp = TopicPartition(*item[:2])
-        starts[tp] = min(item.start, starts.get(tp, item.start))
-        ends[tp] = max(item.end, ends.get(tp, item.end))
-    found = []
-    for reached in reaches:
-        tp = TopicPartition(reached.topic, reached.partition)
-        log_end = view.bounds[tp].end
-        start, end = starts.get(tp, log_end), ends.get(tp, log_end)
-        late = reached.middle if reached.late is None else max(reached.middle, reached.late)
-        found.append(
-            AroundInput(
-                app=reached.app,
-                topic=tp.topic,
-                partition=tp.partition,
-                start=max(reached.low, start),
-                middle=reached.middle,
-                late=late,
-                end=min(reached.high, end),
-                log_end=log_end,
-            )
-        )
-    return tuple(found)
 
 
 def around(

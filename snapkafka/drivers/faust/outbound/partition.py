@@ -37,7 +37,6 @@ class Way:
         "batch",
         "check",
         "due",
-        "gate",
         "latest",
         "lock",
         "pending",
@@ -56,7 +55,6 @@ class Way:
         self.runs: list[Run] = []  # in it
         self.check = wire.tp_check(tp.topic, tp.partition)
         self.lock = asyncio.Lock()
-        self.gate = asyncio.Lock()  # in classic mode
         self.due: list[SendMarkers] = []  # by epoch, the lowest first
         self.pending: deque[tuple[asyncio.Future[Any], Effect, int | None]] = deque()  # with their seqs
         self.latest: asyncio.Future[Any] | None = None  # what was appended last

@@ -248,7 +248,7 @@ class Outgoing:
         try:
             # First of all: it may start what has waited, and that ask for markers.
             cause = self._events.cause_of_send() if entered is None else None
-            if way.waiting or way.due or machine.classic or self.transactions or machine.process is None:
+            if way.waiting or way.due or self.transactions or machine.process is None:
                 return None
             if self.bare.refused and self.bare.expected(tp.topic, key, value, others):
                 return None

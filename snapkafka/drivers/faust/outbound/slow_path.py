@@ -91,8 +91,6 @@ class SlowPath:
                 return Sent(error=error)
         way = self._partitions.way(TopicPartition(topic, partition))
         record = (topic, key, value, partition, timestamp)
-        if self._machine.classic and self._queues_up(way, effect):
-            return Sent(asyncio.ensure_future(self._send_when_allowed(way, effect, others, record)))
         return await self._append(way, effect, others, record, transactional_id, waited=waited)
 
     async def _choose(self, effect: Effect, topic: str, key: bytes | None) -> tuple[int, Exception | None]:
@@ -147,8 +145,6 @@ class SlowPath:
         """Send whatever has to leave before a record does, and return its seq. None: it has no stamp."""
         try:
             machine, tp = self._machine, way.tp
-            if machine.classic and (first := machine.first_marker(effect, tp)) is not None:
-                way.due.append(first)
             while way.due and effect.epoch >= way.due[0].epoch:
                 await self._markers.append(way)
             if self._in_transactions:
@@ -200,21 +196,3 @@ class SlowPath:
             return Sent(await sent), None
         except Exception as error:
             return Sent(error=error), None
-
-    # -- classic mode: red sends wait until the markers are out ---------------------------------------------------
-
-    def _queues_up(self, way: Way, effect: Effect) -> bool:
-        """Red sends queue up per partition; a white one that the markers wait for passes them by."""
-        if self._machine.must_wait(effect):
-            return True
-        return way.gate.locked() and not self._machine.is_awaited(effect)
-
-    async def _send_when_allowed(self, way: Way, effect: Effect, others: Headers, record: Record) -> Any:
-        """As in 1985: markers first. In order per partition, and without standing in the way of white sends."""
-        async with way.gate:
-            while self._machine.must_wait(effect):
-                await self._waiting.changed()
-            sent = await self._append(way, effect, others, record)
-        if sent.error is not None:
-            raise sent.error
-        return await sent.future

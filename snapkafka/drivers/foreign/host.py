@@ -1,0 +1,104 @@
+"""The machine of one foreign process, and the hooks of its loop: nothing is decided here."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import Callable, Coroutine
+from typing import Any
+
+from snapkafka.errors import SnapkafkaError
+from snapkafka.kafka.cluster.stopped_app import stopped_app
+from snapkafka.protocol.actions import AskEnds, AskStopped, SendMarkers, TurnedRed
+from snapkafka.protocol.events import EndsSeen
+from snapkafka.protocol.records import LedgerRecord, LogEnd
+from snapkafka.protocol.worker import WorkerProtocol
+
+from ..machine_driver import MachineDriver
+
+__all__ = ["ForeignHost"]
+
+
+class ForeignHost(MachineDriver):
+    """The host of the parts that stand for one foreign process.
+
+    Args:
+        admin: the cluster.
+        append: appends to the ledger, in the order asked.
+        expire: hears that the time of a snapshot is over.
+        leave: hears why the process takes part no more.
+    """
+
+    def __init__(
+        self,
+        *,
+        admin: Any,
+        append: Callable[[LedgerRecord], None],
+        expire: Callable[[int], None],
+        leave: Callable[[str], None],
+    ) -> None:
+        super().__init__(WorkerProtocol())
+        self.machine.send_no_markers()  # the headers do it: nobody may send in its name but this object
+        self._admin, self._append, self._expire, self._leave = admin, append, expire, leave
+        self._background: set[asyncio.Task[None]] = set()
+
+    # -- the hooks of the loop --------------------------------------------------------------------------------------
+
+    def append(self, record: LedgerRecord) -> None:
+        """Append in the background."""
+        self._append(record)
+
+    def send_markers(self, action: SendMarkers) -> None:
+        """Send none: the machine asks for none."""
+
+    def ask_ends(self, action: AskEnds) -> None:
+        """Ask in the background."""
+        self.spawn(self._ask_ends(action))
+
+    def ask_stopped(self, action: AskStopped) -> None:
+        """Ask in the background."""
+        self.spawn(self._ask_stopped(action))
+
+    def start_timer(self, epoch: int, ttl_ms: int) -> None:
+        """Notify the driver, which may wait for a state."""
+        asyncio.get_running_loop().call_later(ttl_ms / 1_000, self._expire, epoch)
+
+    def say_hello(self, was: int) -> None:
+        """Leave: a process whose id is void has to join by itself."""
+        self._leave("its id is void: it was taken for dead, or the ledger is another one")
+
+    def turned_red(self, action: TurnedRed, us: int) -> None:
+        """R6: the process has one state, which every event of it sees: one that runs across a cut is torn by it."""
+        for event in list(self.machine.colours.running):
+            self.do(self.machine.worked_off(event, None))
+
+    async def _ask_ends(self, action: AskEnds) -> None:
+        try:
+            ends = await self._admin.log_ends(action.tps)
+        except SnapkafkaError:
+            return  # unanswered, that snapshot fails by its time to live
+        self.feed(
+            EndsSeen(
+                report=action.report,
+                ends=tuple(
+                    LogEnd(topic=tp.topic, partition=tp.partition, end=end) for tp, end in ends.items()
+                ),
+            )
+        )
+
+    async def _ask_stopped(self, action: AskStopped) -> None:
+        with contextlib.suppress(SnapkafkaError):  # unanswered, that snapshot fails by its time to live
+            self.feed(await stopped_app(self._admin, action))
+
+    # -- tasks in the background ------------------------------------------------------------------------------------
+
+    def spawn(self, work: Coroutine[Any, Any, None]) -> None:
+        """Run a task in the background, until it is done or `close`."""
+        task = asyncio.ensure_future(work)
+        self._background.add(task)
+        task.add_done_callback(self._background.discard)
+
+    def close(self) -> None:
+        """Cancel what runs in the background."""
+        for task in list(self._background):
+            task.cancel()

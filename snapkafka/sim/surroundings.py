@@ -1,0 +1,155 @@
+"""The surroundings of the processes of the simulator: what a process may ask of its world."""
+
+from __future__ import annotations
+
+import random
+from abc import ABC, abstractmethod
+from collections import Counter
+from typing import Final, Generic, TypeVar
+
+from snapkafka.drivers.machine_driver import MachineDriver
+from snapkafka.protocol.actions import AskStopped
+from snapkafka.protocol.events import StoppedSeen
+from snapkafka.protocol.ledger_state import LedgerState
+from snapkafka.protocol.records import CutReport, Hello, LedgerRecord, TopicPartition
+
+from .history import History
+from .log import Broker, Stored
+from .plan import Plan
+
+__all__ = ["Surroundings"]
+
+#: Once so many events have run, what they send leads to nothing more.
+EXECUTIONS_MAX: Final = 36
+
+#: A process.
+P = TypeVar("P", bound=MachineDriver)
+
+
+class Surroundings(ABC, Generic[P]):
+    """The broker, the ledger, the other processes, chance, and the history that the judge reads."""
+
+    def __init__(self, plan: Plan, seed: int) -> None:
+        self.plan = plan
+        self.rng = random.Random(f"run {seed}")
+        self.broker = Broker(strips=frozenset(plan.stripped))
+        self.history = History()
+        self.fold = LedgerState()
+        self.agents = {agent.name: agent for app in plan.apps for agent in app.agents}
+        self.apps = {app.name: app for app in plan.apps}
+        self.partitions = dict.fromkeys(plan.externals, max((a.partitions for a in plan.apps), default=1))
+        self.shared_tp = TopicPartition("global", 0)
+        self.topic_ids = dict.fromkeys(plan.externals, 0)  # how often each was recreated
+        self.processes: list[P] = []
+        self.processes_ever: list[P] = []
+        self.generation: Counter[str] = Counter()
+        self.unbalanced: set[str] = set()
+        self.counts: Counter[str] = Counter()
+        self.trace: list[str] = []
+        self.healthy = False
+        self.ledgers: list[tuple[LedgerState, Broker]] = []
+        self.waited = 0
+        self._numbers = 10**6
+        #: Sends that timed out for who sent them, and that the broker has still to serve.
+        self.in_queue: list[tuple[TopicPartition, Stored]] = []
+        #: Seqs that their sender was told of as failed, and that are in no log: (ledger, process, place, epoch).
+        self.lost: set[tuple[int, int, TopicPartition, int, int]] = set()
+        #: Seqs that their sender was ever told of as failed, and not as undone: (ledger, process, place, seq).
+        self.told_failed: set[tuple[int, int, TopicPartition, int]] = set()
+
+    # -- chance ------------------------------------------------------------------------------------------------
+
+    def chance(self, fault: str) -> bool:
+        share = 0.0 if self.healthy else self.plan.faults.get(fault, 0.0)
+        return share > 0 and self.rng.random() < share
+
+    def pick(self, n: int, near: int) -> int:
+        """To which of `n` partitions something is sent, by an event of the partition `near`."""
+        return self.rng.randrange(n)
+
+    def count(self, what: str) -> None:
+        self.counts[what] += 1
+
+    def number(self) -> int:
+        self._numbers += 1
+        return self._numbers
+
+    def say(self, line: str) -> None:
+        self.trace.append(line)
+
+    # -- what processes ask ------------------------------------------------------------------------------------
+
+    def topic_id(self, topic: str) -> str:
+        """Kafka's own, of a topic that may be recreated."""
+        return f"{topic} {self.topic_ids[topic]}" if topic in self.plan.recreated else ""
+
+    def append_to_ledger(self, record: LedgerRecord, *, refused: bool = False) -> int:
+        """Append a record, with the key of the tools or (`refused`) another."""
+        offset = len(self.broker.ledger)
+        self.broker.ledger.append(record)
+        if refused:
+            self.broker.refused.add(offset)
+        self.fold.apply(offset, None if refused else record, refused=record if refused else None)
+        self.count(type(record).__name__)
+        if isinstance(record, CutReport) and record.supplement:
+            self.count("supplements")
+        if isinstance(record, Hello) and self.fold.highest_epoch:
+            self.count("born_red")
+        self.say(f"ledger {offset} {type(record).__name__}")
+        return offset
+
+    def append_late(self, tp: TopicPartition, record: Stored) -> None:
+        offset = self.broker.append(tp, record)
+        self.history.steps[record.step].record = (tp, offset)
+        self.lost.discard((record.ledger, record.process, tp, record.epoch, record.seq))
+
+    def waits(self, process: MachineDriver) -> None:
+        """A send waits for a snapshot: only in classic mode, or for an identity."""
+        if process.machine.process is not None and not self.plan.classic:
+            self.waited += 1
+
+    def hops_left(self, hops: int) -> int:
+        """Messages beget messages; past so many, no more."""
+        return hops if len(self.history.executions) < EXECUTIONS_MAX else 0
+
+    def any_input(self) -> TopicPartition:
+        topic = self.rng.choice(self.plan.externals)
+        return TopicPartition(topic, self.rng.randrange(self.partitions[topic]))
+
+    def land(self) -> bool:
+        """The broker serves what its sender has given up."""
+        if not self.in_queue:
+            return False
+        self.append_late(*self.in_queue.pop(self.rng.randrange(len(self.in_queue))))
+        self.count("landed_late")
+        return True
+
+    @abstractmethod
+    def meets(self, process: P, record: Stored, how: str) -> None:
+        """A record is about to be taken in, by a consumer, a table, a reply (`how`)."""
+
+    @abstractmethod
+    def commit(self, process: P) -> None:
+        """Commit for a process."""
+
+    @abstractmethod
+    def announce(self, process: P) -> None:
+        """Let a process hear where its inputs start."""
+
+    @abstractmethod
+    def stopped_app(self, ask: AskStopped) -> StoppedSeen:
+        """Answer for an app that does not run."""
+
+    # -- lives -------------------------------------------------------------------------------------------------
+
+    @abstractmethod
+    def launch(self, app: str) -> None:
+        """Start a process."""
+
+    @abstractmethod
+    def crash(self, process: P) -> None:
+        """All that was not in the log or in the ledger is removed; an open transaction is aborted."""
+
+    @abstractmethod
+    def stop(self, process: P) -> bool:
+        """Let it leave of its own accord, if it has nothing under way."""

@@ -1,0 +1,49 @@
+"""What a process of the simulator has under way: its place in the inputs, and the events that run."""
+
+from __future__ import annotations
+
+from collections import deque
+from dataclasses import dataclass, field
+
+from snapkafka.checks.causal import Execution
+from snapkafka.protocol.colours import Cause
+from snapkafka.protocol.records import TopicPartition
+
+from .history import Cell, Memory
+from .log import Stored
+from .plan import Op
+
+__all__ = ["Consumer", "Running"]
+
+
+@dataclass(slots=True)
+class Consumer:
+    """Hold what a process reads: where it fetches next, what waits to be started, what is done."""
+
+    fetch: dict[TopicPartition, int] = field(default_factory=dict)
+    queues: dict[tuple[str, TopicPartition], deque[tuple[int, Stored]]] = field(default_factory=dict)
+    done: dict[TopicPartition, dict[int, int]] = field(
+        default_factory=dict
+    )  # offset -> agents still to be done
+    generation: int = 0
+
+
+@dataclass(slots=True, eq=False)
+class Running:
+    """An event that runs: its program, how far it is, the memory that it has, the hops that its record has left."""
+
+    cause: Cause
+    execution: Execution
+    program: tuple[Op, ...]
+    memory: Memory
+    hops: int
+    partition: int
+    reply_to: tuple[int, int] | None
+    consumer: Consumer
+    at: int = 0
+    awaits: bool = False
+    unacked: int = 0
+    answer: Stored | None = None
+    held: dict[str, tuple[Cell, int]] = field(default_factory=dict)  # by table and key, with the epoch then
+    iterator: list[tuple[str, Cell]] | None = None  # what it has still to go over, last first
+    iterates: str = ""  # the table

@@ -1,0 +1,53 @@
+"""The costs of a method in memory and on the network: bytes that are really held, bytes that are really sent."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from typing import Final, Literal
+
+__all__ = ["Kind", "Meter", "Part"]
+
+#: What memory is held for: recorded messages, a copy of the state, records of the ledger.
+Kind = Literal["messages", "state", "records"]
+#: What is sent beyond the messages themselves: markers, requests and answers, records of the ledger; recorded
+#: messages; copies of the state.
+Part = Literal["control", "messages", "state"]
+
+KINDS: Final[tuple[Kind, ...]] = ("messages", "state", "records")
+
+
+class Meter:
+    """Counts per node (the last one is the observer's), and remembers the most that each node held at once."""
+
+    def __init__(self, nodes: int) -> None:
+        self._held: dict[Kind, list[int]] = {kind: [0] * nodes for kind in KINDS}
+        self._peaks: dict[Kind, list[int]] = {kind: [0] * nodes for kind in KINDS}
+        self.network: dict[Part, int] = {"control": 0, "messages": 0, "state": 0}
+
+    def hold(self, node: int, kind: Kind, size: int) -> None:
+        """A buffer of `node` grew by `size` bytes (shrank, where it is negative)."""
+        held = self._held[kind]
+        held[node] += size
+        if held[node] > self._peaks[kind][node]:
+            self._peaks[kind][node] = held[node]
+
+    def send(self, part: Part, size: int) -> None:
+        """So many bytes go over the network."""
+        self.network[part] += size
+
+    def held(self, node: int, kind: Kind) -> int:
+        """Return what `node` holds now."""
+        return self._held[kind][node]
+
+    def peak(self, kind: Kind) -> int:
+        """The most that any node held."""
+        return max(self._peaks[kind])
+
+    def mean(self, kind: Kind, nodes: Collection[int]) -> float:
+        """The most that each of these nodes held, on the average."""
+        return sum(self._peaks[kind][node] for node in nodes) / len(nodes)
+
+    def fullest(self) -> tuple[int, int]:
+        """The node that held most in all, and how much."""
+        totals = [sum(peaks) for peaks in zip(*self._peaks.values(), strict=True)]
+        return max(range(len(totals)), key=totals.__getitem__), max(totals)

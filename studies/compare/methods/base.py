@@ -1,0 +1,103 @@
+"""Define what every method receives, and what it has to show for it: real bytes of states and of channels."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, ClassVar, Final
+
+if TYPE_CHECKING:
+    from studies.compare.process import Control, Message, Process
+    from studies.compare.world import World
+
+__all__ = ["CALL_BYTES", "MARKER_BYTES", "Method", "Nothing", "Snapshot"]
+
+#: A request or an answer of a coordinator: kind, snapshot, process, a number each.
+CALL_BYTES: Final = 32
+#: A marker of a method that has no form of its own: snapshot and sender.
+MARKER_BYTES: Final = 16
+
+#: Speeds of a real machine: memory is copied at 4 GB/s; durable storage takes 200 MB/s from one node.
+COPY_BYTES_S: Final = 4e9
+STORAGE_BYTES_S: Final = 200e6
+
+
+@dataclass(slots=True)
+class Snapshot:
+    """Hold what a method recorded: images of states by process, messages by channel, one after the other."""
+
+    states: dict[int, bytes] = field(default_factory=dict)
+    channels: dict[int, bytes] = field(default_factory=dict)
+    finished_s: float = 0.0
+
+
+class Method(ABC):
+    """A way to take a snapshot. The world calls; a method records, holds, sends through the world, and so is metered.
+
+    Attributes:
+        name: as it stands in the table.
+        recovery: what a recovery needs.
+        tag_bytes: what every message carries for it at all times, not only during a snapshot.
+    """
+
+    name: ClassVar[str]
+    recovery: ClassVar[str]
+    tag_bytes: ClassVar[int] = 0
+
+    def __init__(self, world: World) -> None:
+        self.world = world
+        self.meter = world.meter
+        self.snapshot: Snapshot | None = None
+
+    @abstractmethod
+    def hear(self, process: Process) -> None:
+        """A snapshot was asked for, and this process hears of it."""
+
+    def sending(self, process: Process, message: Message) -> None:  # noqa: B027 -- most have nothing to do here
+        """A message is about to leave."""
+
+    def arrived(self, item: Message | Control) -> None:  # noqa: B027 -- most have nothing to do here
+        """An item came out of its channel and joins the queue of the receiver."""
+
+    def receiving(self, process: Process, message: Message) -> None:  # noqa: B027 -- most have nothing to do here
+        """A message is about to be taken in."""
+
+    def changed(self, process: Process, slot: int) -> None:  # noqa: B027 -- most have nothing to do here
+        """An event had its effect on the state."""
+
+    def kept(self, process: Process, item: Message | Control) -> None:  # noqa: B027 -- most have nothing to do here
+        """An item came on a blocked channel."""
+
+    def control(self, process: Process, item: Control) -> None:  # noqa: B027 -- most have nothing to do here
+        """A marker was reached."""
+
+    def stuck(self) -> str:
+        """Why there is no snapshot though nothing moves any more."""
+        return "it does not end"
+
+    # -- what several need ------------------------------------------------------------------------------------
+
+    def copy_state(self, process: Process) -> bytes:
+        """Copy the state on the spot: the process stands still for as long as copying takes."""
+        image = bytes(process.image)
+        process.stall(self.copying_s(len(image)))
+        self.meter.hold(process.number, "state", len(image))
+        return image
+
+    def copying_s(self, size: int) -> float:
+        """How long copying so many bytes in memory takes."""
+        return size / (COPY_BYTES_S * self.world.load.scale)
+
+    def storing_s(self, size: int) -> float:
+        """How long the storage takes for so many bytes of one node."""
+        return size / (STORAGE_BYTES_S * self.world.load.scale)
+
+
+class Nothing(Method):
+    """No snapshot: what the others are compared with."""
+
+    name = "none"
+    recovery = ""
+
+    def hear(self, process: Process) -> None:
+        pass

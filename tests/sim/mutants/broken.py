@@ -1,0 +1,368 @@
+"""The ways to break each rule, as patches of the machine, the fold, a driver's duty or a check."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import replace
+from typing import Any
+
+from snapkafka.checks import view
+from snapkafka.protocol import captured_snapshot, closing, ledger_state, worker
+from snapkafka.protocol.actions import Action
+from snapkafka.protocol.colours import Colours
+from snapkafka.protocol.ledger_view import LedgerView
+from snapkafka.protocol.records import Closed, CutReport, Hello, TopicPartition
+from snapkafka.sim.log import Stored
+from snapkafka.sim.process import Process
+from snapkafka.sim.sending import Sender, Sending
+from snapkafka.sim.world import World
+
+__all__ = [
+    "Patch",
+    "any_owner_may_cut",
+    "believe",
+    "born_white",
+    "both",
+    "close_for_the_dead",
+    "close_unreported",
+    "closes_early",
+    "colour_of_the_process",
+    "counts_all_the_same",
+    "counts_nothing_before",
+    "forget_the_left",
+    "forget_the_unacknowledged",
+    "goes_on_unnoticed",
+    "inputs_do_not_matter",
+    "last_wins",
+    "no_headers",
+    "no_history",
+    "nobody_came_back",
+    "patching",
+    "report_is_enough",
+    "sees_none",
+    "sees_nothing",
+    "shifted",
+    "stale_counts",
+    "unmet",
+    "whoever_joined",
+]
+
+Patch = Callable[[], AbstractContextManager[None]]
+
+
+@contextmanager
+def _set(place: Any, name: str, value: Any) -> Iterator[None]:
+    before = vars(place).get(name, getattr(place, name)) if isinstance(place, type) else getattr(place, name)
+    setattr(place, name, value)
+    try:
+        yield
+    finally:
+        setattr(place, name, before)
+
+
+def patching(place: Any, name: str, make: Callable[[Any], Any]) -> Patch:
+    """Replace `place.name` by what `make` makes of it."""
+    return lambda: _set(place, name, make(getattr(place, name)))
+
+
+def both(*patches: Patch) -> Patch:
+    @contextmanager
+    def patch() -> Iterator[None]:
+        first, *others = patches
+        with first(), both(*others)() if others else _nothing():
+            yield
+
+    return patch
+
+
+@contextmanager
+def _nothing() -> Iterator[None]:
+    yield
+
+
+# -- R2 --------------------------------------------------------------------------------------------------------------
+
+
+def unmet(*ways: str) -> Patch:
+    """Take in what comes by these ways, whatever its colour."""
+
+    def make(meets: Callable[..., None]) -> Callable[..., None]:
+        def blind(self: World, process: Process, record: Stored, how: str) -> None:
+            if how not in ways:
+                meets(self, process, record, how)
+
+        return blind
+
+    return patching(World, "meets", make)
+
+
+def no_headers(meet: Callable[..., None]) -> Callable[..., None]:
+    def deaf(self: Process, record: Stored) -> None:
+        if record.marker:
+            meet(self, record)
+
+    return deaf
+
+
+def believe(_: Callable[..., Any]) -> Callable[..., Any]:
+    """Every epoch is believed."""
+
+    def met(self: worker.WorkerProtocol, epoch: int, heard: Any, *, may: bool) -> list[Action]:
+        return self._cut(epoch, heard)
+
+    return met
+
+
+# -- R4, R5, R6, R7 --------------------------------------------------------------------------------------------------
+
+
+def closes_early(*, report: bool = True, running: bool = True, unacked: bool = True) -> Patch:
+    """Closing without waiting for one thing."""
+
+    def make(_: Any) -> Any:
+        def ready(cut: Any, colours: Colours) -> bool:
+            return (
+                cut.markers_asked
+                and not cut.markers_due
+                and (cut.report is not None or not report)
+                and cut.ends is not None
+                and not (running and colours.white_running(cut.epoch))
+                and not (unacked and colours.white_unacked(cut.epoch))
+            )
+
+        return ready
+
+    def closed(make_closed: Any) -> Any:
+        def any_closed(cut: Any, colours: Colours, *, process: int, n: int) -> Closed:
+            cut.report = -1 if cut.report is None else cut.report
+            record: Closed = make_closed(cut, colours, process=process, n=n)
+            return record
+
+        return any_closed
+
+    def asked(ask: Any) -> Any:
+        def ask_markers(cut: Any, colours: Colours) -> Any:
+            if running:
+                return ask(cut, colours)
+            with _set(Colours, "white_running", lambda self, epoch: False):
+                return ask(cut, colours)
+
+        return ask_markers
+
+    return both(
+        patching(closing, "ready", make),
+        patching(closing, "closed", closed),
+        patching(closing, "ask_markers", asked),
+    )
+
+
+def counts_all_the_same(lose: Any) -> Any:
+    """Inform the sender of what failed that it lies where it would have."""
+
+    def acked(self: Sender, sending: Sending, why: str, *, undone: bool) -> None:
+        self._settled(sending)
+        assert sending.effect is not None
+        offset = max(sending.offset, 0)
+        self.do(self.machine.send_acked(sending.effect, sending.tp, sending.record.seq, offset))
+
+    return acked
+
+
+def close_unreported(close: Any) -> Any:
+    """A `Closed` counts though its report never landed."""
+
+    def lax(self: ledger_state.LedgerState, offset: int, record: Closed) -> None:
+        if record.report < 0:
+            for snapshot in self.open.values():
+                if record.process in snapshot.required and record.process not in snapshot.reports:
+                    empty = CutReport(
+                        process=record.process,
+                        n=-offset,
+                        epoch=record.epoch,
+                        previous=0,
+                        heard="ledger",
+                        assigned=-1,
+                        positions=(),
+                    )
+                    snapshot.reports[record.process] = (-1, empty)
+        close(self, offset, record)
+
+    return lax
+
+
+def colour_of_the_process(enter: Any) -> Any:
+    def entered(self: Colours, event: Any) -> Any:
+        effect = enter(self, event)
+        tally = self._tallies[self.epoch]
+        effect.tally.unappended -= 1
+        effect.tally.unacked -= 1
+        tally.unappended += 1
+        tally.unacked += 1
+        return effect._replace(epoch=self.epoch, tally=tally)
+
+    return entered
+
+
+def report_is_enough(report: Any) -> Any:
+    """A report counts without its `Closed`."""
+
+    def counted(self: ledger_state.LedgerState, offset: int, record: CutReport) -> None:
+        report(self, offset, record)
+        for snapshot in list(self.open.values()):
+            if snapshot.reports.get(record.process, (-1,))[0] == offset:
+                closed = Closed(process=record.process, n=-offset, epoch=record.epoch, report=offset)
+                snapshot.closed[record.process] = (offset, closed)
+                self._complete(offset, snapshot)
+
+    return counted
+
+
+# -- R8 --------------------------------------------------------------------------------------------------------------
+
+
+def shifted(ends: int = 0, positions: int = 0) -> Patch:
+    """Ranges that are off by one."""
+
+    def make(gather: Any) -> Any:
+        def shifted(state: Any, epoch: int) -> Any:
+            found = gather(state, epoch)
+            return replace(
+                found,
+                senders=tuple(replace(s, white_end=max(0, s.white_end + ends)) for s in found.senders),
+                inputs=tuple(
+                    replace(
+                        i,
+                        agents=tuple(replace(a, offset=max(0, a.offset + positions)) for a in i.agents),
+                        position=max(0, i.position + positions),
+                    )
+                    for i in found.inputs
+                ),
+            )
+
+        return shifted
+
+    return patching(captured_snapshot, "gather", make)
+
+
+def forget_the_unacknowledged(gather: Any) -> Any:
+    """Nobody reports a send that it does not know the result of."""
+
+    def forgetful(state: Any, epoch: int) -> Any:
+        found = gather(state, epoch)
+        known = (replace(s, unacknowledged=(), landed_end=0) for s in found.senders)
+        return replace(found, senders=tuple(known))
+
+    return forgetful
+
+
+def forget_the_left(in_channel: Any) -> Any:
+    def forgetful(self: view.CutView, record: Any, source: Any) -> bool:
+        return not self.left(record.process) and bool(in_channel(self, record, source))
+
+    return forgetful
+
+
+# -- R9, R10, R11, R12 -------------------------------------------------------------------------------------------------
+
+
+def no_history(assigned: Any) -> Any:
+    """Nobody asks who read an input before."""
+
+    def forget(self: ledger_state.LedgerState, offset: int, record: Any) -> None:
+        assigned(self, offset, record)
+        for item, owner in list(self.owners.items()):
+            self.owners[item] = owner._replace(before=0, red=0)
+
+    return forget
+
+
+def stale_counts(report: Any) -> Any:
+    def lax(self: ledger_state.LedgerState, offset: int, record: CutReport) -> None:
+        report(self, offset, replace(record, assigned=offset))
+
+    return lax
+
+
+def sees_none(_: Any) -> Any:
+    return lambda owners, report, app: {}
+
+
+def inputs_do_not_matter(complete: Any) -> Any:
+    def lax(self: ledger_state.LedgerState, offset: int, snapshot: Any) -> None:
+        snapshot.expected &= snapshot.claims.keys()
+        complete(self, offset, snapshot)
+
+    return lax
+
+
+def counts_nothing_before(ran: Any) -> Any:
+    """A worker that ran before its Hello counts as one that wrote nothing meanwhile."""
+
+    def lax(self: worker.WorkerProtocol, since: int) -> Any:
+        actions = ran(self, since)
+        self._uncounted = False
+        return actions
+
+    return lax
+
+
+def last_wins(report: Any) -> Any:
+    def last(self: ledger_state.LedgerState, offset: int, record: CutReport) -> None:
+        for snapshot in self.open.values():
+            for position in record.positions:
+                app = record.app or self.app_of(record.process)
+                snapshot.claims.pop((app, TopicPartition(position.topic, position.partition)), None)
+        report(self, offset, record)
+
+    return last
+
+
+def any_owner_may_cut(_: Any) -> Any:
+    return lambda owner, process: 0
+
+
+def born_white(recognised: Any) -> Any:
+    def white(self: worker.WorkerProtocol, offset: int) -> Any:
+        highest, self.ledger.highest_epoch = self.ledger.highest_epoch, 0
+        actions = recognised(self, offset)
+        self.ledger.highest_epoch = highest
+        return actions
+
+    return white
+
+
+def close_for_the_dead(leave: Any) -> Any:
+    def kind(self: ledger_state.LedgerState, offset: int, process: int, *, dead: bool) -> None:
+        for snapshot in list(self.open.values()):
+            if process in snapshot.reports and process not in snapshot.closed:
+                at, report = snapshot.reports[process]
+                closed = Closed(process=process, n=-offset, epoch=report.epoch, report=at)
+                snapshot.closed[process] = (offset, closed)
+        leave(self, offset, process, dead=dead)
+        for snapshot in list(self.open.values()):
+            self._complete(offset, snapshot)
+
+    return kind
+
+
+def nobody_came_back(record: Any) -> Any:
+    return lambda self, offset, process: None
+
+
+# -- checks ------------------------------------------------------------------------------------------------------------
+
+
+def whoever_joined(state: LedgerView) -> dict[int, Hello]:
+    """Each process as if it had found what the last one of its app found."""
+    last = {view.hello.app: view.hello for _, view in sorted(state.processes.items())}
+    return {process: last[view.hello.app] for process, view in sorted(state.processes.items())}
+
+
+def sees_nothing(check: Any) -> Any:
+    return lambda cut, records: []
+
+
+def goes_on_unnoticed(right: Any) -> Any:
+    """A `Bye` of who goes on is like any other."""
+    return lambda self, offset, record: right(self, offset, replace(record, goes_on=False))

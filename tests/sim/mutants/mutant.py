@@ -1,0 +1,96 @@
+"""A mutant, and the seed that catches each."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Final
+
+from snapkafka.sim.plan import Plan
+
+from .broken import Patch
+
+__all__ = ["EXPLORED", "SEEDS", "Mutant"]
+
+
+@dataclass(frozen=True, slots=True)
+class Mutant:
+    """A rule, what is broken of it, how, and the plan that brings it to light sooner (None: any)."""
+
+    name: str
+    what: str
+    patch: Patch
+    plan: Callable[[Plan], Plan] = lambda plan: plan
+    whole: Callable[[Plan], Plan] = lambda plan: (
+        plan
+    )  # what makes the plan whole again, where it is the plan that breaks
+
+    @property
+    def seed(self) -> int:
+        """A seed that is known to catch it."""
+        return SEEDS.get(self.name, 0)
+
+    @property
+    def rule(self) -> str:
+        return self.name.split(" ")[0]
+
+
+#: Too rare for random worlds (no seed of those tried): a process that is wrongly taken for dead is mostly still a
+#: member of its group, and the snapshot fails by name. The exhaustive search catches them.
+EXPLORED: Final = frozenset({"R12 back", "V1 zombie", "V5 replay"})
+
+#: A seed that is known to catch each of the others. `mutate` tries it first, then others.
+SEEDS: Final = {
+    "R2 agent": 5,
+    "R2 global table": 64,
+    "R2 reply": 32,
+    "R2 outsider": 20,
+    "R2 beside": 20,
+    "R3 order": 0,
+    "R4 report": 95,
+    "R5 colour": 5,
+    "R6 torn": 5,
+    "R6 overwritten": 15,
+    "R6 held": 1,
+    "R6 changed": 1,
+    "R6 iterated": 3,
+    "R7 event": 5,
+    "R7 ack": 5,
+    "R7 recreated": 2,
+    "V5 recreated": 0,
+    "R7 transaction": 29,
+    "R7 failed": 2,
+    "R7 report": 5,
+    "R8 end": 5,
+    "R8 start": 0,
+    "R8 late start": 5,
+    "R8 left": 5,
+    "R9 history": 2,
+    "R9 stale": 19,
+    "R9 passed": 379,
+    "R10 uncut": 7,
+    "R10 seen": 163,
+    "R10 down": 146,
+    "R10 uncounted": 32,
+    "R10 outside": 11,
+    "R11 latest": 0,
+    "R11 lost": 254,
+    "R11 refused": 11,
+    "R11 last": 0,
+    "R11 born": 6,
+    "R12 dead": 15,
+    "R15 bare": 1,
+    "R15 bare in flight": 19,
+    "R6 expired": 27,
+    "V4 unstamped": 3,
+    "hear nothing": 64,
+    "hear markers": 3,
+    "classic wait": 27,
+    "classic first": 7,
+    "V1 copy": 4,
+    "V1 landed": 5,
+    "V1 many": 8,
+    "V1 lost": 46,
+    "V1 undone": 3,
+    "V5 twice": 0,
+}

@@ -1,0 +1,262 @@
+"""Plans that bring a mutant to light sooner: in most worlds something else hides it, or fails the snapshot first."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from dataclasses import replace
+
+from snapkafka.sim.plan import HARMLESS_TO_ASSIGNMENTS, Agent, App, Plan, looking, plain
+
+#: By what a process hears of a snapshot, unless a plan is about that.
+HEARD = frozenset({"ledger", "markers", "headers"})
+
+__all__ = [
+    "alone",
+    "as_in_1985",
+    "deaf",
+    "disordered",
+    "faults",
+    "fenced",
+    "in_transactions",
+    "late",
+    "looks",
+    "outgrown",
+    "relayed",
+    "relays_off",
+    "renewed",
+    "rotated",
+    "sober",
+    "stripped",
+    "unanswered",
+    "unsettled",
+    "untold",
+    "windows",
+    "without",
+]
+
+
+def faults(**chances: float) -> Callable[[Plan], Plan]:
+    """Let these go wrong, and whatever else the plan has; with many snapshots, for it is them that are to suffer."""
+    wanted = {name.replace("_", "-"): chance for name, chance in chances.items()}
+    return lambda plan: replace(
+        plan, snapshots=6, inputs=10, hops=2, faults={**plan.faults, "forge": 0, "recreate": 0, **wanted}
+    )
+
+
+def deaf(**chances: float) -> Callable[[Plan], Plan]:
+    """As `faults`, and nobody is informed of a snapshot by the ledger, which would often hide what is missing."""
+    with_faults = faults(**chances)
+    return lambda plan: replace(
+        with_faults(plan), hear=frozenset({"headers"}), classic=False, exactly_once=False
+    )
+
+
+def alone(
+    *, apps: int, workers: int, slow: dict[str, float] | None = None, **chances: float
+) -> Callable[[Plan], Plan]:
+    """Only the first apps of the plan, of one partition each, and nothing goes wrong but this.
+
+    In a larger world something else mostly fails the snapshot, or informs the process that must not hear of it.
+    """
+    wanted = {name.replace("_", "-"): chance for name, chance in chances.items()}
+    return lambda plan: replace(
+        plan,
+        apps=tuple(replace(app, partitions=1, workers=workers) for app in plan.apps[:apps]),
+        slow=plan.slow if slow is None else slow,
+        faults=wanted,
+        retries=0,
+        snapshots=6,
+        inputs=10,
+        hops=2,
+    )
+
+
+def untold(plan: Plan) -> Plan:
+    """Assign inputs to processes that have heard of no snapshot: not by the ledger, nor by the table that it
+    recovers."""
+    lonely = alone(apps=1, workers=2, rebalance=0.01)(plan)
+    apps = tuple(replace(app, agents=tuple(map(_writing_nothing, app.agents))) for app in lonely.apps)
+    return replace(lonely, apps=apps, hear=frozenset({"headers"}), classic=False, exactly_once=False)
+
+
+def _writing_nothing(agent: Agent) -> Agent:
+    programs = (
+        tuple(("pause",) if op[0] in ("write", "gwrite") else op for op in program)
+        for program in agent.programs
+    )
+    return replace(agent, programs=tuple(programs))
+
+
+def in_transactions(plan: Plan) -> Plan:
+    """One worker, that commits its transactions long after it could have closed, and dies now and then."""
+    at_once = dict.fromkeys(("post", "ledger", "ends", "ack"), 20.0)
+    lonely = alone(apps=1, workers=1, slow=at_once, crash=0.01, restart=0.1)(plan)
+    return replace(lonely, exactly_once=True, classic=False)
+
+
+def fenced(plan: Plan) -> Plan:
+    """Inputs move, and whoever had them finds its transactions aborted."""
+    lonely = alone(apps=1, workers=2, rebalance=0.02, fence=0.7)(plan)
+    return replace(lonely, exactly_once=True, classic=False)
+
+
+def unanswered(plan: Plan) -> Plan:
+    """The ledger does not always answer in time, nor the broker that is asked where inputs start, and nobody waits for
+    them any longer (R15)."""
+    return replace(plan, faults={**plan.faults, "silent-ledger": 0.3, "late-told": 0.3, "impatient": 0.1})
+
+
+def without(plan: Plan) -> Plan:
+    """Workers start without snapkafka, or send `Hello` late, or stand down; they stop in order.
+
+    Of one that is killed it is unknown what it did since its last commit: nothing of it bears a header.
+    """
+    slow = {"ledger": 0.3, "ends": 0.3, "stopped": 0.3}
+    chances = {
+        "stop": 0.02,
+        "restart": 0.2,
+        "bare": 0.4,
+        "late_hello": 0.4,
+        "stand_down": 0.004,
+        "expire": 0.02,
+    }
+    lonely = alone(apps=3, workers=1, slow=slow, **chances)(plan)
+    return replace(lonely, exactly_once=False, classic=False, hear=HEARD)
+
+
+def late(plan: Plan) -> Plan:
+    """Workers take their time to join, and work meanwhile; others look at their app as at a stopped one."""
+    slow = {"late": 0.02, "stopped": 0.05, "ends": 0.1}
+    lonely = alone(apps=3, workers=1, slow=slow, stop=0.04, restart=0.4, late_hello=0.8)(plan)
+    return replace(lonely, exactly_once=False, classic=False, hear=HEARD)
+
+
+def windows(plan: Plan) -> Plan:
+    """One worker whose events look at windows over several steps, and windows expire all the time."""
+    lonely = alone(apps=1, workers=1, window=0.1)(plan)
+    looking_on = tuple(looking(random.Random(plan.inputs), app, global_table=False) for app in lonely.apps)
+    return replace(lonely, apps=looking_on, exactly_once=False, classic=False, hear=HEARD)
+
+
+def unsettled(plan: Plan) -> Plan:
+    """Sends have no result, and land at once, later or never; records are queued again with all their headers."""
+    more = {"time-out": 0.05, "land-late": 0.03, "queue-again": 0.006}
+    return faults()(replace(plan, faults={**plan.faults, **more}))
+
+
+def outgrown(plan: Plan) -> Plan:
+    """Some records are too large with our header, and leave without it."""
+    lonely = alone(apps=2, workers=1, slow={"ledger": 0.2}, outgrow=0.1)(plan)
+    return replace(lonely, exactly_once=False, classic=False, hear=HEARD)
+
+
+def relayed(plan: Plan) -> Plan:
+    """An app out of scope passes records from one app of the scope on to the other, and the ledger hangs for it."""
+    sending = Agent("app0.in", "in", 1, ((("read", "x"), ("send", "mid"), ("write", "x")),))
+    passing_on = Agent("relay.mid", "mid", 1, ((("send", "out"),),))
+    taking = Agent("app1.out", "out", 1, ((("write", "y"),),))
+    return replace(
+        plan,
+        apps=(
+            App("app0", (sending,), 1, 1),
+            App("app1", (taking,), 1, 1),
+            App("relay", (passing_on,), 1, 1),
+        ),
+        scope=("app0", "app1"),
+        externals=("in", "mid", "out"),
+        marker_topics=(),
+        global_table=False,
+        exactly_once=False,
+        classic=False,
+        hear=HEARD,
+        inputs=14,
+        hops=3,
+        snapshots=5,
+        retries=0,
+        slow={"ledger": 0.3},
+        faults={"hang": 0.01},
+    )
+
+
+def renewed(plan: Plan) -> Plan:
+    """The topic between two apps is deleted and recreated now and then; its reader is restarted, its sender is not."""
+    whole = relayed(plan)
+    names = ("app0", "relay", "app1")
+    return replace(
+        whole,
+        apps=tuple(app for name in names for app in whole.apps if app.name == name),
+        scope=(),
+        recreated=("mid",),
+        inputs=20,
+        snapshots=6,
+        slow={},
+        faults={"recreate-topic": 0.003},
+    )
+
+
+def rotated(plan: Plan) -> Plan:
+    """The relay has another ledger key than the others: in half of the worlds it accepts theirs."""
+    whole = replace(relayed(plan), scope=(), faults={})
+    return replace(whole, other_key=("relay",)) if plan.inputs % 2 else replace(whole, own_key=("relay",))
+
+
+def relays_off(plan: Plan) -> Plan:
+    """The app out of scope joined once, and runs without snapkafka."""
+    return replace(relayed(plan), off=("relay",), faults={})
+
+
+def stripped(plan: Plan) -> Plan:
+    """On the way from the first app to the second headers are removed, and nobody reads the ledger often."""
+    sending = Agent("app0.in", "in", 1, ((("read", "x"), ("send", "mid"), ("write", "x")),))
+    taking = Agent("app1.mid", "mid", 1, ((("write", "y"),),))
+    return replace(
+        plan,
+        apps=(App("app0", (sending,), 1, 1), App("app1", (taking,), 1, 1)),
+        externals=("in", "mid"),
+        stripped=("mid",),
+        marker_topics=(),
+        global_table=False,
+        exactly_once=False,
+        classic=False,
+        hear=HEARD,
+        inputs=14,
+        hops=2,
+        snapshots=5,
+        retries=0,
+        slow={"ledger": 0.05},
+        faults={},
+    )
+
+
+def disordered(plan: Plan) -> Plan:
+    """Agents are handed records after later ones, and nothing else goes wrong."""
+    return alone(apps=2, workers=1, disorder=0.3)(plan)
+
+
+def as_in_1985(plan: Plan) -> Plan:
+    """Nobody hears of a snapshot but by markers, red sends wait for them, and no input moves."""
+    apps = tuple(
+        replace(app, agents=tuple(replace(agent, programs=plain(agent.programs)) for agent in app.agents))
+        for app in plan.apps
+    )
+    return replace(
+        sober(plan),
+        apps=apps,
+        marker_topics=plan.externals,
+        hear=frozenset({"markers"}),
+        classic=True,
+        exactly_once=False,
+        faults={fault: share for fault, share in plan.faults.items() if fault in HARMLESS_TO_ASSIGNMENTS},
+    )
+
+
+def looks(plan: Plan) -> Plan:
+    """Agents look at their table over several steps, at once with others, and little else happens."""
+    one = alone(apps=1, workers=1)(plan)
+    apps = tuple(looking(random.Random(app.name), app, global_table=False) for app in one.apps)
+    return replace(one, apps=apps, classic=False, exactly_once=False)
+
+
+def sober(plan: Plan) -> Plan:
+    return replace(plan, faults={**plan.faults, "forge": 0})

@@ -1,0 +1,372 @@
+"""The rules, each switched off: what a simulator is worth is what it notices.
+
+A mutant breaks one rule in the machine, in the fold, in a driver's duty or in a check. `mutate` runs seeds until the
+causal checker finds an inconsistent snapshot. A rule whose removal nobody notices would be not needed or not tested.
+
+Some rules are not there for consistency, and no causal checker can miss them: see `LIVENESS` and `VERDICTS`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Final
+
+from snapkafka.checks import log_checks, view
+from snapkafka.protocol import (
+    captured_snapshot,
+    hot_path,
+    ledger_state,
+    ownership,
+    reassignment,
+    sent,
+    unstamped,
+    worker,
+)
+from snapkafka.protocol.colours import Colours
+from snapkafka.protocol.held import Held
+from snapkafka.sim import run
+from snapkafka.sim.process import Process
+from snapkafka.sim.running import Runner
+from snapkafka.sim.sending import Sender
+
+from . import broken
+from .broken import both, patching
+from .mutant import Mutant
+from .plans import (
+    alone,
+    as_in_1985,
+    deaf,
+    disordered,
+    faults,
+    fenced,
+    in_transactions,
+    late,
+    looks,
+    outgrown,
+    sober,
+    stripped,
+    unsettled,
+    untold,
+    windows,
+    without,
+)
+
+__all__ = ["LIVENESS", "MUTANTS", "STRIPPED", "VERDICTS", "WITHOUT"]
+
+
+#: Each is caught by the causal checker.
+MUTANTS: Final[tuple[Mutant, ...]] = (
+    Mutant("R2 agent", "an agent takes in red while its process is white", broken.unmet("fetch"), deaf()),
+    Mutant(
+        "R2 global table",
+        "a table takes in red while its process is white",
+        broken.unmet("global", "recovery"),
+        deaf(rebalance=0.03),
+    ),
+    Mutant("R2 reply", "a reply is taken in red while its process is white", broken.unmet("reply"), deaf()),
+    Mutant(
+        "R3 order",
+        "a record is handed out after a later one, and nobody minds",
+        patching(hot_path.Work, "_void", lambda _: lambda self, event: ()),
+        disordered,
+    ),
+    Mutant(
+        "R4 report",
+        "closes before its report is acknowledged",
+        both(
+            broken.closes_early(report=False),
+            patching(ledger_state.LedgerState, "_close", broken.close_unreported),
+        ),
+        faults(lose_report=0.5, rebalance=0.02),
+    ),
+    Mutant(
+        "R5 colour",
+        "effects have the colour of the process",
+        patching(Colours, "enter", broken.colour_of_the_process),
+        sober,
+    ),
+    Mutant(
+        "R6 torn",
+        "a torn event is not noticed",
+        both(
+            patching(Colours, "touch", lambda _: lambda self, *a, **k: []),
+            patching(Colours, "tear", lambda _: lambda self, *a, **k: []),
+        ),
+        sober,
+    ),
+    Mutant(
+        "R6 overwritten",
+        "what red has read is overwritten in white",
+        patching(
+            Colours,
+            "touch",
+            lambda touch: (
+                lambda self, event, table, key, *, write: (
+                    touch(self, event, table, key, write=write)
+                    if write
+                    else self.tear(event, self._touched.get((table, key), (-1, -1))[0], table)
+                )
+            ),
+        ),
+        sober,
+    ),
+    Mutant(
+        "R6 held",
+        "what changes in place is noticed where it is looked up only",
+        patching(Held, "hold", lambda _: lambda self, event, key, *, unrecorded: None),
+        looks,
+    ),
+    Mutant(
+        "R6 changed",
+        "a change in place counts from where it is set",
+        patching(
+            Colours,
+            "hold",
+            lambda hold: (
+                lambda self, event, table, key, *, unrecorded: hold(self, event, table, key, unrecorded=False)
+            ),
+        ),
+        looks,
+    ),
+    Mutant(
+        "R6 iterated",
+        "an iteration of a table is noticed at the first step only",
+        patching(Held, "iterate", lambda _: lambda self, event, table: None),
+        looks,
+    ),
+    Mutant("R7 event", "closes before the last white event", broken.closes_early(running=False), sober),
+    Mutant(
+        "R7 ack", "closes before the last white acknowledgement", broken.closes_early(unacked=False), sober
+    ),
+    Mutant(
+        "R7 transaction",
+        "a white send counts before its transaction is committed",
+        patching(Sender, "acknowledged", lambda _: staticmethod(lambda sending: True)),
+        in_transactions,
+    ),
+    Mutant(
+        "R7 failed",
+        "a white send that failed counts as acknowledged",
+        patching(Sender, "_lose", broken.counts_all_the_same),
+        faults(fail_send=0.05),
+    ),
+    Mutant(
+        "R7 report",
+        "a report counts without its Closed",
+        patching(ledger_state.LedgerState, "_report", broken.report_is_enough),
+        sober,
+    ),
+    Mutant("R8 end", "ranges end one too early", broken.shifted(ends=-1), sober),
+    Mutant("R8 start", "ranges start one too early", broken.shifted(positions=-1), sober),
+    Mutant("R8 late start", "ranges start one too late", broken.shifted(positions=1), sober),
+    Mutant(
+        "R8 left",
+        "senders that left are forgotten",
+        patching(view.CutView, "in_channel", broken.forget_the_left),
+        faults(stop=0.01, crash=0.01),
+    ),
+    Mutant(
+        "R9 history",
+        "a red input goes to a white process",
+        patching(ledger_state.LedgerState, "_assigned", broken.no_history),
+        untold,
+    ),
+    Mutant(
+        "R9 stale",
+        "a report counts though its inputs have moved",
+        patching(ledger_state.LedgerState, "_report", broken.stale_counts),
+        faults(rebalance=0.02),
+    ),
+    Mutant(
+        "R9 passed",
+        "an input came and went, in red, while a report was in flight",
+        patching(ownership, "came_and_went", broken.sees_none),
+        untold,
+    ),
+    Mutant(
+        "R10 uncut",
+        "nobody cuts a white input given to a red process",
+        both(
+            patching(ledger_state.LedgerState, "_complete", broken.inputs_do_not_matter),
+            patching(reassignment, "came_uncut", lambda _: lambda *a: {}),
+        ),
+        faults(rebalance=0.02),
+    ),
+    Mutant(
+        "R11 lost",
+        "whatever an author has lost since is taken for lost before the trigger",
+        patching(ownership, "gone", lambda _: lambda owner, report, *, before: True),
+        untold,
+    ),
+    Mutant(
+        "R11 last",
+        "the last report of an input wins",
+        both(
+            patching(ledger_state.LedgerState, "_report", broken.last_wins),
+            patching(ownership, "before", broken.any_owner_may_cut),
+        ),
+        untold,
+    ),
+    Mutant(
+        "R11 born",
+        "a late joiner is born white",
+        patching(worker.WorkerProtocol, "_recognised", broken.born_white),
+        alone(apps=1, workers=2, slow={"ledger": 0.02}, stop=0.02, restart=0.2),
+    ),
+    Mutant(
+        "R12 dead",
+        "somebody closes for the dead",
+        patching(ledger_state.LedgerState, "_leave", broken.close_for_the_dead),
+        faults(crash=0.01, expire=0.02),
+    ),
+    Mutant(
+        "R12 back",
+        "who was taken for dead comes back unnoticed",
+        patching(ledger_state.LedgerState, "_came_back", broken.nobody_came_back),
+        alone(apps=2, workers=1, slow={"ledger": 0.05, "stamp": 0.02}, expire=0.1),
+    ),
+    Mutant(
+        "V1 zombie",
+        "the verdict is blind to a zombie's records",
+        patching(run, "left_late", broken.sees_nothing),
+        faults(pause=0.01, wake=0.05, expire=0.02),
+    ),
+    Mutant(
+        "V5 replay",
+        "the verdict is blind to replays",
+        patching(run, "v5", broken.sees_nothing),
+        faults(crash=0.01, rebalance=0.02),
+    ),
+    Mutant(
+        "hear nothing",
+        "markers and headers both off",
+        broken.unmet("fetch", "global", "recovery", "reply"),
+        sober,
+    ),
+    Mutant(
+        "hear markers",
+        "headers ignored without classic mode",
+        patching(Process, "meet", broken.no_headers),
+        lambda plan: replace(sober(plan), hear=frozenset({"markers"}), classic=False),
+        lambda plan: replace(plan, hear=frozenset({"ledger", "markers", "headers"})),
+    ),
+    Mutant(
+        "classic wait",
+        "markers only, and red sends do not wait for them",
+        patching(hot_path.Work, "must_wait", lambda _: lambda self, effect: False),
+        as_in_1985,
+    ),
+    Mutant(
+        "classic first",
+        "markers only, and a first record in a partition has none before it",
+        patching(hot_path.Work, "first_marker", lambda _: lambda self, effect, tp: None),
+        as_in_1985,
+    ),
+)
+
+#: Of workers that run without taking part. Caught by the causal checker in random worlds; the exhaustive search has no
+#: such workers.
+WITHOUT: Final[tuple[Mutant, ...]] = (
+    Mutant(
+        "R10 seen",
+        "an app that has members is taken for a stopped one",
+        patching(reassignment, "runs", lambda _: lambda event, ledger: ""),
+        without,
+    ),
+    Mutant(
+        "R10 down",
+        "who stands down is one that left",
+        patching(ledger_state.LedgerState, "_bye", broken.goes_on_unnoticed),
+        without,
+    ),
+    Mutant(
+        "R10 uncounted",
+        "table writes from before a late Hello are not looked for",
+        patching(worker.WorkerProtocol, "_ran_without", broken.counts_nothing_before),
+        late,
+    ),
+)
+
+#: Of records without a header (removed on the way, or too large with it), and of windows that expire. Caught by the
+#: causal checker, too; the exhaustive search has none of them.
+STRIPPED: Final[tuple[Mutant, ...]] = (
+    Mutant(
+        "R6 expired",
+        "a window that expires in red is read in white",
+        patching(Runner, "note_expiry", lambda _: lambda self, name, key: None),
+        windows,
+    ),
+    Mutant(
+        "V4 unstamped",
+        "a received record without its header passes",
+        patching(log_checks, "unstamped_received", broken.sees_nothing),
+        stripped,
+    ),
+    Mutant(
+        "R15 bare",
+        "a record leaves without a header, and nobody reports it",
+        patching(hot_path.Work, "left_bare", lambda _: lambda self, tp: ()),
+        outgrown,
+    ),
+    Mutant(
+        "R15 bare in flight",
+        "a record without a header is in flight, and nobody minds",
+        patching(unstamped, "in_flight", lambda _: lambda snapshot, processes: None),
+        outgrown,
+    ),
+)
+
+#: Rules that keep snapshots coming, not consistent: what they hold off is caught by the liveness phase.
+LIVENESS: Final[tuple[Mutant, ...]] = (
+    Mutant(
+        "R2 forged",
+        "a forged epoch is believed",
+        patching(worker.WorkerProtocol, "_met", broken.believe),
+        faults(forge=0.01),
+    ),
+)
+
+#: Rules that keep a verdict right: without them a snapshot that is sound is accused, or one passes of which a process
+#: reports that something is lost.
+VERDICTS: Final[tuple[Mutant, ...]] = (
+    Mutant(
+        "V1 copy",
+        "a record that was queued again with its headers is held against who sent it first",
+        patching(view.CutView, "is_copy", lambda _: lambda self, record: False),
+        faults(queue_again=0.05),
+    ),
+    Mutant(
+        "V1 landed",
+        "a send that timed out counts as never sent, wherever it lies",
+        patching(captured_snapshot, "gather", broken.forget_the_unacknowledged),
+        unsettled,
+    ),
+    Mutant(
+        "V1 many",
+        "of the sends that failed the earliest are forgotten",
+        patching(sent, "_joined", lambda _: lambda ranges: ranges[-1:]),
+        faults(fail_send=0.1),
+    ),
+    Mutant(
+        "V1 lost",
+        "a table write that was refused, with nothing after it, is in no verdict",
+        patching(log_checks, "lost_sends", lambda _: lambda cut, held: []),
+        faults(fail_send=0.05),
+    ),
+    Mutant(
+        "V5 twice",
+        "events that ran twice before the cut are not listed",
+        patching(log_checks, "ran_twice", broken.sees_nothing),
+        faults(crash=0.02, rebalance=0.03),
+    ),
+    Mutant(
+        "V1 undone",
+        "what an event undid with its transaction counts as lost",
+        patching(
+            view.CutView,
+            "unacknowledged",
+            lambda told: lambda self, process, tp, lost=False: told(self, process, tp),
+        ),
+        fenced,
+    ),
+)

@@ -1,0 +1,77 @@
+"""The search for a seed that catches a mutant."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, replace
+from typing import Final
+
+from snapkafka.checks.causal import Violation
+from snapkafka.sim.plan import make_plan
+from snapkafka.sim.run import run
+
+from .mutant import EXPLORED, Mutant
+from .outside import OUTSIDE, RENEWED
+from .rules import LIVENESS, MUTANTS, STRIPPED, VERDICTS, WITHOUT
+
+__all__ = ["Caught", "caught_by", "mutate"]
+
+#: What the causal checker says; anything else (an assertion, a time-out) does not count as having caught a mutant.
+CAUSAL: Final = frozenset({"whole", "consistent", "channels"})
+
+#: What is wrong with a verdict: a sound snapshot is accused, or doubted for what its event undid, or what a process
+#: reports as lost is not in it.
+OF_VERDICTS: Final = frozenset({"accused", "doubted", "lost", "unlisted"})
+
+
+@dataclass(frozen=True, slots=True)
+class Caught:
+    """A mutant, the seed that caught it (None: none did), and what the checker reported."""
+
+    mutant: Mutant
+    seed: int | None
+    violation: Violation | None = None
+
+
+def mutate(
+    seeds: int,
+    *,
+    mutants: Iterable[Mutant] = (MUTANTS + WITHOUT + OUTSIDE + STRIPPED + LIVENESS + VERDICTS + RENEWED),
+    tell: Callable[[Caught], None] = lambda caught: None,
+) -> list[Caught]:
+    """Look for a seed that catches each mutant of random worlds: the one that did before, then those from 0 on."""
+    found = []
+    for mutant in mutants:
+        if mutant.name in EXPLORED:
+            continue
+        caught = Caught(mutant, None)
+        for seed in (mutant.seed, *range(seeds)):
+            violation = caught_by(mutant, seed)
+            if violation is not None:
+                caught = Caught(mutant, seed, violation)
+                break
+        tell(caught)
+        found.append(caught)
+    return found
+
+
+def caught_by(mutant: Mutant, seed: int) -> Violation | None:
+    """Return what the checker states about a mutant in one run; nothing, if it reports it without the mutant too."""
+    plan = mutant.plan(replace(make_plan(seed), retries=0))
+    wanted = (
+        CAUSAL | {"liveness"}
+        if mutant in LIVENESS
+        else OF_VERDICTS
+        if mutant in VERDICTS + RENEWED
+        else CAUSAL
+    )
+    try:
+        with mutant.patch():
+            outcome = run(seed, plan)
+    except (AssertionError, KeyError):
+        return None  # it broke, and that is not what counts
+    told = [v for v in (*outcome.violations, *outcome.condemned) if v.rule in wanted]
+    if not told:
+        return None
+    sober = run(seed, mutant.whole(plan))
+    return None if sober.violations or sober.condemned else told[0]

@@ -1,0 +1,1 @@
+"""Tools that only developers of snapkafka run; none is in the package."""

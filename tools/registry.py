@@ -1,0 +1,73 @@
+"""A real schema registry on this machine (Apicurio), in one JVM, for as long as a test needs it.
+
+It keeps schemas in memory and answers as Confluent's does below `url`.
+"""
+
+from __future__ import annotations
+
+import json
+import urllib.request
+from collections.abc import Sequence
+from typing import Any, Final
+
+from snapkafka.runtime import jars
+from snapkafka.testing.embedded import HOST
+from tools.served import Served
+from tools.toolchain import REGISTRY_JARS
+
+__all__ = ["EmbeddedRegistry"]
+
+
+class EmbeddedRegistry(Served):
+    """One server, started by `with`."""
+
+    NAME = "the schema registry"
+
+    @property
+    def url(self) -> str:
+        return f"http://{HOST}:{self.port}/apis/ccompat/v7"
+
+    def register(
+        self,
+        subject: str,
+        schema: Any,
+        *,
+        kind: str = "AVRO",
+        references: Sequence[tuple[str, str, int]] = (),
+    ) -> int:
+        """Register a version of a subject; its number.
+
+        Args:
+            schema: as text, or what is to be written as JSON.
+            references: names that it uses, each with the subject and the version that has it.
+        """
+        body = {
+            "schema": schema if isinstance(schema, str) else json.dumps(schema),
+            "schemaType": kind,
+            "references": [
+                {"name": name, "subject": of, "version": version} for name, of, version in references
+            ],
+        }
+        request = urllib.request.Request(
+            f"{self.url}/subjects/{subject}/versions",
+            data=json.dumps(body).encode(),
+            headers={"Content-Type": "application/vnd.schemaregistry.v1+json"},
+        )
+        with _OPENER.open(request, timeout=30) as response:
+            return int(json.load(response)["id"])
+
+    def arguments(self) -> list[str]:
+        (program,) = jars(REGISTRY_JARS)
+        settings = {"quarkus.http.host": HOST, "quarkus.http.port": str(self.port)}
+        return ["-Xmx384m", *(f"-D{key}={value}" for key, value in settings.items()), "-jar", str(program)]
+
+    def answers(self) -> bool:
+        try:
+            with _OPENER.open(f"{self.url}/subjects", timeout=5) as response:
+                return bool(json.load(response) == [])
+        except (OSError, ValueError):
+            return False
+
+
+#: Whatever proxy the environment names: this is here.
+_OPENER: Final = urllib.request.build_opener(urllib.request.ProxyHandler({}))
