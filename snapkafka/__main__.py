@@ -1,4 +1,4 @@
-"""`python -m snapkafka`: the command, where its script is not on the path."""
+"""`python -m snapkafka`: the command, for environments without its script on the path."""
 
 from snapkafka.cli import main
 

@@ -1,4 +1,4 @@
-"""Describe what `doctor` has to report: one thing that was found, and how bad it is."""
+"""A finding of `doctor`, with its weight."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ __all__ = ["Advice", "Weight", "worst_first"]
 
 
 class Weight(StrEnum):
-    """How bad it is."""
+    """The weight of a finding."""
 
     #: Snapshots fail, or cannot be relied on.
     PROBLEM = "problem"
@@ -21,7 +21,7 @@ class Weight(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Advice:
-    """One thing that was found. `code` is stable; `do`: what to do, with the way back where something is changed."""
+    """A finding. `code` is stable; `do`: the remedy, with the way to undo it if something is changed."""
 
     code: str
     weight: Weight
@@ -30,6 +30,6 @@ class Advice:
 
 
 def worst_first(found: list[Advice]) -> tuple[Advice, ...]:
-    """In the order in which to read them."""
+    """Sort findings in the order in which to read them."""
     order = list(Weight)
     return tuple(sorted(found, key=lambda advice: (order.index(advice.weight), advice.code, advice.what)))

@@ -1,4 +1,4 @@
-"""Hold the settings of a service or a command: one value, checked as a whole."""
+"""The settings of a service or a command: one value, checked as a whole."""
 
 from __future__ import annotations
 
@@ -31,14 +31,14 @@ EVERY_MIN_S: Final = 1.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Config:
-    """How an app takes part.
+    """The settings of an app.
 
     Args:
         namespace: names the ledger; systems that are snapshotted together share one. There is no default.
         enabled: `False`: nothing is installed.
-        mode: how far the app is rolled out. `"off"`: not at all; `"observe"`: only report at the start what a snapshot
-            would hold and what not; `"stamp"`: join and put headers on what is sent, but refuse snapshots; `"on"`. The
-            environment variable `SNAPKAFKA` takes precedence.
+        mode: the stage of the roll-out. `"off"`: not at all; `"observe"`: only report at the start what a snapshot
+            would hold and what not; `"stamp"`: join and add headers to sent records, but take no part in snapshots;
+            `"on"`. The environment variable `SNAPKAFKA` takes precedence.
         hear: by what the app may learn of a snapshot; less than all is for tests and for proof.
         cause: stamp on each record which event it comes from (8 or 9 bytes more); V5 needs it.
         ttl_ms: milliseconds until a snapshot that this app triggers is aborted, if it is not captured; 100 to
@@ -76,7 +76,7 @@ class Config:
             object.__setattr__(self, "sources", tuple(sorted(topics, key=str)))
 
     def problems(self) -> list[str]:
-        """Everything that is wrong, one line each; empty if nothing is."""
+        """List all problems, one line each."""
         found = []
         if problem := namespace_problem(self.namespace):
             found.append(problem)
@@ -117,17 +117,17 @@ class Config:
         return found
 
     def validate(self, error: type[SnapkafkaError] = InstallError) -> None:
-        """Print all that is wrong at once.
+        """Refuse invalid settings, with all problems at once.
 
         Raises:
-            error: something is.
+            error: there is a problem.
         """
         if problems := self.problems():
             raise error("; ".join(problems))
 
 
 class Settings(TypedDict, total=False):
-    """Hold what `snapkafka.install` takes by name: the fields of `Config`, for type checkers."""
+    """The keyword arguments of `snapkafka.install`: the fields of `Config`, for type checkers."""
 
     enabled: bool
     mode: str
@@ -146,7 +146,7 @@ SETTINGS: Final = frozenset(setting.name for setting in fields(Config)) - {"name
 
 
 def unknown_settings(names: Iterable[str]) -> list[str]:
-    """Describe each name that is not a setting, one line each, with the setting that it resembles."""
+    """List the names that are not settings, one line each, with the setting that it resembles."""
     import difflib  # no service that starts well needs it
 
     found = []
@@ -161,7 +161,7 @@ def _is_number(value: object) -> TypeGuard[float]:
 
 
 def namespace_problem(namespace: object) -> str | None:
-    """Return what is wrong with a namespace, None if nothing is."""
+    """Explain why a namespace is invalid; None: it is valid."""
     if namespace is None or namespace == "":
         return "no namespace is given; there is no default"
     if not isinstance(namespace, str):

@@ -20,9 +20,9 @@ def duration_ms(text: str, option: str, *, bare: str = "", zero: bool = False) -
     """Read a duration, in milliseconds.
 
     Args:
-        option: what it was given for, for the message.
+        option: the option that it was passed to, for the message.
         bare: the unit of a number without one; empty: a number needs one.
-        zero: nothing at all is a duration, too.
+        zero: whether 0 is allowed.
 
     Raises:
         BadInputError: it is not a positive duration.
@@ -39,7 +39,8 @@ def duration_ms(text: str, option: str, *, bare: str = "", zero: bool = False) -
 
 
 def moment_ms(text: str) -> int:
-    """ISO 8601 in milliseconds since 1970; without a time zone it is this machine's time, as `show` reports it.
+    """Read an ISO 8601 time, in milliseconds since 1970; without a time zone it is this machine's time, as `show`
+    reports it.
 
     Raises:
         BadInputError: it is not a valid time.

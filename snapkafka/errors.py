@@ -1,9 +1,9 @@
-"""Everything that can go wrong in the world, each with a stable code.
+"""The errors that a user can cause or meet, each with a stable code.
 
-`assert` is for our own bugs; a `SnapkafkaError` is for the world: a broker that is not there, an id that it is
-unknown, a disk that is full. Each class has a stable `code` (what REST, gRPC and logs state) and an `exit_status` (what
-the command returns), and each message comes with a `hint`: what to do next. A failed verification is a *result*,
-not an error, and has an exit status of its own.
+`assert` is for our own bugs; a `SnapkafkaError` is for the world: an unreachable broker, an unknown id, a full disk.
+Each class has a stable `code` (used by REST, gRPC and logs) and an `exit_status` (of the command), and each message
+comes with a `hint`: what to do next. A failed verification is a *result*, not an error, and has an exit status of its
+own.
 """
 
 from __future__ import annotations
@@ -237,7 +237,7 @@ class OvertakenError(SnapkafkaError):
 
 
 def all_errors() -> list[type[SnapkafkaError]]:
-    """Every error class, by exit status: the one table that the command, REST and docs are made from."""
+    """List every error class by exit status: the one table for the command, REST and docs."""
     first = SnapkafkaError.__subclasses__()
     found = first + [cls for base in first for cls in base.__subclasses__() if "exit_status" in cls.__dict__]
     return sorted(found, key=lambda cls: cls.exit_status)

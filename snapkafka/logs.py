@@ -1,8 +1,8 @@
-"""Describe what a line of the log is about, as fields: any formatter that writes JSON gets them beside the text.
+"""Fields of log lines that name their subject: any formatter that writes JSON gets them beside the text.
 
 `logger.warning("...", extra=about(epoch=7, snapshot="friday"))` gives the record the attributes `snapkafka_epoch` and
-`snapkafka_snapshot`. Every line about a snapshot has both, so that one query of a log store finds what all workers had
-to report about it; where one of them is not known it is empty, never missing.
+`snapkafka_snapshot`. Every line about a snapshot has both, so that one query of a log store finds the lines of all
+workers about it; an unknown one is empty, never missing.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ __all__ = ["about"]
 
 
 def about(*, snapshot: str = "", epoch: int | None = None, **more: Any) -> dict[str, Any]:
-    """`extra=` of a line that is about a snapshot.
+    """Return `extra=` for a log line about a snapshot.
 
     Args:
         snapshot: its id.

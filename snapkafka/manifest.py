@@ -1,8 +1,8 @@
-"""The manifest: one JSON file that states what a snapshot is, where its tables lie, and whether to believe it.
+"""The manifest: one JSON file with the content of a snapshot, the location of its tables, and its verdict.
 
-It is written last, and whole or not at all: where there is no manifest there is no snapshot (R13). It holds the whole
-vector of offsets (`captured`), so that with the manifest and the broker alone anybody can verify the snapshot again,
-in another process, years later if the log lasts.
+It is written last, and whole or not at all: without a manifest there is no snapshot (R13). It holds the whole vector
+of offsets (`captured`), so that anybody with the manifest and the broker can verify the snapshot again, in another
+process, as long as the log keeps the records.
 
     <storage>/<snapshot id>.json                        the manifest
     <storage>/<snapshot id>/<table>/part-*.parquet      the tables
@@ -79,12 +79,13 @@ OPEN_ENDED: Final = frozenset({AROUND, INPUTS})
 
 
 class LaterVersionError(BadInputError):
-    """A manifest of a later release: nothing is wrong with it."""
+    """A manifest of a later release, which may be valid."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AppendedEntry:
-    """When the record at an offset of the ledger was appended, by the ledger's time, milliseconds since 1970."""
+    """The time at which the record at an offset of the ledger was appended, by the ledger's clock, milliseconds since
+    1970."""
 
     offset: int
     at_ms: int
@@ -94,8 +95,8 @@ class AppendedEntry:
 class LedgerEntry:
     """The ledger of the snapshot. `topic_id` is Kafka's own, 32 hex digits: headers carry a hash of it.
 
-    `triggered_ms`: when the trigger was appended, by the ledger's time, milliseconds since 1970; 0: it is not known.
-    `appended`: the same of the reports and closings of its processes, as far as it is known.
+    `triggered_ms`: when the trigger was appended, by the ledger's clock, milliseconds since 1970; 0: unknown.
+    `appended`: the same for the reports and closings of its processes, as far as known.
     """
 
     topic: str
@@ -106,9 +107,9 @@ class LedgerEntry:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Times:
-    """For people, ISO 8601 in UTC; they decide no more than which of two ledgers of a storage is the newer.
+    """Times for people, ISO 8601 in UTC; they only decide which of two ledgers of a storage is the newer.
 
-    `seconds`: how long each phase took.
+    `seconds`: the duration of each phase.
     """
 
     assembled_at: str
@@ -147,7 +148,7 @@ class TableEntry:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WitnessEntry:
-    """A record (or a row of an invariant's result) that a check stumbled on, and what is wrong with it."""
+    """A record (or a row of an invariant's result) that a check found, and what is wrong with it."""
 
     topic: str
     partition: int
@@ -159,13 +160,12 @@ class WitnessEntry:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CheckEntry:
-    """A check and how it went. `run` false: it was not run, which is not a success (`status` is then "not-run").
+    """A check and its result. `run` false: it was not run, which is not a success (`status` is then "not-run").
 
-    `found` counts the witnesses that accuse, of which `witnesses` holds the first 20; `noted` counts what is worth
-    knowing but accuses nobody (a record that a producer sent twice), of which `notes` holds the first 20. `records`,
-    `partitions`, `channels`: what it has looked at (`snapkafka.checks.coverage`); None where that is not known.
-    `replayed`: how many of what is noted a restore runs again; None: written by a release that noted nothing else in
-    V5.
+    `found` counts the witnesses that accuse, of which `witnesses` holds the first 20; `noted` counts harmless findings
+    (a record that a producer sent twice), of which `notes` holds the first 20. `records`, `partitions`, `channels`:
+    how many the check has read (`snapkafka.checks.coverage`); None: unknown. `replayed`: how many of the notes a
+    restore runs again; None: written by a release that noted nothing else in V5.
     """
 
     name: str
@@ -191,7 +191,7 @@ class InvariantEntry:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReadEntry:
-    """Offsets `[start, end)` of a partition that verification has looked at."""
+    """Offsets `[start, end)` of a partition that verification has read."""
 
     topic: str
     partition: int
@@ -201,10 +201,11 @@ class ReadEntry:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RestorableEntry:
-    """How long the log holds what the snapshot needs of it, as far as could be determined when this was written.
+    """The time for which the log keeps the records of the snapshot, as far as it could be determined when this was
+    written.
 
     `how`: "until" (kept until then, deleted soon after), "from" (kept until then, after that it is unknown), "always",
-    "gone", "unknown". `until`: ISO 8601 in UTC, empty where no time is known. `topic`, `partition`: what goes first.
+    "gone", "unknown". `until`: ISO 8601 in UTC, empty if unknown. `topic`, `partition`: the first to be deleted.
     """
 
     how: str
@@ -216,9 +217,10 @@ class RestorableEntry:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SettledEntry:
-    """Below `offset` of a changelog partition nothing is red for the snapshot: its state has counted all of that.
+    """An offset of a changelog partition below which nothing is red for the snapshot: its state contains all records
+    below.
 
-    So there begins what a snapshot that builds on this one has to read.
+    An incremental snapshot that builds on this one starts to read there.
     """
 
     topic: str
@@ -240,8 +242,7 @@ class ParentEntry:
 class OpenEntry:
     """A consumer group without snapkafka that reads outputs, while inputs hold external records.
 
-    `group` empty: groups could not be seen. `topics`: the outputs that it reads; empty: which ones cannot be
-    determined.
+    `group` empty: groups could not be seen. `topics`: the outputs that it reads; empty: unknown.
     """
 
     group: str
@@ -250,10 +251,10 @@ class OpenEntry:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExternalEntry:
-    """An input topic that holds external records, where the snapshot reads it.
+    """An input topic that holds external records in the offsets that the snapshot reads.
 
-    `mixed`: processes of the snapshot write there as well. `declared`: somebody declares that what is external there is
-    no effect of what they send (`install(sources=...)`, `--source`).
+    `mixed`: processes of the snapshot write there as well. `declared`: a user declares that external records there are
+    no effects of the snapshot's apps (`install(sources=...)`, `--source`).
     """
 
     topic: str
@@ -263,10 +264,9 @@ class ExternalEntry:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OutsiderEntry:
-    """A process that is not part of the snapshot, and of which nothing shows that it passed on nothing red: apps of the
-    snapshot have received records of it in `topic` since the trigger. `app`: empty where the ledger does not name it.
-    `topic`: empty where the ledger refused its `Hello` since the snapshot before, whatever was received of it.
-    """
+    """A process that is not part of the snapshot and may have passed on something red: apps of the snapshot have
+    received records of it in `topic` since the trigger. `app`: empty where the ledger does not name it. `topic`: empty
+    where the ledger refused its `Hello` since the snapshot before, whatever was received of it."""
 
     process: int
     app: str
@@ -277,7 +277,7 @@ class OutsiderEntry:
 class TopicEntry:
     """A topic of the snapshot (input, changelog or output) as it was at assembly: a restore compares it.
 
-    `settings`: those that were made on the topic itself, by Kafka's names; empty where they may not be read.
+    `settings`: those of the topic itself, by Kafka's names; empty if unauthorized.
     """
 
     name: str
@@ -288,10 +288,10 @@ class TopicEntry:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LogEntry:
-    """The log of an input or a changelog at assembly: a restore compares it, to see that it was shortened since.
+    """The log of an input or a changelog at assembly: a restore compares it, to see whether it was shortened since.
 
-    `start`: its first offset when the rows of the snapshot were read; of a changelog of an incremental snapshot, when
-    those of the full one were read that it builds on. `end`: up to where it could be read, at or past the cut.
+    `start`: its first offset when the rows of the snapshot were read; for a changelog of an incremental snapshot, when
+    the rows of its full snapshot were read. `end`: up to where it could be read, at or past the cut.
     """
 
     topic: str
@@ -303,17 +303,15 @@ class LogEntry:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Manifest:
-    """See the top of this file. `id`, `attempt` and `epoch` repeat those of `captured`, for readers of the JSON.
+    """The content of the JSON file. `id`, `attempt` and `epoch` are those of `captured`, for readers of the JSON.
 
     `parents`: of an incremental snapshot, oldest first; that is a full one, and each builds on the one before it.
-    `open`: paths that cannot be seen, which make a snapshot `VERIFIED_OPEN` at best.
-    `external`: topics with external records; a mixed one that is not declared leaves a snapshot open, and so does any
-    that is not where the assembly was `strict`; of the others the verdict assumes that nothing that writes there reads
-    outputs of the snapshot.
-    `outsiders`: processes that are not part of the snapshot and leave it open.
-    `isolation`: how the log was read ("read_committed": without what was aborted).
-    `topics`: inputs, changelogs and outputs, by name; empty: assembled by an earlier release.
-    `logs`: of the inputs and changelogs, by topic and partition; empty: assembled by an earlier release.
+    `open`: unseen paths, which make a snapshot `VERIFIED_OPEN` at best. `external`: topics with external records; a
+    mixed one that is not declared leaves a snapshot open, and so does any undeclared one if the assembly was `strict`;
+    for the others the verdict assumes that nothing that writes there reads outputs of the snapshot. `outsiders`:
+    processes that are not part of the snapshot and leave it open. `isolation`: how the log was read ("read_committed":
+    without aborted records). `topics`: inputs, changelogs and outputs, by name; empty: assembled by an earlier
+    release. `logs`: of the inputs and changelogs, by topic and partition; empty: assembled by an earlier release.
     `inputs`: offsets whose external records are in the table `inputs`; empty: there is no such table.
     """
 
@@ -351,16 +349,16 @@ def open_paths(
     strict: bool,
     outsiders: Iterable[OutsiderEntry] = (),
 ) -> list[str]:
-    """Name the groups, topics and outsiders that leave a snapshot open."""
+    """List the groups, topics and outsiders that leave a snapshot open."""
     topics = [entry.topic for entry in external if not entry.declared and (entry.mixed or strict)]
     return [*(e.group for e in open_groups), *topics, *(f"process {e.process}" for e in outsiders)]
 
 
 def state_table(manifest: Manifest) -> TableEntry:
-    """The table with a snapshot's own rows of state.
+    """Return the table with a snapshot's own rows of state.
 
     Raises:
-        BadInputError: the manifest names none.
+        BadInputError: the manifest names no such table.
     """
     for table in manifest.tables:
         if table.name in (STATE, STATE_DELTA):
@@ -369,18 +367,18 @@ def state_table(manifest: Manifest) -> TableEntry:
 
 
 def saw_nothing(checks: Iterable[CheckEntry]) -> bool:
-    """Return whether no check has looked at a single record: then what passed proves nothing."""
+    """Return whether no check has read a single record: then a passed check proves nothing."""
     counted = [check.records for check in checks if check.run and check.records is not None]
     return bool(counted) and not any(counted)
 
 
 def content_digest(tables: Iterable[TableEntry], parents: Iterable[ParentEntry] = ()) -> str:
-    """One digest over the rows of all tables, in hex; the same for every assembly of the same snapshot.
+    """Compute one digest over the rows of all tables, in hex; the same for every assembly of the same snapshot.
 
     The tables `around` and `inputs` are left out: how far the log goes past the cut depends on when it is read.
 
     Args:
-        parents: those of an incremental snapshot; their rows of state count by their digests.
+        parents: of an incremental snapshot; their rows of state count by their digests.
     """
     lines = sorted(
         f"{table.name} {table.rows} {table.digest}\n" for table in tables if table.name not in OPEN_ENDED
@@ -390,11 +388,12 @@ def content_digest(tables: Iterable[TableEntry], parents: Iterable[ParentEntry] 
 
 
 def file_stem(snapshot_id: str) -> str:
-    """The name of a snapshot's files. Ids are chosen by clients and may hold anything; file systems may not.
+    """Return the name of a snapshot's files. Clients choose ids, which may hold characters that file systems do not
+    allow.
 
-    An id of letters, digits, dots, dashes and underscores is its own name; any other gets a checksum for a tail, so
-    that two ids do not meet in one file. So does one that looks like a manifest, or like what is not finished yet: a
-    folder of that name would stand where the manifest of another snapshot does, or be cleared away.
+    An id of letters, digits, dots, dashes and underscores is its own name; any other gets a checksum as a suffix, so
+    that two ids do not share a file. So does an id that looks like a manifest, or like an unfinished file: a folder of
+    that name would take the place of the manifest of another snapshot, or be removed as garbage.
     """
     plain = re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]{0,150}", snapshot_id)
     if plain and not re.search(r"(\.json|\.tmp-[0-9a-f]{32})$", snapshot_id):
@@ -409,7 +408,7 @@ _T = TypeVar("_T")
 
 
 def dump(manifest: Manifest) -> str:
-    """The manifest as JSON, in the order of its fields, `version` first."""
+    """Return the manifest as JSON, in the order of its fields, `version` first."""
     fields = dataclasses.asdict(manifest)
     return json.dumps({"version": fields.pop("version"), **fields}, indent=1, ensure_ascii=False) + "\n"
 
@@ -419,10 +418,10 @@ def load(text: str, *, where: str = "manifest") -> Manifest:
 
     Args:
         text: the JSON.
-        where: what to call it in an error: its path.
+        where: its path, for an error.
 
     Raises:
-        LaterVersionError: it is of a later release.
+        LaterVersionError: the manifest is of a later release.
         BadInputError: it is not JSON, lacks a field or has one of another type.
     """
     try:
@@ -446,7 +445,7 @@ def load(text: str, *, where: str = "manifest") -> Manifest:
 
 
 class _MisfitError(ValueError):
-    """A value is not of the type that its field has."""
+    """A value that does not have the type of its field."""
 
     def __init__(self, path: str, expected: str, value: object) -> None:
         super().__init__(
@@ -473,7 +472,7 @@ def _dataclass(kind: type[_T], data: object, path: str) -> _T:
 
 
 def _value(hint: Any, data: object, path: str) -> Any:
-    """`data` as the type `hint`, which is one of the few that dataclasses of this project use."""
+    """Convert `data` to the type `hint`, which is one of the few that dataclasses of this project use."""
     origin, arguments = typing.get_origin(hint), typing.get_args(hint)
     if origin in (typing.Union, types.UnionType):
         others = [argument for argument in arguments if argument is not types.NoneType]

@@ -1,4 +1,4 @@
-"""Describe what snapkafka needs of the world, so that a fake can stand in for it."""
+"""The needs of snapkafka, as interfaces that a fake can implement."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ __all__ = ["Access", "Cluster", "Entry", "Group", "Ledger", "Topic", "TopicAdmin
 
 class Entry(Protocol):
     """One place of the ledger; `record` is None for garbage. `timestamp_ms`: when the broker appended it. `refused`:
-    garbage for want of a signature that counts; `states`: the record that it would be with one."""
+    garbage only because its signature does not count; `states`: the record that it would be otherwise."""
 
     @property
     def offset(self) -> int: ...
@@ -31,32 +31,32 @@ class Entry(Protocol):
 
 
 class Ledger(Protocol):
-    """The one log whose order everybody agrees on."""
+    """The one log whose order all processes agree on."""
 
     @property
     def topic(self) -> str: ...
 
     @property
     def keys(self) -> Sized:
-        """Those that sign its records; empty: none do."""
+        """The keys that sign its records; empty: they are not signed."""
 
     async def open(self, *, create: bool = True) -> None:
-        """Find it, or create it."""
+        """Find the ledger, or create it."""
 
     async def append(self, record: LedgerRecord) -> int:
-        """Append, and wait until it is safe; returns the offset."""
+        """Append, and wait until the record is safe; return its offset."""
 
     def read(self, start: int = 0, *, until: int | None = None) -> AsyncIterator[Entry]:
-        """Entries in order, live, or up to `until`."""
+        """Yield entries in order, live, or up to `until`."""
 
     async def start(self) -> int:
-        """The first offset that is still there."""
+        """Return the first offset that exists."""
 
     async def end(self) -> int:
-        """The next offset to be written."""
+        """Return the next offset to be written."""
 
     async def trim(self, upto: int) -> None:
-        """Delete what stands below `upto`."""
+        """Delete all records below `upto`."""
 
     async def close(self) -> None: ...
 
@@ -72,8 +72,7 @@ class Topic(Protocol):
 
 
 class Access(Protocol):
-    """Hold what can be done with a topic: our rights (None: unknown), and how many replicas are in sync (0: no
-    leader)."""
+    """The access to a topic: our rights (None: unknown), and how many replicas are in sync (0: no leader)."""
 
     @property
     def rights(self) -> frozenset[str] | None: ...
@@ -96,16 +95,16 @@ class Group(Protocol):
 
 
 class TopicAdmin(Protocol):
-    """Topics, their ends, and who reads them."""
+    """Topics, their ends, and the groups that read them."""
 
     async def describe_topics(self, topics: Collection[str] | None = None) -> Mapping[str, Topic]:
-        """Those that exist, by name."""
+        """Return the topics that exist, by name."""
 
     async def log_ends(self, partitions: Iterable[TopicPartition]) -> Mapping[TopicPartition, int]:
-        """The next offset to be written, of each."""
+        """Return the next offset to be written in each partition."""
 
     async def topic_settings(self, topic: str) -> tuple[Mapping[str, str], Mapping[str, str]]:
-        """All settings that hold for a topic, and those among them that were made on the topic itself."""
+        """Return all effective settings of a topic, and those among them that were set on the topic itself."""
 
     async def create_topic(
         self,
@@ -116,42 +115,42 @@ class TopicAdmin(Protocol):
         settings: Mapping[str, str] | None = None,
         validate_only: bool = False,
     ) -> bool:
-        """Create a topic, or only ask whether the broker would; False where it was there already."""
+        """Create a topic, or only ask whether the broker would; False: it exists already."""
 
     async def alter_settings(self, topic: str, changes: Mapping[str, str | None]) -> None:
-        """Change these settings of a topic and no others; None removes what was made on the topic itself."""
+        """Change these settings of a topic and no others; None removes a setting from the topic itself."""
 
     async def access(self, topic: str) -> Access:
-        """Return what we may do with a topic."""
+        """Return our access to a topic."""
 
     async def log_starts(self, partitions: Iterable[TopicPartition]) -> Mapping[TopicPartition, int]:
-        """The first offset that is still there, of each."""
+        """Return the first offset that exists in each partition."""
 
     async def record_times(self, positions: Mapping[TopicPartition, int]) -> Mapping[TopicPartition, int]:
-        """When the first record at or past an offset was written, of each that has one."""
+        """Return when the first record at or past an offset was written, for each partition that has one."""
 
     async def record_headers(
         self, positions: Mapping[TopicPartition, int]
     ) -> Mapping[TopicPartition, Sequence[tuple[str, bytes | None]]]:
-        """Return the headers of the record at an offset, of each partition that has one there."""
+        """Return the headers of the record at an offset, for each partition that has one there."""
 
     async def log_bytes(self, topic: str) -> Mapping[int, int]:
-        """How large the log of each partition is, on one replica."""
+        """Return the size of each partition's log, on one replica."""
 
     async def oldest_ms(self, topic: str) -> int | None:
-        """When its oldest record that is still there was written; None: it has none."""
+        """Return when its oldest record was written; None: it has no record."""
 
     async def groups(self) -> Sequence[Group]:
-        """Every consumer group of the cluster."""
+        """List every consumer group of the cluster."""
 
     async def member_ids(self, group: str) -> Sequence[str]:
-        """The ids of the members of a consumer group; empty where there is no such group."""
+        """Return the ids of the members of a consumer group; empty if there is no such group."""
 
     async def close(self) -> None: ...
 
 
 class Cluster(Protocol):
-    """Where ledgers and topics are; what it gives connects when first used, and is closed by who asked for it."""
+    """The cluster of ledgers and topics; its clients connect when first used, and are closed by the caller."""
 
     def ledger(self, namespace: str) -> Ledger: ...
 

@@ -1,9 +1,13 @@
-"""Check that messages, docstrings and docs use the words of docs/explanation/glossary.md, and none that it forbids.
+"""A check that messages, docstrings and docs use the words of docs/explanation/glossary.md, and none that it forbids.
 
 Part of `make lint`. A message is a string literal below the folders of `SOURCES` that holds two words or more; a
 docstring is one of them; a page is a Markdown file of docs/ or of the root, without its code blocks, code spans and
 links. `WORDS` is the right column of the glossary as patterns, each with the word to use. The glossary itself and
-newsfragments are not read. `python tests/check_words.py --rewrite` lowers `ALLOWED` to what is found.
+newsfragments are not read.
+
+The docstring of a function begins with an imperative verb. Ruff (D401) finds articles and other forms of verbs there;
+this check finds the openings of questions and of relative clauses. The docstring of a class, a module or a property is
+a noun phrase, so nothing is asked of its first word. An empty verb ("Hold what ...") is no opening for any of them.
 """
 
 from __future__ import annotations
@@ -11,12 +15,11 @@ from __future__ import annotations
 import ast
 import re
 import sys
-from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator
 
 ROOT: Final = Path(__file__).resolve().parents[1]
 GLOSSARY: Final = "docs/explanation/glossary.md"
@@ -27,35 +30,39 @@ SOURCES: Final = ("snapkafka", "studies", "tools")
 WORDS: Final[dict[str, str]] = {
     r"\b(?:give|gives|gave|given|giving|take|takes|took|taken|taking)(?: \w+)? away\b": "assigned, revoked",
     r"\banew\b": "recreated, again",
-    r"\brepeats\b|\b(?:a|the|no|each|every) repeat\b|\brepeat it\b": "duplicate; repeatable",
+    r"\b(?:a|the|no|each|every) repeat\b|\brepeat it\b": "duplicate; repeatable",
     r"\bpass(?:es|ed|ing)?(?: \w+)? over\b": "skip",
     r"\bmend(?:s|ed|ing)?\b": "fix",
-    r"\bgone\b": "removed, deleted, absent",
     r"\bstrangers?\b|\bnobody of ours\b|\bof nobody\b": "external",
-    r"\b(?:say|says|said|saying|tell|tells|told|telling)\b": "print, report, list, name, state",
     r"\bmay not be looked at\b": "unauthorized",
-    r"\bnobody (?:knows|(?:can|could) (?:tell|say|prove|see))\b": "unknown",
-    r"(?<!\bthere )\bis no (?!longer\b|more\b|less\b|later\b)|(?-i:\bis none\b)": "invalid X: reason; is not a",
     r"\basks? to be spared\b": "throttled (503)",
     r"\bclear(?:s|ed|ing)? (?:\w+ )?up\b": "garbage collection",
     r"\bsew(?:s|n|ed|ing)?\b|\bseams?\b": "hook, patch",
     r"\b(?:short|long) way\b": "fast path, slow path",
-    r"\baside\b|\b(?:stand|stands|stood|standing) by\b": "disabled, absent",
+    r"\bstand(?:s|ing)? aside\b|\bstood aside\b|\b(?:stand|stands|stood|standing) by\b": "disabled, absent",
     r"\bli(?:fe|ves)\b(?! of an? (?:event|table write|snapshot|marker|record)\b)": "identity, lifetime",
     r"\blasting\b": "retention",
-    r"\b(?:pre-)?looking\b(?! (?:at|for|up|back|it|them)\b)": "pre-flight",
-    r"\bscreen(?:s|ed|ing)?\b": "pre-filter",
-    r"\bpatience\b|\bpatient\b": "back-off",
+    r"\bpre-looking\b": "pre-flight",
+    r"\bscreened\b": "pre-filter",
+    r"\bpatience\b": "back-off",
     r"\bon (?:its|their) way\b": "in flight",
-    r"(?-i:(?:^|(?<=[.;:!] ))(?:What|Who|Whom|Whoever|Whatever)\b)(?![^.]*\?)": "records that, anyone who, whether",
 }
+
+#: Openings with a verb that says nothing: the noun phrase behind it is the better beginning.
+EMPTY: Final = re.compile(r"(?:Hold|Describe|Return)s? (?:what|who|whom|whose|how)\b", re.IGNORECASE)
+#: Openings without a verb, besides those that ruff finds.
+NO_VERB: Final = re.compile(
+    r"(?:is|are|was|were|does|did|has|can|may|must|will|what|who\w*|which|where|when|why|how|whether|while|if|until"
+    r"|its?|they|those|these|we|our|one|all|every\w*|each|some\w*|any\w*|nobody|none|no|nothing|not"
+    r"|of|in|on|at|by|for|from|with|without|as|per|after|before|below)\b",
+    re.IGNORECASE,
+)
+#: What makes a function a property: a noun phrase describes its value.
+_PROPERTIES: Final = frozenset({"property", "cached_property"})
+
 #: Names and values in a message or docstring: code spans, quoted words, names of arguments, columns of a schema.
 _CODE: Final = r"`[^`\n]*`|\"\w+\"|^\s+\w+(?:, \w+)*:(?= )|\b\w+ bigint\b"
 PATTERN: Final = {word: re.compile(word, re.IGNORECASE | re.MULTILINE) for word in WORDS}
-
-
-#: Pages that still hold forbidden words, and how many. This list only shrinks.
-ALLOWED: Final[dict[str, int]] = {}
 
 
 class Found(NamedTuple):
@@ -70,35 +77,25 @@ class Found(NamedTuple):
         return f"{self.path}:{self.line}: {self.word!r}; use: {self.instead}"
 
 
-def main(root: Path = ROOT, allowed: Mapping[str, int] | None = None) -> int:
-    """Print each forbidden word on a line, except in files that may hold as many; return 1 if there is one.
-
-    Args:
-        allowed: file -> the forbidden words that it holds; other than that many are a problem. Default: `ALLOWED`.
-    """
-    allowed = ALLOWED if allowed is None else allowed
-    found: dict[str, list[Found]] = {path: [] for path in allowed}
-    for one in check(root):
-        found.setdefault(one.path, []).append(one)
-    failed = {path: some for path, some in found.items() if len(some) != allowed.get(path, 0)}
-    for path, some in failed.items():
-        for one in some:
-            print(one, file=sys.stderr)
-        if path in allowed:
-            print(f"{path}: ALLOWED has {allowed[path]} forbidden words, found {len(some)}", file=sys.stderr)
-    count = sum(map(len, found.values()))
-    print(
-        f"{GLOSSARY}: {count} forbidden words in messages, docstrings and docs, {sum(allowed.values())} allowed"
-    )
-    return 1 if failed else 0
+def main(root: Path = ROOT) -> int:
+    """Print each forbidden word on a line; return 1 if there is one."""
+    found = list(check(root))
+    for one in found:
+        print(one, file=sys.stderr)
+    print(f"{GLOSSARY}: {len(found)} forbidden words in messages, docstrings and docs")
+    return 1 if found else 0
 
 
 def check(root: Path) -> Iterator[Found]:
     """Yield each forbidden word of the checkout at `root`."""
     for path in sorted(path for folder in SOURCES for path in (root / folder).rglob("*.py")):
+        if "_pb2" in path.name:  # generated
+            continue
         name = str(path.relative_to(root))
-        for line, text in prose(path.read_text("utf-8")):
+        source = path.read_text("utf-8")
+        for line, text in prose(source):
             yield from words(name, line, text)
+        yield from openings(name, source)
     for path in sorted([*root.glob("*.md"), *(root / "docs").rglob("*.md")]):
         name = str(path.relative_to(root))
         if name != GLOSSARY:
@@ -110,6 +107,27 @@ def words(path: str, first: int, text: str) -> Iterator[Found]:
     for word, pattern in PATTERN.items():
         for match in pattern.finditer(text):
             yield Found(path, first + text.count("\n", 0, match.start()), match[0], WORDS[word])
+
+
+def openings(path: str, source: str) -> Iterator[Found]:
+    """Yield the docstrings of a Python module that begin with an empty verb, or without one in a function."""
+    for node in ast.walk(ast.parse(source)):
+        if not isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
+            continue
+        text, line = ast.get_docstring(node) or "", getattr(node, "lineno", 1)
+        if match := EMPTY.match(text):
+            yield Found(path, line, match[0], "a noun phrase, or a verb that says what is done")
+        elif isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            match = NO_VERB.match(text)
+            if match and not _is_property(node):
+                yield Found(path, line, match[0], "an imperative verb")
+            elif text.startswith("Return ") and node.returns and ast.unparse(node.returns) == "None":
+                yield Found(path, line, "Return", "the verb of what is done: nothing is returned")
+
+
+def _is_property(node: ast.FunctionDef | ast.AsyncFunctionDef) -> bool:
+    names = {ast.unparse(decorator).rpartition(".")[2] for decorator in node.decorator_list}
+    return not names.isdisjoint(_PROPERTIES)
 
 
 def prose(source: str) -> Iterator[tuple[int, str]]:
@@ -146,21 +164,5 @@ def _blank(match: re.Match[str]) -> str:
     return re.sub(r"[^\n]", "_", match[0])
 
 
-def rewrite(root: Path = ROOT) -> None:
-    """Write what is found into `ALLOWED`; the diff shows whether it has shrunk."""
-    counts = Counter(one.path for one in check(root))
-    lines = "".join(f'\n    "{path}": {count},' for path, count in sorted(counts.items()))
-    source = Path(__file__)
-    text = re.sub(
-        r"(?<=^ALLOWED: Final\[dict\[str, int\]\] = \{)[^}]*(?=\})",
-        lines and f"{lines}\n",
-        source.read_text("utf-8"),
-        flags=re.MULTILINE,
-    )
-    source.write_text(text, "utf-8")
-
-
 if __name__ == "__main__":
-    if sys.argv[1:] == ["--rewrite"]:
-        rewrite()
-    sys.exit(0 if sys.argv[1:] else main())
+    sys.exit(main())

@@ -35,11 +35,11 @@ class EmbeddedRegistry(Served):
         kind: str = "AVRO",
         references: Sequence[tuple[str, str, int]] = (),
     ) -> int:
-        """Register a version of a subject; its number.
+        """Register a version of a subject; return its number.
 
         Args:
-            schema: as text, or what is to be written as JSON.
-            references: names that it uses, each with the subject and the version that has it.
+            schema: as text, or a value to encode as JSON.
+            references: names that it uses, each with its subject and version.
         """
         body = {
             "schema": schema if isinstance(schema, str) else json.dumps(schema),

@@ -19,7 +19,7 @@ __all__ = ["EmbeddedS3"]
 
 
 class EmbeddedS3(Served):
-    """One server, started by `with`. It knows one user, whose credentials are made up each time."""
+    """One server, started by `with`. It knows one user, whose credentials are generated each time."""
 
     NAME = "S3Proxy"
 
@@ -33,7 +33,7 @@ class EmbeddedS3(Served):
 
     @property
     def environ(self) -> dict[str, str]:
-        """Return what makes Amazon's tools use it."""
+        """The environment in which Amazon's tools use it."""
         return {
             "AWS_ENDPOINT_URL": self.endpoint,
             "AWS_ACCESS_KEY_ID": self.user,
@@ -42,7 +42,7 @@ class EmbeddedS3(Served):
         }
 
     def make_bucket(self, name: str) -> str:
-        """Its URI."""
+        """Create a bucket; return its URI."""
         import s3fs
 
         s3fs.S3FileSystem(
@@ -74,7 +74,7 @@ class EmbeddedS3(Served):
         ]
 
     def answers(self) -> bool:
-        """It refuses whoever does not sign."""
+        """Return whether it answers: it refuses unsigned requests."""
         try:
             urllib.request.urlopen(self.endpoint, timeout=5).close()
         except urllib.error.HTTPError as error:

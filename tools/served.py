@@ -32,7 +32,7 @@ JAVA: Final = ("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-XX:-UsePerfData"
 
 
 class Served(ABC):
-    """One server. `folder` is its own, and goes with it."""
+    """One server. `folder` is its own, and is removed with it."""
 
     #: What messages call it.
     NAME: ClassVar[str]
@@ -44,11 +44,11 @@ class Served(ABC):
 
     @abstractmethod
     def arguments(self) -> list[str]:
-        """Return what its JVM is given: memory, settings, and what to run. Called once, before it starts."""
+        """Return the arguments of its JVM: memory, settings, and the program. Called once, before it starts."""
 
     @abstractmethod
     def answers(self) -> bool:
-        """Is it there, and is it this one?"""
+        """Return whether it answers, and is this server."""
 
     def __enter__(self) -> Self:
         try:

@@ -49,7 +49,7 @@ LOG: Final = CHECKOUT / "setup.log"
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Step:
-    """One thing to fetch: what it is, how big, about how long on an ordinary line, and the commands that do it."""
+    """One thing to fetch: its name, its size, the time that it takes on an ordinary line, and the commands for it."""
 
     what: str
     megabytes: int
@@ -58,7 +58,7 @@ class Step:
 
 
 def main() -> int:
-    """Set up the checkout; 0 if it is ready, the exit status of the error otherwise."""
+    """Set up the checkout; return 0 if it is ready, the exit status of the error otherwise."""
     try:
         return _setup()
     except DependencyMissingError as error:
@@ -98,7 +98,7 @@ def _fingerprint() -> str:
 
 
 def _plan() -> list[Step]:
-    """Return what is missing. Sizes and times were measured on a clean machine of two cores."""
+    """List the missing parts. Sizes and times were measured on a clean machine of two cores."""
     toolchain = (str(PYTHON), "-m", "tools.toolchain")
     steps = [Step(what="Python packages", megabytes=640, seconds=150, commands=(*_make_venv(), _install()))]
     if find_java() is None:
@@ -117,7 +117,7 @@ def _plan() -> list[Step]:
 
 
 def _make_venv() -> list[Sequence[str]]:
-    """The command that makes `.venv`; none if there is a working one."""
+    """Return the command that creates `.venv`; none if there is a working one."""
     probe = (str(PYTHON), "-c", "import sys, pip; sys.exit(sys.version_info < (3, 11))")
     if PYTHON.exists() and subprocess.run(probe, capture_output=True).returncode == 0:
         return []
@@ -132,7 +132,8 @@ def _make_venv() -> list[Sequence[str]]:
 
 
 def _install() -> Sequence[str]:
-    """The command that installs the checkout, editable, with its development extra: uv where it is, else pip."""
+    """Return the command that installs the checkout, editable, with its development extra: by uv if installed, else
+    pip."""
     target = f"{CHECKOUT}[dev]"
     if uv := shutil.which("uv"):
         return (uv, "pip", "install", "--python", str(PYTHON), "--editable", target)
@@ -152,7 +153,8 @@ def _announce(steps: Sequence[Step]) -> None:
 
 
 def _perform(step: Step, title: str) -> None:
-    """Run a step's commands with a line that states how long it has been; raise with their most informative line."""
+    """Run a step's commands with a line that shows the elapsed time; raise an error with their most informative
+    line."""
     started = time.monotonic()
     for command in step.commands:
         with LOG.open("w+", encoding="utf-8", errors="replace") as log:

@@ -87,7 +87,7 @@ PARTS: Final[dict[str, Callable[[], str]]] = {
 
 
 def main(names: list[str]) -> int:
-    """Fetch the named parts (all if none is named) where they are missing, and report where they are."""
+    """Fetch the named parts (all if none is named) if they are missing, and print their places."""
     try:
         for name in names or PARTS:
             print(PARTS[name](), flush=True)

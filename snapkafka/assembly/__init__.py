@@ -1,19 +1,19 @@
-"""From a vector of offsets to tables, and the proof that the cut is consistent.
+"""Assembly: from a vector of offsets to tables, with the proof that the cut is consistent.
 
 This package holds what any engine needs; `spark` is the engine for snapshots of any size.
 
-| module | what |
+| module | content |
 |---|---|
 | `options` | the arguments of the job |
-| `ledger` | the ledger's side: which snapshot is captured, and what became of it |
-| `cluster` | which offsets are there, and whose topics they are |
-| `base` | what an incremental snapshot builds on |
-| `avro_schemas`, `schema_registry` | schemas of Avro, from files or asked for |
-| `manifest` | what the manifest of an assembly states |
-| `progress`, `report` | how far the job is, and its result |
+| `ledger` | the ledger's side: captured snapshots, and their verdicts |
+| `cluster` | facts about the cluster: existing offsets, topics |
+| `base` | the base of an incremental snapshot |
+| `avro_schemas`, `schema_registry` | Avro schemas, from files or a registry |
+| `manifest` | the manifest of an assembly |
+| `progress`, `report` | the progress of the job, and its result |
 | `spark.entry`, `spark.command` | the job as a process, and its command line |
 | `spark.job` | the order of the work, the manifest last |
-| `spark.frames` | the captured snapshot as small DataFrames, to be joined with |
+| `spark.frames` | the captured snapshot as small DataFrames, for joins |
 | `spark.reading` | the session, exact offset ranges, our header |
 | `spark.tables` | state, channels, messages, processes, positions |
 | `spark.values` | keys and values as text |

@@ -1,4 +1,4 @@
-"""Schemas of Avro that come as files."""
+"""Avro schemas from files."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ __all__ = ["read_schemas"]
 
 
 def read_schemas(given: Iterable[str]) -> dict[str, str]:
-    """The texts of schemas by what they are for.
+    """Read the texts of schemas, by their subjects.
 
     Args:
         given: `name=file`; a name is `TOPIC-key`, `TOPIC-value`, or a number in a schema registry.

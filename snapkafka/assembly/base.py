@@ -1,4 +1,4 @@
-"""Describe what an incremental snapshot builds on, and whether it can: known from manifests and files, before any
+"""The base of an incremental snapshot, and whether it is usable: determined from manifests and files, before any
 work."""
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ _Place = tuple[str, str, str, int]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Base:
-    """Hold what an incremental snapshot builds on.
+    """The base of an incremental snapshot.
 
-    `parts`: the snapshots that make up its parent's state, oldest first; the last is the parent. `starts`: where in
-    each changelog its delta begins. Below that everything was white for the parent already; from there on, up to the
-    parent's end, its white and its red lie side by side, and what was red for it can be white for its child. `seams`:
-    whose record the parent's state ends with, where one of a living process is known.
+    `parts`: the snapshots that make up its parent's state, oldest first; the last is the parent. `starts`: the offset
+    in each changelog at which its delta begins. Everything below was white for the parent already; from there to the
+    parent's end, white and red records are mixed, and records that were red for the parent can be white for the child.
+    `seams`: the last record of the parent's state, if it is known to be from a living process.
     """
 
     parts: tuple[Manifest, ...]
@@ -40,7 +40,7 @@ class Base:
         return self.parts[-1]
 
     def entries(self) -> tuple[ParentEntry, ...]:
-        """As the manifest of the child lists them."""
+        """Return the entries for the manifest of the child."""
         tables = ((part, state_table(part)) for part in self.parts)
         return tuple(
             ParentEntry(id=part.id, epoch=part.epoch, path=table.path, digest=table.digest)
@@ -49,16 +49,16 @@ class Base:
 
 
 def find_base(store: Store, captured: Captured, ledger: LedgerEntry, *, isolation: str) -> Base | None:
-    """Return what a snapshot builds on; None: it is a full one.
+    """Return the base of a snapshot; None: it is a full one.
 
     Args:
-        ledger: that of the snapshot.
+        ledger: of the snapshot.
         isolation: how its log will be read.
 
     Raises:
         UnknownSnapshotError: its parent is not in this storage.
-        BadInputError: its parent is not one that it can build on.
-        StorageError: a snapshot that the parent builds on, or a file of its state, is missing or is not what it was.
+        BadInputError: its parent cannot be its base.
+        StorageError: a snapshot on which the parent builds, or a file of its state, is missing or has changed.
     """
     if captured.type != "incremental":
         return None
@@ -84,10 +84,10 @@ def view_on(
     *,
     triggered_ms: int = 0,
 ) -> CutView:
-    """A snapshot with the bounds of its log, and what of its changelogs `base` stands for.
+    """Return a snapshot with the bounds of its log, and the parts of its changelogs that `base` stands for.
 
     Args:
-        triggered_ms: when the snapshot was triggered, milliseconds since 1970; 0: that is not known.
+        triggered_ms: when the snapshot was triggered, milliseconds since 1970; 0: unknown.
     """
     if base is None:
         return CutView(captured, bounds)
@@ -96,8 +96,8 @@ def view_on(
 
 
 def _since_parent(base: Base, tp: TopicPartition, now: LogBounds, triggered_ms: int) -> LogBounds:
-    """With what the broker has promised to keep of a changelog since the parent's cut; that is nothing where it is not
-    known what it promised then, or when that was."""
+    """Add the retention of a changelog since the parent's cut: none, if the settings of then, or the time of the cut,
+    are unknown."""
     keeping, before_ms = now.keeping, base.parent.ledger.triggered_ms
     if tp not in base.starts or keeping is None:
         return now
@@ -140,18 +140,18 @@ def _obstacles(captured: Captured, parent: Manifest, ledger: LedgerEntry, isolat
 
 
 def _by_place(captured: Captured) -> dict[_Place, ChangelogCut]:
-    """The changelogs, each with the highest end of those who report it."""
+    """Return the changelogs, each with the highest end in any report."""
     cuts = sorted(captured.changelogs, key=lambda cut: cut.end)
     return {(cut.app, cut.table, cut.topic, cut.partition): cut for cut in cuts}
 
 
 def _form(cut: ChangelogCut) -> tuple[str, str, bool, bool]:
-    """Return what its records are to be read as."""
+    """Return the form of its records."""
     return cut.key_codec, cut.value_codec, cut.sets, cut.windowed
 
 
 def _starts(captured: Captured, parent: Manifest) -> dict[TopicPartition, int]:
-    """Where the delta begins; a changelog of sets, and one that is new to some table, is read as a whole."""
+    """Return the starts of the delta; a changelog of sets, and one that is new to some table, is read as a whole."""
     settled = _settled(parent)
     new = _by_place(captured).keys() - _by_place(parent.captured).keys()
     whole = {TopicPartition(topic, partition) for _, _, topic, partition in new}
@@ -164,7 +164,7 @@ def _settled(parent: Manifest) -> dict[TopicPartition, int]:
 
 
 def _seams(parent: Manifest, starts: Mapping[TopicPartition, int]) -> dict[TopicPartition, SenderEnd]:
-    """The last white record below the end of each changelog that is built on."""
+    """Return the last white record below the end of each changelog of the base."""
     ends = {TopicPartition(cut.topic, cut.partition): cut.end for cut in _by_place(parent.captured).values()}
     found: dict[TopicPartition, SenderEnd] = {}
     for sender in sorted(parent.captured.senders, key=lambda sender: sender.white_end):

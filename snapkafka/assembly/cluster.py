@@ -1,5 +1,4 @@
-"""Describe what has to be known of the cluster before anything is read: which offsets are there, and whose topics they
-are."""
+"""Facts about the cluster that are needed before anything is read: the existing offsets, and the topics."""
 
 from __future__ import annotations
 
@@ -51,10 +50,10 @@ ASKED_AT_ONCE: Final = 16
 
 
 def require_isolation(asked: str) -> None:
-    """Refuse what is not an isolation; empty: none asked for.
+    """Refuse an invalid isolation; empty is valid: none was asked for.
 
     Raises:
-        BadInputError: naming those that there are.
+        BadInputError: names the valid ones.
     """
     if asked not in ("", *ISOLATIONS):
         raise BadInputError(
@@ -63,10 +62,10 @@ def require_isolation(asked: str) -> None:
 
 
 def require_around(records: int) -> None:
-    """Refuse a window that no table has.
+    """Refuse an invalid window of the table `around`.
 
     Raises:
-        BadInputError: naming the bounds.
+        BadInputError: names the bounds.
     """
     if not 0 <= records <= AROUND_MAX:
         raise BadInputError(
@@ -82,18 +81,18 @@ async def look(
     triggered_ms: int = 0,
     now_ms: int | None = None,
 ) -> CutView:
-    """The snapshot with what the log of its partitions holds now.
+    """Return the snapshot with the present bounds of its log.
 
     Args:
-        triggered_ms: when it was triggered, milliseconds since 1970; 0: that is not known.
-        now_ms: the same clock's time by now; None: by the clock of this machine. A cut that seems to lie in the future
-            has no age that is known, and settings vouch for nothing then.
-        isolation: with "read_committed" waits until every end of the snapshot can be read: past the last stable offset
+        triggered_ms: when it was triggered, milliseconds since 1970; 0: unknown.
+        now_ms: the present time of the same clock; None: by the clock of this machine. A cut that seems to lie in the
+            future has no known age, and settings vouch for nothing then.
+        isolation: "read_committed" waits until every end of the snapshot can be read: past the last stable offset
             Spark fails.
 
     Raises:
-        TimedOutError: a transaction that was open at the cut still is.
-        BrokerUnavailableError, LedgerUnusableError: the cluster does not answer, or not for us.
+        TimedOutError: a transaction that was open at the cut is still open.
+        BrokerUnavailableError, LedgerUnusableError: the cluster does not answer, or a right is missing.
     """
     unbound = CutView(captured)
     admin = KafkaTopicAdmin(connection)
@@ -122,7 +121,7 @@ async def look(
 async def look_for_strangers(
     connection: Connection, captured: Captured, *, sinks: Collection[str] = ()
 ) -> tuple[OpenEntry, ...]:
-    """See `kafka.cluster.external_groups`."""
+    """Return the open groups; see `kafka.cluster.external_groups`."""
     admin = KafkaTopicAdmin(connection)
     try:
         return await strangers(admin, captured, sinks=sinks)
@@ -133,7 +132,7 @@ async def look_for_strangers(
 async def look_at_topics(connection: Connection, captured: Captured) -> tuple[TopicEntry, ...]:
     """Describe the inputs, changelogs and outputs of a snapshot, by name; those that are deleted are left out.
 
-    Settings that may not be read are left out, and no error: the manifest is the better for what it has.
+    Unauthorized settings are left out, without an error: a manifest with some of them is better than none.
     """
     names = sorted(
         {part.topic for part in captured.inputs}
@@ -167,7 +166,7 @@ async def look_at_topics(connection: Connection, captured: Captured) -> tuple[To
 
 
 async def _keeping(admin: KafkaTopicAdmin, topic: str, then: Retention | None, age_ms: int) -> Keeping | None:
-    """Return what a changelog has kept since the cut; None where its settings may not be read, or could not be then."""
+    """Return the retention of a changelog since the cut; None if its settings are unauthorized, or were then."""
     try:
         holding, _ = await admin.topic_settings(topic)
     except LedgerUnusableError:
@@ -178,7 +177,7 @@ async def _keeping(admin: KafkaTopicAdmin, topic: str, then: Retention | None, a
 async def _stable_ends(
     connection: Connection, needed: Mapping[TopicPartition, int]
 ) -> dict[TopicPartition, int]:
-    """The last stable offsets, as soon as each has reached what is needed."""
+    """Return the last stable offsets, as soon as each has reached the needed offset."""
     if not needed:  # no topic is there any more
         return {}
     consumer: Any = AIOKafkaConsumer(
@@ -207,5 +206,5 @@ async def _stable_ends(
 
 
 def kafka_options(environ: Mapping[str, str]) -> dict[str, str]:
-    """The settings of the environment (`Connection.from_environment`) as options of Spark's Kafka source."""
+    """Return the settings of the environment (`Connection.from_environment`) as options of Spark's Kafka source."""
     return {f"kafka.{name}": value for name, value in Security.from_environment(environ).for_java().items()}

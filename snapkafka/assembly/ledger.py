@@ -1,4 +1,4 @@
-"""The ledger's side of the job: find captured snapshots, write down what became of them.
+"""The ledger's side of the job: it finds captured snapshots, and records their verdicts.
 
 One event loop is kept for all of it, while Spark works in between.
 """
@@ -74,7 +74,7 @@ class Desk:
             self._loop.close()
 
     def ledger(self, captured: Captured) -> LedgerEntry:
-        """Return what the manifest of a snapshot holds about the ledger."""
+        """Return the entry about the ledger for the manifest of a snapshot."""
         known = {at: ms for at, ms in self.reading.times_ms.items() if ms > 0}
         told = sorted({at for cut in captured.processes for at in (cut.report, cut.closed)} & known.keys())
         return LedgerEntry(
@@ -85,11 +85,11 @@ class Desk:
         )
 
     def captured(self, name: str) -> Captured:
-        """See `kafka.ledger.view.find_captured`."""
+        """Find a captured snapshot; see `kafka.ledger.view.find_captured`."""
         return find_captured(self.reading.state, name)
 
     def look(self, captured: Captured, isolation: str) -> CutView:
-        """The snapshot with what its log holds now."""
+        """Return the snapshot with the present bounds of its log."""
         since_ms = self.ledger(captured).triggered_ms
         now_ms = self._loop.run(self._broker_ms())
         return self._loop.run(
@@ -103,11 +103,12 @@ class Desk:
         )
 
     def strangers(self, captured: Captured, sinks: Collection[str]) -> tuple[OpenEntry, ...]:
-        """Groups without snapkafka that read outputs of the snapshot: see `kafka.cluster.external_groups`."""
+        """Return the groups without snapkafka that read outputs of the snapshot: see
+        `kafka.cluster.external_groups`."""
         return self._loop.run(look_for_strangers(self.connection, captured, sinks=sinks))
 
     def restorable(self, captured: Captured) -> RestorableEntry:
-        """How long its log holds what it needs, as of now."""
+        """Determine how long its log keeps what it needs, as of now."""
         return self._loop.run(self._restorable(captured))
 
     def topics(self, captured: Captured) -> tuple[TopicEntry, ...]:
@@ -118,8 +119,8 @@ class Desk:
         """Append the `Verdict`.
 
         Args:
-            where: the manifest lies.
-            sha256: of its bytes; empty: of what `dump` makes of it.
+            where: the place of the manifest.
+            sha256: of its bytes; empty: of the result of `dump`.
         """
         verdict = records.Verdict(
             n=random.getrandbits(63),
@@ -144,10 +145,10 @@ class Desk:
     def commit(self, manifest: Manifest) -> str:
         """Commit the positions of a verified snapshot as consumer groups, one per app.
 
-        It is a convenience: not being allowed to, or a group in use, does not make a snapshot worse.
+        This is a convenience: a missing right, or a group in use, does not make a snapshot worse.
 
         Returns:
-            why it was not done; empty where it was.
+            why it was not done; empty: it was.
         """
         snapshots = self.reading.state.snapshots.values()
         later = [view for view in snapshots if view.epoch > manifest.epoch and good(view)]
@@ -167,9 +168,9 @@ class Desk:
         self.reading = await read_to_end(self._ledger)
 
     async def _broker_ms(self) -> int:
-        """Return the time by the clock of the cuts' ages: when the broker appends a record.
+        """Return the present time by the clock of the cuts' ages: when the broker appends a record.
 
-        That is a verdict of no snapshot, which every reader skips.
+        The record is a verdict of no snapshot, which every reader skips.
         """
         offset = await self._ledger.append(
             records.Verdict(n=random.getrandbits(63), epoch=NO_EPOCH, verdict="")

@@ -1,4 +1,4 @@
-"""Describe what the manifest of an assembly states: when, of what, from what, and what the checks have found."""
+"""The manifest of an assembly: times, content, sources, and the findings of the checks."""
 
 from __future__ import annotations
 
@@ -57,14 +57,14 @@ _T = TypeVar("_T")
 
 
 class Clock:
-    """Seconds per phase, for people."""
+    """The seconds per phase, for people."""
 
     def __init__(self) -> None:
         self.seconds: dict[str, float] = {}
         self.started = _now()
 
     def timed(self, phase: str, work: Callable[[], _T]) -> _T:
-        """Do it. Phases overlap: their sum is more than the whole."""
+        """Do the work and measure it. Phases overlap: their sum is more than the whole."""
         start = time.monotonic()
         done = work()
         self.seconds[phase] = round(time.monotonic() - start, 3)
@@ -95,15 +95,15 @@ def manifest_of(
     inputs: Sequence[ReadRange],
     clock: Clock,
 ) -> Manifest:
-    """The manifest of an assembly that has ended now.
+    """Return the manifest of an assembly that has ended now.
 
     Args:
         spark: its version.
         outcomes: of the checks; the verdict follows from them.
-        ranges: what was read.
+        ranges: the offsets that were read.
         logs: see `logs_of`.
-        inputs: of what external records are stored.
-        openness: what leaves it open, or would.
+        inputs: the offsets whose external records are stored.
+        openness: the groups, topics and outsiders that leave it open, or would.
     """
     return Manifest(
         id=captured.id,
@@ -139,7 +139,7 @@ def manifest_of(
 
 
 class Openness(NamedTuple):
-    """Groups without snapkafka that read outputs, topics with external records, outsiders; see `Manifest`."""
+    """The groups without snapkafka that read outputs, topics with external records, outsiders; see `Manifest`."""
 
     groups: tuple[OpenEntry, ...] = ()
     external: tuple[ExternalEntry, ...] = ()
@@ -152,12 +152,11 @@ def _entries(ranges: Iterable[ReadRange]) -> tuple[ReadEntry, ...]:
 
 
 def logs_of(view: CutView, parent: Manifest | None = None) -> tuple[LogEntry, ...]:
-    """Return where the logs of a snapshot started and ended when they were about to be read; none where that is
-    unknown.
+    """Return the starts and ends of a snapshot's logs when they were about to be read; empty if unknown.
 
     Args:
-        parent: what an incremental snapshot builds on. Rows that it has from there were read when that was assembled:
-            the log has to go back as far as it did then; to offset 0 where the parent does not list it.
+        parent: of an incremental snapshot. The parent's rows were read when it was assembled: the log has to go back
+            as far as it did then; to offset 0 if the parent does not list it.
     """
     then = {} if parent is None else {(log.topic, log.partition): log.start for log in parent.logs}
     return tuple(
@@ -182,11 +181,12 @@ def openness_of(
     sources: Collection[str] = (),
     strict: bool = False,
 ) -> Openness:
-    """Return what leaves a snapshot open: groups count where some topic that is not declared holds external records.
+    """Collect the groups, topics and outsiders that leave a snapshot open: groups count if some undeclared topic holds
+    external records.
 
     Args:
-        external, outside: what the checks have found.
-        sources: topics that are declared, besides those that the apps declare.
+        external, outside: found by the checks.
+        sources: declared topics, besides those that the apps declare.
     """
     declared = {*captured.sources, *sources}
     entries = tuple(
@@ -201,7 +201,7 @@ def openness_of(
 
 
 def verdict_of(captured: Captured, outcomes: Iterable[CheckOutcome], openness: Openness) -> Verdict:
-    """Return what follows for a snapshot."""
+    """Derive the verdict of a snapshot."""
     return decide(
         outcomes,
         replays=captured.replays,
@@ -212,7 +212,7 @@ def verdict_of(captured: Captured, outcomes: Iterable[CheckOutcome], openness: O
 
 
 def check_entries(outcomes: Iterable[CheckOutcome]) -> tuple[CheckEntry, ...]:
-    """The checks as the manifest lists them, those that were not run as well."""
+    """Return the checks as the manifest lists them, including those that were not run."""
     entries = [*map(entry, outcomes)]
     for kind in ("V5", "V6"):  # there may have been nothing to look at
         if not any(item.name.startswith(kind) for item in entries):
@@ -221,7 +221,7 @@ def check_entries(outcomes: Iterable[CheckOutcome]) -> tuple[CheckEntry, ...]:
 
 
 def entry(outcome: CheckOutcome) -> CheckEntry:
-    """Return what was found, as the manifest has it."""
+    """Convert an outcome to the manifest's entry."""
     records, partitions, channels = outcome.looked_at or (None, None, None)
     return CheckEntry(
         name=outcome.check,

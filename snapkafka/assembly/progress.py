@@ -1,7 +1,6 @@
-"""How far an assembly or a verification is, and what it came to: as the job reports it, to people or to whoever runs
-it.
+"""The progress and the total of an assembly or a verification, as the job reports them, to people or to its caller.
 
-The job may run in a process of its own: `as_line` makes a line of its standard error, `from_line` finds it there again.
+The job may run in a process of its own: `as_line` writes a line to its standard error, and `from_line` reads it there.
 """
 
 from __future__ import annotations
@@ -21,7 +20,7 @@ _LINE: Final = '{"working": '
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Step:
-    """A step of Spark's that runs, by the name that it has on Spark's page: so many of its tasks are done."""
+    """A running step of Spark's, by its name on Spark's page, with the number of finished tasks."""
 
     name: str
     done: int
@@ -51,7 +50,7 @@ class Work:
 
 
 def in_words(told: Working | Work) -> str:
-    """In one line."""
+    """Format on one line."""
     if isinstance(told, Working):
         steps = "".join(f"; {step.name}: {step.done} of {step.tasks} tasks" for step in told.steps)
         return f"{told.id}: {told.seconds:.0f} s{steps}"
@@ -64,12 +63,12 @@ def in_words(told: Working | Work) -> str:
 
 
 def as_line(working: Working) -> str:
-    """For `from_line`."""
+    """Encode as a line for `from_line`."""
     return f"{_LINE}{json.dumps(asdict(working))}}}"
 
 
 def from_line(line: str) -> Working | None:
-    """Return what `as_line` made a line of; None: it is another one."""
+    """Decode a line of `as_line`; None: it is another line."""
     if not line.startswith(_LINE):
         return None
     told = json.loads(line)["working"]
@@ -79,7 +78,7 @@ def from_line(line: str) -> Working | None:
 def now_and_then(
     say: Callable[[str], None], every_s: float, clock: Callable[[], float] = time.monotonic
 ) -> Callable[[Working], None]:
-    """Prints in words how far it is, not more often than every so many seconds."""
+    """Return a function that prints the progress in words, not more often than every so many seconds."""
     last = clock()
 
     def tell(working: Working) -> None:

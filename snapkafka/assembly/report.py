@@ -1,4 +1,4 @@
-"""Describe what the job states about a snapshot when it is done: as data, and in a few lines."""
+"""The report of the job about a snapshot: as data, and in a few lines."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ SHOWN_MAX: Final = 5
 
 
 def assembled(manifest: Manifest, place: str, not_committed: str, work: Work) -> dict[str, Any]:
-    """After an assembly."""
+    """Return the report of an assembly."""
     return {
         **verified(manifest, place, work),
         "content": manifest.content,
@@ -44,10 +44,10 @@ def assembled(manifest: Manifest, place: str, not_committed: str, work: Work) ->
 
 
 def verified(manifest: Manifest, path: str, work: Work, not_compared: Sequence[str] = ()) -> dict[str, Any]:
-    """After a verification.
+    """Return the report of a verification.
 
     Args:
-        not_compared: what of the stored snapshot was taken as it is, a sentence each.
+        not_compared: the parts of the stored snapshot that were not compared, a sentence each.
     """
     return {
         "id": manifest.id,
@@ -69,7 +69,7 @@ def verified(manifest: Manifest, path: str, work: Work, not_compared: Sequence[s
 
 
 def report(told: dict[str, Any]) -> Iterator[str]:
-    """A result in a few lines."""
+    """Format a result in a few lines."""
     yield f"{told['id']} (epoch {told['epoch']}): {told['verdict']}"
     if told["contaminated"]:
         yield f"  cannot be proved: {told['contaminated']}"

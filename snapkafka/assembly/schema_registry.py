@@ -1,9 +1,9 @@
-"""A schema registry, asked by its URL: what speaks as Confluent's does (`GET /schemas/ids/{id}`), Apicurio among them.
+"""A client of schema registries with Confluent's interface (`GET /schemas/ids/{id}`), Apicurio among them.
 
-No answer and no missing answer of it ends a job: a schema that cannot be had is a reason, in words that are the same
-each time. Anything that may pass (no connection, 429, 5xx) is asked again, after pauses and within a bound for the
-whole job. Credentials go to the registry itself and nowhere else: no redirect takes them to another place, and no text
-that comes from here holds them. Standard library only: it runs on the driver, a few times per job.
+No answer and no missing answer ends a job: for an unavailable schema there is a reason, in the same words each time.
+After transient failures (no connection, 429, 5xx) it asks again, after pauses and within a bound for the whole job.
+Credentials go only to the registry itself: no redirect passes them on, and no text from here contains them. It uses
+the standard library only: it runs on the driver, a few times per job.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ class Schema:
     Args:
         kind: `AVRO`, `JSON`, or whatever else the registry calls it.
         text: as it was registered.
-        needs: the schemas that it refers to, each after those that it needs itself.
+        needs: the schemas to which it refers, each after those that it needs itself.
     """
 
     kind: str
@@ -65,23 +65,23 @@ class Schema:
 
 @dataclass(frozen=True, slots=True)
 class Missing:
-    """Hold what cannot be had, and why. `absent`: the registry reports that there is no such thing."""
+    """An unavailable item, and why. `absent`: the registry answers that there is none."""
 
     why: str
     absent: bool = False
 
 
 class Registry:
-    """The registry at a URL. All that it has stated once, also that it reports nothing, stands for the length of a job.
+    """The registry at a URL. Its answers, also missing ones, are kept for the length of a job.
 
     Args:
         url: `http://host:port/path` or `https://...`, also with `user:password@` in it.
-        user, password: Basic authentication, where the URL has none.
-        say: hears, once, what is wrong with it.
+        user, password: Basic authentication, if the URL has none.
+        say: called once, with what is wrong with it.
         clock, sleep: for tests.
 
     Raises:
-        BadInputError: that is not a URL of a registry.
+        BadInputError: that is not a valid URL of a registry.
     """
 
     def __init__(
@@ -116,7 +116,7 @@ class Registry:
     def from_environment(
         cls, url: str, environ: Mapping[str, str], say: Callable[[str], None] = lambda text: None
     ) -> Registry:
-        """With the credentials that the environment has (`SNAPKAFKA_SCHEMA_REGISTRY_USERNAME`, `..._PASSWORD`)."""
+        """Create it with the credentials of the environment (`SNAPKAFKA_SCHEMA_REGISTRY_USERNAME`, `..._PASSWORD`)."""
         user, password = (
             environ.get(name, "")
             for name in ("SNAPKAFKA_SCHEMA_REGISTRY_USERNAME", "SNAPKAFKA_SCHEMA_REGISTRY_PASSWORD")
@@ -124,7 +124,7 @@ class Registry:
         return cls(url, user=user, password=password, say=say)
 
     def schema(self, number: int) -> Schema | Missing:
-        """The schema of a number, with those that it refers to."""
+        """Return the schema of a number, with those to which it refers."""
         with self._one_at_a_time:
             told = self._told(f"/schemas/ids/{number}")
             if isinstance(told, Missing):
@@ -139,7 +139,7 @@ class Registry:
             )
 
     def versions(self, number: int) -> Mapping[str, int] | Missing:
-        """Where a schema is registered: its version, by subject; empty where the registry knows no such question."""
+        """Return the version of a schema by subject; empty if the registry does not support the question."""
         with self._one_at_a_time:
             told = self._told(f"/schemas/ids/{number}/versions")
         if isinstance(told, Missing):
@@ -152,7 +152,8 @@ class Registry:
     def _gather(
         self, told: Any, needs: dict[tuple[str, str], str], above: tuple[tuple[str, str], ...]
     ) -> str:
-        """Adds what a schema refers to to `needs`, deepest first; why that cannot be done, if it cannot."""
+        """Add the schemas to which a schema refers to `needs`, deepest first; return why that is impossible, if it
+        is."""
         references = told.get("references") or ()
         try:
             named = [(str(item["subject"]), str(int(item["version"]))) for item in references]
@@ -176,7 +177,7 @@ class Registry:
     # -- asking -----------------------------------------------------------------------------------------------
 
     def _told(self, path: str) -> Any:
-        """Return what the registry answers, as JSON, or `Missing`; the same each time."""
+        """Return the registry's answer, as JSON, or `Missing`; the same each time."""
         if path not in self._answers:
             self._answers[path] = Missing(self._given_up) if self._given_up else self._asked(path)
         return self._answers[path]
@@ -200,7 +201,7 @@ class Registry:
         return answer
 
     def _once(self, path: str) -> tuple[Any, str, bool]:
-        """An answer, what is wrong with it, and whether that may pass."""
+        """Return an answer, the problem with it, and whether that is transient."""
         try:
             content = self._read(path)
         except urllib.error.HTTPError as error:
@@ -234,7 +235,7 @@ class Registry:
 
 
 class _StayThere(urllib.request.HTTPRedirectHandler):
-    """Follows no redirect to another place: credentials would go with it."""
+    """A handler that follows no redirect to another place: credentials would go with it."""
 
     def redirect_request(self, req: Any, fp: Any, code: int, msg: str, headers: Any, newurl: str) -> Any:
         there = (urllib.parse.urlsplit(url)[:2] for url in (req.full_url, newurl))
@@ -244,7 +245,7 @@ class _StayThere(urllib.request.HTTPRedirectHandler):
 
 
 def _parts(url: str) -> tuple[urllib.parse.SplitResult, str]:
-    """A URL in its parts, and host and port."""
+    """Split a URL into its parts, and host and port."""
     try:
         parts = urllib.parse.urlsplit(url)
         host = parts.hostname or ""
@@ -262,7 +263,7 @@ def _parts(url: str) -> tuple[urllib.parse.SplitResult, str]:
 
 
 def _schema(told: Any) -> Schema | Missing:
-    """Return what the registry states about one schema, without what it refers to."""
+    """Parse the registry's answer about one schema, without those to which it refers."""
     if not isinstance(told, dict) or not isinstance(told.get("schema"), str):
         return Missing(GARBAGE)
     return Schema(kind=str(told.get("schemaType") or AVRO).upper(), text=told["schema"])

@@ -1,17 +1,17 @@
-"""The checks: what is wrong with a snapshot, what a witness of it is, and what verdict follows.
+"""The checks: they find what is wrong with a snapshot, name the witnesses, and give the verdict.
 
-| module | what |
+| module | content |
 |---|---|
 | `witness` | findings and witnesses, every kind of them with its sentence |
-| `view` | a captured snapshot as the checks ask about it; the colour of a record |
-| `ranges` | which offsets must be read; what the bounds of the log alone show |
-| `external` | records in inputs that have no proven colour, and what a verdict assumes of them |
+| `view` | look-ups in a captured snapshot; the colour of a record |
+| `ranges` | the offsets that must be read; findings from the bounds of the log alone |
+| `external` | records in inputs that have no proven colour, and what a verdict assumes about them |
 | `log_checks` | V1, V2, V4, V5 on a list of records (the simulator; the reference for Spark's) |
-| `unstamped` | V4: records that lost their header on the way |
+| `unstamped` | V4: records that lost their header in transit |
 | `ran_twice` | V5: events that ran twice before the cut |
-| `state_checks` | V3: what follows from what a changelog still holds |
+| `v3_state` | V3: conclusions from the records that a changelog still holds |
 | `invariants` | V6: the user's SQL, and ready-made ones |
-| `looked_at` | how many records each check has looked at |
+| `coverage` | the number of records that each check has read |
 | `verdict` | from outcomes to a verdict |
 
 Pure: no Kafka, no Spark.
@@ -26,10 +26,12 @@ from .external import (
     outside_senders_of,
     written_topics,
 )
+from .kinds import KINDS, Weight
+from .log import Keeping, LogBounds, LogRecord
 from .ranges import ReadRange, bounds_findings, reading_ranges, require_offsets
 from .verdict import Verdict, decide
-from .view import CutView, Keeping, LogBounds, LogRecord, in_flight
-from .witness import KINDS, WITNESSES_MAX, CheckOutcome, Finding, Status, Weight, Witness, outcome
+from .view import CutView, in_flight
+from .witness import WITNESSES_MAX, CheckOutcome, Finding, Status, Witness, outcome
 
 __all__ = [
     "KINDS",

@@ -1,16 +1,18 @@
-"""Is a snapshot a consistent cut? Decided from the true history, by causality, and by nothing that the protocol states.
+"""The judge of a consistent cut: it decides from the true history, by causality, without any knowledge of the
+protocol.
 
-Only a simulator knows the true history. It hands over every step with the steps it directly depends on, every
-execution of an event, the logs, and the snapshot as the world gets it: positions, channels, states. From these alone:
+Only a simulator knows the true history. It passes every step with the steps on which it directly depends, every
+execution of an event, the logs, and the snapshot as users get it: positions, channels, states. From these alone:
 
 1. *A step is in the snapshot* if its record is in a recorded state, in a recorded channel, or was received before the
    receiver's position. An execution is in it if its reader's position is past its input.
 2. *Whole*: of an execution in the snapshot every effect is in it; of one that is not, none is. Torn executions are in
-   it up to where they were torn, and only if the snapshot lists them. Of an input that somebody else reads now, an
-   earlier reader's execution may be in it in part: then the snapshot must state that it holds replays.
-3. *Consistent* (Chandy and Lamport 1985): what a step in the snapshot depends on is in the snapshot. To ask that of
-   the direct dependencies is to ask it of all: it is the same as comparing vector clocks.
-4. *Channels* are exactly what was sent before minus what was received before, for every app that reads a partition.
+   it up to where they were torn, and only if the snapshot lists them. Of an input with a later reader, an earlier
+   reader's execution may be in it in part: then the snapshot must list replays.
+3. *Consistent* (Chandy and Lamport 1985): the steps on which a step in the snapshot depends are in the snapshot. It is
+   enough to check direct dependencies: this is equivalent to comparing vector clocks.
+4. *Channels* are exactly the records sent before minus the records received before, for every app that reads a
+partition.
 """
 
 from __future__ import annotations
@@ -24,7 +26,8 @@ from typing import Final
 from snapkafka.protocol.captured_snapshot import InputCut
 from snapkafka.protocol.records import TopicPartition
 
-from .view import EXTERNAL, CutView, LogRecord, in_flight, read_before, received
+from .log import EXTERNAL, LogRecord
+from .view import CutView, in_flight, read_before, received
 
 __all__ = ["WITHOUT", "Execution", "Step", "Violation", "causal"]
 
@@ -34,7 +37,7 @@ WITHOUT: Final = -3
 
 @dataclass(slots=True)
 class Step:
-    """One step, the numbers of those it directly depends on, and where its record lies (None: it left none)."""
+    """One step, the numbers of those on which it directly depends, and the place of its record (None: it left none)."""
 
     number: int
     execution: int
@@ -49,8 +52,7 @@ class Step:
 
 @dataclass(slots=True)
 class Execution:
-    """One run of one event: who (below 0: by a deleted ledger), of which agent, on which record; its steps in
-    their order."""
+    """One run of one event: its process (below 0: of a deleted ledger), agent and record; its steps in their order."""
 
     number: int
     process: int
@@ -65,14 +67,14 @@ class Execution:
 
 @dataclass(frozen=True, slots=True)
 class Violation:
-    """Hold what is wrong, in words."""
+    """A violation, in words."""
 
     rule: str
     what: str
 
 
 class _Truth:
-    """The snapshot against the history."""
+    """The snapshot, compared with the history."""
 
     def __init__(
         self,
@@ -91,17 +93,18 @@ class _Truth:
         self.sources = {(s.app, TopicPartition(s.topic, s.partition)): s for s in view.captured.inputs}
 
     def logged(self, step: Step) -> bool:
-        """Did what a step sent arrive?"""
+        """Return whether the record that a step sent arrived."""
         return step.record in self.at
 
     def lost(self, step: Step, execution: Execution) -> bool:
-        """Is what a step sent nowhere, and nobody was informed? A crash does not excuse one that closed: it reported
-        that all was there."""
+        """Return whether the record of a step is nowhere, without a report. A crash does not excuse a process that
+        closed: it reported that all records were there."""
         excused = step.failed or (execution.died and not self.view.living(execution.process))
         return step.effect and not excused and not self.logged(step)
 
     def record_in(self, step: Step) -> bool | None:
-        """Is what a step left in the log in the snapshot? None: it left nothing that the snapshot could show."""
+        """Return whether the record of a step is in the snapshot; None: it left nothing that the snapshot could
+        show."""
         if step.instant is not None:
             process, epoch = step.instant
             return epoch < self.view.epoch if self.view.living(process) else None
@@ -128,15 +131,16 @@ class _Truth:
         return any(answers) if answers else None
 
     def outsiders(self, record: LogRecord) -> bool:
-        """Is a record one of a process that had joined by the trigger, and is not part of the snapshot?"""
+        """Return whether a record was sent by a process that had joined by the trigger, and is not part of the
+        snapshot."""
         return EXTERNAL < record.process < self.view.epoch and record.process not in self.view.processes
 
     def in_channel(self, record: LogRecord, source: InputCut) -> bool:
-        """Is a record a message of the snapshot? One that lost its header is external to it."""
+        """Return whether a record is a message of the snapshot. A record that lost its header is external to it."""
         return (record.tp, record.offset) not in self.stripped and self.view.in_channel(record, source)
 
     def execution_in(self, execution: Execution) -> bool | None:
-        """Is an execution in the snapshot? None: its app or input is not one of the snapshot's."""
+        """Return whether an execution is in the snapshot; None: its app or input is not part of it."""
         source = self.sources.get((execution.app, execution.tp))
         if source is None:
             return None
@@ -146,7 +150,7 @@ class _Truth:
         return received(source, execution.offset)
 
     def torn_after(self, execution: Execution) -> int | None:
-        """How many steps of an execution are in the snapshot that lists it as torn."""
+        """Return the number of steps of an execution that are in a snapshot that lists it as torn."""
         cut = self.view.processes.get(execution.process)
         for torn in cut.torn if cut is not None else ():
             where = (torn.agent, TopicPartition(torn.topic, torn.partition), torn.offset)
@@ -158,7 +162,7 @@ class _Truth:
         return None
 
     def elsewhere(self, execution: Execution) -> bool:
-        """Did it run in an earlier process than the one that the snapshot has its input from?"""
+        """Return whether it ran in an earlier process than the one that cut its input for the snapshot."""
         source = self.sources.get((execution.app, execution.tp))
         return source is None or self._before(source, execution)
 
@@ -169,7 +173,8 @@ class _Truth:
         return execution.process < 0 or read_before(source, execution.process)
 
     def replayed(self, execution: Execution) -> bool:
-        """May an execution past the position have left effects? By an earlier reader, if the verdict reports it."""
+        """Return whether an execution past the position may have left effects: by an earlier reader, if the verdict
+        lists replays."""
         source = self.sources.get((execution.app, execution.tp))
         if source is None or not self.replays:
             return False
@@ -192,17 +197,17 @@ def causal(
     stripped: Set[tuple[TopicPartition, int]] = frozenset(),
     outgrown: Mapping[tuple[TopicPartition, int], int] = MappingProxyType({}),
 ) -> list[Violation]:
-    """Return what is wrong with a snapshot, by the true history.
+    """Find what is wrong with a snapshot, by the true history.
 
     Args:
         view: the snapshot.
         steps, executions: the history.
-        records: what lies in the logs.
-        replays: does its verdict state that it holds replays?
+        records: the content of the logs.
+        replays: whether its verdict lists replays.
         readers: per topic, the apps that read it.
-        without: where records of workers without snapkafka lie.
-        stripped: where records lie that lost their headers on the way.
-        outgrown: where records lie that their senders, which take part, sent without a header, and those senders.
+        without: the places of records by workers without snapkafka.
+        stripped: the places of records that lost their headers in transit.
+        outgrown: the places of records that participants sent without a header, and their senders.
     """
     truth = _Truth(view, steps, executions, records, replays, without, stripped, outgrown)
     inside: dict[int, bool | None] = {step.number: truth.record_in(step) for step in steps}
@@ -217,7 +222,7 @@ def causal(
 
 
 def _depends(truth: _Truth, inside: Mapping[int, bool | None]) -> Iterator[Violation]:
-    """Check that what a step in the snapshot depends on is there, also by way of apps out of its scope."""
+    """Check that the snapshot contains what each of its steps depends on, also by way of apps out of its scope."""
     apps = {cut.app for cut in truth.view.processes.values()} | {app for app, _ in truth.sources}
     passed_on: set[int] = set()  # steps of other apps that something in the snapshot depends on
     for step in reversed(truth.steps):
@@ -234,8 +239,9 @@ def _depends(truth: _Truth, inside: Mapping[int, bool | None]) -> Iterator[Viola
 
 
 def _whole(truth: _Truth, runs: list[Execution], inside: dict[int, bool | None]) -> Iterator[Violation]:
-    """All effects of an event or none. It may have run several times (a replay): then each run is in or out as a whole,
-    and of an event in the snapshot one run is in. Sets `inside` for the steps that left no record."""
+    """Check that all effects of an event are in the snapshot, or none. It may have run several times (a replay): then
+    each run is in or out as a whole, and of an event in the snapshot one run is in. Set `inside` for the steps that
+    left no record."""
     taken = truth.execution_in(runs[0])
     if taken is None:
         return
@@ -275,7 +281,7 @@ def _whole(truth: _Truth, runs: list[Execution], inside: dict[int, bool | None])
 
 
 def _channels(truth: _Truth) -> Iterator[Violation]:
-    """Every app that reads a partition agrees on what was sent before: received, or in its channel."""
+    """Check that every app that reads a partition agrees on what was sent before: it is received, or in its channel."""
     born_red = (r for r in truth.at.values() if r.process >= truth.view.epoch and not r.marker)
     for record in born_red:
         if any(received(source, record.offset) for source in truth.view.inputs.get(record.tp, ())):
@@ -308,7 +314,7 @@ def _channels(truth: _Truth) -> Iterator[Violation]:
 def _unread(
     truth: _Truth, readers: Mapping[str, Collection[str]], inside: Iterable[Step]
 ) -> Iterator[Violation]:
-    """Check that what was sent to an app of the snapshot went into a partition that the snapshot knows of."""
+    """Check that records for an app of the snapshot went into a partition that the snapshot knows."""
     apps = {cut.app for cut in truth.view.processes.values()}
     for step in inside:
         if step.record is not None and truth.logged(step):
@@ -326,7 +332,7 @@ def _unplaced(
     executions: Iterable[Execution],
     inside: Mapping[int, bool | None],
 ) -> Iterator[Violation]:
-    """Of whatever has effects in the snapshot, the snapshot knows how far its input was read."""
+    """Check that the snapshot knows the position of each input whose events have effects in it."""
     apps = {cut.app for cut in truth.view.processes.values()} | {app for app, _ in truth.sources}
     for execution in executions:
         app, tp = execution.app, execution.tp

@@ -1,15 +1,15 @@
-"""How many records each check has looked at: a check that looked at none has passed, and proves nothing.
+"""The number of records that each check has read: a check that has read none passes, and proves nothing.
 
 | check | its records |
 |---|---|
 | V1 | those of senders that the snapshot knows |
-| V2 | those with our header that some reader had started; reading begins at the log ends that the trigger shows |
+| V2 | those with our header that some reader had started; reading begins at the log ends in the trigger |
 | V3 | those of changelogs below the ends that the snapshot names |
 | V4 | white ones from the lowest position of their partition on; its channels are pairs of a sender and an input |
 | V5 | those of such senders that name the event which caused them |
 
-Markers are no records here, but in V3, which counts offsets. Counted on a list (`on_list`), and by the first look in
-Spark (`snapkafka.assembly.spark.verify.prefilter`); a test holds the two against each other.
+Markers do not count as records, except in V3, which counts offsets. They are counted on a list (`on_list`), and by the
+pre-filter in Spark (`snapkafka.assembly.spark.verify.prefilter`); a test compares the two.
 """
 
 from __future__ import annotations
@@ -20,7 +20,8 @@ from typing import Final, NamedTuple
 
 from snapkafka.protocol.records import TopicPartition
 
-from .view import EXTERNAL, NO_END, CutView, LogRecord, received
+from .log import EXTERNAL, NO_END, LogRecord
+from .view import CutView, received
 
 __all__ = ["NOTHING_SEEN", "LookedAt", "channels", "first_position", "in_words", "on_list", "total"]
 
@@ -32,7 +33,7 @@ NOTHING_SEEN: Final = (
 
 
 class LookedAt(NamedTuple):
-    """Hold what a check has looked at: records, the partitions that had any, and channels where it is about these."""
+    """The input of a check: records, the partitions that had any, and channels if the check is about these."""
 
     records: int = 0
     partitions: int = 0
@@ -40,20 +41,20 @@ class LookedAt(NamedTuple):
 
 
 def first_position(view: CutView, tp: TopicPartition) -> int:
-    """The lowest position of the readers of a partition; past every offset where it has none."""
+    """Return the lowest position of the readers of a partition; past every offset if it has none."""
     return min((source.position for source in view.inputs.get(tp, ())), default=NO_END)
 
 
 def channels(view: CutView) -> int:
-    """Count the pairs of a living sender and an input that it has sent something to."""
+    """Count the pairs of a living sender and an input to which it has sent something."""
     return sum(len(sources) * len(view.senders.get(tp, {})) for tp, sources in view.inputs.items())
 
 
 def total(of_partition: Iterable[Mapping[str, int]], channels: int) -> dict[str, LookedAt]:
-    """Sum up what each check has looked at.
+    """Sum up what each check has read.
 
     Args:
-        of_partition: of each partition the records by check.
+        of_partition: the records by check, for each partition.
         channels: for V4.
     """
     records: dict[str, int] = defaultdict(int)
@@ -69,7 +70,7 @@ def total(of_partition: Iterable[Mapping[str, int]], channels: int) -> dict[str,
 
 
 def on_list(view: CutView, records: Collection[LogRecord]) -> dict[str, LookedAt]:
-    """Return what V1 to V5 look at in a list of records, those of recreated topics left out."""
+    """Count what V1 to V5 read in a list of records, without those of recreated topics."""
     counts: dict[TopicPartition, dict[str, int]] = defaultdict(lambda: defaultdict(int))
     for record in records:
         tp = record.tp
@@ -89,7 +90,7 @@ def on_list(view: CutView, records: Collection[LogRecord]) -> dict[str, LookedAt
 
 
 def in_words(records: int | None, partitions: int | None = None, channels: int | None = None) -> str:
-    """Describe what a check has looked at; empty where that is not known."""
+    """Format what a check has read; empty if unknown."""
     if records is None or records < 0:
         return ""
     if not records and not channels:

@@ -1,13 +1,13 @@
 """Records in inputs that have no proven colour: external ones and those of outsiders.
 
-A record without a header of ours does not name who wrote it. In a topic that apps with snapkafka write as well, it
-may be an effect of what they sent (a plain producer inside an instrumented app, a reader without a consumer group), and
-so red where nothing shows it. In a topic that nobody with snapkafka writes, a snapshot assumes that nothing that writes
-there reads outputs of its apps.
+A record without a header of ours does not name its writer. In a topic that apps with snapkafka write as well, it may
+be an effect of their records (a plain producer inside an instrumented app, a reader without a consumer group), and so
+be red without showing it. In a topic that no app with snapkafka writes, a snapshot assumes that its writers do not
+read outputs of the snapshot's apps.
 
-A record of an outsider names a process that is not part of the snapshot. Where that process did not turn red for the
-snapshot, it may have received red and passed it on with an old epoch: so what was received of it since the trigger
-leaves the snapshot open.
+A record of an outsider names a process that is not part of the snapshot. If that process did not turn red for the
+snapshot, it may have received red records and passed their content on with an old epoch: so records of it that were
+received since the trigger leave the snapshot open.
 """
 
 from __future__ import annotations
@@ -15,7 +15,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from .view import EXTERNAL, CutView, LogRecord, received
+from .log import EXTERNAL, LogRecord
+from .view import CutView, received
 
 __all__ = [
     "ExternalTopic",
@@ -86,5 +87,5 @@ def _counts(view: CutView, record: LogRecord) -> bool:
 
 
 def written_topics(view: CutView) -> set[str]:
-    """The topics to which processes of a snapshot sent in white."""
+    """Return the topics to which processes of a snapshot sent in white."""
     return {end.topic for end in view.captured.senders if end.last_seq >= 0}

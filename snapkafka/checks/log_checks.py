@@ -1,7 +1,7 @@
 """V1, V2, V4 and V5 on a list of records: the checks in their plainest form.
 
 The simulator runs these on its logs; Spark runs the same checks on Kafka's (`snapkafka.assembly.spark.verify.rules`),
-and a test holds the two against each other on random damage. All of them watch and none of them raises.
+and a test compares the two on random damage. None of the checks raises.
 
 docs/explanation/verification.md describes what each check proves and what each finding means.
 """
@@ -15,16 +15,18 @@ from typing import NamedTuple
 from snapkafka.protocol.captured_snapshot import InputCut
 from snapkafka.protocol.records import SeqRange, TopicPartition
 
+from .log import EXTERNAL, LogRecord
 from .ran_twice import ran_twice
 from .unstamped import unstamped_received
-from .view import EXTERNAL, CutView, LogRecord, in_flight, read_before, received, red_by_itself
+from .view import CutView, in_flight, read_before, received, red_by_itself
 from .witness import Finding
 
 __all__ = ["Unseen", "left_late", "lost_sends", "unseen", "v1", "v2", "v4", "v5"]
 
 
 def v1(view: CutView, records: Iterable[LogRecord]) -> list[Finding]:
-    """Colour: per (process, topic-partition) seq without gap, offsets and seq rise together, no white after the end."""
+    """Check colours (V1): per (process, topic-partition), seqs have no gap, offsets and seqs rise together, and no
+    white record follows the white end."""
     log = _by_partition(view, records)
     findings = [found for tp, lines in log.items() for found in _white(view, tp, lines)]
     for tp, lines in log.items():
@@ -48,8 +50,7 @@ def v1(view: CutView, records: Iterable[LogRecord]) -> list[Finding]:
 
 
 def _white(view: CutView, tp: TopicPartition, lines: list[LogRecord]) -> Iterator[Finding]:
-    """Return what bears white of a living process, and is not one of the records that it knows to have sent there in
-    white."""
+    """Find white records of a living process that it does not know to have sent there in white."""
     for record in lines:
         end = view.white_end(record.process, tp)
         at = (*record[:3], record.process, record.seq)
@@ -64,7 +65,7 @@ def _white(view: CutView, tp: TopicPartition, lines: list[LogRecord]) -> Iterato
 
 
 class Unseen(NamedTuple):
-    """Seqs that their sender reports as unacknowledged, and that lie before or after all of its records in a log."""
+    """Seqs that their sender reports as unacknowledged, and that precede or follow all of its records in a log."""
 
     tp: TopicPartition
     process: int
@@ -73,10 +74,10 @@ class Unseen(NamedTuple):
 
 
 def unseen(view: CutView, seen: Mapping[tuple[TopicPartition, int], tuple[int, int]]) -> list[Unseen]:
-    """Where V1 has to look whether unacknowledged sends are there. (Those between two records are gaps.)
+    """List the seqs that V1 has to seek among unacknowledged sends. (Those between two records are gaps.)
 
-    In a changelog each of them counts: a table may hold what was not written. In an input they count from what is still
-    to be read on: what failed before that, its readers are past. All that was undone is not lost.
+    In a changelog each of them counts: a table may hold what was not written. In an input they count from the first
+    unread record on: readers are past anything that failed before. Undone sends are not lost.
 
     Args:
         seen: per partition and process the seq of its first record below its white end, and the highest seq.
@@ -98,10 +99,10 @@ def unseen(view: CutView, seen: Mapping[tuple[TopicPartition, int], tuple[int, i
 
 
 def lost_sends(view: CutView, held: Mapping[Unseen, int]) -> list[Finding]:
-    """V1 of sends that were refused, or have no result and are not in the log.
+    """Find the sends (V1) that were refused, or have no outcome and are not in the log.
 
     Args:
-        held: of each of `unseen`, how many of its seqs the log holds below the white end.
+        held: the number of seqs of each of `unseen` that the log holds below the white end.
     """
     return [
         Finding("send-failed", *part.tp, end, part.process, part.last, a=part.first, b=part.last)
@@ -120,7 +121,8 @@ def _lost(view: CutView, log: Mapping[TopicPartition, list[LogRecord]]) -> list[
 
 
 def left_late(view: CutView, records: Iterable[LogRecord]) -> list[Finding]:
-    """V1 of who was declared dead: it sent again past the ends that were seen, or somebody copied what it had sent."""
+    """Find records (V1) of a process that was declared dead past the observed ends: it sent again, or its records were
+    copied."""
     findings = []
     for tp, lines in _by_partition(view, records).items():
         end = view.left_end(tp)
@@ -141,7 +143,7 @@ def left_late(view: CutView, records: Iterable[LogRecord]) -> list[Finding]:
 
 
 def v2(view: CutView, records: Iterable[LogRecord]) -> list[Finding]:
-    """Receipt: no record that a receiver had started is red by its header, its sender's birth, or R8."""
+    """Check receipt (V2): no record that a receiver had started is red by its header, its sender's birth, or R8."""
     findings = []
     for tp, lines in _by_partition(view, records).items():
         for source in view.inputs.get(tp, ()):
@@ -163,19 +165,19 @@ def v2(view: CutView, records: Iterable[LogRecord]) -> list[Finding]:
 
 
 def v4(view: CutView, records: Iterable[LogRecord]) -> list[Finding]:
-    """Channels: what was in flight is there, up to the last seq that its sender counted, and as receivers saw it."""
+    """Check channels (V4): all records in flight are there, up to the last seq that their sender counted, and as
+    receivers saw them."""
     log = _by_partition(view, records)
     received_so = unstamped_received(view, (record for lines in log.values() for record in lines))
     return [*_last_missing(view, log), *received_so, *_holes(view, log), *_recorded(view, log)]
 
 
 def v5(view: CutView, records: Iterable[LogRecord]) -> list[Finding]:
-    """Cause: no white effect of an input at or past the cut, no red effect of one below it.
+    """Check causes (V5): no white effect of an input at or past the cut, no red effect of one below it.
 
     Torn events and replays are listed, not hidden, and so are events that ran twice before the cut; an effect with a
-    red cause is not a replay. Effects of processes
-    from before a restore of their app are past: they neither accuse nor are listed; nor do causes in a topic that was
-    recreated since.
+    red cause is not a replay. Effects of processes that are older than a restore of their app neither accuse nor are
+    listed; nor do causes in a topic that was recreated since.
     """
     records = list(records)
     red = {record[:3] for record in records if red_by_itself(view, record)}
@@ -201,7 +203,7 @@ def v5(view: CutView, records: Iterable[LogRecord]) -> list[Finding]:
 
 
 def _of_later(view: CutView, record: LogRecord, source: InputCut) -> str | None:
-    """Return what a white record is whose cause some agent had still to start."""
+    """Return the kind of finding for a white record whose cause some agent had still to start."""
     assert record.cause is not None
     offset = record.cause[1]
     if not view.counts_white(record) or not in_flight(source, offset):
@@ -215,7 +217,8 @@ def _of_later(view: CutView, record: LogRecord, source: InputCut) -> str | None:
 
 
 def _of_earlier(view: CutView, record: LogRecord, source: InputCut) -> str | None:
-    """Return what a red record is whose cause every agent had started, and no process but its sender has run."""
+    """Return the kind of finding for a red record whose cause every agent had started, and that no process but its
+    sender has run."""
     assert record.cause is not None
     by_receiver = record.process == source.receiver and source.steady
     before_closing = record.offset < view.sent_end(record.process, record.tp)
@@ -230,10 +233,10 @@ def _of_earlier(view: CutView, record: LogRecord, source: InputCut) -> str | Non
 
 
 class _Gap(NamedTuple):
-    """`record` is the first after missing seqs, which begin with `first_seq`; `after` is the offset before it.
+    """A gap. `record` is the first after missing seqs, which begin with `first_seq`; `after` is the offset before it.
 
-    `reported`: their sender reports that some of them were not acknowledged. `explained`: as many offsets are missing
-    as there are others.
+    `reported`: their sender reports some of them as not acknowledged. `explained`: as many offsets are missing as
+    there are other seqs.
     """
 
     record: LogRecord
@@ -254,7 +257,7 @@ def _by_partition(view: CutView, records: Iterable[LogRecord]) -> dict[TopicPart
 def _judged(
     view: CutView, tp: TopicPartition, lines: list[LogRecord]
 ) -> dict[int, list[tuple[int, LogRecord]]]:
-    """Per process, the records whose seqs have to be whole, each with its number in the partition."""
+    """Return per process the records whose seqs must have no gap, each with its number in the partition."""
     sent: dict[int, list[tuple[int, LogRecord]]] = defaultdict(list)
     for nth, record in enumerate(lines):
         ours = record.process != EXTERNAL and record.offset < view.judged_end(record.process, tp)
@@ -305,7 +308,8 @@ def _overlap(item: SeqRange, seqs: range) -> int:
 
 
 def _lies_below(end: int, gap: _Gap, lines: list[LogRecord]) -> bool:
-    """Does all that an explained gap misses lie below `end`? No offset is missing from there to the record behind."""
+    """Return whether everything that an explained gap misses lies below `end`: no offset is missing from there to the
+    record after it."""
     held = sum(end <= line.offset < gap.record.offset for line in lines)
     return gap.record.offset - end <= held
 

@@ -1,13 +1,14 @@
 """V5, a note: events that ran twice before the cut, as far as the log shows them.
 
-Faust is at-least-once: after a crash or a rebalance the next reader of an input runs events again that the last one had
-run. Where both left white effects that bear the same cause, the log shows it. The state *is* then what the service had,
-and a restore runs none of these events again: so it changes no verdict, but whoever counts has to know.
+Faust is at-least-once: after a crash or a rebalance the next reader of an input runs events again that the last one
+had run. If both left white effects with the same cause, the log shows it. The state is then exactly that of the
+service, and a restore runs none of these events again: so it changes no verdict, but anyone who counts events has to
+know.
 
 Not seen: a second run in the same worker (an event may send several times), a run that left no effect, effects that
-compaction has taken or that lie below what is read of an input, and those of processes that nobody remembers.
+were compacted or lie below the offsets that are read, and those of forgotten processes.
 
-Found from a list here, and by `snapkafka.assembly.spark.verify.v5_ran_twice` in Spark; a test compares the two.
+They are found in a list here, and by `snapkafka.assembly.spark.verify.v5_ran_twice` in Spark; a test compares the two.
 """
 
 from __future__ import annotations
@@ -18,7 +19,8 @@ from typing import NamedTuple
 
 from snapkafka.protocol.records import TopicPartition
 
-from .view import CutView, LogRecord, in_flight
+from .log import LogRecord
+from .view import CutView, in_flight
 from .witness import Finding
 
 __all__ = ["Twice", "apps_of_several", "found_twice", "ran_twice"]
@@ -34,9 +36,10 @@ class Twice(NamedTuple):
 
 
 def apps_of_several(view: CutView) -> set[str]:
-    """The apps of which the snapshot knows several workers; of the others nobody can have run an event again.
+    """Return the apps of which the snapshot knows several workers; in the others no event can have run in a second
+    worker.
 
-    Who has read an input before may be unknown (the ledger was recreated), so all inputs of these apps are looked at.
+    The earlier readers of an input may be unknown (the ledger was recreated), so all inputs of these apps are checked.
     """
     workers: dict[str, set[int]] = defaultdict(set)
     for process, cut in view.processes.items():
@@ -69,7 +72,7 @@ def ran_twice(view: CutView, records: Iterable[LogRecord]) -> list[Finding]:
 
 
 def found_twice(app: str, topic: str, events: int, first: Twice) -> Finding:
-    """The finding of all such events of one topic."""
+    """Return the finding for all such events of one topic."""
     return Finding(
         "ran-twice", topic, first.partition, first.offset, first.one, app=app, a=events, b=first.other
     )

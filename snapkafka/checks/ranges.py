@@ -1,10 +1,10 @@
-"""Which offsets have to be read, and what follows from the bounds of the log alone.
+"""The offsets that have to be read, and the findings from the bounds of the log alone.
 
 Of an input only the ranges that matter are read: from the lower of its position and the bound of R1 (below which no
-red record can lie) to the highest end that the snapshot names; of a changelog everything below its end, or what is new
-since the parent and the record that the parent's state ends with (the join). Then a *tail* more: a white record that
-entered the log after all ends were closed lies there. The tail ends where the log ends now, or after `tail_max`
-records, whichever comes first; the manifest states how far it went.
+red record can lie) to the highest end that the snapshot names. Of a changelog, everything below its end is read, or
+the records since the parent and the last one of the parent's state (the join). Then a *tail* follows, for white
+records that entered the log after all ends were closed. The tail ends at the present end of the log, or after
+`tail_max` records, whichever comes first; the manifest records its end.
 """
 
 from __future__ import annotations
@@ -38,10 +38,10 @@ class ReadRange(NamedTuple):
 def reading_ranges(
     view: CutView, *, tail_max: int = TAIL_MAX, starts: Mapping[TopicPartition, int] | None = None
 ) -> list[ReadRange]:
-    """Return what to read, per partition, in order; ranges that are empty or cannot be read any more are left out.
+    """Return the offsets to read, per partition, in order; ranges that are empty or deleted are left out.
 
     Args:
-        starts: where the reading of a changelog starts, if not where its log does.
+        starts: the first offset to read of a changelog, if not that of its log.
     """
     assert view.bounds is not None, "reading a log needs to know its bounds"
     starts_at = starts or {}
@@ -62,7 +62,7 @@ def reading_ranges(
 
 
 def bounds_findings(view: CutView) -> tuple[list[Finding], Counter[str]]:
-    """Return what is wrong with the bounds of the log themselves: missing records, topics that were recreated.
+    """Find what is wrong with the bounds of the log themselves: missing records, recreated topics.
 
     Returns:
         the first findings of each kind, and how many there are of each.
@@ -71,7 +71,7 @@ def bounds_findings(view: CutView) -> tuple[list[Finding], Counter[str]]:
     counts: Counter[str] = Counter()
 
     def note(kind: str, tp: TopicPartition, start: int, end: int, **more: object) -> None:
-        """One finding per offset of `[start, end)`."""
+        """Add one finding per offset of `[start, end)`."""
         if start < end:
             counts[kind] += end - start
             upto = min(end, start + WITNESSES_MAX)
@@ -108,10 +108,10 @@ def bounds_findings(view: CutView) -> tuple[list[Finding], Counter[str]]:
 
 
 def require_offsets(view: CutView, *, starts: Mapping[TopicPartition, int] | None = None) -> None:
-    """Refuse to assemble a snapshot whose records are no longer there: its tables would be short, and look whole.
+    """Refuse to assemble a snapshot whose records were deleted: its tables would lack rows without showing it.
 
     Args:
-        starts: where the reading of a changelog starts: from there on all of it is needed.
+        starts: the first offset of a changelog to read: all records from there on are needed.
 
     Raises:
         OffsetsGoneError: records that the tables need have been deleted, or their topic was.

@@ -1,15 +1,15 @@
-"""Until when does the log hold what a snapshot needs? Which topic loses it first, when, and why.
+"""The time for which the log keeps what a snapshot needs: which topic loses it first, when, and why.
 
-A snapshot needs, of an input, what was unread at the cut: offsets from the position to the end that was seen; of a
-changelog, the last white value of each key. Three things eat them:
+A snapshot needs, of an input, the records that were unread at the cut: offsets from the position to the observed end;
+of a changelog, the last white value of each key. Three causes remove them:
 
 - *Age* (`retention.ms`). Kafka deletes whole segments whose youngest record is older, so a record stays at least that
-  long, and goes soon after: that is a date. A windowed table needs only windows that lived at the cut.
-- *Size* (`retention.bytes`). When, depends on the load; what is reported is when it comes to that at the rate so far.
-- *Compaction*. A white value goes when a later one of its key has been compacted over. Nothing is compacted before
-  `min.compaction.lag.ms`, and never in the segment that is being written; when the cleaner comes after that
-  (`min.cleanable.dirty.ratio`, `max.compaction.lag.ms`), Kafka does not show. So that is a date from which on it is
-  not known.
+  long and is deleted soon after: that is a date. A windowed table needs only windows that had not expired at the cut.
+- *Size* (`retention.bytes`). The time depends on the load; reported is the time at the rate so far.
+- *Compaction*. A white value is removed when compaction reaches a later one of its key. Nothing is compacted before
+  `min.compaction.lag.ms`, and never in the segment that is being written; when the cleaner runs after that
+  (`min.cleanable.dirty.ratio`, `max.compaction.lag.ms`), Kafka does not show. So from that date on the answer is
+  unknown.
 """
 
 from __future__ import annotations
@@ -21,7 +21,8 @@ from typing import Final
 
 from snapkafka.protocol.records import Retention, TopicPartition
 
-from .view import CutView, Keeping, LogBounds
+from .log import Keeping, LogBounds
+from .view import CutView
 
 __all__ = [
     "UNBOUNDED",
@@ -47,7 +48,7 @@ LAST_MS: Final = 253_402_300_799_000
 
 
 class How(StrEnum):
-    """Hold what is known of when it goes."""
+    """The certainty of that time."""
 
     #: It is kept until then, and deleted soon after.
     UNTIL = "until"
@@ -63,7 +64,8 @@ class How(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Lasting:
-    """How long it lasts; `until_ms` since 1970, None where no time is known. `topic`: what goes first, `why`."""
+    """The time until which it is kept: `until_ms` since 1970, None if unknown. `topic`: the first to lose records,
+    `why`."""
 
     how: How
     until_ms: int | None = None
@@ -74,9 +76,9 @@ class Lasting:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Need:
-    """Offsets `[start, end)` of a partition that a snapshot needs; of a changelog all that is below `end`.
+    """Offsets `[start, end)` of a partition that a snapshot needs; for a changelog all records below `end`.
 
-    `state`: it is a changelog. `expires_ms`, `sets`: see `protocol.captured_snapshot.ChangelogCut`.
+    `state`: whether it is a changelog. `expires_ms`, `sets`: see `protocol.captured_snapshot.ChangelogCut`.
     """
 
     tp: TopicPartition
@@ -88,18 +90,18 @@ class Need:
 
     @property
     def any_may_go(self) -> bool:
-        """Does every record of it count, not only the last of a key?"""
+        """Whether every record counts, not only the last of a key."""
         return not self.state or self.sets
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LogNow:
-    """Hold what the cluster reports about a partition. None: unknown, or there is not one.
+    """The present state of a partition's log, as the cluster reports it. None: unknown, or there is none.
 
     Args:
-        bounds: what its log holds.
-        first_ms: when the first record that is needed was written.
-        size: its bytes.
+        bounds: the offsets that its log holds.
+        first_ms: when the first needed record was written.
+        size: in bytes.
     """
 
     bounds: LogBounds
@@ -108,7 +110,7 @@ class LogNow:
 
 
 def needs(view: CutView) -> Iterator[Need]:
-    """Return what a snapshot needs of the log; partitions of which it needs nothing are left out."""
+    """Yield what a snapshot needs of the log; partitions of which it needs nothing are left out."""
     for tp, sources in sorted(view.inputs.items()):
         start = min(source.position for source in sources)
         if tp not in view.changelogs and start < view.closed_end(tp):
@@ -126,7 +128,8 @@ def needs(view: CutView) -> Iterator[Need]:
 
 
 def first_to_go(found: Iterable[Lasting]) -> Lasting:
-    """Of several the one that goes first: what is removed, then what is not known at all, then the earliest."""
+    """Return the one that is lost first: those that are lost already come first, then unknown ones, then the
+    earliest."""
     ranks = {How.GONE: 0, How.UNKNOWN: 1, How.UNTIL: 2, How.FROM: 2, How.ALWAYS: 3}
     return min(
         found,
@@ -136,10 +139,10 @@ def first_to_go(found: Iterable[Lasting]) -> Lasting:
 
 
 def lasting(need: Need, log: LogNow, holding: Mapping[str, str], *, cut_ms: int, now_ms: int) -> Lasting:
-    """How long a partition keeps what is needed of it.
+    """Determine how long a partition keeps what is needed of it.
 
     Args:
-        holding: the settings that hold for its topic.
+        holding: the effective settings of its topic.
         cut_ms: when the snapshot was triggered.
     """
     if not need.state and log.bounds.start > need.start:
@@ -211,12 +214,12 @@ def _by_compaction(need: Need, log: LogNow, holding: Mapping[str, str], cut_ms: 
 
 
 def bound(holding: Mapping[str, str], name: str) -> int:
-    """A bound among the settings of a topic; Kafka takes every number below 0 for none."""
+    """Return a bound among the settings of a topic; to Kafka every number below 0 means none."""
     return max(UNBOUNDED, int(holding.get(name, UNBOUNDED)))
 
 
 def promised_by(topic: str, holding: Mapping[str, str]) -> Retention:
-    """Return what the settings of a changelog promise."""
+    """Return the retention settings of a changelog."""
     retained_ms = UNBOUNDED
     if "delete" in holding["cleanup.policy"]:
         by_size = bound(holding, "retention.bytes") != UNBOUNDED
@@ -230,8 +233,8 @@ def promised_by(topic: str, holding: Mapping[str, str]) -> Retention:
 
 
 def keeping(then: Retention, now: Retention, *, age_ms: int) -> Keeping:
-    """Return what a changelog has kept since a cut of that age, as far as its settings of then and of now show (what
-    they were in between it is unknown)."""
+    """Determine what a changelog has kept since a cut of that age, by its settings of then and of now; those in
+    between are unknown."""
     retained = [ms for ms in (then.retained_ms, now.retained_ms) if ms != UNBOUNDED]
     return Keeping(
         age_ms=age_ms,

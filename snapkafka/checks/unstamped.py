@@ -1,10 +1,10 @@
-"""V4 of records that lost their header on the way: a transform, a proxy or a mirror removes headers.
+"""V4 for records that lost their header in transit, because a transform, a proxy or a mirror removed it.
 
-Without its header a record is external to everybody: it turns no receiver red, and no check can see its colour. The
-report of its sender shows it: it sent its last white record with a header, and the broker acknowledged it at one
-offset. So the record at that offset must have the header, whether it was in flight (`log_checks.v4`) or received, or
-is part of a table (here). Results that are unknown name no offset: only the last *acknowledged* record is
-looked at, never a log end or a marker.
+Without its header a record is external to every reader: it turns no receiver red, and no check can see its colour. The
+report of its sender reveals the loss: it sent its last white record with a header, and the broker acknowledged it at
+one offset. So the record at that offset must have the header, whether it was in flight (`log_checks.v4`) or received,
+or is part of a table (here). Sends with an unknown outcome name no offset: only the last *acknowledged* record is
+checked, never a log end or a marker.
 
 Not seen: a topic to which no living sender had sent in white, and single records between others (V1 reports a gap).
 """
@@ -16,8 +16,9 @@ from typing import Final
 
 from snapkafka.protocol.records import TopicPartition
 
+from .log import EXTERNAL, LogRecord
 from .ranges import ReadRange
-from .view import EXTERNAL, CutView, LogRecord
+from .view import CutView
 from .witness import Finding
 
 __all__ = ["LOOK_BACK_MAX", "look_back_ranges", "unstamped_received"]
@@ -38,7 +39,7 @@ def unstamped_received(view: CutView, records: Iterable[LogRecord]) -> list[Find
 
 
 def look_back_ranges(view: CutView, read: Collection[ReadRange]) -> list[ReadRange]:
-    """Return what has to be read below the reading ranges for these records, one range per partition of an input.
+    """Return the offsets to read below the reading ranges for these records, one range per partition of an input.
 
     Args:
         read: the reading ranges.

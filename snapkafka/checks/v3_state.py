@@ -1,38 +1,39 @@
-"""V3: is the state of the tables all there, or has compaction taken what the cut still needs?
+"""V3: the check that the state of the tables is complete, and that compaction has not removed records that the cut
+needs.
 
-The state of a key is its last white value below the changelog's end. A value that a later white one supersedes may go,
-and goes: that is what a changelog is compacted for. But a *red* one, written after the cut, supersedes it as well, and
-then the log holds nothing of that key any more that the snapshot could show. From the log alone:
+The state of a key is its last white value below the changelog's end. Compaction may remove a value that a later white
+one supersedes: that is its purpose. But a *red* value, written after the cut, supersedes it as well, and then the log
+holds no value of that key for the snapshot. From the log alone:
 
-1. *No offset is missing* between the log's start (0) and the end: nothing was taken.
-2. *The last white record is removed*: nothing white can have superseded it. Unless it was a deletion, the state is
-   short.
+1. *No offset is missing* between the log's start (0) and the end: nothing was removed.
+2. *The last white record is missing*: nothing white can have superseded it. Unless it was a deletion, the state is
+   incomplete.
 3. *A superseded value is still there.* The cleaner goes through a log from its beginning and leaves one value per key
-   as far as it comes. So where two records of one key stand, it has not come to the second; and if nothing that was
-   written after the cut stands below that, it has not come to anything that was.
-4. *Nobody is overtaken*: every key that was written after the cut still has a white value below it.
+   up to where it has come. So if there are two records of one key, it has not reached the second one; and if no record
+   from after the cut lies below that, it has not reached any such record.
+4. *No key is overtaken*: every key that was written after the cut still has a white value below it.
 
 3 and 4 hold as long as deletions written after the cut must still be in the log (`delete.retention.ms`), since they
-supersede and then go themselves. Or the topic's settings show: what is younger than `min.compaction.lag.ms` supersedes
-nothing, so a cut younger than that is safe. Else it is unverifiable: compaction does what it is there for, and accuses
-nobody.
+supersede values and are then removed themselves. Otherwise the topic's settings may decide: records younger than
+`min.compaction.lag.ms` supersede nothing, so a cut younger than that is safe. Else the state is unverifiable:
+compaction is no fault, and accuses nobody.
 
-Where a snapshot builds on a parent, all this is asked of its delta alone: the parent's state was proven before. But
-then a deletion in the delta counts: one that was removed itself leaves its key in the state, as the parent has it. So
-where offsets are missing, deletions must have stayed since the parent's cut, or nothing been compacted since. And
-there is a *join* more: where the parent's state ended there still has to stand the record that it ended with. If
-another one stands there, the log was cut short and written on since (an election of a leader that lagged behind, a
-disk that was set back), and rows of the parent are of records that never were. That it goes on from there without
-a gap, V1 sees: the last record of the parent is read with the delta, so seqs have to follow on it.
+If a snapshot builds on a parent, these conditions apply to its delta alone: the parent's state was proven before. But
+then deletions in the delta count: a deletion that was removed leaves its key in the state, as the parent has it. So if
+offsets are missing, deletions must have been kept since the parent's cut, or nothing was compacted since. The *join*
+is checked as well: the last record of the parent's state must still be at its offset. If another one is there, the log
+was truncated and continued since (a leader that lagged behind was elected, a disk was set back), and rows of the
+parent come from records that no longer exist. V1 checks that the log continues without a gap: the last record of the
+parent is read with the delta, so seqs have to follow it.
 
-A *global table* is a whole in every worker: a worker writes to the changelog partitions that it was given, and takes in
-the others as they come (Faust's standbys). A key that was written in several partitions has the value that came last,
-and no order across partitions is in the log: seqs count per partition, and of one process alone. So it is named, and
-the state is unverifiable (`state-unordered`). Of tables of sets keys are operations, so that two partitions hold
-anything is enough; and where a parent stands for a part of the state, its keys are not read again, so it is, too.
+Every worker has all of a *global table*: it writes to the changelog partitions that it was assigned, and takes in the
+others as they come (Faust's standbys). A key that was written in several partitions has the value that came last, but
+the log has no order across partitions: seqs count per partition and process. So the key is named, and the state is
+unverifiable (`state-unordered`). In tables of sets keys are operations, so it is enough that two partitions hold
+anything; and so it is if a parent stands for a part of the state, as its keys are not read again.
 
-The facts are gathered by `facts_of` from a list, and by `snapkafka.assembly.spark.verify.v3_state` in Spark; what
-follows from them is decided here, once.
+The facts are gathered by `facts_of` from a list, and by `snapkafka.assembly.spark.verify.v3_state` in Spark; the
+conclusions are drawn here, once.
 """
 
 from __future__ import annotations
@@ -43,7 +44,8 @@ from typing import Final, NamedTuple
 
 from snapkafka.protocol.records import TopicPartition
 
-from .view import CutView, Keeping, LogRecord
+from .log import Keeping, LogRecord
+from .view import CutView
 from .witness import Finding
 
 __all__ = [
@@ -64,11 +66,11 @@ CLOCKS_MS: Final = 60_000
 
 
 class StateFacts(NamedTuple):
-    """Hold what the log of a changelog partition holds of the cut.
+    """The facts about the cut in the log of a changelog partition.
 
-    `held`: records below the end that no parent stands for. `last_white`: the highest offset of the state; -1: there
-    is not one. `first_later`: the lowest offset of what was written after the cut (red, or past the end); None: there
-    is nothing. `at_seam`: process and seq of the record at the parent's end; None: there is not one, or no parent.
+    `held`: number of records below the end that no parent stands for. `last_white`: the highest offset of the state;
+    -1: there is none. `first_later`: the lowest offset written after the cut (red, or past the end); None: there is
+    none. `at_seam`: process and seq of the record at the parent's end; None: there is none, or no parent.
     """
 
     held: int = 0
@@ -78,11 +80,10 @@ class StateFacts(NamedTuple):
 
 
 class KeyFacts(NamedTuple):
-    """`superseded`: some value, still in the log when it had been read, that another one of its key supersedes, both
-    below all that was written after the cut; None: there is not one. `overtaken`: the first offsets after the cut of
-    keys that have no white value, in order, `overtaken_found` of them in all. `to_the_end`: was the log read to its
-    end?
-    """
+    """The facts about the keys of a partition. `superseded`: the log still held some value that another one of its key
+    supersedes, both below all records from after the cut; None: unknown. `overtaken`: the first offsets after the cut
+    of keys that have no white value, in order; `overtaken_found`: how many there are. `to_the_end`: whether the log
+    was read to its end."""
 
     superseded: int | None = None
     overtaken: tuple[int, ...] = ()
@@ -101,8 +102,8 @@ class Place(NamedTuple):
 def unordered_tables(
     view: CutView, facts: Mapping[TopicPartition, StateFacts]
 ) -> tuple[list[Finding], list[tuple[TopicPartition, ...]]]:
-    """Global tables written in several partitions: what is found without looking at keys, and the partitions of those
-    tables of which only the keys can show."""
+    """Find global tables written in several partitions, as far as their keys are not needed; return also the
+    partitions of the tables for which they are."""
     findings, asked = [], []
     for tps in view.global_tables:
         known = [(tp, facts.get(tp, StateFacts()).last_white) for tp in tps]
@@ -121,7 +122,7 @@ def unordered_tables(
 
 
 def unordered(places: Sequence[Place]) -> Finding:
-    """The finding of a key that is in several partitions, in their order."""
+    """Return the finding for a key that is in several partitions, in their order."""
     first, second, *_ = places
     return Finding("state-unordered", *second, a=first.partition, b=first.offset)
 
@@ -129,13 +130,13 @@ def unordered(places: Sequence[Place]) -> Finding:
 def judge(
     view: CutView, facts: Mapping[TopicPartition, StateFacts]
 ) -> tuple[list[Finding], list[TopicPartition]]:
-    """Return what is wrong with the state, as far as it can be determined without looking at keys.
+    """Find what is wrong with the state, as far as it can be determined without the keys.
 
     Args:
-        facts: of each changelog partition; of one that is empty they need not be there.
+        facts: of each changelog partition; those of an empty one may be missing.
 
     Returns:
-        findings, and the partitions of which only the keys can show.
+        findings, and the partitions for which the keys must be read.
     """
     findings: list[Finding] = []
     asked: list[TopicPartition] = []
@@ -167,8 +168,7 @@ def judge(
 
 
 def doubtful(view: CutView, tp: TopicPartition, fact: StateFacts, keys: KeyFacts) -> list[Finding]:
-    """Return what is wrong with the state of a partition that `judge` asked about; of overtaken keys as many as are
-    given."""
+    """Find what is wrong with the state of a partition that `judge` asked about; overtaken keys are those in `keys`."""
     holes = _holes(view, tp, fact)
     if keys.superseded is not None:
         return []
@@ -198,7 +198,7 @@ def _holes(view: CutView, tp: TopicPartition, fact: StateFacts) -> int:
 
 
 def _expired(view: CutView, tp: TopicPartition) -> bool:
-    """Are windows all that its age can have taken from the changelog, and did they expire before the cut?"""
+    """Return whether age can only have removed windows from the changelog that had expired before the cut."""
     keeping, lives = _known(view.keeping(tp)), max(cut.expires_ms for cut in view.changelogs[tp])
     if keeping is None or keeping.retained_ms is None or not lives:
         return False
@@ -206,7 +206,7 @@ def _expired(view: CutView, tp: TopicPartition) -> bool:
 
 
 def _known(keeping: Keeping | None) -> Keeping | None:
-    """Return what was kept, if the age that it is reckoned by can be one: clocks that disagree keep nothing."""
+    """Return `keeping`, unless its age is impossible: clocks that disagree prove nothing."""
     return None if keeping is None or keeping.age_ms < 0 else keeping
 
 
@@ -216,7 +216,7 @@ def _too_young(view: CutView, tp: TopicPartition) -> bool:
 
 
 def _may_lack_deletions(view: CutView, tp: TopicPartition) -> bool:
-    """May a deletion that was written since the parent's cut be missing?"""
+    """Return whether a deletion that was written since the parent's cut may be missing."""
     keeping = view.keeping(tp)
     since = None if keeping is None else keeping.since_parent
     if since is not None and _known(since) is None:
@@ -233,7 +233,8 @@ def _deletions_stay(view: CutView, tp: TopicPartition) -> bool:
 
 
 def v3(view: CutView, records: Iterable[LogRecord]) -> list[Finding]:
-    """State: the changelogs are complete to the cut. `records`: of the whole log, each with its `key_hash`."""
+    """Check state (V3): the changelogs are complete to the cut. `records`: of the whole log, each with its
+    `key_hash`."""
     log: dict[TopicPartition, list[LogRecord]] = defaultdict(list)
     for record in sorted(records, key=lambda record: record[:3]):
         if record.tp in view.changelogs:
@@ -250,7 +251,7 @@ def v3(view: CutView, records: Iterable[LogRecord]) -> list[Finding]:
 
 
 def _unordered_keys(view: CutView, lines: Iterable[LogRecord]) -> list[Finding]:
-    """Of the records of one global table."""
+    """Find unordered keys in the records of one global table."""
     last: dict[int, dict[TopicPartition, int]] = defaultdict(dict)
     for record in lines:
         if record.key_hash is not None and view.in_state(record):
@@ -260,7 +261,7 @@ def _unordered_keys(view: CutView, lines: Iterable[LogRecord]) -> list[Finding]:
 
 
 def facts_of(view: CutView, lines: list[LogRecord]) -> StateFacts:
-    """Of the records of one changelog partition."""
+    """Gather the facts of one changelog partition from its records."""
     return StateFacts(
         held=sum(view.state_start(r.tp) <= r.offset < view.state_end(r.tp) for r in lines),
         last_white=max((record.offset for record in lines if view.in_state(record)), default=-1),
@@ -270,7 +271,7 @@ def facts_of(view: CutView, lines: list[LogRecord]) -> StateFacts:
 
 
 def key_facts_of(view: CutView, lines: list[LogRecord]) -> KeyFacts:
-    """Of the records of one changelog partition, in order, read to its end."""
+    """Gather the key facts of one changelog partition from its records, in order, read to its end."""
     first_later = facts_of(view, lines).first_later
     white: dict[int | None, int] = {}
     superseded = None

@@ -1,4 +1,4 @@
-"""From outcomes to a verdict: whether to believe a snapshot."""
+"""The verdict: it follows from the outcomes of the checks, and tells whether a snapshot may be relied on."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ __all__ = ["GOOD", "Verdict", "decide"]
 
 
 class Verdict(StrEnum):
-    """Hold what verification states about a snapshot; the first three mean that it may be relied on."""
+    """The result of verification; the first three mean that the snapshot may be relied on."""
 
     #: Every check that was run passed.
     VERIFIED = "VERIFIED"
@@ -44,13 +44,14 @@ def decide(
     contaminated: str = "",
     unread: Iterable[object] = (),
 ) -> Verdict:
-    """The verdict. One failed check condemns; one that could not see leaves it open; nothing checked proves nothing.
+    """Derive the verdict. One failed check condemns; one that could not see leaves it open; no check at all proves
+    nothing.
 
     Args:
         outcomes: of the checks that were run.
-        replays: how many torn or replayed events the snapshot lists; those that V5 finds come to it.
+        replays: the number of torn or replayed events that the snapshot lists; those that V5 finds are added.
         open_paths: groups without snapkafka, and topics, through which outputs may come back to inputs unseen.
-        contaminated: why it cannot be proved, whatever the checks find; empty: nothing is known against it.
+        contaminated: why it cannot be proved, whatever the checks find; empty: it can.
         unread: inputs that no process had.
     """
     outcomes = tuple(outcomes)

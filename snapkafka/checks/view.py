@@ -1,13 +1,13 @@
-"""The captured snapshot as the checks ask about it, and the colours of records relative to it (rules R5, R8).
+"""Look-ups of the checks in a captured snapshot, and the colours of records relative to it (rules R5, R8).
 
 A record is *white* for a snapshot of epoch E, or red:
 
-- of a process born at or after E (its id is the ledger offset of its `Hello`): red, whatever its header states;
+- of a process born at or after E (its id is the ledger offset of its `Hello`): red, whatever its header;
 - of a process that had left before the trigger: white below the log end that the receiver saw, red from there on;
-- of any other: white if its header's epoch is below E. But what comes after its sender's white end *counts as* red:
+- of any other: white if its header's epoch is below E. But a record after its sender's white end *counts as* red:
   below a receiver's position it is a witness against the cut.
 
-Markers are never messages. A record without our header, or with one that does not belong there, is *external*.
+Markers are never messages. A record without our header, or with one of another ledger or partition, is *external*.
 
 A record of a process that is not part of the snapshot (an app out of its scope, a worker that the ledger does not
 accept) is an *outsider's*: red if its header or its birth shows it; else its colour is unknown, unless that process
@@ -18,8 +18,6 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
-from typing import Final, NamedTuple
 
 from snapkafka.protocol.captured_snapshot import (
     Captured,
@@ -31,85 +29,20 @@ from snapkafka.protocol.captured_snapshot import (
 )
 from snapkafka.protocol.records import NOBODY, SeqRange, TopicPartition
 
-__all__ = [
-    "EXTERNAL",
-    "CutView",
-    "Keeping",
-    "LogBounds",
-    "LogRecord",
-    "in_flight",
-    "read_before",
-    "received",
-    "red_by_itself",
-]
+from .log import EXTERNAL, NO_END, Keeping, LogBounds, LogRecord
 
-#: The process of a record that none of ours wrote.
-EXTERNAL: Final = -1
-#: Past every offset.
-NO_END: Final = (1 << 63) - 1
-
-
-class LogRecord(NamedTuple):
-    """Hold what a check needs of a record: where it is, and what its `_sk` header states (`process` EXTERNAL: no
-    header).
-
-    `cause`: partition and offset of the record whose event it is an effect of; None: of none, or not stamped.
-    `key_hash`: None where it has no key, or none that matters here.
-    """
-
-    topic: str
-    partition: int
-    offset: int
-    process: int = EXTERNAL
-    epoch: int = 0
-    seq: int = -1
-    marker: bool = False
-    cause: tuple[TopicPartition, int] | None = None
-    key_hash: int | None = None
-
-    @property
-    def tp(self) -> TopicPartition:
-        return TopicPartition(self.topic, self.partition)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Keeping:
-    """Hold what the broker has promised to keep of a partition since the cut, in milliseconds, and how old that is by
-    now.
-
-    `uncompacted_ms`: a record younger than that supersedes none (min.compaction.lag.ms). `tombstones_ms`: so long a
-    deletion stays (delete.retention.ms). `retained_ms`: older records may be deleted; None: none ever is for its age.
-    `since_parent`: the same since the cut of the parent, where one stands for the state up to there; None: none does.
-    """
-
-    age_ms: int
-    uncompacted_ms: int = 0
-    tombstones_ms: int = 0
-    retained_ms: int | None = None
-    since_parent: Keeping | None = None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LogBounds:
-    """Hold what a partition's log holds now: offsets `[start, end)`; `topic_id` is Kafka's own, hex, empty if unknown.
-
-    `keeping`: None where it is not known.
-    """
-
-    start: int
-    end: int
-    topic_id: str = ""
-    keeping: Keeping | None = None
+__all__ = ["CutView", "in_flight", "read_before", "received", "red_by_itself"]
 
 
 class CutView:
-    """Lookups into a captured snapshot, and the colour of a record.
+    """Look-ups in a captured snapshot, and the colour of a record.
 
     Args:
         captured: the snapshot.
-        bounds: what the log holds now. Without, the log is taken to hold everything (a simulator's does).
-        starts: where a parent stands for the state of a changelog, up to where it does.
-        seams: of such a changelog, the record of which its parent's state ends with.
+        bounds: the offsets that the log holds now. Without it, the log is assumed to hold everything (a simulator's
+            does).
+        starts: for a changelog with a parent, the offset up to which the parent stands for its state.
+        seams: for such a changelog, the last record of its parent's state.
     """
 
     def __init__(
@@ -155,7 +88,8 @@ class CutView:
             self.senders[TopicPartition(sender.topic, sender.partition)][sender.process] = sender
 
     def worker(self, process: int) -> int:
-        """The first id of a process that was taken for dead and goes on under another one; of any other its own."""
+        """Return the first id of a process that was declared dead and continues under another one; for any other its
+        own id."""
         cut = self.processes.get(process)
         while cut is not None and NOBODY < cut.formerly < process:
             process = cut.formerly
@@ -171,17 +105,16 @@ class CutView:
         return self.bounds[tp].keeping if self.bounds is not None and tp in self.bounds else None
 
     def state_start(self, tp: TopicPartition) -> int:
-        """Return the offset below which all that counts for a changelog's state is in the parent's state; 0:
-        nothing."""
+        """Return the offset below which the parent's state stands for a changelog; 0: there is no parent."""
         return self.starts.get(tp, 0)
 
     def seam(self, tp: TopicPartition) -> int | None:
-        """The offset of the record that the parent's state of a changelog partition ends with; None: none is known."""
+        """Return the offset of the last record in the parent's state of a changelog partition; None: unknown."""
         last = self.seams.get(tp)
         return None if last is None else last.white_end - 1
 
     def state_end(self, tp: TopicPartition) -> int:
-        """The state of a changelog partition is the fold of its white records below this."""
+        """Return the end of a changelog partition: its state is the fold of the white records below."""
         return max((changelog.end for changelog in self.changelogs.get(tp, ())), default=0)
 
     @property
@@ -195,45 +128,46 @@ class CutView:
         return [tuple(sorted(tps)) for _, tps in sorted(found.items()) if len(tps) > 1]
 
     def only_state_below(self, tp: TopicPartition) -> int:
-        """Below this a partition is a changelog and no more, so what compaction took there is for V3 alone to judge: no
-        reader has anything to start there, and nothing is red that one could have received (R1). 0: it is not one."""
+        """Return the offset below which a partition is only a changelog, so that compaction there concerns V3 alone:
+        no reader has anything to start there, and none can have received a red record there (R1). 0: it is not a
+        changelog."""
         if tp not in self.changelogs:
             return 0
         return min((min(source.position, source.low) for source in self.inputs.get(tp, ())), default=NO_END)
 
     @property
     def topics_read(self) -> set[str]:
-        """The topics that somebody reads."""
+        """The topics that some app reads."""
         return {tp.topic for tp in self.inputs}
 
     @property
     def state_offsets(self) -> int:
-        """How many offsets of changelogs the state is folded from, at most."""
+        """The number of changelog offsets from which the state is folded, at most."""
         return sum(self.state_end(tp) - self.state_start(tp) for tp in self.changelogs)
 
     def white_end(self, process: int, tp: TopicPartition) -> int:
-        """Below this lies what a living sender sent in white, and what landed of sends whose result it does not know; 0
-        if it closed none there."""
+        """Return the offset below which the white records of a living sender lie, with those of unknown outcome that
+        landed; 0: it closed none there."""
         end = self.sender(process, tp)
         return max(end.white_end, end.landed_end) if end is not None else 0
 
     def sender(self, process: int, tp: TopicPartition) -> SenderEnd | None:
-        """Return what a living process reported of a partition; None: it sent nothing there."""
+        """Return the report of a living process about a partition; None: it sent nothing there."""
         return self.senders[tp].get(process) if tp in self.senders else None
 
     def sent_end(self, process: int, tp: TopicPartition) -> int:
-        """Return the offset below which lies what a living process sends of the events running at its cut, as far as
-        known: its marker follows it, and so does the end that it names of a changelog."""
+        """Return the offset below which lie the sends of the events that ran at a living process's cut, as far as
+        known: its marker follows them, and so does the end of a changelog that it names."""
         end = self.sender(process, tp)
         ends = [] if end is None else [self.white_end(process, tp), end.marker]
         ends += [changelog.end for changelog in self.changelogs.get(tp, ()) if changelog.process == process]
         return max(ends, default=0)
 
     def unacknowledged(self, process: int, tp: TopicPartition, *, lost: bool = False) -> tuple[SeqRange, ...]:
-        """Seqs whose sends were refused or have no result, as their sender reports; no two ranges meet.
+        """Return the seqs whose sends were refused or have no outcome, as their sender reports; no two ranges meet.
 
         Args:
-            lost: without those that were undone.
+            lost: whether to leave out those that were undone.
         """
         end = self.sender(process, tp)
         found: list[SeqRange] = []
@@ -247,13 +181,13 @@ class CutView:
         return tuple(found)
 
     def is_unacknowledged(self, record: LogRecord) -> bool:
-        """Does its sender report that it does not know of this record?"""
+        """Return whether its sender reports this record as unacknowledged."""
         end = self.sender(record.process, record.tp)
         return end is not None and any(i.first <= record.seq <= i.last for i in end.unacknowledged)
 
     def is_copy(self, record: LogRecord) -> bool:
-        """Was this record sent before, and appended once more, with its headers, by whoever queued it again? Its sender
-        knows where it had sent as much: there a record with a new seq would have to stand, or none."""
+        """Return whether this record was sent before, and appended once more, with its headers, by a program that
+        queued it again. Its sender knows which seqs it has sent: a new record at this place would have a new seq."""
         end = self.sender(record.process, record.tp)
         if end is None or not self.white_stamped(record) or self.is_unacknowledged(record):
             return False
@@ -261,14 +195,14 @@ class CutView:
         return past_end or (record.offset >= end.earlier_end and record.seq <= end.earlier_seq)
 
     def closed_end(self, tp: TopicPartition) -> int:
-        """The highest end that the snapshot names for the partition: everything white lies below it."""
+        """Return the highest end that the snapshot names for the partition: everything white lies below it."""
         ends = [self.white_end(process, tp) for process in self.senders.get(tp, ())]
         ends += [max(source.position, source.log_end) for source in self.inputs.get(tp, ())]
         ends += [changelog.end for changelog in self.changelogs.get(tp, ())]
         return max(ends, default=0)
 
     def living(self, process: int) -> bool:
-        """Did it cut and close for this snapshot?"""
+        """Return whether a process cut and closed for this snapshot."""
         cut = self.processes.get(process)
         return cut is not None and not cut.left
 
@@ -277,7 +211,8 @@ class CutView:
         return cut is not None and cut.left
 
     def judged_end(self, process: int, tp: TopicPartition) -> int:
-        """Below this offset the seqs of a process must be whole; what is red after it is not one of this snapshot's."""
+        """Return the offset below which the seqs of a process must have no gap; red records after it do not concern
+        this snapshot."""
         if self.living(process):
             return self.white_end(process, tp)
         return self.closed_end(tp) if self.left(process) else 0
@@ -285,8 +220,8 @@ class CutView:
     def left_end(self, tp: TopicPartition) -> int:
         """Return the offset below which records of a process that left before the trigger count as white.
 
-        0 where an app reads the topic and has not cut this partition of it, as it was added of late: for that app
-        nothing of it has been seen.
+        It is 0 if an app reads the topic and has not cut this partition of it, as it was added recently: that app has
+        seen nothing of it.
         """
         ends = {source.app: source.log_end for source in self.inputs.get(tp, ())}
         if self._readers.get(tp.topic, set()) - ends.keys():
@@ -298,18 +233,18 @@ class CutView:
         return min([*ends.values(), *written], default=0)
 
     def names_cause(self, process: int, source: InputCut) -> bool:
-        """Are the causes that records of a process name into this input offsets of it as it is?"""
+        """Return whether the causes of a process's records in this input are offsets of the present topic."""
         tp = TopicPartition(source.topic, source.partition)
         return not (
             process in self.before_restore or tp in self.recreated or (process, tp.topic) in self.old_topics
         )
 
     def received_since(self, tp: TopicPartition) -> int:
-        """Return the offset from which on a record that was received may be red (R1)."""
+        """Return the offset from which on a received record may be red (R1)."""
         return max((source.low for source in self.inputs.get(tp, ())), default=0)
 
     def outsiders_record(self, record: LogRecord) -> bool:
-        """Did an outsider send it, and does its header leave open whether it was white?"""
+        """Return whether an outsider sent it, and its header leaves open whether it was white."""
         if record.process == EXTERNAL or record.marker or record.process in self.processes:
             return False
         if record.process >= self.epoch or record.epoch >= self.epoch:
@@ -318,22 +253,24 @@ class CutView:
         return outsider is None or not outsider.harmless
 
     def is_void(self, record: LogRecord) -> bool:
-        """Did a process of before a restore append it to the restored log? Then nobody takes it in."""
+        """Return whether a process that is older than a restore appended it to the restored log. Then no process takes
+        it in."""
         base = self.bases.get(record.tp)
         return base is not None and record.process in self.before_restore and record.offset >= base.end
 
     # -- colours ----------------------------------------------------------------------------------------------
 
     def white_stamped(self, record: LogRecord) -> bool:
-        """Sent in white by a living process, as far as its header shows; it may lie past the sender's end."""
+        """Return whether it was sent in white by a living process, as far as its header shows; it may lie past the
+        sender's end."""
         return self.living(record.process) and record.epoch < self.epoch and not record.marker
 
     def red_stamped(self, record: LogRecord) -> bool:
-        """Sent in red by a process that is white, as far as its header shows: after its cut."""
+        """Return whether it was sent in red by a process that is white, as far as its header shows: after its cut."""
         return self.living(record.process) and record.epoch >= self.epoch and not record.marker
 
     def counts_white(self, record: LogRecord) -> bool:
-        """Is it white, by its header and by the ends that its sender or the receivers saw?"""
+        """Return whether it is white, by its header and by the ends that its sender or the receivers saw."""
         if record.marker:
             return False
         if self.left(record.process):
@@ -341,7 +278,7 @@ class CutView:
         return self.white_stamped(record) and record.offset < self.white_end(record.process, record.tp)
 
     def in_state(self, record: LogRecord) -> bool:
-        """Is this record of a changelog part of the state at the cut?"""
+        """Return whether this record of a changelog is part of the state at the cut."""
         if record.marker or record.process >= self.epoch or record.offset >= self.state_end(record.tp):
             return False
         if self.before_restore and self.is_void(record):
@@ -349,7 +286,7 @@ class CutView:
         return record.process == EXTERNAL or self.left(record.process) or record.epoch < self.epoch
 
     def in_channel(self, record: LogRecord, source: InputCut) -> bool:
-        """Is this record a message that was in flight to the app of `source`? (R8)"""
+        """Return whether this record is a message that was in flight to the app of `source` (R8)."""
         if record.marker or not in_flight(source, record.offset):
             return False
         if self.before_restore and self.is_void(record):
@@ -359,7 +296,7 @@ class CutView:
         return self.white_stamped(record) and record.offset < self.white_end(record.process, record.tp)
 
     def why_red(self, record: LogRecord, source: InputCut) -> tuple[str, int] | None:
-        """Why a record counts as red for an input: kind of finding and its number; None where it does not."""
+        """Explain why a record counts as red for an input: the kind of finding and its number; None: it does not."""
         if record.process == EXTERNAL or record.marker:
             return None
         if record.process >= self.epoch:
@@ -378,7 +315,7 @@ class CutView:
     # -- what must be there -----------------------------------------------------------------------------------
 
     def last_in_flight(self) -> Iterator[tuple[TopicPartition, SenderEnd, InputCut]]:
-        """Last white records of living senders that were in flight, and are not known to be no longer in the log."""
+        """Yield the last white records of living senders that were in flight, and are not known to be deleted."""
         for tp, sources in self.inputs.items():
             for source in sources:
                 for end in self.senders.get(tp, {}).values():
@@ -389,8 +326,8 @@ class CutView:
                         yield tp, end, source
 
     def last_behind(self) -> Iterator[tuple[TopicPartition, SenderEnd, str]]:
-        """Last acknowledged white records of living senders that an app has received, or folds into its state, and
-        that are not known to be missing from the log; with that app."""
+        """Yield the last acknowledged white records of living senders that an app has received, or folds into its
+        state, and that are not known to be deleted; with that app."""
         upto: dict[tuple[TopicPartition, str], int] = defaultdict(int)
         for tp, sources in self.inputs.items():
             for source in sources:
@@ -404,15 +341,15 @@ class CutView:
                     yield tp, end, app
 
     def recorded(self) -> Iterator[tuple[Recorded, InputCut]]:
-        """Ranges that receivers recorded, each with the input that it was recorded for."""
+        """Yield the ranges that receivers recorded, each with its input."""
         for item in self.captured.recorded:
             tp = TopicPartition(item.topic, item.partition)
             if self.living(item.sender) and tp not in self.recreated:
                 yield from ((item, source) for source in self.inputs.get(tp, []) if source.app == item.app)
 
     def _recreated(self) -> Iterable[TopicPartition]:
-        """Those that any of the cuts which report them shows to be another one: several apps may read it, and one of
-        them another's changelog."""
+        """Return the partitions of topics that were recreated, as any cut that reports them shows: several apps may
+        read a topic, and an input of one may be a changelog of another."""
         captured = self.captured
         named = {(cut.topic, cut.partition) for cut in captured.inputs}
         named |= {(cut.topic, cut.partition) for cut in captured.changelogs}
@@ -429,26 +366,26 @@ class CutView:
 
 
 def red_by_itself(view: CutView, record: LogRecord) -> bool:
-    """Is it red, as its header shows, whatever anybody saw of its partition?"""
+    """Return whether it is red by its header alone, whatever was observed of its partition."""
     if record.process == EXTERNAL or record.marker:
         return False
     return record.process >= view.epoch or (not view.left(record.process) and record.epoch >= view.epoch)
 
 
 def read_before(source: InputCut, process: int) -> bool:
-    """Did `process` read the input before the one that cut it? Who came later replays nothing."""
+    """Return whether `process` read the input before the one that cut it. A later reader replays nothing."""
     return process != source.receiver and (process in source.earlier or NOBODY in source.earlier)
 
 
 def in_flight(source: InputCut, offset: int) -> bool:
-    """Has some agent of the input still to start this offset?"""
+    """Return whether some agent of the input has still to start this offset."""
     if not source.agents:
         return offset >= source.position
     return any(offset >= agent.offset and offset not in agent.started_above for agent in source.agents)
 
 
 def received(source: InputCut, offset: int) -> bool:
-    """Has some agent of the input started this offset?"""
+    """Return whether some agent of the input has started this offset."""
     if not source.agents:
         return offset < source.position
     return any(offset < agent.offset or offset in agent.started_above for agent in source.agents)

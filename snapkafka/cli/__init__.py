@@ -1,4 +1,4 @@
-"""The command `snapkafka`: arguments in, tables or --json out. All that it does is in `snapkafka.ops`."""
+"""The command `snapkafka`: arguments in, tables or --json out. `snapkafka.ops` does the work."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ __all__ = ["main"]
 
 
 def main() -> None:
-    """The entry point; never returns."""
+    """Run the command; never return."""
     call(_main)
 
 

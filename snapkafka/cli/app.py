@@ -81,7 +81,7 @@ def _any(
         ),
     ] = False,
 ) -> None:
-    """Accept what stands before the command."""
+    """Accept the options before the command."""
 
 
 @command(app, "trigger")
@@ -310,7 +310,7 @@ def verify(
 
 
 def _tell(found: tuple[ops.Assembled, ...], *, as_json: bool) -> None:
-    """The results; one that is not good is shown by the exit status as well."""
+    """Print the results; one that is not good also sets the exit status."""
     if as_json:
         print_json({"snapshots": found})
     else:

@@ -1,5 +1,5 @@
-"""`snapkafka doctor` in its four ways: look, `--fix`, `--acls`, `--offline`. All that each does is elsewhere; this asks
-and prints."""
+"""`snapkafka doctor` in its four modes: report, `--fix`, `--acls`, `--offline`. The work of each is elsewhere; this
+module asks and prints."""
 
 from __future__ import annotations
 
@@ -27,13 +27,13 @@ WEIGHTS: Final = {Weight.PROBLEM: "red", Weight.WARNING: "yellow", Weight.NOTE: 
 
 
 async def ask_one_way(*ways: Mapping[str, bool]) -> None:
-    """Refuse ways that exclude each other.
+    """Refuse modes that exclude each other.
 
     Args:
-        ways: of such as do, whether each is asked for, by how it is written.
+        ways: for modes that do, whether each is requested, by its option.
 
     Raises:
-        BadInputError: more than one is asked for.
+        BadInputError: more than one is requested.
     """
     for one_of in ways:
         asked = [name for name, given in one_of.items() if given]
@@ -42,7 +42,7 @@ async def ask_one_way(*ways: Mapping[str, bool]) -> None:
 
 
 def examine(connected: Callable[[], Connection], namespace: str, within: str, *, as_json: bool) -> None:
-    """Print what was found; status 1 if there is a problem."""
+    """Print the findings; exit with status 1 if there is a problem."""
     found = run(
         lambda: ops.doctor(
             connected(), namespace, assembly_within_ms=duration_ms(within, "--assembly-within")
@@ -65,7 +65,7 @@ def examine(connected: Callable[[], Connection], namespace: str, within: str, *,
 
 
 def print_advice(found: Iterable[Advice]) -> None:
-    """Return what was found, the worst first."""
+    """Print the findings, the worst first."""
     for advice in found:
         colour = WEIGHTS[advice.weight]
         console.print(f"[{colour}]{advice.weight}[/] {advice.code}: {escape(advice.what)}", soft_wrap=True)
@@ -79,7 +79,7 @@ def print_advice(found: Iterable[Advice]) -> None:
 def fix(
     connected: Callable[[], Connection], namespace: str, within: str, *, yes: bool, as_json: bool
 ) -> None:
-    """Show what would be changed, ask, change it, print the result; status 1 if something stays as it was."""
+    """Print the planned changes, ask, make them, print the result; exit with status 1 if something was not changed."""
     propose(
         Proposal(
             plan=lambda: ops.plan_mending(
@@ -128,7 +128,7 @@ def _print_mended(mended: tuple[ops.Mended, ...]) -> None:
 
 
 def tell_rights(connected: Callable[[], Connection | None], namespace: str, *, as_json: bool) -> None:
-    """A table of rights, and the commands that grant them."""
+    """Print a table of rights, and the commands that grant them."""
     found = run(lambda: ops.rights(connected(), namespace), as_json=as_json)
     if as_json:
         print_json(found)
@@ -154,7 +154,7 @@ def tell_rights(connected: Callable[[], Connection | None], namespace: str, *, a
 
 
 def look_offline(path: str, *, as_json: bool) -> None:
-    """An app as it was defined; status 1 if a snapshot would not work, or would not hold all of it."""
+    """Print an app as it is defined; exit with status 1 if a snapshot would not work, or would not hold all of it."""
     found = run(lambda: _given(_look(path)), as_json=as_json)
     if as_json:
         print_json(found)
@@ -165,7 +165,7 @@ def look_offline(path: str, *, as_json: bool) -> None:
 
 
 async def _given(found: AppLook) -> AppLook:
-    """An app is imported where no loop runs, as Faust does it."""
+    """Import an app outside of any event loop, as Faust does."""
     return found
 
 

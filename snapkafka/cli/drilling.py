@@ -1,4 +1,5 @@
-"""`drill`: prints what a drill found, and writes it down; the exit status states whether the backup can be trusted."""
+"""`drill`: print the result of a drill, and write it to a file; the exit status shows whether the backup can be
+trusted."""
 
 from __future__ import annotations
 

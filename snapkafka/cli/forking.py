@@ -1,4 +1,4 @@
-"""`fork`: create, list, compare and drop second systems made of snapshots."""
+"""`fork`: create, list, compare and drop second systems made from snapshots."""
 
 from __future__ import annotations
 

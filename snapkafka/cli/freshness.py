@@ -1,4 +1,4 @@
-"""`snapkafka metrics`: how fresh the snapshots of a namespace are, for Prometheus' textfile collector."""
+"""`snapkafka metrics`: the freshness of a namespace's snapshots, for Prometheus' textfile collector."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def metrics(
 
 
 def _replace(path: Path, text: str) -> None:
-    """Write a file so that who reads it finds the old one or the new one."""
+    """Write a file so that readers find either the old one or the new one."""
     unfinished = path.with_name(f".{path.name}.{os.getpid()}")
     try:
         unfinished.write_text(text, encoding="utf-8")

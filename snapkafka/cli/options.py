@@ -156,10 +156,10 @@ WithInputs = Annotated[
 
 
 def names_in(given: Iterable[str]) -> list[str]:
-    """Names with commas between them.
+    """Split names that are separated by commas.
 
     Raises:
-        BadInputError: one is empty: a variable that nobody has set would mean all.
+        BadInputError: a name is empty: an unset variable would mean all.
     """
     names = [name.strip() for text in given for name in text.split(",")]
     if not all(names):
@@ -168,5 +168,5 @@ def names_in(given: Iterable[str]) -> list[str]:
 
 
 def ttl_ms_of(text: str) -> int:
-    """Read `--ttl`, in milliseconds; a number alone is one of those."""
+    """Read `--ttl`, in milliseconds, which is also the unit of a plain number."""
     return duration_ms(text, "--ttl", bare="ms")

@@ -18,7 +18,7 @@ __all__ = ["print_plan", "print_recovered"]
 
 
 def print_plan(plan: ops.RecoveryPlan) -> None:
-    """Print what would be done, what is not there, and every reason to refuse it."""
+    """Print the planned work, the missing parts, and every reason to refuse it."""
     console.print(_head(plan), soft_wrap=True)
     for line in _facts(plan):
         console.print(f"  {line}", soft_wrap=True)
@@ -151,7 +151,7 @@ def _print_topics(plan: ops.RecoveryPlan) -> None:
 
 
 def _print_rules(rules: Iterable[ops.RuleCount]) -> None:
-    """Print how many records and rows each rule about erased keys and each mask matches."""
+    """Print the numbers of records and rows that each rule about erased keys and each mask matches."""
     rows = table("rule", "", "of", "matches", right=("matches",))
     for it in rules:
         rows.add_row(it.kind, escape(it.rule), escape(it.place), f"{it.items:,}")

@@ -1,7 +1,7 @@
-"""The command as a process: what it was given, and where its words go.
+"""The command as a process: its arguments, and the streams for its output.
 
-Python takes a pipe that nobody reads for an error like any other, typer ends by status 1 then, and what is still to be
-written when all is done fails after the status was given. But 1 is that of a snapshot that is not good.
+Python treats a pipe without a reader as an error like any other, typer then exits with status 1, and a last write at
+exit fails after the status was set. But status 1 means a snapshot that is not good.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ T = TypeVar("T")
 
 
 class _Output(io.FileIO):
-    """Name what cannot be written."""
+    """A stream whose errors name it when it cannot be written."""
 
     def write(self, data: Any) -> int:
         try:
@@ -40,7 +40,7 @@ class _Output(io.FileIO):
 
 
 class _Notices(io.FileIO):
-    """Print nothing where nobody reads."""
+    """A stream that drops notices if nobody reads them."""
 
     def write(self, data: Any) -> int:
         try:
@@ -50,7 +50,7 @@ class _Notices(io.FileIO):
 
 
 def call(command: Callable[[], object]) -> NoReturn:
-    """Run what ends by `SystemExit`, and end by its status; or by one that states what became of the output."""
+    """Run a function that ends by `SystemExit`, and exit with its status; or with one for a failure of the output."""
     raise_on_ending_signals()
     sys.stdout, sys.stderr = _text(sys.stdout, _Output), _text(sys.stderr, _Notices)
     try:
@@ -70,13 +70,13 @@ def call(command: Callable[[], object]) -> NoReturn:
 def run_until_signalled(
     work: Callable[[], Coroutine[Any, Any, T]], *, ends_within_s: float = ENDS_WITHIN_S
 ) -> T:
-    """Run a coroutine, which is cancelled by the first signal that is to end this process.
+    """Run a coroutine, which the first ending signal cancels.
 
     Args:
-        ends_within_s: what it puts away then may take so long.
+        ends_within_s: the time limit of its clean-up.
 
     Raises:
-        Interrupted: it was; what had to be put away is.
+        Interrupted: a signal came, and the clean-up is done.
     """
     heard: list[int] = []
 
@@ -117,7 +117,7 @@ def _give_up(number: int) -> None:
 
 
 def _text(stream: TextIO | None, kind: type[io.FileIO]) -> TextIO:
-    """A stream of the same encoding, in which a character that the encoding has not is spelled out."""
+    """Return a stream of the same encoding that spells out characters that the encoding lacks."""
     if stream is None:  # it was closed before we began: its number may be that of a file by now
         return Path(os.devnull).open("w", encoding="utf-8")
     raw = kind(stream.fileno(), "w", closefd=False)
@@ -130,10 +130,10 @@ def _text(stream: TextIO | None, kind: type[io.FileIO]) -> TextIO:
 
 
 def require_text() -> None:
-    """Refuse bytes that are no text, in arguments and in our variables of the environment: no record can hold them.
+    """Refuse bytes that are not text, in arguments and in our environment variables: no record can hold them.
 
     Raises:
-        BadInputError: naming the first one.
+        BadInputError: names the first one.
     """
     ours = (value for name, value in os.environ.items() if name.startswith("SNAPKAFKA_"))
     for value in (*sys.argv[1:], *ours):

@@ -26,10 +26,10 @@ JOB_LINE_EVERY_S: Final = 10.0
 
 @contextlib.contextmanager
 def progress_lines(*, told: bool) -> Iterator[Callable[[Progress], None] | None]:
-    """Progress on standard error: a line that changes on a terminal, a new one every two seconds elsewhere.
+    """Provide progress on standard error: a line that changes on a terminal, a new one every two seconds elsewhere.
 
     Args:
-        told: False gives None: nothing is to be stated.
+        told: False provides None: no progress is wanted.
     """
     if not told:
         yield None
@@ -53,19 +53,19 @@ def progress_lines(*, told: bool) -> Iterator[Callable[[Progress], None] | None]
 
 
 def _bar(progress: Progress) -> str:
-    """A running snapshot in one line."""
+    """Format a running snapshot in one line."""
     waits = f"waits for {progress.waits[0].text}" if progress.waits else ""
     more = f" and {len(progress.waits) - 1} more" if len(progress.waits) > 1 else ""
     return f"{progress.id}: {progress.done} of {progress.needed} after {duration(progress.waited_ms)}  {waits}{more}"
 
 
 def say(line: str) -> None:
-    """A line of a log, on standard error."""
+    """Print a line of a log on standard error."""
     notices.print(line, markup=False)
 
 
 class Log(NamedTuple):
-    """Hears a job: lines of its log, which stay, and how far it is."""
+    """The receiver of a job's output: lines of its log, which stay, and its progress."""
 
     say: Callable[[str], None] | None = None
     progress: Callable[[Working], None] | None = None
@@ -73,10 +73,11 @@ class Log(NamedTuple):
 
 @contextlib.contextmanager
 def job_log(*, told: bool) -> Iterator[Log]:
-    """A job on standard error: its log, and below it bars on a terminal; elsewhere a line every ten seconds.
+    """Provide the output of a job on standard error: its log, and below it bars on a terminal; elsewhere a line every
+    ten seconds.
 
     Args:
-        told: False: nothing is to be stated.
+        told: False: no output is wanted.
     """
     if not told:
         yield Log()

@@ -1,4 +1,5 @@
-"""Print a plan, ask, do exactly that plan, and print what was done: the way of every command that changes something."""
+"""The sequence of every command that changes something: print a plan, ask, run exactly that plan, and print the
+result."""
 
 from __future__ import annotations
 
@@ -21,12 +22,12 @@ D = TypeVar("D")
 
 @dataclass(frozen=True, kw_only=True)
 class Proposal(Generic[P, D]):
-    """A change that is planned, shown, confirmed and done.
+    """A change that is planned, shown, confirmed and made.
 
-    `show`, `report`: print the plan, and what was done. `refused`: whether the plan names a reason not to do it.
-    `empty`: whether it has nothing to do, so that nothing is asked or done. `good`: whether what was done is all that
-    was planned. `asks`: the command and what it asks before, as in "{asks}, and there is no terminal to ask on".
-    `change`: what did not happen to anything then: "changed" or "removed".
+    `show`, `report`: print the plan, and the result. `refused`: whether the plan has a reason to refuse. `empty`:
+    whether there is nothing to do, so that nothing is asked. `good`: whether everything planned was done. `asks`: the
+    command and its question, as in "{asks}, and there is no terminal to ask on". `change`: the participle for "nothing
+    was ...": "changed" or "removed".
     """
 
     plan: Callable[[], Coroutine[Any, Any, P]]
@@ -42,7 +43,7 @@ class Proposal(Generic[P, D]):
 
 
 def propose(proposal: Proposal[P, D], *, yes: bool, as_json: bool, dry_run: bool = False) -> None:
-    """Run a proposal: print the plan, refuse it or stop after it, ask, do it, and print what was done.
+    """Run a proposal: print the plan, refuse it or stop after it, ask, run it, and print the result.
 
     Raises:
         typer.Exit: it is refused, the answer is no, or not all was done.

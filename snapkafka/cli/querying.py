@@ -1,4 +1,4 @@
-"""`snapkafka query`, `diff` and `draw`: what is in the tables, for a person, as JSON, as CSV, as a diagram."""
+"""`snapkafka query`, `diff` and `draw`: the content of the tables, for a person, as JSON, as CSV, as a diagram."""
 
 from __future__ import annotations
 
@@ -210,13 +210,13 @@ def _print_queried(found: ops.Queried) -> None:
 
 
 def _print_trust(trust: Trust) -> None:
-    """Return what the verdict above does not stand for."""
+    """Print the parts that the verdict above does not cover."""
     for line in trust.not_compared:
         console.print(f"[yellow]unproven:[/] {escape(line)}", soft_wrap=True)
 
 
 def _cell(value: Any) -> str:
-    """A value as text; what has parts, as JSON."""
+    """Format a value as text; a composite one as JSON."""
     if value is None:
         return ""
     return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)

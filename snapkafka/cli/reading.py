@@ -1,4 +1,4 @@
-"""How a command reads the log: the same options wherever the Spark job runs."""
+"""The options by which a command reads the log: the same for every command that runs the Spark job."""
 
 from __future__ import annotations
 
@@ -57,10 +57,10 @@ def _read(
 
 
 def reads_the_log(command: Callable[..., None]) -> Callable[..., None]:
-    """Give a command these options in the place of its parameter `reading: Reading`.
+    """Give a command these options in place of its parameter `reading: Reading`.
 
     Returns:
-        what Typer registers, with the options in its signature.
+        the function to register with Typer, with the options in its signature.
     """
     options = inspect.signature(_read).parameters
     own = inspect.signature(command)

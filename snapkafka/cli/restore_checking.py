@@ -1,4 +1,4 @@
-"""`restore --check`: prints how a system that stands still compares with a snapshot."""
+"""`restore --check`: compare a stopped system with a snapshot, and print the result."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def check_restored(
     suppression: ops.Suppression | None,
     as_json: bool,
 ) -> None:
-    """Run `snapkafka restore --check`: exit status 1 where something differs."""
+    """Run `snapkafka restore --check`; exit with status 1 if something differs."""
     checked = run(
         lambda: ops.check_restored(
             connect(bootstrap),

@@ -1,4 +1,4 @@
-"""Running a verb: its result or its error, for a person or as JSON, and the exit status."""
+"""The run of a verb: its result or its error, for a person or as JSON, and the exit status."""
 
 from __future__ import annotations
 
@@ -78,10 +78,10 @@ STATUSES: Final = _statuses()
 
 
 def connect(bootstrap: str | None, environ: Mapping[str, str] = os.environ) -> Connection:
-    """Where the cluster is, with the credentials of the environment.
+    """Return the connection to the cluster, with the credentials of the environment.
 
     Raises:
-        BadInputError: nothing states where.
+        BadInputError: there is no address.
     """
     if not bootstrap:
         raise BadInputError(
@@ -98,13 +98,13 @@ def run(
     beside: Mapping[str, Any] | None = None,
     ends_within_s: float = ENDS_WITHIN_S,
 ) -> T:
-    """The result of a verb; an error becomes one line, a line of advice, and an exit status.
+    """Run a verb and return its result; an error becomes one line, a line of advice, and an exit status.
 
     Args:
-        work: makes the coroutine; what it raises before counts as well.
-        as_json: state an error as JSON on standard output, too.
-        in_lines: that is a line among others.
-        beside: what is stated with it.
+        work: creates the coroutine; errors that it raises itself count as well.
+        as_json: print an error as JSON on standard output, too.
+        in_lines: the JSON is a line among others.
+        beside: further fields for it.
         ends_within_s: see `run_until_signalled`.
 
     Raises:
@@ -142,14 +142,14 @@ def run(
 
 
 def print_json(value: Any, *, in_lines: bool = False) -> None:
-    """A result as JSON on standard output; `in_lines`: as one line, for whoever reads along."""
+    """Print a result as JSON on standard output; `in_lines`: on one line, for programs that read along."""
     indent = None if in_lines else 2
     ascii_alone = not (sys.stdout.encoding or "").lower().startswith("utf")
     print(json.dumps(value, indent=indent, ensure_ascii=ascii_alone, default=_plain_data), flush=in_lines)
 
 
 def who() -> str:
-    """Return who asks, for people. A container may have no name for its user."""
+    """Return the name of the caller, for people. A container may have no name for its user."""
     try:
         user = getpass.getuser()
     except (KeyError, OSError):
@@ -163,5 +163,5 @@ def _plain_data(value: Any) -> Any:
 
 
 def _plain(text: str) -> str:
-    """One line, with nothing in it that is taken for markup."""
+    """Return one line without markup."""
     return " ".join(text.split()).replace("[", "\\[")

@@ -118,7 +118,7 @@ def serve(
 
 
 def _tokens(path: str) -> tuple[str, str]:
-    """The text with the tokens, and what to call it; both empty where there is no such text."""
+    """Return the text with the tokens, and its name; both empty if there is none."""
     if not path:
         text = os.environ.get("SNAPKAFKA_SERVICE_TOKENS", "")
         return text, "SNAPKAFKA_SERVICE_TOKENS" if text else ""

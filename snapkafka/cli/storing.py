@@ -1,4 +1,4 @@
-"""Around assembly, without Spark: what it would read; whether what it wrote is still sound; what of it may go."""
+"""Commands around assembly, without Spark: `--dry-run`, `verify --offline` and `prune`."""
 
 from __future__ import annotations
 
@@ -113,7 +113,7 @@ def _print_done(planned: ops.Pruning, done: ops.Pruning) -> None:
 
 
 def verify_offline(snapshot: str, namespace: str, manifest: str, storage: str, *, as_json: bool) -> None:
-    """Print what is damaged, file by file; status 1 if anything is, or if the verdict is not a good one."""
+    """Print the damage, file by file; exit with status 1 if there is any, or if the verdict is not a good one."""
     found = run(
         lambda: ops.verify_offline(snapshot, namespace=namespace, manifest=manifest, storage=storage),
         as_json=as_json,
@@ -144,7 +144,7 @@ def _print_examined(found: ops.Examined) -> None:
 def tell_reading(
     planned: Callable[[], Coroutine[Any, Any, tuple[ops.Reading, ...]]], *, as_json: bool
 ) -> None:
-    """How many records and bytes an assembly would read, topic by topic."""
+    """Print the numbers of records and bytes that an assembly would read, topic by topic."""
     found = run(planned, as_json=as_json)
     if as_json:
         print_json({"snapshots": found})

@@ -1,5 +1,4 @@
-"""Commands for a namespace as a whole: snapshots on and off, an app that is retired for good, a ledger that is
-trimmed."""
+"""Commands for a namespace as a whole: `pause`, `resume`, `retire` and `checkpoint`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Describe what a person sees: snapshots, one snapshot, progress."""
+"""The output for people: snapshots, one snapshot, progress."""
 
 from __future__ import annotations
 
@@ -69,16 +69,16 @@ def duration(ms: float) -> str:
 
 
 def coloured(word: str) -> str:
-    """A word for an outcome, in the colour that it always has."""
+    """Return the word for an outcome, in its colour."""
     return f"[{COLOURS.get(word, 'white')}]{escape(word)}[/]"
 
 
 def table(*columns: str, right: Iterable[str] = (), ids: Iterable[str] = ()) -> Table:
-    """A table with these columns; those in `right` are flush right. Nothing is cut off, as it could not be found
-    elsewhere.
+    """Create a table with these columns; those in `right` are flush right. Nothing is cut off, as it could not be
+    found elsewhere.
 
     Args:
-        ids: of the column `snapshot`: they are there to be copied, and stay on one line if they leave room for others.
+        ids: of the column `snapshot`: they are meant to be copied, and stay on one line if they leave room for others.
     """
     made = Table(box=box.SIMPLE_HEAD, pad_edge=False, header_style="bold")
     short = all(len(name) <= ID_SHOWN for name in ids)
@@ -93,7 +93,7 @@ def table(*columns: str, right: Iterable[str] = (), ids: Iterable[str] = ()) -> 
 
 
 def print_list(console: Console, snapshots: tuple[Summary, ...], now_ms: int) -> None:
-    """One line for each snapshot, oldest first."""
+    """Print one line for each snapshot, oldest first."""
     if not snapshots:
         console.print("no snapshot yet: `snapkafka trigger --wait` takes one")
         return
@@ -126,7 +126,7 @@ def _unprovable(item: Summary) -> str:
 
 
 def print_triggered(console: Console, item: Summary) -> None:
-    """Return what `trigger` has to report."""
+    """Print the result of `trigger`."""
     head = f"snapshot [bold]{escape(item.id)}[/]  epoch {item.epoch}  {coloured(item.status.value)}"
     if item.capture_ms is None:
         console.print(f"{head}\n`snapkafka show {escape(item.id)}` shows its progress")
@@ -143,7 +143,7 @@ def _print_unread(console: Console, item: Summary) -> None:
 
 
 def print_switched(console: Console, found: Switched) -> None:
-    """Return what `pause`, `resume` and `retire` have to report."""
+    """Print the result of `pause`, `resume` and `retire`."""
     state = "[bold]paused[/]: `snapkafka resume` ends it" if found.paused else "not paused"
     console.print(f"{escape(found.namespace)} is {state}" + ("" if found.changed else " (as before)"))
     if found.aborted:
@@ -153,7 +153,7 @@ def print_switched(console: Console, found: Switched) -> None:
 
 
 def print_checkpointed(console: Console, found: Checkpointed) -> None:
-    """Return what `checkpoint` has to report."""
+    """Print the result of `checkpoint`."""
     if not found.records:
         console.print("nothing of the ledger is that old; it stays as it is")
         return
@@ -164,7 +164,7 @@ def print_checkpointed(console: Console, found: Checkpointed) -> None:
 
 
 def print_details(console: Console, found: Details) -> None:
-    """All about one snapshot."""
+    """Print everything about one snapshot."""
     item = found.summary
     console.print(
         f"snapshot [bold]{escape(item.id)}[/]  attempt {item.attempt}  epoch {item.epoch}"
@@ -253,7 +253,7 @@ def _print_positions(console: Console, found: Details) -> None:
 
 
 def print_assembled(console: Console, found: tuple[Assembled, ...]) -> None:
-    """Return what assembly or verification found."""
+    """Print the result of assembly or verification."""
     for item in found:
         console.print(f"snapshot [bold]{escape(item.id)}[/]  epoch {item.epoch}  {coloured(item.verdict)}")
         rows = table("check", "", "looked at", "found", "what", right=("found",))
@@ -292,12 +292,12 @@ def print_assembled(console: Console, found: tuple[Assembled, ...]) -> None:
 
 
 def print_uncaptured(console: Console, uncaptured: Iterable[Uncaptured]) -> None:
-    """Return what of the apps a snapshot does not hold."""
+    """Print the state of the apps that a snapshot does not hold."""
     for item in uncaptured:
         console.print(f"[yellow]without:[/] app {escape(item.app)}: {escape(item.what)}", soft_wrap=True)
 
 
 def witness_line(witness: WitnessEntry) -> str:
-    """Where a record is and what is wrong with it, or a row of an invariant's."""
+    """Format the place of a record and what is wrong with it, or a row of an invariant."""
     where = f"{witness.topic}[{witness.partition}] offset {witness.offset}: " if witness.offset >= 0 else ""
     return where + witness.what

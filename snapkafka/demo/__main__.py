@@ -1,4 +1,4 @@
-"""`make demo`, `snapkafka demo`, `python -m snapkafka.demo`: the main job, on real parts, in front of your eyes."""
+"""`make demo`, `snapkafka demo`, `python -m snapkafka.demo`: the main use, on real parts."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ EXAMPLE: Final = "Example: snapkafka demo --drill"
 
 
 class Progress:
-    """A line for every phase, with what goes on in it while it lasts."""
+    """A line for every phase, with its progress."""
 
     def __init__(self) -> None:
         self._console = Console(stderr=True, highlight=False)
@@ -51,7 +51,7 @@ class Progress:
         self._what, self._since = "", 0.0
 
     def begin(self, what: str) -> None:
-        """A phase begins."""
+        """Begin a phase."""
         self._what, self._since = what, time.monotonic()
         if self._console.is_terminal:
             self._status = self._console.status(escape(f"{what} ..."))
@@ -60,13 +60,13 @@ class Progress:
             self._print(f"... {escape(what)}")
 
     def tick(self, note: str) -> None:
-        """It goes on."""
+        """Print a note about the phase."""
         if self._status is not None:
             took = time.monotonic() - self._since
             self._status.update(escape(f"{self._what} ... {took:.0f} s  {note[:100]}"))
 
     def done(self, note: str = "") -> None:
-        """It is over."""
+        """End the phase."""
         self.stop()
         took = time.monotonic() - self._since
         self._print(f"[green]✓[/green] {escape(self._what)}  [dim]{took:.1f} s  {escape(note)}[/dim]")
@@ -75,14 +75,15 @@ class Progress:
         self._console.print(line, soft_wrap=not self._console.is_terminal)  # in a file, a line is a line
 
     def stop(self) -> None:
-        """No line is left half-drawn."""
+        """Remove a half-drawn line."""
         if self._status is not None:
             self._status.stop()
             self._status = None
 
 
 def main(argv: list[str] | None = None) -> int:
-    """Run the demo; 0 if every snapshot is verified and every sum is right, 1 if not, else as in `errors`."""
+    """Run the demo; return 0 if every snapshot is verified and every sum is right, 1 if not, else a status of
+    `errors`."""
     parser = argparse.ArgumentParser(prog="snapkafka demo", description=WHAT, epilog=EXAMPLE)
     parser.add_argument("--json", action="store_true", help="print the result as JSON")
     parser.add_argument("--keep", action="store_true", help="leave the system running until Ctrl-C")
@@ -129,7 +130,7 @@ def main(argv: list[str] | None = None) -> int:
 
 
 def forget_other_systems(environ: MutableMapping[str, str]) -> None:
-    """Drop settings that are meant for a system of the user's: credentials, switches, where Faust's data lies."""
+    """Drop settings that are meant for the user's own system: credentials, switches, the place of Faust's data."""
     for name in list(environ):
         if name in OF_FAUST or (name.startswith("SNAPKAFKA") and not name.startswith(OF_THIS_MACHINE)):
             del environ[name]

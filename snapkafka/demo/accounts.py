@@ -1,4 +1,5 @@
-"""The `accounts` service: who owns how much. Debits and emits a transfer; credits what clearing sends back.
+"""The `accounts` service: the balances. It debits an account and emits a transfer; it credits what clearing sends
+back.
 
 faust -A snapkafka.demo.accounts worker
 """
@@ -22,7 +23,7 @@ balances = app.Table("balances", key_type=str, value_type=int, partitions=PARTIT
 
 
 def debit(source: str, amount: int) -> bool:
-    """Take the money off the account, if it is there."""
+    """Debit the account, if the money is there."""
     if balances.get(source, 0) < amount:
         return False
     balances[source] -= amount
@@ -30,7 +31,7 @@ def debit(source: str, amount: int) -> bool:
 
 
 def transfer(source: str, request: dict[str, Any]) -> dict[str, Any]:
-    """The money in flight: how much, from whom, and when it was asked for."""
+    """Return the money in flight: how much, from whom, and when it was requested."""
     return {"amount": request["amount"], "from": source, "asked": request["asked"]}
 
 
@@ -46,7 +47,7 @@ async def take_requests(stream: Any) -> None:
 
 @app.agent(slow_requests, name="accounts.debit-slowly")
 async def take_slow_requests(stream: Any) -> None:
-    """As real agents do: it asks somebody (50-200 ms) between its table write and its send."""
+    """Transfer slowly, as real agents do: with another request (50-200 ms) between the table write and the send."""
     async for key, request in stream.items():
         if debit(key, request["amount"]):
             await asyncio.sleep(random.uniform(0.05, 0.2))

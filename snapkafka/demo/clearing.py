@@ -1,4 +1,4 @@
-"""The `clearing` service: what passed between accounts. It sends the credit back to `accounts`: a cycle.
+"""The `clearing` service: the turnover between accounts. It sends the credit back to `accounts`: a cycle.
 
 faust -A snapkafka.demo.clearing worker
 """

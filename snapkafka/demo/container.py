@@ -1,5 +1,5 @@
-"""The demo's outside world, for containers: `python -m snapkafka.demo.container prepare` makes the topics, `load` opens
-the accounts and asks for transfers until it is stopped."""
+"""The demo's outside world, for containers: `python -m snapkafka.demo.container prepare` makes the topics, `load`
+opens the accounts and requests transfers until it is stopped."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ ASK_AGAIN_S = 10.0
 
 
 def main(arguments: list[str]) -> int:
-    """Run one of the two; the exit status."""
+    """Run one of the two; return the exit status."""
     bootstrap = os.environ["SNAPKAFKA_BOOTSTRAP"]
     if arguments == ["prepare"]:
         tables = (changelog("accounts", "balances"), changelog("clearing", "passed"))

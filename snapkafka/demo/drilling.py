@@ -1,4 +1,4 @@
-"""A drill of the demo: its last snapshot as a throwaway fork, beside the system that goes on."""
+"""A drill of the demo: its last snapshot as a throwaway fork, beside the running system."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ TIMEOUT_S: Final = 240.0
 
 
 class Told(Protocol):
-    """Receive progress, as in `story`."""
+    """The receiver of progress, as in `story`."""
 
     def begin(self, what: str) -> None: ...
 
@@ -73,7 +73,7 @@ def run_drill(told: Told, system: System, storage: Path) -> ops.Drill:
 
 @contextmanager
 def _environment(system: System) -> Iterator[None]:
-    """The environment of the demo's workers, for the length of the block."""
+    """Apply the environment of the demo's workers, for the length of the block."""
     ours = {
         "SNAPKAFKA_BOOTSTRAP": system.bootstrap,
         "SNAPKAFKA_NAMESPACE": system.namespace,

@@ -1,4 +1,4 @@
-"""The outside world of the demo: opens the accounts, then asks for transfers at a steady rate until stopped."""
+"""The outside world of the demo: it opens the accounts, then requests transfers at a steady rate until stopped."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ SLOW_EVERY: Final = 10
 
 
 class Load:
-    """A producer of requests: plain Kafka, no snapkafka. All that it sends is external, so only the position counts.
+    """A producer of requests: plain Kafka, no snapkafka. Its records are external, so only the position counts.
 
     Args:
         bootstrap: the broker.
-        seed: decides who pays whom how much.
+        seed: determines who pays whom how much.
         rate: transfers per second.
         slow_every: one transfer in so many goes to the slow agent, 0: none.
     """
@@ -39,7 +39,7 @@ class Load:
         self.asked = 0
 
     async def open_accounts(self) -> None:
-        """Put the opening balance on every account; returns when the broker has all of them."""
+        """Put the opening balance on every account; return when the broker has all of them."""
         async with AIOKafkaProducer(bootstrap_servers=self._bootstrap) as producer:
             for number in range(ACCOUNTS):
                 await producer.send(
@@ -47,7 +47,7 @@ class Load:
                 )
 
     async def run(self) -> None:
-        """Ask for transfers until cancelled."""
+        """Request transfers until cancelled."""
         async with AIOKafkaProducer(bootstrap_servers=self._bootstrap) as producer:
             loop = asyncio.get_running_loop()
             start = loop.time()

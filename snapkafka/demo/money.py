@@ -1,4 +1,4 @@
-"""Where the money is in a snapshot: read with DuckDB from its Parquet tables, without any of our own code."""
+"""The money in a snapshot, read with DuckDB from its Parquet tables, without any of our own code."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""Describe what anybody would do without snapshots: read the tables, read the lag, add up.
+"""The naive reading, without snapshots: read the tables, read the lag, add up.
 
-Each partition is read to its end as it is now, one after the other, while the system runs; the messages in flight
-are those between the committed offsets and the ends. Every number is true, of a moment of its own, and the sum is
-not: a transfer may be seen in two places or in none.
+Each partition is read to its end as it is now, one after the other, while the system runs; the messages in flight are
+those between the committed offsets and the ends. Every number is true at its own moment, and the sum is not: a
+transfer may be seen in two places or in none.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ __all__ = ["Naive", "read_naively"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Naive:
-    """Hold what a naive reading adds up to."""
+    """The sums of a naive reading."""
 
     in_tables: int
     in_flight: int
@@ -31,7 +31,7 @@ class Naive:
 
 
 async def read_naively(bootstrap: str) -> Naive:
-    """The balances as their changelog ends now, and what lies between committed offsets and ends."""
+    """Read the balances as their changelogs end now, and the messages between committed offsets and ends."""
     balances: dict[bytes, int] = {}
     async for record in _read(bootstrap, changelog("accounts", "balances"), group=None):
         balances[record.key] = 0 if record.value is None else json.loads(record.value)
@@ -44,7 +44,7 @@ async def read_naively(bootstrap: str) -> Naive:
 
 
 async def _read(bootstrap: str, topic: str, *, group: str | None) -> Any:
-    """The records of a topic from the group's committed offsets (else from the start) to the ends as of now."""
+    """Read the records of a topic from the group's committed offsets (else from the start) to the present ends."""
     consumer = AIOKafkaConsumer(
         bootstrap_servers=bootstrap, group_id=group, enable_auto_commit=False, auto_offset_reset="earliest"
     )

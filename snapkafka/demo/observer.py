@@ -1,4 +1,4 @@
-"""The demo's eye on the system: follows the ledger, keeps up the load, and runs both beside the caller's own thread."""
+"""The demo's observer: it follows the ledger and keeps up the load, both beside the caller's own thread."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ ASK_AGAIN_S: Final = 10.0
 
 
 class Observer:
-    """Follows a ledger from a thread of its own; `state` and `times` are what it has read so far."""
+    """A follower of a ledger in a thread of its own; `state` and `times` are what it has read so far."""
 
     def __init__(self, bootstrap: str, namespace: str) -> None:
         self.connection = Connection(bootstrap=bootstrap)
@@ -66,11 +66,11 @@ class Observer:
             state.apply(entry.offset, entry.record, refused=entry.states)
 
     def start_load(self, load: Load) -> None:
-        """Ask for transfers from now on, until `stop_load` or the end."""
+        """Request transfers from now on, until `stop_load` or the end."""
         self.call(self._begin(load.run()))
 
     def stop_load(self) -> None:
-        """Ask for no more; what is in flight goes on."""
+        """Request no more; transfers in flight continue."""
         self.call(self._cancel(self._tasks.pop()))
 
     async def _cancel(self, *tasks: asyncio.Task[Any]) -> None:
@@ -93,7 +93,8 @@ class Observer:
     # -- what one waits for -----------------------------------------------------------------------------------
 
     def wait_for_workers(self, system: System) -> None:
-        """Until every worker has sent `Hello` and every input of every app has an owner among the latest of them."""
+        """Wait until every worker has sent `Hello` and every input of every app has an owner among the latest of
+        them."""
         wait_until(
             f"the {len(system.workers)} workers to join and to have their partitions",
             lambda: settled(self.state, len(system.workers)),
@@ -104,8 +105,8 @@ class Observer:
     def open_accounts(self, load: Load, system: System) -> None:
         """Put the opening balances on the accounts, and wait until the tables have them all.
 
-        What is not there after a while is asked for again: Faust may skip what comes while it ends a recovery
-        (docs/reference/features.md), and a service has just begun with one.
+        Missing balances are requested again after a while: Faust may skip records that come while it ends a recovery
+        (docs/reference/features.md), and a service begins with one.
         """
         topic = changelog("accounts", "balances")
         tps = [TopicPartition(topic, partition) for partition in range(PARTITIONS)]
@@ -125,7 +126,7 @@ class Observer:
 
 @contextlib.contextmanager
 def observing(bootstrap: str, namespace: str) -> Iterator[Observer]:
-    """An observer for the length of a block."""
+    """Provide an observer for the length of a block."""
     observer = Observer(bootstrap, namespace)
     observer.start()
     try:

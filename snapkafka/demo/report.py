@@ -1,4 +1,4 @@
-"""Describe what `make demo` states in the end: to a person, or as data."""
+"""The final report of `make demo`: for a person, or as data."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ __all__ = ["as_data", "print_report"]
 
 
 def print_report(console: Console, taken: list[Taken]) -> None:
-    """A short report a person enjoys reading."""
+    """Print a short report for a person."""
     console.print()
     console.print("[bold]Three snapshots of a system that never stopped[/bold]")
     console.print(_times(taken))
@@ -111,7 +111,7 @@ def _money(taken: list[Taken]) -> Table:
 
 
 def as_data(taken: list[Taken]) -> dict[str, Any]:
-    """The same as data."""
+    """Return the report as data."""
     return {
         "must_be": TOTAL,
         "snapshots": [

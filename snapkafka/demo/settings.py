@@ -1,4 +1,4 @@
-"""Describe what the parts of the demo agree on: names, amounts, and where the broker is (from the environment)."""
+"""The common settings of the demo's parts: names, amounts, and the broker (from the environment)."""
 
 from __future__ import annotations
 
@@ -40,17 +40,17 @@ TOPICS: Final = (REQUESTS, SLOW_REQUESTS, TRANSFERS, CREDITS)
 
 
 def account(number: int) -> str:
-    """The name of an account, the key of everything that concerns it."""
+    """Return the name of an account, the key of all its records."""
     return f"acct-{number:04d}"
 
 
 def changelog(app_id: str, table: str) -> str:
-    """The changelog topic that Faust makes for a table."""
+    """Return the changelog topic of a Faust table."""
     return f"{app_id}-{table}-changelog"
 
 
 def new_app(name: str) -> Any:
-    """A Faust app of the demo, with snapkafka in it unless SNAPKAFKA_DEMO_INSTALL=0 (to measure what it costs)."""
+    """Create a Faust app of the demo, with snapkafka in it unless SNAPKAFKA_DEMO_INSTALL=0 (to measure its cost)."""
     import faust
 
     import snapkafka
@@ -78,7 +78,8 @@ def new_app(name: str) -> Any:
 
 
 def options() -> Settings:
-    """Settings for `snapkafka.install` from the environment, for tests: SNAPKAFKA_DEMO_HEAR."""
+    """Read settings for `snapkafka.install` from the environment, for tests: SNAPKAFKA_DEMO_HEAR,
+    SNAPKAFKA_DEMO_CLASSIC."""
     found: Settings = {}
     if hear := os.environ.get("SNAPKAFKA_DEMO_HEAR"):
         found["hear"] = frozenset(hear.split(","))
@@ -86,8 +87,7 @@ def options() -> Settings:
 
 
 def _wait_for_fetches(at_most_ms: int) -> None:
-    """Let the broker hold an empty fetch for less long than the 1.5 s that Faust asks for
-    (docs/evidence/performance.md)."""
+    """Let the broker hold an empty fetch for less than the 1.5 s that Faust asks for (docs/evidence/performance.md)."""
     from faust.transport.drivers.aiokafka import AIOKafkaConsumerThread as Thread
 
     create = Thread._create_worker_consumer
@@ -101,7 +101,7 @@ def _wait_for_fetches(at_most_ms: int) -> None:
 
 
 def _trigger_on_signal(app: Any) -> None:
-    """SIGUSR1 makes this very worker ask for a snapshot: two workers signalled at once are two initiators."""
+    """Let SIGUSR1 make this worker request a snapshot: two workers signalled at once are two initiators."""
 
     @app.task
     async def listen_for_signal() -> None:

@@ -1,5 +1,4 @@
-"""The main job, from an empty broker to verified snapshots: what `make demo` runs, as data and with progress
-reported."""
+"""The story of `make demo`: from an empty broker to verified snapshots, as data and with progress."""
 
 from __future__ import annotations
 
@@ -41,7 +40,7 @@ ASSEMBLY_TIMEOUT_EACH_S: Final = 60.0
 
 
 class Told(Protocol):
-    """Receive progress: a phase, and how long it took once it is over."""
+    """The receiver of progress: a phase, and its duration once it is over."""
 
     def begin(self, what: str) -> None: ...
 
@@ -52,7 +51,7 @@ class Told(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Taken:
-    """One snapshot of the demo: who asked, how long it took, what it found, and what a naive reading states."""
+    """One snapshot of the demo: its initiator, its duration, its result, and that of a naive reading."""
 
     id: str
     asked_by: str
@@ -75,8 +74,8 @@ def run_story(told: Told, storage: Path, *, then: Callable[[System], None] | Non
     """Start everything, take three snapshots under load, assemble and verify them, stop everything.
 
     Args:
-        told: hears of every phase.
-        storage: where tables and manifests go.
+        told: called with every phase.
+        storage: for tables and manifests.
         then: called at the end, while the system still runs.
     """
     with ExitStack() as stack:
@@ -109,7 +108,7 @@ def run_story(told: Told, storage: Path, *, then: Callable[[System], None] | Non
 
 
 def take_three(told: Told, observer: Observer, system: System, storage: Path) -> dict[str, Naive]:
-    """One snapshot by the command, two at the same moment by two workers; a naive reading beside each."""
+    """Take one snapshot by the command, and two at the same moment by two workers; with a naive reading beside each."""
     told.begin("Snapshot 1: `snapkafka trigger --wait`")
     command(observer, "trigger", "--wait", "--id", "by-command", "--storage", str(storage))
     naive = {"by-command": observer.call(read_naively(observer.connection.bootstrap))}
@@ -137,7 +136,7 @@ def take_three(told: Told, observer: Observer, system: System, storage: Path) ->
 
 
 def command(observer: Observer, *arguments: str) -> Any:
-    """Run the `snapkafka` command as a user would; its JSON."""
+    """Run the `snapkafka` command as a user would; return its JSON."""
     done = subprocess.run(
         [
             sys.executable,
@@ -170,7 +169,8 @@ def assemble(
     total: int = TOTAL,
     tick: Callable[[str], None] = lambda note: None,
 ) -> int:
-    """Run the Spark job in a process of its own, for all snapshots at once; its exit status (0 or 1: a result)."""
+    """Run the Spark job in a process of its own, for all snapshots at once; return its exit status (0 or 1: a
+    result)."""
     arguments = ["--bootstrap", bootstrap, "--namespace", namespace, "--storage", str(storage)]
     arguments += ["--invariants", str(INVARIANTS), "--set", f"total={total}"]
     for name in names:

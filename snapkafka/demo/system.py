@@ -48,13 +48,13 @@ class Worker:
         return self.process.pid
 
     def interrupt(self) -> None:
-        """Ctrl-C, if it still runs; one that is stopped goes on first."""
+        """Send SIGINT, if it still runs; a stopped one is continued first."""
         with contextlib.suppress(ProcessLookupError):
             self.process.send_signal(signal.SIGINT)
             self.process.send_signal(signal.SIGCONT)
 
     def end(self, timeout_s: float = 1.0) -> None:
-        """Wait for its end, and make one after a while."""
+        """Wait for its end, and kill it after a while."""
         try:
             self.process.wait(max(0.1, timeout_s))
         except subprocess.TimeoutExpired:
@@ -69,7 +69,7 @@ class Worker:
 
 @dataclass(slots=True)
 class System:
-    """The workers, and where they are."""
+    """The workers and their broker."""
 
     bootstrap: str
     namespace: str
@@ -139,7 +139,7 @@ class System:
                 )
 
     def kill(self, worker: Worker) -> None:
-        """`kill -9`, and no longer ours."""
+        """Kill a worker with `kill -9`, and forget it."""
         self.workers.remove(worker)
         worker.process.kill()
         worker.end()
@@ -168,7 +168,7 @@ def wait_until(
     system: System | None = None,
     period_s: float = 0.1,
 ) -> None:
-    """Wait for a condition, with a deadline that states what was awaited."""
+    """Wait for a condition, with a deadline whose error names the condition."""
     deadline = time.monotonic() + timeout_s
     while not condition():
         if system is not None:

@@ -1,6 +1,7 @@
 """Messages on both sides of a cut, from the table `around` of an assembled snapshot.
 
-Assembly keeps them (`snapkafka.assembly.spark.tables.around`), so nothing here needs the log, or a broker.
+The table is part of the snapshot (`snapkafka.assembly.spark.tables.around`), so nothing here needs the log, or a
+broker.
 """
 
 from __future__ import annotations
@@ -51,8 +52,8 @@ def sql_of(most: int, of_a_channel: int) -> str:
     """Return the query for the messages of a picture: those in flight, and those that do not cross the cut.
 
     Args:
-        most: of either, at most.
-        of_a_channel: messages in flight of one channel, at most.
+        most: the limit of each kind.
+        of_a_channel: the limit of messages in flight of one channel.
     """
     flight = _IN_FLIGHT.format(chars=VALUE_CHARS, of_a_channel=of_a_channel, most=most)
     near = _NEAR.format(chars=VALUE_CHARS, of_a_side=OF_A_SIDE, most=most)
@@ -62,7 +63,7 @@ def sql_of(most: int, of_a_channel: int) -> str:
 def messages_of(
     rows: Iterable[Mapping[str, Any]], manifest: Manifest, receivers: Mapping[tuple[str, str, int], int]
 ) -> list[Message]:
-    """Return what rows of `sql_of` show; messages of processes that the snapshot does not know are left out.
+    """Convert rows of `sql_of` to messages; those of processes that the snapshot does not know are left out.
 
     Args:
         receivers: by app, topic and partition, the process that cut the input.
@@ -94,7 +95,8 @@ def messages_of(
 
 
 def kind_at_cut(row: Mapping[str, Any], triggered_ms: int) -> str:
-    """Return how a record lies to the cut (`Message.kind`); of an external one not received its time decides."""
+    """Return the position of a record relative to the cut (`Message.kind`); for an unreceived external one its time
+    decides."""
     match row["side"], row["received"]:
         case "white", False:
             return "in-flight"

@@ -1,10 +1,10 @@
-"""The space-time diagram of a cut as values: lanes, messages, and where each of them stands. No SVG here.
+"""The space-time diagram of a cut as values: lanes, messages, and their places. It knows no SVG.
 
-A line per process, time to the right. A process's cut is a point of its line, and the cut of the system a curve through
-all of them. A message in flight was sent left of its sender's cut and is received right of its receiver's, so its arrow
-crosses the curve from left to right; one that was received and not sent would cross it backwards, and there is not one
-in a consistent cut (Chandy and Lamport 1985). Cuts stand to scale; of messages the order is kept, on each side of the
-cut: that of each partition's log, and where their times are known that of `picture_order`, for all lines together.
+It has a line per process, time to the right. A process's cut is a point of its line, and the cut of the system a curve
+through all of them. A message in flight was sent left of its sender's cut and is received right of its receiver's, so
+its arrow crosses the curve from left to right; a message received and not sent would cross it backwards, and a
+consistent cut has none (Chandy and Lamport 1985). Cuts are drawn to scale. Messages keep their order, on each side of
+the cut: that of each partition's log, and, if their times are known, that of `picture_order`, for all lines together.
 """
 
 from __future__ import annotations
@@ -60,11 +60,11 @@ class Lane:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Message:
-    """A message about the cut. `kind`: "in-flight" across it; "backward", received and not sent; "received" before it;
+    """A message near the cut. `kind`: "in-flight" across it; "backward", received and not sent; "received" before it;
     "later", sent after it; "waiting", an external one from before it that was not received yet; or "marker".
 
-    `sent_ms`, `received_ms`: milliseconds since 1970, None: not known. `cause`: topic, partition and offset of the
-    message whose event sent it. `at_cut`: in a picture with a wall-clock cut `kind` is about that one, and this about
+    `sent_ms`, `received_ms`: milliseconds since 1970, None: unknown. `cause`: topic, partition and offset of the
+    message whose event sent it. `at_cut`: in a picture with a wall-clock cut, `kind` refers to that one, and this to
     the snapshot's own.
     """
 
@@ -85,7 +85,7 @@ class Message:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WallClock:
-    """The time at which every process is read in another cut, milliseconds since 1970; `name`: as it is written.
+    """The time at which another cut reads every process, milliseconds since 1970; `name`: its label.
 
     `cuts`: when a process cut for the snapshot, by its own clock.
     """
@@ -97,7 +97,8 @@ class WallClock:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Picture:
-    """Hold what is drawn. `hidden`: so many messages are not. `notes`: sentences below it. `wall`: a second cut."""
+    """The content of a picture. `hidden`: the number of messages left out. `notes`: sentences below it. `wall`: a
+    second cut."""
 
     title: str
     verdict: str
@@ -110,8 +111,8 @@ class Picture:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Placed:
-    """A lane and its place: `y`, and `x` of its cut, None where it has none; `wall`: the same of the wall-clock cut.
-    `end`: where its line ends."""
+    """A lane and its place: `y`, and `x` of its cut, None if it has none; `wall`: the same of the wall-clock cut.
+    `end`: the end of its line."""
 
     lane: Lane
     y: float
@@ -131,8 +132,8 @@ class Arrow:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Layout:
-    """All places. `curve`, `wall_curve`: points of a cut, from top to bottom. `names`: do names of processes fit?
-    `glyphs`: are there so many lines that only messages across a cut are drawn as arrows?"""
+    """All places. `curve`, `wall_curve`: points of a cut, from top to bottom. `names`: whether names of processes fit.
+    `glyphs`: whether there are so many lines that only messages across a cut are drawn as arrows."""
 
     picture: Picture
     width: float
@@ -147,7 +148,7 @@ class Layout:
 
 
 def lay_out(picture: Picture) -> Layout:
-    """Give everything in a picture its place; the same picture always has the same places."""
+    """Place everything in a picture; the same picture always has the same places."""
     lanes = list(picture.lanes)
     if any(message.sender == EXTERNAL for message in picture.messages):
         lanes.append(Lane(process=EXTERNAL, app="external", left=True))
@@ -193,7 +194,7 @@ def _cut_x(cut_ms: int | None, cuts: Sequence[int]) -> float | None:
 
 
 def _arrows(messages: Sequence[Message], placed: Mapping[int, Placed]) -> list[Arrow]:
-    """Sends and receipts of a line stand side by side, those of one partition in the order of its log."""
+    """Place the arrows: sends and receipts of a line side by side, those of one partition in the order of its log."""
     known = [one for one in messages if one.sender in placed and one.receiver in placed]
     if any(message.sent_ms is not None for message in known):
         return _arrows_in_time(known, placed)
@@ -233,7 +234,8 @@ def _arrows(messages: Sequence[Message], placed: Mapping[int, Placed]) -> list[A
 
 
 def _arrows_in_time(known: Sequence[Message], placed: Mapping[int, Placed]) -> list[Arrow]:
-    """Every send and receipt of a side of the cut has a place of its own, from left to right in their order."""
+    """Place the arrows: every send and receipt of a side of the cut has a place of its own, from left to right in
+    their order."""
     cuts = [place.cut for place in placed.values() if place.cut is not None] or [sum(CUTS) / 2]
     ends = [place.end for place in placed.values()]
     spans = {"left": (LABELS + 6, min(min(cuts) - CLEAR, *ends)), "right": (max(cuts) + CLEAR, RIGHT - 12)}
@@ -262,7 +264,7 @@ def _arrows_about_two(
     """Place messages and the points of both cuts in one order of all events; both curves follow from it.
 
     Returns:
-        The arrows, and how many messages have no place that is right to both cuts: clocks that ran back.
+        The arrows, and the number of messages without a place that fits both cuts: clocks ran back.
     """
     known = [one for one in messages if one.sender in placed and one.receiver in placed]
     cutting = {process: at for process, at in wall.cuts.items() if process in placed}
@@ -304,7 +306,7 @@ def _is_right(at: Mapping[Event, int], index: int, message: Message, division: D
 
 
 def _sides(kind: str) -> tuple[str, str]:
-    """On which side of the cut a message is sent, and received."""
+    """Return the sides of the cut on which a message is sent and received."""
     match kind:
         case "backward":
             return "right", "left"
@@ -317,7 +319,8 @@ def _sides(kind: str) -> tuple[str, str]:
 
 
 def _span(place: Placed, side: str, cuts: Sequence[float]) -> tuple[float, float]:
-    """The part of a line left of every cut, or right of every cut: so no message is received before it is sent."""
+    """Return the part of a line left of every cut, or right of every cut: so no message is received before it is
+    sent."""
     if side == "left":
         return LABELS + 6, min(min(cuts) - CLEAR, place.end)
     return max(cuts) + CLEAR, RIGHT - 12

@@ -1,12 +1,11 @@
 """The order of sends and receipts in a space-time diagram: by their times, as far as causes allow.
 
-Times of records are not a clock: they come from several machines, and some are missing. The certain goes first: a
+Times of records are not a clock: they come from several machines, and some are missing. Certain facts come first: a
 message is received after it was sent, an event sends after it received, and a partition is a log. Among events that
-none of this orders, the earlier time goes first (Kahn's topological sort with a heap).
+none of these orders, the earlier time comes first (Kahn's topological sort with a heap).
 
-Where a second cut is drawn, the points of both cuts are events of their processes, too: what lies left of a cut comes
-before its point. An order of partitions that contradicts this (an event started out of turn, a clock that ran back)
-is left out.
+With a second cut, the points of both cuts are events of their processes, too: events left of a cut come before its
+point. An order of partitions that contradicts this (an event started out of turn, a clock that ran back) is left out.
 """
 
 from __future__ import annotations
@@ -52,7 +51,7 @@ class Timed(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Division:
-    """A cut through lines: when each process has it, and on which `sides` of it each message is sent, and received
+    """A cut through lines: its time at each process, and the `sides` of it on which each message is sent, and received
     ("left", "right")."""
 
     name: str
@@ -61,8 +60,8 @@ class Division:
 
 
 def in_order(messages: Sequence[Timed], divisions: Sequence[Division] = ()) -> list[Event]:
-    """Return every send, receipt and point of a cut, each after what it depends on; the same messages give the same
-    order."""
+    """Return every send, receipt and point of a cut, each after those on which it depends; the same messages give the
+    same order."""
     follows: dict[Event, list[Event]] = defaultdict(list)
     waits: dict[Event, int] = {(i, end): 0 for i in range(len(messages)) for end in (START, END)}
     times: dict[Event, int] = {}
@@ -105,7 +104,7 @@ def _side(event: Event, division: Division) -> str:
 
 
 def _contradicts(pair: tuple[Event, Event], division: Division) -> bool:
-    """Whether both are events of one process, the first of them right of its cut and the second left of it."""
+    """Return whether both are events of one process, the first of them right of its cut and the second left of it."""
     (before, first), (after, second) = pair
     of_one = before != after or first == second
     return of_one and _side(pair[0], division) == "right" and _side(pair[1], division) == "left"

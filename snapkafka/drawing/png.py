@@ -1,4 +1,4 @@
-"""A diagram as PNG, for whoever cannot use SVG: drawn by resvg, which needs no browser and no library of the system."""
+"""A diagram as PNG, for tools without SVG: drawn by resvg, which needs no browser and no library of the system."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def png(svg: str, **more: Any) -> bytes:
     """Draw an SVG on white, twice as large.
 
     Args:
-        more: of `resvg_py.svg_to_bytes`.
+        more: further arguments of `resvg_py.svg_to_bytes`.
 
     Raises:
         DependencyMissingError: the extra `png` is not installed.

@@ -1,4 +1,4 @@
-"""A laid-out space-time diagram as SVG: no script, no style sheet, nothing fetched; classes for whoever has styles.
+"""A laid-out space-time diagram as SVG: no script, no style sheet, nothing fetched; with classes for style sheets.
 
 Colours are attributes, so that the file looks the same everywhere and the content security policy of the page, which
 allows no inline style, need not be weakened; the page's own style sheet overrides them by class.
@@ -173,7 +173,7 @@ def _arrow(arrow: Arrow, names: Mapping[int, str], *, glyphs: bool) -> str:
 
 
 def _path(start: tuple[float, float], end: tuple[float, float], *, whole: bool) -> str:
-    """A line from end to end, or of it only what is about both of them. `diagram.js` has the same."""
+    """Return a line from end to end, or only the parts near both ends. `diagram.js` has the same function."""
     (x1, y1), (x2, y2) = start, end
     far = math.hypot(x2 - x1, y2 - y1)
     if not whole and far > 3 * STUB:
@@ -187,7 +187,8 @@ def _path(start: tuple[float, float], end: tuple[float, float], *, whole: bool) 
 
 
 def _curve(layout: Layout) -> str:
-    """Through every cut, each piece with an upright tangent at both of its ends, so that it never runs back."""
+    """Return the curve through every cut, each piece with a vertical tangent at both ends, so that it never runs
+    back."""
     points = layout.curve
     if not points:
         return ""
@@ -220,7 +221,7 @@ def _through(points: Sequence[tuple[float, float]]) -> str:
 
 
 def _cut_of(place: Placed, size: float) -> Iterator[str]:
-    """Yield its cut, a point of this radius, and what is about it."""
+    """Yield its cut, a point of this radius, with its labels."""
     lane, x, y = place.lane, place.cut, place.y
     if x is None:
         return

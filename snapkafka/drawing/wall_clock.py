@@ -1,10 +1,10 @@
-"""Show the cut that reading every process at one wall-clock time would give, from the table `around` of a snapshot.
+"""The cut that results from reading every process at one wall-clock time, from the table `around` of a snapshot.
 
-A process is read at that time by its own clock: a send counts as before it by the time of its record, a receipt by the
-time of the first record that its event sent. Clocks of processes differ, so such a cut may hold a message as received
-that no state has sent ("backward"); and what is in flight across it is in no state at all. A receipt without a time is
-placed by that of the records about it in its partition, and by the cut of its process, which lies, by its own clock,
-between its last white and its first red record; a message that none of this places is counted as unknown.
+A process is read at that time by its own clock: a send is placed by the time of its record, a receipt by the time of
+the first record that its event sent. Clocks of processes differ, so such a cut may hold a message as received that no
+state has sent ("backward"); and messages in flight across it are in no state at all. A receipt without a time is
+placed by those of the records around it in its partition, and by the cut of its process, which lies, by its own clock,
+between its last white and its first red record; a message that cannot be placed is counted as unknown.
 """
 
 from __future__ import annotations
@@ -119,11 +119,11 @@ FROM totals LEFT JOIN shown ON place <= {most} ORDER BY crosses DESC, place
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Instant:
-    """Hold a wall-clock time to read every process at, and a number to add up.
+    """A wall-clock time at which to read every process, and a number to sum up.
 
     Attributes:
-        at: ISO 8601, or `+80ms` for so long after the trigger; empty: the median of the cuts.
-        sum_of: what to add up over messages: a field of values that are JSON, or an SQL expression over a record's
+        at: ISO 8601, or `+80ms` after the trigger; empty: the median of the cuts.
+        sum_of: the number to sum up over messages: a field of JSON values, or an SQL expression over a record's
             columns (`key`, `value`, `topic`, `bytes` ...); empty: nothing.
     """
 
@@ -158,10 +158,10 @@ class WallCut:
 
 
 def instant_of(manifest: Manifest, asked: Instant) -> int:
-    """Return the wall-clock time to read at, in milliseconds since 1970.
+    """Return the wall-clock time, in milliseconds since 1970.
 
     Raises:
-        BadInputError: it is not a time; the snapshot has no table `around`, or no times.
+        BadInputError: the time is invalid; the snapshot has no table `around`, or no times.
     """
     if not has_around(manifest):
         raise BadInputError(
@@ -186,7 +186,7 @@ def instant_of(manifest: Manifest, asked: Instant) -> int:
 
 
 def cut_times(manifest: Manifest) -> dict[int, int | None]:
-    """Return for each process when it cut, by the ledger's time; None: it had left."""
+    """Return when each process cut, by the ledger's clock; None: it had left."""
     appended = {entry.offset: entry.at_ms for entry in manifest.ledger.appended}
 
     def at(cut: ProcessCut) -> int | None:
@@ -199,8 +199,8 @@ def sql_of_wall(manifest: Manifest, at_ms: int, sum_of: str, *, most: int, of_a_
     """Return the query for the cut at a wall-clock time: its counts in every row, and a message in each to draw.
 
     Args:
-        most: messages that cross it, and of the others, at most.
-        of_a_channel: messages of one channel that cross it, at most.
+        most: the limit of messages that cross it, and of the others.
+        of_a_channel: the limit of messages of one channel that cross it.
     """
     cuts = ", ".join(
         f"({process}, {'NULL::BIGINT' if at is None else at})" for process, at in cut_times(manifest).items()
@@ -222,10 +222,10 @@ def sql_of_wall(manifest: Manifest, at_ms: int, sum_of: str, *, most: int, of_a_
 
 
 def amount_sql(sum_of: str) -> str:
-    """Return SQL for the number of a message, NULL where it has none.
+    """Return SQL for the number of a message, NULL if it has none.
 
     Raises:
-        BadInputError: it is longer than an expression may be.
+        BadInputError: the expression is too long.
     """
     if len(sum_of) > EXPRESSION_CHARS_MAX:
         raise BadInputError(
@@ -242,12 +242,12 @@ def amount_sql(sum_of: str) -> str:
 
 
 def is_expression(sum_of: str) -> bool:
-    """Return whether what is to be added up is SQL, rather than the name of a field, or nothing."""
+    """Return whether the number is an SQL expression, rather than the name of a field, or nothing."""
     return bool(sum_of.strip()) and FIELD.fullmatch(sum_of.strip()) is None
 
 
 def wall_cut_of(rows: Iterable[Mapping[str, Any]], manifest: Manifest, at_ms: int, sum_of: str) -> WallCut:
-    """Return what the first row of `sql_of_wall` counts."""
+    """Convert the first row of `sql_of_wall` to its counts."""
     row = next(iter(rows))
     return WallCut(
         at_ms=at_ms,
@@ -263,7 +263,7 @@ def wall_cut_of(rows: Iterable[Mapping[str, Any]], manifest: Manifest, at_ms: in
 
 
 def messages_of_wall(rows: Iterable[Mapping[str, Any]], manifest: Manifest, at_ms: int) -> list[Message]:
-    """Return what rows of `sql_of_wall` show, each with its places about both cuts."""
+    """Convert rows of `sql_of_wall` to messages, each with its places relative to both cuts."""
     found = []
     for row in rows:
         if row["kind"] is None:  # nothing is to be drawn: the row has the counts
@@ -300,7 +300,7 @@ def wall_clock_of(rows: Iterable[Mapping[str, Any]], manifest: Manifest, at_ms: 
 
 
 def wall_notes(cut: WallCut) -> Iterator[str]:
-    """Yield sentences about it, as they stand below the picture."""
+    """Yield sentences about it, to print below the picture."""
     field = cut.sum_of if len(cut.sum_of) <= FIELD_CHARS else f"{cut.sum_of[:FIELD_CHARS]}..."
 
     def summed(number: str | None) -> str:
@@ -330,7 +330,7 @@ def wall_notes(cut: WallCut) -> Iterator[str]:
 
 
 def clock_time(at_ms: int) -> str:
-    """Return a time in UTC, to the millisecond."""
+    """Format a time in UTC, to the millisecond."""
     at = datetime.fromtimestamp(at_ms / 1_000, UTC)
     return f"{at:%Y-%m-%d %H:%M:%S}.{at_ms % 1_000:03d}"
 
@@ -347,7 +347,7 @@ def _relative(what: str, time_ms: int, at_ms: int) -> str:
 
 
 def _off(cut: WallCut) -> Decimal | None:
-    """Return how much of the sum states would hold too much; None where it is not known."""
+    """Compute by how much the sum over the states would be too large; None if unknown."""
     if not cut.sum_of or cut.without:
         return None
     return Decimal(cut.backward_sum or 0) - Decimal(cut.in_flight_sum or 0)

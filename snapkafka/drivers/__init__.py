@@ -1,1 +1,1 @@
-"""Drivers: what does the I/O for `protocol.WorkerProtocol` and decides nothing. Independent of each other."""
+"""The drivers: they do the I/O for `protocol.WorkerProtocol` and decide nothing. They do not import each other."""

@@ -1,6 +1,6 @@
-"""The ledger as a worker keeps it: one task reads it, another one writes what the machine wants written, in its order.
+"""The ledger tasks of a worker: one reads, another one writes what the machine wants written, in its order.
 
-Neither gives up: a ledger that is not there is asked for again, and one that was recreated is joined.
+Neither gives up: they ask again for a ledger that is absent, and join one that was recreated.
 """
 
 from __future__ import annotations
@@ -44,8 +44,8 @@ class LedgerTasks:
         other_ledger: called when the epochs that were met are of another ledger.
 
     Attributes:
-        reads: is the ledger read, or will it be?
-        quiet_since: no snapshot has been under way since then, by the clock of the loop.
+        reads: whether the ledger is read, or will be.
+        quiet_since: since when no snapshot has been in progress, by the clock of the loop.
     """
 
     def __init__(
@@ -81,13 +81,13 @@ class LedgerTasks:
         self._outbox.put_nowait((self._host.metrics.ledger_recreated, record))
 
     def goes_on_without(self) -> None:
-        """The app goes on before this process has an id (R15)."""
+        """Note that the app resumes before this process has an id (R15)."""
         if self._without_since is None:
             self._without_since = self._host.loop.time()
 
     @property
     def identity(self) -> int | None:
-        """The id of this process; also one that it could read no more."""
+        """Return the id of this process, also one that it no longer uses."""
         process = self._host.machine.process
         return process if process is not None or self.reads else self._hello_at
 
@@ -100,7 +100,7 @@ class LedgerTasks:
             self.append(Bye(process=process, n=n, goes_on=True, since=since, reason=self._host.reason))
 
     async def written(self) -> None:
-        """Until nothing is left to be written."""
+        """Wait until nothing is left to be written."""
         await self._outbox.join()
 
     async def _read(self) -> None:
@@ -138,7 +138,7 @@ class LedgerTasks:
                 await asyncio.sleep(RETRY_S)
 
     def _log_unread(self, error: SnapkafkaError) -> None:
-        """One line for what goes on as it was."""
+        """Log on one line why the ledger cannot be read."""
         if str(error) != self._unread:
             self._unread = str(error)
             logger.warning(
@@ -146,7 +146,7 @@ class LedgerTasks:
             )
 
     def take(self, read: Entry) -> None:
-        """The next record of the ledger; count what became of snapshots by it."""
+        """Feed the next record of the ledger; count the snapshots that it decides."""
         self._unread = ""
         ledger = self._host.machine.ledger
         before = list(ledger.open.values())
@@ -173,8 +173,8 @@ class LedgerTasks:
             self.quiet_since = self._host.loop.time()
 
     def _joined(self, hello: Entry) -> None:
-        """If the app ran before its Hello was in the ledger, the machine is informed since when, as an offset. The time
-        between the two is measured here, and taken off the broker's time of the Hello: no two clocks are compared."""
+        """Report since when the app ran before its `Hello`, as an offset. The time between the two is measured here
+        and subtracted from the broker's time of the `Hello`: no two clocks are compared."""
         since, said = self._without_since, self._said_hello
         self._without_since = self._said_hello = None
         if since is None or (said is not None and said <= since):
@@ -200,9 +200,9 @@ class LedgerTasks:
                 self._outbox.task_done()
 
     async def _write_one(self, ledger: int, record: LedgerRecord) -> None:
-        """As soon as it can be: nothing but a snapshot waits for it, and readers drop what landed twice. Nothing is
-        written before `open` has looked at the topic, and nothing to a later ledger than it was meant for: there our
-        old process id is somebody else's. A trigger that comes late is not one that anybody asked for."""
+        """Write a record as soon as possible: only snapshots wait for it, and readers drop duplicates. Nothing is
+        written before `open` has checked the topic, nor to a later ledger than the record was meant for: there our old
+        process id is another process. A trigger that is late is dropped: nobody waits for it any more."""
         said = False
         while True:
             await self._opened.wait()
@@ -234,7 +234,7 @@ class LedgerTasks:
                 return
 
     def about_record(self, record: LedgerRecord) -> dict[str, Any]:
-        """`extra=` of a line about a ledger record."""
+        """Return `extra=` for a log line about a ledger record."""
         if isinstance(record, Trigger):
             return self._host.about(snapshot=record.id)
         return self._host.about(getattr(record, "epoch", None))

@@ -1,5 +1,5 @@
-"""How long a service waits for the ledger: at a start and a rebalance, a little; after it was in vain a few times, not
-at all for a while (R15). Nothing here knows the time by itself."""
+"""The limit of waiting for the ledger: briefly at a start and a rebalance; after a few waits in vain, not at all for a
+while (R15). This module has no clock."""
 
 from __future__ import annotations
 
@@ -16,22 +16,23 @@ OPEN_S: Final = 600.0
 
 
 class Patience:
-    """A breaker: closed (one waits), open (one does not), and closed again after a while."""
+    """A circuit breaker: closed (waits are allowed), open (they are not), and closed again after a while."""
 
     def __init__(self) -> None:
         self._in_vain = 0
         self._open_until = float("-inf")
 
     def seconds(self, now: float) -> float:
-        """How long to wait, from `now` on (seconds of any clock that does not jump)."""
+        """Return the length of a wait from `now` on (both in seconds, of a monotonic clock)."""
         return LEDGER_WAIT_S if now >= self._open_until else 0.0
 
     def worn(self, now: float) -> bool:
-        """Was the last wait in vain? Then a send, which only meets the start, does not begin another."""
+        """Return whether the last wait was in vain. Then a send, which normally meets only the start, does not wait
+        again."""
         return self._in_vain > 0 or now < self._open_until
 
     def waited(self, now: float, *, in_vain: bool) -> bool:
-        """A wait is over. Does the breaker open?"""
+        """Note the end of a wait; return whether the breaker opens."""
         self._in_vain = self._in_vain + 1 if in_vain else 0
         if self._in_vain < EXPIRIES:
             return False

@@ -1,4 +1,4 @@
-"""The one loop of every driver: feed the machine an event, do the actions that it returns, feed what comes of them.
+"""The one loop of every driver: feed the machine an event, do the actions that it returns, feed their results.
 
 A driver decides nothing. It implements the hooks below; docs/explanation/drivers.md shows how, step by step. Faust
 workers, foreign processes and the processes of the simulator are driven by this loop.
@@ -46,8 +46,8 @@ class MachineDriver(ABC):
         """Feed the machine an event, and do what it asks for.
 
         Returns:
-            what the machine wants first, where the event is a record or marker that is about to be taken in: read the
-            ledger up to there, and feed the event again (R2).
+            the read that the machine wants first, if the event is a record or marker that is about to be taken in:
+            read the ledger up to there, and feed the event again (R2).
         """
         started = self.clock_ns()
         actions = self.machine.handle(event)
@@ -105,7 +105,7 @@ class MachineDriver(ABC):
 
     @abstractmethod
     def ask_stopped(self, action: AskStopped) -> None:
-        """Ask the broker where an app stands that does not run, and feed `StoppedSeen`."""
+        """Ask the broker about an app that does not run, and feed `StoppedSeen`."""
 
     @abstractmethod
     def start_timer(self, epoch: int, ttl_ms: int) -> None:
@@ -121,4 +121,4 @@ class MachineDriver(ABC):
         """Note that the cut was taken, within so many microseconds."""
 
     def changed(self) -> None:  # noqa: B027
-        """Wake whoever waits for the machine: it has taken something in, and its actions are done."""
+        """Wake the tasks that wait for the machine: it has taken something in, and its actions are done."""

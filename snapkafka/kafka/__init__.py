@@ -1,1 +1,1 @@
-"""The ports on a real Kafka: the ledger, topics and groups. One client library for everything: aiokafka, Faust's."""
+"""The ports on a real Kafka: the ledger, topics and groups. The client library is aiokafka, as in Faust."""

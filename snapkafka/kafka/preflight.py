@@ -1,7 +1,7 @@
-"""Making a `Trigger`: what its author looks at before anyone is asked to cut (R1, pre-flight).
+"""The composition of a `Trigger`, with the pre-flight checks of its author (R1).
 
-Everything here may be wrong by the time the trigger is read, and may: it only spares work (`ends`), keeps markers away
-from readers that do not know them (`marker_topics`), and refuses what cannot succeed.
+Everything here may be outdated by the time the trigger is read, without harm: it only spares work (`ends`), keeps
+markers away from readers that do not know them (`marker_topics`), and refuses snapshots that cannot succeed.
 """
 
 from __future__ import annotations
@@ -62,23 +62,23 @@ async def compose_trigger(
     apps: Collection[str] = (),
     knowing: Collection[str] = (),
 ) -> Trigger:
-    """A trigger that is ready to be appended.
+    """Compose a trigger that is ready to be appended.
 
     Args:
-        admin: the cluster; where it is unauthorized, the trigger does without.
+        admin: the cluster; the trigger lacks facts whose access is unauthorized.
         state: the ledger up to now.
-        snapshot_id: names the snapshot; empty: one is made.
-        parent: what an incremental snapshot builds on: an id, an epoch, `latest` for the last captured one; empty: the
+        snapshot_id: names the snapshot; empty: an id is generated.
+        parent: the base of an incremental snapshot: an id, an epoch, `latest` for the last captured one; empty: the
             latest verified one.
-        storage: a path means one of this machine.
+        storage: a path means one on this machine.
         apps: those in scope, empty for all.
-        knowing: consumer groups that know markers though they state no `Hello`.
+        knowing: consumer groups that know markers although they send no `Hello`.
 
     Raises:
-        BadInputError: an argument makes no sense.
+        BadInputError: an argument is invalid.
         UnknownSnapshotError: the ledger has no such parent.
         TriggerRefusedError: the snapshot could not succeed.
-        StorageError: the URI of the storage holds a secret.
+        StorageError: the URI of the storage contains a secret.
     """
     check_trigger(state, snapshot_id=snapshot_id, type_=type, ttl_ms=ttl_ms, apps=apps)
     parent = _parent(state, type, parent)
@@ -102,12 +102,12 @@ async def compose_trigger(
 
 
 def made_id() -> str:
-    """An id for a snapshot that was given none: its time, for people, and eight digits against two in one second."""
+    """Generate an id for a snapshot: its time, for people, and eight digits against two in one second."""
     return f"{time.strftime('%Y%m%d-%H%M%S', time.gmtime())}-{random.getrandbits(32):08x}"
 
 
 def id_problem(snapshot_id: object) -> str | None:
-    """Describe why a snapshot cannot have this id; None if it can (empty: one is made).
+    """Explain why a snapshot cannot have this id; None if it can (empty: one is generated).
 
     Every command takes an id, an epoch or `latest` in the same place, so no id may look like one of the others, or like
     an option.
@@ -135,7 +135,7 @@ def require_id(snapshot_id: str) -> None:
     """Refuse an id that no snapshot can have, see `id_problem`.
 
     Raises:
-        BadInputError: it is one.
+        BadInputError: the id is invalid.
     """
     if problem := id_problem(snapshot_id):
         raise BadInputError(
@@ -149,7 +149,7 @@ def require_id(snapshot_id: str) -> None:
 def check_trigger(
     state: LedgerState, *, snapshot_id: str, type_: str, ttl_ms: int, apps: Collection[str]
 ) -> None:
-    """Refuse what cannot succeed.
+    """Refuse a trigger that cannot succeed.
 
     Raises:
         BadInputError, TriggerRefusedError: see `compose_trigger`.
@@ -217,11 +217,11 @@ def check_trigger(
 
 
 def unlike_counts(hello: Hello, counts: Mapping[str, int]) -> Iterator[str]:
-    """A sentence for each table that Faust cannot write: a change goes to the partition of the event that makes it, and
-    no input of the app has as many partitions as the changelog (robinhood/faust#137).
+    """Yield a sentence for each table that Faust cannot write: a change goes to the partition of the event that makes
+    it, and no input of the app has as many partitions as the changelog (robinhood/faust#137).
 
     Args:
-        counts: partitions by topic; what is not in it is not known, and nothing is stated about it.
+        counts: partitions by topic; topics that are not in it are unknown, and yield nothing.
     """
     inputs = {source.topic: counts[source.topic] for source in hello.inputs if source.topic in counts}
     for table in hello.tables:
@@ -235,13 +235,14 @@ def unlike_counts(hello: Hello, counts: Mapping[str, int]) -> Iterator[str]:
 
 
 def _counts(hello: Hello) -> dict[str, int]:
-    """Partitions by topic, as a process found them when it joined: Faust goes by these, and nobody has to be asked."""
+    """Return partitions by topic, as a process found them when it joined: Faust uses these numbers, and no broker has
+    to be asked."""
     changelogs = {table.changelog: table.partitions for table in hello.tables if table.partitions}
     return changelogs | {source.topic: source.partitions for source in hello.inputs}
 
 
 def _parent(state: LedgerState, type_: str, parent: str) -> str:
-    """Return what the snapshot builds on. A parent may still be assembled later, but it has to be captured."""
+    """Return the parent of the snapshot. It may still be assembled later, but it has to be captured."""
     if type_ == "full":
         if parent:
             raise BadInputError("a full snapshot has no parent", hint="add --type incremental")
@@ -268,7 +269,7 @@ def _parent(state: LedgerState, type_: str, parent: str) -> str:
 async def _ends(
     admin: TopicAdmin, state: LedgerState, apps: Collection[str], fields: dict[str, Any]
 ) -> tuple[LogEnd, ...]:
-    """The log ends of the inputs, none where they may not be read."""
+    """Return the log ends of the inputs; none if unauthorized."""
     wanted = sorted({tp for _, tp in state.inputs_of(state.standing(apps))})
     try:
         async with asyncio.timeout(LOOK_S):
@@ -284,7 +285,7 @@ async def _ends(
 
 
 async def _groups(admin: TopicAdmin, fields: dict[str, Any]) -> Sequence[Group] | None:
-    """Return who reads topics of this cluster; None where that may not be seen."""
+    """Return the consumer groups of this cluster; None: unauthorized."""
     try:
         async with asyncio.timeout(LOOK_S):
             return await admin.groups()
@@ -296,7 +297,7 @@ async def _groups(admin: TopicAdmin, fields: dict[str, Any]) -> Sequence[Group] 
 def _run_without(groups: Iterable[Group], state: LedgerState, apps: Collection[str]) -> Iterator[RunsWithout]:
     """List the apps that joined once, are not in scope, and have members that take no part.
 
-    R10 asks the others: those of its scope that are stopped.
+    R10 covers the others: stopped apps of its scope.
     """
     in_scope = {view.hello.app for view in state.standing(apps)}
     joined = {view.hello.app for view in state.processes.values()} - in_scope
@@ -309,7 +310,7 @@ def _run_without(groups: Iterable[Group], state: LedgerState, apps: Collection[s
 def _marker_topics(
     groups: Iterable[Group], state: LedgerState, knowing: Collection[str], fields: dict[str, Any]
 ) -> tuple[str, ...]:
-    """The inputs whose every reader knows markers; and no changelogs."""
+    """Return the inputs whose every reader knows markers, without changelogs."""
     readers = [group for group in groups if not group.name.startswith(OWN_GROUPS)]
     strangers = [group for group in readers if group.name not in knowing and not knows_markers(state, group)]
     if blind := [group.name for group in strangers if group.topics is None]:
@@ -322,6 +323,7 @@ def _marker_topics(
 
 
 def knows_markers(state: LedgerState, group: Group) -> bool:
-    """Has the app of this group joined, with every one of its members? In a roll-out some have and some have not."""
+    """Return whether the app of this group has joined with every one of its members. In a roll-out some have and some
+    have not."""
     joined = [view for view in state.processes.values() if view.hello.app == group.name]
     return bool(joined) and len(group.members) <= sum(view.left is None for view in joined)

@@ -1,9 +1,8 @@
 """One function per verb: arguments in, a result out, nothing printed. The command, REST and gRPC only translate.
 
-Every verb is a coroutine, takes where the cluster is (a `Connection`, or anything that is a `ports.Cluster`) and the
-namespace, and raises `SnapkafkaError`s: `BrokerUnavailableError` where nobody answers, `LedgerUnusableError` where
-there is no ledger to read, and what else it reports. Verbs of a storage alone (`prune`, `verify_offline`) take that
-instead.
+Every verb is a coroutine, takes the cluster (a `Connection`, or any `ports.Cluster`) and the namespace, and raises
+`SnapkafkaError`s: `BrokerUnavailableError` if no broker answers, `LedgerUnusableError` if there is no ledger to read,
+and those that it lists. Verbs of a storage alone (`prune`, `verify_offline`) take that instead.
 """
 
 from __future__ import annotations

@@ -16,15 +16,15 @@ __all__ = ["abort"]
 
 
 async def abort(where: Connection | Cluster, namespace: str, name: str, *, who: str = "") -> Summary:
-    """End a running snapshot. One that was aborted already stays so; what comes first in the ledger counts.
+    """End a running snapshot. One that was aborted already stays so; the first record in the ledger counts.
 
     Args:
         name: its id, its epoch, or `latest`, the last one triggered.
-        who: who ends it, for people.
+        who: the caller, for people.
 
     Raises:
-        UnknownSnapshotError: it does not exist.
-        TriggerRefusedError: it is captured, or has failed for another reason: nothing is left to abort.
+        UnknownSnapshotError: there is no such snapshot.
+        TriggerRefusedError: it is captured, or has failed for another reason: there is nothing left to abort.
     """
     async with opened(where, namespace) as work:
         view = find_snapshot(work.reading.state, name)

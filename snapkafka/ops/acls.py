@@ -1,6 +1,6 @@
-"""`doctor --acls`: the rights that each role needs, with the names of the namespace. Needs none itself.
+"""`doctor --acls`: list the rights that each role needs, with the names of the namespace. It needs no rights itself.
 
-Roles are kept apart, so that none has more than it uses: a service takes part; the operator runs the command; the
+Roles are separate, so that none has more than it uses: a service takes part; the operator runs the command; the
 assembly job reads everything and changes nothing but the ledger; a reader lists snapshots.
 """
 
@@ -28,9 +28,9 @@ SOME_GROUP: Final = "GROUP"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Right:
-    """Operations that a role needs on some topics, groups, or the cluster. `prefixed`: on all whose names begin so.
+    """Operations that a role needs on some topics, groups, or the cluster. `prefixed`: on all with that prefix.
 
-    `without`: what becomes of snapkafka where it is not granted; empty: the role cannot do its work.
+    `without`: the consequence if it is not granted; empty: the role cannot do its work.
     """
 
     role: str
@@ -45,7 +45,7 @@ class Right:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rights:
-    """Hold what each role needs. `guessed`: why names of topics and groups are placeholders; empty: they are real."""
+    """The rights of each role. `guessed`: why names of topics and groups are placeholders; empty: they are real."""
 
     namespace: str
     rights: tuple[Right, ...]
@@ -65,13 +65,13 @@ class _Names:
 
 
 async def rights(where: Connection | Cluster | None, namespace: str) -> Rights:
-    """Return what each role needs on the topics and groups of a namespace, as its ledger names them.
+    """List the rights that each role needs on the topics and groups of a namespace, as its ledger names them.
 
     Args:
-        where: None, a broker that is away, or a ledger that may not be read: placeholders stand for the names.
+        where: None, an unavailable broker, or an unauthorized ledger: placeholders stand for the names.
 
     Raises:
-        BadInputError: the namespace is not one.
+        BadInputError: the namespace is invalid.
     """
     if problem := namespace_problem(namespace):
         raise BadInputError(problem, hint="give --namespace, or set SNAPKAFKA_NAMESPACE")
@@ -115,7 +115,7 @@ async def _names(where: Connection | Cluster, namespace: str) -> _Names:
 
 
 def _all(names: _Names, bootstrap: str) -> Iterator[Right]:
-    """The table, role by role."""
+    """Yield the table, role by role."""
 
     def right(
         role: str,

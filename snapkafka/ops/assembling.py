@@ -1,4 +1,4 @@
-"""`assemble` and `verify`: run the Spark job in a process of its own, and report what came of it."""
+"""`assemble` and `verify`: run the Spark job in a process of its own, and return its result."""
 
 from __future__ import annotations
 
@@ -49,21 +49,21 @@ JOB: Final = (sys.executable, "-m", "snapkafka.assembly")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Launch:
-    """Where the job runs.
+    """The environment of the job.
 
     Args:
         python: of another environment, with snapkafka[spark]; empty: this one.
-        environ: variables that the job gets on top of those of this process, such as `SNAPKAFKA_KAFKA_SASL_PASSWORD`.
+        environ: variables for the job, on top of those of this process, such as `SNAPKAFKA_KAFKA_SASL_PASSWORD`.
     """
 
     python: str = ""
     environ: Mapping[str, str] = field(default_factory=dict, repr=False)
 
     def require_spark(self, what: str) -> None:
-        """Check that this environment has Spark, where the job runs in it.
+        """Check that this environment has Spark, if the job runs in it.
 
         Raises:
-            DependencyMissingError: it has not.
+            DependencyMissingError: it has none.
         """
         if not self.python:
             require_extra("spark", what)
@@ -74,23 +74,24 @@ BESIDE_US: Final = Launch()
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HowToRead:
-    """How the job reads the log and decodes what is in it.
+    """The settings by which the job reads and decodes the log.
 
     Args:
-        isolation: "read_uncommitted" takes what was aborted for sent; empty: committed, or as the manifest states.
+        isolation: "read_uncommitted" includes aborted records; empty: committed, or as in the manifest.
         sinks: groups without snapkafka that read outputs and write nothing back to inputs; `*` for all.
-        sources: topics whose external records are no effects of what the apps send.
-        strict: external records leave a snapshot VERIFIED_OPEN wherever they are not declared.
+        sources: topics whose external records are no effects of the apps.
+        strict: undeclared external records leave a snapshot VERIFIED_OPEN everywhere.
         codecs: modules to import where the data is, for the codecs that they register with Faust.
-        unpickle: load pickles, which executes whatever they hold.
+        unpickle: load pickles, which executes whatever they contain.
         avro: `name=file`: schemas by `TOPIC-key`, `TOPIC-value`, or their number in a schema registry.
-        schema_registry: the URL of one that is asked for others; the job gets it by its environment, as it may hold a
-            password.
-        around: records of a channel and side of the cut that assembly keeps for pictures; 0: none.
-        with_inputs: assembly keeps external records that are still to be read, for a restore without the old log.
+        schema_registry: the URL of the source of other schemas; the job gets it by its environment, as it may contain
+            a password.
+        around: the number of records per channel and side of the cut that assembly keeps for pictures; 0: none.
+        with_inputs: whether assembly keeps external records that are still to be read, for a restore without the old
+            log.
 
     Raises:
-        BadInputError: that is not an isolation, or no window.
+        BadInputError: the isolation or the window is invalid.
     """
 
     isolation: str = ""
@@ -109,7 +110,7 @@ class HowToRead:
         require_around(self.around)
 
     def options(self) -> Iterator[str]:
-        """On the command line of the job, all but the registry; `=`, as a value may begin with a dash."""
+        """Yield the arguments of the job, all but the registry; with `=`, as a value may begin with a dash."""
         repeated = {
             "--sink": self.sinks,
             "--source": self.sources,
@@ -136,11 +137,11 @@ AS_IT_IS: Final = HowToRead()
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Assembled:
-    """Hold what the job found. `good`: consistent, as far as was looked. After `verify` there are no tables.
+    """The result of the job. `good`: consistent, as far as it was checked. After `verify` there are no tables.
 
-    `external`, `strict`: see `manifest.Manifest`. `uncaptured`: what of its apps the snapshot does not hold.
-    `answers`: whether what was asked holds; empty if the snapshot is not good. `not_compared`: what of the stored
-    snapshot `verify` took as it is, a sentence each. `unread`: see `Captured`.
+    `external`, `strict`: see `manifest.Manifest`. `uncaptured`: state of its apps that the snapshot does not hold.
+    `answers`: whether each predicate holds; empty if the snapshot is not good. `not_compared`: the parts of the stored
+    snapshot that `verify` did not compare, a sentence each. `unread`: see `Captured`.
     """
 
     id: str
@@ -180,23 +181,22 @@ async def assemble(
     say: Callable[[str], None] | None = None,
     progress: Callable[[Working], None] | None = None,
 ) -> tuple[Assembled, ...]:
-    """Make tables of captured snapshots, verify them, write their manifests.
+    """Create the tables of captured snapshots, verify them, and write their manifests.
 
     Args:
-        names: ids, epochs or `latest`, the last one that was captured; all in one Spark session, in the order of
-            their epochs.
-        storage: where tables go; empty: where the trigger stated.
+        names: ids, epochs or `latest`, the last captured one; all in one Spark session, in the order of their epochs.
+        storage: for the tables; empty: the one in the trigger.
         invariants: SQL to check (V6): folders, files, or names of ready-made ones.
-        asked: the same, in their place, for what need not hold: it is answered, and no check of the snapshot.
+        asked: predicates instead of invariants: each is answered, and is no check of the snapshot.
         parameters: `name=value`, for the invariants.
-        reading: how the log is read.
+        reading: the settings by which the log is read.
         launch: the Python that runs the job, and its environment.
-        say: hears each line of the job's log.
-        progress: hears how far it is.
+        say: called with each line of the job's log.
+        progress: called with the progress.
 
     Raises:
-        UnknownSnapshotError, SnapshotFailedError, StorageError, OffsetsGoneError, DependencyMissingError: as they
-            state.
+        UnknownSnapshotError, SnapshotFailedError, StorageError, OffsetsGoneError, DependencyMissingError: as their
+            messages explain.
     """
     if not names:
         raise BadInputError("no snapshot is named", hint="`snapkafka list` shows them")
@@ -237,12 +237,11 @@ async def verify(
     """Verify an assembled snapshot again, from its manifest and the log alone.
 
     Args:
-        name: id, epoch or `latest`, the last one assembled, where the ledger or `storage` is to state where the
-            manifest lies.
-        manifest: the manifest itself: then neither namespace nor ledger is needed.
+        name: id, epoch or `latest`, the last one assembled; the ledger or `storage` leads to the manifest.
+        manifest: the place of the manifest: then neither namespace nor ledger is needed.
         tables: compare the stored tables with the log as well.
         record: write the verdict to the ledger.
-        reading: how the log is read; what decodes counts where invariants look at it.
+        reading: the settings by which the log is read; decoding matters to invariants only.
         launch, say, progress: as for `assemble`.
 
     Raises:
@@ -276,7 +275,7 @@ async def _job(
     schema_registry: str,
     launch: Launch,
 ) -> tuple[Assembled, ...]:
-    """Run it; credentials go the way of the environment. It ends with us, whatever happens."""
+    """Run the job, with credentials in its environment. It ends with this process, whatever happens."""
     launch.require_spark("assembly")
     loop, last = asyncio.get_running_loop(), ""
 
@@ -329,7 +328,7 @@ async def _job(
 
 
 def _error(told: Mapping[str, Any]) -> SnapkafkaError:
-    """The error of the job as our own, of the same class."""
+    """Return the error of the job as our own, of the same class."""
     classes = {cls.code: cls for cls in all_errors()}
     return classes.get(told["code"], InternalError)(told["message"], hint=told["hint"])
 

@@ -1,6 +1,6 @@
-"""`restore --check`: a system that stands still, compared with a snapshot.
+"""`restore --check`: a stopped system, compared with a snapshot.
 
-Its next snapshot proves nothing of this kind: a system that was restored wrongly is consistent in itself.
+Its next snapshot would not show a wrong restore: such a system is consistent in itself.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ __all__ = ["Checked", "check_restored"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Checked:
-    """A system compared with a snapshot. `compared`: every table and input. `plan`: the restore that its apps run on,
-    and `restored`: the snapshot of that one; empty: none."""
+    """A system compared with a snapshot. `compared`: every table and input. `plan`: the restore on which its apps run,
+    and `restored`: its snapshot; empty: none."""
 
     snapshot: str
     epoch: int
@@ -50,19 +50,20 @@ async def check_restored(
     suppress: Suppression | None = None,
     bulk: RestoreBulk | None = None,
 ) -> Checked:
-    """Compare tables, positions and messages in flight of a system without workers with a snapshot. Changes nothing.
+    """Compare tables, positions and messages in flight of a system without running workers with a snapshot. Change
+    nothing.
 
     Args:
-        name: id, epoch or `latest`, the last one that is good.
-        storage: where its manifest lies; empty: its place in the ledger.
-        drop_missing: leave out tables, agents and inputs that the code lacks by now.
-        selection: compare this part alone.
-        suppress: names erased keys: they are to be absent.
+        name: id, epoch or `latest`, the last good one.
+        storage: of its manifest; empty: its place in the ledger.
+        drop_missing: leave out tables, agents and inputs that the code no longer has.
+        selection: compare only this part.
+        suppress: names erased keys, which must be absent.
         bulk: for tests; None: by librdkafka.
 
     Raises:
-        RestoreRefusedError: the system does not stand still, or the tables of the snapshot are damaged.
-        BadInputError: the snapshot has not what is selected.
+        RestoreRefusedError: the system runs, or the tables of the snapshot are damaged.
+        BadInputError: the snapshot lacks a selected part.
         UnknownSnapshotError, StorageError: there is no such snapshot, or it cannot be read.
         DependencyMissingError: the extra `restore` is not installed.
     """

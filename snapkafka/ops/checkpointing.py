@@ -1,7 +1,7 @@
-"""`checkpoint`: the ledger as far as it still matters is written once more, and what stands below may go.
+"""`checkpoint`: write the part of the ledger that still matters once more, so that older records can be deleted.
 
-A ledger is read from its beginning by every service that starts and by every command. It grows by some hundred bytes
-for each process and partition with every snapshot, so that one a minute makes a million records in half a year.
+Every service that starts, and every command, reads the ledger from its beginning. It grows by some hundred bytes for
+each process and partition with every snapshot: one snapshot a minute makes a million records in half a year.
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ KEEP_MS: Final = 60 * 60 * 1000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Checkpointed:
-    """Hold what was done: of `records` below offset `upto` those that still matter were `kept`, in `chunks` records;
-    the ledger begins at `upto` now. All 0: nothing was old enough, or not even the checkpoint that the ledger begins
-    with, and nothing was done."""
+    """The result: of `records` below offset `upto` those that still matter were `kept`, in `chunks` records; the
+    ledger begins at `upto` now. All 0: nothing was old enough, or only the checkpoint with which the ledger begins,
+    and nothing was done."""
 
     namespace: str
     upto: int
@@ -40,17 +40,17 @@ class Checkpointed:
 async def checkpoint(
     where: Connection | Cluster, namespace: str, *, now_ms: int, keep_ms: int = KEEP_MS
 ) -> Checkpointed:
-    """Write a checkpoint of all that is older than `keep_ms`, then delete that.
+    """Write a checkpoint of all records older than `keep_ms`, then delete these.
 
-    Snapshots that are open, the latest 64 that were captured, processes, owners and names stay known; older snapshots
-    are forgotten by the ledger, their manifests are not. Running it twice, or two of it at once, does no harm.
+    Open snapshots, the latest 64 captured ones, processes, owners and names stay known; the ledger forgets older
+    snapshots, and their manifests stay. Running it twice, or twice at once, is safe.
 
     Args:
         now_ms: the time, in milliseconds since 1970, by a clock that agrees with the broker's.
 
     Raises:
-        RecordTooLargeError: a record and what stands around it is larger than a record may be; nothing is deleted.
-        LedgerUnusableError: what is old may not be deleted. Nothing is lost; the checkpoint is there.
+        RecordTooLargeError: a record with its envelope exceeds the limit; nothing is deleted.
+        LedgerUnusableError: deletion is unauthorized. Nothing is lost; the checkpoint is written.
     """
     async with opened(where, namespace, remember=True) as work:
         reading = work.reading

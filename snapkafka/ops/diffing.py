@@ -1,7 +1,7 @@
-"""`diff`: what became of the state, the channels and the positions from one assembled snapshot to another.
+"""`diff`: the changes of state, channels and positions from one assembled snapshot to another.
 
-Tables are compared by DuckDB, which goes to disk with what does not fit into memory; positions stand in the manifests.
-Two keys are the same if their bytes are, in the same partition of the same table.
+DuckDB compares the tables, and uses the disk if they do not fit into memory; positions come from the manifests. Two
+keys are the same if their bytes are equal, in the same partition of the same table.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class Compared:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TableChange:
-    """How many keys of a table are new, have another value, are removed, are as before."""
+    """The numbers of added, changed, removed and unchanged keys of a table."""
 
     app: str
     table: str
@@ -51,8 +51,8 @@ class TableChange:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KeyChange:
-    """A key that is not as before; `change` is "added", "changed" or "removed". `key` is None where it is not text;
-    `window_start`, `window_end`: its window, in seconds since 1970; `key_raw` are its bytes as hex digits."""
+    """A changed key; `change` is "added", "changed" or "removed". `key` is None if it is not text; `window_start`,
+    `window_end`: its window, in seconds since 1970; `key_raw` are its bytes as hex digits."""
 
     app: str
     table: str
@@ -66,7 +66,7 @@ class KeyChange:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChannelChange:
-    """Hold what was in flight from an app to an app in a topic, before and after."""
+    """The messages in flight from an app to an app in a topic, before and after."""
 
     sender_app: str
     receiver_app: str
@@ -79,8 +79,8 @@ class ChannelChange:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Progressed:
-    """How far an app has read an input: positions before and after, None where a snapshot has none; `processed` is
-    the offsets between them, None where there are none, also where the topic was recreated."""
+    """The progress of an app in an input: positions before and after, None if a snapshot has none; `processed` is the
+    number of offsets between them, None if there are none, or if the topic was recreated."""
 
     app: str
     topic: str
@@ -92,8 +92,8 @@ class Progressed:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Difference:
-    """All that changed from one snapshot to another. `keys`: the first of each change of each table, as many as were
-    asked for. `trust`: what was compared with what before they were read."""
+    """The changes from one snapshot to another. `keys`: the first of each change of each table, as many as were asked
+    for. `trust`: the integrity checks before the tables were read."""
 
     before: Compared
     after: Compared
@@ -118,13 +118,13 @@ async def diff(
 
     Args:
         where: not needed with `storage`.
-        before, after: ids, epochs or `latest`, the last one that is good.
-        keys: as many keys are named, of each change of each table.
+        before, after: ids, epochs or `latest`, the last good one.
+        keys: the number of keys to name, of each change of each table.
         unchecked: do not compare the files with the manifests.
 
     Raises:
-        UnknownSnapshotError: it does not exist.
-        StorageError: files are missing, cannot be read, or are not those that were written.
+        UnknownSnapshotError: there is no such snapshot.
+        StorageError: files are missing, unreadable or altered.
         DependencyMissingError: DuckDB is not installed.
     """
     if keys < 0:

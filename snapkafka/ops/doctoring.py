@@ -1,4 +1,4 @@
-"""`doctor`: what in this cluster would spoil a snapshot, before anybody needs one. It changes nothing."""
+"""`doctor`: find what in this cluster would spoil a snapshot, before one is needed. It changes nothing."""
 
 from __future__ import annotations
 
@@ -34,9 +34,9 @@ LOOKED_INTO_MAX: Final = 200
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Checkup:
-    """All that was found, the worst first. `apps`: those that have joined, with how many processes run. `ledger_keys`:
-    how many keys sign and check the records of the ledger here, 0: they are not signed; `ledger_refused`: how many
-    records were ignored for their signature."""
+    """The findings, the worst first. `apps`: those that have joined, with the number of running processes.
+    `ledger_keys`: the number of keys that sign and check the records of the ledger here, 0: they are not signed;
+    `ledger_refused`: the number of records ignored for their signature."""
 
     namespace: str
     apps: Mapping[str, int]
@@ -46,17 +46,17 @@ class Checkup:
 
     @property
     def well(self) -> bool:
-        """No problem was found."""
+        """Whether no problem was found."""
         return not any(advice.weight is Weight.PROBLEM for advice in self.found)
 
 
 async def doctor(
     where: Connection | Cluster, namespace: str, *, assembly_within_ms: int = ASSEMBLY_WITHIN_MS
 ) -> Checkup:
-    """Look at the ledger, the topics of the apps that have joined, and who else reads them.
+    """Examine the ledger, the topics of the apps that have joined, and the groups that read them.
 
     Args:
-        assembly_within_ms: how long after a snapshot its records must still be there.
+        assembly_within_ms: how long after a snapshot its records must be kept.
     """
     async with opened(where, namespace) as work:
         state = work.reading.state
@@ -125,7 +125,7 @@ def _about_apps(state: LedgerState, views: list[ProcessView]) -> Iterator[Advice
 
 
 def _about_releases(state: LedgerState) -> Iterator[Advice]:
-    """Neighbours share a ledger; others may not read each other's records."""
+    """Compare the releases: neighbours share a ledger; others may not read each other's records."""
     running: dict[str, Counter[str]] = {}
     for view in state.living():
         running.setdefault(view.hello.release, Counter())[view.hello.app] += 1
@@ -148,7 +148,7 @@ def _about_releases(state: LedgerState) -> Iterator[Advice]:
 
 
 def _neighbours(releases: Iterable[str]) -> bool:
-    """Is the oldest at most one release (the first two numbers) before the youngest?"""
+    """Return whether the oldest is at most one release (the first two numbers) before the youngest."""
     numbers = []
     for release in releases:
         found = re.match(r"(\d+)\.(\d+)", release)
@@ -160,7 +160,7 @@ def _neighbours(releases: Iterable[str]) -> bool:
 
 
 def _about_global_tables(views: list[ProcessView]) -> Iterator[Advice]:
-    """A key that is written in several partitions has no order that anybody could see."""
+    """Find global tables with keys in several partitions, whose order no reader can see."""
     for view in views:
         for table in view.hello.tables:
             if table.is_global and table.partitions > 1:
@@ -188,7 +188,7 @@ def _about_uncaptured(views: list[ProcessView]) -> Iterator[Advice]:
 
 
 async def _about_unread(work: Opened) -> list[Advice]:
-    """Name the topics that an app subscribes to and no worker has, whether they exist by now or not."""
+    """Name the topics to which an app subscribes and that no worker has, whether they exist by now or not."""
     unread = work.reading.state.unread()
     try:
         exist = await work.admin.describe_topics([item.topic for item in unread]) if unread else {}
@@ -208,7 +208,8 @@ async def _about_unread(work: Opened) -> list[Advice]:
 
 
 async def _about_ledger(work: Opened) -> list[Advice]:
-    """It was read just now; may it be written, and can it? Asked, not tried: nothing is appended."""
+    """Check whether the ledger, which was read just now, can be written. This is asked, not tried: nothing is
+    appended."""
     found: list[Advice] = []
     topic = work.reading.topic
     if (long := work.reading.state.end - work.reading.start) > LONG_LEDGER:
@@ -275,7 +276,7 @@ async def _about_ledger(work: Opened) -> list[Advice]:
 
 
 def _about_signatures(work: Opened) -> Iterator[Advice]:
-    """Return what was ignored for its signature."""
+    """Report the records that were ignored for their signature."""
     topic, refusals = work.reading.topic, work.reading.state.refusals
     for process, hello in refusals.hellos.items():
         if process not in refusals.left:
@@ -299,7 +300,7 @@ def _about_signatures(work: Opened) -> Iterator[Advice]:
 
 
 async def _about_topics(work: Opened, views: list[ProcessView], within_ms: int) -> list[Advice]:
-    """Their partitions, and whether they keep what assembly needs."""
+    """Check the partitions of topics, and whether they keep what assembly needs."""
     needed = roles(views)
     try:
         described = await work.admin.describe_topics([role.topic for role in needed]) if needed else {}
@@ -320,7 +321,7 @@ async def _about_topics(work: Opened, views: list[ProcessView], within_ms: int) 
 
 
 async def _about_headers(work: Opened, views: list[ProcessView]) -> list[Advice]:
-    """Do the latest records of the inputs bear a header of our name that is somebody else's?"""
+    """Check whether the latest records of the inputs have a header of our name that is not ours."""
     tps = [
         TopicPartition(source.topic, partition)
         for view in views
@@ -384,7 +385,7 @@ def _about_partitions(views: list[ProcessView], described: Mapping[str, Topic]) 
 
 
 async def _about_groups(work: Opened, inputs: set[str]) -> list[Advice]:
-    """Return who reads what ours read and write, and does not know us."""
+    """Report the groups without snapkafka that read our inputs and outputs."""
     state = work.reading.state
     try:
         groups = await work.admin.groups()

@@ -57,9 +57,9 @@ ORDER BY row_number() OVER (PARTITION BY sender, receiver_app, topic, "partition
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Drawn:
-    """A diagram as SVG. `shown`, `hidden`: messages in flight; `near`, `near_hidden`: others about the cut; with `wall`
-    of the cut at a wall-clock time: `shown`, `hidden` count what crosses it in either direction. `notes`: sentences
-    below the picture."""
+    """A diagram as SVG. `shown`, `hidden`: the numbers of messages in flight; `near`, `near_hidden`: of others around
+    the cut; with `wall`, the cut at a wall-clock time, `shown` and `hidden` count messages that cross it in either
+    direction. `notes`: sentences below the picture."""
 
     id: str
     epoch: int
@@ -87,15 +87,15 @@ async def draw(
 
     Args:
         where: not needed with `storage` or `manifest`.
-        name: id, epoch or `latest`, the last one that was assembled.
-        manifest: the manifest itself.
-        messages_max: no more messages in flight are drawn, and no more of those that do not cross the cut.
-        wall_clock: draw the cut that reading every process at this time would give, too; needs the table `around`.
+        name: id, epoch or `latest`, the last assembled one.
+        manifest: the place of the manifest.
+        messages_max: the limit of drawn messages in flight, and of those that do not cross the cut.
+        wall_clock: also draw the cut that results from reading every process at this time; needs the table `around`.
         bounds: see `query`.
 
     Raises:
         BadInputError: a number, the time or the sum is invalid; the snapshot lacks what `wall_clock` needs.
-        UnknownSnapshotError: it does not exist.
+        UnknownSnapshotError: there is no such snapshot.
         StorageError: its manifest or tables cannot be read.
         DependencyMissingError: DuckDB is not installed.
     """
@@ -183,8 +183,7 @@ async def _draw_wall(
 
 
 def draw_details(details: Details) -> Drawn:
-    """Draw what the ledger states about a snapshot, while it runs and until it is assembled: lanes and cuts, no
-    messages."""
+    """Draw a snapshot from the ledger, while it runs and until it is assembled: lanes and cuts, no messages."""
     summary, captured = details.summary, details.captured
     torn = {cut.process: cut.torn for cut in captured.processes} if captured else {}
     lanes = tuple(
@@ -214,13 +213,13 @@ def draw_details(details: Details) -> Drawn:
 
 
 def _after_trigger(manifest: Manifest) -> Mapping[int, int]:
-    """Ledger offset -> milliseconds after the trigger, as far as the manifest has times."""
+    """Return ledger offset -> milliseconds after the trigger, as far as the manifest has times."""
     start = manifest.ledger.triggered_ms
     return {entry.offset: max(0, entry.at_ms - start) for entry in manifest.ledger.appended if start}
 
 
 def _lanes(captured: Captured, times: Mapping[int, int]) -> tuple[Lane, ...]:
-    """Processes in the order in which they cut; a manifest without times keeps the order of their reports."""
+    """Return processes in the order in which they cut; a manifest without times keeps the order of their reports."""
     order = {
         cut.report: number for number, cut in enumerate(sorted(captured.processes, key=lambda c: c.report))
     }
@@ -268,13 +267,13 @@ def _in_flight(captured: Captured, rows: Iterable[Mapping[str, Any]]) -> list[Me
 
 
 def _without(messages: Iterable[Message], others: Iterable[Message]) -> list[Message]:
-    """Leave out messages that are among others: a check has more to state about them."""
+    """Leave out messages that are among others, about which a check reports more."""
     there = {(one.topic, one.partition, one.offset) for one in others}
     return [one for one in messages if (one.topic, one.partition, one.offset) not in there]
 
 
 def _backward(manifest: Manifest) -> list[Message]:
-    """Return what a check found received and not sent."""
+    """Return the messages that a check found received and not sent."""
     receivers: dict[tuple[str, int], int] = {}
     for cut in manifest.captured.inputs:
         receivers.setdefault((cut.topic, cut.partition), cut.receiver)
@@ -297,7 +296,7 @@ def _backward(manifest: Manifest) -> list[Message]:
 
 
 def _markers(captured: Captured) -> list[Message]:
-    """One a pair of processes, and no more than can be distinguished."""
+    """Return one marker for each pair of processes, and no more than can be distinguished."""
     receivers: dict[tuple[str, int], int] = {
         (cut.topic, cut.partition): cut.receiver for cut in captured.inputs
     }

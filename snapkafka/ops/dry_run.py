@@ -1,4 +1,4 @@
-"""`assemble --dry-run`: what an assembly would read, without Spark."""
+"""`assemble --dry-run`: estimate the records that an assembly would read, without Spark."""
 
 from __future__ import annotations
 
@@ -28,8 +28,8 @@ __all__ = ["Reading", "TopicReading", "plan_assembly"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TopicReading:
-    """Hold what would be read of a topic. `records`: at most so many, as offsets may be empty. `bytes`: about so many,
-    as they lie on the brokers' disks; None where that is unauthorized."""
+    """The reading of one topic. `records`: the upper bound of its records, as offsets may be empty. `bytes`: estimated
+    size on the brokers' disks; None: unauthorized."""
 
     topic: str
     partitions: int
@@ -39,10 +39,10 @@ class TopicReading:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reading:
-    """Hold what would be read for a snapshot.
+    """The reading for one snapshot.
 
-    `parent`: what it builds on; empty: all of its state is read. `as_full`: where its delta begins is known when the
-    parent is assembled, which is asked for with it; what is stated is what a full one would read, and more than that.
+    `parent`: its base; empty: all of its state is read. `as_full`: the start of its delta is only known once the
+    parent is assembled, in the same run; the numbers are then those of a full one, which are larger.
     """
 
     id: str
@@ -57,7 +57,7 @@ class Reading:
 
     @property
     def bytes(self) -> int | None:
-        """None where one of them is not known."""
+        """The sum of the bytes; None if one of them is unknown."""
         sizes = [item.bytes for item in self.topics if item.bytes is not None]
         return sum(sizes) if len(sizes) == len(self.topics) else None
 
@@ -72,14 +72,14 @@ async def plan_assembly(
     parameters: Sequence[str] = (),
     reading: HowToRead = AS_IT_IS,
 ) -> tuple[Reading, ...]:
-    """Return what `assemble` would read now of the log, of each snapshot; of an incremental one its delta.
+    """Estimate what `assemble` would read now of the log, for each snapshot; for an incremental one its delta.
 
     Args:
-        storage: only looked at, and only where a parent has to be.
+        storage: only read, and only for a parent.
         names, invariants, parameters, reading: as for `assemble`.
 
     Raises:
-        UnknownSnapshotError, SnapshotFailedError, TimedOutError, OffsetsGoneError, BadInputError, StorageError: as
+        UnknownSnapshotError, SnapshotFailedError, TimedOutError, OffsetsGoneError, BadInputError, StorageError: as for
             `assemble`.
     """
     if not names:
@@ -104,7 +104,7 @@ async def plan_assembly(
 async def _base(
     work: Opened, snapshot: Captured, place: str, isolation: str, *, parent_is_to_come: bool
 ) -> Base | None:
-    """Return what an incremental snapshot builds on, as far as that is assembled."""
+    """Return the base of an incremental snapshot, as far as it is assembled."""
     topic = work.ledger.topic
     known = (await work.admin.describe_topics([topic])).get(topic)
     ledger = LedgerEntry(topic=topic, topic_id=known.topic_id if known is not None else "")
@@ -144,7 +144,7 @@ async def _of_topic(work: Opened, view: CutView, topic: str, ranges: list[ReadRa
 
 
 def _share(view: CutView, size: int, item: ReadRange) -> int:
-    """The bytes of a range, taken as evenly spread over the log."""
+    """Estimate the bytes of a range, as if they were spread evenly over the log."""
     assert view.bounds is not None, "a range lies in a log"
     now = view.bounds[TopicPartition(item.topic, item.partition)]
     return size * (item.end - item.start) // (now.end - now.start)

@@ -1,8 +1,8 @@
-"""`doctor --fix`: settings of topics that would spoil a snapshot, changed after they were shown.
+"""`doctor --fix`: change settings of topics that would spoil a snapshot, after confirmation.
 
-Two verbs: `plan_mending` looks, and states about each topic what would be changed, what that costs and what undoes it;
-`mend` changes exactly that, by incremental changes of the settings named, and reads them back. A setting that is no
-longer as it was shown is left as it is. Nothing else is touched.
+There are two verbs: `plan_mending` lists for each topic the changes, their cost and the command that undoes them;
+`mend` makes exactly these changes, incrementally, and reads the settings back. A setting that has changed since the
+plan is left as it is. Nothing else is touched.
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ DAY_MS: Final = 86_400_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Change:
-    """One setting of a topic. `before`: what holds, `own`: what was made on the topic itself (None: nothing was, it
-    comes from the broker)."""
+    """One setting of a topic. `before`: its effective value, `own`: the value on the topic itself (None: there is
+    none, the value comes from the broker)."""
 
     setting: str
     before: str
@@ -39,10 +39,10 @@ class Change:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Mending:
-    """Hold what would be changed of one topic.
+    """The planned changes of one topic.
 
-    `why`: what is wrong, a sentence each. `keeps`: what it keeps longer, in words; `keeps_bytes`: in bytes on each
-    replica, None where that has no bound or cannot be known. `undo`: the command that takes it back.
+    `why`: the problems, a sentence each. `keeps`: what it will keep longer, in words; `keeps_bytes`: in bytes on each
+    replica, None if unbounded or unknown. `undo`: the command that undoes it.
     """
 
     topic: str
@@ -55,7 +55,7 @@ class Mending:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Mended:
-    """Hold what became of a `Mending`. `now`: what holds afterwards, as read back; `refused`: why nothing was
+    """The result of a `Mending`. `now`: the effective values afterwards, as read back; `refused`: why nothing was
     changed."""
 
     topic: str
@@ -68,7 +68,7 @@ class Mended:
 async def plan_mending(
     where: Connection | Cluster, namespace: str, *, assembly_within_ms: int = ASSEMBLY_WITHIN_MS
 ) -> tuple[Mending, ...]:
-    """Return what `mend` would change. Changes nothing itself."""
+    """Plan the changes that `mend` would make. Change nothing."""
     async with opened(where, namespace) as work:
         needed = roles(latest_of_apps(work.reading.state))
         there = await work.admin.describe_topics([role.topic for role in needed]) if needed else {}
@@ -100,7 +100,7 @@ async def _planned(work: Opened, role: Role, within_ms: int) -> Mending | None:
 async def mend(
     where: Connection | Cluster, namespace: str, planned: tuple[Mending, ...]
 ) -> tuple[Mended, ...]:
-    """Make these changes and no others, and read back what holds then. All that is refused stops nothing else."""
+    """Make these changes and no others, and read the settings back. A refused change does not stop the others."""
     async with opened(where, namespace) as work:
         return tuple([await _mended(work, mending) for mending in planned])
 
@@ -136,7 +136,7 @@ async def _now(work: Opened, mending: Mending) -> dict[str, str]:
 async def _growth(
     work: Opened, topic: str, before: Mapping[str, str], changes: Mapping[str, str]
 ) -> tuple[str, int | None]:
-    """Return what is kept longer, in words and in bytes, from the size and the age of what is there now."""
+    """Estimate what is kept longer, in words and in bytes, from the size and the age of the present records."""
     try:
         size = sum((await work.admin.log_bytes(topic)).values())
         oldest_ms = await work.admin.oldest_ms(topic)
@@ -155,7 +155,7 @@ async def _growth(
 def _parts(
     before: Mapping[str, str], changes: Mapping[str, str], a_day: int
 ) -> Iterator[tuple[str, int | None]]:
-    """Per change, as the log grew so far: by `a_day` bytes a day."""
+    """Estimate the growth of each change, at the rate so far: `a_day` bytes a day."""
     retention_ms = int(changes.get("retention.ms", before.get("retention.ms", "-1")))
     for setting, after in changes.items():
         if setting == "retention.ms" and int(after) >= 0:

@@ -1,4 +1,4 @@
-"""Waiting for a snapshot: read the ledger until it is decided, and abort it when its time is over (R12)."""
+"""The wait for a snapshot: the ledger is read until the snapshot is decided, or aborted at its time to live (R12)."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ TICK_S: Final = 0.25
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Progress:
-    """Where a running snapshot stands: `done` of `needed` (inputs cut and senders closed), and what it waits for."""
+    """The progress of a running snapshot: `done` of `needed` (inputs cut and senders closed), and what it waits for."""
 
     id: str
     waited_ms: int
@@ -32,10 +32,10 @@ class Progress:
 
 
 async def follow(work: Opened, view: SnapshotView, progress: Callable[[Progress], None] | None) -> None:
-    """Until the snapshot is captured or has failed; when its time to live is over, that is failed.
+    """Wait until the snapshot is captured or has failed; fail it when its time to live is over.
 
-    Whoever notices that aborts it, and names as dead the senders that have given no sign, so that the next snapshot
-    does not wait for them; they take a new identity when they read that.
+    Any process that notices this aborts it, and declares the senders dead that have given no sign, so that the next
+    snapshot does not wait for them; they take a new identity when they read that.
     """
     loop = asyncio.get_running_loop()
     # Its whole time from now on, though some may be over: the ledger's clock and this one may differ by more than that.

@@ -1,4 +1,4 @@
-"""`fork diff`: what a fork has changed since its snapshot, table by table, by their names in production."""
+"""`fork diff`: the changes in a fork since its snapshot, table by table, by their names in production."""
 
 from __future__ import annotations
 
@@ -41,19 +41,19 @@ async def diff_fork(
     keys: int = 0,
     unchecked: bool = False,
 ) -> Difference:
-    """Compare the snapshot that a fork was created from with one of the fork.
+    """Compare the snapshot from which a fork was created with one of the fork.
 
     Args:
-        namespace: of the system that it is a fork of.
+        namespace: of the forked system.
         after: a snapshot of the fork: id, epoch or `latest`, its last good one.
-        storage: where the first lies; empty: its place in the ledger.
-        keys: as many keys are named, of each change of each table.
+        storage: of the first snapshot; empty: its place in the ledger.
+        keys: the number of keys to name, of each change of each table.
         unchecked: do not compare the files with the manifests.
 
     Raises:
         ForkRefusedError: there is no such fork.
         UnknownSnapshotError: it has no such snapshot.
-        StorageError: files are missing, cannot be read, or are not those that were written.
+        StorageError: files are missing, unreadable or altered.
     """
     require_extra("query", "a comparison")
     found = await _found(where, prefixed(fork, namespace))
@@ -82,7 +82,7 @@ async def diff_fork(
 
 
 async def _found(where: Connection | Cluster, namespace: str) -> Fork | None:
-    """Read which fork has this namespace; None: none."""
+    """Read the fork of this namespace from its ledger; None: there is none."""
     admin = admin_of(where)
     try:
         there = await admin.describe_topics([LEDGER + namespace])

@@ -1,4 +1,4 @@
-"""`fork create`: a snapshot becomes a second system, under a prefix, beside production, which is only read.
+"""`fork create`: turn a snapshot into a second system, under a prefix, beside production, which is only read.
 
 The same code runs in it with `SNAPKAFKA_FORK=NAME`. See docs/guide/fork.md.
 """
@@ -34,16 +34,16 @@ async def plan_fork(
     force: bool = False,
     bulk: RestoreBulk | None = None,
 ) -> Plan:
-    """Find out what the creation of a fork would do, and every reason to refuse it. Changes nothing.
+    """Plan the creation of a fork, with every reason to refuse it. Change nothing.
 
     Args:
         fork: its name.
-        snapshot: id, epoch or `latest`, the last one that is good.
-        storage: where its manifest lies; empty: its place in the ledger.
-        expires_s: from then on `drop_expired` removes it; None: never.
-        with_inputs: the fork is to have the external records from each position to now, as production has read them
-            since; those that production's log has lost come from the table `inputs`.
-        mask: replaces values, of tables and topics.
+        snapshot: id, epoch or `latest`, the last good one.
+        storage: of its manifest; empty: its place in the ledger.
+        expires_s: after how long `drop_expired` removes it; None: never.
+        with_inputs: copy the external records from each position to now, which production has read since; those that
+            production's log has lost come from the table `inputs`.
+        mask: the rules that replace values of tables and topics.
         suppress: names erased keys, which are left out.
         allow_unmatched: accept a mask, and a rule of `suppress`, that matches nothing.
         force: leave out the reasons that `--force` overrides.
@@ -51,8 +51,8 @@ async def plan_fork(
 
     Raises:
         UnknownSnapshotError, StorageError: there is no such snapshot, or it cannot be read.
-        BadInputError: a mask, a rule or the name is wrong; a rule matches nothing, or something cannot be examined or
-            masked.
+        BadInputError: a mask, a rule or the name is invalid; a rule matches nothing, or something cannot be examined
+            or masked.
         DependencyMissingError: the extra `restore` is not installed.
     """
     request = Request(
@@ -79,22 +79,22 @@ async def create_fork(
     crash: Callable[[str], None] = lambda step: None,
     bulk: RestoreBulk | None = None,
 ) -> Recovered:
-    """Create a fork as planned. Workers of production may run, and nothing of theirs is changed.
+    """Create a fork as planned. Workers of production may run, and are not affected.
 
-    What an earlier attempt has left is removed first.
+    Remainders of an earlier attempt are removed first.
 
     Args:
-        plan: what was confirmed; it is done as it is, or not at all.
-        who: asks for it.
-        say: prints each phase.
-        crash: for tests: is called before each phase.
+        plan: the confirmed plan; it is run as it is, or not at all.
+        who: the caller, for people.
+        say: called with each phase.
+        crash: for tests: called before each phase.
         bulk: for tests; None: by librdkafka.
 
     Raises:
         ForkRefusedError, PlanChangedError: nothing was changed.
         BadInputError: a record that production has received since the plan cannot be masked: nothing was changed, or
             the fork is unfinished, and never runs.
-        OvertakenError, ForkFailedError, RestoreFailedError: it ended half-way; run again it starts over.
+        OvertakenError, ForkFailedError, RestoreFailedError: it ended half-way; another run starts over.
     """
     done = await recover(where, plan, watcher=Watcher(who=who, say=say, crash=crash), bulk=bulk)
     return await with_held(done, plan, say)

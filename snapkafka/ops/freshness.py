@@ -1,6 +1,7 @@
-"""`freshness`: how old the newest captured and the newest verified snapshot are, and how long the latter is restorable.
+"""`freshness`: the ages of the newest captured and the newest verified snapshot, and how long the latter is
+restorable.
 
-An alert on this is worth more than one on failures: anything that goes wrong, the newest good snapshot grows old.
+An alert on this is worth more than one on failures: whatever fails, the newest good snapshot grows old.
 """
 
 from __future__ import annotations
@@ -29,8 +30,8 @@ class Freshness:
     """The newest snapshots of a namespace, as of `now_ms`.
 
     `captured_ms`, `verified_ms`: when the newest captured and the newest good one were triggered (milliseconds since
-    1970, the ledger's time): the instants that they show; None: there is not one. `verified_id`: of the latter.
-    `verdicts`: how many verdicts of each kind the ledger holds. `restorable`: of the newest good one.
+    1970, by the ledger's clock): the instants that they show; None: there is none. `verified_id`: of the latter.
+    `verdicts`: the number of verdicts of each kind in the ledger. `restorable`: of the newest good one.
     """
 
     now_ms: int
@@ -52,7 +53,8 @@ class Freshness:
 
     @property
     def restorable_s(self) -> float | None:
-        """Seconds until the log loses what the newest good snapshot needs; 0: it has; None: unknown, or none."""
+        """Seconds until the log loses what the newest good snapshot needs; 0: it has lost it; None: unknown, or no
+        snapshot."""
         if self.restorable is None or self.restorable.how == How.UNKNOWN:
             return None
         if self.restorable.how == How.GONE:
@@ -66,7 +68,7 @@ class Freshness:
 async def freshness(
     where: Connection | Cluster, namespace: str, *, clock: Callable[[], int] = wall_ms
 ) -> Freshness:
-    """Read the ledger, and look at the logs that the newest good snapshot needs.
+    """Read the ledger, and the state of the logs that the newest good snapshot needs.
 
     Raises:
         LedgerUnusableError, BrokerUnavailableError: the ledger cannot be read.
@@ -80,7 +82,7 @@ async def freshness(
 
 
 def freshness_in(reading: LedgerReading, now_ms: int) -> Freshness:
-    """Take from a ledger what it holds itself: all but how long a snapshot is restorable."""
+    """Return the facts from the ledger itself: all except how long a snapshot is restorable."""
     views = sorted(reading.state.snapshots.values(), key=_epoch)
     newest = next((view for view in reversed(views) if captured(view)), None)
     newest_good = next((view for view in reversed(views) if _usable(view)), None)
@@ -119,7 +121,7 @@ def _age_s(now_ms: int, then_ms: int | None) -> float | None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Gauge:
-    """A metric: `samples` are pairs of the value of its label (empty where it has none) and its own value."""
+    """A metric: `samples` are pairs of the value of its label (empty if it has none) and its own value."""
 
     name: str
     help: str
@@ -128,7 +130,7 @@ class Gauge:
 
 
 def gauges(found: Freshness) -> tuple[Gauge, ...]:
-    """Describe freshness as metrics. All that is not known has no sample, and an alert asks for its absence."""
+    """Convert freshness to metrics. Unknown values have no sample, and an alert asks for its absence."""
 
     def one(name: str, about: str, value: float | None) -> Gauge:
         return Gauge(name=name, help=about, samples=() if value is None else (("", value),))
@@ -160,7 +162,7 @@ def gauges(found: Freshness) -> tuple[Gauge, ...]:
 
 
 def exposition(found: Freshness, namespace: str) -> str:
-    """Write freshness in Prometheus' text format, for a textfile collector."""
+    """Format freshness as Prometheus text, for a textfile collector."""
     lines = []
     for gauge in gauges(found):
         if not gauge.samples:

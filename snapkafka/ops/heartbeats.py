@@ -1,8 +1,7 @@
-"""Whose Kafka session is over: the processes of the ledger, held against the members of their consumer groups.
+"""The Kafka sessions of processes: those in the ledger, compared with the members of their consumer groups.
 
-A group's coordinator drops a member whose heartbeats stay away for the session's time (`broker_session_timeout` of an
-app). The ledger learns of such a death from the next snapshot that waits in vain, so between two of them this is who
-would be waited for.
+A group's coordinator drops a member whose heartbeats are missing for the session's time (`broker_session_timeout` of
+an app). The ledger learns of such a death only from the next snapshot that waits in vain; this shows it before.
 """
 
 from __future__ import annotations
@@ -20,7 +19,7 @@ __all__ = ["Heartbeat", "Session", "heartbeats"]
 
 
 class Session(StrEnum):
-    """How the coordinator of its group sees a process."""
+    """The session of a process, as the coordinator of its group sees it."""
 
     HELD = "held"
     OVER = "over"
@@ -29,7 +28,7 @@ class Session(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Heartbeat:
-    """A living process of the ledger. `why`: the reason why its session is unknown."""
+    """A living process of the ledger with its session. `why`: the reason why its session is unknown."""
 
     process: int
     session: Session
@@ -39,8 +38,8 @@ class Heartbeat:
 async def heartbeats(admin: TopicAdmin, processes: Iterable[ProcessView]) -> dict[int, Heartbeat]:
     """Look up the sessions of processes that the ledger takes for living.
 
-    A member that no process has announced may be one of them under a new id, which it announces once its tables are
-    recovered: until then none of its app counts as lost.
+    A member that no process has announced may be one of them with a new id, which it announces once its tables are
+    recovered: until then no process of its app counts as lost.
     """
     by_app: dict[str, list[ProcessView]] = {}
     for view in processes:

@@ -1,8 +1,8 @@
-"""Snapshots that something still names: an open restore, a fork. They stay in their storage.
+"""Snapshots that an open restore or a fork still names. They stay in their storage.
 
-A restore that has not come to its end reads tables and messages of its snapshot, and after a crash it is finished from
-them; a fork is compared with the snapshot that it was created from. Both are known to ledgers alone: an open restore to
-that of its namespace, a fork to its own.
+An open restore reads tables and messages of its snapshot, also after a crash; a fork is compared with the snapshot
+from which it was created. Only ledgers know both: that of the namespace an open restore, that of the fork itself a
+fork.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ __all__ = ["InUse", "snapshots_in_use"]
 class InUse:
     """The snapshots that ledgers of a cluster name.
 
-    `why`: id of a snapshot -> who needs it, a phrase. `unknown`: namespaces whose ledger is not in this cluster, so
-    that it is unknown whether anything is restored there.
+    `why`: id of a snapshot -> what needs it, a phrase. `unknown`: namespaces whose ledger is not in this cluster, so
+    that open restores are unknown.
     """
 
     why: Mapping[str, str] = field(default_factory=dict)
@@ -35,11 +35,11 @@ class InUse:
 
 
 async def snapshots_in_use(where: Connection | Cluster, namespaces: Collection[str]) -> InUse:
-    """Read what the open restores of these namespaces and all forks of the cluster name.
+    """Read the snapshots that the open restores of these namespaces and all forks of the cluster name.
 
     Raises:
-        LedgerUnusableError: a ledger may not be read.
-        BrokerUnavailableError: nobody answers.
+        LedgerUnusableError: reading a ledger is unauthorized.
+        BrokerUnavailableError: no broker answers.
     """
     admin = admin_of(where)
     why: dict[str, str] = {}
@@ -62,7 +62,7 @@ async def snapshots_in_use(where: Connection | Cluster, namespaces: Collection[s
 
 
 async def _fork(where: Connection | Cluster, admin: Topics, ledger: str) -> Fork | None:
-    """Read the fork that a ledger is of; None: it is dropped meanwhile, or nothing of it was written yet."""
+    """Read the fork of a ledger; None: it was dropped meanwhile, or nothing of it was written yet."""
     try:
         async with opened(where, ledger.removeprefix(LEDGER)) as work:
             return fork_in(work)

@@ -1,8 +1,8 @@
-"""`keep`: a snapshot every so often, assembled, verified, old ones pruned; one keeper at a time.
+"""`keep`: periodic snapshots, assembled and verified, with old ones pruned; one keeper at a time.
 
-Each moment of the schedule has a name, `keep-20261125T213000Z`, and so has its snapshot. Anyone who keeps the same
-namespace, after a crash or on another machine, asks for the same snapshot by that name and gets it, once; an assembly
-that was cut short is made up for in the next round. The lock only spares double work.
+Each moment of the schedule has a name, `keep-20261125T213000Z`, which is the id of its snapshot. Another keeper of the
+same namespace, after a crash or on another machine, requests the same snapshot by that name and gets it, once; an
+interrupted assembly is done in the next round. The lock only avoids double work.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ RETRIES: Final = 1
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Quiet:
-    """A time of day, by this machine's clock, in which no snapshot is taken; it may pass midnight."""
+    """A time of day, by this machine's clock, in which no snapshot is taken; it may include midnight."""
 
     begin: time
     end: time
@@ -66,7 +66,7 @@ class Quiet:
         """Read `22:00-23:00`.
 
         Raises:
-            BadInputError: it is not a time of day.
+            BadInputError: it is not a valid time of day.
         """
         try:
             begin, end = (time.fromisoformat(part.strip()) for part in text.split("-"))
@@ -77,7 +77,7 @@ class Quiet:
         return cls(begin=begin, end=end)
 
     def covers(self, at_ms: int) -> bool:
-        """Whether a moment (milliseconds since 1970) lies in it."""
+        """Return whether it includes a moment (milliseconds since 1970)."""
         now = datetime.fromtimestamp(at_ms / 1_000).time()
         if self.begin < self.end:
             return self.begin <= now < self.end
@@ -86,15 +86,15 @@ class Quiet:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Schedule:
-    """When which snapshots are taken, and which stay.
+    """The schedule: when which snapshots are taken, and which ones stay.
 
     Args:
-        every_ms: from one moment to the next, counted from 1970, so that all keepers have the same.
-        incremental: each builds on the latest verified one, where there is one.
+        every_ms: the time between two moments, counted from 1970, so that all keepers have the same.
+        incremental: each builds on the latest verified one, if there is one.
         full_daily: the first of each day (UTC) is full all the same.
-        keep_last, keep_days: what `prune` keeps; both None: all.
+        keep_last, keep_days: the snapshots that `prune` keeps; both None: all.
         quiet: times of day without snapshots.
-        ttl_ms: a snapshot that is not captured by then fails.
+        ttl_ms: the time after which a snapshot that is not captured fails.
     """
 
     every_ms: int
@@ -107,7 +107,7 @@ class Schedule:
 
 
 class Outcome(StrEnum):
-    """Hold what became of a round."""
+    """The outcome of a round."""
 
     VERIFIED = "verified"
     #: INCONSISTENT or UNVERIFIABLE.
@@ -118,9 +118,9 @@ class Outcome(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Round:
-    """A moment of the schedule and what became of its snapshot.
+    """A moment of the schedule and the outcome of its snapshot.
 
-    `made_up_for`: earlier snapshots that were assembled as well; `removed`: those that were pruned; `why`, `code`: of a
+    `made_up_for`: earlier snapshots that were assembled as well; `removed`: the pruned ones; `why`, `code`: of a
     failure.
     """
 
@@ -140,7 +140,7 @@ Assemble = Callable[[Sequence[str]], Awaitable[tuple[Assembled, ...]]]
 
 
 def name_at(at_ms: int, every_ms: int) -> str:
-    """The id of the snapshot of the moment that `at_ms` belongs to."""
+    """Return the id of the snapshot of the moment to which `at_ms` belongs."""
     begin_ms = at_ms - at_ms % every_ms
     return f"{PREFIX}{datetime.fromtimestamp(begin_ms / 1_000, UTC):%Y%m%dT%H%M%SZ}"
 
@@ -158,16 +158,16 @@ async def keep(
     say: Callable[[str], None] | None = None,
     clock: Callable[[], int] = wall_ms,
 ) -> Round:
-    """Keep snapshots until cancelled; with `once` the round of the present moment alone, which is returned.
+    """Keep snapshots until cancelled; with `once`, run and return only the round of the present moment.
 
     Args:
-        told: hears of each round.
-        say: hears each line of an assembly's progress.
+        told: called with each round.
+        say: called with each line of an assembly's progress.
 
     Raises:
         BadInputError, DependencyMissingError: it cannot begin.
         TimedOutError: another keeper of this namespace and storage holds the lock.
-        SnapkafkaError: the first round cannot be run at all; later ones are reported, and the next one comes.
+        SnapkafkaError: the first round cannot run; failures of later ones are reported, and the next one follows.
     """
     require_extra("spark", "assembly")
     if not storage:
@@ -207,7 +207,7 @@ async def round_at(
     who: str,
     made: Assemble,
 ) -> Round:
-    """Run the round of a moment, or what is left of it: trigger, assemble and verify, prune.
+    """Run the round of a moment, or the rest of it: trigger, assemble and verify, prune.
 
     Args:
         made: assembles snapshots, in the order of their epochs.
@@ -235,7 +235,7 @@ async def round_at(
 
 
 async def _assembled(listed: Iterable[Summary], taken: Summary, made: Assemble) -> Round:
-    """The round of a captured snapshot. Earlier ones that nobody has assembled come first; they may be beyond help."""
+    """Assemble a captured snapshot; return its round. Earlier unassembled ones come first; they may be beyond help."""
     found = Round(id=taken.id, outcome=Outcome.VERIFIED, type=taken.type, epoch=taken.epoch)
     if taken.verdict:  # by a keeper that was cut short after it
         good = taken.verdict in GOOD
@@ -267,7 +267,7 @@ async def _assembled(listed: Iterable[Summary], taken: Summary, made: Assemble) 
 
 
 def _type(schedule: Schedule, listed: Sequence[Summary], name: str) -> str:
-    """Full or incremental; of one that is there already, what it is."""
+    """Return whether the snapshot is full or incremental; for an existing one, its type."""
     for item in listed:
         if item.id == name:
             return item.type

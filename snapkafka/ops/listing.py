@@ -1,4 +1,4 @@
-"""`list` and `show`: what became of the snapshots of a namespace, and what a running one waits for."""
+"""`list` and `show`: the snapshots of a namespace with their status, and what a running one waits for."""
 
 from __future__ import annotations
 
@@ -41,11 +41,11 @@ Clock = Callable[[], int]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Summary:
-    """A snapshot in one line. `capture_ms`: from the trigger to the record that completed it, in the ledger's time.
+    """A snapshot in one line. `capture_ms`: from the trigger to the record that completed it, by the ledger's clock.
 
     `failure_*` are empty unless it failed; `verdict` is empty until it was verified; `contaminated` gives the reason
-    why it cannot be proved, though it was captured (empty: nothing is known against it). `unread`: topics that apps in
-    scope subscribe to and no worker had, so that what waits in them is in no channel.
+    why it cannot be proved although it was captured (empty: there is none). `unread`: topics to which apps in scope
+    subscribe and that no worker had: records that wait in them are in no channel.
     """
 
     id: str
@@ -70,7 +70,8 @@ class Summary:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WaitRow:
-    """Hold what a running snapshot waits for: `what` is "input", "report" or "closing"; for how long, by this clock."""
+    """One thing that a running snapshot waits for: `what` is "input", "report" or "closing"; for how long, by this
+    clock."""
 
     what: str
     text: str
@@ -83,7 +84,7 @@ class WaitRow:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProcessRow:
-    """A process in a snapshot. `reported_ms`, `closed_ms`: after the trigger, in the ledger's time; None: not yet."""
+    """A process in a snapshot. `reported_ms`, `closed_ms`: after the trigger, by the ledger's clock; None: not yet."""
 
     process: int
     app: str
@@ -99,7 +100,7 @@ class ProcessRow:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PositionRow:
-    """Where an input was cut. `unread`: records between position and log end: in flight, or external."""
+    """The cut of an input. `unread`: the records between position and log end: in flight, or external."""
 
     app: str
     topic: str
@@ -113,7 +114,8 @@ class PositionRow:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Details:
     """Everything about one snapshot. `captured` is the vector of offsets itself, None while it runs or if it failed;
-    `restorable`: how long the log holds what that names, as of now. `uncaptured`: what of its apps it does not hold."""
+    `restorable`: how long the log keeps those records, as of now. `uncaptured`: state of its apps that it does not
+    hold."""
 
     summary: Summary
     age_ms: int
@@ -127,7 +129,7 @@ class Details:
 
 
 async def list_snapshots(where: Connection | Cluster, namespace: str) -> tuple[Summary, ...]:
-    """Every snapshot of the namespace, oldest first."""
+    """List every snapshot of the namespace, oldest first."""
     reading = await read_ledger(where, namespace)
     return tuple(summary(reading, view) for _, view in sorted(reading.state.snapshots.items()))
 
@@ -141,16 +143,16 @@ async def show(
     at_ms: int | None = None,
     clock: Clock = wall_ms,
 ) -> Details:
-    """One snapshot.
+    """Describe one snapshot.
 
     Args:
-        name: its id, its epoch, or `latest`, the last one triggered, whatever became of it.
-        epoch: its epoch, and no id.
-        at_ms: a moment: the last one that was captured by then, in the ledger's time.
+        name: its id, its epoch, or `latest`, the last one triggered, whatever its status.
+        epoch: its epoch, even if there is such an id.
+        at_ms: a moment: the last snapshot that was captured by then, by the ledger's clock.
 
     Raises:
-        UnknownSnapshotError: it does not exist.
-        BadInputError: not one of the three is given.
+        UnknownSnapshotError: there is no such snapshot.
+        BadInputError: not exactly one of the three is given.
     """
     if [bool(name), epoch is not None, at_ms is not None].count(True) != 1:
         raise BadInputError("it takes one of: an id (or latest), --epoch, --at")
@@ -171,7 +173,7 @@ async def _restorable(work: Opened, found: Details, clock: Clock) -> RestorableE
 
 
 def summary(reading: LedgerReading, view: SnapshotView) -> Summary:
-    """The line of a snapshot."""
+    """Summarise a snapshot in one line."""
     trigger, failure, verdict = view.trigger, view.failure, view.verdict
     return Summary(
         id=trigger.id,
@@ -196,7 +198,7 @@ def summary(reading: LedgerReading, view: SnapshotView) -> Summary:
 
 
 def details(reading: LedgerReading, view: SnapshotView, now_ms: int) -> Details:
-    """All about a snapshot, as of `now_ms`."""
+    """Describe a snapshot, as of `now_ms`."""
     line = summary(reading, view)
     waits = reading.state.waiting(view.epoch) if view.open else []
     captured = reading.state.captured(view.epoch) if view.captured_at is not None else None
@@ -235,7 +237,7 @@ def _process(reading: LedgerReading, view: SnapshotView, process: int) -> Proces
 
 
 def _wait(reading: LedgerReading, view: SnapshotView, wait: Waiting, now_ms: int) -> WaitRow:
-    """A closing is waited for since its report, all else since the trigger."""
+    """Describe a wait. A closing is waited for since its report, everything else since the trigger."""
     since = view.epoch - 1
     if wait.what == "closing" and wait.process in view.reports:
         since = view.reports[wait.process][0]

@@ -1,4 +1,4 @@
-"""`doctor`: do headers get lost on the way to a topic? (A transform, a proxy or a mirror removes them.)
+"""`doctor`: find topics in which headers get lost. (A transform, a proxy or a mirror may remove them.)
 
 Every `Closed` in the ledger names the offset at which the last white record of its process was acknowledged: that
 record left with a header, so it must have one in the log.
@@ -22,7 +22,7 @@ LOOKED_INTO_MAX: Final = 200
 
 
 async def about_lost_headers(work: Opened, views: list[ProcessView]) -> list[Advice]:
-    """Name the topics in which a record that left with a header has none."""
+    """Report the topics in which a record that left with a header has none."""
     topics = {source.topic for view in views for source in view.hello.inputs}
     topics |= {table.changelog for view in views for table in view.hello.tables}
     sent = {tp: at for tp, at in _last_sent(work.reading.state).items() if tp.topic in topics}
@@ -53,8 +53,8 @@ async def about_lost_headers(work: Opened, views: list[ProcessView]) -> list[Adv
 
 
 def _last_sent(state: LedgerState) -> dict[TopicPartition, tuple[int, str]]:
-    """Find where the last acknowledged white record of a process lies, by the latest snapshot that names the partition,
-    and who sent it."""
+    """Return the place of the last acknowledged white record, by the latest snapshot that names the partition, and its
+    sender."""
     found: dict[TopicPartition, tuple[int, str]] = {}
     for _, snapshot in sorted(state.snapshots.items(), reverse=True):
         latest: dict[TopicPartition, tuple[int, str]] = {}

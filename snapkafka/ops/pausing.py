@@ -1,4 +1,4 @@
-"""`pause`, `resume`, `retire`: records in the ledger that every service obeys, without a restart (R10, R15)."""
+"""`pause`, `resume`, `retire`: append records to the ledger that every service obeys, without a restart (R10, R15)."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ __all__ = ["Switched", "pause", "resume", "retire"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Switched:
-    """Hold what a namespace stands at. `changed`: it did not before. `aborted`: snapshots that were under way."""
+    """The state of a namespace. `changed`: whether this call changed it. `aborted`: snapshots that were in progress."""
 
     namespace: str
     paused: bool
@@ -26,7 +26,7 @@ class Switched:
 
 
 async def pause(where: Connection | Cluster, namespace: str) -> Switched:
-    """No snapshots until further notice; those under way are aborted. Nothing else stops or restarts."""
+    """Allow no snapshots until further notice, and abort those in progress. Nothing else stops or restarts."""
     async with opened(where, namespace) as work:
         changed = not work.reading.state.paused
         under_way = [view.trigger.id for view in work.reading.state.open.values()]
@@ -36,7 +36,7 @@ async def pause(where: Connection | Cluster, namespace: str) -> Switched:
 
 
 async def resume(where: Connection | Cluster, namespace: str) -> Switched:
-    """Snapshots again."""
+    """Allow snapshots again."""
     async with opened(where, namespace) as work:
         changed = work.reading.state.paused
         if changed:
@@ -45,7 +45,7 @@ async def resume(where: Connection | Cluster, namespace: str) -> Switched:
 
 
 async def retire(where: Connection | Cluster, namespace: str, app: str) -> Switched:
-    """Retire an app for good: snapshots wait for its inputs no more. If it ever joins again, it is back.
+    """Retire an app for good: snapshots no longer wait for its inputs. If it joins again, it is back.
 
     Raises:
         BadInputError: the app is unknown, or still runs.

@@ -1,9 +1,9 @@
-"""`prune`: which assembled snapshots may go from a storage, and their removal. Ledgers are read, and nothing is written
-to them.
+"""`prune`: remove assembled snapshots from a storage by a policy. Ledgers are read, and nothing is written to them.
 
-Kept, of each namespace: the newest `keep_last`, what was assembled in the last `keep_days`, always the newest good one,
-what an open restore or a fork names, and whatever one of those builds on, parents of parents too. Parents are looked
-for in everything that looks like a manifest, also in those of a later release, which this one cannot read.
+For each namespace it keeps the newest `keep_last` snapshots, those assembled in the last `keep_days`, always the
+newest good one, those that an open restore or a fork names, and the bases of all these, parents of parents included.
+Parents are sought in everything that looks like a manifest, also in those of a later release, which this one cannot
+read.
 """
 
 from __future__ import annotations
@@ -35,7 +35,8 @@ NOTHING_IN_USE: Final = InUse()
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Policy:
-    """Hold what to keep; None: by this nothing is. `namespace`: of these alone; empty: of all that lie there."""
+    """The snapshots to keep; None: not a criterion. `namespace`: the policy applies to this one; empty: to all in the
+    storage."""
 
     last: int | None = None
     days: float | None = None
@@ -44,7 +45,7 @@ class Policy:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Prunable:
-    """A snapshot that goes. `bytes`: of its manifest and its files; `foreign`: what lies among them and stays."""
+    """A snapshot to remove. `bytes`: of its manifest and its files; `foreign`: other files among them, which stay."""
 
     id: str
     epoch: int
@@ -57,7 +58,7 @@ class Prunable:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Kept:
-    """A snapshot that stays, and why."""
+    """A snapshot to keep, and why."""
 
     id: str
     epoch: int
@@ -69,7 +70,7 @@ class Kept:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pruning:
-    """Hold what goes and what stays; of `prune`: what went, and what stayed."""
+    """The snapshots to remove and to keep; as a result of `prune`, those that were removed and kept."""
 
     storage: str
     removed: tuple[Prunable, ...]
@@ -88,14 +89,14 @@ async def plan_pruning(
     where: Connection | Cluster | None = None,
     clock: Callable[[], int] = wall_ms,
 ) -> Pruning:
-    """Return what `prune` would remove. Removes nothing itself.
+    """Plan what `prune` would remove. Remove nothing.
 
     Args:
-        where: the cluster whose ledgers name snapshots that stay; they are read where anything would go. None: none is
-            read, for a storage from which nothing is restored or forked.
+        where: the cluster whose ledgers name snapshots to keep; they are read if anything would be removed. None: no
+            ledger is read, for a storage from which nothing is restored or forked.
 
     Raises:
-        BadInputError: nothing is stated about what to keep.
+        BadInputError: the policy is empty.
         StorageError: the storage cannot be read.
         LedgerUnusableError, BrokerUnavailableError: a ledger cannot be read.
     """
@@ -119,14 +120,14 @@ async def prune(
     where: Connection | Cluster | None = None,
     clock: Callable[[], int] = wall_ms,
 ) -> Pruning:
-    """Remove what was planned, as far as it may still go: meanwhile an assembly may have built on it, or recreated it,
+    """Remove what was planned, as far as still allowed: meanwhile an assembly may have built on it, or recreated it,
     or a restore of it may have begun.
 
     Args:
         where: see `plan_pruning`.
 
     Raises:
-        StorageError: something cannot be removed; the newest ones were removed first, each of them whole.
+        StorageError: something cannot be removed; the newest snapshots were removed first, each of them whole.
         LedgerUnusableError, BrokerUnavailableError: a ledger cannot be read; nothing was removed.
     """
     now = await plan_pruning(storage, policy, where=where, clock=clock)
@@ -174,12 +175,12 @@ def reasons_to_keep(
     now_ms: int,
     in_use: InUse = NOTHING_IN_USE,
 ) -> dict[str, str]:
-    """Why a snapshot stays, for each that does.
+    """Explain for each snapshot to keep why it is kept.
 
     Args:
         found: the snapshots by the names of their files (`manifest.file_stem`).
-        builds_on: what each of them needs of others, by the same names; also of those that could not be read, and
-            therefore stay.
+        builds_on: the snapshots on which each of them depends, by the same names; also for those that could not be
+            read, and therefore stay.
         in_use: the snapshots that ledgers name.
     """
     why: dict[str, str] = {}
@@ -213,8 +214,8 @@ def reasons_to_keep(
 
 
 def _builds_on(text: str) -> frozenset[str]:
-    """The snapshots that a manifest needs besides itself, by the names of their files: its parent, and others whose
-    files it names. Also of a manifest that this release cannot read."""
+    """Return the snapshots that a manifest needs besides itself, by the names of their files: its parent, and others
+    whose files it names. This also works for a manifest that this release cannot read."""
     try:
         data = json.loads(text)
     except ValueError:

@@ -1,4 +1,4 @@
-"""`query`: SQL on the tables of assembled snapshots, by DuckDB on their Parquet files, without broker or Spark."""
+"""`query`: run SQL on the tables of assembled snapshots, by DuckDB on their Parquet files, without broker or Spark."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ __all__ = ["Queried", "query"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Queried:
-    """Hold what a query found, in values that JSON has: bytes as hex digits, times as ISO 8601, in UTC.
+    """The result of a query, in values that JSON has: bytes as hex digits, times as ISO 8601, in UTC.
 
     `id`, `epoch`, `verdict` are those of the snapshot whose tables need no schema. `more`: there are more `rows`.
-    `trust`: what was compared with what before it was read.
+    `trust`: the integrity checks before the tables were read.
     """
 
     id: str
@@ -50,22 +50,21 @@ async def query(
     unchecked: bool = False,
     bounds: Bounds | None = None,
 ) -> Queried:
-    """Run a SELECT. The tables of the snapshot are views `state`, `messages` and so on; those of every other one in the
-    same storage are there as well, with its id for a schema: `"friday".state`.
+    """Run a SELECT. The tables of the snapshot are views `state`, `messages` and so on; those of every other one in
+    the same storage are available with its id as a schema: `"friday".state`.
 
     Args:
         where: not needed with `storage` or `manifest`.
-        name: id, epoch or `latest`, the last one that is good.
-        manifest: the manifest itself.
-        rows_max: no more rows than these; None: all.
+        name: id, epoch or `latest`, the last good one.
+        manifest: the place of the manifest.
+        rows_max: the limit of rows; None: all.
         unchecked: do not compare the files with the manifest.
-        bounds: what it may take of this machine; None: what DuckDB takes by itself.
+        bounds: the limits of its use of this machine; None: DuckDB's own.
 
     Raises:
         TimedOutError: it ran longer than `bounds` allow.
-        BadInputError: the SQL is not one, or no SELECT, or fails.
-        StorageError: files are missing, cannot be read, or are not those that were written; the manifest is not the one
-            that was verified.
+        BadInputError: the SQL is invalid, not one SELECT, or fails.
+        StorageError: files are missing, unreadable or altered; the manifest is not the one that was verified.
         DependencyMissingError: DuckDB is not installed.
     """
     require_extra("query", "a query")

@@ -1,4 +1,4 @@
-"""`restore`: plan it, do the plan that was confirmed, give it up; in place or into another cluster."""
+"""`restore`: plan it, run the confirmed plan, or give it up; in place or into another cluster."""
 
 from __future__ import annotations
 
@@ -45,24 +45,24 @@ async def plan_restore(
     allow_unmatched: bool = False,
     bulk: RestoreBulk | None = None,
 ) -> Plan:
-    """Find out what a restore would do, and every reason to refuse it. Changes nothing.
+    """Plan a restore, with every reason to refuse it. Change nothing.
 
     Args:
-        where: the cluster that is restored.
+        where: the cluster to restore.
         namespace: its own; empty: that of the snapshot.
-        name: id, epoch or `latest`, the last one that is good.
-        storage: where its manifest lies; empty: its place in the ledger.
-        into: the cluster is another one than the snapshot's, and empty.
+        name: id, epoch or `latest`, the last good one.
+        storage: of its manifest; empty: its place in the ledger.
+        into: whether the cluster is another one than the snapshot's, and empty.
         force: leave out the reasons that `--force` overrides.
-        drop_missing: leave out tables, agents and inputs that the code lacks by now.
-        selection: restore this part alone; the result is not a consistent cut.
+        drop_missing: leave out tables, agents and inputs that the code no longer has.
+        selection: restore only this part; the result is not a consistent cut.
         suppress: names erased keys: they stay deleted in tables, and their messages are left out.
         allow_unmatched: accept a rule of `suppress` that matches nothing.
         bulk: for tests; None: by librdkafka.
 
     Raises:
-        BadInputError: the snapshot has not what is selected; no storage for another cluster; a rule matches nothing, or
-            something cannot be examined.
+        BadInputError: the snapshot lacks a selected part; there is no storage for another cluster; a rule matches
+            nothing, or something cannot be examined.
         UnknownSnapshotError, StorageError: there is no such snapshot, or it cannot be read.
         DependencyMissingError: the extra `restore` is not installed.
     """
@@ -92,16 +92,16 @@ async def restore(
     """Restore the apps of a snapshot as planned, or finish a restore that was interrupted.
 
     Args:
-        plan: what was confirmed; it is done as it is, or not at all.
-        who: asks for it.
-        say: prints each phase.
-        crash: for tests: is called before each phase.
+        plan: the confirmed plan; it is run as it is, or not at all.
+        who: the caller, for people.
+        say: called with each phase.
+        crash: for tests: called before each phase.
         bulk: for tests; None: by librdkafka.
 
     Raises:
         RestoreRefusedError, PlanChangedError: nothing was changed.
-        OvertakenError: another run goes on with it.
-        RestoreFailedError: it ended half-way; run again it continues.
+        OvertakenError: another run continues it.
+        RestoreFailedError: it ended half-way; another run continues it.
     """
     done = await recover(where, plan, watcher=Watcher(who=who, say=say, crash=crash), bulk=bulk)
     return await with_held(done, plan, say)
@@ -122,7 +122,7 @@ async def await_workers(
     """Wait until the workers that a restore concerns have left their consumer groups, or for `wait_s`.
 
     Args:
-        safety: where workers still run, take a snapshot before: the way back.
+        safety: if workers still run, take a snapshot first, to be able to return.
 
     Returns:
         the id of that snapshot; empty: none was taken.
@@ -181,10 +181,10 @@ async def _safety_snapshot(
 
 
 async def abort_restore(where: Connection | Cluster, namespace: str, *, reason: str) -> str:
-    """Give up the restore that is open, as long as it has appended nothing; returns its plan.
+    """Give up the open restore, as long as it has appended nothing; return its plan.
 
-    What it has appended lies above the positions of now: a worker that started would take it in, also one without
-    snapkafka. So from there on it is finished, or replaced by the restore of another snapshot.
+    Appended records lie above the present positions: a worker that started would take them in, also one without
+    snapkafka. So after the first append a restore is finished, or replaced by the restore of another snapshot.
 
     Raises:
         BadInputError: none is open.

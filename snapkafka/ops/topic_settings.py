@@ -1,10 +1,11 @@
-"""Do topics keep what a snapshot needs until assembly has read it? What is found, and which settings would do.
+"""The retention of topics: whether they keep what a snapshot needs until assembly has read it, and which settings
+would.
 
-A snapshot copies nothing, so three things may eat it: time (`retention.ms`), size (`retention.bytes`) and compaction
-(`min.compaction.lag.ms`). A changelog has to hold the state as well, however old: one that deletes by age holds it
-only where what it deletes has expired anyway, as windows do. So what a topic must keep is the time that assembly
-needs (`within`); the changelog of a windowed table, that and the lifetime of its windows; any other changelog,
-everything.
+A snapshot copies nothing, so three causes may remove its records: time (`retention.ms`), size (`retention.bytes`) and
+compaction (`min.compaction.lag.ms`). A changelog has to hold the state as well, however old: one that deletes by age
+holds it only if the deleted records have expired anyway, as windows do. So an input must keep its records for the time
+that assembly needs (`within`); the changelog of a windowed table, for that and the lifetime of its windows; any other
+changelog, for ever.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ __all__ = ["Role", "Shortfall", "change_command", "judged", "roles"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Role:
-    """Hold what a topic is to a snapshot. `table`, `app`: whose changelog it is (empty: an input). `expires_ms`,
+    """The role of a topic in a snapshot. `table`, `app`: of which it is the changelog (empty: an input). `expires_ms`,
     `sets`: see `protocol.records.Table`."""
 
     topic: str
@@ -37,7 +38,7 @@ class Role:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Shortfall:
-    """Something that is wrong with the settings of a topic; `changes`: setting -> the value that fixes it."""
+    """A problem of a topic's settings; `changes`: setting -> the value that fixes it."""
 
     code: str
     weight: Weight
@@ -45,7 +46,7 @@ class Shortfall:
     changes: Mapping[str, str] = field(default_factory=dict)
 
     def advice(self, topic: str, own: Mapping[str, str], bootstrap: str) -> Advice:
-        """Add the command that fixes it and the one that undoes that."""
+        """Return advice with the command that fixes it and the one that undoes that."""
         after: Mapping[str, str | None] = dict(self.changes)
         before = {name: own.get(name) for name in self.changes}
         do = f"{change_command(topic, after, bootstrap)}   (the way back: {change_command(topic, before, bootstrap)})"
@@ -53,7 +54,7 @@ class Shortfall:
 
 
 def roles(views: Iterable[ProcessView]) -> list[Role]:
-    """The topics that snapshots of these processes need; one that is both counts as a changelog."""
+    """Return the topics that snapshots of these processes need; one that is both counts as a changelog."""
     found: dict[str, Role] = {}
     for view in views:
         found |= {source.topic: Role(topic=source.topic) for source in view.hello.inputs}
@@ -70,10 +71,10 @@ def roles(views: Iterable[ProcessView]) -> list[Role]:
 
 
 def judged(role: Role, holding: Mapping[str, str], within_ms: int) -> Iterator[Shortfall]:
-    """Return what is wrong with the settings that hold for a topic.
+    """Find what is wrong with the effective settings of a topic.
 
     Args:
-        within_ms: assembly has read everything so long after a snapshot.
+        within_ms: how long after a snapshot assembly has read everything.
     """
     policy = holding.get("cleanup.policy", "delete")
     deletes, compacts = "delete" in policy, "compact" in policy
@@ -96,7 +97,7 @@ def judged(role: Role, holding: Mapping[str, str], within_ms: int) -> Iterator[S
 
 
 def _state_is_lost(role: Role, holding: Mapping[str, str], within_ms: int) -> Shortfall | None:
-    """A changelog that has to hold all of the state, and does not."""
+    """Find a changelog that has to hold all of the state, and does not."""
     policy = holding.get("cleanup.policy", "delete")
     retention_ms, retention_bytes = bound(holding, "retention.ms"), bound(holding, "retention.bytes")
     unbounded = {
@@ -157,7 +158,7 @@ def _deleted_too_soon(role: Role, holding: Mapping[str, str], within_ms: int) ->
 
 
 def change_command(topic: str, changes: Mapping[str, str | None], bootstrap: str) -> str:
-    """Kafka's command that makes these settings of a topic; None removes what was made on the topic itself."""
+    """Return Kafka's command that makes these settings of a topic; None removes a setting from the topic itself."""
     add = ",".join(
         f"{name}={f'[{value}]' if ',' in value else value}"
         for name, value in changes.items()

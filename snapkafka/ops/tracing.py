@@ -1,6 +1,6 @@
 """`trace`: follow the causes of a message through the log, from header to header.
 
-Each record of an instrumented process names the event that it comes from (topic, partition, offset), so the chain of
+Each record of an instrumented process names the event that caused it (topic, partition, offset), so the chain of
 causes of one message can be read back as far as the log holds it, one record at a time.
 """
 
@@ -32,9 +32,9 @@ STEPS_MAX: Final = 100
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Step:
-    """A record of the chain. `process`, `app`: its sender; -1 and empty for an external one. `epoch`: the colour of its
-    event; `after`: the id of the snapshot of that epoch, empty before the first. `side`: of a step that comes from the
-    table `around` of snapshot `after`: "white", "red" or "external" in that snapshot."""
+    """A record of the chain. `process`, `app`: its sender; -1 and empty for an external one. `epoch`: the colour of
+    its event; `after`: the id of the snapshot of that epoch, empty before the first. `side`: for a step from the table
+    `around` of snapshot `after`: "white", "red" or "external" in that snapshot."""
 
     topic: str
     partition: int
@@ -50,7 +50,7 @@ class Step:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Trace:
-    """The chain, from the message back to its first cause that is known. `end`: why it ends there, a sentence."""
+    """The chain, from the message back to its first known cause. `end`: why it ends there, a sentence."""
 
     steps: tuple[Step, ...]
     end: str
@@ -68,7 +68,7 @@ async def trace(
     """Follow the causes of the record at `offset` of `topic`[`partition`].
 
     Args:
-        most: steps at most.
+        most: the limit of steps.
 
     Raises:
         BadInputError: there is no such topic or partition, or a number is out of range.
@@ -92,7 +92,7 @@ def require_numbers(partition: int, offset: int, most: int) -> None:
     """Refuse numbers out of range.
 
     Raises:
-        BadInputError: naming them.
+        BadInputError: names them.
     """
     if partition < 0 or offset < 0 or most < 1:
         raise BadInputError(
@@ -101,7 +101,7 @@ def require_numbers(partition: int, offset: int, most: int) -> None:
 
 
 class _Tracer:
-    """Reads one record after the other."""
+    """The reader of one record after the other."""
 
     def __init__(self, work: Opened, ledger: int, topics: dict[int, str]) -> None:
         self._work, self._ledger, self._topics = work, ledger, topics
@@ -133,7 +133,7 @@ class _Tracer:
             tp, offset = TopicPartition(self._topics[check], partition), cause
 
     async def _stamp(self, tp: TopicPartition, offset: int) -> tuple[headers.Stamp | None, str]:
-        """The stamp of a record, None where it is external; and why there is no record, empty where there is one."""
+        """Return the stamp of a record, None if it is external; and why there is no record, empty if there is one."""
         admin = self._work.admin
         start, end = (await admin.log_starts([tp])).get(tp, 0), (await admin.log_ends([tp])).get(tp, 0)
         if offset < start:
@@ -198,14 +198,14 @@ async def trace_stored(
 
     Args:
         where: not needed with `storage` or `manifest`.
-        name: id, epoch or `latest`, the last one that was assembled.
-        manifest: the manifest itself.
-        most: steps at most.
+        name: id, epoch or `latest`, the last assembled one.
+        manifest: the place of the manifest.
+        most: the limit of steps.
         bounds: see `query`.
 
     Raises:
         BadInputError: a number is out of range; the snapshot has no such table.
-        UnknownSnapshotError: it does not exist.
+        UnknownSnapshotError: there is no such snapshot.
         StorageError: its manifest or tables cannot be read.
         DependencyMissingError: DuckDB is not installed.
     """

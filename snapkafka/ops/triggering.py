@@ -1,4 +1,4 @@
-"""`trigger`: ask for a snapshot, and perhaps wait for it."""
+"""`trigger`: request a snapshot, and wait for it if asked to."""
 
 from __future__ import annotations
 
@@ -43,26 +43,26 @@ async def trigger(
     wait: bool = False,
     progress: Callable[[Progress], None] | None = None,
 ) -> Summary:
-    """Ask for a snapshot. The same id again answers with the same snapshot, whatever the other arguments state.
+    """Request a snapshot. The same id again returns the same snapshot, whatever the other arguments.
 
     Args:
-        snapshot_id: empty: one is made.
-        parent: what an incremental one builds on: an id, an epoch, `latest` for the last captured one; empty: the
-            latest verified one.
-        storage: where its tables shall lie; a path (from here) or URI, empty: stated at assembly.
-        who: who asks, for people.
+        snapshot_id: empty: an id is generated.
+        parent: the base of an incremental one: an id, an epoch, `latest` for the last captured one; empty: the latest
+            verified one.
+        storage: for its tables; a path (from here) or URI, empty: chosen at assembly.
+        who: the caller, for people.
         apps: those in scope, empty: all.
-        ttl_ms: not captured in that time, it is aborted.
-        knowing: consumer groups that know markers though they state no `Hello`.
-        retries: if the snapshot fails, start its next attempt, so many times, with growing pauses. One that had failed
+        ttl_ms: the time after which it is aborted if it is not captured.
+        knowing: consumer groups that know markers although they send no `Hello`.
+        retries: how often to start the next attempt if the snapshot fails, with growing pauses. One that had failed
             before is tried again at once; without `wait` that is all.
-        wait: until it is captured.
-        progress: reported now and then while waiting.
+        wait: whether to wait until it is captured.
+        progress: called from time to time while waiting.
 
     Raises:
         BadInputError, UnknownSnapshotError, TriggerRefusedError: it cannot start.
-        SnapshotFailedError: it failed while it was waited for, or long ago.
-        StorageError: the URI of the storage holds a secret.
+        SnapshotFailedError: the snapshot failed, now or earlier.
+        StorageError: the URI of the storage contains a secret.
     """
     require_id(
         snapshot_id
@@ -112,7 +112,8 @@ async def trigger(
 async def _again(
     work: Opened, failed: SnapshotView, compose: Callable[..., Awaitable[Trigger]], *, last: bool
 ) -> SnapshotView:
-    """The next attempt, after a pause. Where it cannot start, for nobody is there, that was an attempt too."""
+    """Start the next attempt, after a pause. If it cannot start because no process is running, that counts as an
+    attempt."""
     await asyncio.sleep(
         pause_after(failed.trigger.attempt, random.random(), first=PAUSE_S, most=PAUSE_MOST_S)
     )
@@ -127,14 +128,15 @@ async def _again(
 
 
 def _latest(work: Opened, snapshot_id: str) -> SnapshotView | None:
-    """The last attempt of the snapshot of this id."""
+    """Return the last attempt of the snapshot with this id."""
     state = work.reading.state
     epoch = state.latest_of.get(snapshot_id) if snapshot_id else None
     return None if epoch is None else state.snapshots[epoch]
 
 
 async def _append(work: Opened, record: Trigger) -> SnapshotView:
-    """The snapshot is that of the first trigger of its (id, attempt): ours, or one that came between."""
+    """Append a trigger; return the snapshot of the first trigger of its (id, attempt): ours, or one that came
+    between."""
     offset = await work.ledger.append(record)
     await work.catch_up(to=offset + 1)
     state = work.reading.state

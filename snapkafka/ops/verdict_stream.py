@@ -1,4 +1,4 @@
-"""`verdicts`: each verdict of the ledger as it is appended, for whoever starts work when a snapshot is verified."""
+"""`verdicts`: follow the verdicts of the ledger as they are appended, to start work when a snapshot is verified."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ __all__ = ["Verified", "verdicts"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Verified:
-    """A verdict and the snapshot it is about.
+    """A verdict and its snapshot.
 
-    `offset`: of the verdict in the ledger; reading may go on at the next one. `triggered_ms`: the instant that the
-    tables show, `verified_ms`: when the verdict was appended, both in the ledger's time (milliseconds since 1970).
+    `offset`: of the verdict in the ledger; reading may continue at the next one. `triggered_ms`: the instant that the
+    tables show, `verified_ms`: when the verdict was appended, both by the ledger's clock (milliseconds since 1970).
     `good`: the snapshot may be relied on.
     """
 
@@ -39,8 +39,8 @@ async def verdicts(
     """Yield the verdicts of a ledger in its order.
 
     Args:
-        start: the first offset of interest; None: whatever is appended from now on.
-        live: wait for later ones; False: end at the end of the ledger as it is now.
+        start: the first offset of interest; None: only verdicts from now on.
+        live: wait for later ones; False: end at the present end of the ledger.
 
     Raises:
         LedgerUnusableError, BrokerUnavailableError: the ledger cannot be read.
@@ -67,7 +67,7 @@ async def verdicts(
 
 
 def _verified(reading: LedgerReading, offset: int, record: Verdict) -> Verified | None:
-    """The verdict with its snapshot; None where the ledger no longer knows that."""
+    """Return the verdict with its snapshot; None if the ledger no longer knows that."""
     view = reading.state.snapshots.get(record.epoch)
     if view is None:
         return None

@@ -1,4 +1,4 @@
-"""`verify --offline`: an assembled snapshot against its files alone, without broker, ledger and Spark."""
+"""`verify --offline`: check an assembled snapshot by its files alone, without broker, ledger or Spark."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ __all__ = ["Examined", "verify_offline"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Examined:
-    """Hold what was found. `good`: nothing is damaged, and the manifest states that the snapshot may be relied on.
+    """The result. `good`: nothing is damaged, and by the manifest the snapshot may be relied on.
 
-    `verdict`: as the manifest has it, empty where that cannot be read. `footers`: what has read the rows and columns of
-    the files; empty: nothing could, so these were not compared. `digests`: what has recomputed the digests of the rows;
-    empty: nothing could, so altered values under a renewed SHA-256 would not show.
+    `verdict`: that of the manifest, empty if it cannot be read. `footers`: the library that read the rows and columns
+    of the files; empty: none is installed, so these were not compared. `digests`: the library that recomputed the
+    digests of the rows; empty: none is installed, so altered values under a renewed SHA-256 would not show.
     """
 
     manifest: str
@@ -41,12 +41,12 @@ class Examined:
 async def verify_offline(
     name: str = "", *, namespace: str = "", manifest: str = "", storage: str = ""
 ) -> Examined:
-    """Compare a snapshot with its files, and its manifest with itself; damage is a result and no error.
+    """Compare a snapshot with its files, and its manifest with itself; damage is a result, not an error.
 
     Args:
-        name: its id, its epoch, or `latest`, the last one assembled; it lies in `storage`.
-        namespace: whose, where `storage` has snapshots of several.
-        manifest: its manifest, instead; its tables lie beside that.
+        name: its id, its epoch, or `latest`, the last one assembled; it is in `storage`.
+        namespace: its namespace, if `storage` has snapshots of several.
+        manifest: the place of its manifest, instead; its tables are beside that.
 
     Raises:
         UnknownSnapshotError, BadInputError: there is no such manifest, or it is of a later release.
@@ -94,7 +94,7 @@ def _examined(place: str) -> Examined:
 
 
 def _readable(store: Store, name: str, place: str) -> Manifest | Damage:
-    """The manifest, or why it is not one."""
+    """Read the manifest, or return why it is none."""
     try:
         text = store.text(name)
         if text is None:
@@ -107,5 +107,5 @@ def _readable(store: Store, name: str, place: str) -> Manifest | Damage:
 
 
 def _bare(error: Exception, place: str) -> str:
-    """Return what is wrong, without the file that it is reported anyway."""
+    """Return the text of an error without the file, which is reported anyway."""
     return str(error).removeprefix(place).strip(" :")

@@ -1,4 +1,4 @@
-"""`await_captured`: wait for a snapshot that somebody has triggered; starts none."""
+"""`await_captured`: wait for a snapshot that was triggered before."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ async def await_captured(
 
     Args:
         name: its id, its epoch, or `latest`, the last one triggered.
-        progress: called now and then while waiting.
+        progress: called from time to time.
 
     Raises:
         UnknownSnapshotError: the ledger has no such snapshot.
-        SnapshotFailedError: it failed, now or earlier.
+        SnapshotFailedError: the snapshot failed, now or earlier.
     """
     async with opened(where, namespace) as work:
         view = find_snapshot(work.reading.state, name)

@@ -1,13 +1,13 @@
-"""`watch`: one snapshot after the other, until a stable predicate holds (Chandy and Lamport 1985, section 5).
+"""`watch`: take snapshots until a stable predicate holds in one (Chandy and Lamport 1985, section 5).
 
-A predicate is stable if it stays true once it is: the computation has ended, some wait for each other in a circle, a
-token is lost. The state that a snapshot shows can be reached from the one in which it was triggered, and the one in
-which it was captured can be reached from it. So what holds in a snapshot holds since it was captured, at the latest;
-and what does not hold in it did not hold when it was triggered. Both need the snapshot to be consistent: one that is
-not proved to be states nothing.
+A predicate is stable if it stays true once it is: the computation has ended, some processes wait for each other in a
+circle, a token is lost. The state that a snapshot shows can be reached from the one in which it was triggered, and the
+one in which it was captured can be reached from it. So a predicate that holds in a snapshot has held since it was
+captured, at the latest; and one that does not hold in it did not hold when it was triggered. Both need a consistent
+snapshot: without a proof it answers nothing.
 
-The predicate is asked and not checked: a computation that still runs is not a fault of a snapshot, and its verdict in
-the ledger does not report it.
+The predicate is evaluated, and is not a check: a computation that still runs is not a fault of a snapshot, and its
+verdict in the ledger does not mention it.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ OF_A_RESTART: Final = (BrokerUnavailableError, TriggerRefusedError)
 
 
 class Answer(StrEnum):
-    """Hold the answer of a snapshot to the predicate."""
+    """The answer of a snapshot to the predicate."""
 
     HOLDS = "holds"
     NOT_YET = "not yet"
@@ -62,11 +62,12 @@ class Answer(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Round:
-    """A snapshot, and what it states about the predicate.
+    """A snapshot, and its answer to the predicate.
 
-    `found`: how many rows show that it does not hold, `witnesses` the first of them. `why`: why it reports nothing.
-    `not_yet_ms`: when the last snapshot was triggered that states "not yet": it did not hold then. `holds_ms`: when one
-    in which it holds was captured: it has held since then, at the latest. Both in the ledger's time; None: unknown.
+    `found`: the number of rows that show that it does not hold, `witnesses` the first of them. `why`: why there is no
+    answer. `not_yet_ms`: when the last snapshot with the answer "not yet" was triggered: it did not hold then.
+    `holds_ms`: when one in which it holds was captured: it has held since then, at the latest. Both by the ledger's
+    clock; None: unknown.
     """
 
     number: int
@@ -103,23 +104,23 @@ async def watch(
     told: Callable[[Round], None] = lambda item: None,
     say: Callable[[str], None] | None = None,
 ) -> Round:
-    """Take snapshots until the predicate holds in one; returns that one.
+    """Take snapshots until the predicate holds in one; return that one.
 
     Args:
-        until: SQL whose rows state that it does not hold: a file, a folder (all of it has to hold), or the name of a
+        until: SQL whose rows show that it does not hold: a file, a folder (all of it has to hold), or the name of a
             ready-made one.
-        storage: where tables go.
+        storage: for the tables.
         parameters: `name=value`, for the SQL.
-        every_ms: from one trigger to the next; where a round takes longer, the next one begins when it ends.
-        timeout_ms: for all of it; None: for ever.
-        keep_last: remove the snapshots that were taken here, all but those that `prune` would keep with this number.
-        reading: how an assembly reads the log.
+        every_ms: from one trigger to the next; if a round takes longer, the next one begins when it ends.
+        timeout_ms: for all rounds together; None: for ever.
+        keep_last: remove the snapshots that were taken here, except those that `prune` would keep with this number.
+        reading: the settings by which an assembly reads the log.
         told: hears of each round.
         say: hears each line of an assembly's progress.
 
     Raises:
-        BadInputError: the predicate is not SQL, or makes no sense; nothing was taken.
-        TimedOutError: it does not hold yet when the time is over.
+        BadInputError: the predicate is invalid; no snapshot was taken.
+        TimedOutError: it does not hold within the time.
         TriggerRefusedError, BrokerUnavailableError, StorageError, DependencyMissingError: it cannot begin.
     """
     load([until], parse_parameters(parameters))
@@ -181,13 +182,13 @@ async def rounds(
     told: Callable[[Round], None],
     clear: Clear | None = None,
 ) -> Round:
-    """Until the predicate holds: take a snapshot, judge it, wait.
+    """Take a snapshot, judge it and wait, until the predicate holds.
 
     Args:
-        take: asks for the snapshot of this id, and waits until it is captured.
-        judge: makes tables of it, and asks it for the predicate.
-        told: hears of each round, also of the last one.
-        clear: removes what of these snapshots may go.
+        take: requests the snapshot of this id, and waits until it is captured.
+        judge: assembles it, and evaluates the predicate.
+        told: called with each round, also the last one.
+        clear: removes those of these snapshots that are not kept.
     """
     loop = asyncio.get_running_loop()
     taken: list[str] = []
@@ -240,7 +241,7 @@ async def _round(before: Round | None, take: Take, judge: Judge) -> Round:
 
 
 async def _clear(where: Connection | Cluster, storage: str, policy: Policy, own: Collection[str]) -> None:
-    """Remove of our own snapshots what need not stay."""
+    """Remove those of our own snapshots that are not kept."""
     planned = await plan_pruning(storage, policy, where=where)
     removed = tuple(item for item in planned.removed if item.id in own)
     await prune(storage, policy, replace(planned, removed=removed, leftovers=()), where=where)

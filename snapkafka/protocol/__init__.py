@@ -5,9 +5,10 @@ receives a marker for the first time does the same; the state of a channel is wh
 the receiver's own recording. Here partitions are the channels, colours in record headers stand beside the markers
 (Lai and Yang 1987; Dijkstra's white and red actions, EWD 864), and the recorded state is a vector of offsets.
 
-Read in this order: `records` (what the ledger holds; made of `fields`), `completion` (when is a snapshot captured) and
-`asking` (what else the ledger states), `colours`, `cut`, `closing`, `moves`, `lives` (what one process does), `work`
-and `worker` (all of it as one machine: events in, actions out), `captured` (what comes of it).
+Read in this order: `records` (the content of the ledger, made of `offsets`), `ledger_state` (when a snapshot is
+captured) and `ledger_view` (other answers of the ledger), `colours`, `cut`, `closing`, `reassignment`, `identity` (the
+work of one process), `hot_path` and `worker` (all of it as one machine: events in, actions out), `captured_snapshot`
+(the result).
 
 Pure: the standard library only; no clock, no randomness, no asyncio, no I/O, no logging.
 """

@@ -1,4 +1,5 @@
-"""Describe what the machine asks of the driver: imperative, frozen. Their order in the list is part of the contract."""
+"""The actions that the machine asks of the driver: imperative, frozen. Their order in the list is part of the
+contract."""
 
 from __future__ import annotations
 
@@ -20,7 +21,7 @@ __all__ = [
 
 @value
 class TurnedRed:
-    """The cut is done, nothing has to be: for metrics, traces, and `CutTimed`."""
+    """The cut is done, and nothing has to be done: for metrics, traces, and `CutTimed`."""
 
     epoch: int
     previous: int
@@ -61,9 +62,10 @@ class AskEnds:
 
 @value
 class AskStopped:
-    """Ask the broker where an app that does not run stands: the committed offsets of its group, the ends of its
-    changelogs and of its inputs. An input of which nothing is committed stands where `starts` states, else where its
-    log begins. It comes back as `StoppedSeen`. `again`: after everybody has closed: has it stood still since?"""
+    """Ask the broker where an app that does not run stands: the committed offsets of its group, and the ends of its
+    changelogs and inputs. An input without a committed offset stands where `starts` has it, else at the beginning of
+    its log. The answer is `StoppedSeen`. `again`: this is the second question, after everybody has closed: has the app
+    stood still since?"""
 
     epoch: int
     app: str
@@ -84,8 +86,8 @@ class StartTimer:
 
 @value
 class SayHello:
-    """The id of this process is void: append a fresh `Hello` with this `was`, and send nothing before it is read back
-    (R12)."""
+    """Append a fresh `Hello` with this `was`, as the id of this process is void; send nothing before the record is
+    read back (R12)."""
 
     void: int
     was: int

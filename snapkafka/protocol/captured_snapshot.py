@@ -1,8 +1,7 @@
 """A captured snapshot: the whole global state as a vector of offsets, and nothing copied.
 
-This is what the ledger states about one epoch once every expected input is cut and every required sender closed (R11),
-gathered into one value. Assembly turns it into tables, verification proves it from the log; both need nothing else
-but the broker.
+The records of one epoch, gathered into one value once every expected input is cut and every required sender closed
+(R11). Assembly turns it into tables, verification proves it from the log; both need nothing else but the broker.
 """
 
 from __future__ import annotations
@@ -52,12 +51,13 @@ __all__ = [
 
 @value
 class ProcessCut:
-    """One process of the snapshot: who it is, how it heard, what ran at its cut.
+    """One process of the snapshot: its identity, the source from which it learned of the snapshot, and the events that
+    ran at its cut.
 
     `left`: it sent `Bye` or was `Dead` before the trigger, so it neither cut nor closed; what it sent counts as white
-    up to the log ends that the receivers saw (R8). `report`, `closed`: ledger offsets (-1 where it left).
-    `cut_us`: how long the cut itself took, microseconds. `torn`: events of it that went on in red (R6), also those of
-    inputs that somebody else reads by now. `formerly`: the id that it had until it was taken for dead (-1: none).
+    up to the log ends that the receivers saw (R8). `report`, `closed`: ledger offsets (-1 where it left). `cut_us`:
+    duration of the cut itself, microseconds. `torn`: its events that continued in red (R6), also of inputs that
+    another process reads by now. `formerly`: the id that it had until it was declared dead (-1: none).
     """
 
     process: int
@@ -77,17 +77,15 @@ class ProcessCut:
 
 @value
 class InputCut:
-    """One input (app, topic-partition): where its reader stood.
+    """One input (app, topic-partition) and the position of its reader.
 
-    `position`: the least of the agents' positions, first offset that is not processed. `noted`: what it was at the
-    cut; it lies lower than that where an event was torn later (R6), for then `agents` state that one was not started,
-    and those above it were. `low`: reading may start here: below it
-    lies no red record (R1). `log_end`: log end that the receiver saw after the trigger (R8). `receiver`: the process
-    that cut it. `torn`: events that were started, and count as not processed all the same (R6). `earlier`: who read it
-    before, under whatever id, -1 standing for those that nobody remembers: effects of theirs past the position are
-    replays. `steady`: the receiver was given no inputs again since it cut this one, so what it runs below the position
-    it had started by then.
-    Codecs: see `records.InputTopic`.
+    `position`: the least of the agents' positions, the first unprocessed offset. `noted`: the position at the cut;
+    `position` is lower if an event was torn later (R6), as `agents` then has that event as not started, and those
+    above it as started. `low`: reading may start here: no red record lies below it (R1). `log_end`: log end that the
+    receiver saw after the trigger (R8). `receiver`: the process that cut it. `torn`: events that were started and
+    count as not processed all the same (R6). `earlier`: its earlier readers, by any id, -1 for forgotten ones: their
+    effects past the position are replays. `steady`: the receiver was assigned no inputs after it cut this one, so the
+    events that it runs below the position had started by then. Codecs: see `records.InputTopic`.
     """
 
     app: str
@@ -109,7 +107,7 @@ class InputCut:
 
 @value
 class SenderEnd:
-    """Where the white records of one living sender end in one partition (changelogs too): see `records.SentEnd`."""
+    """The end of one living sender's white records in one partition (changelogs too): see `records.SentEnd`."""
 
     process: int
     topic: str
@@ -147,7 +145,7 @@ class ChangelogCut:
 
 @value
 class Recorded:
-    """A channel as its receiver recorded it, an app of that name: see `records.ChannelRange`."""
+    """A channel as its receiver, an app of that name, recorded it: see `records.ChannelRange`."""
 
     app: str
     sender: int
@@ -159,7 +157,7 @@ class Recorded:
 
 @value
 class Uncaptured:
-    """State of an app that no snapshot holds, as its processes report it: a sentence."""
+    """State of an app that no snapshot holds, as its processes report it, in a sentence."""
 
     app: str
     what: str
@@ -167,8 +165,8 @@ class Uncaptured:
 
 @value
 class Code:
-    """The fingerprint of an app's code: its agents and tables, and what they read with, as its latest process of the
-    snapshot announced them. A restore compares it with the code that would run."""
+    """The fingerprint of an app's code: its agents and tables, and the types that they read, as its latest process of
+    the snapshot announced them. A restore compares it with the code that would run."""
 
     app: str
     agents: tuple[Agent, ...] = ()
@@ -181,8 +179,8 @@ class Outsider:
     refused it.
 
     `cut`: it turned red for the snapshot before it took in anything red, as the ledger shows. `left`: it had left in
-    order before the trigger. `refused`: its `Hello` was refused for its signature, since the snapshot before. Of any
-    other it is unknown which colour its records have.
+    order before the trigger. `refused`: its `Hello` was refused for its signature, since the snapshot before. The
+    colour of the records of any other one is unknown.
     """
 
     process: int
@@ -193,14 +191,14 @@ class Outsider:
 
     @property
     def harmless(self) -> bool:
-        """Is what it sent with an epoch before the snapshot's known to be white?"""
+        """Whether its records with an epoch before the snapshot's are known to be white."""
         return self.cut or self.left
 
 
 @value
 class BaseCut:
-    """Where the time after the latest restore before the snapshot starts in a partition: at `end`, for processes of
-    `apps` from `author` on. Records of earlier ones at or above it are void (see `restoring`)."""
+    """The base of the latest restore before the snapshot in a partition: `end`, for processes of `apps` from `author`
+    on. Records of earlier processes at or above it are void (see `restores`)."""
 
     topic: str
     partition: int
@@ -213,11 +211,11 @@ class BaseCut:
 @value
 class Captured:
     """A captured snapshot. `epoch` - 1 is the ledger offset of its trigger. `contaminated`: why it cannot be proved.
-    `retention`: what the settings of changelogs promised before the trigger, as its processes saw it last. `unread`:
-    topics that apps in scope subscribe to and no process had: what waits in them is in no channel. `sources`: topics
-    whose external records are no effects of its apps, as these declare. `uncaptured`: what of its apps it does not
-    hold. `bases`: of the restores before it. `code`: of each app; none: an earlier release gathered this. `outsiders`:
-    processes that are not part of it. `run_without`: see `records.Trigger`. `renewed`: topics that were
+    `retention`: the settings of changelogs before the trigger, as its processes saw them last. `unread`: topics to
+    which apps in scope subscribe and that no process had: records that wait there are in no channel. `sources`: topics
+    whose external records are no effects of its apps, as these declare. `uncaptured`: state of its apps that it does
+    not hold. `bases`: of the restores before it. `code`: of each app; none: an earlier release gathered this.
+    `outsiders`: processes that are not part of it. `run_without`: see `records.Trigger`. `renewed`: topics that were
     recreated while a process of it ran. `old_topics`: those that a process knew before they were recreated."""
 
     id: str
@@ -245,14 +243,14 @@ class Captured:
 
     @property
     def replays(self) -> int:
-        """Events that a restore runs again although effects of theirs are in the state: torn ones, and inputs whose
-        readers were replaying (each of these counts once)."""
+        """The number of events that a restore runs again although some of their effects are in the state: torn events,
+        and inputs whose readers were replaying (each of these counts once)."""
         replaying = (p for source in self.inputs for p in source.agents if p.replay_until > p.offset)
         return sum(len(cut.torn) for cut in self.processes) + sum(1 for _ in replaying)
 
 
 def gather(state: LedgerView, epoch: int) -> Captured:
-    """The vector of offsets of the captured snapshot of `epoch`, from what the ledger states about it."""
+    """Return the vector of offsets of the captured snapshot of `epoch`, gathered from the ledger."""
     snapshot = state.snapshots[epoch]
     assert snapshot.captured_at is not None, "asked of captured snapshots only"
     trigger = snapshot.trigger
@@ -317,7 +315,7 @@ def gather(state: LedgerView, epoch: int) -> Captured:
 
 
 def _recreated(state: LedgerView, snapshot: SnapshotView) -> str:
-    """Name a topic that was recreated while a process sent there, since the cut before; empty: none was."""
+    """Return a topic that was recreated while a process sent there, since the cut before; empty: none was."""
     for process, (_, closed) in sorted(snapshot.closed.items()):
         for sent in closed.sent:
             if sent.recreated:
@@ -327,7 +325,7 @@ def _recreated(state: LedgerView, snapshot: SnapshotView) -> str:
 
 
 def _outsiders(state: LedgerView, snapshot: SnapshotView) -> Iterator[Outsider]:
-    """List who had joined by the trigger, and is not part of the snapshot."""
+    """Yield the processes that had joined by the trigger and are not part of the snapshot."""
     for process, view in sorted(state.processes.items()):
         if process >= snapshot.epoch or process in snapshot.closed or process in snapshot.left:
             continue
@@ -348,7 +346,7 @@ def _outsiders(state: LedgerView, snapshot: SnapshotView) -> Iterator[Outsider]:
 
 
 def _retention(state: LedgerView, epoch: int) -> tuple[Retention, ...]:
-    """Return of each changelog the report of the last process that joined before the trigger."""
+    """Return the settings of each changelog, as the last process that joined before the trigger reported them."""
     told = {
         promised.topic: promised
         for process, view in sorted(state.processes.items())
@@ -359,7 +357,7 @@ def _retention(state: LedgerView, epoch: int) -> tuple[Retention, ...]:
 
 
 def _bases(state: LedgerView, epoch: int) -> Iterator[BaseCut]:
-    """Of each partition the base of the latest restore that was over when the snapshot was asked for."""
+    """Yield the base of each partition by the latest restore that was over when the snapshot was triggered."""
     for tp, base in sorted(state.restores.bases_below(epoch).items()):
         yield BaseCut(
             topic=tp.topic,
@@ -372,7 +370,7 @@ def _bases(state: LedgerView, epoch: int) -> Iterator[BaseCut]:
 
 
 def _process_cut(state: LedgerView, snapshot: SnapshotView, part: Part | None, process: int) -> ProcessCut:
-    """`part`: its own report, None where it had left."""
+    """Return one process of the snapshot. `part`: its own report, None if it had left."""
     hello = state.processes[process].hello
     if part is None:
         return ProcessCut(
@@ -401,7 +399,7 @@ def _app(state: LedgerView, part: Part) -> str:
 def _input_cuts(
     state: LedgerView, snapshot: SnapshotView, parts: list[Part], stated: Stated
 ) -> Iterator[InputCut]:
-    """The inputs, each as the report cut it that claimed it first; in the order of apps and partitions."""
+    """Yield the inputs, each as cut by the report that claimed it first; in the order of apps and partitions."""
     low = {(end.topic, end.partition): end.end for end in snapshot.trigger.ends}
     lives = {p: view.hello.was for p, view in sorted(state.processes.items()) if view.hello.was != NOBODY}
     cuts = []
@@ -440,10 +438,11 @@ def _input_cuts(
 
 
 def _with_later_lives(readers: tuple[int, ...], lives: dict[int, int]) -> tuple[int, ...]:
-    """Return processes taken for dead in the midst of an event, which go on under another id (R12).
+    """Add the later ids of processes that were declared dead in the midst of an event and continue under another id
+    (R12).
 
     Args:
-        lives: process -> who it was before, in the order of the ledger.
+        lives: process -> its earlier id, in the order of the ledger.
     """
     found = dict.fromkeys(readers)
     for process, was in lives.items():
@@ -453,7 +452,7 @@ def _with_later_lives(readers: tuple[int, ...], lives: dict[int, int]) -> tuple[
 
 
 def _recorded(state: LedgerView, snapshot: SnapshotView, parts: list[Part]) -> Iterator[Recorded]:
-    """Return what those recorded whose cuts of the inputs count."""
+    """Yield the channels that were recorded by the processes whose cuts of the inputs count."""
     for part in parts:
         app = _app(state, part)
         for item in part.closed.recorded:
@@ -469,12 +468,12 @@ def _recorded(state: LedgerView, snapshot: SnapshotView, parts: list[Part]) -> I
 
 
 def _torn(part: Part, epoch: int) -> tuple[TornEvent, ...]:
-    """One cut may serve several snapshots; a torn event crossed some of them."""
+    """Return the torn events of a report that crossed this snapshot: one cut may serve several."""
     return tuple(torn for torn in part.closed.torn if torn.was < epoch <= torn.met)
 
 
 def _without(position: Position, torn: set[int]) -> Position:
-    """Where an agent stands if these events count as not processed (R6)."""
+    """Return the position of an agent if these events count as not processed (R6)."""
     torn = {offset for offset in torn if offset < position.offset or offset in position.started_above}
     if not torn:
         return position
@@ -486,8 +485,8 @@ def _without(position: Position, torn: set[int]) -> Position:
 def _changelog_cuts(
     state: LedgerView, snapshot: SnapshotView, parts: list[Part], stated: Stated
 ) -> Iterator[ChangelogCut]:
-    """Table partitions, each as the report cut it that claimed it first. An event may outlive the assignment under
-    which it wrote, so the end lies past whatever anybody wrote there in white."""
+    """Yield table partitions, each as cut by the report that claimed it first. An event may outlive the assignment
+    under which it wrote, so the end lies past whatever any process wrote there in white."""
     white_ends: dict[TopicPartition, int] = {}
     for sent in (sent for _, closed in snapshot.closed.values() for sent in closed.sent):
         tp = TopicPartition(sent.topic, sent.partition)

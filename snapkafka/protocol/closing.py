@@ -1,9 +1,9 @@
-"""Closing: when all that was white is in the log, and reported it (R7).
+"""Closing: a process reports when all its white records are in the log (R7).
 
     cut ──white events done, white sends appended──> markers asked ──report read back, white sends and markers
         acknowledged, log ends seen──> Closed
 
-If nothing white is under way at the cut, the markers are asked for in the very instant of the cut, so each enters its
+If nothing white is in flight at the cut, the markers are asked for in the very instant of the cut, so each enters its
 partition before the first red record there: the classic rule of 1985, at no wait. While white events still run, red
 records may precede the marker; the colour in their header distinguishes them.
 """
@@ -25,7 +25,7 @@ __all__ = ["OpenCuts", "ask_markers", "closed", "ready"]
 
 
 def ask_markers(cut: OpenCut, colours: Colours) -> list[SendMarkers]:
-    """The markers of a cut, once, as soon as no white event runs and every white send is appended."""
+    """Return the markers of a cut, once, as soon as no white event runs and every white send is appended."""
     if cut.markers_asked or colours.white_running(cut.epoch):
         return []
     cut.markers_asked = True
@@ -35,7 +35,7 @@ def ask_markers(cut: OpenCut, colours: Colours) -> list[SendMarkers]:
 
 
 def ready(cut: OpenCut, colours: Colours) -> bool:
-    """Is everything that `Closed` vouches for durable?"""
+    """Return whether everything that `Closed` vouches for is durable."""
     return (
         cut.markers_asked
         and not cut.markers_due
@@ -48,7 +48,7 @@ def ready(cut: OpenCut, colours: Colours) -> bool:
 
 
 def closed(cut: OpenCut, colours: Colours, *, process: int, n: int) -> Closed:
-    """The record that makes the report count."""
+    """Return the record that makes the report count."""
     assert cut.report is not None and cut.ends is not None and cut.cut_us is not None
     colours.ends_seen(cut.landed)
     return Closed(
@@ -66,7 +66,7 @@ def closed(cut: OpenCut, colours: Colours, *, process: int, n: int) -> Closed:
 
 
 class OpenCuts:
-    """The cuts of a process, and its supplements (R10), whose `Closed` is not written yet: what came of each so far."""
+    """The cuts and supplements (R10) of a process whose `Closed` is not written yet, with what is known of each."""
 
     def __init__(self) -> None:
         self.cuts: dict[int, OpenCut] = {}
@@ -80,22 +80,22 @@ class OpenCuts:
         self.asked.clear()
 
     def ask(self, asked: Iterable[AskStopped]) -> list[AskStopped]:
-        """R10: these are asked for, and once more later."""
+        """Note these questions, to be asked once more later (R10)."""
         new = {(action.epoch, action.app): action for action in asked}
         self.asked |= new
         return [*new.values()]
 
     def of_stopped(self, epoch: int, app: str) -> OpenSupplement | None:
-        """The cut of an app that does not run, once it is made."""
+        """Return the cut of an app that does not run, once it is made."""
         made = (s for s in self.supplements if (s.report.epoch, s.report.app) == (epoch, app))
         return next(made, None)
 
     def wants(self, cut: OpenCut | OpenSupplement, undecided: Set[int]) -> bool:
-        """Is it worth closing: does it serve a snapshot that may still be captured?"""
+        """Return whether closing is of use: whether the cut serves a snapshot that may still be captured."""
         return any(cut.serves(epoch) for epoch in undecided if epoch not in self.aborted)
 
     def drop_decided(self, undecided: Set[int]) -> None:
-        """Nobody waits for the others."""
+        """Drop the cuts that serve decided snapshots only: nobody waits for them."""
         self.aborted &= undecided
         for epoch, cut in list(self.cuts.items()):
             if not self.wants(cut, undecided):
@@ -106,7 +106,7 @@ class OpenCuts:
             self.supplements = [item for item in self.supplements if self.wants(item, undecided)]
 
     def advance(self, colours: Colours, *, process: int, next_n: Callable[[], int]) -> list[Action]:
-        """Markers that can be asked for now, and the `Closed` of what is ready; numbered in their order."""
+        """Return the markers that can be sent now, and the `Closed` of cuts that are ready; numbered in their order."""
         actions: list[Action] = []
         for epoch, cut in sorted(self.cuts.items()):
             actions += ask_markers(cut, colours)
@@ -129,7 +129,7 @@ class OpenCuts:
         process: int,
         next_n: Callable[[], int],
     ) -> list[Action]:
-        """State about these snapshots that they failed, where this process has not reported it."""
+        """Abort these snapshots, where this process has not done so before."""
         actions: list[Action] = []
         for epoch in epochs:
             if epoch not in self.aborted:
@@ -141,7 +141,7 @@ class OpenCuts:
         return actions
 
     def reported(self, n: int, offset: int) -> None:
-        """Our report numbered `n` was read back: it lies at this offset of the ledger."""
+        """Note that our report numbered `n` was read back at this offset of the ledger."""
         for cut in self.cuts.values():
             if cut.report_n == n:
                 cut.report = offset
@@ -150,7 +150,7 @@ class OpenCuts:
                 item.at = offset
 
     def take(self, event: MarkerSent | EndsSeen | CutTimed | ChannelEnded) -> None:
-        """One more of the things that a `Closed` shows is known."""
+        """Note a fact that `Closed` will state."""
         match event:
             case MarkerSent(epoch=epoch, tp=tp, offset=offset):
                 if epoch in self.cuts:
@@ -172,7 +172,8 @@ class OpenCuts:
                 assert_never(event)
 
     def _record(self, event: ChannelEnded) -> None:
-        """R8, as the receiver sees it: what lies between our position and the sender's marker was in flight."""
+        """Record a channel as the receiver sees it (R8): the records between our position and the sender's marker were
+        in flight."""
         for cut in self.cuts.values():
             start = cut.starts.get(event.tp)
             if start is not None and event.previous < cut.epoch <= event.epoch:
@@ -183,7 +184,7 @@ class OpenCuts:
                 )
 
     def torn(self, torn: Torn) -> None:
-        """R6: for every open cut that it crossed, the event counts as not processed."""
+        """Note a torn event: for every open cut that it crossed, it counts as not processed (R6)."""
         (agent, (topic, partition), offset, _), epoch, by, table = torn
         event = TornEvent(
             agent=agent, topic=topic, partition=partition, offset=offset, was=epoch, met=by, table=table

@@ -1,9 +1,9 @@
 """Colours: every event keeps the epoch it started with, every effect has the colour of its event (R5).
 
-For a snapshot of epoch E, what has an epoch < E is white. A process may have effects of several colours in flight
-at once (an event of epoch 0 that still awaits something, events of the epoch it turned red for, ...), so it counts
-per colour: events running, sends that have entered but are not yet appended, sends not yet acknowledged. "All white
-is done" is then a question about the counts of the colours below E.
+For a snapshot of epoch E, everything of an epoch < E is white. A process may have effects of several colours in flight
+at once (an event of epoch 0 that still awaits something, events of the epoch it turned red for, ...), so it counts per
+colour: events running, sends that have entered but are not yet appended, sends not yet acknowledged. "All white is
+done" is then a question about the counts of the colours below E.
 
 This is the hot path of a service: these methods run a few times per event, and do one dictionary operation each.
 """
@@ -23,8 +23,8 @@ __all__ = ["Cause", "Colours", "Effect", "Torn"]
 
 
 class Cause(NamedTuple):
-    """The running event that an effect comes from. `run` distinguishes two runs of one event, if they overlap (a replay
-    may begin while the first run still goes on)."""
+    """The running event that causes an effect. `run` distinguishes two runs of one event that overlap (a replay may
+    begin while the first run still goes on)."""
 
     agent: str
     tp: TopicPartition
@@ -33,7 +33,7 @@ class Cause(NamedTuple):
 
 
 class Torn(NamedTuple):
-    """An event of colour `epoch` met the work of a later colour `by` in `table` (empty: in a reply), and took it."""
+    """An event of colour `epoch` that took in work of a later colour `by` in `table` (empty: in a reply)."""
 
     event: Cause
     epoch: int
@@ -42,7 +42,7 @@ class Torn(NamedTuple):
 
 
 class _Tally:
-    """Counts of one colour."""
+    """The counts of one colour."""
 
     __slots__ = ("running", "unacked", "unappended")
 
@@ -57,8 +57,8 @@ class _Tally:
 class Effect(NamedTuple):
     """A send or a table write in flight: its colour, and the event that causes it (None: outside any event).
 
-    It knows the tally that counts it, so that what a process sent under an earlier identity is never mixed up with what
-    it sends in this one.
+    It refers to the tally that counts it, so that sends under an earlier identity are never mixed up with those of
+    this one.
     """
 
     epoch: int
@@ -72,7 +72,7 @@ _effect_of: Final = partial(tuple.__new__, Effect)
 
 
 class Colours:
-    """Hold who runs in which colour, and what of it is still in flight."""
+    """The colour of each running event, and the effects of each colour that are in flight."""
 
     def __init__(self, epoch: int = 0) -> None:
         self.epoch = epoch
@@ -92,11 +92,11 @@ class Colours:
 
     @property
     def stamped(self) -> int:
-        """How many seqs were given out, whatever became of them."""
+        """The number of seqs that were issued, whatever became of them."""
         return sum(sent.next_seq for sent in self.sent.values())
 
     def turn(self, epoch: int) -> None:
-        """Events that start from now on have the colour `epoch`."""
+        """Give events that start from now on the colour `epoch`."""
         self.epoch = epoch
         self._tallies = {colour: tally for colour, tally in self._tallies.items() if not tally.empty}
         # An event may run in it already: one that was torn while the process was absent.
@@ -125,12 +125,12 @@ class Colours:
             yield Running(agent=agent, topic=tp.topic, partition=tp.partition, offset=offset)
 
     def touch(self, event: Cause | None, table: str, key: object, *, write: bool) -> list[Torn]:
-        """R6: an event that takes in what a later colour wrote, or overwrites what one wrote or read, goes on in that:
-        the two do not commute, so no computation of white events before red ones could have had this outcome. So does
-        one of an earlier colour that holds what is written here, for it sees it.
+        """Tear an event that takes in what a later colour wrote, or overwrites what one wrote or read (R6). It
+        continues in that colour: the two do not commute, so no computation of white events before red ones could have
+        had this outcome. An event of an earlier colour that holds what is written here sees it, and is torn as well.
 
-        Needs to be asked only while `tearing`: otherwise there is nobody whose colour could be crossed. `event` is not
-        one for what is written outside any event, in the colour of the process.
+        To be called only while `tearing`: otherwise no event's colour can be crossed. `event` is None for a write
+        outside any event, in the colour of the process.
         """
         epoch = self.running.get(event, self.epoch) if event is not None else self.epoch
         written, read = self._touched.get((table, key), (-1, -1))
@@ -148,7 +148,8 @@ class Colours:
         return torn
 
     def touch_whole(self, event: Cause | None, table: str) -> list[Torn]:
-        """R6: likewise of an event that reads a table as a whole, and so takes in whatever was written to any key."""
+        """Tear likewise (R6) an event that reads a table as a whole, and so takes in whatever was written to any
+        key."""
         epoch = self.running.get(event, self.epoch) if event is not None else self.epoch
         by = max((written for (name, _), (written, _) in self._touched.items() if name == table), default=-1)
         by = max(by, self._rewritten.get(table, -1))
@@ -161,11 +162,11 @@ class Colours:
         return torn
 
     def hold(self, event: Cause, table: str, key: object, *, unrecorded: bool) -> list[Torn]:
-        """R6: an event looks up a value that can change in place, and may look at it until it ends.
+        """Note that an event looks up a value that can change in place, and may read it until it ends (R6).
 
         Args:
-            unrecorded: it may change, too, with no record of it until it is set again: so whoever holds it counts as
-                writing it.
+            unrecorded: the value may change without a record until it is set again, so every event that holds it
+                counts as writing it.
         """
         epoch = self.running.get(event)
         if epoch is None:
@@ -177,24 +178,24 @@ class Colours:
         return torn + self._changed((table, key), self.running[event]) if unrecorded else torn
 
     def iterate(self, event: Cause, table: str) -> list[Torn]:
-        """R6: an event begins to go over a table, and reads on until `stop`, or until it ends."""
+        """Note that an event begins to iterate over a table, and reads on until `stop`, or until it ends (R6)."""
         if event not in self.running:
             return []
         self.held.iterate(event, table)
         return self.touch_whole(event, table) if self.tearing else []
 
     def stop(self, event: Cause, table: str) -> None:
-        """One of its iterators is at its end, or dropped."""
+        """Note that one of its iterators ended or was dropped."""
         self.held.stop(event, table)
 
     def received(self, table: str, key: object, epoch: int) -> list[Torn]:
-        """A key was written by a record of another process (a global table): who touches it takes in that colour, and
-        so does who holds it."""
+        """Note that a record of another process (of a global table) wrote a key: an event that touches or holds it
+        takes in that colour."""
         return self._changed((table, key), epoch) if self.tearing else []
 
     def rewritten(self, table: str) -> list[Torn]:
-        """R6: any key of a table may have changed, outside any event: an event of an earlier colour that holds anything
-        of it takes that in, and whoever looks at it later does."""
+        """Note that any key of a table may have changed, outside any event (R6): an event of an earlier colour that
+        holds something of it takes that in, and so does any event that reads it later."""
         if not self.tearing:
             return []
         self._rewritten[table] = max(self.epoch, self._rewritten.get(table, -1))
@@ -203,15 +204,16 @@ class Colours:
         ]
 
     def _changed(self, key: Key, epoch: int) -> list[Torn]:
-        """A key was written in this colour, or may have been."""
+        """Note that a key was, or may have been, written in this colour."""
         if self.tearing:
             written, read = self._touched.get(key, (-1, -1))
             self._touched[key] = (max(written, epoch), read)
         return [torn for event in self.held.who_sees(key) for torn in self.tear(event, epoch, key[0])]
 
     def tear(self, event: Cause, by: int, table: str = "") -> list[Torn]:
-        """R6: a running event takes in something of the later colour `by`, and goes on in that. Anything that it may
-        change with no record of it then counts as written in that colour, and who holds that is torn with it."""
+        """Let a running event continue in the later colour `by`, because it takes in something of that colour (R6).
+        Values that it may change without a record then count as written in that colour, and events that hold them are
+        torn with it."""
         torn: list[Torn] = []
         todo = [(event, table)]
         for event, table in todo:
@@ -231,7 +233,7 @@ class Colours:
         return torn
 
     def _held_in(self, event: Cause, by: int) -> list[Key]:
-        """Return the keys that an event may change, as it may read in its new colour `by` all that it holds."""
+        """Return the keys that an event may change: in its new colour `by` it may read everything that it holds."""
         for table in self.held.iterated_by(event):
             self._read_whole[table] = max(by, self._read_whole.get(table, -1))
         for key, unrecorded in self.held.by_event[event].items():
@@ -252,7 +254,7 @@ class Colours:
     # -- sends ------------------------------------------------------------------------------------------------
 
     def enter(self, event: Cause | None) -> Effect:
-        """A send enters (R5). Every `enter` is followed by `stamp`..`ack`/`fail`, or by `withdraw`."""
+        """Enter a send (R5). Every `enter` is followed by `stamp`..`ack`/`fail`, or by `withdraw`."""
         epoch = self.running.get(event, -1) if event is not None else -1
         if epoch < 0:
             epoch, event = self.epoch, None
@@ -262,7 +264,7 @@ class Colours:
         return _effect_of((epoch, event, tally, self.sent))
 
     def send(self, event: Cause | None, tp: TopicPartition) -> tuple[Effect, int]:
-        """`enter`, `stamp` and `append` in one step, which nothing comes between: an effect and its seq."""
+        """Do `enter`, `stamp` and `append` in one uninterrupted step; return the effect and its seq."""
         epoch = self.running.get(event, -1) if event is not None else -1
         if epoch < 0:
             epoch, event = self.epoch, None
@@ -282,7 +284,7 @@ class Colours:
         Colours.unstamp(effect.sent[tp], seq)
 
     def stamp(self, tp: TopicPartition) -> int:
-        """The next seq of `tp`; called under the lock that keeps stamp and append together."""
+        """Return the next seq of `tp`; called under the lock that keeps stamp and append together."""
         sent = self.sent.get(tp)
         if sent is None:
             sent = self.sent[tp] = Sent()
@@ -292,8 +294,8 @@ class Colours:
 
     @staticmethod
     def unstamp(sent: Sent, seq: int) -> None:
-        """A seq whose record was never appended. The lock still stands, so it is the last one given, unless a record
-        without a header has failed meanwhile (`lost`)."""
+        """Take back a seq whose record was never appended. The lock is still held, so it is the last one issued,
+        unless an unstamped record has failed meanwhile (`lost`)."""
         if sent.next_seq == seq + 1:
             sent.next_seq = seq
         else:
@@ -305,7 +307,7 @@ class Colours:
 
     @staticmethod
     def ack(effect: Effect, tp: TopicPartition, seq: int, offset: int, count: int = 1) -> None:
-        """Of `count` sends in a row, all of one colour: that seq and offset are of the last one."""
+        """Acknowledge `count` sends in a row, all of one colour; seq and offset are those of the last one."""
         effect.tally.unacked -= count
         effect.sent[tp].acked(effect.epoch, seq, offset)
 
@@ -319,18 +321,18 @@ class Colours:
         refused: bool = True,
         undone: bool = False,
     ) -> None:
-        """Of `count` sends in a row, that seq is of the last one. `refused`, `undone`: see `SeqRange`."""
+        """Fail `count` sends in a row; the seq is that of the last one. `refused`, `undone`: see `SeqRange`."""
         effect.tally.unacked -= count
         effect.sent[tp].failed(seq - count + 1, seq, refused=refused, undone=undone)
 
     def marker_failed(self, tp: TopicPartition, seq: int) -> None:
-        """The seq of a marker that may not be in the log; -1: it had none."""
+        """Note the seq of a marker that may not be in the log; -1: it had none."""
         sent = self.sent.get(tp)
         if sent is not None and 0 <= seq < sent.next_seq:
             sent.failed(seq, seq, refused=False)
 
     def unused(self, tp: TopicPartition, first: int, last: int) -> None:
-        """These seqs stand in no record. Where later ones were given out they are missing, as those of failed sends."""
+        """Note seqs that are in no record. If later ones were issued, they are gaps, as those of failed sends."""
         sent = self.sent.setdefault(tp, Sent())
         if sent.next_seq == last + 1:
             sent.next_seq = first
@@ -338,45 +340,46 @@ class Colours:
             sent.failed(first, last, refused=True, undone=True)
 
     def bare(self, effect: Effect, tp: TopicPartition, end: int, count: int = 1) -> None:
-        """So many sends are settled that have no seq; those that are in the log lie below `end`."""
+        """Settle so many sends without a seq; those that are in the log lie below `end`."""
         effect.tally.unacked -= count
         sent = self.sent.setdefault(tp, Sent())
         sent.bare_end = max(sent.bare_end, end)
 
     def lost(self, tp: TopicPartition, count: int, *, refused: bool, undone: bool) -> None:
-        """So many records failed that have no seq: they get the next ones, which stand in no record."""
+        """Note that so many records without a seq failed: they get the next seqs, which are in no record."""
         sent = self.sent.setdefault(tp, Sent())
         first = sent.next_seq
         sent.next_seq = first + count
         sent.failed(first, sent.next_seq - 1, refused=refused, undone=undone)
 
     def keep_bare(self, earlier: Colours) -> None:
-        """Note what was sent without a header under an earlier identity."""
+        """Keep the unstamped records of an earlier identity."""
         for tp, sent in earlier.sent.items():
             if sent.bare_end:
                 self.sent.setdefault(tp, Sent()).bare_end = sent.bare_end
 
     @staticmethod
     def withdraw(effect: Effect) -> None:
-        """A send that entered was never appended."""
+        """Withdraw a send that entered and was never appended."""
         effect.tally.unappended -= 1
         effect.tally.unacked -= 1
 
     # -- what is white for an epoch ---------------------------------------------------------------------------
 
     def white_running(self, epoch: int) -> bool:
-        """Does a white event run, or is a white send not yet appended?"""
+        """Return whether a white event runs, or a white send is not yet appended."""
         return any(t.running or t.unappended for colour, t in self._tallies.items() if colour < epoch)
 
     def white_unacked(self, epoch: int) -> bool:
         return any(tally.unacked for colour, tally in self._tallies.items() if colour < epoch)
 
     def ask_ends(self) -> tuple[TopicPartition, ...]:
-        """Partitions whose log end has to be known before a cut can close: results of sends there are unknown."""
+        """Return the partitions whose log end has to be known before a cut can close: outcomes of sends there are
+        unknown."""
         return exact(tp for tp, sent in sorted(self.sent.items()) if sent.unacknowledged and sent.asks_end)
 
     def ends_seen(self, ends: Mapping[TopicPartition, int]) -> None:
-        """The ends that `ask_ends` asked for, while no white send was left whose result was still to come."""
+        """Note the ends that `ask_ends` asked for, once the outcome of every white send has come."""
         for tp, end in ends.items():
             sent = self.sent[tp]
             sent.landed_end, sent.end_due = max(end, sent.landed_end), False
@@ -384,7 +387,7 @@ class Colours:
     def sent_ends(
         self, epoch: int, markers: dict[TopicPartition, int], *, previous: int
     ) -> Iterator[SentEnd]:
-        """Return what was sent to each partition in white. `previous`: the epoch of the cut before."""
+        """Yield the end of the white records in each partition. `previous`: the epoch of the cut before."""
         for tp, sent in sorted(self.sent.items()):
             last_seq, white_end = sent.white(epoch)
             earlier_seq, earlier_end = sent.earlier(epoch)
@@ -403,7 +406,8 @@ class Colours:
             )
 
     def changelog_ends(self, epoch: int, recovered: tuple[ChangelogEnd, ...]) -> Iterator[ChangelogEnd]:
-        """Per table partition: one past our last white write, or what was recovered where we wrote nothing white."""
+        """Yield per table partition one past our last white write, or the recovered end if we wrote nothing white
+        there."""
         for end in recovered:
             sent = self.sent.get(TopicPartition(end.topic, end.partition))
             white_end = max(sent.white(epoch)[1], sent.bare_end) if sent is not None else 0
@@ -412,16 +416,16 @@ class Colours:
             )
 
     def forget(self) -> None:
-        """No snapshot of a cut so far will ask again: all colours before the present one are the same, and nothing can
-        be torn between them."""
+        """Merge all colours before the present one: no snapshot of a cut so far will ask again, and nothing can be
+        torn between them."""
         if self._asked:
             self._asked = self.tearing = False
             self.forget_below(self.epoch)
             self._forget_touched()
 
     def forget_below(self, epoch: int) -> None:
-        """No snapshot below `epoch` will ask again: all colours before that are the same, and what was touched in one
-        of them tears nothing any more."""
+        """Merge all colours below `epoch`: no snapshot below it will ask again, and accesses of those colours tear
+        nothing any more."""
         if epoch <= self._forgotten_below:
             return
         self._forgotten_below = epoch
@@ -432,5 +436,5 @@ class Colours:
 
     @property
     def busy(self) -> bool:
-        """Is anything of any colour running or in flight?"""
+        """Whether anything of any colour is running or in flight."""
         return any(not tally.empty for tally in self._tallies.values())

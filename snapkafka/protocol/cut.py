@@ -1,9 +1,9 @@
 """The cut: one synchronous instant in which a process turns red (R3).
 
-Nothing here can be cancelled, nothing waits and nothing is held (R4). All that is noted at the instant is all that the
-snapshot will ever know of this process's past: where each agent stands in each input, and which events are running. So
-position and state belong to one instant (R14), whatever Faust has committed by then.
-Those keep their colour (R5) and finish in white; `closing` states when they have.
+Nothing here can be cancelled, nothing waits and nothing is held (R4). The facts noted at the instant are all that the
+snapshot will ever know of this process's past: the position of each agent in each input, and the running events. So
+position and state belong to one instant (R14), whatever Faust has committed by then. Running events keep their colour
+(R5) and finish in white; `closing` notices when they have.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ _NO_RULE: Final = Rule(0)
 
 
 class Positions:
-    """The first offset not started, per agent and input; the inputs are those of the current assignment."""
+    """The first offset not started, per agent and input, for the inputs of the current assignment."""
 
     def __init__(self) -> None:
         self._next: dict[tuple[str, TopicPartition], int] = {}
@@ -56,15 +56,16 @@ class Positions:
         rules: Mapping[tuple[str, TopicPartition], Rule] = MappingProxyType({}),
         kept: Container[TopicPartition] = (),
     ) -> list[TopicPartition]:
-        """A new assignment. Where an input is set back behind what was started once, its effects happen twice (R10).
+        """Take in a new assignment. If an input starts below an event that was started before, effects happen twice
+        (R10).
 
         Args:
-            inputs: what was given.
-            rules: what agents skip of it after a restore, where they skip anything.
-            kept: those that were ours already, and went on.
+            inputs: the assigned inputs.
+            rules: the records that agents skip after a restore, if any.
+            kept: the inputs that were ours already, and continue.
 
         Returns:
-            the inputs on which events were started since `take`, before they were ours (the ledger was too slow).
+            the inputs on which events started after `take` and before they were ours (the ledger was too slow).
         """
         self._given = {given.tp: given for given in inputs}
         since = self._next
@@ -84,17 +85,18 @@ class Positions:
         return sorted({tp for _, tp in since if tp in self._given and tp not in kept})
 
     def take(self) -> None:
-        """No inputs until the next assignment; what was started is remembered."""
+        """Drop all inputs until the next assignment; what was started is remembered."""
         for (_, tp), offset in self._next.items():
             self._replay_until[tp] = max(self._replay_until.get(tp, 0), offset)
         self._next, self._given = {}, {}
         self.forget_cuts()
 
     def start(self, agent: str, tp: TopicPartition, offset: int) -> bool:
-        """Agents take records from a queue in the order of the log, also when several run at once.
+        """Note that an agent starts an event. Agents take records from a queue in the order of the log, also when
+        several run at once.
 
         Returns:
-            whether this one did; False: it was started before, or a later one was.
+            whether it is new; False: it, or a later one, was started before.
         """
         if offset >= self._next.get((agent, tp), 0):
             self._next[agent, tp] = offset + 1
@@ -105,22 +107,22 @@ class Positions:
         return False
 
     def started(self) -> dict[TopicPartition, int]:
-        """One past the last event that was ever started here, per input, whoever has it now; or the position that it
-        was given at since, where that lies behind it."""
+        """Return one past the last event that was ever started here, per input, whoever has it now; or the position at
+        which it was assigned since, if that is higher."""
         started = dict(self._replay_until)
         for (_, tp), offset in self._next.items():
             started[tp] = max(offset, started.get(tp, 0))
         return started
 
     def remember(self, previous: int, epoch: int, noted: tuple[Position, ...]) -> None:
-        """A cut for the epochs in (previous, epoch] has noted these."""
+        """Remember the positions noted by a cut for the epochs in (previous, epoch]."""
         self._noted.append((previous, epoch, noted))
 
     def void(self, agent: str, tp: TopicPartition, offset: int) -> list[tuple[int, int]]:
-        """An event starts only now: which cuts state that it was started before? Each is reported once.
+        """Find the cuts that have an event as started before although it starts only now. Each is reported once.
 
         Returns:
-            for each, the (previous, epoch] that it serves.
+            the (previous, epoch] that each of these cuts serves.
         """
         void = [
             cut
@@ -132,14 +134,14 @@ class Positions:
         return [(previous, epoch) for previous, epoch, _ in void]
 
     def forget_cuts(self) -> None:
-        """Drop the starts that the cuts so far wait for: what starts from here on may run again."""
+        """Forget the positions that cuts have noted: events that start from here on may be replays."""
         self._noted.clear()
 
     def inputs(self) -> tuple[TopicPartition, ...]:
         return tuple(sorted(self._given))
 
     def note(self) -> tuple[Position, ...]:
-        """Where every agent stands now."""
+        """Return the position of every agent."""
         return exact(
             self._position(agent, tp, offset, self._skipped.get((agent, tp), frozenset()))
             for (agent, tp), offset in sorted(self._next.items())
@@ -147,7 +149,7 @@ class Positions:
         )
 
     def where_given(self, tps: Iterable[TopicPartition]) -> tuple[Position, ...]:
-        """Where these inputs started: the cut of R10."""
+        """Return where these inputs started: the cut of R10."""
         return exact(
             self._position(agent, tp, *self._starts[agent, tp])
             for tp in sorted(tps)
@@ -191,12 +193,12 @@ class OpenCut:
     cut_us: int | None = None
 
     def serves(self, epoch: int) -> bool:
-        """One cut serves all epochs in (previous, epoch] (R2)."""
+        """Return whether this cut serves an epoch: one cut serves all epochs in (previous, epoch] (R2)."""
         return self.previous < epoch <= self.epoch
 
     def asks(self, inputs: Iterable[TopicPartition]) -> tuple[TopicPartition, ...]:
-        """The partitions whose log ends this cut waits for: its inputs, where results of sends are unknown, and
-        changelogs that nobody has counted the writes to."""
+        """Return the partitions whose log ends this cut waits for: its inputs, partitions where outcomes of sends are
+        unknown, and changelogs whose writes no process has counted."""
         asked = exact(sorted({*inputs, *self.unsettled, *self.uncounted}))
         if asked:
             self.ends = None
@@ -226,7 +228,8 @@ def take_cut(
     assigned: int,
     changelogs: tuple[ChangelogEnd, ...] = (),
 ) -> tuple[OpenCut, CutReport]:
-    """R3: note positions, note what runs, turn the colour. After this line the process is red for `epoch`."""
+    """Cut (R3): note positions, note the running events, turn the colour. After this line the process is red for
+    `epoch`."""
     assert epoch > colours.epoch, "epochs of a process only rise"
     noted = positions.note()
     positions.remember(colours.epoch, epoch, noted)

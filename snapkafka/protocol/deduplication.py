@@ -1,7 +1,8 @@
-"""Every ledger record carries (process, n), and duplicates of the pair are dropped by every reader (R11).
+"""Deduplication: every ledger record carries (process, n), and every reader drops duplicates of the pair (R11).
 
-An author's numbers rise, and its records overtake each other a little; so of a living author all numbers up to some
-point are remembered as one, and of everybody else the latest few thousand. Memory is bounded whatever the ledger holds.
+An author's numbers rise, and its records overtake each other only a little; so all numbers of a living author up to
+some point are remembered as one, and of all other authors the latest few thousand. Memory is bounded whatever the
+ledger holds.
 """
 
 from __future__ import annotations
@@ -22,11 +23,11 @@ KEEP_ABOVE: Final = 256
 
 
 class Latest(Generic[_T]):
-    """The latest so many of the keys that came, in their order.
+    """The latest keys that came, in their order, up to a maximum.
 
-    It is a dict whose first key is deleted for each that comes. By itself such a dict would go on to grow long after it
-    has all its keys, to a table for three times as many, and for each deletion walk over all deletions before: so it is
-    recreated for every fourth part of its keys.
+    It is a dict whose first key is deleted for each new one. Such a dict alone would grow to a table for three times
+    as many keys, and each deletion would walk over all deletions before: so it is recreated after every quarter of its
+    keys.
     """
 
     __slots__ = ("_came", "_keys", "_size")
@@ -43,7 +44,7 @@ class Latest(Generic[_T]):
         return iter(self._keys)
 
     def add(self, key: _T) -> None:
-        """One that was not there comes, and the oldest one goes where there are too many."""
+        """Add a new key, and drop the oldest one if there are too many."""
         self._keys[key] = None
         while len(self._keys) > self._size:
             del self._keys[next(iter(self._keys))]
@@ -54,14 +55,14 @@ class Latest(Generic[_T]):
 
 
 class Repeats:
-    """Which records were seen already."""
+    """The records that were seen already."""
 
     def __init__(self, living: Iterable[Seen] = (), others: Iterable[Number] = ()) -> None:
         self._living = {seen.process: _Numbers(seen) for seen in living}
         self._others = Latest(KEEP_NUMBERS, ((other.process, other.n) for other in others))
 
     def repeated(self, process: int, n: int, *, lives: bool) -> bool:
-        """Was record `n` of `process` seen before? From now on it was."""
+        """Note record `n` of `process`; return whether it was seen before."""
         if lives:
             return self._living.setdefault(process, _Numbers()).repeats(n)
         if (process, n) in self._others:
@@ -70,11 +71,11 @@ class Repeats:
         return False
 
     def left(self, process: int) -> None:
-        """It will write nothing more."""
+        """Drop the numbers of a process that has left: it will write nothing more."""
         self._living.pop(process, None)
 
     def kept(self) -> tuple[list[Seen], list[Number]]:
-        """Return what a checkpoint has to hold of it."""
+        """Return the numbers that a checkpoint has to hold."""
         living = [
             Seen(process=process, low=numbers.low, above=tuple(sorted(numbers.above)))
             for process, numbers in self._living.items()

@@ -1,4 +1,5 @@
-"""Define what the driver feeds the machine: past tense, frozen, complete. Time and ids come in here or not at all."""
+"""The events that the driver feeds the machine: past tense, frozen, complete. Time and ids come in here or not at
+all."""
 
 from __future__ import annotations
 
@@ -41,8 +42,8 @@ class Joined:
 
 @value
 class LedgerRead:
-    """The ledger was read at `offset`; `record` is None for garbage. `refused`: what garbage states that is a record,
-    but for its signature."""
+    """The ledger was read at `offset`; `record` is None for garbage. `refused`: the record in that garbage, if only
+    its signature is wrong."""
 
     offset: int
     record: LedgerRecord | None
@@ -56,9 +57,10 @@ class LedgerRecreated:
 
 @value
 class LedgerBegins:
-    """Fed before the first record is read: what stood below `start` has been deleted, and a checkpoint stands for it.
+    """The ledger starts at `start`: older records were deleted, and a checkpoint stands for them. Fed before the first
+    record.
 
-    A process that had not read so far starts over: anything that it missed, it cannot show.
+    A process that had not read up to there starts over: it cannot know what it missed.
     """
 
     start: int
@@ -66,7 +68,7 @@ class LedgerBegins:
 
 @value
 class TriggerAppended:
-    """This process asks for a snapshot with a trigger numbered `n`: it cuts for it however little it may hear."""
+    """This process requests a snapshot with a trigger numbered `n`: it cuts for it whichever sources `hear` allows."""
 
     n: int
 
@@ -100,7 +102,7 @@ class ChannelEnded:
 class InputGiven:
     """One input of an assignment: who reads it, from which offset (the first not started).
 
-    `replay_until`: what was recovered holds effects of events up to there (exclusive; 0: of none past the position).
+    `replay_until`: the recovered state holds effects of events up to there (exclusive; 0: of none past the position).
     """
 
     tp: TopicPartition
@@ -111,10 +113,10 @@ class InputGiven:
 
 @value
 class InputsGiven:
-    """A rebalance gave these inputs (all that the process has now), and this much of each changelog was recovered.
+    """A rebalance assigned these inputs (all that the process has now), and this much of each changelog was recovered.
 
-    It may come when events have started on them (R15): then a position may be one of any moment since they were given
-    of which it is true that nothing below is still to be started; of what has started the machine knows itself.
+    It may come when events have started on them (R15): then a position may belong to any moment since the assignment,
+    as long as no event below it is still to be started; the machine knows which ones have started.
     `member`: its id in the consumer group.
     """
 
@@ -126,15 +128,15 @@ class InputsGiven:
 
 @value
 class InputsAdded:
-    """Partitions that came to exist are given to a process beside the inputs that it has, which it goes on with."""
+    """New partitions are assigned to a process beside the inputs that it has, with which it continues."""
 
     inputs: tuple[InputGiven, ...]
 
 
 @value
 class InputsTaken:
-    """A rebalance took all inputs away. All that starts before the next `InputsGiven` is of the inputs that it
-    reports."""
+    """A rebalance revoked all inputs. All events that start before the next `InputsGiven` belong to the inputs in
+    that."""
 
 
 @value
@@ -148,7 +150,7 @@ class MarkerSent:
 
 @value
 class MarkerFailed:
-    """The marker for `epoch` could not be sent to `tp`. `seq`: the one it had been given; -1: none, or taken back."""
+    """The marker for `epoch` could not be sent to `tp`. `seq`: its seq; -1: none, or taken back."""
 
     epoch: int
     tp: TopicPartition
@@ -166,10 +168,11 @@ class EndsSeen:
 
 @value
 class StoppedSeen:
-    """Where an app that does not run stands: what its group committed, and the ends of its changelogs and inputs.
+    """The broker's answer about an app that does not run: the committed offsets of its group, and the ends of its
+    changelogs and inputs.
 
-    `members`: of its group, before or after the rest was asked for; 0: it was seen to have none. `unseen`: why that
-    could not be seen; empty: it could.
+    `members`: of its group, before or after the rest was asked for; 0: it was seen to have none. `unseen`: why the
+    members could not be seen; empty: they could.
     """
 
     epoch: int
@@ -184,7 +187,7 @@ class StoppedSeen:
 
 @value
 class RanWithout:
-    """This process has joined late: its app ran in it before, from when the ledger ended at `since` (R10)."""
+    """This process has joined late: its app has been running in it since the ledger ended at `since` (R10)."""
 
     since: int
 
@@ -206,7 +209,7 @@ class TimerExpired:
 
 @value
 class WentAbsent:
-    """From here on the process takes in and sends without the machine being asked (R15)."""
+    """From here on the process receives and sends without asking the machine (R15)."""
 
 
 @value

@@ -1,4 +1,4 @@
-"""Tuples that are made over and over."""
+"""A function for tuples that are created over and over."""
 
 from __future__ import annotations
 
@@ -11,9 +11,10 @@ _T = TypeVar("_T")
 
 
 def exact(items: Iterable[_T]) -> tuple[_T, ...]:
-    """A tuple that was made in its size.
+    """Return a tuple that is allocated in its exact size.
 
-    `tuple(generator)` takes one of ten places and cuts it. Of those that are freed Python keeps two thousand of each
-    size to use again, and so it never does: a worker would grow by half a megabyte over its first thousand snapshots.
+    `tuple(generator)` allocates ten places and shrinks the tuple. Python keeps up to two thousand freed tuples of each
+    size for reuse, but never reuses those of a size that is only reached by shrinking: a worker would grow by half a
+    megabyte over its first thousand snapshots.
     """
     return (*items,)

@@ -1,9 +1,9 @@
 """Statements of processes about topics and tables, as they stood at the trigger of a snapshot (R11).
 
-A snapshot means what was true then: an input has the id and the codecs that the process knew that cut it, whoever
-joined since, and the inputs of an app that does not run those that its youngest process knew. Where two processes that
-took part know one topic by two ids, it was recreated while the first of them ran: its positions and its state are of a
-topic that was deleted.
+A snapshot is defined by the facts at its trigger. An input has the id and the codecs that were known to the process
+that cut it, whoever joined since; the inputs of an app that does not run are those that its youngest process knew. If
+two processes that took part know one topic by two ids, it was recreated while the first of them ran: its positions and
+its state belong to a deleted topic.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ __all__ = ["OldTopic", "Renewed", "Stated"]
 
 @value
 class Renewed:
-    """A topic that was recreated since `process` of `app` joined, which took part: `since` joined later, and found
-    another one."""
+    """A topic that was recreated after `process` of `app`, which took part, had joined: `since` joined later, and
+    found another one."""
 
     topic: str
     process: int
@@ -35,15 +35,16 @@ class Renewed:
 
 @value
 class OldTopic:
-    """A topic that `process` knew, or may have sent to, before it was recreated: offsets that it names may be of the
-    old one."""
+    """A topic that `process` knew, or may have sent to, before it was recreated: offsets that it names may belong to
+    the old one."""
 
     process: int
     topic: str
 
 
 def joined_by(state: LedgerView, snapshot: SnapshotView) -> dict[int, Hello]:
-    """Return who had joined by the trigger of a snapshot, and who cut an input of it where it started, in order."""
+    """Return the processes that had joined by the trigger of a snapshot, and those that cut an input of it where it
+    started, in order."""
     reported = {part.process for part in snapshot.parts()}
     return {
         p: view.hello for p, view in sorted(state.processes.items()) if p < snapshot.epoch or p in reported
@@ -63,22 +64,22 @@ class Stated:
             self._tables[hello.app].update((table.name, table) for table in hello.tables)
 
     def topics(self, part: Part) -> dict[str, InputTopic]:
-        """The input topics of an app as the author of a report knew them; one that it did not find when it joined as
-        the latest one did that had joined by the trigger."""
+        """Return the input topics of an app as the author of a report knew them; a topic that it did not find when it
+        joined is as the latest process that had joined by the trigger knew it."""
         if part.report.app:
             return self._topics[part.report.app]
         hello = self._hellos[part.process]
         return self._topics[hello.app] | {source.topic: source for source in hello.inputs}
 
     def tables(self, part: Part) -> dict[str, Table]:
-        """The tables of an app, likewise."""
+        """Return the tables of an app as the author of a report knew them."""
         if part.report.app:
             return self._tables[part.report.app]
         hello = self._hellos[part.process]
         return self._tables[hello.app] | {table.name: table for table in hello.tables}
 
     def standing(self) -> dict[int, Hello]:
-        """The processes whose reports count, and of each app that did not run the last one before; in order."""
+        """Return the processes whose reports count, and the last earlier one of each app that did not run; in order."""
         closed = {part.process for part in self._snapshot.parts()} & self._hellos.keys()
         stopped = {app for app, _ in self._snapshot.claims} - {self._hellos[p].app for p in closed}
         last = {hello.app: process for process, hello in self._hellos.items()}

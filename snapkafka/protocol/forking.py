@@ -1,4 +1,4 @@
-"""Name what belongs to a fork: a snapshot that runs as a second system beside production.
+"""The names of a fork: a snapshot that runs as a second system beside production.
 
 Everything of fork NAME begins with `fork.NAME.`: topics, changelogs, consumer groups, transactional ids, and the
 namespace, so its ledger is `_snapkafka.fork.NAME.<namespace>`. A name of a fork has no dot, so no prefix begins with
@@ -35,14 +35,14 @@ NAME: Final = re.compile(rf"[A-Za-z0-9-]{{1,{NAME_CHARS_MAX}}}")
 
 
 def fork_problem(fork: str) -> str | None:
-    """Return what is wrong with the name of a fork, None if nothing is."""
+    """Explain why the name of a fork is invalid; None: it is valid."""
     if NAME.fullmatch(fork):
         return None
     return f"invalid name of a fork {fork!r}: it takes 1 to {NAME_CHARS_MAX} letters, digits and dashes"
 
 
 def prefix_of(fork: str) -> str:
-    """Build what every name of a fork begins with."""
+    """Return the prefix of every name of a fork."""
     return f"{FORK}{fork}."
 
 
@@ -61,18 +61,18 @@ def unprefixed(fork: str, name: str) -> str:
 
 
 def of_fork(fork: str, topic: str) -> bool:
-    """Does a topic belong to the fork: is it its ledger, or does it bear its prefix?"""
+    """Return whether a topic belongs to the fork: it is its ledger, or has its prefix."""
     return topic.removeprefix(LEDGER).startswith(prefix_of(fork))
 
 
 def fork_of(name: str) -> str:
-    """Read which fork a topic, group or namespace belongs to; empty: none."""
+    """Return the fork to which a topic, group or namespace belongs; empty: none."""
     found = re.match(rf"({NAME.pattern})\.", name.removeprefix(LEDGER).removeprefix(FORK))
     return found[1] if found and name.removeprefix(LEDGER).startswith(FORK) else ""
 
 
 class ForkView:
-    """Hold what the ledger of a fork states about it: the plan that was begun, and what it has created.
+    """The ledger of a fork, as a view: the plan that was begun, and what it has created.
 
     Args:
         begun: the first record; later plans are ignored, for a fork that is created again has another ledger.
@@ -89,12 +89,12 @@ class ForkView:
 
     @property
     def created(self) -> bool:
-        """Are all topics there?"""
+        """Whether all topics exist."""
         parts = self._of("created")
         return bool(parts) and len(parts) == parts[0].parts
 
     def topics(self) -> tuple[ForkTopic, ...]:
-        """List what the plan creates; with ids as far as they were created."""
+        """List the topics of the plan, with ids as far as they were created."""
         known = {it.topic: it for stage in STAGES for part in self._of(stage) for it in part.topics}
         return tuple(known.values())
 

@@ -1,9 +1,9 @@
-"""Describe what running events hold of tables and may look at again: values that change in place, and iterators (R6).
+"""Values and iterators of tables that running events hold and may read again (R6).
 
-A value of a table that can change in place (a set, a list, a record in memory) is one object for all events that have
-looked it up. An event that holds it sees what others do to it later, and no further look-up reports that. An iterator
-that is not at its end reads the table when it is asked for more. So both are noted from the first look on, whatever the
-colour of the process, for the cut may come in between; an event that holds neither costs nothing.
+A value that can change in place (a set, a list, a record in memory) is one object for all events that have looked it
+up. An event that holds it sees later changes by others without another look-up. An iterator that is not at its end
+reads the table when it is advanced. So both are noted from the first read on, whatever the colour of the process,
+because the cut may come in between; an event that holds neither costs nothing.
 """
 
 from __future__ import annotations
@@ -20,7 +20,8 @@ E = TypeVar("E", bound=Hashable)
 
 
 class Held(Generic[E]):
-    """Hold who holds what. Everything is in the order in which it came, so that a run can be repeated."""
+    """The values and iterators held, by event. Everything is kept in the order in which it came, so that a run can be
+    repeated."""
 
     __slots__ = ("_holders", "_iterating", "by_event")
 
@@ -40,13 +41,13 @@ class Held(Generic[E]):
         keys[key] = unrecorded or keys.get(key, False)
 
     def iterate(self, event: E, table: str) -> None:
-        """Note that an event goes over a table."""
+        """Note that an event iterates over a table."""
         self.by_event.setdefault(event, {})
         iterating = self._iterating.setdefault(table, {})
         iterating[event] = iterating.get(event, 0) + 1
 
     def stop(self, event: E, table: str) -> None:
-        """Note that it has come to the end, or has dropped the iterator."""
+        """Note that an event has exhausted or dropped an iterator."""
         iterating = self._iterating.get(table, {})
         left = iterating.pop(event, 0) - 1
         if left > 0:
@@ -55,7 +56,7 @@ class Held(Generic[E]):
             self._iterating.pop(table, None)
 
     def end(self, event: E) -> None:
-        """Note that an event is over: it looks at nothing any more."""
+        """Note that an event is over: it reads nothing any more."""
         for key in self.by_event.pop(event, ()):
             holders = self._holders[key]
             del holders[event]
@@ -67,16 +68,16 @@ class Held(Generic[E]):
                 del self._iterating[table]
 
     def iterated_by(self, event: E) -> list[str]:
-        """List the tables that an event goes over."""
+        """Return the tables over which an event iterates."""
         return [table for table, iterating in self._iterating.items() if event in iterating]
 
     def who_holds_of(self, table: str) -> list[E]:
-        """List the events that see a change of any key of this table without looking it up."""
+        """Return the events that see a change of any key of this table without looking it up."""
         found = {
             event: None for (name, _), holders in self._holders.items() if name == table for event in holders
         }
         return [*found, *self._iterating.get(table, ())]
 
     def who_sees(self, key: Key) -> list[E]:
-        """List the events that see a change of this key without looking it up."""
+        """Return the events that see a change of this key without looking it up."""
         return [*self._holders.get(key, ()), *self._iterating.get(key[0], ())]

@@ -1,8 +1,8 @@
-"""Describe what a process does between its cuts: events and their effects, each in its colour (R5, R6).
+"""The work of a process between its cuts: events and their effects, each in its colour (R5, R6).
 
 The hot path of a service: these methods run a few times per event, take plain arguments and do a dictionary operation
-or two. Nothing is decided here. All that is white and done is counted (`colours`), what is torn is listed with the cuts
-that are open; where one of those may have waited for that, the machine is asked to `_advance`.
+or two. Nothing is decided here. Finished work is counted by colour (`colours`), and torn events are listed with the
+open cuts; if one of those may have waited for that, the machine is asked to `_advance`.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _NOTHING: Sequence[Action] = ()
 
 
 class Work(ABC):
-    """Events, sends and table accesses of one process, in their colours.
+    """The events, sends and table accesses of one process, in their colours.
 
     Args:
         classic: red sends wait until the markers are out, as in 1985: then markers alone keep the cut safe.
@@ -44,25 +44,26 @@ class Work(ABC):
 
     @abstractmethod
     def _advance(self) -> list[Action]:
-        """Something white is done: whatever became possible by it."""
+        """Return the actions that became possible because something white is done."""
 
     @abstractmethod
     def _abort_open(
         self, above: int, upto: int, code: str, reason: str, culprit: str, *, captured: bool = False
     ) -> list[Action]:
-        """Abort every open snapshot with an epoch in (above, upto]; report it of those, too, that are captured."""
+        """Abort every open snapshot with an epoch in (above, upto]; with `captured`, note the captured ones as well."""
 
     # -- events -----------------------------------------------------------------------------------------------
 
     def event_started(self, event: Cause) -> Sequence[Action]:
-        """An agent starts on a record, or goes on with it: it has the colour of the first such instant for good."""
+        """Note that an agent starts, or continues, a record: it has the colour of the first such instant for good."""
         in_order = self.positions.start(event.agent, event.tp, event.offset)
         void = _NOTHING if in_order or event in self.colours.running else self._void(event)
         self.colours.start(event)
         return void
 
     def _void(self, event: Cause) -> Sequence[Action]:
-        """R3: an event starts only now that is past for some cuts. Nothing of it is in what they captured."""
+        """Report an event that starts only now and that some cuts have as started (R3). What they captured contains
+        nothing of it."""
         agent, tp, offset, _ = event
         channel = str(TopicPartition(*tp))  # a driver may have a type of its own for it
         what = f"agent {agent} was handed offset {offset} of {channel} after a later one: its cut is void"
@@ -73,10 +74,11 @@ class Work(ABC):
         ]
 
     def batch_started(self, events: Sequence[Cause]) -> Sequence[Action]:
-        """An agent is handed several records at once: they start now, or go on, in one colour, until each has ended.
+        """Note that an agent is handed several records at once: they start now, or continue, in one colour, until each
+        has ended.
 
-        Those that have run before (something handled the records in flight into the batch) may have an earlier one:
-        then the batch tears them (R6).
+        Records that have run before (a stage handled them before the batch) may have an earlier colour: then the batch
+        tears them (R6).
         """
         batch = tuple(events)
         actions: list[Action] = []
@@ -89,13 +91,13 @@ class Work(ABC):
         return actions if early is None else [*actions, *self._torn(self.colours.tear(early, latest))]
 
     def worked_off(self, event: Cause, by: Cause | None) -> Sequence[Action]:
-        """The work on a running event was done in the course of another one (None: outside any): what came of it has
-        that one's colour, and so has the event from now on (R6)."""
+        """Note that the work on a running event was done in the course of another one (None: outside any): its effects
+        have the colour of that one, and so has the event from now on (R6)."""
         colour = self.colours.running.get(by, self.colours.epoch) if by is not None else self.colours.epoch
         return self._torn(self.colours.tear(event, colour))
 
     def event_ended(self, event: Cause) -> Sequence[Action]:
-        """An agent is done with a record."""
+        """Note that an agent is done with a record."""
         self.colours.end(event)
         if self._batches:
             self._batches.pop(event, None)
@@ -106,50 +108,54 @@ class Work(ABC):
     # -- torn events (R6) -------------------------------------------------------------------------------------
 
     def table_touched(self, event: Cause | None, table: str, key: object, *, write: bool) -> Sequence[Action]:
-        """A running event reads or writes a table key; to be called only while `colours.tearing` (R6).
+        """Note that a running event reads or writes a table key; to be called only while `colours.tearing` (R6).
 
-        `event` is None for what is written outside any event.
+        `event` is None for a write outside any event.
         """
         return self._torn(self.colours.touch(event, table, key, write=write))
 
     def table_read(self, event: Cause | None, table: str) -> Sequence[Action]:
-        """A running event reads all of a table (iterates, counts); to be called only while `colours.tearing` (R6)."""
+        """Note that a running event reads all of a table (iterates, counts); to be called only while `colours.tearing`
+        (R6)."""
         return self._torn(self.colours.touch_whole(event, table))
 
     def value_held(self, event: Cause, table: str, key: object, *, unrecorded: bool) -> Sequence[Action]:
-        """A running event has looked up a value that can change in place, at any time (R6).
+        """Note that a running event has looked up a value that can change in place; to be called at any time (R6).
 
-        It stands for `table_touched`, too. `unrecorded`: a change of it leaves no record until it is set again (a list
-        in memory); False where each change does (a table of sets).
+        It includes `table_touched`. `unrecorded`: a change of the value leaves no record until it is set again (a list
+        in memory); False: each change leaves one (a table of sets).
         """
         return self._torn(self.colours.hold(event, table, key, unrecorded=unrecorded))
 
     def table_iterated(self, event: Cause, table: str) -> Sequence[Action]:
-        """A running event has an iterator over a table, at any time; until `iterated`, or its end (R6).
+        """Note that a running event has an iterator over a table, until `iterated`, or its end; to be called at any
+        time (R6).
 
-        It stands for `table_read`, too.
+        It includes `table_read`.
         """
         return self._torn(self.colours.iterate(event, table))
 
     def iterated(self, event: Cause, table: str) -> None:
-        """One of its iterators is at its end, or dropped."""
+        """Note that one of its iterators ended or was dropped."""
         self.colours.stop(event, table)
 
     def key_received(self, table: str, key: object, epoch: int) -> Sequence[Action]:
-        """A key changes by what another process wrote (a global table), in its colour; the record itself was met."""
+        """Note that a key was changed by another process (in a global table), in its colour; the record itself was
+        met."""
         return self._torn(self.colours.received(table, key, epoch))
 
     def table_rewritten(self, table: str) -> Sequence[Action]:
-        """Any key of a table may have changed outside every event, in the colour of this process: partitions came or
-        went with a rebalance (R6). A key that is known to have (a window that expires) is one that is touched."""
+        """Note that any key of a table may have changed outside every event, in the colour of this process (R6):
+        partitions were assigned or revoked in a rebalance. For a key that is known to have changed (a window that
+        expires) call `table_touched`."""
         return self._torn(self.colours.rewritten(table))
 
     def reply_taken(self, event: Cause, epoch: int) -> Sequence[Action]:
-        """A running event takes in a reply of this colour; the record itself was met (R6)."""
+        """Note that a running event takes in a reply of this colour; the record itself was met (R6)."""
         return self._torn(self.colours.tear(event, epoch))
 
     def _torn(self, torn: list[Torn]) -> Sequence[Action]:
-        """R6: these events go on in red, and each with all of its batch."""
+        """Let these events continue in red (R6), each with all of its batch."""
         if not torn:
             return _NOTHING
         for found in torn:  # it grows
@@ -161,15 +167,15 @@ class Work(ABC):
     # -- sends ------------------------------------------------------------------------------------------------
 
     def send_entered(self, event: Cause | None) -> Effect:
-        """A send enters here, wherever it leaves later (R5)."""
+        """Enter a send (R5), wherever it leaves later."""
         effect = self.colours.enter(event)
         if self.earlier.busy and event is not None and self.earlier.run(event):
             return effect._replace(cause=event)  # its effects are still its effects
         return effect
 
     def send_at_once(self, event: Cause | None, tp: TopicPartition) -> tuple[Effect, int]:
-        """A send enters, is stamped and appended in one step: `send_entered`, `send_stamped` and `send_appended`. As
-        nothing comes between, nothing waits for it but its acknowledgement.
+        """Enter, stamp and append a send in one step: `send_entered`, `send_stamped` and `send_appended`. Nothing can
+        come between, so only its acknowledgement is waited for.
 
         Returns:
             the effect, and its seq in `tp`.
@@ -181,34 +187,35 @@ class Work(ABC):
 
     @staticmethod
     def send_undone(effect: Effect, tp: TopicPartition, seq: int) -> None:
-        """There was no room for what was to be appended at once: it never entered."""
+        """Undo `send_at_once`: there was no room to append the record, so it never entered."""
         Colours.unsend(effect, tp, seq)
 
     def send_entered_again(self, effect: Effect) -> Effect:
-        """Return what entered under an earlier identity and has not left: it has the colour of the process, and its own
-        cause."""
+        """Enter again what entered under an earlier identity and has not left: it gets the colour of the process, and
+        keeps its cause."""
         return self.colours.enter(None)._replace(cause=effect.cause)
 
     def send_stamped(self, effect: Effect, tp: TopicPartition) -> int:
-        """The seq of this send in `tp`. Stamp and append under one lock per partition."""
+        """Return the seq of this send in `tp`. Stamp and append under one lock per partition."""
         assert effect.sent is self.colours.sent, (
             "a send of an earlier identity is entered again before it is stamped"
         )
         return self.colours.stamp(tp)
 
     def send_unstamped(self, effect: Effect, tp: TopicPartition, seq: int) -> None:
-        """The append failed under the lock: the seq was never used."""
+        """Take back a seq: the append failed under the lock, so it was never used."""
         Colours.unstamp(effect.sent[tp], seq)
 
     def send_appended(self, effect: Effect) -> Sequence[Action]:
-        """The send has left in its order; its acknowledgement follows."""
+        """Note that the send has left in its order; its acknowledgement follows."""
         Colours.append(effect)
         return self._advance() if self.open.cuts else _NOTHING
 
     def send_acked(
         self, effect: Effect, tp: TopicPartition, seq: int, offset: int, count: int = 1
     ) -> Sequence[Action]:
-        """The send lies at `offset`. So do `count - 1` of its colour right before it, with the seqs before its own."""
+        """Note that the send lies at `offset`, and `count - 1` of its colour right before it, with the seqs before its
+        own."""
         Colours.ack(effect, tp, seq, offset, count)
         return self._advance() if self.open.cuts else _NOTHING
 
@@ -222,9 +229,10 @@ class Work(ABC):
         *,
         undone: bool = False,
     ) -> Sequence[Action]:
-        """R7: a white send that was refused means no `Closed`, for every open cut that it is white for.
+        """Fail a send (R7): if it was refused and is white for an open cut, that cut gets no `Closed`.
 
-        So have `count - 1` of its colour right before it, with the seqs before its own. `undone`: see `SeqRange`.
+        The `count - 1` sends of its colour right before it, with the seqs before its own, failed as well. `undone`:
+        see `SeqRange`.
         """
         Colours.fail(effect, tp, seq, count, undone=undone)
         if not self.open.cuts:
@@ -238,10 +246,11 @@ class Work(ABC):
     def send_unsettled(
         self, effect: Effect, tp: TopicPartition, seq: int, reason: str, count: int = 1
     ) -> Sequence[Action]:
-        """R7: the result of a send is unknown (a time-out, a lost connection): it may lie in the log, or still get
-        there. No open cut that it is white for closes; for later ones what landed before their ends counts as sent.
+        """Note that the outcome of a send is unknown (R7): after a time-out or a lost connection it may be in the log,
+        or still get there. No open cut for which it is white closes; for later ones records that landed before their
+        ends count as sent.
 
-        Of `count` sends, as in `send_failed`.
+        `count`: as in `send_failed`.
         """
         Colours.fail(effect, tp, seq, count, refused=False)
         if not self.open.cuts:
@@ -253,12 +262,12 @@ class Work(ABC):
         ]
 
     def send_withdrawn(self, effect: Effect) -> Sequence[Action]:
-        """The send was given up before it was appended: nothing of it is in the log."""
+        """Withdraw a send that was given up before it was appended: nothing of it is in the log."""
         Colours.withdraw(effect)
         return self._advance() if self.open.cuts else _NOTHING
 
     def send_given_up(self, effect: Effect, why: str, *, culprit: str) -> Sequence[Action]:
-        """R7: a send that entered will not leave as what it entered as; nothing of it is in the log."""
+        """Give up a send that will not leave in the colour in which it entered (R7); nothing of it is in the log."""
         Colours.withdraw(effect)
         if not self.open.cuts:
             return _NOTHING
@@ -272,22 +281,22 @@ class Work(ABC):
     # -- records without a header (R15) -----------------------------------------------------------------------
 
     def left_bare(self, tp: TopicPartition) -> Sequence[Action]:
-        """A record leaves without a header. Anyone who reads it takes it for external, whatever its colour: no snapshot
-        that may still be cut somewhere can vouch for it."""
+        """Note that a record leaves without a header. Its readers take it for external, whatever its colour: no
+        snapshot that may still be cut somewhere can vouch for it."""
         what = f"a record to {tp} left without our header, which would have made it larger than a limit"
         return self._abort_open(0, self.ledger.highest_epoch, SENT_BARE, what, str(tp))
 
     def mixed(self, above: int, upto: int, what: str, culprit: str) -> Sequence[Action]:
-        """R15: something of colour `above` met something of colour `upto`, and neither can be torn: the other one
-        belongs to another app of this process."""
+        """Fail the snapshots between two colours that met and that cannot be torn (R15): the other one belongs to
+        another app of this process."""
         return self._abort_open(above, upto, MIXED, what, culprit, captured=True)
 
     def seqs_unused(self, tp: TopicPartition, first: int, last: int) -> None:
-        """The records that were to have these seqs leave without them."""
+        """Note that the records that were to have these seqs leave without them."""
         self.colours.unused(tp, first, last)
 
     def bare_settled(self, effect: Effect, tp: TopicPartition, end: int, count: int = 1) -> Sequence[Action]:
-        """So many records without a header are acknowledged, all below `end`."""
+        """Note that so many unstamped records are acknowledged, all below `end`."""
         self.colours.bare(effect, tp, end, count)
         return self._advance() if self.open.cuts else _NOTHING
 
@@ -301,7 +310,7 @@ class Work(ABC):
         refused: bool = True,
         undone: bool = False,
     ) -> Sequence[Action]:
-        """R7: so many records without a header failed, as they would have without us. They are given seqs after all, by
+        """Note that so many unstamped records failed, as they would have without us (R7). They get seqs after all, by
         which their sender reports them. `refused`, `undone`: see `SeqRange`."""
         self.colours.bare(effect, tp, 0, count)
         self.colours.lost(tp, count, refused=refused, undone=undone)
@@ -314,26 +323,27 @@ class Work(ABC):
         ]
 
     def marker_stamped(self, tp: TopicPartition) -> int:
-        """The seq of a marker."""
+        """Return the seq of a marker."""
         return self.colours.stamp(tp)
 
     def marker_unstamped(self, tp: TopicPartition, seq: int) -> None:
-        """The marker was never appended."""
+        """Take back the seq of a marker that was never appended."""
         Colours.unstamp(self.colours.sent[tp], seq)
 
     # -- classic mode -----------------------------------------------------------------------------------------
 
     def must_wait(self, effect: Effect) -> bool:
-        """In classic mode: must this send wait for the markers of a cut that it is red for?"""
+        """Return whether, in classic mode, this send must wait for the markers of a cut for which it is red."""
         return self.classic and any(
             epoch <= effect.epoch and not cut.markers_asked for epoch, cut in self.open.cuts.items()
         )
 
     def first_marker(self, effect: Effect, tp: TopicPartition) -> SendMarkers | None:
-        """In classic mode: the marker that must lie in a partition before our first record there, if that is red.
+        """Return the marker that, in classic mode, must precede our first record in a partition if that record is red.
 
-        At a cut only the partitions that were sent to before get a marker; one sent to later for the first time has to
-        inform its reader of the snapshot too, and of a process born red nobody could learn it otherwise.
+        At a cut only the partitions that were used before get a marker; a marker in one that is used later for the
+        first time informs its reader of the snapshot, which the reader of a process born red could not learn
+        otherwise.
         """
         if not self.classic or not self.marks or tp in self.colours.sent or not effect.epoch:
             return None

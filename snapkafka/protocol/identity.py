@@ -1,8 +1,8 @@
-"""Earlier identities of a process: what it has under way from ids that are void (R12).
+"""Earlier identities of a process: its work in flight under ids that are void (R12).
 
-A process that was taken for dead, and one whose ledger was recreated, goes on under another id. All that it did before
-is nobody's colour: as long as any of it is in flight no cut of this process can be proven, and when all of it has
-landed nothing is left of it but the ends of what it wrote.
+A process that was declared dead, or whose ledger was recreated, continues under another id. Its earlier work has no
+colour: as long as any of it is in flight, no cut of this process can be proven, and when all of it has landed, only
+the ends of what it wrote remain.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ __all__ = ["EarlierLives"]
 
 
 class EarlierLives:
-    """Hold the identities before this one."""
+    """The identities before this one."""
 
     def __init__(self) -> None:
         self.busy: list[Colours] = []  # those that still have something on its way, when last looked at
@@ -35,11 +35,11 @@ class EarlierLives:
             life.end(event)
 
     def run(self, event: Cause) -> bool:
-        """Return whether this event runs since an earlier identity."""
+        """Return whether this event has been running since an earlier identity."""
         return any(event in life.running for life in self.busy)
 
     def settle(self) -> None:
-        """Keep of identities with nothing under way only the ends of what they wrote."""
+        """Reduce identities with nothing in flight to the ends of what they wrote."""
         for life in self.busy:
             if not life.busy:
                 for tp, sent in life.sent.items():
@@ -48,13 +48,13 @@ class EarlierLives:
         self.busy = [life for life in self.busy if life.busy]
 
     def ends(self, recovered: Iterable[ChangelogEnd]) -> tuple[ChangelogEnd, ...]:
-        """Return what was recovered with our inputs, and what earlier identities wrote since."""
+        """Return the ends that were recovered with our inputs, raised by what earlier identities wrote since."""
         return exact(
             replace(end, end=max(end.end, self._written.get(TopicPartition(end.topic, end.partition), 0)))
             for end in recovered
         )
 
     def recovered(self) -> None:
-        """New inputs: what was recovered with them holds whatever was written."""
+        """Drop the ends: new inputs came with recovered tables, which contain whatever was written."""
         self._written.clear()
         self.unknown.clear()

@@ -1,11 +1,10 @@
 """A checkpoint: the part of the ledger that still matters, so that older records may go.
 
-Nothing is translated: the records themselves are kept, each with the offset where it stood, and a reader that starts
-from them folds them like any others. So what a checkpoint means is defined by the fold, and by nothing else. A record
-matters as long as it can still change an answer: which processes run and which left of late, who has which input, the
-snapshots that are open or may still be assembled, apps retired, a pause. Epochs that were dropped lie below
-`highest_epoch`, and nobody who starts from a checkpoint can meet one of them as news; their names stay taken, and so do
-the numbers of records that are kept no more.
+Nothing is translated: the records themselves are kept, each with its offset, and a reader that starts from them folds
+them like any others. So the fold alone defines the meaning of a checkpoint. A record matters as long as it can still
+change an answer: the processes that run or left recently, the owners of inputs, the snapshots that are open or may
+still be assembled, retired apps, a pause. Dropped epochs lie below `highest_epoch`, so a reader that starts from a
+checkpoint never takes one of them for new. Their names stay taken, and so do the numbers of dropped records.
 """
 
 from __future__ import annotations
@@ -53,8 +52,8 @@ def take_checkpoint(
     times_ms: Mapping[int, int] | None = None,
     fits: Callable[[Checkpoint], bool] = lambda chunk: True,
 ) -> list[Checkpoint]:
-    """The checkpoint of a ledger, to be appended to it in this order; none where its beginning is missing, and no
-    checkpoint in it stands for that: what matters of it is unknown.
+    """Return the checkpoint of a ledger, to be appended to it in this order; empty if the beginning of the ledger is
+    missing and no checkpoint in it stands for that: what matters of it is then unknown.
 
     Args:
         ledger: every record with its offset, as read.
@@ -63,7 +62,7 @@ def take_checkpoint(
         chunk: records per chunk, at most.
         snapshots: how many of the latest captured snapshots are kept, next to those that are open.
         times_ms: when the broker appended what stands at an offset, for tools that report it.
-        fits: is a chunk small enough for the ledger? Where one is not there are more of them, with fewer records.
+        fits: returns whether a chunk is small enough for the ledger; one that is not is split.
     """
     state = _Remembering(start=start)
     for at, record in ledger:
@@ -117,7 +116,8 @@ def _part(items: Sequence[_T], part: int, size: int) -> tuple[_T, ...]:
 
 
 class _Remembering(LedgerState):
-    """Remembers what it took in: no garbage, no duplicates, and what an earlier checkpoint kept."""
+    """A fold that remembers the records that it took in: no garbage, no duplicates, and those that an earlier
+    checkpoint kept."""
 
     def __init__(self, *, start: int) -> None:
         super().__init__(start=start)
@@ -129,7 +129,7 @@ class _Remembering(LedgerState):
 
 
 class _Matter:
-    """Which records still matter."""
+    """The decision which records still matter."""
 
     def __init__(self, state: _Remembering, snapshots: int) -> None:
         captured = [epoch for epoch, view in state.snapshots.items() if view.captured_at is not None]
@@ -183,8 +183,8 @@ class _Matter:
 
 
 def _restores(state: LedgerState, processes: set[int], since: int) -> set[int]:
-    """Ledger offsets of the restores that still have something to state, concern a snapshot that is kept, or made a
-    process leave that is kept."""
+    """Return the ledger offsets of the restores that can still change an answer, concern a kept snapshot, or made a
+    kept process leave."""
     current = state.restores.current()
     left = {state.processes[process].left for process in processes if process in state.processes}
     found: set[int] = set()
@@ -196,7 +196,7 @@ def _restores(state: LedgerState, processes: set[int], since: int) -> set[int]:
 
 
 def _processes(state: LedgerState, epochs: Iterable[int]) -> set[int]:
-    """Return the processes to keep: those that run or left of late, and those with a part in a kept snapshot."""
+    """Return the processes to keep: those that run or left recently, and those with a part in a kept snapshot."""
     left: Sequence[int] = [view.process for view in state.processes.values() if view.left is not None]
     owners = {owner.process for owner in state.owners.values()}
     found = {

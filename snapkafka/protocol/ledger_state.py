@@ -1,7 +1,7 @@
-"""When is a snapshot captured? A fold of the ledger, the same for every reader (R11).
+"""The fold of the ledger that decides when a snapshot is captured, the same for every reader (R11).
 
-`LedgerState.apply(offset, record)` is all there is: no clock, no coordinator. Anyone who has read the ledger up to the
-same offset holds the same state, so nobody has to be asked, and nobody has to be alive for a snapshot to complete.
+`LedgerState.apply(offset, record)` is all there is: no clock, no coordinator. All readers that have read the ledger up
+to the same offset hold the same state, so none has to be asked, and none has to be alive for a snapshot to complete.
 
     Trigger ──> capturing ──every expected input cut, every required sender closed──> captured ──Verdict──> completed
                     └──Abort, a required sender lost, an input moved under it───────> failed
@@ -66,12 +66,12 @@ KEEP_NAMES: Final = 500
 
 
 class LedgerState(LedgerView):
-    """The fold. Feed it every record in the order of the ledger; duplicates and external writers are dropped.
+    """The fold. Apply every record in the order of the ledger; duplicates and external records are dropped.
 
     Args:
         history: remember every snapshot, for tools that list them. Without, memory is bounded, whatever the ledger
             holds.
-        start: where the ledger begins. Where older records were removed, everything waits for a `Checkpoint`.
+        start: first offset of the ledger. If older records were removed, everything waits for a `Checkpoint`.
     """
 
     def __init__(self, *, history: bool = True, start: int = 0) -> None:
@@ -88,13 +88,13 @@ class LedgerState(LedgerView):
     # -- feeding ----------------------------------------------------------------------------------------------
 
     def apply(self, offset: int, record: LedgerRecord | None, *, refused: LedgerRecord | None = None) -> bool:
-        """Take in the record at `offset`; `None` stands for garbage, which only moves the end. `refused`: what garbage
-        states whose signature does not count.
+        """Apply the record at `offset`; `None` stands for garbage, which only moves the end. `refused`: the content of
+        a record whose signature is refused.
 
         Offsets rise but need not be contiguous (a transaction of somebody, a trimmed log).
 
         Returns:
-            whether it reports anything now: no garbage, no duplicate, and nothing before it is missing.
+            whether the record took effect: it is neither garbage nor a duplicate, and nothing before it is missing.
         """
         assert offset >= self.end, "the ledger is read in its order"
         self.end = offset + 1
@@ -113,7 +113,7 @@ class LedgerState(LedgerView):
         return True
 
     def _take(self, offset: int, record: LedgerRecord) -> None:
-        """A record that is not one of garbage, a duplicate."""
+        """Apply a record that is neither garbage nor a duplicate."""
         match record:
             case Hello():
                 self.restores.joined(offset, record, self.processes)
@@ -163,11 +163,12 @@ class LedgerState(LedgerView):
 
     @property
     def whole(self) -> bool:
-        """Is nothing missing? False: the beginning of the ledger was deleted, and no checkpoint stands for it yet."""
+        """Whether nothing is missing. False: the beginning of the ledger was deleted, and no checkpoint stands for it
+        yet."""
         return self._held is None
 
     def _resume(self, held: list[tuple[int, LedgerRecord | None]], last: Checkpoint) -> None:
-        """With the last chunk of a checkpoint: what it kept, then what was read since it was taken."""
+        """Apply a complete checkpoint: the records that it kept, then those read since it was taken."""
         chunks = {
             record.part: record
             for _, record in held
@@ -194,7 +195,7 @@ class LedgerState(LedgerView):
         self.end = end
 
     def taken(self) -> tuple[list[SnapshotName], list[Seen], list[Number]]:
-        """Return what a checkpoint has to hold of names and numbers that are taken."""
+        """Return the names and numbers that are taken, for a checkpoint."""
         names = [SnapshotName(id=id_, attempt=attempt) for id_, attempt in self._names]
         return (names, *self._repeats.kept())
 
@@ -227,7 +228,8 @@ class LedgerState(LedgerView):
     def _moved_on(
         self, offset: int, snapshot: SnapshotView, app: str, inputs: Iterable[TopicPartition]
     ) -> None:
-        """Inputs came to a new reader: some are named for the first time, for some it is too late to be cut."""
+        """Note inputs that were assigned to a new reader: some are named for the first time, for some it is too late
+        to be cut."""
         if app not in snapshot.apps:
             return
         for tp in inputs:
@@ -327,7 +329,7 @@ class LedgerState(LedgerView):
     def _claim(
         self, offset: int, snapshot: SnapshotView, app: str, record: CutReport, tps: Iterable[TopicPartition]
     ) -> None:
-        """The report is the cut of these, where none came before it and it does not come too late (R9, R11)."""
+        """Let a report claim these inputs, unless another came first or it comes too late (R9, R11)."""
         for item in ((app, tp) for tp in tps):
             owner = self.owners.get(item)
             if item not in snapshot.claims and ownership.before(owner, record.process) < snapshot.epoch:
@@ -352,7 +354,8 @@ class LedgerState(LedgerView):
             self._complete(offset, snapshot)
 
     def _bye(self, offset: int, record: Bye) -> None:
-        """It leaves; or goes on without taking part (R15), and what nobody had captured before it may have mixed."""
+        """Let a process leave, or run on without taking part (R15): then it may have mixed whatever was not captured
+        before."""
         view = self.processes.get(record.process)
         left_in_order = view is not None and view.left is not None and not (view.dead or view.goes_on)
         if view is None or (record.goes_on and left_in_order):
@@ -394,7 +397,7 @@ class LedgerState(LedgerView):
                     del self.processes[old]
 
     def _came_back(self, offset: int, process: int) -> None:
-        """Note a process that was taken for dead and goes on under another id with what it had under way."""
+        """Note a process that was declared dead and continues under another id with its work in flight."""
         what = f"process {process} was taken for dead, and went on under that identity"
         for snapshot in list(self.snapshots.values()):
             if process in snapshot.left:
@@ -417,7 +420,7 @@ class LedgerState(LedgerView):
             self._fail(offset, snapshot, Failure(code="paused", reason="snapshots were paused meanwhile"))
 
     def _restore(self, offset: int, record: Restore) -> None:
-        """Snapshots of the apps fail while they are restored; who ran before the commit point has left."""
+        """Fail the snapshots of apps that are being restored; processes that ran before the commit point have left."""
         was = self.restores.open
         if not self.restores.apply(offset, record):
             return
@@ -469,13 +472,13 @@ class LedgerState(LedgerView):
     # -- what was captured -----------------------------------------------------------------------------------------
 
     def captured(self, epoch: int) -> Captured:
-        """The vector of offsets of a captured snapshot (see `captured_snapshot.gather`)."""
+        """Return the vector of offsets of a captured snapshot (see `captured_snapshot.gather`)."""
         from .captured_snapshot import gather  # who only takes part never asks
 
         return gather(self, epoch)
 
     def restored_starts(self, app: str) -> dict[TopicPartition, int]:
-        """Return where the restored inputs of `app` are to be read from if its group has no committed offset any more.
+        """Return where to start the restored inputs of `app` if its group has lost its committed offsets.
 
         That is where the restore has put the lowest of its agents, or where the latest captured snapshot since has
         found them: all below that is processed. An input that was never restored is not in it.

@@ -1,7 +1,7 @@
-"""Describe what the ledger states when it is asked: of processes, of inputs, of what a snapshot still waits for.
+"""The ledger as answers: about processes, about inputs, and about what a snapshot still waits for.
 
-Every reader of the ledger gives the same answers (R11). How they come about is the business of the fold, in
-`completion`; here nothing changes.
+Every reader of the ledger gives the same answers (R11). The fold in `completion` updates the state; nothing here
+changes it.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ __all__ = ["LedgerView", "topics_read"]
 
 
 class LedgerView:
-    """Hold what was read of the ledger, as answers."""
+    """The state of the ledger as far as it was read, with its answers."""
 
     def __init__(self) -> None:
         self.end = 0  # one past the last ledger offset that was applied
@@ -40,35 +40,37 @@ class LedgerView:
 
     @property
     def paused(self) -> bool:
-        """Are snapshots off in this namespace? (R15)"""
+        """Whether snapshots are switched off in this namespace (R15)."""
         return self.paused_at is not None
 
     @property
     def marker_topics(self) -> frozenset[str]:
-        """Where markers may go, as the latest trigger states."""
+        """The topics to which markers may go, as the latest trigger names them."""
         return self.snapshots[max(self.snapshots)].markers if self.snapshots else frozenset()
 
     def is_epoch(self, epoch: int) -> bool:
-        """Is there a `Trigger` at `epoch` - 1, the first of its (id, attempt)? Else it is not an epoch (R1, R2)."""
+        """Return whether there is a `Trigger` at `epoch` - 1, the first of its (id, attempt); otherwise it is not an
+        epoch (R1, R2)."""
         return epoch in self._epochs
 
     def knows(self, process: int, epoch: int) -> bool:
-        """Can a header with these two be one of ours? What an external writer made up is external, and accuses
-        nobody."""
+        """Return whether a header with these two can be one of ours. One that an external writer invented is external,
+        and accuses nobody."""
         return process in self.processes and (not epoch or self.is_epoch(epoch))
 
     def living(self) -> Iterator[ProcessView]:
-        """Processes that sent `Hello` and neither `Bye` nor were `Dead`."""
+        """List the processes that sent `Hello`, but no `Bye`, and were not declared `Dead`."""
         return (view for view in self.processes.values() if view.left is None)
 
     def participants(self) -> Iterator[ProcessView]:
-        """List the living processes that take part in snapshots: all but those that restore."""
+        """List the living processes that take part in snapshots: all except those that restore."""
         return (view for view in self.living() if view.hello.mode != RESTORE)
 
     def is_void(self, process: int, tp: TopicPartition, offset: int) -> bool:
-        """Is the record of `process` at `offset` of `tp` one of the time before a restore that landed after it?
+        """Return whether the record of `process` at `offset` of `tp` is older than a restore, although it landed after
+        it.
 
-        Who wrote it was not stopped in time (a suspended worker, an earlier run of the restore).
+        Its writer was not stopped in time (a suspended worker, an earlier run of the restore).
         """
         base = self.restores.bases.get(tp)
         if base is None or process >= base.author or offset < base.end:
@@ -77,11 +79,11 @@ class LedgerView:
         return view is None or view.hello.mode == RESTORE or view.hello.app in base.apps
 
     def owner(self, item: Input) -> int:
-        """The process that an input was last given to, `NOBODY` if to none."""
+        """Return the process to which an input was last assigned, `NOBODY` if to none."""
         return self.owners[item].process if item in self.owners else NOBODY
 
     def waiting(self, epoch: int) -> list[Waiting]:
-        """Return what the snapshot of `epoch` still waits for, most informative first; empty when it is captured."""
+        """List what the snapshot of `epoch` still waits for, most informative first; empty when it is captured."""
         snapshot = self.snapshots[epoch]
         waits = [
             Waiting(what="closing" if p in snapshot.reports else "report", process=p, app=self.app_of(p))
@@ -93,21 +95,21 @@ class LedgerView:
         return waits
 
     def uncut(self, epoch: int) -> set[Input]:
-        """The inputs that no report has cut yet for the open snapshot of `epoch`."""
+        """Return the inputs that no report has cut yet for the open snapshot of `epoch`."""
         snapshot = self.open[epoch]
         return snapshot.expected - snapshot.claims.keys()
 
     def stopped_apps(self, epoch: int) -> list[str]:
-        """Apps in the scope of the open snapshot of `epoch` of which no process runs, and that have read or kept
-        anything (R10): a client that has left has not."""
+        """List the apps in the scope of the open snapshot of `epoch` of which no process runs, and that have inputs or
+        tables (R10): a client that has left has neither."""
         stopped = [self.processes[process].hello for process in self.last_of_stopped()]
         return sorted(
             {hello.app for hello in stopped if hello.inputs or hello.tables} & self.open[epoch].apps.keys()
         )
 
     def goes_on_without(self, view: ProcessView) -> bool:
-        """Does this process go on without taking part, as far as the ledger shows? Until somebody else was given its
-        inputs, or its app is retired."""
+        """Return whether this process runs without taking part, as far as the ledger shows: until its inputs are
+        assigned to another process, or its app is retired."""
         if not view.goes_on or not self.unretired(view):
             return False
         app, left = view.hello.app, view.left
@@ -117,12 +119,12 @@ class LedgerView:
         return not any(v.hello.app == app and v.process > left for v in self.processes.values())
 
     def youngest(self, app: str) -> ProcessView:
-        """The youngest process of an app: what it stated about its app stands where none runs (R10, R11)."""
+        """Return the youngest process of an app: its `Hello` describes the app while none runs (R10, R11)."""
         return max((v for v in self.processes.values() if v.hello.app == app), key=lambda v: v.process)
 
     def standing(self, apps: Collection[str] = ()) -> list[ProcessView]:
-        """Return whose `Hello` states what these apps read (none named: all): their living processes, and of each that
-        is stopped and not retired the youngest (R11)."""
+        """List the processes whose `Hello`s name the topics that these apps (none named: all) read: their living
+        processes, and the youngest one of each app that is stopped and not retired (R11)."""
         stopped = self.last_of_stopped()
         return [
             view
@@ -133,8 +135,9 @@ class LedgerView:
         ]
 
     def inputs_of(self, hellos: Iterable[ProcessView]) -> set[Input]:
-        """R11: topics x partitions written in those `Hello`s, and the partitions that were added since and given to
-        some process: they are inputs of its app also when it has left, and no `Hello` that stands has counted them."""
+        """Return the inputs of these processes (R11): topics x partitions written in their `Hello`s, and partitions
+        that were added since and assigned to some process. Those are inputs of its app also when that process has
+        left, and no `Hello` counts them."""
         hellos = list(hellos)
         counted = {
             (view.hello.app, TopicPartition(source.topic, partition))
@@ -153,8 +156,8 @@ class LedgerView:
         }
 
     def topics_of(self, hellos: Iterable[ProcessView]) -> dict[str, frozenset[str]]:
-        """List the topics that each app reads: those of its `Hello`s, and of those that were missing then the ones that
-        some process has been assigned since: Faust takes a topic up when it sees it at last."""
+        """Return the topics that each app reads: those of its `Hello`s, and those missing then that some process was
+        assigned since, as Faust consumes a topic once it sees it."""
         hellos = list(hellos)
         topics = topics_read(hellos)
         late: dict[str, set[str]] = {}
@@ -167,10 +170,10 @@ class LedgerView:
         return topics | {app: topics[app] | named for app, named in taken_up.items()}
 
     def unread(self, apps: Collection[str] = ()) -> tuple[Unread, ...]:
-        """List the topics that these apps (none named: all) subscribe to and that no process has (R11).
+        """List the topics to which these apps (none named: all) subscribe and that no process has (R11).
 
-        They were missing when the processes joined that stand for the app, and neither has one of these joined with the
-        topic since, nor been assigned a partition of it.
+        They were missing when the processes joined that stand for the app; none of these has joined with the topic
+        since, or been assigned a partition of it.
         """
         missing: set[tuple[str, str]] = set()
         had: set[tuple[str, str]] = set()
@@ -182,7 +185,7 @@ class LedgerView:
         return tuple(Unread(app=app, topic=topic) for app, topic in sorted(missing - had))
 
     def last_of_stopped(self) -> set[int]:
-        """The youngest process of each app of which none runs: what it stated about its app still stands (R10,
+        """Return the youngest process of each app of which none runs: its `Hello` still describes the app (R10,
         R11)."""
         alive = {view.hello.app for view in self.living()}
         last = {
@@ -193,15 +196,15 @@ class LedgerView:
         return {process for app, process in last.items() if app not in alive}
 
     def input_topics(self) -> set[str]:
-        """Every topic that some living app named as an input."""
+        """Return every topic that some living app named as an input."""
         return {topic for topics in self.topics_of(self.living()).values() for topic in topics}
 
     def changelogs(self) -> set[str]:
-        """Every topic that some app has named as the changelog of a table."""
+        """Return every topic that some app has named as the changelog of a table."""
         return {table.changelog for view in self.processes.values() for table in view.hello.tables}
 
     def app_of(self, process: int) -> str:
-        """The app that a process belongs to."""
+        """Return the app of a process."""
         return self.processes[process].hello.app
 
     def lives(self, process: int) -> bool:
@@ -209,16 +212,16 @@ class LedgerView:
         return view is not None and view.left is None
 
     def unretired(self, view: ProcessView) -> bool:
-        """Was its app not retired, or has this process joined since?"""
+        """Return whether its app was not retired, or this process has joined since."""
         return self.retired.get(view.hello.app, -1) < view.process
 
     def retired_apps(self) -> set[str]:
-        """Apps that were retired, and have not joined again."""
+        """Return the apps that were retired and have not joined again."""
         return self.retired.keys() - {v.hello.app for v in self.processes.values() if self.unretired(v)}
 
 
 def topics_read(hellos: Iterable[ProcessView]) -> dict[str, frozenset[str]]:
-    """The topics that each app reads, by what its processes stated about it."""
+    """Return the topics that each app reads, by the `Hello`s of its processes."""
     topics: dict[str, frozenset[str]] = {}
     for view in hellos:
         named = frozenset(source.topic for source in view.hello.inputs)

@@ -1,6 +1,6 @@
-"""Describe what the records of the ledger are made of: places, positions, ends and ranges of offsets.
+"""The parts of ledger records: places, positions, ends and ranges of offsets.
 
-Offsets only, whatever the size of the state (design: a snapshot is a vector of offsets). Ends are exclusive.
+All are offsets, whatever the size of the state (design: a snapshot is a vector of offsets). Ends are exclusive.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ ForkStage = Literal["begun", "created"]
 
 
 class TopicPartition(NamedTuple):
-    """A Kafka partition: the place where a channel lies."""
+    """A Kafka partition: the place of a channel."""
 
     topic: str
     partition: int
@@ -60,7 +60,7 @@ class TopicPartition(NamedTuple):
 class InputTopic:
     """A topic that an app consumes. `topic_id` is Kafka's own (hex; empty: unknown): it identifies a recreated topic.
 
-    Codecs are Faust's names of those that the app reads it with, empty where it has several or a schema of its own.
+    Codecs are Faust's names of those by which the app reads it, empty where it has several or a schema of its own.
     """
 
     topic: str
@@ -74,12 +74,12 @@ class InputTopic:
 class Table:
     """A table of an app and the changelog that it is the fold of. Codecs are Faust's names ("json", "raw", ...).
 
-    `expires_ms`: how long its windows live, 0 where it has none or they live for ever. `sets`: its values are sets, so
-    every record of the changelog counts, not only the last of a key. `windowed`: its keys are pairs of a key and a
-    window. `copartitioned`: a change goes to the partition of the event that makes it, so the changelog has to have as
-    many as the input; False also where that is unknown. `is_global`: every worker has all of it, whichever
-    partitions it was given. `kind`: Faust's class. `key_type`, `value_type`: the models or types that keys and values
-    are read as, with their fields; empty: none is declared, or an earlier release wrote this.
+    `expires_ms`: after how long its windows expire, 0 where it has none or they never do. `sets`: its values are sets,
+    so every record of the changelog counts, not only the last of a key. `windowed`: its keys are pairs of a key and a
+    window. `copartitioned`: a change goes to the partition of the event that makes it, so the changelog needs as many
+    partitions as the input; False also where that is unknown. `is_global`: every worker has all of it, whichever
+    partitions it was assigned. `kind`: Faust's class. `key_type`, `value_type`: the models or types of keys and
+    values, with their fields; empty: none is declared, or an earlier release wrote this.
     """
 
     name: str
@@ -100,7 +100,8 @@ class Table:
 
 @value
 class Agent:
-    """An agent of an app and what it reads `topics` with; none: a channel in memory. Codecs: see `InputTopic`.
+    """An agent of an app and the types by which it reads `topics`; none: a channel in memory. Codecs: see
+    `InputTopic`.
 
     `key_type`, `value_type`: see `Table`.
     """
@@ -115,9 +116,9 @@ class Agent:
 
 @value
 class Position:
-    """Where `agent` stands in an input: `offset` is the first offset not started; `started_above` lists those beyond
-    it that have been started all the same (agents with concurrency). `replay_until`: the effects of earlier readers'
-    events at offsets in [`offset`, `replay_until`) may be in the state already (R10); 0: of none."""
+    """The position of `agent` in an input: `offset` is the first offset not started; `started_above` lists later ones
+    that were started all the same (agents with concurrency). `replay_until`: effects of earlier readers' events at
+    offsets in [`offset`, `replay_until`) may be in the state already (R10); 0: none."""
 
     agent: str
     topic: str
@@ -129,8 +130,8 @@ class Position:
 
 @value
 class AgentPosition:
-    """Where `agent` of `app` starts in an input once a restore is done: it takes the records at `offset` and above,
-    except those in `started_above`. Offsets are those of the log as the restore left it."""
+    """The start of `agent` of `app` in an input after a restore: it takes the records at `offset` and above, except
+    those in `started_above`. Offsets are those of the log as the restore left it."""
 
     app: str
     agent: str
@@ -159,7 +160,7 @@ class ForkTopic:
 
 @value
 class Running:
-    """An event that was running at the cut: white, and its effects still to come are white."""
+    """An event that was running at the cut: it is white, and so are its effects still to come."""
 
     agent: str
     topic: str
@@ -169,10 +170,10 @@ class Running:
 
 @value
 class TornEvent:
-    """An event of colour `was` that met the work of one of epoch `met`, and went on in that colour (R6).
+    """An event of colour `was` that took in work of epoch `met`, and continued in that colour (R6).
 
-    For every snapshot with an epoch in (`was`, `met`] its input counts as not processed, though what it did before is
-    white: a restore runs it again. `table` is where it met the red work, empty for a reply.
+    For every snapshot with an epoch in (`was`, `met`] its input counts as not processed, although its earlier effects
+    are white: a restore runs it again. `table`: where it met the red work, empty for a reply.
     """
 
     agent: str
@@ -188,10 +189,10 @@ class TornEvent:
 class SeqRange:
     """Seqs `first` to `last`, both included, of sends that were never acknowledged to their sender.
 
-    `refused`: the broker or the client refused them, so none of them was appended. False: the result is unknown (a
-    time-out, a lost connection), so each of them may lie in the log, or still get there. `undone`: nothing is lost by
-    it, for what they were to state stands elsewhere or was undone with them: their transaction was aborted, positions
-    and all, or the record left without its header.
+    `refused`: the broker or the client refused them, so none of them was appended. False: the outcome is unknown (a
+    time-out, a lost connection), so each of them may be in the log, or still get there. `undone`: nothing is lost,
+    because their content is elsewhere or their cause was undone as well: their transaction was aborted, positions
+    included, or the record left unstamped.
     """
 
     first: int
@@ -202,19 +203,19 @@ class SeqRange:
 
 @value
 class SentEnd:
-    """Hold what a process sent to one partition before it closed an epoch.
+    """The records that a process sent to one partition before it closed an epoch.
 
     `white_end`: one past its last acknowledged white record there. `last_seq`: the `seq` of that record (-1: none).
     `marker`: offset of its marker, -1 where none may be sent (readers that do not know markers).
 
-    `unacknowledged`: the seqs that were given out and never acknowledged, in order. There are only so many ranges:
-    what lies between two of them may be counted to both. `landed_end`: where the result of sends is unknown, what of
-    them lies below this offset counts as sent; 0: there is not one. `earlier_seq`, `earlier_end`: every record up to
-    this seq was appended below this offset, as the process knew at an earlier cut (-1, 0: it knew of none).
+    `unacknowledged`: the seqs that were issued and never acknowledged, in order. The number of ranges is limited: seqs
+    between two ranges may be counted to both. `landed_end`: records whose outcome is unknown count as sent if they lie
+    below this offset; 0: there are none. `earlier_seq`, `earlier_end`: every record up to this seq was appended below
+    this offset, as the process knew at an earlier cut (-1, 0: it knew of none).
 
-    `bare_end`: one past the last record that it sent there without a header, for a limit had no room for that (R15); 0:
-    none. `recreated`: an acknowledgement since the cut before showed that the topic is another one than before: a later
-    record lay below an earlier one. All ends are of the present topic.
+    `bare_end`: one past the last record that it sent there without a header, because a size limit had no room for it
+    (R15); 0: none. `recreated`: an acknowledgement since the cut before showed that the topic was recreated: a later
+    record lay below an earlier one. All ends belong to the present topic.
     """
 
     topic: str
@@ -253,7 +254,7 @@ class LogEnd:
 class RunsWithout:
     """An app that joined once and ran beside a snapshot with more members in its group than processes that take part.
 
-    `topics`: what its group reads; empty: that is not known.
+    `topics`: the topics that its group reads; empty: unknown.
     """
 
     app: str
@@ -262,10 +263,10 @@ class RunsWithout:
 
 @value
 class Retention:
-    """Hold what the settings of a changelog promised when a process joined, in milliseconds.
+    """The settings of a changelog when a process joined, in milliseconds.
 
-    `uncompacted_ms`: a record younger than that supersedes none (min.compaction.lag.ms). `tombstones_ms`: so long a
-    deletion stays (delete.retention.ms). `retained_ms`: older records may be deleted; -1: none ever is for its age.
+    `uncompacted_ms`: younger records are not compacted (min.compaction.lag.ms). `tombstones_ms`: how long a deletion
+    stays (delete.retention.ms). `retained_ms`: older records may be deleted; -1: none ever is for its age.
     """
 
     topic: str
@@ -292,7 +293,7 @@ class ChannelRange:
 class CheckResult:
     """One check as it was run: `status` is "passed", "failed" or "unverifiable"; `found` counts the witnesses.
 
-    `records`: how many records it has looked at; -1 where that is not known.
+    `records`: how many records it has read; -1: unknown.
     """
 
     name: str

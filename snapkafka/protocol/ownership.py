@@ -1,7 +1,7 @@
-"""Describe who has an input, and until when somebody may cut it (R9).
+"""The owners of inputs, and until when each may cut its inputs (R9).
 
-The latest `Assigned` states who has it. An input that a process already red for E has read can be cut for E only by
-that process, where it started (R10), or never: for everybody who gets it later it is too late.
+The latest `Assigned` names the owner. An input that was read by a process already red for E can be cut for E only by
+that process, where it started (R10), or never: for later owners it is too late.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ KEEP_EARLIER: Final = 64
 
 
 class Reader(NamedTuple):
-    """Hold who had an input once, and the ledger offset of the latest `Assigned` that gave it."""
+    """An earlier owner of an input, and the ledger offset of the latest `Assigned` by which it had it."""
 
     process: int
     offset: int
@@ -46,12 +46,11 @@ UNKNOWN: Final = Reader(NOBODY, NOBODY)
 
 
 class Owner(NamedTuple):
-    """Hold who has an input: the ledger offset of the `Assigned` that reported it, its author, the generation of its
-    group.
+    """The owner of an input: the process, the ledger offset of its `Assigned`, and the generation of its group.
 
-    `red` is the highest epoch that it was red for while it read the input, `before` the same of all earlier owners: for
-    no snapshot up to there can the present one cut this input, it comes too late (R9). `earlier` names the latest of
-    them, `UNKNOWN` standing for those that nobody remembers.
+    `red` is the highest epoch for which it was red while it read the input, `before` the same of all earlier owners:
+    for no snapshot up to there can the present owner cut this input (R9). `earlier` names the latest of them,
+    `UNKNOWN` standing for forgotten ones.
     """
 
     offset: int
@@ -65,7 +64,7 @@ class Owner(NamedTuple):
 def next_owner(
     last: Owner | None, *, offset: int, process: int, generation: int, red: int, unknown: bool
 ) -> Owner:
-    """The owner after `last`. `unknown`: where there is no last, there may have been one all the same."""
+    """Return the owner after `last`. `unknown`: without a last one, there may have been one all the same."""
     if last is None:
         return Owner(offset, process, generation, before=0, red=red, earlier=(UNKNOWN,) if unknown else ())
     known = (*(r for r in last.earlier if r.process != last.process), Reader(last.process, last.offset))
@@ -93,7 +92,7 @@ def reads_red(owners: dict[Input, Owner], report: CutReport, app: str, inputs: s
 def came_and_went(owners: dict[Input, Owner], report: CutReport, app: str) -> dict[TopicPartition, int]:
     """Return the inputs assigned to a report's author after its cut and revoked before the report landed.
 
-    It read that in red, and whoever got it next could not know. With the offset of the `Assigned` that gave it.
+    It read them in red, and the next owner could not know. Each comes with the offset of the `Assigned` that gave it.
     """
     return {
         tp: reader.offset
@@ -106,13 +105,14 @@ def came_and_went(owners: dict[Input, Owner], report: CutReport, app: str) -> di
 def moved(
     owners: Mapping[Input, Owner], report: CutReport, app: str, tps: Iterable[TopicPartition]
 ) -> set[TopicPartition]:
-    """Those of a report that were given to somebody since the `Assigned` that it was made under."""
+    """Return the inputs of a report that were assigned to another process since the `Assigned` under which it was
+    made."""
     return {tp for tp in tps if (app, tp) in owners and owners[app, tp].offset > report.assigned}
 
 
 def gone(owner: Owner, report: CutReport, *, before: int) -> bool:
-    """R11: had somebody else been given what the author of a report takes for its own, before the trigger of epoch
-    `before`? Then it is not its own to cut, and no snapshot waits for that."""
+    """Return whether an input of a report had been assigned to another process before the trigger of epoch `before`
+    (R11). Then it is not its author's to cut, and no snapshot waits for that."""
     return any(
         reader.process not in {report.process, NOBODY} and report.assigned < reader.offset < before
         for reader in (*owner.earlier, Reader(owner.process, owner.offset))
@@ -120,14 +120,14 @@ def gone(owner: Owner, report: CutReport, *, before: int) -> bool:
 
 
 def before(owner: Owner | None, process: int) -> int:
-    """The highest epoch that somebody other than `process` was red for while it read the input."""
+    """Return the highest epoch for which a process other than `process` was red while it read the input."""
     if owner is None:
         return 0
     return owner.before if owner.process == process else max(owner.before, owner.red)
 
 
 def earlier(owner: Owner | None, process: int) -> tuple[int, ...]:
-    """Return who read the input before `process` cut it (its owner, or who cuts for an app that does not run)."""
+    """Return the readers of the input before `process` cut it (as its owner, or for an app that does not run)."""
     if owner is None:
         return ()
     known = exact(reader.process for reader in owner.earlier)

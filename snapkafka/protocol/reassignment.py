@@ -1,18 +1,18 @@
-"""Inputs that come and go while a snapshot runs (R9, R10).
+"""Inputs that are assigned and revoked while a snapshot runs (R9, R10).
 
-An input may change hands at any time. All that keeps the cut whole:
+An input may be reassigned at any time. These rules keep the cut consistent:
 
-* A process that is given inputs reports it (`Assigned`) and reads the ledger up to there before it runs them. If
-  anybody who had one of them is red for an epoch, it turns red for that epoch first: a red input is only read by a red
-  process.
-* An input that nobody has cut yet for E, given to a process that is red for E already, is cut *where it starts*: at
-  the position after the old reader's commit, with the table as it was recovered. No event of the new reader lies on
-  the white side of that, and none of the old reader's on the red side. A `CutReport` of its own reports it, the
-  supplement, and counts with a `Closed` of its own.
-* The inputs of an app that does not run stand still. The living process with the smallest id cuts them, by what the
-  group committed. That it does not run has to be seen: its group has no member, when the cut is made, and once more
-  when everybody has closed, and nothing has moved in between. Anyone who would run it meanwhile without snapkafka could
-  take in red and send it on, bare, to who is white still.
+* A process to which inputs are assigned reports it (`Assigned`) and reads the ledger up to that record before it runs
+  them. If an earlier reader of one of them is red for an epoch, the process turns red for that epoch first: only a red
+  process reads a red input.
+* An input that no process has cut yet for E, assigned to a process that is red for E already, is cut *where it
+  starts*: at the position after the old reader's commit, with the table as it was recovered. No event of the new
+  reader lies on the white side of that, and none of the old reader's on the red side. It gets a `CutReport` of its
+  own, the supplement, which counts with a `Closed` of its own.
+* The inputs of an app that does not run do not move. The living process with the smallest id cuts them at the
+  committed offsets of the group. It has to be seen that the app does not run: its group has no member when the cut is
+  made, and again when every process has closed, and nothing has moved in between. A worker of it that ran meanwhile
+  without snapkafka could take in red records and pass their content on, unstamped, to a process that is still white.
 """
 
 from __future__ import annotations
@@ -40,8 +40,8 @@ __all__ = [
 
 
 class Inputs:
-    """Hold what this process was given, and what of it is its own: so much as the ledger states when it has been read
-    up to the `Assigned` (R9)."""
+    """The assigned inputs, and those of them that are our own, as far as the ledger was read up to the `Assigned`
+    (R9)."""
 
     def __init__(self) -> None:
         self.assigned = -1  # ledger offset of our latest Assigned
@@ -54,12 +54,12 @@ class Inputs:
 
     @property
     def ready(self) -> bool:
-        """Have the latest inputs been announced and the ledger read up to there?"""
+        """Whether the latest inputs are announced and the ledger is read up to that record."""
         return not self.taken and (self.given is None or self._ours is self.given)
 
     @property
     def announceable(self) -> bool:
-        """Is there something to announce? Not what was revoked."""
+        """Whether there is something to announce: revoked inputs are not."""
         return not self.taken and self.given is not None
 
     def give(self, given: InputsGiven) -> None:
@@ -67,7 +67,7 @@ class Inputs:
         self.kept = frozenset()
 
     def add(self, inputs: tuple[InputGiven, ...]) -> None:
-        """These come beside what it has, which stays its own meanwhile."""
+        """Add inputs to the present ones, which stay our own meanwhile."""
         assert self.given is not None, "what it adds to was given"
         if self.ready:
             self.kept = frozenset(item.tp for item in self.given.inputs)
@@ -77,12 +77,12 @@ class Inputs:
         self.tables, self.taken = (), True
 
     def lose(self) -> None:
-        """It was given to an id that is void."""
+        """Lose all inputs: they were assigned to an id that is void."""
         self.assigned, self.tables = -1, ()
         self.kept = frozenset()
 
     def announce(self, process: int, n: int) -> Assigned:
-        """Return what we have now, as the ledger gets to know it."""
+        """Return the record that announces our inputs in the ledger."""
         assert self.given is not None
         self._given_n = n
         return Assigned(
@@ -100,14 +100,14 @@ class Inputs:
         return (record.process, record.n) == (process, self._given_n)
 
     def announced(self, offset: int) -> bool:
-        """Our `Assigned` was read; is it the first that reports these inputs?"""
+        """Note that our `Assigned` was read; return whether it is the first one that reports these inputs."""
         self.assigned = offset
         first = self._ours is not self.given
         self._ours = self.given
         return first
 
     def ours(self, ledger: LedgerView, process: int) -> list[InputGiven]:
-        """Those of the inputs given that are our own; likewise of the tables."""
+        """Return the assigned inputs that are our own, and keep the tables that are."""
         assert self.given is not None
         app = ledger.app_of(process)
         self.tables = tuple(
@@ -129,7 +129,7 @@ class OpenSupplement:
     asked: AskStopped | None = None  # of an app that does not run; None: that is no matter, or was seen twice
 
     def due(self, ledger: LedgerView) -> AskStopped | None:
-        """R10: everybody has closed, so it is time to look once more whether the app stood still; asked once."""
+        """Return the second question, once, when every process has closed: has the app not moved since? (R10)"""
         snapshot = ledger.open.get(self.report.epoch)
         if self.asked is None or self.asked.again or self.at is None or snapshot is None:
             return None
@@ -143,11 +143,11 @@ class OpenSupplement:
 
     @property
     def ready(self) -> bool:
-        """Is all of it known?"""
+        """Whether everything that its `Closed` states is known."""
         return self.at is not None and self.ends is not None and self.asked is None
 
     def closed(self, n: int) -> Closed:
-        """The record that makes it count."""
+        """Return the record that makes it count."""
         assert self.at is not None and self.ends is not None
         return Closed(
             process=self.report.process,
@@ -160,14 +160,14 @@ class OpenSupplement:
 
 
 def red_before(ledger: LedgerView, app: str, inputs: Iterable[TopicPartition]) -> int:
-    """The highest epoch that an earlier reader of these inputs is red for (R9)."""
+    """Return the highest epoch for which an earlier reader of these inputs is red (R9)."""
     return max((ledger.owners[app, tp].before for tp in inputs), default=0)
 
 
 def came_uncut(
     ledger: LedgerView, app: str, inputs: Iterable[TopicPartition], upto: int
 ) -> dict[int, list[TopicPartition]]:
-    """Which of these inputs have to be cut where they start, for which open epochs up to `upto` (R10)."""
+    """Return the inputs that have to be cut where they start, by open epoch up to `upto` (R10)."""
     mine = {(app, tp) for tp in inputs}
     uncut = {
         epoch: sorted(tp for _, tp in mine & ledger.uncut(epoch)) for epoch in ledger.open if epoch <= upto
@@ -185,7 +185,7 @@ def supplement(
     changelogs: tuple[ChangelogEnd, ...],
     app: str = "",
 ) -> OpenSupplement:
-    """The cut of inputs where they start, for one snapshot."""
+    """Cut inputs where they start, for one snapshot."""
     report = CutReport(
         process=process,
         n=n,
@@ -202,10 +202,11 @@ def supplement(
 
 
 def ask_stopped(ledger: LedgerView, epoch: int, process: int | None) -> list[AskStopped]:
-    """R10: inputs of an app that is not running are cut by the living process with the smallest id.
+    """Return the questions about apps that are not running (R10), if this is the living process with the smallest id,
+    which cuts their inputs.
 
-    One that reads from the latest record starts at the end of its inputs, where nothing is committed. At the cut that
-    was where the trigger states (R1): anything that lies behind that may be red, and has to lie above the position.
+    An app that reads from the latest record starts at the end of an input without a committed offset. At the cut that
+    was where the trigger has it (R1): records after that may be red, and have to lie above the position.
     """
     snapshot = ledger.open.get(epoch)
     if snapshot is None or process != min(snapshot.required, default=None):
@@ -226,7 +227,8 @@ def ask_stopped(ledger: LedgerView, epoch: int, process: int | None) -> list[Ask
 
 
 def _as_large_as_known(ledger: LedgerView, view: ProcessView, table: Table) -> Table:
-    """Its changelog may have more partitions than when the app joined: those that came to somebody since count, too."""
+    """Return a table with all known partitions of its changelog: there may be more than when the app joined, and those
+    that were assigned since count, too."""
     known = (
         tp.partition + 1
         for (app, tp), owner in ledger.owners.items()
@@ -236,8 +238,8 @@ def _as_large_as_known(ledger: LedgerView, view: ProcessView, table: Table) -> T
 
 
 def runs(event: StoppedSeen, ledger: LedgerView) -> str:
-    """R10: why the app cannot be taken for one that does not run; empty: it can. Processes that have joined since are
-    members, too, and known."""
+    """Explain why an app cannot be taken for one that does not run (R10); empty: it can. Processes that have joined
+    since are members, too, and known."""
     if event.unseen:
         return f"app {event.app} is not known to be stopped: {event.unseen}"
     if event.members > sum(view.hello.app == event.app for view in ledger.living()):
@@ -250,12 +252,13 @@ def runs(event: StoppedSeen, ledger: LedgerView) -> str:
 
 
 def stood_still(item: OpenSupplement, event: StoppedSeen) -> bool:
-    """Is what was asked for again what it was the first time? Others may have written to its inputs."""
+    """Return whether the second answer equals the first, for what must not move. Others may have written to its
+    inputs."""
     return (event.positions, event.changelogs) == (item.report.positions, item.changelogs)
 
 
 def stopped(event: StoppedSeen, asked: AskStopped, *, process: int, n: int) -> OpenSupplement:
-    """The cut of an app that does not run, by what the broker reported of it."""
+    """Cut an app that does not run, by the broker's answer."""
     item = supplement(
         process=process,
         n=n,

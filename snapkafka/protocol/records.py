@@ -1,9 +1,9 @@
-"""The records of the ledger: what processes inform each other, and nothing else is ever agreed upon.
+"""The records of the ledger, which is the only means of agreement between processes.
 
 The ledger is a topic with one partition, so its order is *the* order (R11). An epoch is the ledger offset of a
 `Trigger` + 1; a process id is the ledger offset of a `Hello`. Every record carries `(process, n)`: `process` is its
-author (`NOBODY` for a `Hello`, whose author has no id yet, and for tools that are no process), `n` counts per author
-(a random number of 63 bits where the author is `NOBODY`), and a duplicate of the pair is dropped by every reader.
+author (`NOBODY` for a `Hello`, whose author has no id yet, and for tools, which are not processes), `n` counts per
+author (a random number of 63 bits if the author is `NOBODY`), and every reader drops duplicates of the pair.
 
 Fields added later have defaults, so that two neighbouring releases can share a ledger.
 """
@@ -122,15 +122,15 @@ CONTAMINATING: Final = frozenset({OUT_OF_ORDER, SENT_BARE, APP_RUNS_WITHOUT, MIX
 class Hello:
     """A process joins. Its id is the ledger offset of this record (R11).
 
-    `was`: the id that it had until it was taken for dead, if it had work under way then (-1: none): what that id sent
-    is only a part of what it did, so no snapshot that counts it among those that left can be proven. `uncaptured`: what
-    of the app no snapshot holds, a sentence each. `mode`: "on", or "stamp" where it does not want to be asked for
-    snapshots yet, "restore" for the process that re-appends records in a restore, or "foreign" (`FOREIGN`).
-    `retention`: of the changelogs of its tables, as far as it may read their settings. `reset`: where it
-    starts with an input of which nothing is committed, "earliest" or "latest" (empty: unknown). `missing`: topics that
-    it subscribed to as inputs and that did not exist: it consumes none of them until it is assigned their partitions.
-    `sources`: topics whose external records are declared to be no effects of what the apps of the namespace send.
-    `agents`: with `tables` the fingerprint of the code; none: an earlier release wrote this, or it runs none.
+    `was`: the id that it had until it was declared dead, if it had work in flight then (-1: none): the sends of that
+    id are only a part of its work, so no snapshot that counts it among the processes that left can be proven.
+    `uncaptured`: the state of the app that no snapshot holds, a sentence each. `mode`: "on", or "stamp" if it takes no
+    part in snapshots yet, "restore" for the process that re-appends records in a restore, or "foreign" (`FOREIGN`).
+    `retention`: of the changelogs of its tables, as far as it may read their settings. `reset`: where it starts an
+    input without a committed offset, "earliest" or "latest" (empty: unknown). `missing`: input topics to which it
+    subscribed and that did not exist: it consumes none of them until it is assigned their partitions. `sources`:
+    topics whose external records are declared to be no effects of the apps of the namespace. `agents`: with `tables`
+    the fingerprint of the code; none: an earlier release wrote this, or it runs none.
     """
 
     process: int = NOBODY
@@ -160,10 +160,11 @@ class Hello:
 
 @value
 class Assigned:
-    """A process was given these inputs, all it has now; it reads the ledger up to here before running them (R9).
+    """These inputs, all it has now, were assigned to a process; it reads the ledger up to here before it runs them
+    (R9).
 
-    `changelogs`: the table partitions that came with them. `generation`: of the consumer group; what a process states
-    about an older one, when it wakes up late, moves nothing. `member`: its id there (empty: an earlier release, or it
+    `changelogs`: the table partitions that came with them. `generation`: of the consumer group; a record about an
+    older one, of a process that wakes up late, has no effect. `member`: its id there (empty: an earlier release, or it
     is in none), by which its Kafka session is found.
     """
 
@@ -177,12 +178,12 @@ class Assigned:
 
 @value
 class Trigger:
-    """Asks for a snapshot. Its ledger offset + 1 is the epoch (R1).
+    """A request for a snapshot. Its ledger offset + 1 is the epoch (R1).
 
     `apps`: those in scope, empty = all. `ends`: log ends of the inputs just before, no red record lies below them;
     empty where the author may not read them. `marker_topics`: topics whose every consumer group knows markers.
-    `ttl_ms`: not captured within that time, it is aborted by whoever notices. `run_without`: apps out of scope, and
-    retired ones, that ran without taking part as far as the author saw their groups.
+    `ttl_ms`: if it is not captured within that time, any process that notices aborts it. `run_without`: apps out of
+    scope, and retired ones, that ran without taking part as far as the author saw their groups.
     """
 
     process: int = NOBODY
@@ -226,7 +227,7 @@ class CutReport:
 
 @value
 class Closed:
-    """All that was white in this process is in the log: the report at ledger offset `report` now counts (R4, R7)."""
+    """All white records of this process are in the log: the report at ledger offset `report` now counts (R4, R7)."""
 
     process: int
     n: int
@@ -242,9 +243,9 @@ class Closed:
 
 @value
 class Abort:
-    """The snapshot of `epoch` failed: a stable code, a sentence, and who held it up (process, agent, partition).
+    """The snapshot of `epoch` failed: a stable code, a sentence, and the culprit (process, agent, partition).
 
-    One that is captured stays so; where the code is one of `CONTAMINATING`, it can no longer be proved.
+    A captured snapshot stays captured; if the code is one of `CONTAMINATING`, it can no longer be proved.
     """
 
     process: int = NOBODY
@@ -257,7 +258,7 @@ class Abort:
 
 @value
 class Dead:
-    """Process `dead` is not waited for any more (R12)."""
+    """No snapshot waits for process `dead` any more (R12)."""
 
     process: int = NOBODY
     n: int
@@ -266,12 +267,12 @@ class Dead:
 
 @value
 class Bye:
-    """A process leaves of its own accord; all that it sent is acknowledged.
+    """A process leaves in order; all its sends are acknowledged.
 
-    `goes_on`: its app goes on in it without taking part, because of a bug of ours (R15): what it does then is in no
-    snapshot. `since`: ledger offset below which it had read everything then; what was captured later it may have
-    mixed. `reason`: why it goes on so, a sentence without its subject (empty: an earlier release). A second `Bye`
-    without `goes_on` ends that.
+    `goes_on`: its app runs on in it without taking part, because of a fault of ours (R15): its work from then on is in
+    no snapshot. `since`: ledger offset below which it had read everything then; it may have mixed the colours of
+    snapshots captured later. `reason`: why it runs on like that, a sentence without its subject (empty: an earlier
+    release). A second `Bye` without `goes_on` ends that.
     """
 
     process: int
@@ -301,10 +302,10 @@ class Retire:
 
 @value
 class Verdict:
-    """Hold what verification found, with the checks that were really run (R13).
+    """The result of verification, with the checks that were really run (R13).
 
-    `manifest`: where it lies. `digest`: of the rows of its tables, in any order. `manifest_sha256`: of the bytes of the
-    manifest, in hex; anyone who reads the tables compares it. Empty: written by an earlier release.
+    `manifest`: its location. `digest`: of the rows of its tables, in any order. `manifest_sha256`: of the bytes of the
+    manifest, in hex; readers of the tables compare it. Empty: written by an earlier release.
     """
 
     process: int = NOBODY
@@ -334,8 +335,9 @@ class Restore:
     mode "restore"), -1 before it joined. A rerun appends `begun` again with a new author, and only the author of the
     latest `begun` can make the plan `ready`: that is the commit point. `appending` comes before the first record is
     appended: from then on the plan cannot be aborted. `ready` carries the rest, in `parts` chunks numbered from 0.
-    `ends`: of every input and changelog partition of these apps, taken before anything was appended: what lies below is
-    of the time before. `positions`: per agent and input. `phase`, `records`, `total`: progress of a plan, for readers.
+    `ends`: of every input and changelog partition of these apps, taken before anything was appended: all records below
+    are older than the restore. `positions`: per agent and input. `phase`, `records`, `total`: progress of a plan, for
+    readers.
     `reason`: why it was aborted. `only`: the part of the snapshot that is restored, as JSON (empty: all of it), which
     is not a consistent cut. `origin`: the topic id of the snapshot's ledger where that is another cluster's (empty: it
     is this one). `replaces`: the open plan, not yet ready, that this one takes the place of. `topics`: of the ends of a
@@ -368,7 +370,7 @@ class Restore:
 
 @value
 class Fork:
-    """The fork whose ledger this is: `plan` creates `topics` from a snapshot of namespace `source`.
+    """The fork to which this ledger belongs: `plan` creates `topics` from a snapshot of namespace `source`.
 
     `begun` comes before the first topic is created, with their names; `created` when all are there, with their ids, in
     `parts` chunks numbered from 0. `expires_ms`: from then on it may be removed (ms since 1970; 0: never); a removal by
@@ -394,7 +396,7 @@ class Fork:
 
 @value
 class Kept:
-    """A record of the ledger that still matters, the offset where it stood, and when the broker appended it (ms)."""
+    """A record of the ledger that still matters, its offset, and when the broker appended it (ms)."""
 
     offset: int
     record: LedgerRecord
@@ -403,7 +405,7 @@ class Kept:
 
 @value
 class SnapshotName:
-    """An (id, attempt) that is taken: anything that became of its snapshot, a later `Trigger` of it is not an epoch
+    """An (id, attempt) that is taken: whatever became of its snapshot, a later `Trigger` with it is not an epoch
     (R1)."""
 
     id: str
@@ -429,10 +431,10 @@ class Number:
 
 @value
 class Checkpoint:
-    """The ledger below `upto`, as far as it still matters: who starts here needs nothing older.
+    """The ledger below `upto`, as far as it still matters: a reader that starts here needs nothing older.
 
-    A chunk of `parts`, numbered from 0; the fold is complete with the last one. `names`, `seen`, `others`: what is
-    taken, also by records that are kept no more.
+    A chunk of `parts`, numbered from 0; the fold is complete with the last one. `names`, `seen`, `others`: the names
+    and numbers that are taken, also by dropped records.
     """
 
     process: int = NOBODY

@@ -1,8 +1,8 @@
 """Processes whose `Hello` the ledger refuses for its signature: they run, and take no part (R11).
 
-Where two keys are at work in one namespace, a process may accept only its own records, or accept those of all and be
-accepted by none. Both are known by what is refused: whoever refuses a `Hello` informs its author, once, in a record
-that the author may accept; and a process that is alone, and that refuses reports of snapshots, knows it by itself.
+With two keys in one namespace, a process may accept only its own records, or accept all and be accepted by none.
+Refused records reveal both: a process that refuses a `Hello` informs its author, once, in a record that the author may
+accept; and a process that is alone and refuses reports of snapshots knows it by itself.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ KEEP_REFUSED: Final = 64
 
 
 class Refusals:
-    """Refused `Hello`s, by their offsets, and who has left or been informed since."""
+    """Refused `Hello`s, by their offsets, and the refused processes that have left or been informed."""
 
     def __init__(self) -> None:
         self.hellos: dict[int, Hello] = {}
@@ -26,7 +26,7 @@ class Refusals:
         self.informed: set[int] = set()
 
     def refuse(self, offset: int, record: LedgerRecord) -> None:
-        """Take in what a record states whose signature does not count."""
+        """Take in a record whose signature is refused."""
         match record:
             case Hello():
                 self.hellos[offset] = record

@@ -1,4 +1,4 @@
-"""Describe what restores mean to who reads the ledger: which one is open, and what a finished one asks of an app.
+"""Restores as readers of the ledger see them: which one is open, and what a finished one asks of an app.
 
 A restore re-appends the records in flight and the state of a snapshot at the ends of their partitions, so the log
 stays one log. Three facts about it have to be the same for every reader:
@@ -6,15 +6,15 @@ stays one log. Three facts about it have to be the same for every reader:
     begun ──> appending ──> ready ──> done    `begun` to `done`: no input of these apps is run, no snapshot is taken
       └─────> aborted <──┘                    `ready` is the commit point: before it nothing appended counts
 
-* *Bases.* What lies below the base of a partition is of the time before; what an earlier process of the apps still
-  appends at or above it is void, for it does not know of the restore.
+* *Bases.* Records below the base of a partition are older than the restore; records that an earlier process of the
+  apps still appends at or above it are void, because it does not know of the restore.
 * *Positions.* A consumer group has one offset per input, a snapshot one position per agent. The group is set to the
-  lowest; what an agent skips above that is a rule, which is spent when the group has passed it.
-* *Fencing.* Only the author that the latest `begun` names can make a plan `ready`: a tool that was suspended, and wakes
-  up after another has taken over, commits nothing. A run owns a plan as long as its `begun` is the latest of it.
-* *No way back by forgetting.* Once a plan is `appending`, records of it may lie in the log above every committed
-  position, and a worker that starts would take them in. So it is not aborted any more: it is finished, or another plan
-  replaces it whose bases cover every partition that it may have appended to.
+  lowest; the records that an agent skips above that are a rule, which is spent when the group has passed them.
+* *Fencing.* Only the author that the latest `begun` names can make a plan `ready`: a tool that was suspended, and
+  wakes up after another has taken over, commits nothing. A run owns a plan as long as its `begun` is the latest one.
+* *No abort after the first append.* Once a plan is `appending`, its records may lie in the log above every committed
+  position, and a worker that starts would take them in. So it is not aborted any more: it is finished, or replaced by
+  another plan whose bases cover every partition to which it may have appended.
 
 * *A topic of that time.* Offsets of a topic that is recreated since mean nothing there: its rules are over, and all of
   it is of the time after. The first process that joins and finds another id than the restore did makes that known.
@@ -41,7 +41,7 @@ RESTORED_METADATA: Final = "snapkafka:"
 
 
 class Base(NamedTuple):
-    """Where the time after a restore starts in a partition: at `end`, for processes from `author` on.
+    """The base of a restore in a partition: `end`, for processes from `author` on.
 
     `elsewhere`: offsets noted before are of another cluster, or of a topic that was recreated: they mean nothing here.
     """
@@ -53,22 +53,22 @@ class Base(NamedTuple):
     elsewhere: bool = False
 
     def recreated(self) -> Base:
-        """Return what it is once its topic is another one: all of that is of the time after."""
+        """Return the base for a recreated topic: all of its records are of the time after the restore."""
         return self._replace(end=0, elsewhere=True)
 
 
 class Rule(NamedTuple):
-    """Which records of an input an agent takes: from `offset` on, without those in `started_above`."""
+    """The records of an input that an agent takes: from `offset` on, without those in `started_above`."""
 
     offset: int
     started_above: frozenset[int] = frozenset()
 
     def takes(self, offset: int) -> bool:
-        """Does the agent take the record at `offset`?"""
+        """Return whether the agent takes the record at `offset`."""
         return offset >= self.offset and offset not in self.started_above
 
     def start(self, offset: int) -> Rule:
-        """Return what is left of the rule for an agent that is given the input at `offset`."""
+        """Return the rest of the rule for an agent that is assigned the input at `offset`."""
         first = max(offset, self.offset)
         while first in self.started_above:
             first += 1
@@ -82,7 +82,7 @@ class Rule(NamedTuple):
 
 @dataclass(slots=True, kw_only=True)
 class RestoreView:
-    """Hold what the ledger states about one restore. Its fields are those of `Restore`; `*_at` are ledger offsets."""
+    """One restore, as the ledger shows it. Its fields are those of `Restore`; `*_at` are ledger offsets."""
 
     plan: str
     begun: Restore
@@ -110,57 +110,58 @@ class RestoreView:
 
     @property
     def open(self) -> bool:
-        """Neither done nor aborted."""
+        """Whether it is neither done nor aborted."""
         return self.closed_at is None
 
     @property
     def committed(self) -> bool:
-        """Was the commit point reached?"""
+        """Whether the commit point was reached."""
         return self.ready_at is not None
 
     @property
     def owner(self) -> int:
-        """The ledger offset of the latest `begun`: who appended it may go on."""
+        """The ledger offset of the latest `begun`, whose writer may continue."""
         return self.begun_at if self.progress_at is None else self.progress_at
 
     def is_author(self, process: int) -> bool:
-        """Does the latest `begun` name this process? One that names nobody, of a run that takes over, fences it."""
+        """Return whether the latest `begun` names this process. A `begun` that names none, of a run that takes over,
+        fences it."""
         return process == self.author != NOBODY and self.owner == self.authored_at
 
     @property
     def leaves(self) -> frozenset[TopicPartition]:
-        """The partitions in which records may lie that never count."""
+        """The partitions that may contain records that never count."""
         return self.replaces | self.appended.keys()
 
     def concerns(self, apps: tuple[str, ...]) -> bool:
-        """Does it restore one of `apps` (none named: any)?"""
+        """Return whether it restores one of `apps` (none named: any)."""
         return not apps or bool({*apps} & {*self.apps})
 
     def ends(self) -> Iterator[tuple[TopicPartition, int]]:
-        """Each input and changelog partition with its base."""
+        """Yield each input and changelog partition with its base."""
         for _, record in self.parts.values():
             for end in record.ends:
                 yield TopicPartition(end.topic, end.partition), end.end
 
     def bases(self, below: int | None = None) -> dict[TopicPartition, Base]:
-        """The base of each partition that it names, by what stands below this ledger offset (None: all of it)."""
+        """Return the base of each partition that it names, by what stands below this ledger offset (None: all of it)."""
         elsewhere = bool(self.begun.origin)
         bases = {tp: Base(self.plan, self.author, end, self.apps, elsewhere) for tp, end in self.ends()}
         over = {topic for topic, at in self.recreated.items() if below is None or at < below}
         return {tp: base.recreated() if tp.topic in over else base for tp, base in bases.items()}
 
     def shows_recreated(self, named: tuple[str, str]) -> bool:
-        """Is this id of a topic another one than was restored, and the first sign of it?"""
+        """Return whether this id of a topic is the first that differs from the restored one."""
         topic, topic_id = named
         return topic not in self.recreated and self.topic_ids.get(topic, topic_id) != topic_id
 
     def positions(self) -> Iterator[AgentPosition]:
-        """Where each agent starts, in the order of the record."""
+        """Yield the start of each agent, in the order of the record."""
         for _, (_, record) in sorted(self.parts.items()):
             yield from record.positions
 
     def records(self) -> set[int]:
-        """Ledger offsets of the records that make this view."""
+        """Return the ledger offsets of the records of this view."""
         single = (self.begun_at, self.authored_at, self.progress_at, self.closed_at)
         return (
             {at for at in single if at is not None}
@@ -182,7 +183,7 @@ class Restores:
         self._rules: dict[tuple[str, TopicPartition], tuple[str, dict[str, Rule]]] = {}
 
     def apply(self, offset: int, record: Restore) -> bool:
-        """Take in a record.
+        """Apply a record.
 
         Returns:
             whether the stage or the author of the open plan changed.
@@ -214,7 +215,8 @@ class Restores:
         return True
 
     def _begin(self, offset: int, record: Restore, before: RestoreView | None) -> None:
-        """Open a plan; one that it replaces is over, and what that may have appended is to lie below its bases."""
+        """Open a plan. A plan that it replaces is over, and whatever that may have appended has to lie below the new
+        bases."""
         replaces: frozenset[TopicPartition] = frozenset()
         if before is not None:
             replaces = before.leaves
@@ -228,7 +230,7 @@ class Restores:
         view.stage, view.closed_at, view.reason, self.open = "aborted", offset, reason, None
 
     def _appending(self, view: RestoreView, offset: int, record: Restore) -> bool:
-        """Its author is about to append behind these ends; those of an earlier author still count."""
+        """Note that its author is about to append after these ends; those of an earlier author still count."""
         if view.committed or not view.is_author(record.author):
             return False
         view.stage = "appending"
@@ -238,7 +240,7 @@ class Restores:
         return True
 
     def _named(self, view: RestoreView, offset: int, record: Restore) -> bool:
-        """A later author takes over; its predecessor, and what that had reported of `ends`, are void."""
+        """Let a later author take over; its predecessor, and the `ends` that it reported, are void."""
         if view.committed or record.author <= view.author:
             return False
         view.author, view.authored_at = record.author, offset
@@ -289,15 +291,15 @@ class Restores:
         }
 
     def holds(self, app: str) -> RestoreView | None:
-        """The open restore of `app`: as long as there is one, no input of the app may be run."""
+        """Return the open restore of `app`: as long as there is one, no input of the app may be run."""
         return self.open if self.open is not None and app in self.open.apps else None
 
     def restored(self, app: str) -> frozenset[str]:
-        """Return the committed plans that `app` runs on: memory of before any of them is not to be used."""
+        """Return the committed plans on which `app` runs: memory older than any of them must not be used."""
         return frozenset(base.plan for base in self.bases.values() if app in base.apps)
 
     def bases_below(self, offset: int) -> dict[TopicPartition, Base]:
-        """The bases of the restores that were committed below this ledger offset."""
+        """Return the bases of the restores that were committed below this ledger offset."""
         found: dict[TopicPartition, Base] = {}
         for view in self.views.values():
             if view.ready_at is not None and view.ready_at < offset:
@@ -305,12 +307,12 @@ class Restores:
         return found
 
     def rules(self, app: str, tp: TopicPartition) -> dict[str, Rule]:
-        """Return what the agents of `app` skip in an input, by agent. An agent that is not named skips nothing."""
+        """Return the rules of the agents of `app` for an input, by agent. An agent that is not named skips nothing."""
         return self._rules[app, tp][1] if (app, tp) in self._rules else {}
 
     def starts(self, app: str) -> dict[TopicPartition, tuple[int, int]]:
-        """Return where each restored input of `app` begins: the lowest offset of its agents, and the ledger offset of
-        the commit point since which that holds."""
+        """Return the start of each restored input of `app`: the lowest offset of its agents, and the ledger offset of
+        the commit point from which on that holds."""
         found: dict[TopicPartition, tuple[int, int]] = {}
         for (of, tp), (plan, agents) in self._rules.items():
             since = self.views[plan].ready_at
@@ -319,7 +321,8 @@ class Restores:
         return found
 
     def current(self) -> set[str]:
-        """The plans that still matter: the open one with those that it replaces, and the latest of a partition."""
+        """Return the plans that still matter: the open one with those that it replaces, and the latest of each
+        partition."""
         named = {base.plan for base in self.bases.values()} | {plan for plan, _ in self._rules.values()}
         view = self.open
         while view is not None and view.plan not in named:

@@ -15,7 +15,7 @@ RANGES_MAX: Final = 16
 
 
 class Sent:
-    """Hold what this process has sent to one partition: the next seq, and per colour the last seq and the end."""
+    """The sends of this process to one partition: the next seq, and per colour the last seq and the end."""
 
     __slots__ = (
         "bare_end",
@@ -56,50 +56,52 @@ class Sent:
         self.by_colour[epoch] = (max(last_seq, seq), max(end, offset + 1))
 
     def _begin_anew(self, epoch: int) -> None:
-        """The topic was recreated: a later record lies below an earlier one. All ends so far are of the old topic."""
+        """Start over: the topic was recreated, as a later record lies below an earlier one. All ends so far belong to
+        the old topic."""
         self.by_colour.clear()
         self.before, self.recreated = (-1, 0), epoch
         self.bare_end = self.landed_end = 0
         self.unacknowledged, self.end_due = (), False
 
     def failed(self, first: int, last: int, *, refused: bool, undone: bool = False) -> None:
-        """No acknowledgement will come for these seqs."""
+        """Note that no acknowledgement will come for these seqs."""
         self.end_due = self.end_due or not refused
         added = SeqRange(first=first, last=last, refused=refused, undone=undone)
         self.unacknowledged = _joined((*self.unacknowledged, added))
 
     @property
     def asks_end(self) -> bool:
-        """Must the end of the log be asked for, as sends with an unknown result may have landed past what is known?"""
+        """Whether the end of the log must be asked for, as sends with an unknown outcome may have landed past the
+        known end."""
         acked = max((seq for seq, _ in self.by_colour.values()), default=-1)
         return self.end_due or any(not item.refused and item.last > acked for item in self.unacknowledged)
 
     def white(self, epoch: int) -> tuple[int, int]:
-        """(last seq, end) of what is white for `epoch`; (-1, 0) where nothing is."""
+        """Return (last seq, end) of the records that are white for `epoch`; (-1, 0) if there are none."""
         whites = [ends for colour, ends in self.by_colour.items() if colour < epoch]
         return max(whites, key=lambda ends: ends[1], default=(-1, 0))
 
     def earlier(self, epoch: int) -> tuple[int, int]:
-        """(seq, end) of a colour before the latest that is white for `epoch`; (-1, 0) where none is known."""
+        """Return (seq, end) of a colour before the latest that is white for `epoch`; (-1, 0) if none is known."""
         whites = sorted(
             (ends for colour, ends in self.by_colour.items() if colour < epoch), key=lambda e: e[1]
         )
         return whites[-2] if len(whites) > 1 else self.before
 
     def landed(self, marker: int) -> int:
-        """Below which offset a record whose result is unknown counts as sent: below the marker, where there is one, for
-        that ends what receivers record; else below the log end that was asked for."""
+        """Return the offset below which a record with an unknown outcome counts as sent: the marker, if there is one,
+        as it ends what receivers record; else the log end that was asked for."""
         if all(item.refused for item in self.unacknowledged):
             return 0
         return marker if marker >= 0 else self.landed_end
 
     @property
     def end(self) -> int:
-        """One past the last record of any colour."""
+        """Return one past the last record of any colour."""
         return max((end for _, end in self.by_colour.values()), default=0)
 
     def forget(self, epoch: int) -> None:
-        """No snapshot <= `epoch` will ask again: keep one entry for all colours below it."""
+        """Keep one entry for all colours below `epoch`: no snapshot <= `epoch` will ask again."""
         whites = [colour for colour in self.by_colour if colour < epoch]
         if len(whites) > 1:
             merged, self.before = self.white(epoch), self.earlier(epoch)
@@ -109,7 +111,7 @@ class Sent:
 
 
 def _joined(ranges: tuple[SeqRange, ...]) -> tuple[SeqRange, ...]:
-    """The same seqs in order, in as few ranges as can be, and in no more than `RANGES_MAX`."""
+    """Return the same seqs in order, in as few ranges as possible, and in no more than `RANGES_MAX`."""
     found: list[SeqRange] = []
     for item in sorted(ranges, key=lambda item: item.first):
         last = found[-1] if found else item

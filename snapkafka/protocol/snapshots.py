@@ -1,5 +1,4 @@
-"""Describe what the ledger states about one process and about one snapshot: the views that the fold in `completion`
-keeps."""
+"""The views that the fold in `completion` keeps: one process, and one snapshot, as the ledger shows them."""
 
 from __future__ import annotations
 
@@ -15,7 +14,7 @@ __all__ = ["Failure", "Part", "ProcessView", "SnapshotView", "Status", "Unread",
 
 
 class Status(StrEnum):
-    """The words for outcomes (design, section 9)."""
+    """The status of a snapshot (design, section 9)."""
 
     INITIATED = "INITIATED"
     CAPTURING = "CAPTURING"
@@ -26,7 +25,7 @@ class Status(StrEnum):
 
 @value
 class Failure:
-    """Why a snapshot failed: a stable code, a sentence, and who held it up."""
+    """The reason why a snapshot failed: a stable code, a sentence, and the culprit."""
 
     code: str
     reason: str
@@ -35,7 +34,7 @@ class Failure:
 
 @value
 class Unread:
-    """A topic that an app subscribes to and that none of its processes has: it did not exist when they started."""
+    """A topic to which an app subscribes and that none of its processes has: it did not exist when they started."""
 
     app: str
     topic: str
@@ -67,9 +66,9 @@ class Waiting:
 
 @dataclass(slots=True, kw_only=True)
 class ProcessView:
-    """Hold what the ledger states about one process. `epoch`: the highest that it is known to be red for. `assigned`,
-    `inputs`: ledger offset of its latest `Assigned` (-1: none) and what was its own of that then; who has an input now
-    is for `LedgerState.owner` to state. `member`: its id in its consumer group then."""
+    """One process, as the ledger shows it. `epoch`: the highest for which it is known to be red. `assigned`, `inputs`:
+    ledger offset of its latest `Assigned` (-1: none) and the inputs in it that were its own then; `LedgerState.owner`
+    knows the present owners. `member`: its id in its consumer group then."""
 
     process: int
     hello: Hello
@@ -106,12 +105,13 @@ class Part:
 
 @dataclass(slots=True, kw_only=True)
 class SnapshotView:
-    """Hold what the ledger states about one snapshot, so far.
+    """One snapshot, as the ledger shows it so far.
 
     `reports`, `closed`: of the processes that turned red for it, one each. `supplements`, `supplements_closed`: of
-    inputs that were cut where they start (R10), by the ledger offset of the report. `claims`: which report is the cut
-    of an input or of a table partition; the first one that landed is (R11). `unread`: inputs in scope that no process
-    had when the snapshot was asked for. `beside`: processes of apps out of scope that turned red for it in time.
+    inputs that were cut where they start (R10), by the ledger offset of the report. `claims`: the report that is the
+    cut of an input or of a table partition, which is the first one that landed (R11). `unread`: inputs in scope that
+    no process had when the snapshot was triggered. `beside`: processes of apps out of scope that turned red for it in
+    time.
     """
 
     epoch: int
@@ -139,7 +139,7 @@ class SnapshotView:
 
     @property
     def open(self) -> bool:
-        """Neither captured nor failed yet."""
+        """Whether it is neither captured nor failed yet."""
         return self.captured_at is None and self.failure is None
 
     @property
@@ -151,7 +151,7 @@ class SnapshotView:
         return Status.CAPTURING if self.reports else Status.INITIATED
 
     def parts(self) -> Iterator[Part]:
-        """Every report that has its `Closed`, in the order of processes, supplements after them."""
+        """Yield every report that has its `Closed`, in the order of processes, supplements after them."""
         for process, (closed_at, closed) in sorted(self.closed.items()):
             at, report = self.reports[process]
             yield Part(process=process, at=at, report=report, closed_at=closed_at, closed=closed)
@@ -160,6 +160,6 @@ class SnapshotView:
             yield Part(process=report.process, at=at, report=report, closed_at=closed_at, closed=closed)
 
     def counted(self) -> set[Input]:
-        """The inputs whose cut counts."""
+        """Return the inputs whose cut counts."""
         closed = {part.at for part in self.parts()}
         return {item for item, at in self.claims.items() if at in closed}

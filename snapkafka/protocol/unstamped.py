@@ -1,18 +1,18 @@
-"""Records without a header, and the snapshots that they spoil (R15).
+"""Unstamped records: ours, without a header, and the snapshots that they spoil (R15).
 
-Our header must not make a record fail that fits without it, so such a record leaves bare. To everybody else it is
-external: no colour, no seq, no cause. All that that means:
+Our header must not make a record fail that fits without it, so such a record leaves unstamped. To every reader it is
+external: no colour, no seq, no cause. The consequences:
 
-* While a snapshot is open, a bare record may be red and be received in white, or be white and on no channel. Its sender
-  aborts every snapshot that is open for it when the record leaves. One that is captured by the time the `Abort` lands
-  may have been cut after the record was received: it can no longer be proved (`CONTAMINATING`).
-* When none is open, a bare record is white for all that come later. In a changelog it is a part of the state, and its
-  sender's end lies above it. Where it was received, it lies below the position, as any external record does. Where it
-  was not, it belongs to the state of a channel, and the log does not show: `Closed` states up to where a sender has
-  bare records (`bare_end`), and a snapshot with a position below that fails.
-* It has no seq, so no seq is missing by it. One that fails all the same is given one, so that its sender can report it.
+* While a snapshot is open, an unstamped record may be red and be received in white, or be white and on no channel. Its
+  sender aborts every snapshot that is open for it when the record leaves. A snapshot that is captured by the time the
+  `Abort` lands may have been cut after the record was received: it can no longer be proved (`CONTAMINATING`).
+* When none is open, an unstamped record is white for all later snapshots. In a changelog it is a part of the state,
+  and its sender's end lies above it. If it was received, it lies below the position, as any external record does. If
+  not, it belongs to the state of a channel, which the log does not show: `Closed` names the offset up to which a
+  sender has unstamped records (`bare_end`), and a snapshot with a position below that fails.
+* It has no seq, so it leaves no gap. If it fails all the same, it gets a seq, by which its sender can report it.
 
-A bare record of a process that has left meanwhile is external input to every snapshot.
+An unstamped record of a process that has left meanwhile is external input to every snapshot.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ __all__ = ["in_flight"]
 
 
 def in_flight(snapshot: SnapshotView, processes: Mapping[int, ProcessView]) -> Failure | None:
-    """Does a bare record lie where a reader has not got to? To be asked when every input is cut and every sender has
-    closed."""
+    """Return the failure if an unstamped record lies where a reader has not got to. To be called when every input is
+    cut and every sender has closed."""
     ends = {
         TopicPartition(sent.topic, sent.partition): (sent.bare_end, process)
         for process, (_, closed) in snapshot.closed.items()

@@ -1,8 +1,7 @@
 """One process in the protocol: events in, actions out, nothing else.
 
-Theory of operation
--------------------
-Chandy and Lamport (1985) give a process two rules; here is what became of each of their clauses.
+Theory of operation ------------------- Chandy and Lamport (1985) give a process two rules. Each of their clauses has
+its counterpart here.
 
     1985                                            here
     a marker comes, and q has not recorded          `_met`: a believed epoch above mine, whatever brings it     R1, R2
@@ -13,8 +12,9 @@ Chandy and Lamport (1985) give a process two rules; here is what became of each 
         before the marker                               sender's white ends                                     R8
     somebody collects what was recorded             `CutReport` and `Closed`, in a ledger that all fold alike   R11
 
-They had no need to ask more, as their processes neither come nor go nor fail, nor pass on what they read. Here: who
-reads an input now and who cuts it (`moves`, R9 and R10), who is who (R11), who is not waited for any more (R12).
+They needed no more, as their processes neither join nor leave nor fail, nor pass inputs on to each other. This machine
+also answers: which process reads an input and which one cuts it (`moves`, R9 and R10), the identity of a process
+(R11), and for which processes nobody waits any more (R12).
 
 A process is always in one of three conditions:
 
@@ -24,19 +24,19 @@ A process is always in one of three conditions:
                                         │
        report appended ─ white events end ─ markers asked ─ report read back, sends and markers acknowledged ─> Closed
 
-Several cuts can be open at once; each closes by itself. What decides, in the order of the questions asked:
+Several cuts can be open at once; each closes by itself. The decisions, in their order:
 
 * *May I believe this epoch?* Only if the ledger holds a `Trigger` just below it (R2). A record with a higher epoch
   than ours is not taken in before the ledger has been read up to there: `ReadLedgerTo`.
-* *Must I cut?* If the epoch is believed and above mine. `hear` can forbid a source of news, for tests and for proof;
-  the rule "take in nothing red while white" holds under any of them.
+* *Must I cut?* If the epoch is believed and above mine. `hear` can switch off a source of epochs, for tests and
+  proofs; the rule "take in nothing red while white" holds with any of them.
 * *May I close?* `closing.ready`.
-* *Whose inputs do I cut?* Mine at my own cut; what came to me uncut after it, where it starts (`moves`, R10); those of
-  an app that does not run, if my id is the smallest.
-* *Is what I would report true?* If the process did anything without this machine (R15), or has work under way from an
-  earlier identity (`lives`), the snapshot is aborted by name; nothing of it stands in the way of the next one.
+* *Whose inputs do I cut?* Mine at my own cut; inputs that were assigned to me uncut after it, where they start
+  (`moves`, R10); those of an app that does not run, if my id is the smallest.
+* *Is my report true?* If the process did anything without this machine (R15), or has work in flight from an earlier
+  identity (`lives`), the snapshot is aborted by name; nothing of it stands in the way of the next one.
 
-The hot path of a service, with plain arguments, is in `work`; `handle` is for all that happens less often.
+The hot path of a service, with plain arguments, is in `work`; `handle` is for all less frequent events.
 """
 
 from __future__ import annotations
@@ -109,10 +109,10 @@ HEAR_ALL = frozenset({"ledger", "markers", "headers"})
 
 
 class WorkerProtocol(Work):
-    """The machine. Feed it events, do its actions in their order, feed back what came of them.
+    """The machine: feed it events, do its actions in their order, and feed back the results.
 
     Args:
-        hear: which of "ledger", "markers", "headers" may report it of a snapshot.
+        hear: the sources ("ledger", "markers", "headers") from which it may learn of a snapshot.
         classic: red sends wait until the markers are out, as in 1985: then markers alone keep the cut safe.
     """
 
@@ -136,7 +136,7 @@ class WorkerProtocol(Work):
         self._n = 0
 
     def handle(self, event: Event) -> list[Action]:
-        """Take in one event; the actions it calls for, in their order."""
+        """Take in one event; return the actions that it calls for, in their order."""
         match event:
             case LedgerRead():
                 return self._ledger_read(event)
@@ -230,7 +230,8 @@ class WorkerProtocol(Work):
         return self._advance()
 
     def _refuses(self, record: LedgerRecord) -> list[Action]:
-        """R11: a record counts for whoever has its key, and not for this process. One of the two is to take no part."""
+        """Handle a record that readers with its key accept and this process does not (R11). One of the two must take
+        no part."""
         if isinstance(record, Hello):
             return self._inform_refused()
         reports = isinstance(record, CutReport | Closed) and record.process not in self.ledger.processes
@@ -239,8 +240,8 @@ class WorkerProtocol(Work):
         return []
 
     def _inform_refused(self) -> list[Action]:
-        """Inform those whose `Hello` is refused; it is unknown whether the others accept it. Each is informed once, and
-        so many at most: anyone who may write to the ledger can write more."""
+        """Inform the authors of refused `Hello`s; it is unknown whether others accept them. Each is informed once, and
+        only so many: anyone who may write to the ledger can write more."""
         refused = [process for process in self.ledger.refusals.uninformed() if process not in self._refused]
         refused = refused[: KEEP_REFUSED - len(self._refused)]
         self._refused.update(refused)
@@ -250,19 +251,21 @@ class WorkerProtocol(Work):
         ]
 
     def _withdraw(self, why: str) -> list[Action]:
-        """R15: it is absent for good, and states that where anybody accepts it."""
+        """Withdraw for good (R15), and write that where a reader may accept it."""
         self.withdrawn = f"has a ledger key that the others do not share ({why})"
         return self.stand_down()
 
     def _restored_at(self, offset: int) -> bool:
-        """Was our app restored by the record at `offset`? What we are is of the time before then."""
+        """Return whether our app was restored by the record at `offset`: then this process is older than the
+        restore."""
         view = self.ledger.processes.get(NOBODY if self.process is None else self.process)
         return view is not None and view.left == offset
 
     # -- hearing of a snapshot (R1, R2) -----------------------------------------------------------------------
 
     def _triggered(self, epoch: int, *, own: bool) -> list[Action]:
-        """The ledger reports a snapshot: the fast path, and the only one for who asked for it."""
+        """Handle a snapshot reported by the ledger: the fast path, and the only one for the process that triggered
+        it."""
         if self.absent:
             return self._contaminated()
         actions: list[Action] = []
@@ -272,8 +275,9 @@ class WorkerProtocol(Work):
         return [*actions, *asked, _timer(self.ledger.snapshots[epoch])]
 
     def _met(self, epoch: int, heard: Heard, *, may: bool) -> list[Action]:
-        """R2: a red record is about to be taken in. Read the ledger up to its trigger first, then believe or not.
-        Anyone who is absent takes it in at once (R15), and does not come back before the ledger is read up to there."""
+        """Handle a red record that is about to be taken in (R2): read the ledger up to its trigger first, then believe
+        it or not. A process that is absent takes it in at once (R15), and does not come back before the ledger is read
+        up to there."""
         if self.process is None or epoch <= self.colours.epoch:
             return []
         if epoch > self.ledger.end:
@@ -283,7 +287,7 @@ class WorkerProtocol(Work):
     # -- the cut (R3, R4) -------------------------------------------------------------------------------------
 
     def _cut(self, epoch: int, heard: Heard) -> list[Action]:
-        """R3: turn red, here and now. R4: the report is in flight, and nothing waits for it."""
+        """Turn red here and now (R3). The report is in flight, and nothing waits for it (R4)."""
         if self.process is None or epoch <= self.colours.epoch:
             return []
         previous = self.colours.epoch
@@ -322,7 +326,7 @@ class WorkerProtocol(Work):
     # -- closing (R7) -----------------------------------------------------------------------------------------
 
     def _advance(self) -> list[Action]:
-        """Return the actions that became possible: markers that can be asked for, cuts that can be closed."""
+        """Return the actions that became possible: markers that can be sent, cuts that can be closed."""
         if self.process is None:
             return []
         actions = self.open.advance(self.colours, process=self.process, next_n=self._next_n)
@@ -332,12 +336,13 @@ class WorkerProtocol(Work):
         return [*actions, *(asked for asked in again if asked is not None)]
 
     def _drop_decided(self) -> None:
-        """An aborted snapshot leaves no memory behind; the process simply stays red (R4)."""
+        """Drop decided snapshots: an aborted one leaves no memory behind; the process simply stays red (R4)."""
         self.open.drop_decided(self.ledger.open.keys())
         self._rest()
 
     def _rest(self) -> None:
-        """Nobody asks for colours before the lowest open cut any more, or before the present one if none is open."""
+        """Merge the colours before the lowest open cut, or before the present one if none is open: no cut asks for
+        them any more."""
         if self.open.cuts:
             self.colours.forget_below(min(self.open.cuts))
         else:
@@ -355,7 +360,7 @@ class WorkerProtocol(Work):
         return [AppendToLedger(record=self.inputs.announce(self._me, self._next_n()))]
 
     def _assigned(self, offset: int) -> list[Action]:
-        """R9: the ledger is read up to our `Assigned`: the inputs are ours, and we are as red as any of them was."""
+        """Take over the inputs (R9): the ledger is read up to our `Assigned`, so we turn as red as any of them was."""
         if self.inputs.announced(offset):
             self.earlier.recovered()
         if self.inputs.taken:
@@ -378,8 +383,8 @@ class WorkerProtocol(Work):
         return actions
 
     def _rules(self, app: str, ours: Iterable[InputGiven]) -> dict[tuple[str, TopicPartition], Rule]:
-        """Return what a restore lets the agents skip of these inputs: the group has one offset, a snapshot one per
-        agent."""
+        """Return the rules by which a restore lets the agents skip records of these inputs: the group has one offset,
+        a snapshot one per agent."""
         restores = self.ledger.restores
         return {
             (agent, given.tp): rule
@@ -389,7 +394,7 @@ class WorkerProtocol(Work):
         }
 
     def _supplement(self, epoch: int, uncut: list[TopicPartition]) -> list[Action]:
-        """R10: these inputs came uncut to a process that is red for `epoch`; they are cut where they start."""
+        """Cut inputs where they start (R10): they were assigned uncut to a process that is red for `epoch`."""
         positions = self.positions.where_given(uncut)
         self.positions.remember(epoch - 1, epoch, positions)
         item = reassignment.supplement(
@@ -404,7 +409,7 @@ class WorkerProtocol(Work):
         return [AppendToLedger(record=item.report), AskEnds(report=item.report.n, tps=tuple(uncut))]
 
     def _stopped_seen(self, event: StoppedSeen) -> list[Action]:
-        """R10: so do the inputs of an app that does not run; somebody cuts them, if its snapshot is still open."""
+        """Cut the inputs of an app that does not run (R10), if its snapshot is still open."""
         asked = self.open.asked.get((event.epoch, event.app))
         if self.process is None or event.epoch not in self.ledger.open or asked is None:
             return []
@@ -428,8 +433,8 @@ class WorkerProtocol(Work):
     # -- who this process is (R11, R12) -----------------------------------------------------------------------
 
     def _recognised(self, offset: int) -> list[Action]:
-        """R11: our id is the offset of our Hello, our epoch the highest trigger below it. Anyone who triggered or was
-        waited for may have left: what is under way is ours to watch, too (R12)."""
+        """Take our id, the offset of our `Hello`, and our epoch, the highest trigger below it (R11). The process that
+        triggered a snapshot, or was waited for, may have left: the open snapshots are ours to watch, too (R12)."""
         self._hello_n = None
         self.process = offset
         if self._stood_down_why is not None:
@@ -441,8 +446,8 @@ class WorkerProtocol(Work):
         return [*actions, *self._announce()] if self.inputs.announceable else actions
 
     def _new_life(self, *, recreated: bool = False) -> list[Action]:
-        """Our id is void, because we read our own `Dead` (R12) or because the ledger is a new one: join again before
-        anything is sent. All that is still under way from the old identity is nobody's colour: see `_cut`."""
+        """Join again before anything is sent: our id is void, because we read our own `Dead` (R12) or the ledger was
+        recreated. Work in flight under the old identity has no colour: see `_cut`."""
         if self.process is None and self._hello_n is None:
             return []  # it has not said anything yet
         void, self.process = NOBODY if self.process is None else self.process, None
@@ -460,15 +465,15 @@ class WorkerProtocol(Work):
         return [SayHello(void=void, was=void if (busy or went_on) and not recreated else NOBODY)]
 
     def _alive_in(self, record: LedgerRecord) -> None:
-        """A record of ours stands in the ledger, and we are not dead below it: so what we had sent when we wrote it was
-        sent alive. All that we sent since may have left when we were dead already, and did not know it (R12)."""
+        """Note a record of ours in the ledger without a `Dead` of ours below it: what we had sent when we wrote it was
+        sent alive. What we sent since may have left when we were declared dead already and did not know it (R12)."""
         if record.process != self.process or record.n not in self._sent_by:
             return
         self._known_sent, self._strayed = self._sent_by[record.n], self.absent
         self._sent_by = {n: sent for n, sent in self._sent_by.items() if n > record.n}
 
     def _other_ledger(self, start: int = 0) -> None:
-        """Forget what was read so far: the ledger is a new one, or we missed a part of it."""
+        """Forget the ledger read so far: it was recreated, or we missed a part of it."""
         self.ledger = LedgerState(history=False, start=start)
         self._refused.clear()
         self.open.aborted.clear()
@@ -488,7 +493,7 @@ class WorkerProtocol(Work):
         return self._n
 
     def stand_down(self, why: str = "", process: int | None = None) -> list[Action]:
-        """R15: a bug of ours; the app goes on in it, and what it does is in no snapshot from here on.
+        """Stand down after a fault of ours (R15): the app runs on, and its work is in no snapshot from here on.
 
         Args:
             why: the reason, for the ledger.
@@ -512,8 +517,8 @@ class WorkerProtocol(Work):
         self.marks = False
 
     def _ran_without(self, since: int) -> list[Action]:
-        """R10: what was captured since, or is open, the app may have mixed before it joined. Its writes to tables until
-        then bear no header, and no cut knows where they end but from the log."""
+        """Fail the snapshots that are open, or were captured since (R10): the app may have mixed their colours before
+        it joined. Its table writes until then have no header, and only the log shows where they end."""
         self._uncounted = True
         if self.process is None:
             return []
@@ -530,7 +535,8 @@ class WorkerProtocol(Work):
     # -- failing by name (R12, R15) ---------------------------------------------------------------------------
 
     def _timer_expired(self, epoch: int) -> list[Action]:
-        """R12: not captured in time. Name who held it up; a sender that gave no sign is not waited for again."""
+        """Abort a snapshot that is not captured in time (R12) and name the culprit; a sender that gave no sign is not
+        waited for again."""
         if self.process is None or epoch not in self.ledger.open or epoch in self.open.aborted:
             return []
         waits = self.ledger.waiting(epoch)
@@ -544,7 +550,7 @@ class WorkerProtocol(Work):
         ]
 
     def _contaminated(self) -> list[Action]:
-        """R15: what went on without the machine may have mixed the colours of every snapshot that is open now."""
+        """Fail every open snapshot (R15): work without the machine may have mixed its colours."""
         highest = self.ledger.highest_epoch
         what = f"{self._name} was absent meanwhile"
         actions = self._abort_open(0, highest, "contaminated", what, self._name)

@@ -1,1 +1,1 @@
-"""Assembled snapshots, read: where they lie, whether they are what was written, and SQL over their tables."""
+"""Queries on assembled snapshots: their places, their integrity, and SQL over their tables."""

@@ -1,7 +1,7 @@
 """DuckDB with the tables of assembled snapshots as views.
 
 The engine sees the files that manifests name and nothing else of this machine or any other, and only reads them. Its
-settings are locked before it meets SQL of a user's.
+settings are locked before it runs a user's SQL.
 """
 
 from __future__ import annotations
@@ -32,28 +32,28 @@ T = TypeVar("T")
 
 
 class Placed(NamedTuple):
-    """A snapshot, and the storage that it lies in."""
+    """A snapshot and its storage."""
 
     store: Store
     manifest: Manifest
 
     @property
     def tables(self) -> list[TableEntry]:
-        """Its own, and those with rows of its state."""
+        """Its own tables, and those with rows of its state."""
         return [*self.manifest.tables, *map(state_table, self.parents)]
 
     @property
     def parents(self) -> tuple[Manifest, ...]:
-        """The snapshots that an incremental one builds on, oldest first."""
+        """The base of an incremental snapshot, oldest first."""
         return state_parents(self.store, self.manifest)
 
 
 @contextmanager
 def engine(snapshots: Mapping[str, Placed], bounds: Bounds | None = None) -> Iterator[DuckDBPyConnection]:
-    """DuckDB with the tables of snapshots as views.
+    """Provide DuckDB with the tables of snapshots as views.
 
     Args:
-        snapshots: schema -> the snapshot whose tables it has.
+        snapshots: schema -> the snapshot with its tables.
 
     Raises:
         DependencyMissingError: DuckDB is not installed.
@@ -97,7 +97,7 @@ def engine(snapshots: Mapping[str, Placed], bounds: Bounds | None = None) -> Ite
 
 
 def _places(store: Store, path: str) -> set[str]:
-    """The names under which DuckDB may come for a file: the file system that it asks has one of its own."""
+    """Return the names by which DuckDB may ask for a file: its file system may use one of its own."""
     place, files = store.place(path), store.filesystem
     return {place} if files is None else {place, files.unstrip_protocol(files._strip_protocol(place))}
 
@@ -148,12 +148,12 @@ def refused(error: Exception) -> BadInputError:
 
 
 def one_line(error: Exception) -> str:
-    """Return what DuckDB reports, without the piece of SQL that it draws below."""
+    """Return DuckDB's message, without the piece of SQL that it prints below."""
     return " ".join(re.split(r"\n\s*LINE \d+:", str(error))[0].split())
 
 
 async def in_thread(database: DuckDBPyConnection, work: Callable[[], T]) -> T:
-    """Do it where Ctrl-C does not wait for it: who gives up ends the query."""
+    """Run work in a thread, so that Ctrl-C does not wait for it: a caller that gives up ends the query."""
     task = asyncio.ensure_future(asyncio.to_thread(work))
     try:
         return await asyncio.shield(task)

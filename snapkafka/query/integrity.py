@@ -1,6 +1,6 @@
-"""Compare what a command reads with what was written: files with their manifest, a manifest with the ledger's verdict.
+"""The integrity of what a command reads: files compared with their manifest, and a manifest with the ledger's verdict.
 
-Anything not compared is named beside the result; anything that is not as it was written is an error.
+Parts that were not compared are named beside the result; an altered part is an error.
 """
 
 from __future__ import annotations
@@ -24,18 +24,18 @@ __all__ = ["Trust", "compared_with_ledger", "compared_with_manifest", "trusted"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Trust:
-    """Hold what was compared before a snapshot was read. `files`: so many with their manifest. `not_compared`: what was
-    not, a sentence each."""
+    """The comparisons before a snapshot was read. `files`: the number compared with their manifest. `not_compared`:
+    the other parts, a sentence each."""
 
     files: int = 0
     not_compared: tuple[str, ...] = ()
 
 
 def compared_with_manifest(store: Store, tables: Iterable[TableEntry], *, unchecked: bool) -> Trust:
-    """Compare the files of tables with what their manifests name.
+    """Compare the files of tables with their manifests.
 
     Args:
-        unchecked: leave it out, and name that.
+        unchecked: leave it out, and report that.
 
     Raises:
         StorageError: a file has other bytes.
@@ -51,7 +51,7 @@ async def compared_with_ledger(
     """Compare manifests with the verdicts of their ledgers.
 
     Args:
-        where: None: no broker is given, so nothing is compared.
+        where: None: there is no broker, so nothing is compared.
 
     Returns:
         why a manifest was not compared, a sentence each.
@@ -76,10 +76,10 @@ async def compared_with_ledger(
 async def trusted(
     where: Connection | Cluster | None, snapshots: Iterable[Placed], *, unchecked: bool
 ) -> Trust:
-    """Compare the files of snapshots with their manifests, and these with the ledger where a broker is given.
+    """Compare the files of snapshots with their manifests, and these with the ledger if there is a broker.
 
     Raises:
-        StorageError: something is not as it was written.
+        StorageError: something was altered.
     """
     snapshots = tuple(snapshots)
     of_manifests = [(item.store, part) for item in snapshots for part in (item.manifest, *item.parents)]

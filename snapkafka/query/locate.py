@@ -1,4 +1,4 @@
-"""Where the manifest of an assembled snapshot lies: in a storage, by no broker's help, or where the ledger states."""
+"""The place of the manifest of an assembled snapshot: in a storage, without a broker, or as the ledger has it."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ def find_manifest(store: Store, name: str, *, namespace: str = "", good: bool = 
     """Find a snapshot of a storage as the `latest`, by its epoch, or by its id; no broker is asked.
 
     Args:
-        namespace: whose epochs are meant, where the storage has snapshots of several.
-        good: `latest` is the last one that is good.
+        namespace: of the epoch, if the storage has snapshots of several.
+        good: `latest` is the last good one.
 
     Raises:
-        UnknownSnapshotError: it does not exist.
-        BadInputError: it has to be stated which namespace is meant, or which ledger, by an id.
+        UnknownSnapshotError: there is no such snapshot.
+        BadInputError: the namespace, or, by an id, the ledger is ambiguous.
     """
     epoch = epoch_in(name)
     if name != LATEST and epoch is None:
@@ -69,16 +69,16 @@ async def manifest_places(
     storage: str = "",
     good: bool = False,
 ) -> list[str]:
-    """Where the manifests of assembled snapshots lie: in `storage`, or else where the ledger states.
+    """Return the places of the manifests of assembled snapshots: in `storage`, or else those in the ledger.
 
     Args:
         where: not needed with `storage`.
         names: ids, epochs or `latest`.
-        good: `latest` is the last one that is good; otherwise the last one that was assembled.
+        good: `latest` is the last good one; otherwise the last assembled one.
 
     Raises:
-        UnknownSnapshotError: it does not exist, or it has no manifest.
-        StorageError: nothing states where they lie.
+        UnknownSnapshotError: there is no such snapshot, or it has no manifest.
+        StorageError: their place is unknown.
     """
     if storage:
         store = open_store(storage)

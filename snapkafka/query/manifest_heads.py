@@ -1,4 +1,4 @@
-"""Describe what the manifests of a storage state first, and their order."""
+"""The heads of the manifests of a storage, and their order."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ __all__ = ["Head", "assembled_ms", "heads", "oldest_first"]
 
 
 class _Told(Protocol):
-    """Hold what a head and a whole manifest have in common, as far as it gives an order."""
+    """The common part of a head and a whole manifest, as far as it gives an order."""
 
     @property
     def epoch(self) -> int: ...
@@ -33,7 +33,7 @@ _T = TypeVar("_T", bound=_Told)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Head:
-    """The beginning of a manifest. To read a large one as a whole takes a tenth of a second, and there may be
+    """The beginning of a manifest. Reading a large one as a whole takes a tenth of a second, and there may be
     thousands."""
 
     id: str
@@ -45,13 +45,14 @@ class Head:
 
 
 def heads(store: Store) -> list[Head]:
-    """Of all manifests of a storage; a copy under another name is not one of ours."""
+    """Read the heads of all manifests of a storage; a copy under another name is ignored."""
     found = {name: _head(text) for name, text in store.texts().items()}
     return [head for name, head in found.items() if head is not None and manifest_name(head.id) == name]
 
 
 def _head(text: str) -> Head | None:
-    """From its beginning, as we write it, or from the whole, in whatever order it is; None: it is not a manifest."""
+    """Parse a head from the beginning of a manifest, as we write it, or from the whole, in any order; None: it is not
+    a manifest."""
     for part in (text.partition(',\n "tables":')[0] + "}", text):
         with contextlib.suppress(ValueError, KeyError, TypeError):
             told = json.loads(part)
@@ -69,7 +70,7 @@ def _head(text: str) -> Head | None:
 
 
 def oldest_first(found: Iterable[_T]) -> list[_T]:
-    """By epochs; those of a ledger that was recreated begin again, so ledgers go by what was assembled of them last."""
+    """Sort by epochs; as those of a recreated ledger begin again, ledgers are sorted by their latest assembly."""
     last: dict[str, float] = {}
     for item in (found := list(found)):
         ledger = item.ledger.topic_id
@@ -78,7 +79,7 @@ def oldest_first(found: Iterable[_T]) -> list[_T]:
 
 
 def assembled_ms(times: Times, *, unknown: float) -> float:
-    """When it was assembled, milliseconds since 1970; `unknown` where that cannot be read."""
+    """Return when it was assembled, milliseconds since 1970; `unknown` if that cannot be read."""
     try:
         when = datetime.fromisoformat(times.assembled_at)
     except ValueError:

@@ -1,4 +1,4 @@
-"""Ask a process of its own to run a SELECT (`sandbox_process`), within bounds that hold whatever its SQL is."""
+"""A SELECT in a process of its own (`sandbox_process`), within bounds that hold whatever its SQL is."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ ANSWER_BYTES_MAX: Final = 32 * 1024 * 1024
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Bounds:
-    """Hold what a query may take: seconds, megabytes of memory (and as many of disk), threads.
+    """The bounds of a query: seconds, megabytes of memory (and as many of disk), threads.
 
-    `apart`: it runs in a process of its own, which cannot take more of this machine whatever its SQL is.
+    `apart`: it runs in a process of its own, which cannot exceed them whatever its SQL is.
     """
 
     seconds: float
@@ -38,10 +38,10 @@ class Bounds:
 async def select_apart(
     place: str, sql: str, rows_max: int | None, bounds: Bounds
 ) -> tuple[tuple[str, ...], list[Mapping[str, Any]]]:
-    """Run one SELECT as `sql.select` does, in a process of its own; its time begins when it has opened the tables.
+    """Run one SELECT as `sql.select` does, in a process of its own; its time starts when it has opened the tables.
 
     Raises:
-        BadInputError, TimedOutError: it is wrong, or takes more than the bounds.
+        BadInputError, TimedOutError: it is invalid, or exceeds the bounds.
         InternalError: the process did not begin.
     """
     process = await asyncio.create_subprocess_exec(
@@ -86,7 +86,7 @@ async def select_apart(
 
 
 def too_long(bounds: Bounds) -> TimedOutError:
-    """Make the error of a query whose time is over."""
+    """Create the error of a query whose time is over."""
     return TimedOutError(
         f"the query ran longer than {bounds.seconds:g} s", hint="ask for less, or run it by the command"
     )

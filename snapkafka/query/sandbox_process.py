@@ -1,8 +1,8 @@
 """Run one SELECT in this process: `python -m snapkafka.query.sandbox_process`, for `query` with bounds.
 
-The engine counts its tables, and not the values that pass through it: one of a gigabyte is a single SELECT. So the
-system bounds what this process may take; whoever started it ends it, also by being killed. It reads one JSON object
-from standard input; it writes `OPENED` once the tables are there, and one line of JSON, columns and rows or an error.
+The engine limits its tables, but not the values that pass through it: a single SELECT can create one of a gigabyte. So
+the operating system limits this process; it ends with its parent, also if that is killed. It reads one JSON object
+from standard input; it writes `OPENED` once the tables are open, and one line of JSON, columns and rows or an error.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ STATUS: Final = Path("/proc/self/status")
 
 
 def main() -> None:
-    """Answer one query, and end with whoever asked it."""
+    """Answer one query, and end with the parent."""
     asked = json.load(sys.stdin)
     try:
         with ending_with(asked["parent"]):
@@ -57,7 +57,7 @@ def _answer(place: str, sql: str, rows_max: int | None, bounds: Bounds) -> dict[
 
 
 def _bound(memory_mb: int) -> None:
-    """Let this process take so much more than it has, and as much again for values that leave the engine."""
+    """Limit this process to so much more memory than it has, and as much again for values that leave the engine."""
     held = re.search(r"^VmData:\s+(\d+) kB", STATUS.read_text(), re.MULTILINE) if STATUS.exists() else None
     if held is not None:
         most = int(held[1]) * 1024 + 2 * memory_mb * MB

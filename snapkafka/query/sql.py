@@ -1,4 +1,4 @@
-"""SQL of a user: one SELECT, its names of snapshots, and its rows in values that JSON has."""
+"""A user's SQL: one SELECT, the snapshots that it names, and its rows in values that JSON has."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ SCHEMA_NAME: Final = re.compile(r'(?:"((?:[^"]|""){1,200})"|(?<!\w)(\w{1,200}))\
 
 
 def named_in(sql: str, store: Store, found: Manifest) -> dict[str, Placed]:
-    """Return the snapshots of a storage whose ids stand in a query as schemas, and as `main` its own. All others are
-    left alone: there may be thousands."""
+    """Return the snapshots of a storage whose ids are schemas in a query, and as `main` its own. Others are not
+    opened: there may be thousands."""
     names = {quoted.replace('""', '"') or plain for quoted, plain in SCHEMA_NAME.findall(sql)}
     named = {name: Placed(store, store.read(name)) for name in sorted(names) if store.has(name)}
     return named | {"main": Placed(store, found)}
@@ -35,7 +35,7 @@ def named_in(sql: str, store: Store, found: Manifest) -> dict[str, Placed]:
 def select(
     database: DuckDBPyConnection, sql: str, rows_max: int | None
 ) -> tuple[tuple[str, ...], list[Mapping[str, Any]]]:
-    """Return the columns and rows of a SELECT; one row more than `rows_max`, where there is one."""
+    """Return the columns and rows of a SELECT; one row more than `rows_max`, if there is one."""
     import duckdb
 
     try:
@@ -55,7 +55,7 @@ def select(
 
 
 def _unique(names: Iterable[str]) -> tuple[str, ...]:
-    """A join may give the same name to several columns: `key`, `key_1`."""
+    """Make the names of columns unique: a join may give the same name to several, `key`, `key_1`."""
     found: list[str] = []
     for name in names:
         more = (f"{name}_{number}" for number in itertools.count(1))
@@ -64,7 +64,7 @@ def _unique(names: Iterable[str]) -> tuple[str, ...]:
 
 
 def _plain(value: Any) -> Any:
-    """A value of DuckDB's as JSON has it."""
+    """Convert a value of DuckDB to JSON's types."""
     match value:
         case None | bool() | int() | str():
             return value

@@ -1,4 +1,4 @@
-"""Describe what an assembled snapshot takes and holds, as its manifest names it: a few numbers, not the tables."""
+"""A summary of an assembled snapshot by its manifest: a few numbers, without the tables."""
 
 from __future__ import annotations
 
@@ -15,7 +15,8 @@ __all__ = ["Stored", "stored"]
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Stored:
     """An assembled snapshot. `bytes`: of the files of its own tables; `rows` by table; `in_flight`: messages;
-    `restorable`: as it was when the tables were written; `left_open`: why it is open; `assumptions` of its verdict."""
+    `restorable`: at the time when the tables were written; `left_open`: why it is open; `assumptions` of its
+    verdict."""
 
     manifest: str
     id: str
@@ -34,7 +35,7 @@ def stored(place: str) -> Stored:
 
     Raises:
         StorageError: it cannot be read.
-        BadInputError: it is not one.
+        BadInputError: it is not a manifest.
     """
     _, found = read_manifest(place)
     rows = {table.name: table.rows for table in found.tables}

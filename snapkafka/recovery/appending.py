@@ -1,8 +1,8 @@
 """Records that a restore appends: stamped by its own process, and compared with the log afterwards.
 
-The author is a new process, so its sequence numbers begin at 0 in each partition, and it is the cause of nothing: what
-it appends comes from no event. Without a stamp the next restore would take these records for external ones, and append
-them again; with the old stamps V1 would name every one of them as a copy.
+The author is a new process, so its sequence numbers begin at 0 in each partition, and its records have no cause: they
+come from no event. Without a stamp the next restore would take these records for external ones, and append them again;
+with the old stamps V1 would report each of them as a copy.
 """
 
 from __future__ import annotations
@@ -40,18 +40,18 @@ class NewRecord(NamedTuple):
 
 
 class Bulk(Protocol):
-    """Reads and appends many records; each call blocks."""
+    """A reader and writer of many records; each call blocks."""
 
     def read(self, ranges: Sequence[ReadRange]) -> Iterator[LogRecord]:
         """Read committed records at offsets [start, end), in the order of each partition."""
 
     def append(self, records: Iterable[NewRecord]) -> Mapping[TopicPartition, Sequence[int]]:
-        """Append records in this order per partition, by one idempotent producer and outside any transaction; returns
-        the offsets of each partition's records; sorted they are in the order of these."""
+        """Append records in this order per partition, by one idempotent producer and outside any transaction; return
+        the offsets of each partition's records, which rise in this order."""
 
 
 class Written:
-    """Count what was appended to a partition, with a checksum over all of it in order."""
+    """The number of records appended to a partition, with a checksum over all of them in order."""
 
     __slots__ = ("check", "checksum", "records")
 
@@ -76,7 +76,7 @@ class Written:
 
 
 class _ByPlace(dict[tuple[str, int], Written]):
-    """Count what was written by topic and partition."""
+    """The appended records by topic and partition."""
 
     def __missing__(self, place: tuple[str, int]) -> Written:
         found = self[place] = Written(TopicPartition(*place))
@@ -84,7 +84,7 @@ class _ByPlace(dict[tuple[str, int], Written]):
 
 
 class Author:
-    """The process of a restore: it stamps what it appends, and remembers a checksum of it.
+    """The process of a restore: it stamps the records that it appends, and keeps a checksum of them.
 
     Args:
         process: its id, the ledger offset of its `Hello`.
@@ -119,15 +119,15 @@ def read_back(
     allowed: Callable[[LogRecord], bool] = lambda record: False,
     named: Callable[[int], str] = lambda process: f"process {process}",
 ) -> None:
-    """Compare what lies in the log with what was appended, byte by byte, by checksums.
+    """Compare the log with what was appended, byte by byte, by checksums.
 
     Args:
         ranges: from the base of each partition to its end.
-        allowed: may somebody else have appended this record meanwhile?
-        named: names the sender of a stamp.
+        allowed: returns whether another writer may have appended this record meanwhile.
+        named: returns a name for the sender of a stamp.
 
     Raises:
-        RestoreFailedError: they differ, or somebody else has written there; the attempt is void.
+        RestoreFailedError: they differ, or another writer has written there; the attempt is void.
     """
     found = _ByPlace()
     for record in bulk.read([item for item in ranges if item.end > item.start]):

@@ -1,8 +1,8 @@
 """An attempt of a recovery, compared with the snapshot before its commit point.
 
-All that was appended is read back by `appending.read_back`; here the result is judged: the changelogs are folded from
-their starts by rules of their own (`comparing`), and the messages of each input are collected once more. So a fault of
-the rules that decide about it shows as well, and a changelog that was no longer whole.
+`appending.read_back` reads back all appended records; here the result is judged: the changelogs are folded from their
+starts by separate rules (`comparing`), and the messages of each input are collected once more. So a fault in the rules
+of appending shows as well, and so does an incomplete changelog.
 """
 
 from __future__ import annotations
@@ -38,8 +38,8 @@ class Attempt:
     """An attempt that has appended everything.
 
     Args:
-        starts, bases, ends: of each changelog and input: where its log starts, where it ended before anything was
-            appended, and where it ends now.
+        starts, bases, ends: of each changelog and input: the start of its log, its end before anything was appended,
+            and its present end.
         state: the fold of the ledger.
     """
 
@@ -53,14 +53,14 @@ class Attempt:
     ends: Mapping[TopicPartition, int]
 
     def compare(self, channels: Iterable[Channel], timed: Mapping[str, bool]) -> tuple[str, ...]:
-        """Compare it; returns what was compared, a sentence each. Blocks.
+        """Compare it; return what was compared, a sentence each. Blocks.
 
         Args:
-            channels: the records that each input is to hold behind its base.
+            channels: the records that each input must hold after its base.
             timed: by topic, whether it keeps the times of records.
 
         Raises:
-            RestoreFailedError: something differs, by name; nothing is committed.
+            RestoreFailedError: something differs, and is named; nothing is committed.
         """
         tables = list(self._tables())
         inputs = [(it.tp, self._input(it, timed)) for it in channels]

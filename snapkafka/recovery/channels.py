@@ -1,8 +1,8 @@
-"""Which records of an input are appended once more, and where.
+"""The records of an input that are appended again, and their places.
 
-A partition in which no record of the apps lies between the lowest position and the end is external: nothing is written
-there, and the position goes back. Otherwise what was in flight (the table `messages`) and the external records of that
-range are appended, by their old offsets. No marker, and nothing that was sent after the cut.
+A partition without a record of the apps between the lowest position and the end is external: nothing is written there,
+and the position goes back. Otherwise the messages in flight (the table `messages`) and the external records of that
+range are appended, in the order of their old offsets; without markers, and without records sent after the cut.
 """
 
 from __future__ import annotations
@@ -29,11 +29,11 @@ class Channel(NamedTuple):
 
 
 def is_external(record: LogRecord, ledger_id: int, own: Callable[[int], bool] | None = None) -> bool:
-    """Is it a record without a stamp of this ledger, or with one that belongs elsewhere?
+    """Return whether a record has no stamp of this ledger, or one that does not belong there.
 
     Args:
-        own: is the sender of a stamp (a process) one of those that are restored? Where only some apps are, what others
-            have sent is as good as external. None: all are.
+        own: returns whether the sender of a stamp (a process) is restored. If only some apps are, records of others
+            count as external. None: all are.
     """
     header = wire.find(record.headers)
     check = wire.tp_check(record.topic, record.partition)
@@ -49,13 +49,13 @@ def holds_own(
     sender: Callable[[int], bool] | None = None,
     editing: Editing | None = None,
 ) -> frozenset[TopicPartition]:
-    """Find the partitions in which a record of the apps lies; each is read up to its first one.
+    """Find the partitions with a record of the apps; each is read up to its first one.
 
     Args:
         ranges: from the lowest position to the end.
         in_flight: partitions with records in the table `messages`.
         sender: `own` of `is_external`.
-        editing: a partition with an external record of an erased key is one of those: its position cannot go back.
+        editing: a partition with an external record of an erased key counts as well: its position cannot go back.
     """
     own = set(in_flight)
     for item in ranges:
@@ -78,11 +78,11 @@ def channels(
     sender: Callable[[int], bool] | None = None,
     editing: Editing | None = None,
 ) -> Iterator[Channel]:
-    """Collect what is appended to each partition that holds records of the apps, in the order of partitions.
+    """Collect the records to append to each partition that holds records of the apps, in the order of partitions.
 
     Args:
         ranges: from the lowest position to the end, of every input.
-        in_flight: the table `messages`; a record that several apps had still to start is there once.
+        in_flight: the table `messages`; a record that several apps had still to start is in it once.
         own: see `holds_own`.
         sender: `own` of `is_external`.
         editing: leaves out records of erased keys.
@@ -107,7 +107,7 @@ def append_channels(
     author: Author,
     found: Iterable[Channel],
 ) -> dict[TopicPartition, tuple[Appended, ...]]:
-    """Append channels; returns where each record has come to lie, of every partition that was given."""
+    """Append channels; return the new offset of each record, by partition."""
     olds: dict[TopicPartition, list[int]] = {}
 
     def stamped() -> Iterator[NewRecord]:

@@ -1,7 +1,7 @@
-"""A system that stands still, read and compared with a snapshot: every table, every position, every message in flight.
+"""A stopped system, compared with a snapshot: every table, every position, every message in flight.
 
-An input was *moved* by a restore if agents start behind its base: then the messages in flight, and the external records
-since the lowest position, lie there once more. In any other one they lie where they lay at the cut.
+A restore has *moved* an input if agents start after its base: then the messages in flight, and the external records
+since the lowest position, are there once more. In any other input they are where they were at the cut.
 """
 
 from __future__ import annotations
@@ -41,18 +41,19 @@ from .positions import (
     lowest_positions,
     new_positions,
 )
-from .refusals import Refusal, member_refusals
+from .refusals import member_refusals
 from .selection import ALL, Keys, Selection
 from .session import RestoreBulk
+from .target_facts import Refusal
 
 __all__ = ["ComparedInput", "ComparedSystem", "SystemCheck"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ComparedInput:
-    """An input topic, compared. `messages`: so many were in flight at the cut, of a moved input with external records
-    that were appended with them; `differing` of them differ, and `differences` names the first. `positions`: so many
-    agents (or apps without any) were compared; `misplaced` names those that do not start where they are to."""
+    """A compared input topic. `messages`: the number in flight at the cut, in a moved input with the external records
+    appended with them; `differing` of them differ, and `differences` names the first. `positions`: the number of
+    compared agents (or apps without any); `misplaced` names those that start at a wrong position."""
 
     topic: str
     messages: int
@@ -68,7 +69,7 @@ class ComparedInput:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ComparedSystem:
-    """The tables and inputs of a system, compared. `notes`: what could not be compared, a sentence each."""
+    """The compared tables and inputs of a system. `notes`: the parts that could not be compared, a sentence each."""
 
     tables: tuple[ComparedTable, ...]
     inputs: tuple[ComparedInput, ...]
@@ -79,7 +80,7 @@ class ComparedSystem:
         return all(table.equal for table in self.tables) and all(item.equal for item in self.inputs)
 
     def differences(self) -> Iterator[str]:
-        """List what differs by name; of what is counted beyond that, how many."""
+        """List the differences by name; for further ones, their number."""
         for table in self.tables:
             what = f"table {table.table} of app {table.app}"
             yield from (f"{what}: {key}" for key in table.keys)
@@ -94,15 +95,15 @@ class ComparedSystem:
 
 @dataclass(slots=True, kw_only=True)
 class SystemCheck:
-    """A system that stands still, beside a snapshot.
+    """The comparison of a stopped system with a snapshot.
 
     Args:
-        state: the fold of the ledger that is there.
-        placed: the snapshot, or the selected part of it, by the names of the logs that are compared.
+        state: the fold of the present ledger.
+        placed: the snapshot, or the selected part of it, by the names of the compared logs.
         tables: its tables.
-        ledger_id: of the ledger that is there.
-        sender: whose records the selected part holds; None: all.
-        editing: names erased keys, which are to be absent.
+        ledger_id: of the present ledger.
+        sender: returns whether the selected part holds records of a process; None: of all.
+        editing: names erased keys, which must be absent.
     """
 
     state: LedgerState
@@ -123,7 +124,7 @@ class SystemCheck:
         return self.placed.manifest.captured
 
     async def refusals(self) -> tuple[Refusal, ...]:
-        """Find the reasons not to compare: the system does not stand still, or the tables are damaged."""
+        """Find the reasons not to compare: the system runs, or the tables are damaged."""
         members = {app: len(await self.admin.group_members(app)) for app in apps_of(self.captured)}
         found = list(member_refusals(members))
         if self.tables.damage:
@@ -200,7 +201,7 @@ class SystemCheck:
             yield table
 
     def _read(self, tp: TopicPartition, start: int) -> Iterator[LogRecord]:
-        """Read a log to its end from `start`, or from where it starts by now."""
+        """Read a log to its end from `start`, or from its present start."""
         if tp not in self._ends:
             return iter(())
         there = ReadRange(*tp, max(start, self._starts[tp]), self._ends[tp])
@@ -217,11 +218,11 @@ class SystemCheck:
         return stamp is not None and self._is_of_before(stamp.process, record)
 
     def _is_of_before(self, process: int, record: LogRecord) -> bool:
-        """Was it appended behind a base by a process of before the restore?"""
+        """Return whether a process that is older than the restore appended it after a base."""
         return self.state.is_void(process, record.tp, record.offset)
 
     def _is_of(self, process: int, apps: Collection[str]) -> bool:
-        """Is it a process of one of these apps, a restore, or one that the ledger no longer names?"""
+        """Return whether it is a process of one of these apps, a restore, or one that the ledger no longer names."""
         view = self.state.processes.get(process)
         return view is None or view.hello.mode == RESTORE or view.hello.app in apps
 
@@ -229,11 +230,11 @@ class SystemCheck:
 
     @property
     def _elsewhere(self) -> bool:
-        """Is the snapshot of another ledger, so that its offsets mean nothing here?"""
+        """Whether the snapshot is of another ledger, so that its offsets mean nothing here."""
         return ledger_id(bytes.fromhex(self.placed.manifest.ledger.topic_id)) != self.ledger_id
 
     def _base(self, tp: TopicPartition, lowest: int) -> int | None:
-        """Find the base behind which agents start; None: no restore since the cut has moved this input."""
+        """Find the base after which agents start; None: no restore since the cut has moved this input."""
         restores = self.state.restores
         base = restores.bases.get(tp)
         if base is None or (base.end <= lowest and not self._elsewhere):
@@ -257,7 +258,7 @@ class SystemCheck:
         return found
 
     def _in_place(self, tp: TopicPartition, lowest: int) -> Channel:
-        """Collect an input where everything lies as it did at the cut."""
+        """Collect an input whose records are where they were at the cut."""
         messages = sorted(self.tables.in_flight.get(tp, ()), key=lambda it: it.offset)
         apps = self._apps(whole=bool(messages))
         cuts = inputs_of(self.captured)[tp]
@@ -272,7 +273,7 @@ class SystemCheck:
         return Channel(tp, messages if self.editing is None else list(self.editing.edit(messages)), unread)
 
     def _behind(self, tp: TopicPartition, lowest: int, base: int) -> Channel:
-        """Collect an input whose messages a restore has appended once more, behind its base."""
+        """Collect an input whose messages a restore has appended again, after its base."""
         apps = self._apps()
         unread = (record for record in self._read(tp, base) if self._is_own(record, apps))
         start = self._starts.get(tp, 0)
@@ -286,12 +287,12 @@ class SystemCheck:
         return Channel(tp, channel.records, unread)
 
     def _apps(self, *, whole: bool = False) -> set[str]:
-        """List the apps whose records are compared. `whole`: of others as well, where a part is selected."""
+        """List the apps whose records are compared. `whole`: all apps, even if a part is selected."""
         senders = {view.app for view in self.captured.processes} if whole or not self.selection else set()
         return {*apps_of(self.captured)} | senders
 
     def _is_own(self, record: LogRecord, apps: set[str]) -> bool:
-        """Is it a record of one of these apps, or of a restore, that a worker takes in?"""
+        """Return whether it is a record of one of these apps, or of a restore, that a worker takes in."""
         stamp = self._stamp(record)
         if stamp is None or stamp.marker or wire.is_marker_key(record.key):
             return False

@@ -1,7 +1,8 @@
-"""Compare the code that a snapshot was taken of with the code that would run.
+"""Differences between the code that ran at a snapshot and the code that would run now.
 
-Agents and tables go by name, so a renamed one is a missing one. One that is there may read the same bytes otherwise: by
-another codec, into another model, as another kind of table. The facts are the `Hello` of the process that ran last.
+Agents and tables are identified by name, so a renamed one is a missing one. An existing one may read the same bytes
+differently: by another codec, into another model, as another kind of table. The facts come from the `Hello` of the
+process that ran last.
 """
 
 from __future__ import annotations
@@ -41,9 +42,9 @@ class Missing:
 
 
 def missing_parts(captured: Captured, hellos: Mapping[str, Hello]) -> tuple[Missing, ...]:
-    """List what the snapshot holds of tables, inputs and agents that the code lacks; apps without a `Hello` apart.
+    """List the tables, inputs and agents of the snapshot that the code lacks, except those of apps without a `Hello`.
 
-    Agents are compared where both sides have announced them.
+    Agents are compared if both sides have announced them.
     """
     found: dict[Missing, None] = {}
     announced = {code.app: {agent.name for agent in code.agents} for code in captured.code}
@@ -66,7 +67,7 @@ def missing_parts(captured: Captured, hellos: Mapping[str, Hello]) -> tuple[Miss
 
 
 def changed_parts(captured: Captured, hellos: Mapping[str, Hello]) -> Iterator[tuple[str, str, str]]:
-    """Yield (kind, name with its app, what differs) of each table and agent that reads otherwise."""
+    """Yield (kind, name with its app, difference) for each table and agent that reads its bytes differently."""
     changelogs = {(cut.app, cut.topic) for cut in captured.changelogs}
     agents = {(cut.app, position.agent) for cut in captured.inputs for position in cut.agents}
     for code in captured.code:
@@ -102,7 +103,7 @@ def _value(of: Table | Agent, name: str) -> str:
 
 
 def without(captured: Captured, missing: tuple[Missing, ...]) -> Captured:
-    """Take out what the code lacks: its state is not appended, and its agents have no positions."""
+    """Leave out what the code lacks: its state is not appended, and its agents have no positions."""
     tables = {(item.app, item.topic) for item in missing if item.kind == "table"}
     inputs = {(item.app, item.topic) for item in missing if item.kind == "input"}
     agents = {(item.app, item.name) for item in missing if item.kind == "agent"}

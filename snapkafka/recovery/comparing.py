@@ -1,11 +1,11 @@
-"""The tables of a system that stands still, compared with a snapshot.
+"""The tables of a stopped system, compared with a snapshot.
 
-A system that was restored wrongly is consistent in itself, and its next snapshot is VERIFIED: only the log beside the
-snapshot shows the fault. So the log is folded here by rules of its own, not by those that a restore has appended by.
+A wrongly restored system is consistent in itself, and its next snapshot is VERIFIED: only a comparison of the log with
+the snapshot shows the fault. So the log is folded here by separate rules, not by those of a restore.
 
 A changelog is folded from its start to its end as a worker recovers it: the last value of each key, and of a set its
-members. Of a key there are 16 bytes of a hash in memory, of a value as many, and one partition at a time. First sums of
-hashes are compared, which are the same in any order; where they differ the rows are read again, and keys are named.
+members. Memory holds a hash of 16 bytes per key and as many per value, of one partition at a time. First sums of
+hashes are compared, which do not depend on the order; if they differ, the rows are read again, and keys are named.
 """
 
 from __future__ import annotations
@@ -55,9 +55,9 @@ class KeyDifference:
 class ComparedTable:
     """A table compared with its changelog.
 
-    `rows`: keys that it is to have, of a table of sets members. `missing`, `unexpected`, `different`: how many differ;
-    `keys` names the first of them. `void`: records of processes of before a restore, which a worker with snapkafka
-    leaves out, and one without applies.
+    `rows`: the number of keys that it must have, for a table of sets that of members. `missing`, `unexpected`,
+    `different`: the numbers of differences; `keys` names the first of them. `void`: records of processes older than a
+    restore, which a worker with snapkafka leaves out, and one without applies.
     """
 
     app: str
@@ -86,16 +86,16 @@ def compare_state(
     is_void: Callable[[LogRecord], bool] = lambda record: False,
     named: int = NAMED_MAX,
 ) -> Iterator[ComparedTable]:
-    """Compare the fold of each changelog with the rows that it is to give; yield each table.
+    """Compare the fold of each changelog with the rows that it must yield; yield each table.
 
     Args:
         rows: reads all rows, in any order: once, and once more for each partition that differs. A key that is
             suppressed is not among them.
         records: reads a changelog partition from its start to its end.
         cuts: the changelogs to compare.
-        is_void: was the record appended behind the base of a restore by a process of before it? A worker does not
+        is_void: returns whether a process older than a restore appended the record after its base. A worker does not
             apply it.
-        named: so many keys of a table are named.
+        named: the number of keys of a table to name.
     """
     expected: defaultdict[TopicPartition, _Sum] = defaultdict(_Sum)
     for tp, key, value in rows():
@@ -172,7 +172,7 @@ class _Counts:
 def _fold(
     records: Iterable[LogRecord], cut: ChangelogCut, is_void: Callable[[LogRecord], bool]
 ) -> tuple[dict[Hash, Hash], int]:
-    """Fold a changelog partition as a worker recovers it; return keys with values, and how many records are void."""
+    """Fold a changelog partition as a worker recovers it; return keys with values, and the number of void records."""
     found: dict[Hash, Hash] = {}
     void = 0
     for record in records:
@@ -198,7 +198,7 @@ def _name(
     cut: ChangelogCut,
     most: int,
 ) -> None:
-    """Name what differs in a partition; `folded` is used up."""
+    """Name the differences in a partition; `folded` is consumed."""
     for of, raw, content in rows:
         if of != tp:
             continue
@@ -220,7 +220,7 @@ def _name(
 def _changes(
     key: bytes | None, value: bytes | None, cut: ChangelogCut
 ) -> Iterator[tuple[tuple[str, str], _Change]]:
-    """List the changes that a record makes, each with the names of the key and of the member of a set."""
+    """List the changes in a record, each with the names of the key and of the member of a set."""
     if key is None:
         return
     if not cut.sets:

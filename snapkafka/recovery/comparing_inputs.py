@@ -1,4 +1,4 @@
-"""The inputs of a system that stands still, compared with a snapshot: where agents start, and what lies unread."""
+"""The inputs of a stopped system, compared with a snapshot: the starts of agents, and the unread messages."""
 
 from __future__ import annotations
 
@@ -32,8 +32,8 @@ __all__ = [
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PositionDifference:
-    """An agent that does not start where it is to. `expected`, `found`: the first offset that it takes, and those above
-    it that it skips; found is None where its group has committed nothing. `agent` is empty for an input without one."""
+    """An agent that starts at a wrong position. `expected`, `found`: the first offset that it takes, and later ones
+    that it skips; `found` is None if its group has no committed offset. `agent` is empty for an input without one."""
 
     app: str
     agent: str
@@ -62,12 +62,12 @@ def compare_positions(
     committed: Mapping[str, Mapping[TopicPartition, int]],
     rules: Callable[[str, TopicPartition], Mapping[str, Rule]] = lambda app, tp: {},
 ) -> Iterator[PositionDifference]:
-    """Compare where agents are to start with where they would; yield each that differs.
+    """Compare the expected starts of agents with their actual ones; yield each difference.
 
     Args:
         committed: the offsets of each app's group; below 0: none.
-        rules: of an app's agents in an input (`Restores.rules`); one that is not named takes all from the committed
-            offset on.
+        rules: of an app's agents in an input (`Restores.rules`); an agent that is not named takes all records from the
+            committed offset on.
     """
     for it in expected:
         tp = TopicPartition(it.topic, it.partition)
@@ -91,7 +91,7 @@ def compare_positions(
 
 
 class Channel(NamedTuple):
-    """The messages that are to lie unread in an input partition, and those that do, both in the order of the log."""
+    """The expected unread messages in an input partition, and the actual ones, both in the order of the log."""
 
     tp: TopicPartition
     expected: Sequence[LogRecord]
@@ -120,8 +120,8 @@ class MessageDifference:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ComparedChannel:
-    """The messages in flight of an input partition, compared. `messages`: so many are to be there. `pairs`: the offset
-    of each that is there, at the cut and in the log. `differences` names the first of `differing`."""
+    """The compared messages in flight of an input partition. `messages`: the expected number. `pairs`: the offsets of
+    each found one, at the cut and in the log. `differences` names the first of `differing`."""
 
     topic: str
     partition: int
@@ -132,12 +132,12 @@ class ComparedChannel:
 
 
 def compare_in_flight(channel: Channel, *, timed: bool = True, named: int = NAMED_MAX) -> ComparedChannel:
-    """Compare the messages that are to lie unread in a partition with those that do: key, value, headers, timestamp.
+    """Compare the expected unread messages of a partition with the actual ones: key, value, headers, timestamp.
 
     Args:
-        channel: records of the apps, and of restores, alone: no marker, and no void or external record.
-        timed: do records keep their timestamps (`message.timestamp.type=CreateTime`)?
-        named: so many differences are named.
+        channel: only records of the apps and of restores: no marker, and no void or external record.
+        timed: whether records keep their timestamps (`message.timestamp.type=CreateTime`).
+        named: the number of differences to name.
     """
     timed = timed and all(record.timestamp_ms >= 0 for record in channel.expected)
     olds: defaultdict[bytes, deque[int]] = defaultdict(deque)  # content -> places among the expected
@@ -181,7 +181,7 @@ def compare_in_flight(channel: Channel, *, timed: bool = True, named: int = NAME
 
 
 def _content(record: LogRecord, *, timed: bool) -> bytes:
-    """Hash what a receiver sees of a record. One of 1970 is appended again a millisecond later."""
+    """Hash the parts of a record that a receiver sees. A record with timestamp 0 is appended again with 1."""
     own = [
         (name, value if value is None else value.hex()) for name, value in wire.without_header(record.headers)
     ]

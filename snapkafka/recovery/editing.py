@@ -1,14 +1,14 @@
-"""Leave out erased keys and mask values on the way from a snapshot into a restore or a fork.
+"""Edits on the way from a snapshot to a restore or a fork: erased keys are left out, and values masked.
 
-`--suppress FILE` names keys of people who were erased since: by exact key, by prefix, or by SQL. They are left out of
-every table, channel and window. `--mask FILE` replaces values by SQL expressions, per table or topic. Both fail closed:
-what cannot be examined or masked is refused by name, and so is a rule that matches nothing.
+`--suppress FILE` names keys that were erased since: by exact key, by prefix, or by SQL. They are left out of every
+table, channel and window. `--mask FILE` replaces values by SQL expressions, per table or topic. Both fail closed: a
+record that cannot be examined or masked is refused by name, and so is a rule that matches nothing.
 
 Both files are TOML. The SQL is DuckDB's, and knows the columns of `expressions.COLUMNS`: `key` is the key within a
 window or a set, and each member of a set is a row that has the member as its value.
 
-All of it is examined before anything is written: `examine` takes what is going to be written, `counts` states what each
-rule has matched, `raise_unmatched` refuses rules that have matched nothing.
+Everything is examined before anything is written: `examine` takes the records to be written, `counts` returns the
+matches of each rule, `raise_unmatched` refuses rules without a match.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ T = TypeVar("T", Row, LogRecord)
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RuleCount:
     """The number of records, rows and members of sets that a rule has matched. `kind`: "key", "prefix", "sql" or
-    "mask". `place`: the table or topic that a mask is of; empty: the rule is of all."""
+    "mask". `place`: the table or topic of a mask; empty: the rule applies to all."""
 
     kind: str
     rule: str
@@ -76,17 +76,17 @@ class _Unit(NamedTuple):
 
 
 class Editing:
-    """Both files applied to what a snapshot holds, by the names of production.
+    """Both files, applied to the content of a snapshot, by the names of production.
 
-    `suppressed`, `masked`: so many records and rows were left out and changed, apart from those that `examine` took.
+    `suppressed`, `masked`: the numbers of records and rows left out and changed, without those that `examine` took.
 
     Args:
         captured: names the tables of its changelogs.
-        allow_unmatched: a rule that matches nothing is accepted.
+        allow_unmatched: accept a rule that matches nothing.
 
     Raises:
-        BadInputError: a mask names what the snapshot does not have, or its SQL is wrong.
-        DependencyMissingError: it takes DuckDB, which is not installed.
+        BadInputError: a mask names something that the snapshot does not have, or its SQL is invalid.
+        DependencyMissingError: DuckDB is needed, and not installed.
     """
 
     def __init__(
@@ -116,13 +116,13 @@ class Editing:
     # -- before anything is written ------------------------------------------------------------------------------
 
     def examine(self, items: Iterable[T]) -> tuple[RuleCount, ...]:
-        """Examine what would be written, and count what each rule matches; changes nothing.
+        """Examine the records to be written, and count the matches of each rule; change nothing.
 
         Returns:
-            what `counts` states by now.
+            the present `counts`.
 
         Raises:
-            BadInputError: something cannot be examined, or not be masked.
+            BadInputError: something cannot be examined or masked.
         """
         remaining = iter(items)
         with self.uncounted():
@@ -132,7 +132,7 @@ class Editing:
 
     @property
     def counts(self) -> tuple[RuleCount, ...]:
-        """How many of the examined records and rows each rule has matched."""
+        """The number of examined records and rows that each rule has matched."""
         named = [
             *(("key", key) for key in self._suppression.keys),
             *(("prefix", prefix) for prefix in self._suppression.prefixes),
@@ -147,10 +147,10 @@ class Editing:
         return tuple(found)
 
     def raise_unmatched(self) -> None:
-        """Refuse rules that have matched nothing that was examined.
+        """Refuse rules without a match among the examined records.
 
         Raises:
-            BadInputError: there is one, and such rules are not allowed.
+            BadInputError: there is such a rule, and it is not allowed.
         """
         if self._allow_unmatched:
             return
@@ -171,14 +171,14 @@ class Editing:
                 yield item
 
     def marked(self, items: Iterable[T]) -> Iterator[tuple[T, bool]]:
-        """Mask, and mark each item that is erased. A set of which some members are erased comes twice: with those that
-        stay, and with those that are erased."""
+        """Mask, and mark each erased item. A set with some erased members comes twice: with the members that stay, and
+        with the erased ones."""
         remaining = iter(items)
         while batch := list(itertools.islice(remaining, BATCH)):
             yield from self._apply(batch, examining=False)
 
     def erases_any(self, items: Iterable[T]) -> bool:
-        """Is one of them erased?"""
+        """Return whether one of them is erased."""
         with self.uncounted():
             return any(erased for _, erased in self.marked(items))
 
@@ -193,7 +193,7 @@ class Editing:
 
     @property
     def idle(self) -> bool:
-        """Is there nothing to do?"""
+        """Whether there is nothing to do."""
         return not self._suppression and self._masking is None
 
     def _apply(self, batch: list[T], *, examining: bool) -> list[tuple[T, bool]]:
@@ -231,7 +231,7 @@ class Editing:
         return [part for item, found in zip(batch, of_items, strict=True) for part in _divided(item, found)]
 
     def _units(self, number: int, item: Row | LogRecord) -> Iterator[_Unit]:
-        """Take an item apart, and refuse what cannot be examined; a row of no table of the snapshot is not written."""
+        """Split an item into units, and refuse what cannot be examined; a row of an unknown table is not written."""
         cut = self._cuts.get(item.tp.topic)
         if cut is None and isinstance(item, Row):
             return
@@ -277,7 +277,7 @@ class Editing:
         return item.tp.topic in self._binary
 
     def _names(self, unit: _Unit, matched: Counter[tuple[str, str]]) -> bool:
-        """Is it one of the exact keys, or does it begin with a prefix?"""
+        """Return whether it is one of the exact keys, or begins with a prefix."""
         keys = (unit.key,) if unit.member is None else (unit.key, unit.member)
         exact = {name for key in keys for name in key.is_one_of(self._exact)}
         begins = [
@@ -320,7 +320,7 @@ class Editing:
 
 
 def _is_unicode(text: str) -> bool:
-    """Has it no half of a surrogate pair?"""
+    """Return whether it has no half of a surrogate pair."""
     return HALVES.search(text) is None
 
 

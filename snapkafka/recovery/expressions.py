@@ -1,4 +1,5 @@
-"""Expressions of users over records: DuckDB, which sees a batch of records and nothing else of this machine."""
+"""Users' expressions over records, evaluated by DuckDB, which sees a batch of records and nothing else of this
+machine."""
 
 from __future__ import annotations
 
@@ -49,7 +50,7 @@ class Subject(NamedTuple):
 
 
 class Expressions:
-    """Evaluates expressions over batches.
+    """An evaluator of expressions over batches.
 
     Raises:
         DependencyMissingError: DuckDB is not installed.
@@ -74,7 +75,7 @@ class Expressions:
         self._database.execute("SET lock_configuration = true")
 
     def fill(self, subjects: Sequence[Subject]) -> None:
-        """Take these in place of those of before."""
+        """Replace the batch."""
         self._count = len(subjects)
         self._database.execute("DELETE FROM records")
         if subjects:
@@ -126,7 +127,7 @@ class Expressions:
 
 
 def header_texts(headers: Iterable[tuple[str, bytes | None]]) -> str:
-    """Write the headers of a record, less ours, as JSON: those that are no text as hex digits."""
+    """Format the headers of a record, without ours, as JSON; values that are not text as hex digits."""
     found = []
     for name, value in wire.without_header(tuple(headers)):
         text = text_of(value)

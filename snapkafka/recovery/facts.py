@@ -1,4 +1,4 @@
-"""Facts that a recovery goes by: tables, groups, sizes. Nothing is changed here."""
+"""The facts on which a recovery is based: tables, groups, sizes. Nothing is changed here."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ from snapkafka.query.integrity import trusted
 
 from .appending import LogRecord
 from .positions import parts_of
-from .refusals import Carried
 from .state import Row
+from .target_facts import Carried
 
 __all__ = ["Groups", "Hold", "Tables", "carried_by", "load", "ranges_from", "rows_of_state", "topics_of"]
 
@@ -29,40 +29,40 @@ BATCH_ROWS: Final = 10_000
 
 
 class Hold(Protocol):
-    """A consumer group that nobody else may join: `kafka.cluster.group_hold`."""
+    """A consumer group that no other member may join: `kafka.cluster.group_hold`."""
 
     group: str
 
     async def acquire(self) -> None:
-        """Join the group as its only member; raises GroupTakenError."""
+        """Join the group as its only member; raise GroupTakenError if it has members."""
 
     def require(self) -> None:
-        """Check that it is still held; raises OvertakenError."""
+        """Check that it is still held; raise OvertakenError if not."""
 
     async def commit(self, positions: Mapping[TopicPartition, int], note: str) -> None:
-        """Set offsets as its member; raises OvertakenError."""
+        """Set offsets as its member; raise OvertakenError if the hold was lost."""
 
     async def release(self) -> None:
-        """Leave it."""
+        """Leave the group."""
 
 
 class Groups(TopicAdmin, Protocol):
-    """Consumer groups as a recovery uses them, and topics as it asks for them."""
+    """The requests about consumer groups and topics in a recovery."""
 
     async def group_members(self, group: str) -> Sequence[Member]:
         """List the members of a group."""
 
     async def committed(self, group: str) -> Mapping[TopicPartition, tuple[int, str]]:
-        """Read what a group has committed: position and note, of each partition."""
+        """Return the committed offsets of a group: position and note of each partition."""
 
     def hold(self, group: str) -> Hold:
-        """Make a hold of a group, which is still to be acquired."""
+        """Create a hold of a group, which is still to be acquired."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tables:
-    """The tables of a snapshot, in short. `in_flight`: the table `messages`, each record once. `state`:
-    by changelog topic, how many rows, their bytes, and the largest (bytes). `damage`: what is wrong with the files.
+    """A summary of the tables of a snapshot. `in_flight`: the table `messages`, each record once. `state`: by
+    changelog topic, the number of rows, their bytes, and the largest (bytes). `damage`: what is wrong with the files.
     `external`: the table `inputs`."""
 
     in_flight: Mapping[TopicPartition, Sequence[LogRecord]]
@@ -76,7 +76,7 @@ class Tables:
         """Return messages in flight and the external records from the lowest positions on, by their old offsets.
 
         Args:
-            starts: where the logs start, if they still are there: external records from there on are left out.
+            starts: of the logs, if they still exist: external records from there on are left out.
         """
         found = {tp: list(records) for tp, records in self.in_flight.items()}
         for tp, records in self.external.items():
@@ -98,7 +98,7 @@ def topics_of(placed: Placed) -> list[str]:
 
 
 async def load(placed: Placed, apps: Collection[str] = ()) -> Tables:
-    """Read the tables, after their files were compared with the manifest.
+    """Read the tables, after comparing their files with the manifest.
 
     Args:
         apps: those whose messages are in flight; none: all.
@@ -154,8 +154,8 @@ def _by_partition(rows: Iterable[tuple[Any, ...]]) -> dict[TopicPartition, list[
 
 
 def rows_of_state(placed: Placed, table: str = STATE) -> Iterable[Row]:
-    """Read the rows of the table `state`, of an incremental snapshot with those of its parents; or of another one with
-    these columns."""
+    """Read the rows of the table `state`, with those of its parents if the snapshot is incremental; or of another
+    table with these columns."""
     with engine({"main": placed}) as database:
         done = database.execute(f'SELECT changelog_topic, "partition", key_raw, value_raw FROM {table}')
         while rows := done.fetchmany(BATCH_ROWS):

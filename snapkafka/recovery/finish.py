@@ -1,4 +1,4 @@
-"""The rest of a plan that is past its commit point: the groups are set, and workers run. The ledger alone suffices."""
+"""The rest of a plan that is past its commit point: the groups are set, and workers run. It needs only the ledger."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ NOTE: Final = RESTORED_METADATA + "{plan}"
 
 @dataclass(slots=True, kw_only=True)
 class Commit:
-    """The rest of a plan that is past its commit point: the ledger alone suffices for it.
+    """The rest of a plan that is past its commit point.
 
     Args:
-        work: the ledger of the cluster it goes to.
+        work: the ledger of the target cluster.
         holds: the held consumer groups, by name.
-        say: prints each phase as it begins.
-        crash: for tests: is called with the name of each step before it is done.
+        say: called with each phase as it begins.
+        crash: for tests: called with the name of each step before it is done.
     """
 
     work: Opened
@@ -55,7 +55,7 @@ class Commit:
         return self.view()
 
     async def claim(self) -> None:
-        """State in the ledger that this run goes on with the plan."""
+        """Record in the ledger that this run continues the plan."""
         view = self.work.reading.state.restores.views.get(self.plan.plan)
         if view is None or not view.open:
             state = "was finished by another run" if view is not None else "is unknown"
@@ -92,7 +92,7 @@ class Commit:
                     )
 
     async def end(self) -> None:
-        """State that the plan is done: workers run."""
+        """Record that the plan is done: workers run."""
         await self.phase("done")
         view = self.view()
         if view.author in {living.process for living in self.work.reading.state.living()}:
@@ -146,5 +146,5 @@ class Commit:
 
 
 def number() -> int:
-    """Draw the number of a ledger record."""
+    """Draw a random number for a ledger record."""
     return random.getrandbits(62)  # of 63; chunks of one record count up from it

@@ -1,4 +1,4 @@
-"""Which forks there are, and their removal. Production's ledger knows nothing of them: each has one of its own."""
+"""The list of forks, and their removal. Production's ledger knows nothing of them: each fork has its own."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ LOOK_AGAIN_S: Final = 0.1
 
 
 class GroupRemoval(Protocol):
-    """Removes consumer groups; the call blocks."""
+    """A remover of consumer groups; its call blocks."""
 
     def delete_groups(self, groups: list[str]) -> None: ...
 
@@ -49,7 +49,7 @@ class Fork:
     """A fork as its ledger describes it.
 
     `stage`: "creating" or "ready". `namespace`: the fork's; `source`: production's. `created_ms`, `expires_ms`: since
-    1970, by the ledger's time; 0: unknown, never. `apps`: by their names in the fork. `topics`: what its creation
+    1970, by the ledger's clock; 0: unknown, never. `apps`: by their names in the fork. `topics`: what its creation
     created, with their ids.
     """
 
@@ -67,14 +67,14 @@ class Fork:
     who: str
 
     def expired(self, now_ms: int) -> bool:
-        """May it be removed?"""
+        """Return whether its time is over, so that it may be removed."""
         return 0 < self.expires_ms <= now_ms
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Dropped:
-    """A fork that was removed. `left`: topics of the fork that its creation did not create, and that expiry leaves.
-    `kept`: why nothing was removed; empty: it was."""
+    """A removed fork. `left`: topics of the fork that its creation did not create, and that expiry leaves. `kept`: why
+    nothing was removed; empty: it was removed."""
 
     fork: str
     topics: tuple[str, ...]
@@ -96,7 +96,7 @@ class Dropping:
 
 
 def fork_in(work: Opened) -> Fork | None:
-    """Read which fork a ledger is of; None: of none, or nothing of it was written yet."""
+    """Return the fork of a ledger; None: it belongs to none, or nothing of the fork was written yet."""
     state = work.reading.state
     if state.fork is None:
         return None
@@ -123,7 +123,7 @@ async def list_forks(where: Connection | Cluster, namespace: str = "") -> tuple[
     """List the forks of a cluster, by name.
 
     Args:
-        namespace: of the systems that they are forks of; empty: all.
+        namespace: of the forked systems; empty: all.
     """
     admin = admin_of(where)
     try:
@@ -148,14 +148,14 @@ async def plan_drop(
     expired: bool = False,
     now_ms: int | None = None,
 ) -> tuple[Dropping, ...]:
-    """Find out what the removal of a fork would remove, or that of all whose time is over. Changes nothing.
+    """Plan the removal of a fork, or of all expired ones. Change nothing.
 
-    By name every topic with its prefix goes, its consumer groups, and its ledger last; by expiry only topics that its
-    creation created, while they have the same ids.
+    By name, every topic with its prefix is removed, its consumer groups, and its ledger last; by expiry, only topics
+    that its creation created, while they have the same ids.
 
     Args:
-        namespace: of the systems that they are forks of.
-        expired: all whose time is over, instead of `fork`.
+        namespace: of the forked systems.
+        expired: all expired forks, instead of `fork`.
 
     Raises:
         ForkRefusedError: no such fork exists, or it is of another namespace.
@@ -229,11 +229,11 @@ async def drop_forks(
     """Remove what was planned, and nothing else.
 
     Args:
-        groups: for tests; None: by librdkafka, where it is installed.
+        groups: for tests; None: by librdkafka, if it is installed.
 
     Raises:
         PlanChangedError: a topic is another one by now, or topics of the fork were added; nothing of it was removed.
-        ForkFailedError: topics are still there; run again it continues.
+        ForkFailedError: topics still exist; another run continues.
     """
     admin, found = admin_of(where), []
     try:
@@ -270,7 +270,7 @@ async def removed(
     groups: GroupRemoval | None = None,
     say: Callable[[str], None] = lambda text: None,
 ) -> Dropped:
-    """Remove topics of a fork, the ledger last: as long as it is there the rest is known.
+    """Remove topics of a fork, the ledger last: as long as it exists, the rest is known.
 
     Args:
         names: all of them begin with its prefix.
@@ -295,7 +295,7 @@ async def removed(
 
 
 async def _apps(where: Connection | Cluster, ledger: str, fork: str, names: Iterable[str]) -> tuple[str, ...]:
-    """The apps of a fork; none where its ledger is not there or cannot be read."""
+    """Return the apps of a fork; none if its ledger does not exist or cannot be read."""
     if ledger not in names:
         return ()
     try:
@@ -309,7 +309,7 @@ async def _apps(where: Connection | Cluster, ledger: str, fork: str, names: Iter
 
 
 async def _running(admin: Topics, apps: Iterable[str]) -> str:
-    """Name an app that has workers; empty: none."""
+    """Return an app that has workers; empty: there is none."""
     for app in apps:
         if members := len(await admin.group_members(app)):
             return f"consumer group {app} has {members} member{'s' if members > 1 else ''}"
@@ -317,10 +317,10 @@ async def _running(admin: Topics, apps: Iterable[str]) -> str:
 
 
 async def await_gone(admin: TopicAdmin, topics: Iterable[str]) -> None:
-    """Wait until no broker knows topics that were deleted.
+    """Wait until no broker knows the deleted topics.
 
     Raises:
-        ForkFailedError: one is still there.
+        ForkFailedError: one still exists.
     """
     wanted = list(topics)
     deadline = asyncio.get_running_loop().time() + GONE_WITHIN_S

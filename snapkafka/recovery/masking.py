@@ -1,4 +1,4 @@
-"""Masks applied to batches of records: each in the order of the file, to what the one before has left."""
+"""Masks applied to batches of records, in the order of the file, each to the result of the one before."""
 
 from __future__ import annotations
 
@@ -42,10 +42,10 @@ class Masking:
     """The masks of one restore or fork.
 
     Args:
-        subject: builds what an expression sees of a record, its value, the text of its key and a header.
+        subject: builds the input of an expression from a record, its value, the text of its key and a header.
 
     Raises:
-        BadInputError: a mask names what the snapshot does not have, or its SQL is wrong.
+        BadInputError: a mask names something that the snapshot does not have, or its SQL is invalid.
     """
 
     def __init__(
@@ -92,10 +92,10 @@ class Masking:
         """Mask records.
 
         Args:
-            count: they count as examined.
+            count: whether they count as examined.
 
         Raises:
-            BadInputError: one cannot be masked.
+            BadInputError: a record cannot be masked.
         """
         found = list(items)
         hits: Counter[tuple[int, Place, str]] = Counter()
@@ -119,14 +119,14 @@ class Masking:
     # -- counts ----------------------------------------------------------------------------------------------------
 
     def counts(self) -> Iterator[tuple[str, str, int]]:
-        """Yield of each mask the place, what of it is masked, and of how many examined records it was."""
+        """Yield for each mask the place, the masked part, and the number of examined records with it."""
         for number, mask in enumerate(self._masks):
             for place in self._places[number]:
                 for part in _parts(mask):
                     yield str(place), part, self._hits[number, place, part]
 
     def unmatched(self) -> list[str]:
-        """Name the parts of masks that nothing has: in a whole place that has values, or anywhere."""
+        """List the parts of masks that no record has: in a whole place that has values, or anywhere."""
         found = []
         for number, mask in enumerate(self._masks):
             for part in _parts(mask):
@@ -210,10 +210,10 @@ class Masking:
                 hits[number, self._place(record), f"header {name}"] += 1
 
     def _with_headers(self, record: LogRecord) -> LogRecord:
-        """Drop or keep the headers of a record as the masks of its topic state.
+        """Drop or keep the headers of a record by the masks of its topic.
 
         Raises:
-            BadInputError: they do not state it.
+            BadInputError: no mask decides about headers.
         """
         masks = [mask for mask in self._masks if mask.topic == record.topic]
         own = wire.without_header(record.headers)

@@ -1,7 +1,7 @@
-"""Masks: the file that names what is replaced, and how fields are replaced in a text of JSON.
+"""Masks: the file that names the values to replace, and the replacement of fields in a JSON text.
 
-A field is replaced where it stands; all else stays byte for byte, numbers of any size too. A field that is not there is
-never added.
+A field is replaced in place; everything else stays byte for byte, numbers of any size too. A missing field is never
+added.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ class Mask:
         return {} if isinstance(self.headers, str) else self.headers
 
     def covers(self, cut: ChangelogCut) -> bool:
-        """Is it of the table of this changelog?"""
+        """Return whether it applies to the table of this changelog."""
         return bool(self.table) and self.table == cut.table and self.app in ("", cut.app)
 
 
@@ -106,7 +106,7 @@ _decoder: Final = json.JSONDecoder()
 def replace_field(text: str, path: str, new: str) -> str | None:
     """Replace each value at a path in a JSON object; None: it has no such field.
 
-    A name may itself have dots, or stand there twice; where the path leads through an array, it is of every element.
+    A name may contain dots, or occur twice; a path through an array applies to every element.
 
     Args:
         text: a JSON object.
@@ -124,7 +124,7 @@ def replace_field(text: str, path: str, new: str) -> str | None:
 
 
 def _find(text: str, at: int, path: str, spans: list[tuple[int, int]]) -> int:
-    """Collect where values at a path below the value that begins here stand; returns where this value ends."""
+    """Collect the spans of values at a path below the value that begins here; return the end of this value."""
     if text[at] == "{":
         return _find_in_object(text, at, path, spans)
     if text[at] == "[":

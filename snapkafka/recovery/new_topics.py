@@ -1,8 +1,8 @@
-"""A topic that a restore or a fork has created: which of its settings would delete or refuse what is appended to it.
+"""The settings of a topic that a restore or a fork has created, which would delete or refuse the appended records.
 
-The settings to judge are those that hold for it *after* its creation, so the defaults of its broker are among them:
-records in flight keep their old times, which a broker refuses, or deletes within minutes, by defaults as well. A
-setting that can be changed is changed and listed; all else is a reason to refuse.
+The effective settings *after* its creation are judged, so the defaults of its broker are among them: records in flight
+keep their old timestamps, and a broker may refuse them, or delete them within minutes, by defaults as well. A setting
+that can be changed is changed and listed; the others are reasons to refuse.
 """
 
 from __future__ import annotations
@@ -10,7 +10,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Final, NamedTuple
 
-from .refusals import AFTER, BEFORE, CATCH_UP_MS, HEADER_BYTES, OVERHEAD_BYTES, Carried, Refusal
+from .record_refusals import AFTER, BEFORE, CATCH_UP_MS, HEADER_BYTES, OVERHEAD_BYTES
+from .target_facts import Carried, Refusal
 
 __all__ = ["Fitting", "fit_input", "fit_plain_changelog", "fit_set_changelog"]
 
@@ -34,13 +35,14 @@ class Fitting(NamedTuple):
 def fit_input(
     topic: str, holding: Mapping[str, str], carried: Carried, *, now_ms: int, recorded: Mapping[str, str]
 ) -> Fitting:
-    """Find what would delete or refuse the messages that are appended to a new input with their own times.
+    """Find the settings that would delete or refuse the messages that are appended to a new input with their own
+    timestamps.
 
     Args:
-        holding: all settings that hold for it by now.
+        holding: all its effective settings.
         carried: the messages.
         now_ms: by the broker's clock.
-        recorded: settings that were made on the topic of the snapshot itself.
+        recorded: settings on the topic of the snapshot itself.
     """
     if refused := _unfit(topic, holding, carried.largest):
         return Fitting({}, refused)
@@ -70,9 +72,10 @@ def fit_input(
 
 
 def fit_plain_changelog(topic: str, holding: Mapping[str, str], largest: int) -> Fitting:
-    """Find what would lose or refuse the rows of a table; its changelog is compacted, whatever was recorded.
+    """Find the settings that would lose or refuse the rows of a table; its changelog is compacted, whatever was
+    recorded.
 
-    Where records are deleted by age as well, as Faust has it for windows, state is lost that nobody writes again.
+    If records are deleted by age as well, as Faust does for windows, state is lost that no app writes again.
 
     Args:
         largest: the size of the largest row (bytes).
@@ -81,9 +84,9 @@ def fit_plain_changelog(topic: str, holding: Mapping[str, str], largest: int) ->
 
 
 def fit_set_changelog(topic: str, holding: Mapping[str, str], largest: int) -> Fitting:
-    """Find what would lose or refuse the members of a table of sets; its changelog keeps every record.
+    """Find the settings that would lose or refuse the members of a table of sets; its changelog keeps every record.
 
-    It holds changes of members under the key of their set, of which compaction would keep the last alone.
+    It holds changes of members under the key of their set, of which compaction would keep only the last.
 
     Args:
         largest: the size of the largest row (bytes).
@@ -100,7 +103,7 @@ def _changelog(topic: str, holding: Mapping[str, str], largest: int, wanted: Map
 
 
 def _unfit(topic: str, holding: Mapping[str, str], largest: int) -> tuple[Refusal, ...]:
-    """Find what no setting helps against."""
+    """Find the problems that no setting solves."""
     if not holding:
         return (
             Refusal(

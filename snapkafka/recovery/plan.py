@@ -1,8 +1,8 @@
-"""The plan of a recovery: one value that is shown, confirmed, and then done as it is, or not at all.
+"""The plan of a recovery: one value that is shown, confirmed, and then run as it is, or not at all.
 
-It pins the snapshot by id, attempt, epoch and digest, and names all that will be done: positions, topics, counts of
-records, what cannot be taken back. Before anything is changed it is computed once more; where that is another plan the
-run is refused, and the differences are named.
+It pins the snapshot by id, attempt, epoch and digest, and lists everything that will be done: positions, topics,
+numbers of records, effects that cannot be undone. Before anything is changed it is computed once more; if the result
+differs, the run is refused, and the differences are named.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ from snapkafka.protocol.records import TopicPartition
 
 from .editing import Mask, RuleCount, Suppression
 from .positions import parts_of
-from .refusals import Refusal
 from .selection import ALL, Selection
+from .target_facts import Refusal
 from .topics import NewTopic
 
 __all__ = [
@@ -51,11 +51,11 @@ NAMED: Final = 5
 class Request:
     """The request for a recovery.
 
-    `name`: id, epoch or `latest`, the last good one; in a plan always the id. `storage`: where its manifest lies;
-    empty: its place in the ledger. `force`: leave out the reasons to refuse that it overrides. `drop_missing`: leave
-    out tables, agents and inputs that the code lacks by now. `selection`: a part of the snapshot. `suppress`, `masks`:
-    erased keys, and values to replace. `allow_unmatched`: accept rules of both that match nothing. `into`: the cluster
-    is another one than the snapshot's. `fork`: the name of a fork that is created beside the system. `with_inputs`: the
+    `name`: id, epoch or `latest`, the last good one; in a plan always the id. `storage`: of its manifest; empty: its
+    place in the ledger. `force`: leave out the reasons to refuse that it overrides. `drop_missing`: leave out tables,
+    agents and inputs that the code no longer has. `selection`: a part of the snapshot. `suppress`, `masks`: erased
+    keys, and values to replace. `allow_unmatched`: accept rules of both that match nothing. `into`: the cluster is
+    another one than the snapshot's. `fork`: the name of a fork that is created beside the system. `with_inputs`: the
     fork gets the external records since the snapshot, too. `expires_s`: how long it is kept; None: for ever.
     """
 
@@ -80,9 +80,10 @@ class Request:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PartitionMove:
-    """How the readers of an input move. `before`: what the group has committed (-1: nothing). `after`: the position
-    that it is set to; None: behind the base, known when that is. `appends`: so many records are appended again, and
-    what producers send until then. `again`: so many events that have run since the snapshot run once more."""
+    """The move of an input's readers. `before`: the committed offset of the group (-1: none). `after`: its new
+    position; None: after the base, known once that is. `appends`: the number of records that are appended again,
+    besides those that producers send until then. `again`: the number of events since the snapshot that run once
+    more."""
 
     app: str
     topic: str
@@ -95,8 +96,8 @@ class PartitionMove:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TopicWork:
-    """The records that are appended to a topic. `kind`: "input" or "changelog". `records`: at most so many,
-    `bytes` of keys and values; of an input those of the snapshot, to which external records are added."""
+    """The records that are appended to a topic. `kind`: "input" or "changelog". `records`: their number at most,
+    `bytes` of keys and values; for an input those of the snapshot, to which external records are added."""
 
     topic: str
     kind: str
@@ -106,7 +107,7 @@ class TopicWork:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Irrevocable:
-    """Outputs that a recovery cannot take back: they lie in a topic that none of its apps reads, after the cut."""
+    """Outputs that a recovery cannot undo: records after the cut in a topic that none of its apps reads."""
 
     topic: str
     partition: int
@@ -116,11 +117,11 @@ class Irrevocable:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AbsentInput:
-    """External records that the apps had still to read, and that no table holds: of the old cluster's log from `start`,
-    the lowest position of an agent or the end of what is stored, on. `apart_until`: the highest position; between both
-    some agents have processed a record and others have not. `cut_end`: where that log ended at the cut; what was
-    written after it is not there either. `mixed`: the apps write there, too: what they had sent between both is in
-    flight, and is restored."""
+    """External records that the apps had still to read, and that no table holds: in the old cluster's log from `start`
+    on, the lowest position of an agent or the end of the stored records. `apart_until`: the highest position; between
+    both some agents have processed a record and others have not. `cut_end`: the end of that log at the cut; later
+    records are missing as well. `mixed`: the apps write there, too: their records between both are in flight, and are
+    restored."""
 
     topic: str
     partition: int
@@ -131,7 +132,7 @@ class AbsentInput:
 
     @property
     def unread(self) -> int:
-        """How many offsets lay between the position and the end at the cut."""
+        """The number of offsets between the position and the end at the cut."""
         return self.cut_end - self.start
 
 
@@ -140,16 +141,15 @@ class Plan:
     """The plan of a recovery.
 
     `plan`: its name. `request`: what was asked for, with the id of the snapshot. `place`: of the manifest, `digest`:
-    its content. `taken_ms`: when the snapshot was triggered, by the ledger's time, ms since 1970 (0: unknown).
-    `namespace`, `apps`: by their names where they are restored. `topics`: are created; `existing`: are there already,
-    and empty; `removes`: are left of an earlier attempt, and removed first. `stored`: external records that come from
-    the snapshot. `absent`: external records that are not there. `open`: readers that leave the snapshot open.
-    `resumes`, `stage`: the open plan that this one continues; empty: it is a new one. `replaces`: the open plan that
-    this one takes the place of. `notes`: what to know besides, a sentence each. `expiring`: inputs whose oldest message
-    in flight is deleted soon, with the time that is left (ms). `restored_ms`: when the same snapshot
-    was restored already (0: it was not, or something else since); `idle`: nothing has run from then on. `consistent`:
-    the result is the whole cut; False: a part of it. `rules`: how much each rule about erased keys and each mask
-    matches by now.
+    its content. `taken_ms`: when the snapshot was triggered, by the ledger's clock, ms since 1970 (0: unknown).
+    `namespace`, `apps`: by their names in the target. `topics`: to be created; `existing`: those that exist, and are
+    empty; `removes`: remainders of an earlier attempt, removed first. `stored`: external records from the snapshot.
+    `absent`: missing external records. `open`: readers that leave the snapshot open. `resumes`, `stage`: the open plan
+    that this one continues; empty: it is a new one. `replaces`: the open plan that this one replaces. `notes`: further
+    facts, a sentence each. `expiring`: inputs whose oldest message in flight is deleted soon, with the remaining time
+    (ms). `restored_ms`: when the same snapshot was restored already (0: it was not, or something else since); `idle`:
+    nothing has run since then. `consistent`: the result is the whole cut; False: a part of it. `rules`: the present
+    matches of each rule about erased keys and of each mask.
     """
 
     kind: PlanKind
@@ -190,27 +190,27 @@ class Plan:
 
     @property
     def committed(self) -> bool:
-        """Is the open plan past its commit point, so that only groups are left to be set?"""
+        """Whether the open plan is past its commit point, so that only groups are left to be set."""
         return self.stage == "ready"
 
     @property
     def messages(self) -> int:
-        """How many messages in flight are appended."""
+        """The number of messages in flight to append."""
         return sum(it.records for it in self.work if it.kind == "input")
 
     @property
     def state(self) -> int:
-        """How many rows of state are appended at most."""
+        """The number of rows of state to append, at most."""
         return sum(it.records for it in self.work if it.kind == "changelog")
 
     @property
     def again(self) -> int:
-        """How many events run once more."""
+        """The number of events that run once more."""
         return sum(move.again for move in self.moves)
 
     def facts(self) -> Mapping[str, str]:
-        """All that a person confirms, each fact by a name; what external producers add meanwhile is not of it, nor is
-        what `rules` match of that."""
+        """Return everything that a person confirms, each fact by a name; without records that external producers add
+        meanwhile, and the matches of `rules` among them."""
         return dict(self._facts())
 
     def _facts(self) -> Iterator[tuple[str, str]]:
@@ -242,7 +242,7 @@ class Plan:
 
     @property
     def fingerprint(self) -> str:
-        """The SHA-256 of all that a person confirms."""
+        """The SHA-256 of everything that a person confirms."""
         return hashlib.sha256(json.dumps(self.facts(), sort_keys=True).encode()).hexdigest()
 
 
@@ -261,11 +261,12 @@ class StillHeld:
 class Recovered:
     """The result of a recovery.
 
-    `author`: the process that appended. `messages`, `inputs`, `state`: so many messages in flight, external records and
-    records of state were appended; -1: by an earlier run of the same plan. `suppressed`, `masked`: so many of all were
-    left out, or have another value. `topics`: were created. `compared`: what was compared with the log in the end, a
-    sentence each. `undo`: what takes it back. `expires_ms`: of a fork, since 1970; 0: never. `still_held`: snapshots
-    that hold an erased key, or could not be examined; None: that is not known. The rest: see `Plan`.
+    `author`: the process that appended. `messages`, `inputs`, `state`: the numbers of messages in flight, external
+    records and records of state that were appended; -1: by an earlier run of the same plan. `suppressed`, `masked`:
+    the numbers of those left out, and of those with another value. `topics`: the created ones. `compared`: the
+    comparisons with the log at the end, a sentence each. `undo`: the way to undo it. `expires_ms`: of a fork, since
+    1970; 0: never. `still_held`: snapshots that hold an erased key, or could not be examined; None: unknown. The rest:
+    see `Plan`.
     """
 
     kind: PlanKind
@@ -308,7 +309,7 @@ def raise_refused(plan: Plan, error: type[SnapkafkaError] = RestoreRefusedError)
 
 
 def raise_changed(confirmed: Plan, now: Plan) -> None:
-    """Refuse to do another plan than the one that was confirmed.
+    """Refuse to run another plan than the confirmed one.
 
     Raises:
         PlanChangedError: they differ.
@@ -330,7 +331,7 @@ def irrevocable(captured: Captured, ends: Mapping[TopicPartition, int]) -> tuple
     """List the outputs after the cut, by partition; each range begins where the first sender's white records end.
 
     Args:
-        ends: the log ends by now; partitions that are missing are left out.
+        ends: the present log ends; missing partitions are left out.
     """
     restored = {part.topic for part in parts_of(captured)}
     starts: dict[TopicPartition, int] = {}
@@ -346,7 +347,7 @@ def irrevocable(captured: Captured, ends: Mapping[TopicPartition, int]) -> tuple
 
 
 def open_readers(manifest: Manifest) -> tuple[str, ...]:
-    """Name the groups, topics and outsiders that leave a snapshot open."""
+    """List the groups, topics and outsiders that leave a snapshot open."""
     if manifest.verdict != "VERIFIED_OPEN":
         return ()
     groups = [entry.group or "groups that cannot be seen" for entry in manifest.open]

@@ -1,11 +1,11 @@
-"""Where agents start after a recovery, computed without I/O.
+"""The starts of agents after a recovery, computed without I/O.
 
-A recovery appends; it deletes nothing. Where an input holds only external records, the position of its readers goes
-back and nothing is written. Where a record of the apps lies between the lowest position and the end, what was in
-flight and the external records of that range are appended once more, in their old order, behind the end that the
-partition has now: the *base*. All below a base is of the time before. New positions are offsets behind the base.
+A recovery appends; it deletes nothing. If an input holds only external records, the position of its readers goes back
+and nothing is written. If there is a record of the apps between the lowest position and the end, the messages in
+flight and the external records of that range are appended again, in their old order, after the present end of the
+partition: the *base*. All records below a base are older than the restore. New positions are offsets after the base.
 
-Source of the design: a trial with real workers; docs/guide/restore.md lists what each part prevents.
+Source of the design: a trial with real workers; docs/guide/restore.md lists the fault that each part prevents.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ ROWS_PER_RECORD: Final = 500
 
 
 class Appended(NamedTuple):
-    """A record of an input that was appended again: its offset in the old order, and the new one."""
+    """A record of an input that was appended again: its old offset, and the new one."""
 
     old: int
     new: int
@@ -46,7 +46,7 @@ class Appended(NamedTuple):
 
 
 def parts_of(captured: Captured) -> list[InputCut | ChangelogCut]:
-    """List what a recovery is about: the inputs and the changelogs."""
+    """List the parts of a recovery: the inputs and the changelogs."""
     return [*captured.inputs, *captured.changelogs]
 
 
@@ -64,13 +64,14 @@ def inputs_of(captured: Captured) -> dict[TopicPartition, list[InputCut]]:
 
 
 def changelogs_of(captured: Captured) -> dict[TopicPartition, ChangelogCut]:
-    """Index the changelogs by partition; of a global table's, which each process reports, the highest end counts."""
+    """Index the changelogs by partition; for that of a global table, which each process reports, the highest end
+    counts."""
     by_end = sorted(captured.changelogs, key=lambda cut: cut.end)
     return {TopicPartition(cut.topic, cut.partition): cut for cut in by_end}
 
 
 def _agents(cut: InputCut) -> Sequence[Position]:
-    """List the positions of its agents; an input without any has one that is nobody's."""
+    """List the positions of its agents; an input without agents has one without a name."""
     nobody = Position(agent="", topic=cut.topic, partition=cut.partition, offset=cut.position)
     return cut.agents or (nobody,)
 
@@ -87,13 +88,13 @@ def lowest_positions(captured: Captured) -> dict[TopicPartition, int]:
 
 
 def moved(position: Position, base: int, appended: Iterable[Appended]) -> tuple[int, tuple[int, ...]]:
-    """Translate a position to the log behind `base`.
+    """Translate a position to the log after `base`.
 
-    Others may append there meanwhile, between the records of the restore: anything that is not one that the agent had
-    started is still to be started.
+    Others may append there meanwhile, between the records of the restore: every record that the agent had not started
+    is still to be started.
 
     Returns:
-        the first offset that is not started, and those above it that are.
+        the first offset that is not started, and later ones that are.
     """
     above = frozenset(position.started_above)
     started = {item.new for item in appended if item.old < position.offset or item.old in above}
@@ -112,8 +113,8 @@ def new_positions(
 
     Args:
         ends: the base of each input partition.
-        appended: what was appended again to each partition that holds records of the apps; those that are missing hold
-            external records only, and the positions there are the old ones.
+        appended: the records that were appended again to each partition that holds records of the apps; the other
+            partitions hold external records only, and keep the old positions.
     """
     found = []
     for tp, cuts in inputs_of(captured).items():
@@ -137,7 +138,8 @@ def new_positions(
 
 
 def group_offsets(positions: Iterable[AgentPosition]) -> dict[str, dict[TopicPartition, int]]:
-    """Compute what the group of each app commits: the lowest position of its agents (a group has one per input)."""
+    """Compute the offsets that the group of each app commits: the lowest position of its agents (a group has one per
+    input)."""
     found: dict[str, dict[TopicPartition, int]] = defaultdict(dict)
     for item in positions:
         tp = TopicPartition(item.topic, item.partition)

@@ -1,4 +1,4 @@
-"""One pipeline: plan, hold, check that the plan is still the one that was confirmed, and do exactly that."""
+"""The pipeline of a recovery: plan, hold, check that the plan is still the confirmed one, and run exactly that."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ TARGETS: Final[dict[str, type[Target]]] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Watcher:
-    """A follower of a recovery. `who`: asks for it. `say`: prints each phase. `crash`: for tests: is called with the
+    """A follower of a recovery. `who`: the caller. `say`: called with each phase. `crash`: for tests: called with the
     name of each phase before it begins."""
 
     who: str = ""
@@ -53,13 +53,13 @@ class Watcher:
 async def plan_recovery(
     where: Connection | Cluster, request: Request, *, bulk: RestoreBulk | None = None
 ) -> Plan:
-    """Find out what a recovery would do, and every reason to refuse it. Changes nothing.
+    """Plan a recovery, with every reason to refuse it. Change nothing.
 
-    A plan that is past its commit point is finished from the ledger alone, whatever has become of its snapshot.
+    A plan that is past its commit point is finished from the ledger alone, whatever the state of its snapshot.
 
     Raises:
-        BadInputError: the snapshot has not what is selected; an invalid name or storage; something cannot be examined
-            or masked, or a rule about erased keys or a mask matches nothing.
+        BadInputError: the snapshot lacks a selected part; an invalid name or storage; something cannot be examined or
+            masked, or a rule about erased keys or a mask matches nothing.
         UnknownSnapshotError, StorageError: there is no such snapshot, or it cannot be read.
         DependencyMissingError: the extra `restore` is not installed.
     """
@@ -78,15 +78,15 @@ async def recover(
     watcher: Watcher | None = None,
     bulk: RestoreBulk | None = None,
 ) -> Recovered:
-    """Do what a plan names, or nothing.
+    """Run a plan, or change nothing.
 
-    The consumer groups are held before the plan is computed once more, so nothing that it names changes afterwards.
+    The consumer groups are held before the plan is computed once more, so nothing in it changes afterwards.
 
     Raises:
         RestoreRefusedError, ForkRefusedError: for a reason that it names; nothing was changed.
         PlanChangedError: it would be another plan by now; nothing was changed.
         OvertakenError: another run or a worker has taken over; this one changed nothing more.
-        RestoreFailedError, ForkFailedError: it ended half-way; run again it continues, or starts over.
+        RestoreFailedError, ForkFailedError: it ended half-way; another run continues, or starts over.
     """
     refused = ForkRefusedError if plan.kind == "fork" else RestoreRefusedError
     raise_refused(plan, refused)
@@ -212,7 +212,7 @@ async def _opened_target(
 
 
 async def _plan_to_finish(where: Connection | Cluster, request: Request) -> Plan | None:
-    """Plan what is left of an open plan that is committed, if it is what is asked for; None: none is."""
+    """Plan the rest of a committed open plan, if that is requested; None: there is none."""
     if request.kind == "fork" or not request.namespace:
         return None
     admin = admin_of(where)

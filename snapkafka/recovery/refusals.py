@@ -1,110 +1,36 @@
-"""Why a restore would not be done: every reason by a stable code, found before anything is changed.
+"""The reasons to refuse a restore, each with a stable code, found before anything is changed.
 
-The checks are pure: `Facts` is what the cluster, the ledger and the files state.
+The checks are pure: `Facts` comes from the cluster, the ledger and the files.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from snapkafka.manifest import Manifest
 from snapkafka.protocol.captured_snapshot import Captured, ChangelogCut, InputCut
-from snapkafka.protocol.records import FOREIGN_STATE, Hello, TopicPartition
+from snapkafka.protocol.records import Hello, TopicPartition
 from snapkafka.protocol.restores import RestoreView
 from snapkafka.wire import headers as wire
 
 from .code_changes import changed_parts, missing_parts
 from .positions import parts_of
+from .record_refusals import _foreign, record_refusals
+from .target_facts import Facts, Refusal, TopicFacts
 
 if TYPE_CHECKING:
     from .channels import Channel
 
 __all__ = [
-    "Carried",
-    "Facts",
-    "Refusal",
-    "TopicFacts",
     "code_refusals",
     "copy_refusals",
-    "expiring",
     "external_refusals",
     "member_refusals",
-    "record_refusals",
     "refusals",
     "replacing_refusals",
     "unstamped_refusals",
 ]
-
-#: Our header on a record that is appended again, with its name and lengths.
-HEADER_BYTES: Final = 32
-#: Kafka's own of a record and its batch, at most.
-OVERHEAD_BYTES: Final = 100
-#: The name of Kafka's setting -> which side of the broker's clock it bounds.
-BEFORE: Final = "message.timestamp.before.max.ms"
-AFTER: Final = "message.timestamp.after.max.ms"
-#: Apps have so long to catch up before their messages may be deleted, or half of what the topic keeps, if that is less.
-CATCH_UP_MS: Final = 86_400_000
-UNBOUNDED: Final = (-1, 2**63 - 1)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Refusal:
-    """Why a restore is refused. `code` is stable; `forceable`: `--force` overrides it."""
-
-    code: str
-    what: str
-    hint: str
-    forceable: bool = False
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TopicFacts:
-    """A topic as it is now. `settings`: all that hold for it; empty: they may not be read."""
-
-    topic_id: str
-    partitions: int
-    settings: Mapping[str, str] = field(default_factory=dict)
-
-    def number(self, name: str, default: int) -> int:
-        """A setting as a number."""
-        return int(self.settings.get(name, default))
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Carried:
-    """Records that would be appended to a topic with their own timestamps (ms): how many, the oldest and the youngest
-    time, and the largest size of key, value and headers together (bytes)."""
-
-    records: int = 0
-    bytes: int = 0
-    oldest_ms: int = 0
-    youngest_ms: int = 0
-    largest: int = 0
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Facts:
-    """Facts about the cluster that a snapshot goes to.
-
-    `ledger_topic_id`: of the ledger that is there. `files`: what is wrong with the files; empty: they are as they were
-    written. `topics`: by name, those that exist. `starts`, `ends`: of the logs. `members`: workers of each app.
-    `carried`: by input topic, what the table `messages` would append. `state_largest`: by changelog, the largest row.
-    `hellos`: the latest of each app. `other_plan`: another restore that is open, as a phrase; empty: none.
-    """
-
-    ledger_topic_id: str
-    now_ms: int
-    topics: Mapping[str, TopicFacts]
-    starts: Mapping[TopicPartition, int]
-    members: Mapping[str, int]
-    hellos: Mapping[str, Hello]
-    ends: Mapping[TopicPartition, int] = field(default_factory=dict)
-    files: str = ""
-    carried: Mapping[str, Carried] = field(default_factory=dict)
-    state_largest: Mapping[str, int] = field(default_factory=dict)
-    other_plan: str = ""
 
 
 def refusals(
@@ -118,7 +44,7 @@ def refusals(
 
     Args:
         lowest: the lowest position of each input partition.
-        part: only some apps are restored: what others have sent is to be read again, like external records.
+        part: only some apps are restored: records of others are to be read again, like external ones.
     """
     captured = manifest.captured
     yield from _snapshot(manifest, facts)
@@ -132,11 +58,11 @@ def refusals(
 
 
 def copy_refusals(manifest: Manifest, files: str, *, done: str) -> Iterator[Refusal]:
-    """Find what speaks against the copy of a snapshot into empty topics.
+    """Find every reason against copying a snapshot into empty topics.
 
     Args:
         files: what is wrong with the files; empty: nothing.
-        done: what would be done with it, a participle.
+        done: the intended action, a participle.
     """
     captured = manifest.captured
     yield from _verdict(manifest)
@@ -219,11 +145,11 @@ def external_refusals(
     starts: Mapping[TopicPartition, int],
     lowest: Mapping[TopicPartition, int],
 ) -> Iterator[Refusal]:
-    """Find why the external records since a snapshot cannot be read from the cluster that it is of.
+    """Find why the external records since a snapshot cannot be read from its own cluster.
 
     Args:
         topics: by name, those that exist.
-        starts: log starts of what exists.
+        starts: of the existing logs.
         lowest: the lowest position of each input partition.
     """
     stored = {(item.topic, item.partition): item.start for item in manifest.inputs}
@@ -255,82 +181,8 @@ def _logs(
             )
 
 
-def record_refusals(facts: Facts) -> Iterator[Refusal]:
-    """Find the settings of topics that would refuse or delete what is appended."""
-    for topic, carried in sorted(facts.carried.items()):
-        now = facts.topics.get(topic)
-        if now is None or not carried.records:
-            continue
-        age_ms, ahead_ms = facts.now_ms - carried.oldest_ms, carried.youngest_ms - facts.now_ms
-        own_time = now.settings.get("message.timestamp.type", "CreateTime") == "CreateTime"
-        before, after = now.number(BEFORE, -1), now.number(AFTER, -1)
-        if own_time and before not in UNBOUNDED and age_ms > before:
-            yield _timestamp(topic, BEFORE, before, f"is {age_ms:,} ms old")
-        if own_time and after not in UNBOUNDED and ahead_ms > after:
-            yield _timestamp(topic, AFTER, after, f"lies {ahead_ms:,} ms ahead")
-        retention = now.number("retention.ms", -1)
-        if (
-            own_time
-            and retention != -1
-            and "delete" in now.settings.get("cleanup.policy", "delete")
-            and age_ms > retention
-        ):
-            yield Refusal(
-                code="retention",
-                what=f"a record in flight to {topic} is {age_ms:,} ms old: retention.ms={retention} would delete it",
-                hint=f"raise retention.ms of {topic} until the apps have caught up",
-            )
-        yield from _too_large(topic, carried.largest, now)
-    for topic, largest in sorted(facts.state_largest.items()):
-        if topic in facts.topics:
-            yield from _too_large(topic, largest, facts.topics[topic])
-
-
-def expiring(facts: Facts) -> Iterator[tuple[str, int]]:
-    """Find the inputs whose oldest record in flight will be deleted before the apps may have caught up: topic, and the
-    time that is left (ms)."""
-    for topic, carried in sorted(facts.carried.items()):
-        now = facts.topics.get(topic)
-        if now is None or not carried.records or "delete" not in now.settings.get("cleanup.policy", "delete"):
-            continue
-        retention_ms = now.number("retention.ms", -1)
-        if retention_ms < 0 or now.settings.get("message.timestamp.type", "CreateTime") != "CreateTime":
-            continue
-        left_ms = retention_ms - (facts.now_ms - carried.oldest_ms)
-        if 0 <= left_ms < min(CATCH_UP_MS, retention_ms // 2):
-            yield topic, left_ms
-
-
-def _timestamp(topic: str, setting: str, value: int, how: str) -> Refusal:
-    return Refusal(
-        code="timestamps",
-        what=f"the timestamp of a record in flight to {topic} {how}, and {setting}={value}",
-        hint=f"raise {setting} of {topic} for the restore",
-    )
-
-
-def _too_large(topic: str, largest: int, now: TopicFacts) -> Iterator[Refusal]:
-    limit = now.number("max.message.bytes", 0)
-    if limit and largest + HEADER_BYTES + OVERHEAD_BYTES > limit:
-        yield Refusal(
-            code="record-too-large",
-            what=f"a record of {largest:,} bytes for {topic} does not fit with its header: max.message.bytes={limit}",
-            hint=f"raise max.message.bytes of {topic} by {HEADER_BYTES + OVERHEAD_BYTES} bytes",
-        )
-
-
-def _foreign(captured: Captured) -> Iterator[Refusal]:
-    """Refuse the state of a process without Kafka: appended to its topic it would change nothing."""
-    for app in sorted({c.app for c in captured.changelogs if c.topic.startswith(FOREIGN_STATE)}):
-        yield Refusal(
-            code="foreign-process",
-            what=f"{app} does not speak Kafka: its state cannot be set back from here",
-            hint=f"choose a snapshot without it; `snapkafka query` reads its state (table state, app {app})",
-        )
-
-
 def _code(captured: Captured, facts: Facts) -> Iterator[Refusal]:
-    """The code that would run has to have what is restored, and to read it as it was written."""
+    """Find differences of the code: it must have everything that is restored, and read it as it was written."""
     for app in sorted({part.app for part in parts_of(captured)}):
         if app not in facts.hellos:
             yield Refusal(
@@ -343,7 +195,8 @@ def _code(captured: Captured, facts: Facts) -> Iterator[Refusal]:
 
 
 def code_refusals(captured: Captured, hellos: Mapping[str, Hello]) -> Iterator[Refusal]:
-    """Find what the code that ran last lacks of a snapshot, or reads otherwise; apps without a `Hello` apart."""
+    """Find the parts of a snapshot that the code of the last run lacks, or reads differently, except those of apps
+    without a `Hello`."""
     for missing in missing_parts(captured, hellos):
         yield Refusal(
             code=f"{missing.kind}-missing",
@@ -385,9 +238,10 @@ def member_refusals(of_apps: Mapping[str, int]) -> Iterator[Refusal]:
 def replacing_refusals(
     captured: Captured, open_plan: RestoreView | None, *, in_part: bool
 ) -> tuple[str, list[Refusal]]:
-    """Find whether this restore takes the place of another one that is open, or why it cannot.
+    """Find whether this restore replaces another open one, or why it cannot.
 
-    It can before the commit point, where it covers all that the other may have appended to: its bases lie above that.
+    It can before the commit point, if it covers everything to which the other may have appended: its bases lie above
+    that.
 
     Args:
         open_plan: another restore; None: none is open, or it is this one.
@@ -420,15 +274,15 @@ def unstamped_refusals(
     known: Mapping[TopicPartition, Collection[int]],
     since: Mapping[TopicPartition, int],
 ) -> Iterator[Refusal]:
-    """Find records without a stamp where the snapshot knows of no external ones: a worker has run without snapkafka.
+    """Find records without a stamp where the snapshot has no external ones: a worker has run without snapkafka.
 
-    Its events are to run again, and what they sent would be received twice.
+    Its events run again, and their records would be received twice.
 
     Args:
-        found: what would be appended to inputs, external records among it.
-        takes_external: may somebody else write to this topic?
+        found: the records to append to inputs, external ones among them.
+        takes_external: returns whether external producers may write to a topic.
         known: offsets of records that the snapshot holds.
-        since: where an earlier attempt began to append: nothing of the apps may lie there.
+        since: the offsets at which an earlier attempt began to append: the apps may have no records from there on.
     """
     for channel in found:
         if takes_external(channel.tp.topic):

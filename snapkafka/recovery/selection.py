@@ -1,11 +1,11 @@
-"""Select a part of a snapshot to restore: some apps, tables of an app, keys of a table.
+"""Selections: a part of a snapshot to restore, as some apps, tables of an app, or keys of a table.
 
-A part is not a consistent cut: what is left out stays as it is now, and has seen what the part no longer has. So
+A part is not a consistent cut: the rest stays as it is now, and has seen effects that the part no longer has. So
 
-* of an *app* positions and state go back. Records that others have sent to it since are still true for them, so the app
-  reads them again like external ones; only what selected apps sent since the cut is void. Others receive again all that
-  it sends again.
-* of a *table*, or of *keys* of it, the state goes back alone: positions and messages in flight are left as they are.
+* for an *app*, positions and state go back. Records that others have sent to it since are still valid, so the app
+  reads them again like external ones; only records of selected apps since the cut are void. Others receive again
+  whatever it sends again.
+* for a *table*, or *keys* of it, only the state goes back: positions and messages in flight stay as they are.
 
 A plan, its result and its record in the ledger name the part.
 """
@@ -23,7 +23,7 @@ from snapkafka.protocol.ledger_state import LedgerState
 from snapkafka.protocol.records import RESTORE, Hello, TopicPartition
 
 from .positions import apps_of, lowest_positions
-from .refusals import Refusal
+from .target_facts import Refusal
 
 __all__ = ["ALL", "Keys", "Selection", "refused_parts", "select", "sent_by"]
 
@@ -33,8 +33,8 @@ KEY_CODECS: Final = ("json", "raw")
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Selection:
-    """Which part of a snapshot is restored; empty: all of it. `tables`: by name. `keys`: of the one table, each as
-    JSON or as plain text; of a windowed table they stand for all windows."""
+    """The part of a snapshot to restore; empty: all of it. `tables`: by name. `keys`: of the one table, each as JSON
+    or as plain text; in a windowed table they stand for all windows."""
 
     apps: tuple[str, ...] = ()
     tables: tuple[str, ...] = ()
@@ -45,7 +45,7 @@ class Selection:
 
     @property
     def text(self) -> str:
-        """The same text for the same selection; empty: all."""
+        """The canonical text of the selection; empty: all."""
         parts = {name: sorted(of) for name, of in dataclasses.asdict(self).items() if of}
         return json.dumps(parts, sort_keys=True) if parts else ""
 
@@ -59,7 +59,7 @@ class Selection:
 
     @property
     def note(self) -> str:
-        """Why the result is not a consistent cut; empty: it is one."""
+        """The reason why the result is not a consistent cut; empty: it is one."""
         if not self:
             return ""
         if self.tables:
@@ -77,10 +77,11 @@ ALL: Final = Selection()
 
 
 def select(captured: Captured, selection: Selection) -> Captured:
-    """Take out of a snapshot what is not selected.
+    """Reduce a snapshot to the selected part.
 
     Raises:
-        BadInputError: it has no such app or table, the name of a table is not unique, or keys have not one table.
+        BadInputError: it has no such app or table, the name of a table is not unique, or keys are given without
+            exactly one table.
     """
     if not selection:
         return captured
@@ -129,7 +130,7 @@ class Keys:
         self._texts = {form for key in keys for form in _forms(key)}
 
     def takes(self, cut: ChangelogCut, raw: bytes | None) -> bool:
-        """Is the key of a record of this changelog one of them?"""
+        """Return whether the key of a record of this changelog is one of them."""
         if raw is None:
             return False
         if cut.key_codec != "json":
@@ -146,7 +147,7 @@ class Keys:
 
 
 def _forms(key: str) -> Iterator[str]:
-    """`42` is the number, or the text; `"42"` is the text alone."""
+    """Yield the JSON forms of a key: `42` is the number, or the text; `"42"` is the text alone."""
     yield _text(key)
     try:
         yield _text(json.loads(key))
@@ -172,8 +173,8 @@ def refused_parts(
     """Find the reasons not to restore a part, besides those of a whole restore.
 
     Args:
-        whole, part: the snapshot, and what is selected of it.
-        appends: how many records would be appended to each input.
+        whole, part: the snapshot, and its selected part.
+        appends: the number of records to append to each input.
     """
     if not selection:
         return

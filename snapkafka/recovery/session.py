@@ -1,4 +1,4 @@
-"""A snapshot, its tables and the cluster it goes to, while a recovery is planned and done."""
+"""A snapshot, its tables and the target cluster, while a recovery is planned and run."""
 
 from __future__ import annotations
 
@@ -65,10 +65,10 @@ class RestoreBulk(Bulk, Protocol):
 
 @dataclass(slots=True, kw_only=True)
 class Session:
-    """A snapshot and the cluster that it goes to.
+    """A snapshot and its target cluster.
 
-    `placed`: the snapshot, of which `captured` is what is selected of it and not dropped; `whole`: all of it. `state`:
-    the fold of the ledger of the cluster it goes to, of namespace `namespace`; `topic_id`: of that ledger (empty: it
+    `placed`: the snapshot, with `captured` reduced to the selected part without dropped ones; `whole`: all of it.
+    `state`: the fold of the target cluster's ledger, of namespace `namespace`; `topic_id`: of that ledger (empty: it
     does not exist yet).
     """
 
@@ -96,29 +96,29 @@ class Session:
 
     @property
     def ledger(self) -> str:
-        """The topic of the ledger of the cluster it goes to."""
+        """The topic of the target cluster's ledger."""
         return LEDGER + self.namespace
 
     @property
     def hellos(self) -> dict[str, Hello]:
-        """The latest of each app."""
+        """The latest `Hello` of each app."""
         return {view.hello.app: view.hello for view in latest_of_apps(self.state)}
 
     def drop_missing(self) -> None:
-        """Leave out what the code that ran last lacks; the plan names it."""
+        """Leave out what the code of the last run lacks; the plan names it."""
         self.dropped = missing_parts(self.captured, self.hellos)
         left = replace(self.manifest, captured=without(self.captured, self.dropped))
         self.placed = self.placed._replace(manifest=left)
 
     async def defaults(self) -> Mapping[str, str]:
-        """Read the settings of a topic that is created without any; empty: they may not be read."""
+        """Read the settings of a topic that is created without any; empty: unauthorized."""
         try:
             return await self.admin.topic_defaults()
         except LedgerUnusableError:
             return {}
 
     async def settings(self, topic: str) -> Mapping[str, str]:
-        """Read all settings that hold for a topic; empty: they may not be read."""
+        """Read the effective settings of a topic; empty: unauthorized."""
         try:
             return (await self.admin.topic_settings(topic))[0]
         except LedgerUnusableError:
@@ -134,11 +134,11 @@ async def opened_session(
     pinned: Plan | None = None,
     bulk: RestoreBulk | None = None,
 ) -> AsyncIterator[Session]:
-    """Open a snapshot and the cluster that it goes to.
+    """Open a snapshot and its target cluster.
 
     Args:
-        namespace: finds that of the ledger there.
-        pinned: a plan that was confirmed: its snapshot is opened, whatever the request names by now.
+        namespace: returns that of the ledger there.
+        pinned: a confirmed plan: its snapshot is opened, whatever the name in the request means by now.
         bulk: for tests; None: by librdkafka.
 
     Raises:
@@ -192,7 +192,7 @@ async def opened_session(
 
 
 def usable(where: Connection | Cluster, bulk: RestoreBulk | None) -> RestoreBulk:
-    """Make what reads and appends many records, where none is given.
+    """Return the bulk reader and writer, or create one if there is none.
 
     Raises:
         DependencyMissingError: the extra `restore` is not installed.
@@ -207,14 +207,14 @@ def usable(where: Connection | Cluster, bulk: RestoreBulk | None) -> RestoreBulk
 
 
 def admin_of(where: Connection | Cluster) -> Topics:
-    """Open what asks and changes a cluster; `close()` it."""
+    """Open the administration of a cluster; `close()` it."""
     return cast(Topics, KafkaTopicAdmin(where) if isinstance(where, Connection) else where.admin())
 
 
 async def opened_state(
     where: Connection | Cluster, admin: Topics, namespace: str
 ) -> tuple[LedgerState, str, Mapping[int, int]]:
-    """Read the ledger of a cluster: its fold, topic id and times; it need not be there."""
+    """Read the ledger of a cluster: its fold, topic id and times; it need not exist."""
     topic = LEDGER + namespace
     described = await admin.describe_topics([topic])
     if isinstance(where, Connection) and topic not in described:
@@ -243,7 +243,7 @@ async def held(
 ) -> AsyncIterator[dict[str, Hold]]:
     """Hold consumer groups: no worker joins them, no other run sets their offsets, until this ends.
 
-    A run that was killed keeps them until its sessions are over: that is waited for.
+    A killed run keeps them until its sessions end; this waits for that.
 
     Raises:
         RestoreRefusedError, or `refused`: one has members; nothing was changed.

@@ -1,17 +1,17 @@
-"""Losses of logs since a snapshot was assembled, and the changelogs that a restore writes as a whole for them.
+"""Losses of logs since a snapshot was assembled, and the changelogs that a restore therefore writes as a whole.
 
-A restore appends only what differs from the cut: keys that some record behind it names. That is right as long as the
-log still has all that it had then, and all that came since. Records are lost in three ways, and each shows in offsets:
+A restore appends only the differences from the cut: keys that some later record names. That is right as long as the
+log still has all its records of then, and all later ones. Records are lost in three ways, and each shows in offsets:
 
 - *The beginning* is deleted: by age or size (`cleanup.policy=delete`), or on request (DeleteRecords). Then the log
-  starts later than it did. Rows that nobody has touched since the cut may be deleted, so every row is written.
+  starts later than it did. Rows that were not touched since the cut may be deleted, so every row is written.
 - *The end* is cut: an election of a replica that lagged behind, a disk that was set back. Then the log ends before an
-  offset that it had already. Offsets there will mean other records, so nothing can be restored.
-- *The middle* is compacted. A deletion of a key may be removed after `delete.retention.ms`, and nothing names its key
-  any longer; the offset of what was removed is missing. Where all offsets are there, nothing was removed.
+  offset that it had already. Offsets there will belong to other records, so nothing can be restored.
+- *The middle* is compacted. A deletion of a key may be removed after `delete.retention.ms`, and no record names its
+  key any longer; the offset of a removed record is missing. If all offsets exist, nothing was removed.
 
-Neither settings nor clocks are asked. Settings of two moments do not show the time between them, in which somebody may
-have lowered and raised them; nor does the age of a cut, by another clock than the broker's, show anything.
+Neither settings nor clocks are used. Settings of two moments do not show the time between them, in which they may have
+been lowered and raised; nor does the age of a cut, by another clock than the broker's, prove anything.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from snapkafka.manifest import Manifest
 from snapkafka.protocol.records import TopicPartition
 
 from .appending import LogRecord
-from .refusals import Refusal
+from .target_facts import Refusal
 
 __all__ = ["Shortened", "counted", "log_refusals", "shortened", "written_whole"]
 
@@ -39,9 +39,9 @@ Kind = Literal["changelog", "input"]
 class Shortened:
     """A loss of a log since the snapshot.
 
-    `kind`: "changelog" also where it is an input as well. `lost`: "beginning", "end", or "unknown" where an earlier
-    release recorded nothing of a changelog. `then`: where the log started, or up to where it had records, at the least;
-    -1: unknown. `now`: where it starts, or ends.
+    `kind`: "changelog", also if it is an input as well. `lost`: "beginning", "end", or "unknown" if an earlier release
+    recorded nothing of a changelog. `then`: the former start of the log, or the lower bound of its former end; -1:
+    unknown. `now`: its present start or end.
     """
 
     topic: str
@@ -68,7 +68,7 @@ def shortened(
     now_starts: Mapping[TopicPartition, int],
     now_ends: Mapping[TopicPartition, int],
 ) -> tuple[Shortened, ...]:
-    """Find what the logs of a snapshot have lost since, in the order of partitions, ends before beginnings.
+    """Find the losses of a snapshot's logs since, in the order of partitions, ends before beginnings.
 
     Args:
         now_starts: first offsets of its inputs and changelogs, as the broker reports them now.
@@ -95,7 +95,7 @@ def shortened(
 
 
 def log_refusals(found: Iterable[Shortened]) -> Iterator[Refusal]:
-    """Refuse logs whose end was cut: the records that the snapshot names by offset are lost."""
+    """Refuse logs whose end was lost: the records that the snapshot names by offset are missing."""
     for item in found:
         if item.lost == "end":
             yield Refusal(
@@ -116,9 +116,9 @@ def written_whole(
 
     Args:
         found: see `shortened`.
-        ends: up to where each changelog was read.
-        present: how many records were read of each, from where its state is settled to its end (`counted`). The end of
-            a transaction has an offset and no record: such a changelog counts as incomplete.
+        ends: the offset up to which each changelog was read.
+        present: the number of records read of each, from its settled offset to its end (`counted`). The end of a
+            transaction has an offset and no record: such a changelog counts as incomplete.
     """
     reasons = {item.tp: str(item) for item in found if item.lost != "end"}
     settled = {TopicPartition(item.topic, item.partition): item.offset for item in manifest.settled}
@@ -155,7 +155,8 @@ def _of(
 
 
 def _reached(manifest: Manifest) -> dict[TopicPartition, int]:
-    """Find up to where each input and changelog certainly had records, whatever release assembled the snapshot."""
+    """Find the offset up to which each input and changelog certainly had records, whatever release assembled the
+    snapshot."""
     found: defaultdict[TopicPartition, int] = defaultdict(int)
 
     def reach(topic: str, partition: int, *offsets: int) -> None:

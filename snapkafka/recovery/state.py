@@ -1,12 +1,12 @@
-"""State: what is appended to changelogs, so that their fold is the state of the cut again.
+"""State: the records that are appended to changelogs, so that their fold is the state of the cut again.
 
-Of a key that a record at or past `settled` names, the raw bytes of the cut are appended, or a tombstone where the cut
-has none. Keys that only older records name are what they were. Where tombstones or whole records may have been deleted
-since, every key of the cut is appended.
+For a key that a record at or past `settled` names, the raw bytes of the cut are appended, or a tombstone if the cut
+has none. Keys that only older records name are unchanged. If tombstones or whole records may have been deleted since,
+every key of the cut is appended.
 
-A table of sets logs changes of members, so of each set that was touched the touched members of the cut are added, and
-the touched others discarded, a record each; never a tombstone, which Faust would take for a broken record, and never
-one update of many members, which Faust cannot read where the table has a `value_type`: it drops the whole batch then.
+A table of sets logs changes of members, so for each touched set the touched members of the cut are added, and the
+other touched ones discarded, a record each; never a tombstone, which Faust would take for a broken record, and never
+one update of many members, which Faust cannot read if the table has a `value_type`: it then drops the whole batch.
 
 A plain ordered producer does it; Spark and its sink would be faster for large states.
 """
@@ -40,7 +40,7 @@ class Row(NamedTuple):
 
 
 class Touched:
-    """Hold what records at or past `settled` name: keys of plain tables, members of sets (both as JSON text)."""
+    """The keys of plain tables and members of sets that records at or past `settled` name (both as JSON text)."""
 
     def __init__(self) -> None:
         self.keys: defaultdict[TopicPartition, set[bytes]] = defaultdict(set)
@@ -52,7 +52,7 @@ class Touched:
 
 
 def touch(records: Iterable[LogRecord], cuts: Mapping[TopicPartition, ChangelogCut]) -> Touched:
-    """Collect what records of changelogs name; markers and records without a key name nothing."""
+    """Collect the keys and members that records of changelogs name; markers and records without a key name none."""
     found = Touched()
     for record in records:
         if record.key is None or wire.is_marker(record.key, record.headers):
@@ -78,10 +78,10 @@ def records_of_state(
     whole: Collection[TopicPartition],
     erased: Callable[[Iterable[Row]], Iterable[tuple[Row, bool]]] = keep_all,
 ) -> Iterator[NewRecord]:
-    """Yield what is appended: first the rows of the cut, then tombstones.
+    """Yield the records to append: first the rows of the cut, then tombstones.
 
     Args:
-        rows: of the cut; `touched` is used up by them.
+        rows: of the cut; they consume `touched`.
         whole: the changelogs of which every row is appended.
         erased: marks each row whose key stays deleted, touched or not.
     """
@@ -147,5 +147,5 @@ def _change(key: bytes, value: bytes | None) -> tuple[str, list[str]] | None:
 
 
 def _text(value: Any) -> str:
-    """JSON text that is the same for equal values."""
+    """Format JSON so that equal values have equal texts."""
     return json.dumps(value, sort_keys=True, separators=(",", ":"))

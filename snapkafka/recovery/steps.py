@@ -1,4 +1,4 @@
-"""The steps of a recovery, in order, each of which may be the last before a crash.
+"""The steps of a recovery, in order; a crash may come after any of them.
 
     hold       the consumer groups are held: no worker joins them, no other run sets their offsets
     begun      from here on workers of these apps that start hold their inputs
@@ -14,11 +14,11 @@
     groups     the consumer groups are set, and read back
     done       workers run
 
-Run again before `ready` it starts at `silence` with a new author: what the earlier one appended lies below the new ends
-and is never read. Run again after it, only groups and done are left, which the ledger alone suffices for.
+Another run before `ready` starts at `silence` with a new author: records of the earlier one lie below the new ends and
+are never read. Another run after it only does groups and done, which need only the ledger.
 
-Before each step the ledger is read to its end: a run that was overtaken changes nothing more. The hold fences the
-rest: offsets are set as a member of the group, and records are appended only while the hold lasts.
+Before each step the ledger is read to its end: an overtaken run changes nothing more. The hold fences the rest:
+offsets are set as a member of the group, and records are appended only while the hold lasts.
 """
 
 from __future__ import annotations
@@ -74,7 +74,7 @@ class Run(TargetRun):
     """One run of all steps.
 
     Args:
-        target: what is restored, and where to.
+        target: the snapshot and its destination.
     """
 
     target: Target
@@ -88,11 +88,11 @@ class Run(TargetRun):
         return self.target.ledger_id(self.work)
 
     async def run(self) -> RestoreView:
-        """Do what is left to do of the plan.
+        """Run the rest of the plan.
 
         Raises:
             OvertakenError: another run has taken over; it changed nothing more.
-            RestoreFailedError: what was appended is not there, or others have written in between.
+            RestoreFailedError: appended records are missing, or others have written in between.
         """
         self.crash("begun")
         await self.target.announce(self)
@@ -201,7 +201,7 @@ class Run(TargetRun):
         return appended
 
     def append_held(self, records: Iterable[NewRecord]) -> Mapping[TopicPartition, Sequence[int]]:
-        """Append records as long as the groups are held: a run that was suspended appends nothing more."""
+        """Append records as long as the groups are held: a suspended run appends nothing more."""
 
         def while_held() -> Iterator[NewRecord]:
             for count, record in enumerate(records):
@@ -250,7 +250,7 @@ class Run(TargetRun):
         await self.in_thread(lambda: read_back(self.bulk, author, ranges, allowed, self._written_by))
 
     async def _compare(self, author: Author, bases: Mapping[TopicPartition, int]) -> None:
-        """Compare the tables and messages that are there now with the snapshot's."""
+        """Compare the present tables and messages with the snapshot's."""
         attempt = Attempt(
             target=self.target,
             bulk=self.bulk,
@@ -301,5 +301,5 @@ class Run(TargetRun):
         )
 
     async def in_thread(self, work: Callable[[], T]) -> T:
-        """Do work that blocks; heartbeats go on beside it."""
+        """Run blocking work in a thread; heartbeats continue beside it."""
         return await asyncio.to_thread(work)

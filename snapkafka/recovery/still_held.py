@@ -1,7 +1,6 @@
 """Erased keys that a storage still holds: every snapshot in it is read, table by table.
 
-A restore and a fork write nothing that was erased, but the snapshots that they are made of stay as they are until they
-are pruned.
+A restore and a fork write no erased key, but their snapshots stay as they are until they are pruned.
 """
 
 from __future__ import annotations
@@ -44,8 +43,8 @@ async def still_held(
 
     Args:
         where: not needed with `storage`.
-        name: id, epoch or `latest`: a snapshot of the storage that is meant.
-        storage: where they lie; empty: its place in the ledger.
+        name: id, epoch or `latest` of a snapshot in that storage.
+        storage: of the snapshots; empty: its place in the ledger.
 
     Raises:
         UnknownSnapshotError, StorageError: there is no such snapshot, or the storage cannot be read.
@@ -56,7 +55,8 @@ async def still_held(
 
 
 async def with_held(done: Recovered, plan: Plan, say: Callable[[str], None]) -> Recovered:
-    """Add to a result which snapshots hold an erased key. A failure is printed and ends nothing: the work is done."""
+    """Add the snapshots that hold an erased key to a result. A failure is printed and ends nothing: the work is
+    done."""
     suppression = plan.request.suppress
     if suppression is None or not plan.place:
         return done
@@ -100,7 +100,7 @@ def _tables_of(placed: Placed) -> list[str]:
 
 
 def _holds(placed: Placed, table: str, suppression: Suppression) -> bool:
-    """Does a table of a snapshot hold an erased key?
+    """Return whether a table of a snapshot holds an erased key.
 
     Raises:
         BadInputError: a row of it cannot be examined.
@@ -130,10 +130,10 @@ def _records(placed: Placed, table: str) -> Iterable[LogRecord]:
 
 
 def _previews(placed: Placed, *, with_values: bool) -> Iterable[LogRecord]:
-    """Read the table `around`, whose texts are shortened, and missing where they are no text.
+    """Read the table `around`, whose texts are shortened, and missing if the bytes are not text.
 
     Raises:
-        BadInputError: one may name an erased key where it is cut off or missing.
+        BadInputError: a shortened or missing text may name an erased key.
     """
     with engine({"main": placed}) as database:
         done = database.execute(f'SELECT topic, "partition", "offset", key, value, bytes FROM {AROUND}')

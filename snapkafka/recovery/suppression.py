@@ -1,7 +1,7 @@
-"""Erased keys: the file that names them, and how they are compared with keys of records.
+"""Erased keys: the file that names them, and their comparison with keys of records.
 
-A person's name may be the whole of a key, the key within a window or a set, or one field of a key that is a JSON object
-or array. Exact keys are compared with all of these, prefixes with those that are texts.
+A person's name may be the whole of a key, the key within a window or a set, or one field of a key that is a JSON
+object or array. Exact keys are compared with all of these, prefixes with those that are text.
 """
 
 from __future__ import annotations
@@ -40,8 +40,8 @@ UPDATE: Final = 15
 class Suppression:
     """Erased keys: `keys` exactly, those that begin with one of `prefixes`, those for which one of `sql` holds.
 
-    `binary`: tables and input topics that may hold keys, values and headers which are no text. Everywhere else such a
-    record is refused, because it cannot be compared with what was erased.
+    `binary`: tables and input topics that may hold keys, values and headers that are not text. Everywhere else such a
+    record is refused, because it cannot be compared with erased keys.
     """
 
     keys: tuple[str, ...] = ()
@@ -89,12 +89,12 @@ def read_toml(path: str) -> dict[str, Any]:
 
 
 def has_text(raw: bytes | None) -> bool:
-    """Is it null, or UTF-8 without control characters?"""
+    """Return whether it is null, or UTF-8 without control characters."""
     return raw is None or (CONTROLS.search(raw) is None and text_of(raw) is not None)
 
 
 def text_of(raw: bytes | None) -> str | None:
-    """Decode UTF-8, less a byte order mark; None: it is null, or not UTF-8."""
+    """Decode UTF-8, without a byte order mark; None: it is null, or not UTF-8."""
     try:
         return None if raw is None else raw.decode().removeprefix("\ufeff")
     except UnicodeDecodeError:
@@ -105,8 +105,8 @@ def text_of(raw: bytes | None) -> str | None:
 
 
 class Key(NamedTuple):
-    """A key as it is compared. `text`: the whole of it; None: it is null, or no text. `texts`, `numbers`: what it
-    consists of. `problem`: why it could not be taken apart; empty: it was."""
+    """A key in the form for comparison. `text`: the whole of it; None: it is null, or not text. `texts`, `numbers`:
+    its parts. `problem`: why it could not be parsed; empty: it was."""
 
     text: str | None
     texts: frozenset[str] = frozenset()
@@ -118,12 +118,12 @@ class Key(NamedTuple):
         return keys & self.texts | keys & self.numbers
 
     def begins_with(self, prefix: str) -> bool:
-        """Begins it, or a text within it, with this?"""
+        """Return whether it, or a text within it, begins with a prefix."""
         return any(text.startswith(prefix) for text in self.texts)
 
 
 class _Object(dict[str, Any]):
-    """An object of JSON that remembers the values of names which it has twice."""
+    """A JSON object that keeps all values of repeated names."""
 
     def __init__(self, pairs: list[tuple[str, Any]]) -> None:
         super().__init__(pairs)
@@ -134,19 +134,19 @@ _decoder: Final = json.JSONDecoder(object_pairs_hook=_Object)
 
 
 def key_text(key: bytes | None, cut: ChangelogCut | None) -> str | None:
-    """Read a key as text: a JSON string as its content, of a window or a set the key within; None: it has no text.
+    """Read a key as text: a JSON string as its content, for a window or a set the key within; None: it has no text.
 
     Args:
-        cut: of the changelog that it is from; None: it is from an input.
+        cut: of its changelog; None: it is from an input.
     """
     return read_key(key, cut).text
 
 
 def read_key(key: bytes | None, cut: ChangelogCut | None) -> Key:
-    """Take a key apart.
+    """Parse a key.
 
     Args:
-        cut: of the changelog that it is from; None: it is from an input, or a member of a set.
+        cut: of its changelog; None: it is from an input, or a member of a set.
     """
     text = text_of(key)
     if text is None:
@@ -187,7 +187,7 @@ def _written(value: Any) -> str:
 
 
 def _is_window(key: object) -> bool:
-    """Is it what Faust has for a key of a windowed table: the key, and the first and last second?"""
+    """Return whether it is Faust's key of a windowed table: the key, and the first and last second."""
     return (
         isinstance(key, list)
         and len(key) == 2

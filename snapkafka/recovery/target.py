@@ -1,7 +1,7 @@
-"""Where a snapshot is restored to: what is the same for a restore in place, into another cluster, and a fork.
+"""The target of a snapshot: the common part of a restore in place, into another cluster, and a fork.
 
-A target names the logs that are written to, plans what is done, and yields what is appended to inputs and changelogs;
-`steps` does the plan. It never decides whether the plan is done.
+A target names the logs to write, plans the work, and yields the records for inputs and changelogs; `steps` runs the
+plan. It never decides whether the plan is run.
 """
 
 from __future__ import annotations
@@ -28,10 +28,10 @@ from .facts import rows_of_state
 from .finish import Commit
 from .plan import Plan, TopicWork, open_readers
 from .positions import Appended, apps_of, changelogs_of, inputs_of
-from .refusals import Carried, Facts, Refusal, TopicFacts
 from .selection import Keys
 from .session import Session
 from .state import Row
+from .target_facts import Carried, Facts, Refusal, TopicFacts
 
 __all__ = ["Target", "TargetRun", "unforced"]
 
@@ -55,10 +55,10 @@ class TargetRun(Commit, ABC):
 
 @dataclass(slots=True, kw_only=True)
 class Target(ABC):
-    """One place that a snapshot goes to.
+    """One target of a snapshot.
 
     Args:
-        session: the snapshot, and the cluster there.
+        session: the snapshot, and its target cluster.
     """
 
     session: Session
@@ -75,27 +75,27 @@ class Target(ABC):
 
     @property
     def captured(self) -> Captured:
-        """The cut that is restored, by the names of the logs that are written to."""
+        """The restored cut, by the names of the logs to write."""
         return self.session.captured
 
     @property
     def origin(self) -> str:
-        """The topic id of the snapshot's ledger, where that is of another cluster."""
+        """The topic id of the snapshot's ledger, if that is in another cluster."""
         return ""
 
     @property
     def undo(self) -> str:
-        """The way to take it back; empty: only a restore of an earlier snapshot does."""
+        """The way to undo it; empty: only a restore of an earlier snapshot does."""
         return ""
 
     # -- the plan ---------------------------------------------------------------------------------------------
 
     @abstractmethod
     async def plan(self) -> Plan:
-        """Find out what would be done, and every reason to refuse it. Changes nothing."""
+        """Plan the work, with every reason to refuse it. Change nothing."""
 
     async def planned(self) -> Plan:
-        """Plan, and examine all that would be written or left out, unless it is refused.
+        """Plan, and examine all records to be written or left out, unless it is refused.
 
         Raises:
             BadInputError: something cannot be examined or masked, or a rule matches nothing.
@@ -122,14 +122,14 @@ class Target(ABC):
 
     @abstractmethod
     async def examined(self) -> Callable[[], Iterator[LogRecord]]:
-        """Prepare the records of inputs that are examined: messages in flight, and external records that are written
-        or stay unread by their position; by the names of the snapshot. The result blocks."""
+        """Prepare the records of inputs to examine: messages in flight, and external records that are written or stay
+        unread by their position; by the names of the snapshot. The result blocks."""
 
     def base_plan(self, lasting: RestoreView | None) -> Plan:
-        """Fill in what is the same for every target.
+        """Fill in the common part of every plan.
 
         Args:
-            lasting: the plan that is continued.
+            lasting: the plan to continue.
         """
         session, manifest = self.session, self.session.manifest
         return Plan(
@@ -152,7 +152,7 @@ class Target(ABC):
         )
 
     def work(self, carried: Mapping[str, Carried]) -> tuple[TopicWork, ...]:
-        """Sum up what is appended, by the names of the snapshot.
+        """Sum up the records to append, by the names of the snapshot.
 
         Args:
             carried: the messages in flight of each input.
@@ -170,12 +170,12 @@ class Target(ABC):
     async def facts(
         self, topics: Iterable[str], carried: Mapping[str, Carried], other_plan: str = ""
     ) -> Facts:
-        """Gather what refusals go by.
+        """Gather the facts for the refusals.
 
         Args:
-            topics: by the names of the cluster it goes to.
-            carried: what would be appended to inputs.
-            other_plan: another restore that is open, as a phrase.
+            topics: by the names of the target cluster.
+            carried: the records to append to inputs.
+            other_plan: another open restore, as a phrase.
         """
         session = self.session
         described = await session.admin.describe_topics(list(topics))
@@ -209,39 +209,39 @@ class Target(ABC):
     # -- what the steps ask -----------------------------------------------------------------------------------
 
     async def clear(self, plan: Plan, say: Callable[[str], None]) -> None:  # noqa: B027 -- most have nothing to do
-        """Remove what an earlier attempt has left, as the plan names it."""
+        """Remove the remainders of an earlier attempt, as the plan names them."""
 
     @asynccontextmanager
     async def ledger(self) -> AsyncIterator[Opened]:
-        """Open the ledger of the cluster it goes to; create it where it does not exist."""
+        """Open the target cluster's ledger; create it if it does not exist."""
         async with opened(self.session.where, self.session.namespace, create=True) as work:
             yield work
 
     async def announce(self, run: TargetRun) -> None:  # noqa: B027 -- most have nothing to do
-        """Append what the ledger has to state before the plan begins."""
+        """Append the records that the ledger needs before the plan begins."""
 
     async def create(self, run: TargetRun) -> None:  # noqa: B027 -- most have nothing to do
         """Create the topics of the plan."""
 
     async def ends(self, run: TargetRun) -> dict[TopicPartition, int]:
-        """Find the ends behind which is appended: all below is of the time before."""
+        """Find the ends after which to append: all records below are older than the restore."""
         return await run.quiet()
 
     @abstractmethod
     async def channels(
         self, run: TargetRun, ends: Mapping[TopicPartition, int]
     ) -> Callable[[], Iterator[Channel]]:
-        """Prepare what is appended to inputs, by the names of the logs that are written to; the result blocks."""
+        """Prepare the records for inputs, by the names of the logs to write; the result blocks."""
 
     def count(self, appended: Mapping[TopicPartition, Iterable[Appended]]) -> tuple[int, int]:
-        """Count the messages in flight and the external records among what was appended to inputs."""
+        """Count the messages in flight and the external records among those appended to inputs."""
         own = {(tp, it.offset) for tp, found in self.session.tables.in_flight.items() for it in found}
         places = [(tp, it.old) for tp, items in appended.items() for it in items]
         messages = sum(place in own for place in places)
         return messages, len(places) - messages
 
     def settled(self) -> Mapping[TopicPartition, int]:
-        """The offset of each changelog from which on records may name keys that the cut has otherwise."""
+        """Return the offset of each changelog from which on records may name keys whose value at the cut differs."""
         return {}
 
     def whole(
@@ -250,13 +250,13 @@ class Target(ABC):
         """Find the changelogs of which every row is written, whatever their logs hold.
 
         Args:
-            ends: up to where each was read.
-            present: how many records were read of each, from where its state is settled.
+            ends: the offset up to which each was read.
+            present: the number of records read of each, from its settled offset.
         """
         return changelogs_of(self.captured)
 
     def rows(self) -> Iterable[Row]:
-        """Read the rows of the cut, by the names of the logs that are written to."""
+        """Read the rows of the cut, by the names of the logs to write."""
         return rows_of_state(self.session.placed)
 
     def marked(self, rows: Iterable[Row]) -> Iterable[tuple[Row, bool]]:
@@ -264,16 +264,16 @@ class Target(ABC):
         return self.editing.marked(rows)
 
     def ledger_id(self, work: Opened) -> int:
-        """The short id of the ledger there, which stamps bear."""
+        """Return the short id of the ledger there, for stamps."""
         return ledger_id(bytes.fromhex(getattr(work.ledger, "topic_id", self.session.topic_id)))
 
     @property
     def sender(self) -> Callable[[int], bool] | None:
-        """Whether a process is one of the restored apps; None: all that write there are."""
+        """The test whether a process is one of the restored apps; None: all that write there are."""
         return None
 
     def takes_external(self, topic: str) -> bool:
-        """May somebody without snapkafka append to a topic while it is restored?"""
+        """Return whether programs without snapkafka may append to a topic while it is restored."""
         captured = self.session.whole
         known = {entry.topic for entry in self.session.manifest.external}
         return self.takes_others(topic) and (
@@ -281,7 +281,7 @@ class Target(ABC):
         )
 
     def takes_others(self, topic: str) -> bool:
-        """May apps that are not restored append to a topic meanwhile?"""
+        """Return whether apps that are not restored may append to a topic meanwhile."""
         return topic not in {cut.topic for cut in self.captured.changelogs}
 
 

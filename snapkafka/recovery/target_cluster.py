@@ -1,11 +1,11 @@
-"""A restore into another cluster: what a storage holds of a snapshot goes on there; the old cluster is not needed.
+"""A restore into another cluster: a stored snapshot continues there; the old cluster is not needed.
 
-Of the old cluster there is nothing but what assembly has stored: the manifest and the tables. They hold the state, the
-messages in flight, the positions, and the topics with their settings; external records that were still to be read,
-where it was asked to store them. They do not hold outputs, or what the apps wrote after the cut.
+Only the stored manifest and tables are left of the old cluster. They hold the state, the messages in flight, the
+positions, and the topics with their settings; external records that were still to be read, if assembly was asked to
+store them. They do not hold outputs, or records of the apps after the cut.
 
 Nothing is deleted. A crash before the commit point leaves records that the next run does not count: they lie below its
-bases. External records that producers have sent meanwhile are appended once more behind what was in flight.
+bases. External records that producers have sent meanwhile are appended again after the messages in flight.
 """
 
 from __future__ import annotations
@@ -28,16 +28,11 @@ from .channels import Channel, channels
 from .facts import carried_by, ranges_from
 from .plan import AbsentInput, Plan
 from .positions import Appended, changelogs_of, inputs_of, lowest_positions
-from .refusals import (
-    Facts,
-    Refusal,
-    code_refusals,
-    copy_refusals,
-    member_refusals,
-    record_refusals,
-)
+from .record_refusals import record_refusals
+from .refusals import code_refusals, copy_refusals, member_refusals
 from .state import Row, keep_all
 from .target import Target, TargetRun, unforced
+from .target_facts import Facts, Refusal
 from .topics import Contents, NewTopic, new_topics, settle, topics_of, validated
 
 __all__ = ["OtherCluster", "absent_inputs", "notes", "refusals"]
@@ -67,7 +62,7 @@ class OtherCluster(Target):
 
     @property
     def undo(self) -> str:
-        """The old cluster was not touched, and in the new one there was nothing."""
+        """The way to undo it: the old cluster was not touched, and the new one was empty."""
         topics = sorted(topics_of(self.session.manifest))
         return f"stop the workers, and delete these topics: {', '.join([*topics, self.session.ledger])}"
 
@@ -133,7 +128,8 @@ class OtherCluster(Target):
         )
 
     def marked(self, rows: Iterable[Row]) -> Iterable[tuple[Row, bool]]:
-        """Leave out erased rows: nothing of them is written, except to delete what an earlier attempt has written."""
+        """Leave out erased rows: nothing of them is written, except deletions of what an earlier attempt has
+        written."""
         return keep_all(self.editing.edit(rows))
 
     async def _held(self, there: list[TopicPartition]) -> dict[TopicPartition, int]:
@@ -144,11 +140,11 @@ class OtherCluster(Target):
         return {tp: end - starts.get(tp, 0) for tp, end in ends.items()}
 
     def _begins(self) -> dict[TopicPartition, list[LogRecord]]:
-        """Collect what each input begins with."""
+        """Collect the first records of each input."""
         return self.session.tables.unread(lowest_positions(self.session.captured))
 
     def _contents(self) -> Contents:
-        """Sum up the records that the topics begin with."""
+        """Sum up the first records of the topics."""
         tables = self.session.tables
         return Contents(
             captured=self.session.captured,
@@ -159,7 +155,7 @@ class OtherCluster(Target):
     # -- what the steps ask -----------------------------------------------------------------------------------
 
     async def create(self, run: TargetRun) -> None:
-        """Create the topics that are not there.
+        """Create the missing topics.
 
         Raises:
             RestoreFailedError: one has another number of partitions by now.
@@ -191,7 +187,7 @@ class OtherCluster(Target):
         return lambda: self._in_order(ranges, run.ledger_id)
 
     def _in_order(self, ranges: Sequence[ReadRange], own_id: int) -> Iterator[Channel]:
-        """Yield every input: what was still to be read, then external records that are in the new log by now."""
+        """Yield every input: the unread records, then external records that are in the new log by now."""
         every = frozenset(TopicPartition(it.topic, it.partition) for it in ranges)
         begins = self._begins()
         for found in channels(self.session.bulk, ranges, {}, every, own_id, editing=self.editing):
@@ -207,7 +203,7 @@ class OtherCluster(Target):
 
 
 def _is_of(view: RestoreView, manifest: Manifest) -> bool:
-    """Is an open restore that of this snapshot, from its own cluster?"""
+    """Return whether an open restore is that of this snapshot, from its own cluster."""
     begun = view.begun
     return (begun.snapshot, begun.epoch, begun.only, begun.origin) == (
         manifest.id,
@@ -221,7 +217,7 @@ def _is_of(view: RestoreView, manifest: Manifest) -> bool:
 
 
 def absent_inputs(manifest: Manifest) -> tuple[AbsentInput, ...]:
-    """List the inputs with external records, or whose writers are unknown, from the offset on that no table has."""
+    """List the inputs with external records, or with unknown writers, from the first offset that no table has."""
     written = {end.topic for end in manifest.captured.senders}
     external = {entry.topic for entry in manifest.external}
     lowest = lowest_positions(manifest.captured)
@@ -252,7 +248,7 @@ def _passed(cut: InputCut) -> int:
 
 
 def notes(manifest: Manifest, unseen: Sequence[str]) -> tuple[str, ...]:
-    """Describe what else is not there: a sentence each.
+    """List what else is missing, a sentence each.
 
     Args:
         unseen: apps of which no process has joined in the new cluster.
@@ -281,7 +277,7 @@ def _named(names: Sequence[str]) -> str:
 
 
 def missing_topics(new: tuple[NewTopic, ...], there: Collection[str]) -> tuple[NewTopic, ...]:
-    """Find what has to be created."""
+    """Find the topics to create."""
     return tuple(it for it in new if it.topic not in there)
 
 
@@ -300,9 +296,9 @@ def refusals(
 
     Args:
         facts: of the new cluster; `topics` are those of the snapshot that exist there.
-        ends: how many records each of their partitions holds.
-        restores: what its ledger states.
-        resumes: the open restore that is continued: its own topics and records are not a reason.
+        ends: the number of records in each of their partitions.
+        restores: those in its ledger.
+        resumes: the open restore to continue: its own topics and records are no reason.
     """
     yield from copy_refusals(manifest, facts.files, done="restored")
     yield from _cluster(manifest, facts, restores)

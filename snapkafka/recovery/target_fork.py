@@ -1,6 +1,6 @@
-"""A fork: a snapshot becomes a second system under a prefix, beside the one that it is of, which is only read.
+"""A fork: a snapshot becomes a second system under a prefix, beside the original, which is only read.
 
-The ledger of the fork states which topics will be created before the first is, and their ids afterwards. A crash before
+The ledger of the fork names the topics before the first one is created, and their ids afterwards. A crash before
 `done` leaves topics that the ledger names: the next run removes them and starts over. See docs/guide/fork.md.
 """
 
@@ -30,9 +30,10 @@ from .facts import carried_by, rows_of_state
 from .forks import fork_in, removed
 from .plan import Plan
 from .positions import Appended, apps_of, changelogs_of, inputs_of, lowest_positions
-from .refusals import Refusal, TopicFacts, copy_refusals, external_refusals, member_refusals
+from .refusals import copy_refusals, external_refusals, member_refusals
 from .state import Row, keep_all
 from .target import Target, TargetRun, unforced
+from .target_facts import Refusal, TopicFacts
 from .topics import Contents, NewTopic, Source, new_topics, settle, topics_of, validated
 
 __all__ = ["NO_LOG", "ForkTarget", "in_fork", "log_starts", "refusals"]
@@ -47,7 +48,7 @@ TOPICS_PER_RECORD: Final = 500
 
 @dataclass(slots=True, kw_only=True)
 class ForkTarget(Target):
-    """Topics, groups and a ledger of their own, under the prefix of a fork, in the same cluster."""
+    """The topics, groups and ledger of a fork, under its prefix, in the same cluster."""
 
     made: list[ForkTopic] = field(default_factory=list)
     expires_ms: int = 0
@@ -60,7 +61,7 @@ class ForkTarget(Target):
 
     @property
     def source(self) -> str:
-        """The namespace that it is a fork of."""
+        """The namespace of the forked system."""
         return self.session.request.namespace or self.session.manifest.namespace
 
     @property
@@ -127,7 +128,7 @@ class ForkTarget(Target):
         )
 
     async def _existing(self, there: list[str]) -> tuple[str, list[str]]:
-        """Find a fork of this name: as a phrase if it is whole, else the topics that its creation has left."""
+        """Find a fork of this name: as a phrase if it is complete, else the topics that its creation has left."""
         ledger = self.session.ledger
         if ledger not in there:
             return "", []
@@ -168,7 +169,7 @@ class ForkTarget(Target):
             await removed(session.admin, session.where, self.fork, plan.removes, session.ledger, ())
 
     async def announce(self, run: TargetRun) -> None:
-        """State in the ledger of the fork which topics will be created."""
+        """Record in the ledger of the fork the topics to create."""
         admin, topic, expires_s = self.session.admin, run.work.ledger.topic, self.session.request.expires_s
         self.expires_ms = 0 if expires_s is None else wall_ms() + round(expires_s * 1_000)
         ledger = (await admin.describe_topics([topic]))[topic]
@@ -180,7 +181,7 @@ class ForkTarget(Target):
         """Create the topics, and state their ids.
 
         Raises:
-            ForkFailedError: one is there already, so somebody else creates it at the same time.
+            ForkFailedError: one exists already, so another run creates it at the same time.
         """
         admin = self.session.admin
         for it in self._new:
@@ -233,7 +234,7 @@ class ForkTarget(Target):
         """Find that the new topics are empty.
 
         Raises:
-            ForkFailedError: somebody has written there.
+            ForkFailedError: another program has written there.
         """
         wanted = sorted({*inputs_of(self.captured), *changelogs_of(self.captured)})
         ends = dict(await run.admin.log_ends(wanted))
@@ -255,7 +256,7 @@ class ForkTarget(Target):
         return lambda: (record for channel in copied() for record in channel.records)
 
     async def _copied(self) -> Callable[[], Iterator[Channel]]:
-        """Prepare what is copied, by the names of production; the result blocks."""
+        """Prepare the records to copy, by the names of production; the result blocks."""
         session, request = self.session, self.session.request
         lowest = lowest_positions(session.captured)
         unread = session.tables.in_flight
@@ -338,8 +339,8 @@ def refusals(
     Args:
         files: what is wrong with the files; empty: nothing.
         there: topics of this fork that exist.
-        unfinished: those among them that an earlier attempt has left.
-        exists: a fork that is there already, as a phrase; empty: none.
+        unfinished: those left by an earlier attempt.
+        exists: an existing fork, as a phrase; empty: there is none.
         external: why the external records since the snapshot cannot be read.
     """
     yield from copy_refusals(manifest, files, done="forked")
@@ -377,7 +378,7 @@ def _names(
 
 
 async def log_starts(admin: TopicAdmin, lowest: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
-    """Read where the logs of production start: `NO_LOG` where a partition does not exist."""
+    """Read the starts of production's logs: `NO_LOG` if a partition does not exist."""
     wanted = list(lowest)
     there = await admin.describe_topics({tp.topic for tp in wanted})
     known = [tp for tp in wanted if tp.topic in there and tp.partition < there[tp.topic].partitions]

@@ -1,7 +1,7 @@
-"""A restore in place: the logs of a system get appended what makes it go on from a snapshot.
+"""A restore in place: records are appended to the logs of a system, so that it continues from a snapshot.
 
-It overwrites, it does not merge: what the apps did since the cut is of no effect any more, but nothing is deleted, and
-outputs that others have read cannot be taken back. See docs/guide/restore.md.
+It overwrites, it does not merge: the work of the apps since the cut loses its effect, but nothing is deleted, and
+outputs that others have read cannot be undone. See docs/guide/restore.md.
 """
 
 from __future__ import annotations
@@ -20,10 +20,12 @@ from .channels import Channel, channels, holds_own
 from .facts import carried_by, ranges_from, topics_of
 from .plan import Irrevocable, PartitionMove, Plan, irrevocable
 from .positions import apps_of, changelogs_of, group_offsets, inputs_of, lowest_positions
-from .refusals import Facts, Refusal, expiring, refusals, replacing_refusals, unstamped_refusals
+from .record_refusals import expiring
+from .refusals import refusals, replacing_refusals, unstamped_refusals
 from .selection import refused_parts, sent_by
 from .shortened import log_refusals, shortened, written_whole
 from .target import Target, TargetRun, unforced
+from .target_facts import Facts, Refusal
 
 __all__ = ["InPlace"]
 
@@ -32,7 +34,7 @@ Positions = Mapping[TopicPartition, int]
 
 @dataclass(slots=True, kw_only=True)
 class InPlace(Target):
-    """The system that the snapshot is of."""
+    """The system of the snapshot itself."""
 
     _sender: Callable[[int], bool] | None = None
     _facts: Facts | None = None
@@ -76,7 +78,7 @@ class InPlace(Target):
         )
 
     def _is_of(self, view: RestoreView) -> bool:
-        """Is an open restore that of this part of this snapshot?"""
+        """Return whether an open restore is that of this part of this snapshot."""
         manifest, begun = self.session.manifest, view.begun
         wanted = (manifest.id, manifest.epoch, self.session.request.selection.text)
         return wanted == (begun.snapshot, begun.epoch, begun.only) and not begun.origin
@@ -86,7 +88,7 @@ class InPlace(Target):
         return {tp: found for tp, found in self.session.tables.in_flight.items() if tp in inputs}
 
     async def _found(self) -> list[Channel]:
-        """Collect what would be appended to inputs now."""
+        """Collect the records to append to inputs now."""
         lowest, starts, ends = await self._known()
         return await asyncio.to_thread(lambda: list(self._channels(lowest, starts, ends)))
 
@@ -120,7 +122,7 @@ class InPlace(Target):
     def _to_read(
         self, lowest: Positions, starts: Positions, ends: Positions
     ) -> tuple[list[ReadRange], dict[TopicPartition, list[LogRecord]]]:
-        """Find the ranges of the logs from the lowest positions on, and the stored records of before."""
+        """Find the ranges of the logs from the lowest positions on, and the stored records before them."""
         ranges = ranges_from({tp: max(at, starts[tp]) for tp, at in lowest.items()}, ends)
         stored = self.session.tables.unread(lowest, starts)
         return ranges, {tp: of for tp, of in stored.items() if tp in ends}

@@ -1,7 +1,7 @@
-"""The topics that are created for what a snapshot holds: for a fork, or in a cluster that has none of them.
+"""The topics to create for a snapshot: for a fork, or in a cluster without them.
 
-They have the partition counts and the settings of those of the snapshot, except where such a setting would lose or
-refuse what they begin with: records in flight bear their old timestamps, and a header.
+They have the partition counts and the settings of the snapshot's topics, except for settings that would lose or refuse
+their first records: messages in flight keep their old timestamps, and get a header.
 """
 
 from __future__ import annotations
@@ -19,24 +19,24 @@ from snapkafka.protocol.captured_snapshot import Captured
 from .facts import Groups
 from .new_topics import Fitting, fit_input, fit_plain_changelog, fit_set_changelog
 from .positions import parts_of
-from .refusals import Carried, Refusal
+from .target_facts import Carried, Refusal
 
 __all__ = ["Contents", "NewTopic", "Source", "Topics", "new_topics", "settle", "topics_of", "validated"]
 
 
 class Topics(Groups, Protocol):
-    """Topics as a recovery creates and deletes them."""
+    """The requests that create and delete topics in a recovery."""
 
     async def topic_defaults(self) -> Mapping[str, str]:
         """Read the settings of a topic that is created without any."""
 
     async def delete_topics(self, *topics: str) -> None:
-        """Delete topics; those that are not there are skipped."""
+        """Delete topics; those that do not exist are skipped."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Source:
-    """A topic that exists. `settings`: those that hold; `own`: those that were made on the topic itself."""
+    """An existing topic. `settings`: the effective ones; `own`: those on the topic itself."""
 
     topic_id: str
     partitions: int
@@ -47,8 +47,8 @@ class Source:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NewTopic:
-    """A topic that is created. `of`: the one that it is named after. `replicas` None: as the cluster has them.
-    `changed`: settings that are not those of that."""
+    """A topic to create. `of`: its original. `replicas` None: the cluster's default. `changed`: settings that differ
+    from the original."""
 
     topic: str
     of: str
@@ -73,12 +73,12 @@ def new_topics(
     defaults: Mapping[str, str],
     named: Callable[[str], str] = lambda name: name,
 ) -> tuple[tuple[NewTopic, ...], tuple[Refusal, ...]]:
-    """Compute the topics that are created for a snapshot, and the reasons against them.
+    """Compute the topics to create for a snapshot, and the reasons against them.
 
     Args:
-        sources: the topics of the snapshot that exist; of others it counts what the manifest has recorded.
-        contents: the records that they begin with.
-        defaults: what holds in the cluster for a topic without settings of its own.
+        sources: the existing topics of the snapshot; for others the manifest counts.
+        contents: their first records.
+        defaults: the cluster's settings of a topic without its own.
         named: translates the name of a topic of the snapshot.
     """
     recorded = {it.name: it for it in manifest.topics}
@@ -107,7 +107,7 @@ def new_topics(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Contents:
-    """The records that new topics begin with, by the names of the snapshot.
+    """The first records of new topics, by the names of the snapshot.
 
     `carried`: of each input. `largest`: the largest row of each changelog (bytes).
     """
@@ -121,9 +121,9 @@ class Contents:
 
         Args:
             of: its name in the snapshot.
-            topic: its name where it is created.
-            holding: all settings that hold for it.
-            own: those that were made on the topic of the snapshot itself.
+            topic: its name in the target.
+            holding: its effective settings.
+            own: those on the topic of the snapshot itself.
         """
         cuts = {cut.topic: cut for cut in self.captured.changelogs}
         if of in cuts:
@@ -158,8 +158,8 @@ async def validated(admin: Topics, wanted: Iterable[NewTopic]) -> tuple[Refusal,
 
 
 async def settle(admin: Topics, wanted: Iterable[NewTopic], contents: Contents) -> tuple[str, ...]:
-    """Read the settings of topics that exist by now, defaults of the cluster included, and change those that would lose
-    or refuse their records.
+    """Read the settings of the created topics, defaults of the cluster included, and change those that would lose or
+    refuse their records.
 
     Returns:
         the changes, a sentence for each topic.

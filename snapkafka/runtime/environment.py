@@ -1,4 +1,4 @@
-"""The environment for what is started here: it may hold anything, and pip, Java and Spark obey it."""
+"""The environment for child processes: it may hold anything, and pip, Java and Spark obey it."""
 
 from __future__ import annotations
 
@@ -44,10 +44,10 @@ SHAPES_INSTALLATIONS: Final = frozenset(
 
 
 def child_environment(environ: Mapping[str, str]) -> dict[str, str]:
-    """Take the environment for pip, uv or Java out of one that may hold anything.
+    """Derive the environment for pip, uv or Java from one that may hold anything.
 
-    What shapes *other* installations (a target, a user site, hashes, no wheels) would make ours fail or land elsewhere
-    and is left out; what names an index, a proxy, certificates stays.
+    Variables that shape *other* installations (a target, a user site, hashes, no wheels) would make ours fail or end
+    up elsewhere, and are left out; those that name an index, a proxy or certificates stay.
     """
     ours = {name: value for name, value in environ.items() if name not in SHAPES_INSTALLATIONS}
     use_utf8(ours)

@@ -1,4 +1,4 @@
-"""Describe what each extra of the package brings, and the one line for whoever has not installed it."""
+"""The extras of the package with their modules, and the one line for users who have not installed them."""
 
 from __future__ import annotations
 
@@ -52,14 +52,14 @@ EXTRAS: Final = {
 
 
 def require_extra(extra: str, what: str) -> None:
-    """Check that an extra is installed, before anything is begun with it.
+    """Check that an extra is installed, before any work that needs it.
 
     Args:
         extra: its name.
-        what: who needs it, as the subject of a sentence.
+        what: the part that needs it, as the subject of a sentence.
 
     Raises:
-        DependencyMissingError: naming what is missing, and the extra that has it.
+        DependencyMissingError: names the missing module, and its extra.
     """
     missing = [name for name in EXTRAS[extra] if not _is_there(name)]
     if missing:
@@ -67,7 +67,8 @@ def require_extra(extra: str, what: str) -> None:
 
 
 def _is_there(name: str) -> bool:
-    """Faust takes its module's place in `sys.modules` by an object without a spec, for which `find_spec` raises."""
+    """Return whether a module is installed. Faust replaces itself in `sys.modules` by an object without a spec, for
+    which `find_spec` raises."""
     try:
         return find_spec(name) is not None
     except ValueError:
@@ -75,7 +76,7 @@ def _is_there(name: str) -> bool:
 
 
 def extra_missing(extra: str, what: str, *modules: str) -> DependencyMissingError:
-    """Make the error for modules that could not be imported."""
+    """Create the error for modules that could not be imported."""
     are = "is" if len(modules) == 1 else "are"
     return DependencyMissingError(
         f"{what} needs {', '.join(modules)}, which {are} not installed",

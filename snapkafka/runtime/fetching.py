@@ -1,4 +1,4 @@
-"""The cache of fetched things: where it is, one writer at a time, nothing in it half-done."""
+"""The cache of fetched things: its place, one writer at a time, nothing in it half-done."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ NO_NETWORK: Final = re.compile(
 
 
 def cache_dir() -> Path:
-    """Find where fetched things are kept, outside of any checkout.
+    """Return the folder of fetched things, outside of any checkout.
 
     Raises:
         DependencyMissingError: there is no home directory, and nothing names another place.
@@ -64,7 +64,8 @@ def cache_dir() -> Path:
 
 @contextlib.contextmanager
 def fetched_into(place: Path) -> Iterator[Path]:
-    """A new folder to fill, beside `place`, which takes its place if nothing went wrong and vanishes if it did."""
+    """Provide a new folder to fill, beside `place`, which becomes `place` if nothing failed and is removed if
+    something did."""
     new = place.with_name(f"{place.name}.part-{uuid.uuid4().hex}")
     with writing(place.parent):
         place.parent.mkdir(parents=True, exist_ok=True)
@@ -95,7 +96,7 @@ def writing(place: Path) -> Iterator[None]:
 
 @contextlib.contextmanager
 def fetch_lock() -> Iterator[None]:
-    """One fetch at a time over all processes of this user; freed by the system if its holder dies."""
+    """Allow one fetch at a time over all processes of this user; the system frees the lock if its holder dies."""
     import fcntl  # POSIX; what is found and not fetched needs no lock
 
     folder = cache_dir()
@@ -131,7 +132,7 @@ def run_fetch(command: Sequence[str], *, what: str, hint: str, folder: Path | No
 
 
 def telling_line(output: str) -> str:
-    """Of all that pip, uv or Ivy printed before it failed, what a user needs to know, in one line."""
+    """Return the line of what pip, uv or Ivy printed before it failed that a user needs to know."""
     if no_network := NO_NETWORK.search(output):
         return f"the network cannot be reached ({no_network[0]})"
     lines = [line.strip(" \t:") for line in output.splitlines() if line.strip(" \t:.")]

@@ -1,4 +1,4 @@
-"""The home directory, where there is one: containers run as users without a name, `env -i` has no HOME."""
+"""The home directory, if there is one: containers run as users without a name, `env -i` has no HOME."""
 
 from __future__ import annotations
 
@@ -11,7 +11,8 @@ __all__ = ["expand_home", "home_dir"]
 
 
 def home_dir() -> Path | None:
-    """Find the home of this user: HOME, else what the system has on file; None where neither is an absolute path."""
+    """Find the home of this user: HOME, else the one in the system's user database; None if neither is an absolute
+    path."""
     home = os.environ.get("HOME") or ""
     if not os.path.isabs(home):  # noqa: PTH117 -- a text that may be empty
         home = _home_on_file()

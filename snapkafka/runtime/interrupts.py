@@ -29,12 +29,12 @@ CODES: Final = {
 
 
 def exit_status(number: int) -> int:
-    """The exit status of a process that a signal ended, as a shell has it: 130 for Ctrl-C, 143 for `kill`."""
+    """Return the exit status of a process that a signal ended, as a shell has it: 130 for Ctrl-C, 143 for `kill`."""
     return 128 + number
 
 
 class Interrupted(SystemExit):
-    """A signal asked this process to end. Uncaught it ends it, with the status of that signal."""
+    """A signal asked this process to end. Uncaught, it ends the process with the status of that signal."""
 
     def __init__(self, number: int) -> None:
         super().__init__(exit_status(number))
@@ -42,13 +42,13 @@ class Interrupted(SystemExit):
 
 
 def ending_signals() -> Iterator[signal.Signals]:
-    """The signals that may end this process: those that whoever started it has not ignored (`nohup`)."""
+    """Yield the signals that may end this process: those that its parent has not ignored (`nohup`)."""
     return (number for number in CODES if signal.getsignal(number) is not signal.SIG_IGN)
 
 
 def on_ending_signal(heard: Callable[[int], None]) -> None:
-    """Call `heard` in the main thread with the first signal that is to end this process. Later ones change nothing:
-    what is put away after the first is not disturbed by who presses Ctrl-C again."""
+    """Call `heard` in the main thread with the first ending signal. Later ones change nothing: another Ctrl-C does not
+    disturb the clean-up after the first."""
     numbers = tuple(ending_signals())
 
     def handle(number: int, frame: FrameType | None) -> None:
@@ -70,11 +70,12 @@ def _raise(number: int) -> NoReturn:
 
 
 def _disregard(number: int, frame: FrameType | None) -> None:
-    """Unlike `SIG_IGN` it is not inherited by what is started meanwhile."""
+    """Do nothing; unlike `SIG_IGN`, this is not inherited by processes that are started meanwhile."""
 
 
 async def to_its_end(work: Coroutine[Any, Any, T]) -> T:
-    """Await what must not be left half-done, also where this task is cancelled meanwhile: that is raised afterwards."""
+    """Await work that must not be left half-done, also if this task is cancelled meanwhile; the cancellation is raised
+    afterwards."""
     task = asyncio.ensure_future(work)
     cancelled = False
     while not task.done():

@@ -29,9 +29,9 @@ MAVEN: Final = ' xmlns:m="http://ant.apache.org/ivy/maven"'
 class JarSet:
     """Jars that belong together: Ivy modules, as `organisation:name:revision`.
 
-    With `transitive` unset exactly these are fetched, nothing that they name in turn. With `application` set there is
-    one module, and what it has is a program with all that it needs, packed into a zip (`...-all.zip`), and unpacked
-    here; its first jar is the one to run.
+    Without `transitive` exactly these are fetched, without their dependencies. With `application` there is one module,
+    a program with all its dependencies in a zip (`...-all.zip`), which is unpacked here; its first jar is the one to
+    run.
     """
 
     name: str
@@ -40,8 +40,7 @@ class JarSet:
     application: bool = False
 
     def ivy_xml(self) -> str:
-        """Return the list of what Ivy fetches. Its text also names the set's place in the cache: another set, another
-        place."""
+        """Return the list of modules for Ivy. Its text also determines the set's place in the cache."""
         lines = [
             f'    <dependency org="{org}" name="{name}" rev="{rev}" transitive="{str(self.transitive).lower()}"'
             f' conf="default->default"{self._packed(name)}'
@@ -68,7 +67,7 @@ class JarSet:
         return cache_dir() / "jars" / f"{self.name}-{sha256(self.ivy_xml().encode()).hexdigest()[:12]}"
 
     def first_jar(self) -> str:
-        """The file name of the first module's jar: the one without which the set is not whole."""
+        """Return the file name of the first module's jar, without which the set is incomplete."""
         _, name, revision = self.modules[0].split(":")
         return f"{name}-{revision}{'-runner' if self.application else ''}.jar"
 
@@ -117,7 +116,7 @@ S3_JARS: Final = JarSet(
 
 
 def kafka_jars() -> list[Path]:
-    """The class path of a Kafka 4.1 broker, fetched where it is missing.
+    """Return the class path of a Kafka 4.1 broker, fetched if missing.
 
     Raises:
         DependencyMissingError: it is not in the cache and cannot be fetched.
@@ -126,10 +125,10 @@ def kafka_jars() -> list[Path]:
 
 
 def spark_jars(*, s3: bool = False) -> list[Path]:
-    """Return what goes into `spark.jars`, comma-separated: Spark's Kafka source, fetched where it is missing.
+    """Return the jars for `spark.jars`: Spark's Kafka source, fetched if missing.
 
     Args:
-        s3: what S3 takes, as well.
+        s3: include the jars for S3.
 
     Raises:
         DependencyMissingError: it is not in the cache and cannot be fetched.
@@ -138,13 +137,13 @@ def spark_jars(*, s3: bool = False) -> list[Path]:
 
 
 def cached_jars(wanted: JarSet) -> list[Path] | None:
-    """The jars of a set if it is in the cache, sorted; None if it is not."""
+    """Return the jars of a set if it is in the cache, sorted; None if it is not."""
     found = sorted(wanted.place().glob("*.jar"))
     return found if wanted.first_jar() in {jar.name for jar in found} else None
 
 
 def jars(wanted: JarSet) -> list[Path]:
-    """The jars of a set, sorted, fetched where they are missing.
+    """Return the jars of a set, sorted, fetched if missing.
 
     Raises:
         DependencyMissingError: they are not in the cache and cannot be fetched.
@@ -204,7 +203,7 @@ def _ivy_jar() -> Path:
 
 
 def proxy_flags(environ: Mapping[str, str]) -> Iterator[str]:
-    """Java does not read the proxy variables that everything else here reads. Invalid values are left out."""
+    """Yield Java's flags for the proxy variables, which Java does not read itself. Invalid values are left out."""
     for scheme in ("http", "https"):
         text = environ.get(f"{scheme}_proxy") or environ.get(f"{scheme.upper()}_PROXY") or ""
         try:

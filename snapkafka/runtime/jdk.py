@@ -1,4 +1,4 @@
-"""A Java that runs Kafka and Spark: the one that is here, or one from PyPI."""
+"""A Java that runs Kafka and Spark: an installed one, or one from PyPI."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ class Java:
 
 
 def parse_java(settings: str) -> Java | None:
-    """Read what `java -XshowSettings:properties -version` prints; None where it is not from a Java.
+    """Parse the output of `java -XshowSettings:properties -version`; None if it is not from a Java.
 
     The runtime is asked for its own home, since a `java` on the `PATH` may be a shim or a link.
     """
@@ -65,7 +65,7 @@ def parse_java(settings: str) -> Java | None:
 
 
 def find_java() -> Java | None:
-    """A usable Java that is already here: `JAVA_HOME`, `PATH`, the cache; None where there is not one."""
+    """Find a usable installed Java: `JAVA_HOME`, `PATH`, the cache; None: there is none."""
     candidates = [Path(home, "bin", "java")] if (home := os.environ.get("JAVA_HOME")) else []
     if on_path := shutil.which("java"):
         candidates.append(Path(on_path))
@@ -76,10 +76,10 @@ def find_java() -> Java | None:
 
 
 def java() -> Java:
-    """A Java that runs Kafka and Ivy, fetched where there is not one.
+    """Return a Java that runs Kafka and Ivy, fetched if there is none.
 
     Raises:
-        DependencyMissingError: none is here and none can be fetched.
+        DependencyMissingError: none is installed and none can be fetched.
     """
     if found := find_java():
         return found
@@ -96,10 +96,10 @@ def java() -> Java:
 
 
 def spark_java_home() -> Path:
-    """Return what `JAVA_HOME` has to be for Spark: that of `java()`, or a wrapper of it where it lacks a module.
+    """Return the `JAVA_HOME` for Spark: that of `java()`, or a wrapper of it if it lacks a module.
 
     Raises:
-        DependencyMissingError: no Java is here and none can be fetched.
+        DependencyMissingError: no Java is installed and none can be fetched.
     """
     found = java()
     return found.home if _runs_spark(found) else _wrapper(found)
@@ -143,7 +143,7 @@ def _fetch_jdk() -> None:
 
 
 def _java_key_store(certificates: Sequence[bytes]) -> bytes:
-    """Trusted certificates in Java's oldest store format (JKS, version 2), which every Java reads."""
+    """Encode trusted certificates in Java's oldest store format (JKS, version 2), which every Java reads."""
 
     def text(value: str) -> bytes:
         return struct.pack(">H", len(value)) + value.encode("ascii")
@@ -157,7 +157,8 @@ def _java_key_store(certificates: Sequence[bytes]) -> bytes:
 
 
 def _installer() -> list[str]:
-    """The command that installs from PyPI into a folder: this Python's pip, or uv in environments without pip."""
+    """Return the command that installs from PyPI into a folder: this Python's pip, or uv in environments without
+    pip."""
     if importlib.util.find_spec("pip") is not None:
         return [sys.executable, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--no-user"]
     if uv := shutil.which("uv"):
@@ -178,7 +179,7 @@ def _runs_spark(found: Java) -> bool:
 
 
 def _wrapper(found: Java) -> Path:
-    """A home whose `java` is the real one without the flag that it would refuse."""
+    """Create a home whose `java` is the real one without the flag that it would refuse."""
     script = _WRAPPER.format(flag=f"--add-modules={VECTOR_MODULE}", java=found.executable)
     home = cache_dir() / "java-for-spark" / sha256(script.encode()).hexdigest()[:12]
     executable = home / "bin" / "java"

@@ -1,12 +1,12 @@
-"""`python -m snapkafka.runtime.locked [--allow PORT]... COMMAND...`: a command that can open no TCP connection.
+"""`python -m snapkafka.runtime.locked [--allow PORT]... COMMAND...`: a command that cannot open TCP connections.
 
-The kernel enforces it on the command and on all that it starts, whatever language that is written in and whatever its
-code does; nothing can undo it. Listening, UDP and sockets of the file system (`door`) work as before.
+The kernel enforces this on the command and on all its child processes, whatever their language and code; nothing can
+undo it. Listening, UDP and sockets of the file system (`door`) work as before.
 
 | mechanism | where | |
 |---|---|---|
-| Landlock | Linux 6.7 and later | refuses each connection but to the ports of `--allow` and of name servers |
-| a network namespace | where such may be created, without `--allow` | has no network but a loopback of its own |
+| Landlock | Linux 6.7 and later | refuses connections except to the ports of `--allow` and of name servers |
+| a network namespace | where it may be created, without `--allow` | has only a loopback of its own |
 
 Landlock covers `connect`; `stream_filter` closes the other ways to open a stream. Both are described by the kernel:
 `userspace-api/landlock`, `seccomp(2)`, `network_namespaces(7)`.
@@ -59,24 +59,24 @@ print("locked")
 
 
 class LockError(OSError):
-    """A mechanism that this machine does not have."""
+    """A mechanism that this machine lacks."""
 
 
 def locked(command: Sequence[str], allow: Collection[int] = (), python: str = sys.executable) -> list[str]:
-    """Return the words that start a command which can open no TCP connection.
+    """Return the words that start a command which cannot open TCP connections.
 
     Args:
-        allow: ports that it may connect to all the same, of any host.
-        python: has snapkafka installed.
+        allow: ports of any host to which it may connect all the same.
+        python: one with snapkafka installed.
     """
     return [python, "-m", __name__, *(f"--allow={port}" for port in sorted(allow)), *command]
 
 
 def lock(allow: Collection[int] = ()) -> None:
-    """Keep this process, and all that it becomes or starts, from opening TCP connections. It has to have one thread.
+    """Forbid this process, and everything that it becomes or starts, to open TCP connections. It must have one thread.
 
     Raises:
-        LockError: this machine has no mechanism for it; names each.
+        LockError: this machine has no mechanism for it; each is named.
     """
     problems = []
     for mechanism in (lock_by_landlock, lock_by_namespace):
@@ -88,7 +88,7 @@ def lock(allow: Collection[int] = ()) -> None:
 
 
 def lock_problem(allow: Collection[int] = ()) -> str:
-    """Try the lock on this machine: a locked process tries to connect to a port of ours. Empty: it could not.
+    """Test the lock on this machine: a locked process tries to connect to a port of ours. Empty: it could not.
 
     Returns:
         why commands cannot be locked here.
@@ -108,10 +108,10 @@ def lock_problem(allow: Collection[int] = ()) -> str:
 
 
 def lock_by_landlock(allow: Collection[int]) -> None:
-    """Refuse each TCP connection but to some ports.
+    """Refuse TCP connections except to some ports.
 
     Raises:
-        LockError: the kernel is older, or has it switched off.
+        LockError: the kernel is older, or has Landlock disabled.
     """
     if sys.platform != "linux":
         raise LockError(f"{sys.platform} has no Landlock")
@@ -140,10 +140,10 @@ def lock_by_landlock(allow: Collection[int]) -> None:
 
 
 def lock_by_namespace(allow: Collection[int]) -> None:
-    """Enter a network of our own, in which nobody else is.
+    """Enter a network namespace of our own, without other processes.
 
     Raises:
-        LockError: it may not be created, or ports are to be allowed, which lie outside.
+        LockError: creating it is unauthorized, or there are allowed ports, which lie outside.
     """
     if allow:
         raise LockError("a network namespace cannot allow ports")
@@ -183,7 +183,7 @@ def _reason() -> str:
 
 
 def main(words: Sequence[str]) -> int:
-    """Lock this process, and become the command; the exit status where that fails."""
+    """Lock this process, and become the command; return an exit status if that fails."""
     allow = []
     while words and words[0].startswith("--allow="):
         allow.append(int(words[0].removeprefix("--allow=")))

@@ -1,8 +1,8 @@
 """A filter of system calls (seccomp) that leaves `connect` on TCP as the only way to open a stream.
 
 Landlock covers `connect` on TCP sockets. A connection can also be opened by sending (TCP Fast Open) or by another
-protocol (MPTCP, SMC, SCTP, DCCP), and requests to io_uring pass no filter. Here all of these are refused as a kernel
-without them would; sockets of the file system, TCP, UDP and ICMP work as before.
+protocol (MPTCP, SMC, SCTP, DCCP), and requests to io_uring pass no filter. All of these are refused as by a kernel
+without them; sockets of the file system, TCP, UDP and ICMP work as before.
 
 The program is classic BPF (`seccomp(2)`), assembled from labelled jumps.
 """
@@ -58,10 +58,10 @@ Line = str | tuple[int, int, str, str]
 
 
 def install_stream_filter(libc: Any) -> None:
-    """Filter the calls of this process, and of all that it becomes or starts; it can gain no rights any more.
+    """Filter the calls of this process, and of everything that it becomes or starts; it cannot gain rights any more.
 
     Raises:
-        OSError: the kernel has no such filters, or this architecture is unknown here.
+        OSError: the kernel has no such filters, or this architecture is not supported.
     """
     machine = MACHINES.get(platform.machine())
     if machine is None:
@@ -156,7 +156,7 @@ def _of_socket() -> Iterator[Line]:
 
 
 def _one_of(values: tuple[int, ...], found: str, what: str) -> Iterator[Line]:
-    """Jump where what was loaded is one of these values."""
+    """Jump if the loaded value is one of these."""
     for value in values:
         yield (JEQ, value, found, f"{what} is not {value}")
         yield f"{what} is not {value}"

@@ -1,7 +1,7 @@
 """`python -m snapkafka.runtime.tethered PID SECONDS COMMAND...`: a command that ends when process PID does.
 
-A process that was killed can send no signal to what it started. `ending_with` is for processes that know of it; this
-one watches for any other: it passes TERM and INT on, sends TERM when PID has ended, and ends as the command does.
+A killed process cannot send signals to its children. `ending_with` is for children that use it; this process watches
+over any other: it passes TERM and INT on, sends TERM when PID has ended, and ends as the command does.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ def tethered(command: Sequence[str], *, grace_s: float, python: str = sys.execut
     """Return the words that start a command which ends when this process does, however that happens.
 
     Args:
-        grace_s: it has so long to put things away after TERM.
-        python: has snapkafka installed.
+        grace_s: the time for its clean-up after TERM.
+        python: one with snapkafka installed.
     """
     return [python, "-m", __name__, str(os.getpid()), f"{grace_s:g}", *command]
 
 
 def run(parent: int, grace_s: float, command: Sequence[str]) -> int:
-    """Run a command until it ends or `parent` has, and return its exit status; killed by a signal, end by that."""
+    """Run a command until it or `parent` ends, and return its exit status; if a signal killed it, end by that."""
     process = subprocess.Popen(command)
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda number, _: process.send_signal(number))

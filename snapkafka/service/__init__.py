@@ -1,9 +1,9 @@
 """The service: REST, live progress and the page, for people and programs that do not run the command.
 
-| module | what it does |
+| module | content |
 |---|---|
 | `settings` | its settings: one value, checked as a whole |
-| `access` | who may do what: tokens, roles, storage roots |
+| `access` | authorization: tokens, roles, storage roots |
 | `guard` | bounds of every request, before a route sees it |
 | `problems` | errors as problem+json: the one table from code to status |
 | `wording` | errors written for the command, as a client reads them |
@@ -12,6 +12,6 @@
 | `routes`, `live`, `jobs` | the verbs; server-sent events; assembly in the background |
 | `app`, `server` | all of it as one ASGI application, and uvicorn with its bounds |
 
-It is stateless: what it knows it folds from the ledger (`ledger_follower.Standing`) and reads from storage, so any
-number of instances give the same answers, and one that is killed loses nothing but the assembly that it was running.
+It is stateless: it folds the ledger (`ledger_follower.Standing`) and reads storage, so any number of instances give
+the same answers, and an instance that is killed loses nothing except the assembly that it was running.
 """

@@ -1,4 +1,4 @@
-"""Decide who may do what: tokens with roles, and the places that tables may lie in."""
+"""Authorization: tokens with roles, and the allowed places of tables."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ TOKEN: Final = re.compile(r"[A-Za-z0-9._~+/=-]+")
 
 
 class Role(IntEnum):
-    """Hold what a client may do; each may do what those below it may."""
+    """The rights of a client; each role includes those before it."""
 
     READ = 1
     TRIGGER = 2
@@ -32,7 +32,7 @@ class Role(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class Tokens:
-    """The tokens that count, as SHA-256 digests with their roles: the tokens themselves are nowhere kept."""
+    """The valid tokens, as SHA-256 digests with their roles: the tokens themselves are not kept."""
 
     known: tuple[tuple[bytes, Role], ...] = field(default=(), repr=False)
 
@@ -53,7 +53,7 @@ class Tokens:
         """Read lines `role:token`; empty lines and those that begin with `#` are skipped.
 
         Args:
-            where: what to call the text in an error; the text itself is in none.
+            where: the name of the text for an error, which never contains the text itself.
 
         Raises:
             BadInputError: a line is not of that form, or a token is too short.

@@ -1,5 +1,4 @@
-"""Describe what `ops` returns, as the JSON of the contract. Its names and types are fixed; further fields may be
-added."""
+"""The results of `ops` as the JSON of the contract. Its names and types are fixed; further fields may be added."""
 
 from __future__ import annotations
 
@@ -23,18 +22,18 @@ ESTIMATED_FROM: Final = 20
 
 
 def instant(ms: int) -> str:
-    """Write milliseconds since 1970 as the contract has times: whole seconds, in UTC."""
+    """Format milliseconds since 1970 as the contract has times: whole seconds, in UTC."""
     return datetime.fromtimestamp(ms / 1_000, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
 def estimated_ms(capture_ms: Iterable[int], ttl_ms: int) -> int:
-    """Estimate how long a snapshot takes from the last ones, newest first; without any, its time to live."""
+    """Estimate the duration of a snapshot from the last ones, newest first; without any, its time to live."""
     last = [ms for ms, _ in zip(capture_ms, range(ESTIMATED_FROM), strict=False)]
     return round(statistics.median(last)) if last else ttl_ms
 
 
 def triggered(summary: Summary, estimate_ms: int) -> dict[str, Any]:
-    """The answer to a trigger: the four fields of the contract, and what names the snapshot further."""
+    """Return the answer to a trigger: the four fields of the contract, and further names of the snapshot."""
     return {
         "snapshot_id": summary.id,
         "status": summary.status.value,
@@ -46,14 +45,14 @@ def triggered(summary: Summary, estimate_ms: int) -> dict[str, Any]:
 
 
 def manifest_uri(summary: Summary) -> str:
-    """Where the manifest lies, or will lie once the snapshot is assembled; empty where nothing states that yet."""
+    """Return the present or future place of the manifest; empty if unknown."""
     if summary.manifest or not summary.storage:
         return summary.manifest
     return f"{summary.storage.rstrip('/')}/{file_stem(summary.id)}.json"
 
 
 def row(view: Viewed, stored: Stored | None, *, latest_good: int | None, now_ms: int) -> dict[str, Any]:
-    """A snapshot: the seven fields of the contract, and what the table of the page shows."""
+    """Return a snapshot with the seven fields of the contract, and those of the table on the page."""
     summary = view.summary
     running = view.decided_ms is None
     return {
@@ -104,7 +103,8 @@ def detail(
     latest_good: int | None,
     now_ms: int,
 ) -> dict[str, Any]:
-    """A snapshot with all that is known of it: phases, processes, positions, checks, how long it is restorable."""
+    """Return everything that is known of a snapshot: phases, processes, positions, checks, how long it is
+    restorable."""
     found = row(view, stored, latest_good=latest_good, now_ms=now_ms)
     if restorable is not None:
         found["restorable"] = _restorable(restorable)
@@ -138,7 +138,7 @@ def _restorable(entry: RestorableEntry | None) -> Mapping[str, Any] | None:
 
 
 def _checks(details: Details, stored: Stored | None) -> list[dict[str, Any]]:
-    """With witnesses where the manifest has them; else as the ledger has the verdict."""
+    """Return the checks, with witnesses from the manifest if there is one, else those of the ledger's verdict."""
     if stored is not None:
         return [dataclasses.asdict(check) for check in stored.checks]
     return [dataclasses.asdict(check) for check in details.checks]

@@ -81,15 +81,15 @@ def make_app(
     verify: Callable[..., Awaitable[Any]] = ops.verify,
     list_forks: Callable[..., Awaitable[Any]] = ops.list_forks,
 ) -> App:
-    """Make the application. It follows the ledger from its start-up on.
+    """Create the application. It follows the ledger from its start-up on.
 
     Args:
         clock: milliseconds since 1970.
-        assemble, verify: what runs in the background.
-        list_forks: what reads the ledgers of forks.
+        assemble, verify: the functions that run in the background.
+        list_forks: the function that reads the ledgers of forks.
 
     Raises:
-        BadInputError: the settings make no sense.
+        BadInputError: the settings are invalid.
     """
     settings.validate()
     standing = Standing(where, namespace, clock)
@@ -168,13 +168,13 @@ async def _bug(request: Request, error: Exception) -> Response:
 
 
 async def _healthy(request: Request) -> Response:
-    """GET /healthz: the process answers."""
+    """Handle `GET /healthz`: the process answers."""
     return JSONResponse({"status": "ok"})
 
 
 def _ready_of(standing: Standing) -> Callable[[Request], Awaitable[Response]]:
     async def ready(request: Request) -> Response:
-        """GET /readyz: the ledger was read to its end, and is followed."""
+        """Handle `GET /readyz`: the ledger was read to its end, and is followed."""
         if standing.followed:
             return JSONResponse({"status": "ok"})
         return problem(
@@ -185,12 +185,12 @@ def _ready_of(standing: Standing) -> Callable[[Request], Awaitable[Response]]:
 
 
 async def _openapi(request: Request) -> Response:
-    """GET /openapi.yaml"""
+    """Handle `GET /openapi.yaml`."""
     return Response(openapi().read_bytes(), media_type="application/yaml")
 
 
 async def _page(request: Request) -> Response:
-    """GET / and the modules of the page."""
+    """Handle `GET /` and the modules of the page."""
     name = request.path_params.get("name", "index.html")
     folder = files("snapkafka.service") / "page"
     known = {item.name: item for item in folder.iterdir() if item.is_file()}
@@ -203,7 +203,7 @@ async def _page(request: Request) -> Response:
 
 
 def openapi() -> Traversable:
-    """Find the OpenAPI document: in an installed package it lies in it, in a checkout beside it."""
+    """Find the OpenAPI document: in the package if installed, beside it in a checkout."""
     packaged = files("snapkafka") / "schemas" / "openapi.yaml"
     if packaged.is_file():
         return packaged

@@ -1,4 +1,4 @@
-"""Answers that many requests share: kept for a while, and asked for once at a time."""
+"""A cache of answers that many requests share: each is asked for once at a time."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ _V = TypeVar("_V")
 
 
 class Recent(OrderedDict[_K, _V]):
-    """A mapping of at most `most` keys: one more drops the key that was not looked at for the longest time."""
+    """A mapping of at most `most` keys: one more drops the least recently used key."""
 
     def __init__(self, most: int) -> None:
         super().__init__()
         self._most = most
 
     def seen(self, key: _K) -> _V | None:
-        """Look a key up, and count that; None: it is not kept."""
+        """Look a key up, and count that as a use; None: it is not kept."""
         value = self.get(key)
         if value is not None:
             self.move_to_end(key)
@@ -36,14 +36,14 @@ class Recent(OrderedDict[_K, _V]):
 
 
 class Kept(Generic[_K, _V]):
-    """Answers by key. However many wait for one, it is asked for once; a slow one is waited for by the first alone.
+    """Answers by key. However many callers wait for one, it is asked for once; only the first caller waits for a slow
+    one.
 
     Args:
-        ask: finds an answer; an exception is given to all who wait, and is not kept.
-        times_s: of an answer: for how long it is good, and for how long it may be given while a better one is asked
-            for.
+        ask: finds an answer; an exception goes to all waiting callers, and is not kept.
+        times_s: of an answer: how long it is fresh, and how long it may be returned while a newer one is asked for.
         clock: seconds.
-        most: so many are kept.
+        most: the limit of kept answers.
     """
 
     def __init__(
@@ -58,12 +58,12 @@ class Kept(Generic[_K, _V]):
         self.clear()
 
     def clear(self) -> None:
-        """Forget all of them; those that are being asked for are not kept when they come."""
+        """Forget all answers; those in flight are not kept when they come."""
         self._answers: Recent[_K, tuple[float, _V]] = Recent(self._most)
         self._asked: dict[_K, tuple[float, asyncio.Task[_V]]] = {}
 
     async def get(self, key: _K, within_s: float) -> _V:
-        """Return the answer that is kept, or ask and wait.
+        """Return the kept answer, or ask and wait.
 
         Raises:
             TimeoutError: it was asked for `within_s` seconds ago and has not come.
@@ -84,7 +84,7 @@ class Kept(Generic[_K, _V]):
         return task.result()
 
     def _begin(self, key: _K) -> tuple[float, asyncio.Task[_V]]:
-        """Ask, unless that is under way; when it began, by the loop's clock."""
+        """Ask, unless a request is in flight; return when it began, by the loop's clock, and its task."""
         if key not in self._asked:
             task = asyncio.create_task(self._ask(key))
             self._asked[key] = asyncio.get_running_loop().time(), task

@@ -1,4 +1,5 @@
-"""The foreign processes of one instance of the service: who has joined, by which session, and who lost its stream."""
+"""The foreign processes of one instance of the service: those that have joined, their sessions, and those that lost
+their stream."""
 
 from __future__ import annotations
 
@@ -24,7 +25,7 @@ SESSION_BYTES: Final = 16
 
 
 class Session:
-    """A process that has joined, and the stream on which it hears of snapshots; of two streams the later counts."""
+    """A process that has joined, and the stream of its notices; of two streams the later counts."""
 
     def __init__(self, participant: Participant) -> None:
         self.participant, self.name = participant, secrets.token_hex(SESSION_BYTES)
@@ -55,12 +56,12 @@ class Session:
 
 
 class Doors:
-    """See the top of this file.
+    """The foreign processes of this instance.
 
     Args:
-        make: a participant for a node with a codec and a host, not joined yet.
-        most: no more processes may take part.
-        grace_s: one that lost its stream may come back for so long.
+        make: creates a participant for a node with a codec and a host, not joined yet.
+        most: the limit of processes.
+        grace_s: how long a process that lost its stream may come back.
     """
 
     def __init__(self, make: Callable[[str, str, str], Participant], *, most: int, grace_s: float) -> None:
@@ -72,10 +73,10 @@ class Doors:
     async def join(
         self, node: str, codec: str, session: str, host: str, inputs: Sequence[Input] = ()
     ) -> Session:
-        """Let a process take part; or go on, by its session, with the inputs that it has.
+        """Let a process take part; or continue, by its session, with its inputs.
 
         Raises:
-            RefusedError: so many take part.
+            RefusedError: the limit is reached.
             SnapkafkaError: it cannot take part.
         """
         require_node(node)
@@ -101,10 +102,10 @@ class Doors:
             return found
 
     def of(self, node: str) -> Participant:
-        """The participant of a process that has joined.
+        """Return the participant of a process that has joined.
 
         Raises:
-            TriggerRefusedError: it has not, or has left.
+            TriggerRefusedError: it has not joined, or has left.
         """
         found = self._sessions.get(node)
         if found is None:
@@ -114,7 +115,8 @@ class Doors:
         return found.participant
 
     def stream_ended(self, session: Session, number: int) -> None:
-        """The stream of that number has ended; if it was the last one, the process has a while to come back."""
+        """Note that the stream of that number has ended; if it was the last one, the process has a while to come
+        back."""
         node = session.participant.node
         if session.streams != number or self._sessions.get(node) is not session:
             return
@@ -140,6 +142,6 @@ class Doors:
         await session.participant.leave(reason)
 
     async def close(self) -> None:
-        """Every process leaves: the service stops."""
+        """Let every process leave: the service stops."""
         ending = [self._end(node, session, "the service stops") for node, session in self._sessions.items()]
         await asyncio.gather(*ending, *self._leaving, return_exceptions=True)

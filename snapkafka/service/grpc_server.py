@@ -75,16 +75,16 @@ class Servicer(pb_grpc.SnapshotServiceServicer):
     """The calls of schemas/snapshot.proto.
 
     Args:
-        topics: those that may be sent to.
-        inputs: those that may be received from.
-        call_s: no call takes longer, whatever its deadline.
+        topics: those to which processes may send.
+        inputs: those from which processes may receive.
+        call_s: the limit of each call, whatever its deadline.
     """
 
     def __init__(self, doors: Doors, topics: tuple[str, ...], inputs: tuple[str, ...], call_s: float) -> None:
         self._doors, self._topics, self._inputs, self._call_s = doors, topics, inputs, call_s
 
     async def SendMarker(self, request: Any, context: Any) -> Any:  # noqa: N802 -- named by the contract
-        """The process has given its state: its cut."""
+        """Cut the process, which has handed over its state."""
         accepted = await self._bounded(
             context,
             lambda: self._doors.of(request.sender_node_id).cut(
@@ -94,7 +94,7 @@ class Servicer(pb_grpc.SnapshotServiceServicer):
         return pb.MarkerResponse(accepted=accepted)
 
     async def FlushChannelState(self, request: Any, context: Any) -> Any:  # noqa: N802
-        """A piece of the state."""
+        """Store a piece of the state."""
         stored = await self._bounded(
             context,
             lambda: self._doors.of(request.node_id).flush(
@@ -104,7 +104,7 @@ class Servicer(pb_grpc.SnapshotServiceServicer):
         return pb.FlushResponse(status="STORED" if stored else "NOT_AWAITED")
 
     async def Send(self, request: Any, context: Any) -> Any:  # noqa: N802
-        """A record in the name of the process."""
+        """Append a record of the process."""
         if request.topic not in self._topics:
             await _forbid(context, request.topic, "sent to", "--foreign-topic")
         partition, offset = await self._bounded(
@@ -156,7 +156,7 @@ class Servicer(pb_grpc.SnapshotServiceServicer):
             self._doors.stream_ended(session, number)
 
     async def Receive(self, request: Any, context: Any) -> AsyncIterator[Any]:  # noqa: N802
-        """Stream the records of its inputs, the next one when gRPC has taken the one before (flow control)."""
+        """Stream the records of its inputs, each when gRPC has taken the one before (flow control)."""
         try:
             async for record in self._doors.of(request.node_id).receive():
                 yield pb.Message(
@@ -171,7 +171,7 @@ class Servicer(pb_grpc.SnapshotServiceServicer):
             await _abort(context, error)
 
     async def Processed(self, request: Any, context: Any) -> Any:  # noqa: N802
-        """Take in how far it has processed its inputs, and commit that."""
+        """Note how far it has processed its inputs, and commit that."""
         await self._bounded(
             context,
             lambda: self._doors.of(request.node_id).processed(list(_places(request.positions))),
@@ -179,7 +179,7 @@ class Servicer(pb_grpc.SnapshotServiceServicer):
         return pb.ProcessedResponse()
 
     async def _bounded(self, context: Any, call: Callable[[], Awaitable[T]]) -> T:
-        """Do a call within its deadline and ours; errors by their status."""
+        """Run a call within its deadline and ours; return errors by their status."""
         left = context.time_remaining()
         try:
             async with asyncio.timeout(self._call_s if left is None else min(left, self._call_s)):
@@ -231,7 +231,7 @@ async def _abort(context: Any, error: SnapkafkaError | RefusedError) -> None:
 
 
 class _Admission(grpc.aio.ServerInterceptor):
-    """Lets through whose token has the role: as for triggers over REST."""
+    """An interceptor that requires a token with the role, as for triggers over REST."""
 
     def __init__(self, settings: Settings) -> None:
         self._tokens = settings.tokens
@@ -252,7 +252,7 @@ class _Admission(grpc.aio.ServerInterceptor):
 
 
 def _refusing(status: grpc.StatusCode, why: str) -> Any:
-    """A handler that refuses a call of whatever form."""
+    """Return a handler that refuses a call of any form."""
 
     async def refuse(requests: Any, context: Any) -> None:
         await context.abort(status, why)
@@ -264,10 +264,10 @@ def _refusing(status: grpc.StatusCode, why: str) -> Any:
 async def serving_grpc(
     connection: Connection, namespace: str, settings: Settings, bounds: Bounds | None = None
 ) -> AsyncIterator[str]:
-    """Serve gRPC on a real Kafka for the length of a block; gives its address.
+    """Serve gRPC on a real Kafka for the length of a block; provide its address.
 
     Raises:
-        BadInputError: the address cannot be listened on, or the certificate cannot be used.
+        BadInputError: the address is unavailable, or the certificate is unusable.
     """
     limits = bounds or Bounds()
     writer = KafkaWriter(connection)
@@ -296,10 +296,10 @@ async def serving_grpc(
 async def serving(
     make: Callable[[str, str, str], Participant], settings: Settings, bounds: Bounds
 ) -> AsyncIterator[str]:
-    """Serve gRPC for the length of a block; gives its address.
+    """Serve gRPC for the length of a block; provide its address.
 
     Args:
-        make: a participant for a node with a codec and a host, not joined yet.
+        make: creates a participant for a node with a codec and a host, not joined yet.
     """
     doors = Doors(make, most=settings.foreign_max, grace_s=bounds.grace_s)
     server = grpc.aio.server(

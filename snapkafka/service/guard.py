@@ -1,7 +1,7 @@
 """Bounds of every request, before a route sees it: host, token, rate, size and time; and the headers of every answer.
 
-Plain ASGI: nothing is read, counted or kept that the bounds do not name, so that a client that misbehaves costs a
-connection for a few seconds and nothing else.
+Plain ASGI: everything that is read, counted or kept is bounded, so that a misbehaving client costs a connection for a
+few seconds and nothing else.
 """
 
 from __future__ import annotations
@@ -55,14 +55,14 @@ OPEN_BELOW: Final = "/page/"
 
 
 class Rates:
-    """Token buckets, one a client: `per_s` on average, `per_s * BURST` at once."""
+    """Token buckets, one per client: `per_s` on average, `per_s * BURST` at once."""
 
     def __init__(self, per_s: float, clock: Callable[[], float] = time.monotonic) -> None:
         self._per_s, self._clock = per_s, clock
         self._left: OrderedDict[str, tuple[float, float]] = OrderedDict()
 
     def take(self, client: str) -> float:
-        """Take one; returns 0.0, or the seconds until there is one again."""
+        """Take a token; return 0.0, or the seconds until there is one again."""
         now, most = self._clock(), max(1.0, self._per_s * BURST)
         left, since = self._left.pop(client, (most, now))
         left = min(most, left + (now - since) * self._per_s)
@@ -74,10 +74,10 @@ class Rates:
 
 
 class Guard:
-    """An ASGI application that lets through what the bounds allow.
+    """An ASGI application that passes requests within the bounds.
 
     Args:
-        app: what is behind it; finds the role of its client in `scope["state"]["role"]`.
+        app: the guarded application; it finds the role of its client in `scope["state"]["role"]`.
         needed: the role that a path and a method need.
     """
 
@@ -127,7 +127,7 @@ class Guard:
         return role
 
     def _role(self, scope: Scope, client: str) -> tuple[Role, str]:
-        """The role of a client, and what distinguishes it."""
+        """Return the role of a client, and its identification."""
         if not self._settings.tokens:
             return Role.ADMIN, client
         scheme, _, token = _header(scope, b"authorization").partition(" ")
@@ -143,8 +143,8 @@ class Guard:
         return role, f"{client} {role.name}"
 
     def _require_host(self, scope: Scope) -> None:
-        """Refuse names that are not ours: a page of somebody else that has its name point to this machine (DNS
-        rebinding); and requests that come from such a page."""
+        """Refuse host names that are not ours: of a foreign page whose name points to this machine (DNS rebinding);
+        and requests that come from such a page."""
         host = _name_of(_header(scope, b"host"))
         if not (is_loopback(host) or host in self._names or self._is_own(scope, host)):
             raise RefusedError("forbidden", f"host {host[:60]!r} is unknown", "start with --host-name NAME")
@@ -155,7 +155,7 @@ class Guard:
             )
 
     def _is_own(self, scope: Scope, host: str) -> bool:
-        """The address that the client has connected to, where tokens and TLS guard it."""
+        """Return whether it is the address to which the client has connected, where tokens and TLS guard it."""
         return not is_loopback(self._settings.host) and host == (scope.get("server") or ("",))[0]
 
     @staticmethod
@@ -170,11 +170,11 @@ class Guard:
 
 
 class _ClientGoneError(Exception):
-    """A client takes nothing."""
+    """A client that reads nothing."""
 
 
 class _Answer:
-    """Sends an answer with the headers of all answers; a client that takes nothing for `write_s` is given up."""
+    """A sender of an answer with the common headers; a client that reads nothing for `write_s` is given up."""
 
     def __init__(self, send: Send, write_s: float) -> None:
         self._send, self._write_s, self._began = send, write_s, False
@@ -210,7 +210,7 @@ class _Answer:
 
 
 class _Body:
-    """Receives a body of bounded size, in bounded time."""
+    """A receiver of a body of bounded size, in bounded time."""
 
     def __init__(self, receive: Receive, settings: Settings) -> None:
         self._receive, self._most, self._within_s = receive, settings.body_bytes_max, settings.header_s
@@ -242,7 +242,7 @@ class _Body:
 
 
 def _head_bytes(scope: Scope) -> int:
-    """Count the bytes of a request line and its headers, without what separates them."""
+    """Count the bytes of a request line and its headers, without separators."""
     line = len(scope.get("raw_path") or b"") + len(scope.get("query_string") or b"")
     return line + sum(len(name) + len(value) for name, value in scope["headers"])
 
@@ -257,7 +257,7 @@ def _authority(origin: str) -> str:
 
 
 def _name_of(host: str) -> str:
-    """A Host header without its port."""
+    """Return a Host header without its port."""
     host = host.lower()
     if host.startswith("["):
         return host[1:].partition("]")[0]

@@ -1,7 +1,7 @@
-"""Assembly and verification in the background: submitted by a request, run by Spark in a process of its own.
+"""Background jobs, assembly and verification: submitted by a request, run by Spark in a process of its own.
 
-The findings of a job are in the ledger and in storage; here is only whether it is under way. If the service is killed
-its job ends with it and leaves nothing half-written; the same request starts it again.
+The results of a job are in the ledger and in storage; here is only whether it runs. If the service is killed, its job
+ends with it and leaves nothing half-written; the same request starts it again.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class Job:
 
     @property
     def name(self) -> str:
-        """Its id: one of a kind may run for a snapshot at a time."""
+        """Its id: one job of a kind may run for a snapshot at a time."""
         return f"{self.kind}-{self.epoch}"
 
     @property
@@ -50,7 +50,7 @@ class Job:
         return self.state not in ("queued", "running")
 
     def told(self) -> dict[str, Any]:
-        """As JSON."""
+        """Return the job as JSON."""
         error = self.error
         return {
             "job_id": self.name,
@@ -75,7 +75,7 @@ Work = Callable[[Callable[[str], None]], Awaitable[tuple[Assembled, ...]]]
 
 
 class Jobs:
-    """Runs `most` jobs at once; as many again may wait."""
+    """A runner of `most` jobs at once; as many again may wait."""
 
     def __init__(self, most: int) -> None:
         self._most = most
@@ -84,11 +84,11 @@ class Jobs:
         self._jobs: OrderedDict[str, Job] = OrderedDict()
 
     def get(self, name: str) -> Job | None:
-        """Find a job by its id; one of an earlier service, or of another instance, is unknown here."""
+        """Find a job by its id; a job of an earlier service, or of another instance, is unknown here."""
         return self._jobs.get(name)
 
     def submit(self, job: Job, work: Work) -> Job:
-        """Start a job, or return the one of the same kind and snapshot that is under way.
+        """Start a job, or return the running one of the same kind and snapshot.
 
         Raises:
             RefusedError: too many wait already.
@@ -129,7 +129,7 @@ class Jobs:
             job.error, job.state = InternalError(f"a bug of snapkafka: {type(error).__name__}"), "failed"
 
     async def close(self) -> None:
-        """Cancel what runs, and wait until its process has ended."""
+        """Cancel running jobs, and wait until their processes have ended."""
         tasks = list(self._tasks.values())
         for task in tasks:
             task.cancel()

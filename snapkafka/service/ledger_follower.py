@@ -1,8 +1,8 @@
 """`Standing`: the ledger of a namespace, read once and followed, for a server that answers many requests from it.
 
-A verb opens the ledger, reads it and closes it again; a server cannot, for each of a hundred requests a second. It
-holds a fold that follows the ledger, and nothing else: another instance that reads the same ledger gives the same
-answers, and one that is killed loses nothing.
+A verb opens the ledger, reads it and closes it again; a server cannot do that for each of a hundred requests a second.
+It holds a fold that follows the ledger, and nothing else: another instance that reads the same ledger gives the same
+answers, and an instance that is killed loses nothing.
 """
 
 from __future__ import annotations
@@ -47,9 +47,9 @@ RESTORABLE_KEPT: Final = 500
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Viewed:
-    """A snapshot with what the fold knows of it: `required`, `reported`, `closed` count processes; `failed` those that
-    a failed snapshot never heard the end of. `decided_ms`: from the trigger to its capture or failure, None while it
-    runs. `waits`: a sentence for each thing that it waits for, or waited for when it failed."""
+    """A snapshot as the fold knows it: `required`, `reported`, `closed` count processes; `failed` those that had not
+    closed when it failed. `decided_ms`: from the trigger to its capture or failure, None while it runs. `waits`: a
+    sentence for each thing that it waits for, or waited for when it failed."""
 
     summary: Summary
     parent: str
@@ -62,7 +62,7 @@ class Viewed:
 
 
 class Standing:
-    """See the top of this file.
+    """The follower of one ledger.
 
     Args:
         clock: milliseconds since 1970.
@@ -92,7 +92,7 @@ class Standing:
 
     @contextlib.asynccontextmanager
     async def following(self) -> AsyncIterator[None]:
-        """Follow the ledger for the length of a block; a broker that does not answer is tried again for ever."""
+        """Follow the ledger for the length of a block; if the broker does not answer, try again for ever."""
         task = asyncio.ensure_future(self._follow())
         try:
             yield
@@ -132,7 +132,7 @@ class Standing:
         news.set()
 
     async def changed(self, version: int, timeout_s: float) -> int:
-        """Wait until more was read than at `version`, or for `timeout_s`; returns the version then."""
+        """Wait until more was read than at `version`, or for `timeout_s`; return the version then."""
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(timeout_s):
                 while self.version == version:
@@ -141,10 +141,10 @@ class Standing:
 
     @property
     def reading(self) -> LedgerReading:
-        """The fold as it is.
+        """The present fold.
 
         Raises:
-            SnapkafkaError: the ledger was never read; why not.
+            SnapkafkaError: the ledger was never read, and why.
         """
         if self._last is None:
             raise self.problem or TimedOutError(
@@ -155,14 +155,14 @@ class Standing:
 
     @property
     def followed(self) -> bool:
-        """Is the ledger followed at this moment, and was it read to its end?"""
+        """Whether the ledger is followed at this moment, and was read to its end."""
         return self._work is not None
 
     async def caught_up(self, to: int | None = None) -> LedgerReading:
-        """Read up to `to`, or up to the ledger's end as it is now.
+        """Read up to `to`, or up to the ledger's present end.
 
         Raises:
-            SnapkafkaError: it cannot be read, or not in `CATCH_UP_S` seconds.
+            SnapkafkaError: it cannot be read, or not within `CATCH_UP_S` seconds.
         """
         try:
             async with asyncio.timeout(CATCH_UP_S):
@@ -190,7 +190,7 @@ class Standing:
         """Find a snapshot by id, epoch or `latest`, also one that another instance has triggered just now.
 
         Raises:
-            UnknownSnapshotError: the ledger has none such.
+            UnknownSnapshotError: the ledger has no such snapshot.
         """
         try:
             if name != LATEST:
@@ -218,7 +218,7 @@ class Standing:
         )
 
     def basis(self, view: SnapshotView) -> object | None:
-        """Return what the answers about a decided snapshot follow from; None: it runs, and they change by themselves.
+        """Return the basis of the answers about a decided snapshot; None: it runs, and they change.
 
         As long as it is equal, `view` returns an equal result, and `details` one that differs in its age alone.
         """
@@ -227,11 +227,11 @@ class Standing:
         return (self._opened, view.captured_at, view.failed_at, view.failure, view.contaminated, view.verdict)
 
     def newest_first(self) -> list[SnapshotView]:
-        """Every snapshot of the namespace."""
+        """List every snapshot of the namespace."""
         return list(reversed(self.reading.state.snapshots.values()))  # the fold has them in order
 
     def latest_good(self) -> int | None:
-        """The epoch of the last snapshot that was verified; None: there is not one."""
+        """Return the epoch of the last good snapshot; None: there is none."""
         if self._latest_good[0] != self.version:
             views = reversed(self.reading.state.snapshots.values())
             self._latest_good = self.version, next((view.epoch for view in views if good(view)), None)
@@ -242,7 +242,7 @@ class Standing:
         return details(self.reading, view, self.clock())
 
     async def heartbeats(self, within_s: float) -> Mapping[int, Heartbeat]:
-        """Whose Kafka session is over, of the processes that the ledger takes for living; some seconds old at most.
+        """Return the sessions of the processes that the ledger takes for living; some seconds old at most.
 
         Raises:
             TimeoutError: the broker does not answer within `within_s` seconds.
@@ -258,14 +258,14 @@ class Standing:
         return await heartbeats(work.admin, work.reading.state.processes.values())
 
     async def restorable(self, epoch: int, within_s: float = CATCH_UP_S) -> RestorableEntry | None:
-        """How long the log holds what a captured snapshot needs, as of two minutes ago at most.
+        """Determine how long the log keeps what a captured snapshot needs, as of two minutes ago at most.
 
         Returns:
             None: it is not captured.
 
         Raises:
             TimeoutError: the broker does not answer within `within_s` seconds.
-            SnapkafkaError: it cannot be asked.
+            SnapkafkaError: the broker cannot be asked.
         """
         if find_epoch(self.reading.state, epoch).captured_at is None:
             return None

@@ -1,4 +1,4 @@
-"""Live progress as server-sent events: what changes in the ledger, as it is read."""
+"""Live progress as server-sent events: changes in the ledger, as it is read."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ AT_MOST_EVERY_S: Final = 0.1
 
 
 class Streams:
-    """Counts the streams that are open, up to `most`."""
+    """A counter of open streams, up to `most`."""
 
     def __init__(self, most: int) -> None:
         self._most = most
@@ -31,10 +31,10 @@ class Streams:
 
     @contextlib.contextmanager
     def one(self) -> Iterator[None]:
-        """Hold one for the length of a block.
+        """Count one stream for the length of a block.
 
         Raises:
-            RefusedError: so many are open.
+            RefusedError: the limit is reached.
         """
         if self.open >= self._most:
             raise RefusedError(
@@ -50,7 +50,7 @@ class Streams:
 async def progress(
     standing: Standing, view: SnapshotView, told: Callable[[], dict[str, Any]], streams: Streams
 ) -> AsyncIterator[str]:
-    """Send a snapshot whenever it changes, until it is captured or has failed: events `snapshot`, at last `end`."""
+    """Send a snapshot whenever it changes, until it is captured or has failed: events `snapshot`, and finally `end`."""
     with streams.one():
         last = ""
         while True:
@@ -68,10 +68,10 @@ async def progress(
 
 
 async def begun(events: AsyncIterator[str]) -> AsyncIterator[str]:
-    """Wait for the first event of a stream, which holds its place from then on; return all of them.
+    """Wait for the first event of a stream, which is counted from then on; return all events.
 
     Raises:
-        RefusedError: there is no place.
+        RefusedError: the limit is reached.
     """
     first = await anext(events)
 

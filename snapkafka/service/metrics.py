@@ -1,4 +1,4 @@
-"""Describe what operators see of the service: requests and their times, streams, and the snapshots of the namespace."""
+"""The metrics of the service: requests and their times, streams, and the snapshots of the namespace."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ NO_ROUTE: Final = "none"
 
 
 def counted(registry: CollectorRegistry) -> tuple[PrometheusCounter, Histogram]:
-    """Register what is counted of requests: how many, and their seconds."""
+    """Register the metrics of requests: their number, and their seconds."""
     requests = PrometheusCounter(
         "snapkafka_service_requests",
         "Requests by route and HTTP status",
@@ -48,7 +48,7 @@ def counted(registry: CollectorRegistry) -> tuple[PrometheusCounter, Histogram]:
 
 
 def described() -> tuple[GaugeMetricFamily, GaugeMetricFamily, GaugeMetricFamily, GaugeMetricFamily]:
-    """Return the gauges of the service, without values: ledger followed, streams, snapshots, latest good one."""
+    """Create the gauges of the service, without values: ledger followed, streams, snapshots, latest good one."""
     return (
         GaugeMetricFamily(
             "snapkafka_service_ledger_followed", "1: the ledger is read to its end and followed", labels=[]
@@ -66,7 +66,7 @@ def described() -> tuple[GaugeMetricFamily, GaugeMetricFamily, GaugeMetricFamily
 
 
 class Metrics:
-    """Counts since the start of the service, and what the fold states now."""
+    """Counts since the start of the service, and gauges from the present fold."""
 
     def __init__(self, standing: Standing, streams: Streams) -> None:
         self._standing, self._streams = standing, streams
@@ -76,7 +76,7 @@ class Metrics:
         self._registry.register(self)
 
     def collect(self) -> Iterator[Any]:
-        """Describe the namespace as it is now (Prometheus calls this)."""
+        """Yield the gauges of the namespace (Prometheus calls this)."""
         standing = self._standing
         followed, streams, snapshots, latest_good = described()
         followed.add_metric([], float(standing.followed))
@@ -100,7 +100,7 @@ class Metrics:
                 yield family
 
     async def rendered(self) -> tuple[bytes, str]:
-        """Write the text that Prometheus reads, and its content type."""
+        """Return the metrics as text for Prometheus, and its content type."""
         standing = self._standing
         good = standing.latest_good() if standing.version and standing.followed else None
         self._kept = None
@@ -112,7 +112,7 @@ class Metrics:
         return generate_latest(self._registry), CONTENT_TYPE_LATEST
 
     def around(self, app: App) -> App:
-        """Count and time what an application answers."""
+        """Wrap an application, to count and time its answers."""
 
         async def measured(scope: Scope, receive: Receive, send: Send) -> None:
             if scope["type"] != "http":

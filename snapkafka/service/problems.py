@@ -69,7 +69,7 @@ class RefusedError(Exception):
 
 
 def problem_body(code: str, status: int, detail: str, hint: str) -> bytes:
-    """Write a problem as JSON."""
+    """Format a problem as JSON."""
     return json.dumps(
         {
             "type": f"urn:snapkafka:problem:{code}",
@@ -83,7 +83,7 @@ def problem_body(code: str, status: int, detail: str, hint: str) -> bytes:
 
 
 def problem(error: SnapkafkaError | RefusedError) -> Response:
-    """Make the response for an error."""
+    """Create the response for an error."""
     if isinstance(error, RefusedError):
         status, detail, hint, headers = error.status, error.message, error.hint, error.headers
     else:

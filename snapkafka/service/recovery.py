@@ -1,4 +1,4 @@
-"""Restores and forks over HTTP, to look at: what the ledger states about them. Acting is done by the command."""
+"""Restores and forks over HTTP, read-only: their state in the ledger. Only the command changes them."""
 
 from __future__ import annotations
 
@@ -29,10 +29,10 @@ LINK: Final = "run `snapkafka fork list` instead"
 
 
 class Recovery:
-    """The routes of restores and forks. Made for one namespace.
+    """The routes of restores and forks, for one namespace.
 
     Args:
-        list_forks: `ops.list_forks`, or what stands for it in a test.
+        list_forks: `ops.list_forks`, or its replacement in a test.
     """
 
     def __init__(
@@ -47,13 +47,13 @@ class Recovery:
         self._forks: tuple[int, list[dict[str, Any]]] | None = None
 
     async def restores(self, request: Request) -> Response:
-        """GET /v1/restores"""
+        """Handle `GET /v1/restores`."""
         reading = self._standing.reading
         views = sorted(reading.state.restores.views.values(), key=lambda view: view.begun_at, reverse=True)
         return JSONResponse({"restores": [_restore(view, reading) for view in views]})
 
     async def forks(self, request: Request) -> Response:
-        """GET /v1/forks"""
+        """Handle `GET /v1/forks`."""
         now = self._standing.clock()
         if self._forks is None or not 0 <= now - self._forks[0] < FORKS_KEPT_MS:
             if self._reads.locked():
@@ -69,7 +69,7 @@ class Recovery:
 
 
 def _restore(view: RestoreView, reading: LedgerReading) -> dict[str, Any]:
-    """A plan: its stage, and how far the phase is that it reported last."""
+    """Describe a plan: its stage, and the progress of the last reported phase."""
     times, last = reading.times_ms, view.progress or view.begun
     at = {"begun_at": view.begun_at, "ready_at": view.ready_at, "closed_at": view.closed_at}
     return {
@@ -106,5 +106,5 @@ def _fork(fork: ops.Fork, now_ms: int) -> dict[str, Any]:
 
 
 def _instant(ms: int) -> str | None:
-    """A time as the contract has them; 0: none, or none that is known."""
+    """Format a time as the contract has them; None for 0, which is none or unknown."""
     return instant(ms) if ms else None

@@ -1,4 +1,4 @@
-"""JSON bodies and query strings as typed values; anything that is wrong with them is reported at once."""
+"""JSON bodies and query strings as typed values; all their problems are reported at once."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ ITEMS_MAX: Final = 200
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TriggerRequest:
-    """The body of POST /v1/snapshots/trigger: the three fields of the contract, and what `ops.trigger` takes."""
+    """The body of POST /v1/snapshots/trigger: the three fields of the contract, and arguments of `ops.trigger`."""
 
     initiated_by_node_id: str
     snapshot_type: str
@@ -103,8 +103,8 @@ async def body_of(request: Request, kind: type[T]) -> T:
     """Read a JSON body.
 
     Raises:
-        RefusedError: it is not declared as JSON: then no page of somebody else can send it without being asked.
-        BadInputError: it is not JSON, lacks a field, has one too many, or one of another type.
+        RefusedError: it is not declared as JSON: so no foreign page can send it without a CORS request.
+        BadInputError: it is not JSON, lacks a field, has an unknown one, or one of another type.
     """
     declared = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     raw = await request.body()
@@ -179,7 +179,7 @@ def list_request(request: Request) -> ListRequest:
     """Read the filters and the page of a list.
 
     Raises:
-        BadInputError: one is unknown or makes no sense; all are named.
+        BadInputError: one is unknown or invalid; all such are named.
     """
     given = request.query_params
     known = {"status", "type", "verdict", "initiated_by", "app", "id_prefix", "before", "limit"}
@@ -210,7 +210,7 @@ def list_request(request: Request) -> ListRequest:
 
 
 def instant_in(request: Request) -> ops.Instant | None:
-    """Read a wall-clock cut from the query string; None: not asked for.
+    """Read a wall-clock cut from the query string; None: none is requested.
 
     Raises:
         BadInputError: a parameter is invalid.
@@ -230,7 +230,7 @@ def number_in(request: Request, name: str, *, default: int, most: int) -> int:
     """Read a whole number from the query string.
 
     Raises:
-        BadInputError: it is not one, or out of range.
+        BadInputError: it is not a whole number, or out of range.
     """
     text = request.query_params.get(name)
     if text is None:

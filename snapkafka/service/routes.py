@@ -1,36 +1,35 @@
-"""The verbs over HTTP. Each handler reads a request, calls one function of `ops`, and writes its result as JSON."""
+"""The verbs over HTTP: each handler reads a request, calls one function of `ops`, and returns its result as JSON."""
 
 from __future__ import annotations
 
 import asyncio
 import dataclasses
 import json
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import Awaitable, Callable
 from functools import partial
 from typing import Any, Final
 from urllib.parse import quote
 
 from starlette.requests import Request
-from starlette.responses import JSONResponse, Response, StreamingResponse
+from starlette.responses import JSONResponse, Response
 
 from snapkafka import ops
-from snapkafka.checks.invariants import ready_made
-from snapkafka.errors import BadInputError, SnapkafkaError, SnapshotFailedError, UnknownSnapshotError
+from snapkafka.errors import BadInputError, SnapkafkaError, UnknownSnapshotError
 from snapkafka.kafka.login.connection import Connection
 from snapkafka.manifest import RestorableEntry
 from snapkafka.ops import Heartbeat, Session
 from snapkafka.ports import Cluster
-from snapkafka.protocol.ledger_state import SnapshotView, Status
+from snapkafka.protocol.ledger_state import SnapshotView
 
 from . import answers, wording
 from .access import below
+from .checked import KEYS_MAX, bounded, fits, json_answer, require_captured, require_ready_made, stream
 from .jobs import Job, Jobs
 from .ledger_follower import Standing
-from .live import EVENT_STREAM, Streams, begun, every_change, progress
+from .live import Streams, every_change, progress
 from .problems import RefusedError
 from .requests import (
     AssemblyRequest,
-    ListRequest,
     QueryRequest,
     TriggerRequest,
     VerifyRequest,
@@ -46,16 +45,13 @@ __all__ = ["Handlers"]
 
 #: No answer about the ledger is given later than this because of what only the broker knows: that is then unknown.
 BROKER_S: Final = 0.3
-#: No answer to a query is larger.
-ANSWER_BYTES_MAX: Final = 8 * 1024 * 1024
-KEYS_MAX: Final = 1_000
 
 
 class Handlers:
-    """Every route of /v1. Made for one namespace.
+    """Every route of /v1, for one namespace.
 
     Args:
-        assemble, verify: `ops.assemble` and `ops.verify`, or what stands for them in a test.
+        assemble, verify: `ops.assemble` and `ops.verify`, or their replacements in a test.
     """
 
     def __init__(
@@ -77,7 +73,7 @@ class Handlers:
     # -- asking for snapshots ---------------------------------------------------------------------------------
 
     async def trigger(self, request: Request) -> Response:
-        """POST /v1/snapshots/trigger"""
+        """Handle `POST /v1/snapshots/trigger`."""
         asked = await body_of(request, TriggerRequest)
         self._require_root(asked.target_storage_uri, "target_storage_uri")
         if asked.retries and not asked.snapshot_id:
@@ -110,7 +106,7 @@ class Handlers:
         return JSONResponse(answers.triggered(found, estimate), 202, headers)
 
     async def abort(self, request: Request) -> Response:
-        """POST /v1/snapshots/{id}/abort"""
+        """Handle `POST /v1/snapshots/{id}/abort`."""
         found = await ops.abort(
             self._where, self._standing.namespace, request.path_params["snapshot_id"], who="the service"
         )
@@ -121,9 +117,9 @@ class Handlers:
     # -- looking at them --------------------------------------------------------------------------------------
 
     async def list(self, request: Request) -> Response:
-        """GET /v1/snapshots"""
+        """Handle `GET /v1/snapshots`."""
         asked = list_request(request)
-        views = [view for view in self._standing.newest_first() if _fits(view, asked)]
+        views = [view for view in self._standing.newest_first() if fits(view, asked)]
         page = views[: asked.limit]
         rows = await self._rows.texts(page)
         rest = {
@@ -131,10 +127,10 @@ class Handlers:
             "next_before": page[-1].epoch if len(views) > len(page) else None,
             "total": len(views),
         }
-        return _json(f'{json.dumps(rest)[:-1]}, "snapshots": [{", ".join(rows)}]}}')
+        return json_answer(f'{json.dumps(rest)[:-1]}, "snapshots": [{", ".join(rows)}]}}')
 
     async def show(self, request: Request) -> Response:
-        """GET /v1/snapshots/{id}"""
+        """Handle `GET /v1/snapshots/{id}`."""
         view = await self._found(request)
         try:
             restorable = await self._standing.restorable(view.epoch, BROKER_S)
@@ -142,17 +138,17 @@ class Handlers:
             restorable = RestorableEntry(how="unknown", why=wording.message(error))
         except TimeoutError:
             restorable = RestorableEntry(how="unknown", why="the broker has not answered yet; ask again")
-        return _json(await self._rows.whole(view, restorable))
+        return json_answer(await self._rows.whole(view, restorable))
 
     async def follow(self, request: Request) -> Response:
-        """GET /v1/snapshots/{id}/events"""
+        """Handle `GET /v1/snapshots/{id}/events`."""
         view = await self._found(request)
         stored = await self._rows.stored(view)
         told = partial(self._rows.row, view, stored)
-        return await _stream(progress(self._standing, view, told, self.streams))
+        return await stream(progress(self._standing, view, told, self.streams))
 
     async def events(self, request: Request) -> Response:
-        """GET /v1/events"""
+        """Handle `GET /v1/events`."""
 
         def told() -> dict[str, Any]:
             state = self._standing.reading.state
@@ -164,10 +160,10 @@ class Handlers:
                 "followed": self._standing.followed,
             }
 
-        return await _stream(every_change(self._standing, told, self.streams))
+        return await stream(every_change(self._standing, told, self.streams))
 
     async def processes(self, request: Request) -> Response:
-        """GET /v1/processes"""
+        """Handle `GET /v1/processes`."""
         reading, beats, why = self._standing.reading, {}, ""
         try:
             beats = dict(await self._standing.heartbeats(BROKER_S))
@@ -204,13 +200,13 @@ class Handlers:
     # -- assembling and verifying -----------------------------------------------------------------------------
 
     async def assemble(self, request: Request) -> Response:
-        """POST /v1/snapshots/{id}/assemble"""
+        """Handle `POST /v1/snapshots/{id}/assemble`."""
         asked = await body_of(request, AssemblyRequest)
         view = await self._found(request)
         storage = asked.target_storage_uri or view.trigger.storage
         self._require_root(storage, "the storage")
-        _require_ready_made(asked.invariants)
-        _require_captured(view)
+        require_ready_made(asked.invariants)
+        require_captured(view)
         work = partial(
             self._assemble,
             self._where,
@@ -224,10 +220,10 @@ class Handlers:
         return self._submitted("assemble", view, work)
 
     async def verify(self, request: Request) -> Response:
-        """POST /v1/snapshots/{id}/verify"""
+        """Handle `POST /v1/snapshots/{id}/verify`."""
         asked = await body_of(request, VerifyRequest)
         view = await self._found(request)
-        _require_ready_made(asked.invariants)
+        require_ready_made(asked.invariants)
         place = self._manifest_of(view)
         work = partial(
             self._verify,
@@ -247,7 +243,7 @@ class Handlers:
         return JSONResponse(job.told(), 202, {"Location": f"/v1/jobs/{job.name}"})
 
     async def job(self, request: Request) -> Response:
-        """GET /v1/jobs/{id}"""
+        """Handle `GET /v1/jobs/{id}`."""
         found = self.jobs.get(request.path_params["job_id"])
         if found is None:
             raise RefusedError(
@@ -260,7 +256,7 @@ class Handlers:
     # -- asking tables ----------------------------------------------------------------------------------------
 
     async def query(self, request: Request) -> Response:
-        """POST /v1/snapshots/{id}/query"""
+        """Handle `POST /v1/snapshots/{id}/query`."""
         asked = await body_of(request, QueryRequest)
         if not 1 <= asked.rows_max <= self._settings.query_rows_max:
             raise BadInputError(f"rows_max must be 1 to {self._settings.query_rows_max}", hint="ask for less")
@@ -275,7 +271,7 @@ class Handlers:
                 rows_max=asked.rows_max,
                 bounds=bounds,
             )
-        return _bounded(
+        return bounded(
             {
                 "snapshot_id": found.id,
                 "epoch": found.epoch,
@@ -288,7 +284,7 @@ class Handlers:
         )
 
     async def diff(self, request: Request) -> Response:
-        """GET /v1/snapshots/{id}/diff?against=ID"""
+        """Handle `GET /v1/snapshots/{id}/diff?against=ID`."""
         against = request.query_params.get("against", "")
         if not against:
             raise BadInputError("against is missing", hint="name the later snapshot: ?against=ID")
@@ -312,10 +308,10 @@ class Handlers:
                 ) from None
         told = dataclasses.asdict(found)
         told["trust"]["not_compared"] = list(map(wording.sentence, found.trust.not_compared))
-        return _bounded(told)
+        return bounded(told)
 
     async def diagram(self, request: Request) -> Response:
-        """GET /v1/snapshots/{id}/diagram.svg"""
+        """Handle `GET /v1/snapshots/{id}/diagram.svg`."""
         view = await self._found(request)
         most = number_in(request, "messages", default=ops.MESSAGES_SHOWN, most=KEYS_MAX)
         wall_clock = instant_in(request)
@@ -348,7 +344,7 @@ class Handlers:
         return await self._standing.find(request.path_params["snapshot_id"])
 
     def _require_root(self, uri: str, name: str) -> None:
-        """Refuse a place that is not below a root; it is not repeated, as it may hold a secret."""
+        """Refuse a place that is not below a root; the error does not contain it, as it may hold a secret."""
         if not below(uri, self._settings.roots):
             raise RefusedError(
                 "forbidden",
@@ -364,53 +360,3 @@ class Handlers:
             )
         self._require_root(place, "the manifest")
         return place
-
-
-def _fits(view: SnapshotView, asked: ListRequest) -> bool:
-    """Does a snapshot pass the filters?"""
-    trigger = view.trigger
-    return (
-        (asked.before is None or view.epoch < asked.before)
-        and (not asked.statuses or view.status.value in asked.statuses)
-        and (not asked.type or trigger.type == asked.type)
-        and (not asked.verdicts or (view.verdict is not None and view.verdict.verdict in asked.verdicts))
-        and (not asked.who or trigger.who == asked.who)
-        and (not asked.app or not trigger.apps or asked.app in trigger.apps)
-        and trigger.id.startswith(asked.id_prefix)
-    )
-
-
-def _require_captured(view: SnapshotView) -> None:
-    if view.status not in (Status.CAPTURED, Status.COMPLETED):
-        raise SnapshotFailedError(
-            f"snapshot {view.trigger.id} is {view.status}: there is nothing to assemble",
-            hint="only a captured snapshot can be assembled",
-        )
-
-
-def _require_ready_made(names: tuple[str, ...]) -> None:
-    """Refuse paths: what lies on the machine of the service does not concern its clients."""
-    if unknown := [name for name in names if name not in ready_made()]:
-        raise BadInputError(
-            f"invariant {unknown[0][:40]!r} is unknown", hint=f"it can be {', '.join(ready_made())}"
-        )
-
-
-def _bounded(told: dict[str, Any]) -> Response:
-    body = json.dumps(told)
-    if len(body) > ANSWER_BYTES_MAX:  # ASCII
-        raise BadInputError(
-            f"the result has more than {ANSWER_BYTES_MAX:,} bytes",
-            hint="ask for fewer rows, or shorter values",
-        )
-    return _json(body)
-
-
-def _json(text: str) -> Response:
-    return Response(text, media_type="application/json")
-
-
-async def _stream(events: AsyncIterator[str]) -> Response:
-    return StreamingResponse(
-        await begun(events), media_type=EVENT_STREAM, headers={"X-Accel-Buffering": "no"}
-    )

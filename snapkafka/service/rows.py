@@ -1,4 +1,5 @@
-"""Snapshots as JSON. That of a decided one is kept: a hundred requests a second for it cost little more than one."""
+"""Snapshots as JSON. The text of a decided one is cached: a hundred requests a second for it cost little more than
+one."""
 
 from __future__ import annotations
 
@@ -34,7 +35,7 @@ _Text = tuple[object, str]
 
 
 class Rows:
-    """See the top of this file."""
+    """The cache of texts."""
 
     def __init__(self, standing: Standing, settings: Settings) -> None:
         self._standing, self._settings = standing, settings
@@ -54,7 +55,7 @@ class Rows:
         return answers.row(standing.view(view), stored, latest_good=good, now_ms=standing.clock())
 
     async def texts(self, views: Sequence[SnapshotView]) -> list[str]:
-        """Write the row of each as a JSON object."""
+        """Format the row of each as a JSON object."""
         found = [self._kept(self._rows, view) for view in views]
         missing = [view for view, text in zip(views, found, strict=True) if text is None]
         made = iter(await asyncio.gather(*(self._text(view) for view in missing)))
@@ -67,7 +68,7 @@ class Rows:
         return text
 
     async def whole(self, view: SnapshotView, restorable: RestorableEntry | None) -> str:
-        """Write all that is known of a snapshot as a JSON object."""
+        """Format everything that is known of a snapshot as a JSON object."""
         if (text := self._kept(self._whole, view, restorable)) is not None:
             return text
         standing = self._standing
@@ -92,7 +93,7 @@ class Rows:
     def _keep(
         self, texts: Recent[int, _Text], view: SnapshotView, stored: Stored | None, text: str, *more: object
     ) -> None:
-        """Keep a text that does not change by itself: of a decided snapshot, with the numbers of its manifest."""
+        """Keep the text of a decided snapshot, with the numbers of its manifest: it does not change by itself."""
         basis = self._basis(view, more)
         if basis is not None and (stored is not None or not self._is_stored(view)):
             texts.keep(view.epoch, (basis, text))
@@ -104,7 +105,7 @@ class Rows:
     # -- manifests --------------------------------------------------------------------------------------------
 
     async def stored(self, view: SnapshotView) -> Stored | None:
-        """Return the numbers of its manifest, None where it has none that can be read."""
+        """Return the numbers of its manifest, None if there is none to read."""
         verdict = view.verdict
         if verdict is None or not self._is_stored(view):
             return None
@@ -115,7 +116,7 @@ class Rows:
             return None
 
     def _is_stored(self, view: SnapshotView) -> bool:
-        """Whether its manifest may be read: there is one, below a root."""
+        """Return whether it has a manifest that may be read, below a root."""
         verdict = view.verdict
         return (
             verdict is not None and bool(verdict.manifest) and below(verdict.manifest, self._settings.roots)

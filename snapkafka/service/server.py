@@ -1,4 +1,4 @@
-"""uvicorn with bounds that it does not have by itself: a client that sends the head of a request slowly is cut off."""
+"""uvicorn with additional bounds: a client that sends the head of a request slowly is disconnected."""
 
 from __future__ import annotations
 
@@ -35,31 +35,31 @@ STOP_WITHIN_S: Final = 3
 
 
 class Connections:
-    """Counts the connections that are served: at most `most`, and of one client at most half of them."""
+    """A counter of served connections: at most `most`, and of one client at most half of them."""
 
     def __init__(self, most: int) -> None:
         self._most, self._of_one = most, max(1, most // 2)
         self._clients: Counter[str] = Counter()
 
     def take(self, client: str) -> bool:
-        """Count one more, unless there are enough."""
+        """Count one more connection, unless the limit is reached; return whether it was counted."""
         if self._clients.total() >= self._most or self._clients[client] >= self._of_one:
             return False
         self._clients[client] += 1
         return True
 
     def give(self, client: str) -> None:
-        """Count one less."""
+        """Count one connection less."""
         self._clients[client] -= 1
         if not self._clients[client]:
             del self._clients[client]
 
 
 class BoundedProtocol(H11Protocol):
-    """HTTP/1.1 whose connections are closed where no whole head of a request comes within `header_s`.
+    """HTTP/1.1 whose connections are closed if no complete head of a request comes within `header_s`.
 
-    A connection above the bound is answered 503, and has a second for its head. Requests that are not HTTP are answered
-    by a problem, too.
+    A connection above the bound gets a 503, and has a second for its head. Requests that are not HTTP get a problem,
+    too.
     """
 
     def __init__(self, *args: Any, header_s: float, connections: Connections, **more: Any) -> None:
@@ -78,7 +78,7 @@ class BoundedProtocol(H11Protocol):
         self._watch()
 
     def send_400_response(self, msg: str) -> None:
-        """Answer what is not HTTP."""
+        """Answer bytes that are not HTTP."""
         if self.conn.our_state not in (h11.IDLE, h11.SEND_RESPONSE):  # another answer has begun
             self.transport.close()
             return
@@ -109,7 +109,7 @@ class BoundedProtocol(H11Protocol):
         return self.cycle is not None and not self.cycle.response_complete
 
     def _watch(self) -> None:
-        """Give the next head its time; while a request is answered nothing is awaited."""
+        """Start the time of the next head; none runs while a request is answered."""
         if self._busy():
             self._unwatch()
         elif self._expiry is None:
@@ -127,7 +127,7 @@ class BoundedProtocol(H11Protocol):
 
 
 async def _full(scope: Scope, receive: Receive, send: Send) -> None:
-    """Answer on a connection that is one too many."""
+    """Answer on a connection above the bound."""
     refused = RefusedError(
         "busy",
         "too many connections are open",
@@ -143,10 +143,10 @@ async def serve(app: App, settings: Settings, started: Callable[[str], None]) ->
     """Serve until this task is cancelled.
 
     Args:
-        started: hears the URL once the socket is open.
+        started: called with the URL once the socket is open.
 
     Raises:
-        BadInputError: the address cannot be listened on, or the certificate cannot be used.
+        BadInputError: the address is unavailable, or the certificate is unusable.
     """
     config = uvicorn.Config(
         app,
@@ -196,7 +196,7 @@ async def serve(app: App, settings: Settings, started: Callable[[str], None]) ->
 
 
 class _Server(uvicorn.Server):
-    """Leaves signals to the command, which cancels the task; shows when it listens."""
+    """A server that leaves signals to the command, which cancels the task, and shows when it listens."""
 
     def __init__(self, config: uvicorn.Config, started: Callable[[], None]) -> None:
         super().__init__(config)

@@ -1,4 +1,4 @@
-"""Hold the settings of the service: one value, checked as a whole before a socket is opened."""
+"""The settings of the service: one value, checked as a whole before a socket is opened."""
 
 from __future__ import annotations
 
@@ -20,29 +20,30 @@ PORTS: Final = range(65_536)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Settings:
-    """How the service runs.
+    """The settings of the service.
 
     Args:
-        host: the address to listen on. Any but this machine's own takes TLS, tokens and at least one storage root.
+        host: the address to listen on. Any other than this machine's own needs TLS, tokens and at least one storage
+            root.
         port: 0: any that is free.
         certificate, key: PEM files.
         tokens: roles by token; none: on this machine, anyone who reaches the port may do anything.
         roots: URIs below which tables and manifests may lie; no request names or reads any other.
-        host_names: names by which clients reach it, beside those of this machine (another is refused, so that no page
-            of somebody else can ask in the name of its reader).
+        host_names: names by which clients reach it, besides those of this machine (others are refused, so that no
+            foreign page can send requests on behalf of its reader).
         body_bytes_max: bytes of a request's body.
         header_s: seconds for the head of a request, and as many again for its body.
         write_s: a client that reads nothing for so many seconds is disconnected.
         connections_max: connections at once, half of them of one client; those above are answered with 503.
         streams_max: live streams at once.
-        reads_per_s, triggers_per_s: of each client, on average; bursts may have ten times as many.
+        reads_per_s, triggers_per_s: limits per client, on average; bursts may have ten times as many.
         query_s, query_memory_mb, query_rows_max: of one query: seconds, megabytes, rows of the answer.
         queries_max: queries at once.
         jobs_max: assemblies at once; as many again wait.
         grpc_port: of gRPC, 0: any that is free, None: gRPC is off.
-        foreign_topics: those that processes without Kafka may send to, by gRPC.
-        foreign_inputs: those that such processes may receive from, by gRPC.
-        foreign_max: so many such processes may take part.
+        foreign_topics: those to which processes without Kafka may send, by gRPC.
+        foreign_inputs: those from which such processes may receive, by gRPC.
+        foreign_max: the limit of such processes.
     """
 
     host: str = "127.0.0.1"
@@ -70,7 +71,7 @@ class Settings:
     foreign_max: int = 100
 
     def problems(self) -> list[str]:
-        """Describe everything that is wrong, one line each."""
+        """List all problems, one line each."""
         found = []
         if self.port not in PORTS:
             found.append(f"--port must be 0 to 65535, got {self.port}")
@@ -119,10 +120,10 @@ class Settings:
         return found
 
     def validate(self) -> None:
-        """Report all that is wrong at once.
+        """Refuse invalid settings, with all problems at once.
 
         Raises:
-            BadInputError: something is.
+            BadInputError: there is a problem.
         """
         if problems := self.problems():
             raise BadInputError("; ".join(problems), hint="see docs/guide/service.md")

@@ -1,4 +1,4 @@
-"""Translate errors that are written for the command into those of the service: the one table of its words.
+"""The translation of errors from the command's words into the service's: the one table of its words.
 
 | an error names | a client reads |
 |---|---|
@@ -7,7 +7,7 @@
 | an option of `snapkafka serve`, or one that no request has | that option with its command |
 | a command without a route (`snapkafka resume`) | that command |
 
-Values of a user stand in messages (a query, a path), so there an option is translated at the start alone.
+Messages contain values of a user (a query, a path), so there an option is translated only at the start.
 """
 
 from __future__ import annotations
@@ -122,13 +122,13 @@ def hint(error: SnapkafkaError, document: str = DOCUMENT) -> str:
     """Return the hint of an error, for a client.
 
     Args:
-        document: where the client reads what there is.
+        document: the place of the API's description.
     """
     return sentence(error.advice, document)
 
 
 def sentence(text: str, document: str = DOCUMENT) -> str:
-    """Return a text of ours, without values of a user but names, for a client."""
+    """Return a text of ours, without values of a user except names, for a client."""
     for phrase, instead in PHRASES.items():
         text = text.replace(phrase, instead.format(document=document))
     parts = _SPANS.split(_routes(text))
@@ -140,7 +140,7 @@ def _routes(text: str) -> str:
 
 
 def _route(command: re.Match[str]) -> str:
-    """A command as the route that does the same; as it is where the route has no such option."""
+    """Return the route that does the same as a command; the command itself if the route has no such option."""
     words = (command[2] or "").split()
     options = [word for word in words if word.startswith("--")]
     names = [word for word in words if not word.startswith("--")]

@@ -62,7 +62,7 @@ def campaign(
 
     Args:
         jobs: worker processes.
-        tell: is called with the progress.
+        tell: called with the progress.
     """
     report = Report()
     chunks = [range(at, min(at + CHUNK, first + seeds)) for at in range(first, first + seeds, CHUNK)]
@@ -92,6 +92,6 @@ def _some(seeds: range) -> Report:
 
 
 def progress(text: str) -> None:
-    """A line that is written over by the next one, on a terminal."""
+    """Print a line that the next one overwrites, on a terminal."""
     if sys.stderr.isatty():
         print(f"\r\033[K{text}", end="", file=sys.stderr, flush=True)

@@ -1,12 +1,12 @@
 """`python -m snapkafka.sim explore`: every interleaving of small worlds.
 
-The random simulator meets what is likely; this one meets everything, in worlds small enough for that. It drives the
+The random simulator meets likely histories; this one meets all of them, in worlds small enough for that. It drives the
 same `World` and `Process`, hence the same `WorkerProtocol` and `LedgerState`, and every end is judged by the same
-causal checker and verdict. Depth first: where several things could happen, each is tried (`explore_steps`), on a copy
-of the world (`explore_world`); a state that was met before is not entered again (`explore_state`).
+causal checker and verdict. It works depth first: where several things could happen, each is tried (`explore_steps`),
+on a copy of the world (`explore_world`); a state that was met before is not entered again (`explore_state`).
 
-An *outcome* is what one run states about its snapshots: failed, and with which code; or captured, with which verdict,
-positions, ends of channels and of changelogs. A run in which nothing went wrong has to capture every snapshot.
+An *outcome* describes the snapshots of one run: failed, with a code; or captured, with verdict, positions, ends of
+channels and of changelogs. A run without faults has to capture every snapshot.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ End = tuple[str, str, tuple[Any, ...]]
 
 @dataclass(frozen=True, slots=True)
 class Broken:
-    """Something that does not hold, in which world, and the choices that lead there."""
+    """A violation, with its world and the choices that lead there."""
 
     world: str
     violation: Violation
@@ -61,7 +61,7 @@ class Broken:
 
 @dataclass(slots=True)
 class Found:
-    """Hold what exploring one world showed."""
+    """The result of exploring one world."""
 
     world: str
     states: int = 1
@@ -72,7 +72,7 @@ class Found:
     whole: bool = True  # nothing was left out
 
     def endings(self) -> Counter[str]:
-        """The outcomes without what the snapshots hold, and how many runs had each."""
+        """Return the outcomes without the contents of snapshots, with the number of runs of each."""
         short: Counter[str] = Counter()
         for outcome, runs in self.outcomes.items():
             short[", ".join(f"{name} {how}" for name, how, _ in outcome)] += runs
@@ -89,11 +89,12 @@ class Found:
 
 
 class Order:
-    """In which order choices are tried. All are tried in the end; but what is wrong may show sooner in another order.
+    """The order in which choices are tried. All are tried in the end; but a violation may show sooner in another
+    order.
 
     Args:
-        seed: None: as they come. Even: at random. Odd: each kind of step of each process is as urgent as chance has it,
-            for the whole run, so that some step is late throughout.
+        seed: None: as they come. Even: at random. Odd: each kind of step of each process has a random urgency for the
+            whole run, so that some step is late throughout.
     """
 
     def __init__(self, seed: int | None) -> None:
@@ -126,7 +127,7 @@ def explore(
 
     Args:
         small: the world.
-        hashing: do not go into a state again.
+        hashing: do not enter a state again.
         reduced: leave out orders that make no difference (`explore_steps`).
         states_max: give up after so many.
         seed: of the order in which choices are tried.
@@ -198,7 +199,7 @@ def _end(
 
 
 def _judge(small: SmallWorld, world: ExploredWorld) -> tuple[tuple[End, ...], list[Violation]]:
-    """The outcome of a run, and what is wrong with it."""
+    """Return the outcome of a run, and its violations."""
     world.stage.world, world.history = world, world.named.plain()
     ends: list[End] = []
     wrong: list[Violation] = []
@@ -223,7 +224,7 @@ def _judge(small: SmallWorld, world: ExploredWorld) -> tuple[tuple[End, ...], li
 
 
 def _held(world: ExploredWorld, epoch: int) -> tuple[Any, ...]:
-    """Return what a captured snapshot holds: offsets, and nothing that shows in which order it came about."""
+    """Return the content of a captured snapshot: offsets, and nothing that depends on the order of events."""
     captured = world.fold.captured(epoch)
     inputs = [
         (
@@ -244,7 +245,7 @@ def _held(world: ExploredWorld, epoch: int) -> tuple[Any, ...]:
 
 
 def _named(options: Sequence[Choice]) -> dict[str, Choice]:
-    """Choices by what they are called; of two with one name the second gets a number."""
+    """Name choices; of two with one name the second gets a number."""
     named: dict[str, Choice] = {}
     for choice in options:
         name, nth = str(choice), 1
@@ -258,7 +259,7 @@ def _named(options: Sequence[Choice]) -> dict[str, Choice]:
 def labels(
     small: SmallWorld, root: ExploredWorld, path: Sequence[Choice], *, reduced: bool = True
 ) -> tuple[str, ...]:
-    """The choices of a run, by name; those left out that were none."""
+    """Return the names of a run's choices; single options are left out."""
     told = []
     world = root
     for choice in path:
@@ -270,10 +271,10 @@ def labels(
 
 
 def replay(small: SmallWorld, told: Sequence[str]) -> tuple[list[str], list[Violation]]:
-    """One run, by the names of its choices: a line per step, and what is wrong with it.
+    """Replay one run, by the names of its choices; return a line per step, and the violations.
 
     Raises:
-        ValueError: a choice that there is not.
+        ValueError: there is no such choice.
     """
     world, lines, left = small.root(), list[str](), list(told)
     while options := _named(choices(world, small)):
@@ -294,7 +295,7 @@ def replay(small: SmallWorld, told: Sequence[str]) -> tuple[list[str], list[Viol
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Exit status: 0, 1 where something does not hold, 2 for a bad argument."""
+    """Run `explore`; return the exit status: 0, 1 if something does not hold, 2 for a bad argument."""
     parser = argparse.ArgumentParser(
         "python -m snapkafka.sim explore", description="All interleavings of small worlds."
     )

@@ -23,7 +23,7 @@ STEPS_MAX: Final = 1000
 
 
 class NamedHistory(History):
-    """A history with numbers that do not depend on the order of events."""
+    """A history with names that do not depend on the order of events."""
 
     def __init__(self, names: Names) -> None:
         self.names = names
@@ -72,12 +72,12 @@ class NamedHistory(History):
         super().fail(step)
 
     def own(self, number: int) -> None:
-        """A step that is about to change: the other worlds keep theirs."""
+        """Copy a step that is about to change: the other worlds keep theirs."""
         s = self.by_number[number]
         self.by_number[number] = Step(s.number, s.execution, s.what, s.after, s.record, s.effect, s.failed)
 
     def plain(self) -> History:
-        """The same with numbers in a row, as the checker wants it."""
+        """Return the history with consecutive numbers, for the checker."""
         number = {n: i for i, n in enumerate(sorted(self.by_number))}
         plain = History()
         for n, s in sorted(self.by_number.items()):
@@ -92,7 +92,7 @@ class NamedHistory(History):
         return plain
 
     def key(self) -> Hashable:
-        """Equal for two histories of the same steps, whichever came first of those that nothing connects."""
+        """Return a key that is equal for two histories of the same steps, whatever the order of unconnected ones."""
         names = self.names
         steps = frozenset([names.once(step, _step_key) for step in self.by_number.values()])
         runs = frozenset(

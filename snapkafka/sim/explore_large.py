@@ -1,4 +1,4 @@
-"""Worlds that take longer to explore: more inputs, more that is slow, more that goes wrong (`explore --large`)."""
+"""Worlds that take longer to explore: with more inputs, more slow steps and more faults (`explore --large`)."""
 
 from __future__ import annotations
 

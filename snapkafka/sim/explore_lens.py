@@ -1,7 +1,7 @@
-"""A world to explore: what is in it, what may be late, and what may go wrong.
+"""A world to explore: its parts, its slow steps, and its faults.
 
-Everything else about it happens at once, which keeps it small: that is its lens. The worlds themselves are in
-`explore_small` and `explore_large`.
+All other steps happen at once, which keeps it small: that is its lens. The worlds themselves are in `explore_small`
+and `explore_large`.
 """
 
 from __future__ import annotations
@@ -30,11 +30,10 @@ class SmallWorld:
     """A world to explore.
 
     `slow`: kinds of steps that may happen at any time after they became possible ("ledger", or more finely "ledger
-    Trigger", or that of one app, "a ledger Trigger"); the others happen at once (so the
-    world is smaller than one in which everything is slow: that is its lens). `faults`: what may go wrong, how often.
-    `inputs`: records from outside, there from the start. `asks`: the process that asks for snapshots (-1:
-    anybody). `reduced`: leave out orders that make no difference (`explore_steps`). `states`:
-    distinct ones when this was written.
+    Trigger", or that of one app, "a ledger Trigger"); the others happen at once (so the world is smaller than one in
+    which everything is slow: that is its lens). `faults`: the possible faults, and how often. `inputs`: external
+    records, present from the start. `asks`: the process that triggers snapshots (-1: any). `reduced`: leave out orders
+    that make no difference (`explore_steps`). `states`: the number of distinct states when this was written.
     """
 
     name: str
@@ -53,7 +52,7 @@ class SmallWorld:
         return frozenset(name.split(" ")[0] for name in self.faults)
 
     def root(self) -> ExploredWorld:
-        """Everybody has joined, nothing has happened."""
+        """Return the initial world: every process has joined, nothing has happened."""
         world = ExploredWorld(self.plan, Stage())
         settled(world)
         for tp in self.inputs:
@@ -65,7 +64,7 @@ class SmallWorld:
 def app(
     name: str, topic: str, *programs: tuple[Op, ...], workers: int = 1, at_once: int = 1, partitions: int = 1
 ) -> App:
-    """An app with one agent, that does the programs in turn."""
+    """Create an app with one agent, which runs the programs in turn."""
     agents = (Agent(f"{name}.{topic}", topic, at_once, programs),) if programs else ()
     return App(name, agents, partitions, workers)
 

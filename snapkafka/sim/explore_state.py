@@ -1,14 +1,15 @@
-"""States of the exhaustive search: how one is copied, and when two are the same.
+"""States of the exhaustive search: their copies, and their equality.
 
-Both go over everything that an object holds, field by field, so a field that somebody adds is copied and compared
-without being named here; a type that is not known is an error, never a guess.
+Both go over everything that an object holds, field by field, so a new field is copied and compared without being named
+here; an unknown type is an error, never a guess.
 
-*Copying.* What cannot change is shared: frozen dataclasses, named tuples of such, records that are in a log. Everything
-else is copied once, so that what was one object stays one object.
+*Copying.* Immutable objects are shared: frozen dataclasses, named tuples of such, records in a log. Everything else is
+copied once, so that one object stays one object.
 
-*Sameness.* `Names` gives every immutable value a number, the same for equal values, and turns a mutable object into a
-tuple of such. Where one object is met twice, the second time states which one it was: two states are the same only if
-they share alike. Tuples are compared as they are; there is no digest that two different states could have in common.
+*Equality.* `Names` gives every immutable value a number, the same for equal values, and turns a mutable object into a
+tuple of such. An object that is met again is represented by its number: two states are equal only if they share
+objects in the same way. Tuples are compared as they are; there is no digest that two different states could have in
+common.
 """
 
 from __future__ import annotations
@@ -42,7 +43,7 @@ UNNAMED: Final = (LedgerState, random.Random)
 
 
 def fields(cls: type) -> tuple[str, ...]:
-    """The slots of a class and of those it comes from."""
+    """Return the slots of a class and of its bases."""
     return tuple(name for base in reversed(cls.__mro__) for name in vars(base).get("__slots__", ()))
 
 
@@ -59,7 +60,7 @@ _SHARED_TYPES: set[type] = set(PLAIN)
 
 
 def copy(thing: Any, memo: Memo) -> Any:
-    """A copy of a part of a state."""
+    """Copy a part of a state."""
     how = _COPIES.get(type(thing))
     if how is None:
         how = _COPIES[type(thing)] = _how_to_copy(type(thing))
@@ -132,7 +133,7 @@ def _copy_items(thing: Any, memo: Memo) -> Any:
 
 
 def _copy_sending(thing: Sending, memo: Memo) -> Sending:
-    """A record changes until it is in the log (its stamp), and never after."""
+    """Copy a record in flight: it changes until it is in the log (its stamp), and never after."""
     new: Sending | None = memo.get(id(thing))
     if new is None:
         new = memo[id(thing)] = Sending(
@@ -157,10 +158,10 @@ _STORED: Final = fields(Stored)
 
 
 class Fold(LedgerState):
-    """The fold of the ledger, of which many worlds share what it holds.
+    """The fold of the ledger, whose content many worlds share.
 
-    What it holds after a record depends on nothing but what it held before. So each step is done once, on a copy, and
-    is remembered; a fold only ever goes from one remembered state to the next.
+    Its content after a record depends only on the content before. So each step is done once, on a copy, and
+    remembered; a fold only goes from one remembered state to the next.
     """
 
     def __init__(self, *, history: bool) -> None:
@@ -182,7 +183,7 @@ class Fold(LedgerState):
         return known[2]
 
     def shared(self) -> Fold:
-        """The same fold, to be fed on its own."""
+        """Return the same fold, to be fed on its own."""
         new = Fold.__new__(Fold)
         new.__dict__ = self.__dict__
         return new
@@ -192,7 +193,7 @@ class Fold(LedgerState):
 
 
 class Names:
-    """Numbers for values. Kept for one search: what was named once keeps its number."""
+    """Numbers for values, kept for one search: a named value keeps its number."""
 
     def __init__(self) -> None:
         self._numbers: dict[Hashable, int] = {}
@@ -200,19 +201,19 @@ class Names:
         self._how: dict[type, Callable[[Any, dict[int, int]], Hashable]] = {}
 
     def number(self, value: Hashable) -> int:
-        """The number of an immutable value."""
+        """Return the number of an immutable value."""
         return self._numbers.setdefault(value, len(self._numbers))
 
     def once(self, thing: T, key: Callable[[T], Hashable]) -> int:
-        """The number of an object that does not change any more, however often it is asked for."""
+        """Return the number of an object that does not change any more, however often it is asked for."""
         known = self._by_id.get(id(thing))
         if known is None:
             known = self._by_id[id(thing)] = (thing, self.number(key(thing)))
         return known[1]
 
     def key(self, thing: Any, met: dict[int, int]) -> Hashable:
-        """Return what a part of a state holds, as a value. `met`: mutable objects met before, and which one each
-        was."""
+        """Return the content of a part of a state, as a value. `met`: mutable objects met before, with their
+        numbers."""
         if type(thing) in _NAMES_OF_THEIR_OWN:
             return cast(Hashable, thing)
         how = self._how.get(type(thing))
@@ -249,7 +250,7 @@ class Names:
         return object_key
 
     def _dict_key(self, thing: dict[Any, Any], met: dict[int, int]) -> Hashable:
-        """In the order in which the keys came: whoever goes over it goes in that order."""
+        """Return the content in the order in which the keys came: iteration uses that order."""
         if not thing:
             return ()
         known = met.get(id(thing))

@@ -1,29 +1,27 @@
-"""Describe what can come next in an explored world, and what of it need not be tried in every order.
+"""The possible next steps of an explored world, and those that need not be tried in every order.
 
 A *lens* (`SmallWorld.slow`) makes a world smaller: kinds of steps that are not in it happen at once. Within the lens
-all orders count, but some need not be examined one by one. A step that is possible now, that nothing else can
-prevent or change, and that prevents or changes nothing else, may as well be done now: every run without it has a run
-with it that ends the same (a persistent set of one). Time only goes forward here, so no step is put off for ever.
-These are:
+all orders count, but some need not be examined one by one. A step that is possible now, that nothing else can prevent
+or change, and that prevents or changes nothing else, may as well be done now: every run without it has a run with it
+that ends the same (a persistent set of one). Time only goes forward here, so no step is delayed for ever. These are:
 
-* *fetching what is not red*. It only moves a record into the queue of its agent; the position of a cut is what was
-  started. A rebalance throws both away.
+* *fetching a record that is not red*. It only moves the record into the queue of its agent; the position of a cut
+  depends on started events. A rebalance discards both.
 * *a step of the only event that can run*, if it reads, writes or sends. Its colour was settled when it started, and
-  nobody else has its table. Its markers wait for its end; what it sends waits in the outbox, and leaving that is a step
-  of its own. Not where a process may be taken for dead, which takes its colour away, nor where it may still crash, or
-  its inputs be assigned again, in the middle of the event, nor where they were. (This rests on R5, which it could
-  therefore not test: the worlds `closing` and `torn` go without.)
-* *starting and ending an event that is red for all there is*, when nothing can go wrong any more: no cut asks again.
-* *reading what changes nothing* in the ledger: what others report, and any `Closed`. Not where somebody may give up on
-  a snapshot, as its report names what it waited for, and not with two snapshots, of which one may have failed
-  meanwhile.
-* *asking for log ends* if nobody leaves: only for those who left do they state anything (R8).
-* *appending to a changelog*, if nobody ever recovers from it: it has one writer and no reader.
+  nobody else has its table. Its markers wait for its end; what it sends waits in the outbox, and leaving that is a
+  step of its own. Not if a process may be declared dead, which ends its colour, nor if it may still crash, or its
+  inputs be assigned again, in the middle of the event, nor if they were. (This rests on R5, which it could therefore
+  not test: the worlds `closing` and `torn` go without.)
+* *starting and ending an event that is red for all snapshots*, when no fault can happen any more: no cut asks again.
+* *reading ledger records that change nothing*: reports of others, and any `Closed`. Not if a process may give up on a
+  snapshot, as its record names what it waited for, and not with two snapshots, of which one may have failed meanwhile.
+* *asking for log ends* if no process leaves: they only matter for those that left (R8).
+* *appending to a changelog*, if no process ever recovers from it: it has one writer and no reader.
 
 That the outcomes are the same is a test: `tests/sim/test_explore.py` goes through small worlds without all this.
 
-A run is *over* when nothing can happen of itself; or when every snapshot failed, for what comes first stands; or when
-every snapshot is decided and nothing white is left anywhere: what happens then lies past every end, and is red.
+A run is *over* when nothing can happen of itself; or when every snapshot failed, because the first record counts; or
+when every snapshot is decided and nothing white is left anywhere: later events lie past every end, and are red.
 """
 
 from __future__ import annotations
@@ -57,7 +55,7 @@ GIVEN_ANEW: Final = frozenset({"fence", "rebalance", "restart"})
 
 
 def choices(world: ExploredWorld, small: SmallWorld, *, reduced: bool = True) -> list[Choice]:
-    """Return what could happen next, as far as it has to be tried; nothing where the run is over."""
+    """Return the possible next steps that have to be tried; empty if the run is over."""
     if over(world):
         return []
     moving = bool(MOVES & small.kinds)
@@ -79,14 +77,14 @@ def choices(world: ExploredWorld, small: SmallWorld, *, reduced: bool = True) ->
 
 
 def _slow(world: ExploredWorld, small: SmallWorld, choice: Choice) -> bool:
-    """May it be late: for its kind, for what it is about, for that and the app that does it?"""
+    """Return whether a choice may be late: by its kind, by its object, or by that and its app."""
     what = world.finely(choice)
     app = world.processes_ever[choice.process].app.name if choice.process >= 0 else ""
     return not small.slow.isdisjoint((choice.kind, what, f"{app} {what}"))
 
 
 def _independent(world: ExploredWorld, small: SmallWorld, choice: Choice) -> bool:
-    """May it be done now, and nothing else tried? (See above.)"""
+    """Return whether a choice may be done now without trying the others. (See above.)"""
     process = world.processes_ever[choice.process]
     match choice.kind:
         case "fetch":
@@ -127,7 +125,7 @@ def _step_alone(world: ExploredWorld, small: SmallWorld, process: Process, runni
 
 
 def _undisturbed(world: ExploredWorld, app: App) -> bool:
-    """Will nothing come in the middle of an event of this app any more, and has none lost its input?"""
+    """Return whether nothing will interrupt an event of this app any more, and none has lost its input."""
     to_come = any(left and _cuts_in(name, app) for name, left in world.faults.items())
     lost = any(r.consumer is not p.consumer for p in world.processes if p.app is app for r in p.running)
     return not (to_come or app.name in world.unbalanced or lost)
@@ -139,7 +137,7 @@ def _cuts_in(name: str, app: App) -> bool:
 
 
 def _red_for_good(world: ExploredWorld, process: Process) -> bool:
-    """Is it as red as it will ever be, in a world in which nothing can go wrong any more?"""
+    """Return whether a process is as red as it will ever be, in a world without further faults."""
     quiet = not world.triggers and not any(world.faults.values()) and not world.unbalanced
     return quiet and process.machine.colours.epoch == world.fold.highest_epoch
 
@@ -156,7 +154,7 @@ def _inert(world: ExploredWorld, process: Process) -> bool:
 
 
 def over(world: ExploredWorld) -> bool:
-    """Is everything decided that will ever be asked?"""
+    """Return whether everything is decided that will ever be asked."""
     asked = any(isinstance(record, Trigger) for p in world.processes for record in p.posts)
     if asked or world.triggers or not world.fold.snapshots or world.fold.open:
         return False
@@ -165,7 +163,7 @@ def over(world: ExploredWorld) -> bool:
 
 
 def _all_red(world: ExploredWorld, process: Process, epoch: int) -> bool:
-    """Is all that it does from here on red for the snapshot, and does it go on under the id that it has?"""
+    """Return whether everything that it does from here on is red for the snapshot, and it keeps its id."""
     machine = process.machine
     view = world.fold.processes.get(machine.process) if machine.process is not None else None
     sends = [*process.buffer, *process.waiting, *(s for queue in process.outbox.values() for s in queue)]
@@ -181,7 +179,7 @@ def _all_red(world: ExploredWorld, process: Process, epoch: int) -> bool:
 
 
 def _passed_over(process: Process) -> bool:
-    """Does a record wait that a cut took for started, for a later one was?"""
+    """Return whether a record waits that a cut took for started, because a later one was."""
     queues = process.consumer.queues
     return any(
         waiting[0][0] < noted.offset

@@ -1,11 +1,11 @@
-"""The simulator's world with nothing left to chance: every draw is a choice, and a choice leads to a new world.
+"""The simulator's world without chance: every draw is a choice, and a choice leads to a new world.
 
-It is the same `World` and the same `Process`, driven from outside: `possible()` and `faulty()` state what could happen
-next, `after()` gives the world after it, and leaves this one as it is. Only what a choice changes is copied: the
-process that acts, or all of them where a group rebalances; logs and history, of which the entries are shared.
+It is the same `World` and the same `Process`, driven from outside: `possible()` and `faulty()` list what could happen
+next, `after()` returns the world after it, and leaves this one as it is. Only the parts that a choice changes are
+copied: the process that acts, or all of them if a group rebalances; logs and history, whose entries are shared.
 
-All that is left out of a state (`key`) cannot matter: counts and the trace; what a process is from its start (its
-number, its app); what a fold holds, for that is named by what was read.
+The parts left out of a state (`key`) cannot matter: counts and the trace; constants of a process (its number, its
+app); the content of a fold, which is named by what was read.
 """
 
 from __future__ import annotations
@@ -36,9 +36,9 @@ NO_STATE: Final = frozenset({"stage", "number", "app", "reply_tp", "key"})
 
 
 class Choice(NamedTuple):
-    """One thing that may happen: what kind, by which process (-1: by none), on what, in which way.
+    """One possible step: its kind, its process (-1: none), its object and its way.
 
-    `how`: in which way something goes wrong, or the shift of a rebalance. `fault`: what of the faults it uses up.
+    `how`: the way of a fault, or the shift of a rebalance. `fault`: the fault that it consumes.
     """
 
     kind: str
@@ -65,7 +65,7 @@ class Choice(NamedTuple):
 
 
 class Draws(random.Random):
-    """Return prepared answers in place of random ones."""
+    """A source of prepared answers in place of random ones."""
 
     def __init__(self) -> None:
         super().__init__(0)
@@ -82,7 +82,7 @@ class Draws(random.Random):
 
 
 class Stage:
-    """Hold what all worlds of one search share: the world that is on now, names, and the fault that the choice is."""
+    """The common state of all worlds of one search: the current world, names, and the fault of the choice."""
 
     def __init__(self) -> None:
         self.world: ExploredWorld
@@ -94,7 +94,7 @@ class Stage:
 
 
 class ExploredBroker(Broker):
-    """A record that is in a log is shared by many worlds: where it changes, this one gets another."""
+    """A broker whose records are shared by many worlds: if one changes, this world gets a copy."""
 
     def end(self, tp: TopicPartition, offset: int, state: str) -> Stored:
         log = self.logs[tp]
@@ -103,7 +103,7 @@ class ExploredBroker(Broker):
 
 
 class ExploredProcess(Process):
-    """A process that may be copied: it finds its world on the stage."""
+    """A process that can be copied: it finds its world on the stage."""
 
     stage: Stage
     key: int | None
@@ -129,7 +129,7 @@ class ExploredProcess(Process):
         return new
 
     def name(self) -> int:
-        """The number of the state that this process is in."""
+        """Return the number of the state of this process."""
         if self.key is None:
             names, met = self.stage.names, dict[int, int]()
             state = [names.key(value, met) for name, value in vars(self).items() if name not in NO_STATE]
@@ -144,10 +144,10 @@ class ExploredProcess(Process):
 
 
 class ExploredWorld(World):
-    """A world of which every next one can be had.
+    """A world that can produce every next one.
 
     Args:
-        plan: apps, agents, programs, what is heard, which topics get markers; its chances are not used.
+        plan: apps, agents, programs, sources of epochs, topics with markers; its chances are not used.
         stage: of the search.
     """
 
@@ -175,7 +175,7 @@ class ExploredWorld(World):
         return fault == self.stage.fault
 
     def pick(self, n: int, near: int) -> int:
-        """Messages go across, each to the partition after that of its event."""
+        """Return the partition after that of the event: messages go across."""
         return (near + 1) % n
 
     def count(self, what: str) -> None:
@@ -187,14 +187,14 @@ class ExploredWorld(World):
     # -- the next world ----------------------------------------------------------------------------------------
 
     def after(self, choice: Choice) -> ExploredWorld:
-        """The world once this has happened."""
+        """Return the world after this choice."""
         new = self._copied(None if choice.process < 0 or choice.kind == "expire" else choice.process)
         new.stage.world = new
         new.happen(choice)
         return new
 
     def _copied(self, only: int | None) -> ExploredWorld:
-        """With copies of one process, or of all; the others are shared."""
+        """Copy the world, with copies of one process, or of all; the others are shared."""
         new = ExploredWorld.__new__(ExploredWorld)
         new.__dict__.update(self.__dict__)
         new.history = new.named = self.named.copied()
@@ -218,7 +218,7 @@ class ExploredWorld(World):
         return new
 
     def happen(self, choice: Choice) -> None:
-        """Let it happen, here."""
+        """Let it happen in this world."""
         kind, number, what, how, fault = choice
         if fault:
             self.faults[fault] -= 1
@@ -269,7 +269,7 @@ class ExploredWorld(World):
     # -- what could happen next --------------------------------------------------------------------------------
 
     def possible(self) -> Iterator[Choice]:
-        """Everything that can happen of itself, process by process."""
+        """Yield everything that can happen of itself, process by process."""
         self.stage.world = self
         for process in self.processes:
             for kind, what in process.choices():
@@ -279,7 +279,7 @@ class ExploredWorld(World):
                 yield Choice("rebalance", -1, app, str(shift))
 
     def finely(self, choice: Choice) -> str:
-        """The kind of a choice, and of what it is about."""
+        """Return the kind of a choice together with its object."""
         process = self.processes_ever[choice.process] if choice.process >= 0 else None
         match choice.kind:
             case "ledger" if process is not None:
@@ -293,8 +293,7 @@ class ExploredWorld(World):
                 return kind
 
     def faulty(self) -> Iterator[Choice]:
-        """Return what can go wrong, as long as it may: a fault of everybody, or ("crash a") of the processes of one
-        app."""
+        """Yield the possible faults: of any process, or ("crash a") of the processes of one app."""
         for name, left in self.faults.items():
             if left > 0:
                 fault, _, app = name.partition(" ")
@@ -339,7 +338,7 @@ class ExploredWorld(World):
                 raise AssertionError(f"no fault is called {fault}")
 
     def _idle(self, p: Process) -> bool:
-        """May it leave of its own accord? (See `stop`.)"""
+        """Return whether a process may leave of its own accord. (See `stop`.)"""
         ways = (*p.outbox.values(), *p.unacked.values())
         busy = (p.running, p.buffer, p.waiting, p.posts, p.ends, p.transaction)
         return p.joined and not any(busy) and not any(ways)
@@ -347,7 +346,8 @@ class ExploredWorld(World):
     # -- sameness ----------------------------------------------------------------------------------------------
 
     def key(self) -> Hashable:
-        """Equal for two worlds that have the same future and the same past, as far as anybody will ask."""
+        """Return a key that is equal for two worlds with the same future and the same past, as far as anything will
+        ask."""
         names, broker = self.stage.names, self.broker
         logs = tuple(
             [
@@ -398,7 +398,7 @@ def _stored_key(r: Stored) -> Hashable:
 
 
 def settled(world: ExploredWorld) -> None:
-    """Everybody has joined and has inputs; nothing is in flight."""
+    """Prepare a world: every process has joined and has inputs; nothing is in flight."""
     moves = deque(["ledger"])
     while moves:
         moves.clear()

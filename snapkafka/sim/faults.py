@@ -1,5 +1,5 @@
-"""Describe what goes wrong in the simulator, each by its own chance: crashes, rebalances, zombies, external writers, a
-new ledger."""
+"""The faults of the simulator, each with its own chance: crashes, rebalances, zombies, external writers, a new
+ledger."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ GONE: Final = -2
 
 
 def strike(world: Surroundings[Process]) -> bool:
-    """Something goes wrong, if chance will have it; did it?"""
+    """Inject a fault, if chance decides so; return whether it did."""
     processes = [p for p in world.processes if not p.paused]
     if processes and world.chance("crash"):
         world.crash(world.rng.choice(processes))
@@ -85,7 +85,7 @@ def strike(world: Surroundings[Process]) -> bool:
 
 
 def _hang(world: Surroundings[Process]) -> bool:
-    """The ledger hangs for a worker of an app out of scope."""
+    """Let the ledger hang for a worker of an app out of scope."""
     outside = [p for p in world.processes if p.joined and p.app.name not in world.plan.scope and not p.hung]
     if not outside:
         return False
@@ -95,7 +95,7 @@ def _hang(world: Surroundings[Process]) -> bool:
 
 
 def _wake(world: Surroundings[Process]) -> bool:
-    """Let a paused process go on; if its group had thrown it out meanwhile, it is a zombie for a while."""
+    """Resume a paused process; if its group had expelled it meanwhile, it is a zombie for a while."""
     asleep = [p for p in world.processes if p.paused]
     if not asleep:
         return False
@@ -120,7 +120,7 @@ def _wake(world: Surroundings[Process]) -> bool:
 
 
 def _forge(world: Surroundings[Process]) -> None:
-    """An external writer writes a record with a header that it made up."""
+    """Let an external writer write a record with an invented header."""
     tp = world.any_input()
     epoch = world.rng.randrange(1, len(world.broker.ledger) + 20)
     if world.fold.is_epoch(epoch):
@@ -130,13 +130,13 @@ def _forge(world: Surroundings[Process]) -> None:
 
 
 def _copy(world: Surroundings[Process]) -> None:
-    """An external writer writes a record with a header that it copied from elsewhere: it is external."""
+    """Let an external writer write a record with a header that it copied from elsewhere: it is external."""
     world.broker.append(world.any_input(), Stored())
     world.count("copied")
 
 
 def _queue_again(world: Surroundings[Process]) -> bool:
-    """A retry tool, or who empties a dead letter queue, writes a record again, with all its headers."""
+    """Let a retry tool, or a tool for dead letters, write a record again, with all its headers."""
     written = [
         (tp, record)
         for tp, log in world.broker.logs.items()
@@ -161,7 +161,7 @@ def _absent(world: Surroundings[Process], process: Process) -> None:
 
 
 def _go_on_unannounced(world: Surroundings[Process], processes: list[Process]) -> bool:
-    """A worker has waited long enough for the ledger to hear of its inputs, and runs them (R15)."""
+    """Let a worker run its inputs unannounced: it has waited long enough for the ledger (R15)."""
     waiting = [p for p in processes if p.machine.process is not None and not (p.joined or p.impatient)]
     if not waiting:
         return False
@@ -171,7 +171,7 @@ def _go_on_unannounced(world: Surroundings[Process], processes: list[Process]) -
 
 
 def _recreate_topic(world: Surroundings[Process]) -> None:
-    """A topic is deleted and recreated, and its readers are restarted; who sends there runs on."""
+    """Recreate a topic, and restart its readers; its senders run on."""
     topic = world.rng.choice(sorted(world.plan.recreated))
     readers = [p for p in world.processes if topic in p.app.topics]
     for process in readers:
@@ -194,7 +194,7 @@ def _recreate_topic(world: Surroundings[Process]) -> None:
 
 
 def _recreate_ledger(world: Surroundings[Process]) -> None:
-    """The ledger is deleted and recreated: every id and epoch of the old one is void."""
+    """Recreate the ledger: every id and epoch of the old one is void."""
     world.count("ledgers_recreated")
     world.say("ledger recreated")
     world.ledgers.append((world.fold, world.broker))

@@ -1,4 +1,4 @@
-"""Consumer groups of the simulator: who is given what, what is recovered with it, and what is committed."""
+"""Consumer groups of the simulator: assignments, the recovery of tables, and commits."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ __all__ = ["commit", "rebalance", "revoke", "run_without", "stopped_app", "tell"
 
 
 def rebalance(world: Surroundings[Process], app_name: str) -> None:
-    """Everything is taken from everybody, and assigned again. Anyone who is paused hears of it later."""
+    """Revoke everything from all members, and assign it again. A paused member learns of it later."""
     world.unbalanced.discard(app_name)
     app = world.apps[app_name]
     members = [p for p in world.processes if p.app is app and p.connected]
@@ -51,8 +51,8 @@ def revoke(world: Surroundings[Process], process: Process) -> None:
 
 
 def give(world: Surroundings[Process], process: Process, inputs: list[TopicPartition]) -> None:
-    """Recover the tables (R2 holds for their records too), and start where the group has committed. Where that is the
-    broker may be late to show."""
+    """Recover the tables (R2 holds for their records too), and start at the committed offsets. The broker may be slow
+    to report these."""
     app = process.app
     partitions = sorted({tp.partition for tp in inputs})
     memory: dict[int, Memory] = {}
@@ -91,7 +91,7 @@ def give(world: Surroundings[Process], process: Process, inputs: list[TopicParti
 
 
 def tell(world: Surroundings[Process], process: Process) -> None:
-    """The broker has reported: what was recovered then, and what is committed by now."""
+    """Feed the broker's answer to the machine: the offsets recovered then, and those committed by now."""
     given, process.to_tell = process.to_tell, None
     assert given is not None
     committed = world.broker.committed
@@ -110,7 +110,7 @@ def _recover(world: Surroundings[Process], process: Process, partition: int) -> 
 
 
 def _replay_until(world: Surroundings[Process], app: str, tp: TopicPartition) -> int:
-    """Up to where the changelog shows effects of events of this input."""
+    """Return the offset up to which the changelog shows effects of events of this input."""
     log = world.broker.log(TopicPartition(world.apps[app].changelog, tp.partition))
     readable = (r for r in log if r.state != ABORTED and not r.stripped)
     causes = [r.cause[1] + 1 for r in readable if r.cause is not None and r.cause[0] == tp]

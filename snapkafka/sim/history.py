@@ -1,8 +1,8 @@
-"""Describe what truly happened: every step, what it depended on, and what came of it in the log.
+"""The true history: every step, its dependencies, and its record in the log.
 
-Two steps depend on each other if one is the next of the same execution, if one took in what the other sent, or if both
-touch the same key of the same memory and one of them writes it. This is Lamport's happened-before with the program
-order of a process replaced by the conflicts that there are: an agent's events overlap, and those that touch nothing in
+Two steps depend on each other if one follows the other in the same execution, if one took in what the other sent, or
+if both touch the same key of the same memory and one of them writes it. This is Lamport's happened-before with the
+program order of a process replaced by the actual conflicts: an agent's events overlap, and those that touch nothing in
 common commute. The checker (`checks.causal`) gets this and the snapshot, and nothing of the protocol.
 """
 
@@ -39,13 +39,13 @@ class History:
     executions: list[Execution] = field(default_factory=list)
 
     def execution(self, process: int, app: str, agent: str, tp: TopicPartition, offset: int) -> Execution:
-        """An event starts: a new execution."""
+        """Record a new execution: an event starts."""
         execution = Execution(len(self.executions), process, app, agent, tp, offset)
         self.executions.append(execution)
         return execution
 
     def step(self, execution: Execution | None, what: str, *after: int) -> Step:
-        """A step of an execution (None: outside any event), after the steps that it depends on."""
+        """Record a step of an execution (None: outside any event), after the steps on which it depends."""
         before = [execution.steps[-1]] if execution is not None and execution.steps else []
         step = Step(
             len(self.steps),
@@ -63,14 +63,14 @@ class History:
         return self.look(execution, memory.setdefault(key, Cell()), f"read {key}")
 
     def look(self, execution: Execution, cell: Cell, what: str) -> Step:
-        """A value is read, looked up or through what an event holds of it."""
+        """Record the read of a value, looked up or through what an event holds of it."""
         step = self.step(execution, what, cell.written)
         cell.read.append(step.number)
         return step
 
     def change(self, execution: Execution, cell: Cell, what: str) -> Step:
-        """A value is changed in place: anyone who reads it from here on depends on that. No record has it yet, so it
-        comes before whatever has read the value so far; what sets it does not."""
+        """Record a change of a value in place: later readers depend on it. No record has it yet, so it comes before
+        all reads so far; the step that sets it does not."""
         step = self.step(execution, what, cell.written)
         cell.value = cell.written = step.number
         return step
@@ -82,11 +82,11 @@ class History:
         return step
 
     def expire(self, memory: Memory, key: str, process: int, epoch: int) -> Step:
-        """A window expires in the memory of a process: no record has it, and it is not of any event.
+        """Record the expiry of a window in the memory of a process: no record has it, and it belongs to no event.
 
         Args:
             process: its id.
-            epoch: that it was red for at that instant.
+            epoch: for which it was red at that instant.
         """
         cell = memory[key]
         step = self.step(None, f"expire {key}", cell.written, *cell.read)
@@ -95,10 +95,11 @@ class History:
         return step
 
     def fail(self, step: int) -> None:
-        """Note that what a step sent did not arrive, and that its sender was informed."""
+        """Note that the record of a step did not arrive, and that its sender was notified."""
         self.steps[step].failed = True
 
     def recovered(self, memory: Memory, key: str, value: int, step: int) -> None:
-        """A key as the changelog has it: who touches it, or holds it, depends on the step that wrote it."""
+        """Record a key as recovered from the changelog: an event that touches or holds it depends on the step that
+        wrote it."""
         cell = memory.setdefault(key, Cell())
         cell.value, cell.written, cell.read = value, step, []

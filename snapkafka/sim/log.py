@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from snapkafka.checks import LogRecord
-from snapkafka.checks.view import EXTERNAL
+from snapkafka.checks.log import EXTERNAL
 from snapkafka.protocol.ledger_state import LedgerState
 from snapkafka.protocol.records import LedgerRecord, TopicPartition
 
@@ -19,10 +19,10 @@ COMMITTED, OPEN, ABORTED = "committed", "open", "aborted"
 
 @dataclass(slots=True, eq=False)
 class Stored:
-    """A record in a partition: what the header states, what the body states, and whose doing it truly was.
+    """A record in a partition: the content of its header and body, and its true origin.
 
-    `step` is the step of the history that sent it (-1: an external writer). `ledger` identifies the ledger that `epoch`
-    and `process` belong to. `hops` bounds how many messages one message may lead to.
+    `step`: the step of the history that sent it (-1: an external writer). `ledger`: the ledger of `epoch` and
+    `process`. `hops`: the limit of messages that one message may cause.
     """
 
     process: int = EXTERNAL
@@ -44,8 +44,8 @@ class Stored:
 
 @dataclass(slots=True)
 class Broker:
-    """All logs. Offsets are list indices; nothing is ever deleted. On the way to the topics in `strips` records lose
-    their headers."""
+    """All logs. Offsets are list indices; nothing is ever deleted. Records to the topics in `strips` lose their
+    headers in transit."""
 
     logs: dict[TopicPartition, list[Stored]] = field(default_factory=dict)
     committed: dict[tuple[str, TopicPartition], int] = field(default_factory=dict)
@@ -71,13 +71,13 @@ class Broker:
         return len(log) - 1
 
     def end(self, tp: TopicPartition, offset: int, state: str) -> Stored:
-        """The transaction of a record was committed or aborted; the record as it is now."""
+        """Commit or abort the transaction of a record; return the record as it is now."""
         record = self.log(tp)[offset]
         record.state = state
         return record
 
     def is_readable(self, tp: TopicPartition, offset: int) -> bool:
-        """Is there a record for a reader of committed ones? Not at the end, nor where a transaction is open.
+        """Return whether there is a record for a reader of committed ones: not at the end, nor at an open transaction.
 
         An aborted record counts (its reader skips it): offsets of aborted records are holes.
         """
@@ -85,10 +85,10 @@ class Broker:
         return offset < len(log) and log[offset].state != OPEN
 
     def records(self, ledger: LedgerState | None = None) -> list[LogRecord]:
-        """Return what a verifier reads: every visible record; one whose header does not belong there is external.
+        """Return the records that a verifier reads: every visible one; one with a foreign header is external.
 
         Args:
-            ledger: by which it shows; None: by the truth.
+            ledger: decides which header is foreign; None: the truth does.
         """
         found = []
         for tp, log in self.logs.items():

@@ -1,4 +1,4 @@
-"""One seed decides everything: topology, load, and what goes wrong how often."""
+"""The plan of a world: one seed decides everything, topology, load, and the faults with their chances."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ Op = tuple[str, ...]
 
 @dataclass(frozen=True, slots=True)
 class Agent:
-    """An agent: the topic it reads, how many of its events may run at once, what they do (in turn)."""
+    """An agent: its topic, how many of its events may run at once, their programs (in turn)."""
 
     name: str
     topic: str
@@ -143,7 +143,7 @@ HARMLESS_TO_ASSIGNMENTS = frozenset(
 
 
 def make_plan(seed: int) -> Plan:
-    """The world of a seed."""
+    """Create the world of a seed."""
     rng = random.Random(f"plan {seed}")
     names = [f"app{n}" for n in range(rng.choice((1, 2, 2, 2, 3)))]
     topics = [f"topic{n}" for n in range(rng.choice((1, 2, 2, 3)))]
@@ -212,7 +212,7 @@ def make_plan(seed: int) -> Plan:
 
 
 def looking(rng: random.Random, app: App, global_table: bool) -> App:
-    """The same app, with agents that look at the table over several steps."""
+    """Return the same app, with agents that read the table over several steps."""
     agents = tuple(
         replace(agent, programs=tuple(_with_looks(rng, program, global_table) for program in agent.programs))
         for agent in app.agents
@@ -221,7 +221,7 @@ def looking(rng: random.Random, app: App, global_table: bool) -> App:
 
 
 def _with_looks(rng: random.Random, program: tuple[Op, ...], global_table: bool) -> tuple[Op, ...]:
-    """Steps put in between the others, in their order."""
+    """Insert steps between the others, in their order."""
     shared = "g" if global_table and rng.random() < 0.3 else ""
     key = rng.choice("uv" if shared else "xy")
     kinds = ("hold", "see", "look", "change", "write")
@@ -244,14 +244,14 @@ def _with_looks(rng: random.Random, program: tuple[Op, ...], global_table: bool)
 
 
 def plain(programs: tuple[tuple[Op, ...], ...]) -> tuple[tuple[Op, ...], ...]:
-    """Without questions, and without the global table."""
+    """Remove questions and the global table."""
     return tuple(
         tuple(op for op in program if op[0] not in ("ask", "gread", "gwrite")) for program in programs
     )
 
 
 def _program(rng: random.Random, topics: list[str], global_table: bool) -> tuple[Op, ...]:
-    """Two to five steps; agents write and send, as they do."""
+    """Draw two to five steps; agents write and send, as they do."""
     ops: list[Op] = []
     for _ in range(rng.randint(2, 5)):
         draw = rng.random()

@@ -1,4 +1,4 @@
-"""One process of the simulator: a driver of `WorkerProtocol`, and the Faust worker around it.
+"""A process of the simulator: a driver of `WorkerProtocol`, and the Faust worker around it.
 
 Everything that takes time is a step of its own, so that anything may happen in between: a record is fetched, later
 started, its event runs step by step; a send enters, is stamped, appended, acknowledged; a ledger record is written,
@@ -149,7 +149,7 @@ class Process(Runner):
         return self.machine.process is not None and self.machine.inputs.ready
 
     def choices(self) -> Iterator[Choice]:
-        """Every step that is possible now."""
+        """Yield every step that is possible now."""
         world = self.world
         if self.posts and not self.hung:
             yield "post", None
@@ -248,14 +248,14 @@ class Process(Runner):
         self.say_hello()
 
     def stand_down(self) -> None:
-        """A bug of ours: it goes on without taking part."""
+        """Stand down after a fault of ours: the worker runs on without taking part."""
         self.world.count("stood_down")
         self.posts.clear()
         self.do(self.machine.stand_down())
         self.bare = True
 
     def made_up_for(self) -> None:
-        """Has the machine heard what it had to go on without? Then it is asked again, for everything."""
+        """Ask the machine again for everything, once it was fed what it had to do without."""
         if self.missed is not None and self.read >= self.missed:
             self.missed = None
         if self.joined:
@@ -264,7 +264,7 @@ class Process(Runner):
             self.feed(CameBack())
 
     def go_on(self, *, missed: int | None = None) -> None:
-        """R15: nobody waits any longer. `missed`: see there; None: it is for the inputs to be announced."""
+        """Stop waiting (R15). `missed`: see there; None: for the announcement of the inputs."""
         if missed is None:
             self.impatient = True
         else:
@@ -290,15 +290,15 @@ class Process(Runner):
         self.feed(self.world.stopped_app(self.stopped.popleft()))
 
     def expire(self, epoch: int) -> None:
-        """The time to live of a snapshot is over."""
+        """End the time to live of a snapshot."""
         self.timers.discard(epoch)
         self.feed(TimerExpired(epoch=epoch))
 
     # -- taking in ---------------------------------------------------------------------------------------------
 
     def meet(self, record: Stored) -> None:
-        """R2: Anyone who reads it, before it is taken in. All that has no header, or that of another ledger, is
-        external."""
+        """Meet a record before it is taken in, whoever reads it (R2). A record without a header, or with that of
+        another ledger, is external."""
         if not self.is_ours(record):
             return
         event = MarkerMet(epoch=record.epoch) if record.marker else RecordMet(epoch=record.epoch)
@@ -368,7 +368,7 @@ class Process(Runner):
     # -- now and then -----------------------------------------------------------------------------------------
 
     def _tick(self, _: object) -> None:
-        """A timer sends outside any event; what it sends has the colour of the process."""
+        """Send by a timer, outside any event, in the colour of the process."""
         self.ticks += 1
         partition = self.world.pick(self.world.partitions[self.app.timer], 0)
         step = self.world.history.step(None, "timer")

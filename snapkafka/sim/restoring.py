@@ -1,4 +1,5 @@
-"""A small world that is restored again and again: does each agent process each message once, counted from the snapshot?
+"""A small world that is restored again and again, to check that each agent processes each message once after a
+snapshot.
 
 One app with two agents on one input, a second app that sends into it, and somebody external who does, too. Events are
 one step here; what is explored is the restore: it crashes between any two steps and is run again, is suspended and
@@ -7,8 +8,8 @@ before wake up, too, and append what they had in hand; workers are started at an
 The broker may have deleted what the group has committed by then. At last the input may be recreated. The fold of the
 ledger is the real one (`protocol.restores`), and so are the rules that workers go by.
 
-The oracle knows no header: after all has run, an agent has what its state held at the cut, what was in flight to it
-then, every external message that it had not processed, and what was sent since the restore; each of them once.
+The oracle knows no header: in the end an agent has processed what its state held at the cut, the messages in flight to
+it then, every external message that it had not processed, and all messages since the restore; each of them once.
 """
 
 from __future__ import annotations
@@ -66,7 +67,7 @@ STOPS: Final = 0.1
 
 
 class Message(NamedTuple):
-    """A record of the input: what it is, who sent it (`NOBODY`: external)."""
+    """A record of the input: its id, and its sender (`NOBODY`: external)."""
 
     id: int
     process: int
@@ -83,7 +84,7 @@ class Written(NamedTuple):
 
 @dataclass
 class Cut:
-    """A snapshot, and what has to come of it."""
+    """A snapshot, and the expected result of its restore."""
 
     positions: dict[str, int]
     skipped: dict[str, frozenset[int]]
@@ -94,7 +95,7 @@ class Cut:
 
 @dataclass
 class Worker:
-    """A process of app p: where its agents stand, and their tables."""
+    """A process of app p: the positions of its agents, and their tables."""
 
     process: int
     state: dict[str, tuple[int, ...]]
@@ -105,7 +106,7 @@ class Worker:
 
 @dataclass
 class RestoreWorld:
-    """All of it. `run` plays it; what is wrong is in `wrong`."""
+    """The whole world. `run` plays it; `wrong` lists the violations."""
 
     seed: int
     broken: frozenset[str] = frozenset()
@@ -149,7 +150,7 @@ class RestoreWorld:
     # -- life -----------------------------------------------------------------------------------------------------
 
     def run(self) -> list[str]:
-        """Live, be restored, and run to the end of the input; several times."""
+        """Run, be restored, and run to the end of the input; several times. Return the violations."""
         self.start()
         for _ in range(RESTORES):
             for _ in range(STEPS):
@@ -174,7 +175,7 @@ class RestoreWorld:
         return self.wrong
 
     def recreate(self) -> None:
-        """The input is recreated while its worker is stopped: what comes into it goes to each agent, once."""
+        """Recreate the input while its worker is stopped: what comes into it goes to each agent, once."""
         self.counts["recreated"] += 1
         self.log.clear()
         self.worker, self.committed, self.topic_id, self.reset = None, None, "2", "earliest"
@@ -191,7 +192,7 @@ class RestoreWorld:
                 )
 
     def started(self) -> Worker:
-        """A worker that starts while no restore is open."""
+        """Start a worker while no restore is open."""
         self.start()
         assert self.worker is not None
         return self.worker
@@ -218,7 +219,7 @@ class RestoreWorld:
         self.log.append(Message(self.fresh(), NOBODY))
 
     def start(self) -> None:
-        """A worker starts; it waits while its app is restored."""
+        """Start a worker; it waits while its app is restored."""
         if self.ledger.restores.holds("p") is not None and "hold" not in self.broken:
             self.counts["held"] += 1
             return
@@ -234,7 +235,7 @@ class RestoreWorld:
         self.worker = Worker(process, state, self.committed, dict(rules), self.ledger.restores.restored("p"))
 
     def step_of_worker(self) -> None:
-        """The next record goes to the agents that have to process it, or a worker starts."""
+        """Hand the next record to the agents that have to process it, or start a worker."""
         worker = self.worker
         if worker is None:
             return self.start()
@@ -259,7 +260,7 @@ class RestoreWorld:
         return "barrier" not in self.broken and process != NOBODY and self.ledger.is_void(process, tp, offset)
 
     def take_cut(self) -> None:
-        """At an instant: one agent may be ahead of the other by what it takes at once."""
+        """Take a snapshot at one instant: one agent may be ahead of the other by the records that it takes at once."""
         worker = self.worker
         if worker is None:
             return
@@ -290,14 +291,14 @@ class RestoreWorld:
     # -- the restore ----------------------------------------------------------------------------------------------
 
     def stop_in_order(self) -> None:
-        """A worker commits what it has processed, and stops; who was suspended goes on meanwhile."""
+        """Let a worker commit what it has processed, and stop; suspended ones run on meanwhile."""
         assert self.worker is not None
         self.committed, self.worker = self.worker.at, None
         self.counts["stopped_in_order"] += 1
         self.wake()
 
     def restore(self, cut: Cut) -> Cut:
-        """Restore until it is done; meanwhile everything else goes on. Returns the cut that was restored in the end."""
+        """Restore until it is done, while everything else runs on; return the cut that was restored in the end."""
         plan = f"plan {self.number()}"
         if self.worker is not None:
             self.asleep.append(self.worker)
@@ -348,7 +349,8 @@ class RestoreWorld:
         return cut
 
     def bare(self) -> None:
-        """A worker without snapkafka starts in the midst of it, if its group lets it in, and processes one event."""
+        """Start a worker without snapkafka in the middle of it, if its group lets it in, and let it process one
+        event."""
         view = self.ledger.restores.open
         if view is None or view.committed:
             return
@@ -363,7 +365,7 @@ class RestoreWorld:
         self.committed += self.committed < len(self.log)
 
     def abort(self) -> bool:
-        """Somebody gives the open restore up. Is it over? Then workers start as if it had never begun."""
+        """Give the open restore up; return whether it is over. Then workers start as if it had never begun."""
         view = self.ledger.restores.open
         if view is None:
             return False
@@ -383,7 +385,8 @@ class RestoreWorld:
         return True
 
     def stop_who_runs(self) -> None:
-        """A worker that had started at the same moment as the restore stops when it reads of it, be it over by then."""
+        """Stop a worker that had started at the same moment as the restore when it reads of it, even if it is over by
+        then."""
         if self.worker is None or "hold" in self.broken:
             return
         if self.ledger.restores.holds("p") or self.ledger.restores.restored("p") != self.worker.runs_on:
@@ -392,7 +395,7 @@ class RestoreWorld:
             self.worker = None
 
     def wake(self) -> None:
-        """Something of before goes on for a moment: a worker, a sender, a restore."""
+        """Let something older run on for a moment: a worker, a sender, a restore."""
         if self.asleep and self.rng.random() < 0.4:
             worker = self.rng.choice(self.asleep)
             worker.state["x"] = (*worker.state["x"], -self.fresh())
@@ -416,11 +419,11 @@ class RestoreWorld:
         return self.append(record)
 
     def tool(self, plan: str, cut: Cut, replaces: str = "") -> Iterator[None]:
-        """A run of a plan as it is confirmed now."""
+        """Run a plan as it is confirmed now."""
         return self.steps(plan, cut, replaces, frozenset(self.ledger.restores.views))
 
     def steps(self, plan: str, cut: Cut, replaces: str, confirmed: frozenset[str]) -> Iterator[None]:
-        """The steps of a restore; it may stop at any `yield` for ever.
+        """Yield between the steps of a restore; it may stop at any `yield` for ever.
 
         Args:
             confirmed: the plans that the ledger named when this one was confirmed.
@@ -490,8 +493,8 @@ class RestoreWorld:
                 self.say(plan, "done")
 
     def channels(self, cut: Cut, author: int, base: int) -> Generator[None, None, tuple[AgentPosition, ...]]:
-        """Append what was in flight and the external records of its range, in their order; where there is nothing
-        but external records, the positions go back."""
+        """Append the messages in flight and the external records of their range, in their order; if there are only
+        external records, the positions go back."""
         lowest = min(cut.positions.values())
         sources = [
             (offset, message.id)
@@ -528,7 +531,7 @@ class RestoreWorld:
     # -- the oracle -----------------------------------------------------------------------------------------------
 
     def judge(self, cut: Cut) -> None:
-        """Every message that has to be there is, once; it goes by ids alone."""
+        """Check that every expected message was processed once; it compares ids alone."""
         assert self.worker is not None
         for agent in AGENTS:
             due = Counter(cut.state[agent])
@@ -544,7 +547,7 @@ class RestoreWorld:
 
 
 def explore(seeds: range, broken: frozenset[str] = frozenset()) -> tuple[dict[int, list[str]], Counter[str]]:
-    """Run the worlds of these seeds; what was wrong, by seed, and how often what happened."""
+    """Run the worlds of these seeds; return the violations by seed, and the number of each kind of event."""
     wrong, counts = {}, Counter[str]()
     for seed in seeds:
         world = RestoreWorld(seed, broken)

@@ -1,4 +1,4 @@
-"""One run: a safety phase with faults, a liveness phase without, and the judgement over every captured snapshot."""
+"""One run: a safety phase with faults, a liveness phase without, and the judgement of every captured snapshot."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ REPORTED: Final = frozenset({"gap-failed", "send-failed", "hole"})
 
 @dataclass(slots=True)
 class Outcome:
-    """Hold what one seed showed."""
+    """The result of one seed."""
 
     seed: int
     violations: list[Violation] = field(default_factory=list)
@@ -66,7 +66,7 @@ def run(seed: int, plan: Plan | None = None) -> Outcome:
 
 
 def played(seed: int, plan: Plan | None = None) -> tuple[World, list[Violation]]:
-    """The world of a seed after both of its phases, and what was wrong with its liveness."""
+    """Play the world of a seed through both of its phases; return it with the violations of its liveness."""
     world = World(plan or make_plan(seed), seed)
     for _ in range(world.plan.steps):
         world.step()  # where nothing can happen time goes by, until something comes from outside or goes wrong
@@ -74,9 +74,10 @@ def played(seed: int, plan: Plan | None = None) -> tuple[World, list[Violation]]
 
 
 def judge(world: World, epoch: int) -> tuple[list[Violation], Verdict | None]:
-    """Is a captured snapshot a consistent cut? What is wrong with it, and its verdict (None: it was not captured).
+    """Judge a captured snapshot: return the violations of a consistent cut, and its verdict (None: it was not
+    captured).
 
-    Where the verdict is that it cannot be proved, nothing is held against it.
+    If the verdict is that it cannot be proved, nothing is held against it.
     """
     snapshot = world.fold.snapshots[epoch]
     world.count("aborted" if snapshot.status is Status.FAILED else "captured")
@@ -118,7 +119,7 @@ def judge(world: World, epoch: int) -> tuple[list[Violation], Verdict | None]:
 
 
 def _unreported(world: World, view: CutView) -> Iterator[Violation]:
-    """Check that a failed table write is in no snapshot, and that no good verdict passes it by."""
+    """Check that a failed table write is in no snapshot, and that no good verdict ignores it."""
     for ledger, process, tp, epoch, seq in sorted(world.lost):
         of_tables = ledger == world.broker.ledger_id and tp in view.changelogs and view.living(process)
         if of_tables and epoch < view.epoch:
@@ -127,13 +128,13 @@ def _unreported(world: World, view: CutView) -> Iterator[Violation]:
 
 
 def _stripped(world: World) -> frozenset[tuple[TopicPartition, int]]:
-    """Where records lie that lost their headers."""
+    """Return the places of records that lost their headers."""
     topics = ((tp, log) for tp, log in world.broker.logs.items() if tp.topic in world.plan.stripped)
     return frozenset((tp, n) for tp, log in topics for n, record in enumerate(log) if record.stripped)
 
 
 def _shows_stripping(world: World, view: CutView) -> bool:
-    """Does a living sender know of a white record of its own that has lost its header?"""
+    """Return whether a living sender knows of a white record of its own that has lost its header."""
     ends = ((end.topic, end.white_end) for ends in view.senders.values() for end in ends.values())
     return any(end > 0 for topic, end in ends if topic in world.plan.stripped)
 
@@ -187,12 +188,12 @@ def _unlisted(world: World, view: CutView, findings: list[Finding]) -> Iterator[
 
 
 def findings_of(view: CutView, records: list[LogRecord]) -> list[Finding]:
-    """V1, V2, V4 and V5, as the Spark job runs them."""
+    """Return the findings of V1, V2, V4 and V5, as the Spark job runs them."""
     return [finding for check in (v1, left_late, v2, v4, v5) for finding in check(view, records)]
 
 
 def _bounds(world: World) -> dict[TopicPartition, LogBounds]:
-    """Return what the logs hold by now, and whose they are."""
+    """Return the present bounds of the logs, and their topics' ids."""
     places = {*world.broker.logs} | {
         TopicPartition(topic, p) for topic, count in world.partitions.items() for p in range(count)
     }
@@ -203,7 +204,7 @@ def _bounds(world: World) -> dict[TopicPartition, LogBounds]:
 
 
 def _open_paths(view: CutView, records: list[LogRecord], refusals: Refusals) -> list[str]:
-    """Name who is not part of a snapshot and may have passed on what is red."""
+    """Name the processes that are not part of a snapshot and may have passed on something red."""
     outside = [f"process {sender.process}" for sender in outside_senders(view, records)]
     # One that has stood down since sends without a header, and its group is none that is known.
     left = refusals.left
@@ -216,7 +217,7 @@ def _open_paths(view: CutView, records: list[LogRecord], refusals: Refusals) -> 
 
 
 def verdict_of(view: CutView, findings: list[Finding], open_paths: Iterable[str] = ()) -> Verdict:
-    """Return what the checks' findings come to."""
+    """Derive the verdict from the checks' findings."""
     counts = Counter(finding.kind for finding in findings)
     outcomes = [outcome(check, findings, counts) for check in ("V1", "V2", "V4", "V5")]
     captured = view.captured
@@ -226,7 +227,7 @@ def verdict_of(view: CutView, findings: list[Finding], open_paths: Iterable[str]
 
 
 def _liveness(world: World) -> list[Violation]:
-    """Nothing goes wrong any more: a snapshot has to be captured, within a bound."""
+    """Check that, without further faults, a snapshot is captured within a bound."""
     world.heal()
     for dead in world.bury():
         world.append_to_ledger(Dead(n=world.number(), dead=dead))

@@ -22,7 +22,7 @@ __all__ = ["Runner"]
 
 
 class Runner(Sender):
-    """A process as far as it runs events."""
+    """The part of a process that runs events."""
 
     def __init__(self, world: Surroundings[Any], number: int, app: App) -> None:
         super().__init__(world, number, app)
@@ -34,7 +34,7 @@ class Runner(Sender):
         self.progress = False  # since the last commit
 
     def is_ours(self, record: Stored) -> bool:
-        """Has it a header of this ledger? Epochs of another one stand for nothing."""
+        """Return whether a record has a header of this ledger. Epochs of another one mean nothing."""
         return record.process >= 0 and not record.stripped and record.ledger == self.world.broker.ledger_id
 
     def _start(self, what: object) -> None:
@@ -124,7 +124,7 @@ class Runner(Sender):
             self.torn(lambda: self.do(self.machine.table_touched(running.cause, name, key, write=write)))
 
     def expire_window(self) -> bool:
-        """A window expires, outside any event and with no record of it; False: no table has one."""
+        """Expire a window, outside any event and without a record; False: no table has one."""
         tables = [(f"t{partition}", memory) for partition, memory in self.memory.items() if memory]
         if not tables or self.machine.process is None:
             return False
@@ -136,14 +136,14 @@ class Runner(Sender):
         return True
 
     def note_expiry(self, name: str, key: str) -> None:
-        """Inform the machine, as the driver does by its hook in Faust."""
+        """Feed the machine, as the driver does by its hook in Faust."""
         if self.machine.colours.tearing:
             self.torn(lambda: self.do(self.machine.table_touched(None, name, key, write=True)))
 
     # -- what an event holds of a table: the machine hears of the first look only -------------------------------
 
     def _hold(self, running: Running, kind: str, key: str) -> None:
-        """A value that changes in place is looked up."""
+        """Look up a value that changes in place."""
         name, cause = self._name(running, kind), running.cause
         unrecorded = kind.endswith("hold")
         self.torn(lambda: self.do(self.machine.value_held(cause, name, key, unrecorded=unrecorded)))
@@ -152,7 +152,7 @@ class Runner(Sender):
         self.world.history.look(running.execution, cell, f"{kind} {key}")
 
     def _look_again(self, running: Running, kind: str, key: str) -> None:
-        """It is read through what is held, or changed there."""
+        """Read a value through what is held, or change it there."""
         name = self._name(running, kind)
         cell, epoch = running.held[f"{name} {key}"]
         change = kind.endswith("change")
@@ -170,7 +170,7 @@ class Runner(Sender):
         self.world.history.step(running.execution, kind)
 
     def _next(self, running: Running, iterator: list[tuple[str, Cell]]) -> None:
-        """Add one to what is iterated."""
+        """Advance an iterator."""
         if iterator:
             key, cell = iterator.pop()
             self.world.count("iterated")
@@ -181,7 +181,7 @@ class Runner(Sender):
             self.world.history.step(running.execution, "next")
 
     def torn(self, ask: Callable[[], object]) -> None:
-        """Note where in the history events were torn, if any was: only the checker's knowledge of the instant."""
+        """Note where in the history events were torn, if any were: only the checker uses this."""
         colours = self.machine.colours
         before = [colours.running.get(running.cause, 0) for running in self.running]
         ask()
@@ -223,7 +223,7 @@ class Runner(Sender):
             done[running.cause.offset] -= 1
 
     def committable(self, tp: TopicPartition) -> int:
-        """The first offset that is not done with all its effects acknowledged."""
+        """Return the first offset that is not done with all its effects acknowledged."""
         for running in [r for r in self.finished if not r.unacked]:
             self._processed(running)
         open_offsets = [offset for offset, left in self.consumer.done.get(tp, {}).items() if left > 0]

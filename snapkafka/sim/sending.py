@@ -1,7 +1,6 @@
-"""Describe what a worker sends: from its entry over the buffer and the outbox of its partition into the log, and
-acknowledged.
+"""The sends of a worker: from entry through the buffer and the outbox of the partition into the log, and acknowledged.
 
-Each is a step of its own. The machine colours what enters, stamps what leaves, and is informed what became of it.
+Each is a step of its own. The machine colours entering records, stamps leaving ones, and is fed the outcomes.
 """
 
 from __future__ import annotations
@@ -45,7 +44,7 @@ class Sending:
 
 
 class Sender(MachineDriver):
-    """A process as far as it sends."""
+    """The part of a process that sends."""
 
     #: A cut takes a microsecond here.
     clock_ns = count(step=1_000).__next__
@@ -63,7 +62,7 @@ class Sender(MachineDriver):
 
     @abstractmethod
     def _settled(self, sending: Sending) -> None:
-        """Nothing more will become of it."""
+        """Note that a send is settled for good."""
 
     def send(
         self,
@@ -129,7 +128,7 @@ class Sender(MachineDriver):
         self.do(self.machine.send_appended(effect))
 
     def _outgrow(self, sending: Sending, effect: Effect) -> None:
-        """R15: it fits without our header only."""
+        """Send a record without our header, as it does not fit with it (R15)."""
         self.world.count("outgrown")
         sending.outgrown, sending.record.cause = True, None
         self.outbox.setdefault(sending.tp, deque()).append(sending)
@@ -182,7 +181,7 @@ class Sender(MachineDriver):
         self.unacked.setdefault(sending.tp, deque()).append(sending)
 
     def _lose(self, sending: Sending, why: str, *, undone: bool) -> None:
-        """Fail a send, and show its sender. `undone`: its transaction was aborted with it."""
+        """Fail a send, and notify its sender. `undone`: its transaction was aborted with it."""
         assert sending.effect is not None
         record = sending.record
         self.world.history.fail(record.step)
@@ -199,7 +198,7 @@ class Sender(MachineDriver):
         self.world.told_failed.add((record.ledger, record.process, sending.tp, record.seq))
 
     def _time_out(self, sending: Sending) -> None:
-        """A send has no result: it may be in the log, get there later, or never."""
+        """Leave a send without an outcome: it may be in the log, get there later, or never."""
         assert sending.effect is not None
         world, record = self.world, sending.record
         world.count("timed_out")
@@ -214,7 +213,8 @@ class Sender(MachineDriver):
         self.do(self.machine.send_unsettled(sending.effect, sending.tp, record.seq, "timed out"))
 
     def fence(self) -> None:
-        """Its inputs are somebody else's, who has aborted what it left open; nothing of what still runs will count."""
+        """Fence a process: its inputs are assigned to another, which has aborted its open transactions; nothing of
+        what still runs will count."""
         open_sends, self.transaction = self.transaction, []
         for sending in open_sends:
             sending.record = self.world.broker.end(sending.tp, sending.offset, ABORTED)
@@ -223,7 +223,7 @@ class Sender(MachineDriver):
 
     @staticmethod
     def acknowledged(sending: Sending) -> bool:
-        """Does it count? In a transaction only once that has ended."""
+        """Return whether a send counts; in a transaction only once that has ended."""
         return sending.record.state != OPEN
 
     def _ack(self, tp: object) -> None:

@@ -1,7 +1,7 @@
-"""`python -m snapkafka.sim run FILE.json`: a scenario from outside, and the snapshots that come of it.
+"""`python -m snapkafka.sim run FILE.json`: run a scenario from a file, and print its snapshots.
 
-The file states who sends what to whom, when which message is handed over, and who starts a snapshot when; see
-docs/guide/simulator.md. The same file gives the same output, byte for byte.
+The file lists the sends, the deliveries and the starts of snapshots, in their order; see docs/guide/simulator.md. The
+same file yields the same output, byte for byte.
 """
 
 from __future__ import annotations
@@ -32,11 +32,11 @@ WHAT: Final = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outcome:
-    """Hold what became of one snapshot.
+    """The outcome of one snapshot.
 
-    `processes`: the events before the cut, of every process that has cut and closed. `channels`: the messages that
-    were in flight, of every channel that is known (both ends have cut). `unreached`: no marker can come there any
-    more, as no channel leads there from where the snapshot is known. `under_way`: a marker could still come.
+    `processes`: the events before the cut, for every process that has cut and closed. `channels`: the messages in
+    flight, for every known channel (both ends have cut). `unreached`: processes that no marker can reach any more, as
+    no channel leads there from those that know the snapshot. `under_way`: processes that a marker could still reach.
     """
 
     id: str
@@ -47,7 +47,8 @@ class Outcome:
     under_way: tuple[str, ...] = ()
 
     def as_data(self) -> dict[str, Any]:
-        """As JSON has it: empty channels are left out; who is missing is reported only where somebody is."""
+        """Return the outcome for JSON: empty channels are left out; missing processes are listed only if there are
+        any."""
         missing = {"unreached": list(self.unreached), "under_way": list(self.under_way)}
         return {
             "id": self.id,
@@ -60,7 +61,7 @@ class Outcome:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Offsets:
-    """A snapshot as the ledger has it: nothing but offsets. Positions are per topic, as each has one reader."""
+    """A snapshot as the ledger has it: only offsets. Positions are per topic, as each has one reader."""
 
     changelog_ends: Mapping[int, int]
     positions: Mapping[TopicPartition, int]
@@ -68,7 +69,7 @@ class _Offsets:
 
 
 def outcomes(run: StoryRun) -> list[Outcome]:
-    """Return what became of the snapshots of a story that was run, in the order in which they were asked for."""
+    """Return the outcomes of a story's snapshots, in the order in which they were started."""
     return [
         _outcome(run.story, run.ledgers[run.ledger_of[name]], run.logs, name)
         for name in run.story.snapshot_ids
@@ -76,7 +77,7 @@ def outcomes(run: StoryRun) -> list[Outcome]:
 
 
 def tell(story: Story, *, one_ledger: bool = False) -> list[Outcome]:
-    """Run a story, and what became of its snapshots.
+    """Run a story; return the outcomes of its snapshots.
 
     Raises:
         BadInputError: a step cannot be done.
@@ -87,7 +88,7 @@ def tell(story: Story, *, one_ledger: bool = False) -> list[Outcome]:
 
 
 def main(arguments: list[str]) -> int:
-    """`run FILE.json`: JSON on stdout; 2 and one line on stderr if the file makes no sense."""
+    """Run `run FILE.json`: print JSON on stdout; return 2 with one line on stderr if the file is invalid."""
     parser = argparse.ArgumentParser(prog="python -m snapkafka.sim run", description=WHAT)
     parser.add_argument("file", type=Path, metavar="FILE.json", help="the scenario")
     parser.add_argument("--json", action="store_true", help="JSON on stdout, which is what there is anyway")
@@ -137,7 +138,7 @@ def _outcome(story: Story, ledger: Ledger, logs: Logs, name: str) -> Outcome:
 
 
 def _captured(fold: LedgerState, epoch: int) -> _Offsets:
-    """The offsets of a captured snapshot."""
+    """Return the offsets of a captured snapshot."""
     captured = fold.captured(epoch)
     return _Offsets(
         changelog_ends={end.process: end.end for end in captured.changelogs},
@@ -147,7 +148,7 @@ def _captured(fold: LedgerState, epoch: int) -> _Offsets:
 
 
 def _so_far(view: SnapshotView) -> _Offsets:
-    """Return the same of one that is not captured: the reports of those that have closed."""
+    """Return the offsets of a snapshot that is not captured: from the reports of the processes that have closed."""
     reports = [view.reports[process][1] for process in view.closed]
     closings = {process: closed for process, (_, closed) in view.closed.items()}
     return _Offsets(
@@ -162,7 +163,7 @@ def _so_far(view: SnapshotView) -> _Offsets:
 
 
 def _reached(story: Story, cut: list[str]) -> set[str]:
-    """Where markers can come from those that have cut."""
+    """Return the processes that markers can reach from those that have cut."""
     reached, fresh = set(cut), list(cut)
     while fresh:
         sender = fresh.pop()

@@ -1,6 +1,6 @@
-"""The file of a story: processes, channels, steps; and one clear line where it makes no sense.
+"""The file of a story: processes, channels, steps; and one clear line if it is invalid.
 
-Faults that can be seen without running it are refused here; what depends on the run (an empty channel) by `story_run`.
+Errors that show without running it are refused here; those that depend on the run (an empty channel) by `story_run`.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ FIELDS: Final[Mapping[str, tuple[tuple[str, ...], tuple[str, ...]]]] = {
 
 
 class Channel(NamedTuple):
-    """From one process to another (or to itself): a topic with one partition."""
+    """A channel from one process to another (or to itself): a topic with one partition."""
 
     sender: str
     receiver: str
@@ -52,7 +52,7 @@ class Channel(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Step:
-    """`index` counts from 0; `text` is the step as it stands in the file; `event` is what the step is called."""
+    """A step. `index` counts from 0; `text`: the step as in the file; `event`: its name."""
 
     index: int
     text: str
@@ -61,14 +61,14 @@ class _Step:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Internal(_Step):
-    """Something happens at a process and goes no further."""
+    """An event at a process without a message."""
 
     at: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Send(_Step):
-    """A message enters a channel."""
+    """A send: a message enters a channel."""
 
     channel: Channel
     message: str
@@ -76,7 +76,7 @@ class Send(_Step):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Deliver(_Step):
-    """The head of a channel is handed over; with `message`, everything up to and including that message."""
+    """A delivery of the head of a channel; with `message`, of everything up to and including that message."""
 
     channel: Channel
     message: str | None
@@ -84,7 +84,7 @@ class Deliver(_Step):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Snapshot(_Step):
-    """A process starts the snapshot `id` by itself."""
+    """The start of snapshot `id` by a process."""
 
     at: str
     id: str
@@ -92,7 +92,7 @@ class Snapshot(_Step):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Drain(_Step):
-    """Everything left is handed over, channel by channel, until nothing moves."""
+    """The delivery of everything left, channel by channel, until nothing moves."""
 
 
 Step = Internal | Send | Deliver | Snapshot | Drain
@@ -100,7 +100,7 @@ Step = Internal | Send | Deliver | Snapshot | Drain
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Story:
-    """A file that makes sense so far."""
+    """A valid file, as far as it shows without running it."""
 
     processes: tuple[str, ...]
     channels: tuple[Channel, ...]
@@ -108,7 +108,7 @@ class Story:
 
     @property
     def snapshot_ids(self) -> tuple[str, ...]:
-        """In the order in which they are first asked for."""
+        """The ids in the order in which they are first started."""
         return tuple(dict.fromkeys(step.id for step in self.steps if isinstance(step, Snapshot)))
 
 
@@ -116,7 +116,7 @@ def load_story(path: Path) -> Story:
     """Read a story.
 
     Raises:
-        BadInputError: no such file, not JSON, or it makes no sense; the message names the step.
+        BadInputError: there is no such file, it is not JSON, or it is invalid; the message names the step.
     """
     try:
         data = json.loads(path.read_text(encoding="utf-8"))
@@ -128,10 +128,10 @@ def load_story(path: Path) -> Story:
 
 
 def parse_story(data: object) -> Story:
-    """A story from what JSON gave. Fields of the file that are not ours are left alone.
+    """Parse a story from JSON values. Unknown fields of the file are ignored.
 
     Raises:
-        BadInputError: it makes no sense; the message names the step.
+        BadInputError: it is invalid; the message names the step.
     """
     if not isinstance(data, dict):
         raise BadInputError("a scenario is a JSON object with processes, channels and steps")
@@ -143,7 +143,7 @@ def parse_story(data: object) -> Story:
 
 
 def step_error(step: Step, problem: str) -> BadInputError:
-    """Return what is wrong with a step, in one line that names it."""
+    """Create the error for a step, on one line that names it."""
     return _error(step.index, step.text, problem)
 
 
@@ -188,7 +188,7 @@ def _channels(raw: Iterable[Any], processes: tuple[str, ...]) -> tuple[Channel, 
 
 
 class _Parser:
-    """Steps, one after the other; knows the names given so far."""
+    """A parser of steps, one after the other, which knows the names so far."""
 
     def __init__(self, processes: tuple[str, ...], channels: tuple[Channel, ...]) -> None:
         self._processes, self._channels = frozenset(processes), frozenset(channels)
@@ -253,7 +253,7 @@ class _Parser:
         return name
 
     def _starter(self, snapshot: str, at: str, index: int) -> str:
-        """Several processes may start one snapshot, each of them once."""
+        """Check the starter of a snapshot: several processes may start one, each of them once."""
         if (snapshot, at) in self._started:
             raise ValueError(
                 f"{at} has started snapshot {snapshot} in step {self._started[snapshot, at]} already"

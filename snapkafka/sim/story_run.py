@@ -1,16 +1,15 @@
-"""A story, run: the real machines, driven by the markers alone, over one log per channel.
+"""The run of a story: the real machines, driven by the markers alone, over one log per channel.
 
-Theory of operation
--------------------
-A channel is a topic with one partition, so it is FIFO, as in 1985. The state of a process is the list of the events
-executed there; each of them is a write to a table, so it lies in a changelog, as any state does. The machines hear
-markers only (`hear`), and of a snapshot that they start themselves; the ledger is where they state what they have done,
-and what they read up to when a marker has to be believed (R2). Nothing is taken from the textbook: channel states are
-offsets, `[position of the receiver, white end of the sender)`, and so are process states.
+Theory of operation ------------------- A channel is a topic with one partition, so it is FIFO, as in 1985. The state
+of a process is the list of the events executed there; each of them is a write to a table, so it lies in a changelog,
+as any state does. The machines learn of snapshots by markers only (`hear`), except of those that they start
+themselves; they report in the ledger, and read it up to the trigger when a marker has to be believed (R2). Nothing is
+taken from the textbook: channel states are offsets, `[position of the receiver, white end of the sender)`, and so are
+process states.
 
-Every snapshot has a ledger of its own, so none of them hears of another: that is what "nobody but the initiator hears
-through the ledger" means where several run at once. With `one_ledger` they share one, as in a real namespace, and one
-cut may serve several of them (R2); docs/guide/simulator.md describes how the results then differ.
+Every snapshot has a ledger of its own, so that only the initiator learns of it through the ledger, also if several run
+at once. With `one_ledger` they share one, as in a real namespace, and one cut may serve several of them (R2);
+docs/guide/simulator.md describes how the results then differ.
 """
 
 from __future__ import annotations
@@ -75,7 +74,7 @@ def changelog_of(process: str) -> TopicPartition:
 
 
 class Stamp(NamedTuple):
-    """Hold what the header of a record would state, for one ledger."""
+    """The content of a record's header, for one ledger."""
 
     process: int
     epoch: int
@@ -118,7 +117,7 @@ Logs = defaultdict[TopicPartition, list[Entry]]
 
 
 class Member(MachineDriver):
-    """One process in one ledger: its machine, and the driver of that. It decides nothing."""
+    """One process in one ledger: its machine, and that machine's driver. It decides nothing."""
 
     clock_ns = staticmethod(lambda: 0)  # a story has no clock
 
@@ -129,7 +128,7 @@ class Member(MachineDriver):
         self._awaits = -1  # a record of ours that we want to read back
 
     def join(self, inputs: Sequence[Channel], outputs: Sequence[Channel]) -> None:
-        """Send hello, be assigned all inputs for good, and name the outputs: markers go to every one of them."""
+        """Append `Hello`, be assigned all inputs for good, and name the outputs: markers go to every one of them."""
         hello = Hello(
             n=next(self.ledger.numbers),
             app=self.name,
@@ -149,7 +148,7 @@ class Member(MachineDriver):
             self.machine.marker_unstamped(tp, self.machine.marker_stamped(tp))
 
     def start_snapshot(self, snapshot: str, topics: Iterable[str]) -> None:
-        """As an initiator: append the trigger, and hear of it there. A second initiator starts what is started."""
+        """Start a snapshot as an initiator: append the trigger, and read it. A second initiator finds it started."""
         known = self.ledger.epochs.get(snapshot)
         if known is not None:
             self.meet_marker(known)  # as if a marker had come from outside
@@ -163,14 +162,14 @@ class Member(MachineDriver):
         self._read_to(offset)
 
     def meet_marker(self, epoch: int) -> None:
-        """R2: read the ledger up to the trigger first, if the machine asks for that."""
+        """Meet a marker: read the ledger up to the trigger first, if the machine asks for that (R2)."""
         asked = self.feed(MarkerMet(epoch=epoch))
         if asked is not None:
             self._read_to(asked.offset)
             self.feed(MarkerMet(epoch=epoch))
 
     def do(self, actions: Sequence[Action]) -> ReadLedgerTo | None:
-        """Do the actions in their order; what comes of them comes at once."""
+        """Do the actions in their order; their results come at once."""
         asked = super().do(actions)
         if actions:
             self._read_to(self._awaits)
@@ -214,18 +213,18 @@ class Member(MachineDriver):
 
 
 class Place:
-    """One process: what it does, it does in the eyes of each of its machines."""
+    """One process: each of its machines sees everything that it does."""
 
     def __init__(self, name: str, ledgers: Sequence[Ledger], logs: Logs) -> None:
         self.name, self._logs = name, logs
         self.members = [Member(name, ledger, logs) for ledger in ledgers]
 
     def act(self, event: str, cause: Cause | None = None) -> None:
-        """An event happens: a table write."""
+        """Execute an event: a table write."""
         self.send(changelog_of(self.name), event, cause)
 
     def send(self, tp: TopicPartition, what: str, cause: Cause | None = None) -> None:
-        """A record enters, is stamped, appended and acknowledged."""
+        """Send a record: it enters, is stamped, appended and acknowledged."""
         stamped = []
         for member in self.members:
             effect = member.machine.send_entered(cause)
@@ -240,7 +239,7 @@ class Place:
             member.do(member.machine.send_acked(effect, tp, stamp.seq, len(log) - 1))
 
     def receive(self, tp: TopicPartition, offset: int, event: str) -> None:
-        """An event starts on a message, and is done with it."""
+        """Process a message: an event starts on it, and ends."""
         cause = Cause(AGENT, tp, offset)
         for member, stamp in zip(self.members, self._logs[tp][offset].stamps, strict=True):
             # What 1985 promises: on a FIFO channel the marker has come before the first red message.
@@ -251,7 +250,7 @@ class Place:
             member.do(member.machine.event_ended(cause))
 
     def meet_marker(self, tp: TopicPartition, offset: int, marker: MarkerBody) -> None:
-        """A marker: for the machine of its ledger, and no event."""
+        """Pass a marker to the machine of its ledger; it is no event."""
         _, sender, epoch, previous = marker
         member = self.members[marker.ledger]
         member.meet_marker(epoch)
@@ -262,7 +261,7 @@ class StoryRun:
     """All processes of a story; `run` it once.
 
     Args:
-        story: what happens.
+        story: the steps.
         one_ledger: all snapshots in one ledger, not each in its own.
         watch: called after every step, and after every record that a step hands over.
     """
@@ -327,7 +326,7 @@ class StoryRun:
             self._hand_over(step.channel, step.event)
 
     def _empty(self, channel: Channel, event: str) -> bool:
-        """Hand over all that is in the channel, and what enters it meanwhile. Was there anything?"""
+        """Deliver everything in the channel, and what enters it meanwhile; return whether there was anything."""
         before = self.heads[channel]
         while self.heads[channel] < len(self.logs[topic_of(channel)]):
             self._hand_over(channel, event)

@@ -64,7 +64,7 @@ class Surroundings(ABC, Generic[P]):
         return share > 0 and self.rng.random() < share
 
     def pick(self, n: int, near: int) -> int:
-        """To which of `n` partitions something is sent, by an event of the partition `near`."""
+        """Choose the partition, among `n`, to which an event of the partition `near` sends something."""
         return self.rng.randrange(n)
 
     def count(self, what: str) -> None:
@@ -80,7 +80,7 @@ class Surroundings(ABC, Generic[P]):
     # -- what processes ask ------------------------------------------------------------------------------------
 
     def topic_id(self, topic: str) -> str:
-        """Kafka's own, of a topic that may be recreated."""
+        """Return Kafka's id of a topic that may be recreated."""
         return f"{topic} {self.topic_ids[topic]}" if topic in self.plan.recreated else ""
 
     def append_to_ledger(self, record: LedgerRecord, *, refused: bool = False) -> int:
@@ -104,12 +104,12 @@ class Surroundings(ABC, Generic[P]):
         self.lost.discard((record.ledger, record.process, tp, record.epoch, record.seq))
 
     def waits(self, process: MachineDriver) -> None:
-        """A send waits for a snapshot: only in classic mode, or for an identity."""
+        """Note that a send waits for a snapshot: only in classic mode, or for an identity."""
         if process.machine.process is not None and not self.plan.classic:
             self.waited += 1
 
     def hops_left(self, hops: int) -> int:
-        """Messages beget messages; past so many, no more."""
+        """Draw the hops left for a message: messages cause messages, up to a limit."""
         return hops if len(self.history.executions) < EXECUTIONS_MAX else 0
 
     def any_input(self) -> TopicPartition:
@@ -117,7 +117,7 @@ class Surroundings(ABC, Generic[P]):
         return TopicPartition(topic, self.rng.randrange(self.partitions[topic]))
 
     def land(self) -> bool:
-        """The broker serves what its sender has given up."""
+        """Let the broker serve a send that its sender has given up."""
         if not self.in_queue:
             return False
         self.append_late(*self.in_queue.pop(self.rng.randrange(len(self.in_queue))))
@@ -126,7 +126,7 @@ class Surroundings(ABC, Generic[P]):
 
     @abstractmethod
     def meets(self, process: P, record: Stored, how: str) -> None:
-        """A record is about to be taken in, by a consumer, a table, a reply (`how`)."""
+        """Note that a record is about to be taken in, by a consumer, a table, a reply (`how`)."""
 
     @abstractmethod
     def commit(self, process: P) -> None:
@@ -148,7 +148,7 @@ class Surroundings(ABC, Generic[P]):
 
     @abstractmethod
     def crash(self, process: P) -> None:
-        """All that was not in the log or in the ledger is removed; an open transaction is aborted."""
+        """Crash a process: what was not in the log or in the ledger is lost; an open transaction is aborted."""
 
     @abstractmethod
     def stop(self, process: P) -> bool:

@@ -1,4 +1,4 @@
-"""What a process of the simulator has under way: its place in the inputs, and the events that run."""
+"""Snapshots that a process of the simulator has under way: its place in the inputs, and the events that run."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ __all__ = ["Consumer", "Running"]
 
 @dataclass(slots=True)
 class Consumer:
-    """Hold what a process reads: where it fetches next, what waits to be started, what is done."""
+    """The reading of a process: its fetch position, the records that wait to be started, the finished ones."""
 
     fetch: dict[TopicPartition, int] = field(default_factory=dict)
     queues: dict[tuple[str, TopicPartition], deque[tuple[int, Stored]]] = field(default_factory=dict)
@@ -30,7 +30,7 @@ class Consumer:
 
 @dataclass(slots=True, eq=False)
 class Running:
-    """An event that runs: its program, how far it is, the memory that it has, the hops that its record has left."""
+    """A running event: its program and progress, the memory that it has, the remaining hops of its record."""
 
     cause: Cause
     execution: Execution

@@ -1,4 +1,4 @@
-"""The world of the simulator: workers that come and go, groups that rebalance, triggers, and what goes wrong.
+"""The world of the simulator: workers that join and leave, groups that rebalance, triggers, and faults.
 
 One random number generator decides; the same seed gives the same run, byte for byte.
 """
@@ -39,7 +39,7 @@ PAUSE_STEPS_MAX: Final = 100
 
 
 class World(Surroundings[Process]):
-    """All of it. `step()` lets one thing happen."""
+    """The whole world. `step()` lets one thing happen."""
 
     def __init__(self, plan: Plan, seed: int) -> None:
         super().__init__(plan, seed)
@@ -83,7 +83,7 @@ class World(Surroundings[Process]):
         return bool(self.unbalanced)
 
     def _outside(self) -> bool:
-        """External input, and triggers."""
+        """Send external input, or trigger a snapshot."""
         if self._inputs_left and self.rng.random() < 0.05:
             self._inputs_left -= 1
             tp = self.any_input()
@@ -97,7 +97,7 @@ class World(Surroundings[Process]):
         return self.plan.retries > 0 and self._ask_again()
 
     def _ask_again(self) -> bool:
-        """Trigger again what failed some time ago, as the next attempt."""
+        """Trigger a snapshot again that failed some time ago, as the next attempt."""
         for epoch, view in self.fold.snapshots.items():
             id_, attempt = view.trigger.id, view.trigger.attempt
             if view.failure is None or attempt > self.plan.retries or (id_, attempt + 1) in self.fold.by_id:
@@ -114,7 +114,7 @@ class World(Surroundings[Process]):
         return False
 
     def trigger(self, name: str, attempt: int = 1) -> int:
-        """Ask for a snapshot; the epoch."""
+        """Trigger a snapshot; return its epoch."""
         inputs = sorted(
             TopicPartition(topic, p)
             for app in self.plan.apps
@@ -144,7 +144,7 @@ class World(Surroundings[Process]):
         return epoch
 
     def _trigger_by_a_process(self, record: Trigger) -> None:
-        """Where the ledger informs nobody of a snapshot, somebody who takes part has to ask for it."""
+        """Let a participant trigger the snapshot, if no process learns of it by the ledger."""
         joined = [p for p in self.processes if p.joined and not p.paused]
         if joined:
             process = self.rng.choice(joined)
@@ -154,7 +154,7 @@ class World(Surroundings[Process]):
     # -- what processes ask ------------------------------------------------------------------------------------
 
     def meets(self, process: Process, record: Stored, how: str) -> None:
-        """A record is about to be taken in, by a consumer, a table, a reply (`how`)."""
+        """Note that a record is about to be taken in, by a consumer, a table, a reply (`how`)."""
         process.meet(record)
 
     def commit(self, process: Process) -> None:
@@ -182,7 +182,7 @@ class World(Surroundings[Process]):
         self.say(f"p{process.number} launched for {app}")
 
     def crash(self, process: Process) -> None:
-        """All that was not in the log or in the ledger is removed; an open transaction is aborted."""
+        """Crash a process: what was not in the log or in the ledger is lost; an open transaction is aborted."""
         self.count("crashes")
         self.say(f"p{process.number} crashed")
         self._end(process)
@@ -196,7 +196,7 @@ class World(Surroundings[Process]):
         self.unbalanced.add(process.app.name)
 
     def _restart_bare(self) -> bool:
-        """Restart with snapkafka a process that runs without, as soon as it has nothing under way."""
+        """Restart with snapkafka a process that runs without it, as soon as it has nothing in flight."""
         for process in [p for p in self.processes if p.bare and not p.signs_otherwise]:
             if self.stop(process):
                 self.launch(process.app.name)
@@ -204,7 +204,7 @@ class World(Surroundings[Process]):
         return False
 
     def stop(self, process: Process) -> bool:
-        """It leaves of its own accord, if it has nothing under way: commits, sends `Bye`."""
+        """Stop a process in order, if it has nothing in flight: it commits and appends `Bye`."""
         busy = (
             process.running,
             process.buffer,
@@ -231,7 +231,7 @@ class World(Surroundings[Process]):
     # -- the end -----------------------------------------------------------------------------------------------
 
     def heal(self) -> None:
-        """From here on nothing goes wrong: who is missing comes back, who sleeps wakes up."""
+        """End all faults: missing processes come back, suspended ones wake up."""
         self.healthy = True
         for process in self.processes:
             process.hung = False
@@ -246,7 +246,7 @@ class World(Surroundings[Process]):
                 self.launch(app.name)
 
     def bury(self) -> Iterable[int]:
-        """Processes that the ledger counts among the living, and that are not."""
+        """Return the processes that the ledger counts among the living, and that are not."""
         here = {p.machine.process for p in self.processes}
         return [view.process for view in self.fold.living() if view.process not in here]
 

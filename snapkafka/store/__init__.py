@@ -1,4 +1,4 @@
-"""Where manifests and tables lie: a local directory, given as a path or as `file://`, or object storage, `s3a://`::
+"""The storage of manifests and tables: a local directory, named by a path or `file://`, or object storage, `s3a://`::
 
 store = open_store("s3a://bucket/snapshots")
 store.check_writable()  # before any work starts
@@ -6,7 +6,7 @@ with store.staging(id) as folder:  # tables are written here ...
     ...
     store.publish(manifest, folder)  # ... and appear together with their manifest, or not at all
 
-`state_parts` states which snapshots' rows make up the state of one, `state_sql` how to read them.
+`state_parts` lists the snapshots whose rows make up the state of one, `state_sql` reads them.
 """
 
 from .base import Folder, Leftover, RemoteFolder, Store

@@ -1,4 +1,4 @@
-"""Describe what every storage can do, wherever it lies; `LocalStore` and `ObjectStore` are the two kinds.
+"""The interface of every storage; `LocalStore` and `ObjectStore` are the two kinds.
 
 Paths are those of manifests: relative to the storage, with `/` between their parts.
 """
@@ -39,7 +39,7 @@ _PATTERN: Final = re.compile(r"[][{}*?\\]")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RemoteFolder:
-    """A folder to write tables into that stays where it is: its `path`, and its `uri` as Spark takes it."""
+    """A folder for tables that is not moved: its `path`, and its `uri` as Spark takes it."""
 
     path: str
     uri: str
@@ -53,14 +53,14 @@ Hashed: TypeAlias = Callable[[Manifest], Iterable[FileEntry]]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Leftover:
-    """Hold what a killed assembly or removal left: its name in the storage, and how large it is."""
+    """A remainder of a killed assembly or removal: its name in the storage, and its size."""
 
     name: str
     bytes: int
 
 
 class Store(ABC):
-    """Manifests and tables in one place. Anything that cannot be read or written is a `StorageError`."""
+    """Manifests and tables in one place. Every failure to read or write is a `StorageError`."""
 
     #: What has to be known to reach it: `file`, `s3a` and so on, as Spark says it.
     scheme: str
@@ -68,17 +68,17 @@ class Store(ABC):
     @property
     @abstractmethod
     def uri(self) -> str:
-        """As the ledger and manifests of others may name it."""
+        """The storage as the ledger and manifests of others may name it."""
 
     @abstractmethod
     def __str__(self) -> str:
-        """As people read it."""
+        """Return the storage as people read it."""
 
     def check_writable(self) -> None:
-        """Make it where that can be, and try it.
+        """Create the storage if that is possible, and try to write.
 
         Raises:
-            StorageError: it cannot be made or written, or Spark could not read there what it wrote.
+            StorageError: it cannot be created or written, or Spark could not read there what it wrote.
         """
         if found := _PATTERN.search(str(self)):
             raise StorageError(
@@ -89,21 +89,21 @@ class Store(ABC):
 
     @abstractmethod
     def _try(self) -> None:
-        """Make it where that can be; write something and remove it."""
+        """Create the storage if that is possible; write something and remove it."""
 
     # -- reading ----------------------------------------------------------------------------------------------
 
     @abstractmethod
     def place(self, path: str) -> str:
-        """Where something lies, as DuckDB, pandas and people take it."""
+        """Return the place of a path, as DuckDB, pandas and people take it."""
 
     @abstractmethod
     def spark_uri(self, path: str) -> str:
-        """The same for Spark."""
+        """Return the place of a path, as Spark takes it."""
 
     @abstractmethod
     def text(self, name: str) -> str | None:
-        """Return what stands in a file of the storage itself; None: it does not exist.
+        """Return the text of a file of the storage itself; None: it does not exist.
 
         Raises:
             UnicodeDecodeError: it is not text.
@@ -111,52 +111,52 @@ class Store(ABC):
 
     @abstractmethod
     def texts(self) -> dict[str, str]:
-        """Every file that may be a manifest, by its name, as it is written: also those of a later release."""
+        """Return every file that may be a manifest, by its name, as it is written: also those of a later release."""
 
     @abstractmethod
     def size(self, path: str) -> int | None:
-        """Of a file, in bytes; None: it is not there."""
+        """Return the size of a file, in bytes; None: it does not exist."""
 
     @abstractmethod
     def stamp(self, path: str) -> str | None:
-        """Size and times of a file as one text, which is another once it was written to; None: it is not there."""
+        """Return size and times of a file as one text, which changes when it is written to; None: it does not exist."""
 
     @abstractmethod
     def sizes(self, table: TableEntry) -> Mapping[str, int]:
-        """Of the files of a table that are there, in bytes."""
+        """Return the sizes of the existing files of a table, in bytes."""
 
     @abstractmethod
     def open(self, path: str) -> BufferedIOBase:
-        """A file, to be read."""
+        """Open a file for reading."""
 
     def sha256(self, path: str) -> str:
-        """Of a file, read piece by piece."""
+        """Compute the SHA-256 of a file, read piece by piece."""
         with self.open(path) as file:
             return file_digest(file, "sha256").hexdigest()
 
     @abstractmethod
     def files_of(self, manifest: Manifest) -> Sequence[str]:
-        """Return what lies where the files of a snapshot lie, named by its manifest or not; what another assembly of it
-        has left, or writes just now, is not one of these."""
+        """List the files in the folder of a snapshot, named by its manifest or not; without those that another
+        assembly of it has left, or is writing."""
 
     @property
     def filesystem(self) -> Any:
-        """Return what opens its places for DuckDB (fsspec); None: DuckDB does by itself."""
+        """The fsspec file system that opens its places for DuckDB; None: DuckDB does so itself."""
         return None
 
     def manifest_place(self, snapshot_id: str) -> str:
         return self.place(manifest_name(snapshot_id))
 
     def has(self, snapshot_id: str) -> bool:
-        """Is there a manifest?"""
+        """Return whether there is a manifest."""
         return self.size(manifest_name(snapshot_id)) is not None
 
     def read(self, snapshot_id: str) -> Manifest:
-        """The manifest of a snapshot.
+        """Read the manifest of a snapshot.
 
         Raises:
-            UnknownSnapshotError: there is not one of that id.
-            BadInputError: there is a file, and it is not a manifest.
+            UnknownSnapshotError: there is no snapshot with that id.
+            BadInputError: there is a file, but it is not a manifest.
             StorageError: it cannot be read.
         """
         place = self.manifest_place(snapshot_id)
@@ -172,7 +172,7 @@ class Store(ABC):
         return load(text, where=place)
 
     def list(self) -> Sequence[Manifest]:
-        """Every snapshot that is whole, oldest first (by epoch); other files are none of ours."""
+        """List every snapshot with a manifest, oldest first (by epoch); other files are ignored."""
         found = []
         for name, text in self.texts().items():
             with contextlib.suppress(BadInputError):
@@ -180,10 +180,10 @@ class Store(ABC):
         return sorted(found, key=lambda manifest: (manifest.namespace, manifest.epoch))
 
     def require_files(self, table: TableEntry) -> None:
-        """Refuse a table whose files are not there in their sizes.
+        """Refuse a table whose files do not exist in their sizes.
 
         Raises:
-            StorageError: naming the first one that is not.
+            StorageError: names the first such file.
         """
         sizes = self.sizes(table)
         for file in table.files:
@@ -199,18 +199,18 @@ class Store(ABC):
 
     @abstractmethod
     def staging(self, snapshot_id: str) -> AbstractContextManager[Folder]:
-        """A folder to write tables into. It is removed after the block, unless `publish` has made it the snapshot's.
+        """Provide a folder for tables. It is removed after the block, unless `publish` has made it the snapshot's.
 
-        What others have left behind who were killed at the same snapshot is removed.
+        Remainders of killed assemblies of the same snapshot are removed.
         """
 
     @abstractmethod
     def publish(self, manifest: Manifest, staged: Folder, *, hashed: Hashed | None = None) -> Manifest:
-        """Make tables and manifest appear together. Assembled again with the same rows, the tables that are there stay,
-        for whoever reads them right now; unless one of their files has changed since.
+        """Make tables and manifest appear together. If it was assembled before with the same rows, the existing tables
+        stay, for their present readers; unless one of their files has changed since.
 
         Args:
-            hashed: who has a quicker way to all the files of a snapshot than to read one after the other.
+            hashed: a faster way to hash all files of a snapshot than to read one after the other.
 
         Returns:
             the manifest as it was written.
@@ -220,20 +220,20 @@ class Store(ABC):
 
     @abstractmethod
     def bytes_of(self, manifest: Manifest) -> int:
-        """Return what goes with a snapshot: its manifest and those of its files that are there."""
+        """Return the number of bytes that a removal would free: of its manifest and its existing files."""
 
     @abstractmethod
     def foreign_files(self, manifest: Manifest) -> Sequence[str]:
-        """Return what lies among the files of a snapshot and is not named by its manifest."""
+        """List the files in the folder of a snapshot that its manifest does not name."""
 
     @abstractmethod
     def remove(self, manifest: Manifest) -> None:
-        """Remove a snapshot: manifest, then files, so that at no time a manifest names tables that are not there. All
-        that its manifest does not name stays where it is."""
+        """Remove a snapshot: manifest, then files, so that at no time a manifest names missing tables. Files that its
+        manifest does not name stay."""
 
     @abstractmethod
     def leftovers(self, *, older_than_s: float) -> Sequence[Leftover]:
-        """Return what has been unfinished for so long that it cannot be in use any more."""
+        """List files and folders that have been unfinished for so long that they cannot be in use any more."""
 
     @abstractmethod
     def clear(self, leftover: Leftover) -> None:
@@ -241,12 +241,12 @@ class Store(ABC):
 
 
 def manifest_name(snapshot_id: str) -> str:
-    """The file of its manifest."""
+    """Return the name of its manifest."""
     return f"{file_stem(snapshot_id)}.json"
 
 
 def same_rows(store: Store, text: str, manifest: Manifest, hashed: Hashed | None) -> Manifest | None:
-    """The manifest that is there, if its tables are, as they were written, and hold the same rows in the same
+    """Return the existing manifest, if its tables are as they were written, and hold the same rows in the same
     columns."""
     try:
         there = load(text)
@@ -267,7 +267,7 @@ def _files(store: Store, manifest: Manifest) -> Iterator[FileEntry]:
 
 
 def first_change(written: Iterable[FileEntry], found: Iterable[FileEntry]) -> str:
-    """The first file that is not what was written, and what it is; empty: it does not exist."""
+    """Name the first file that differs from what was written, and how; empty: none does."""
     wanted, there = ({file.path: file for file in files} for files in (written, found))
     for path in sorted(wanted.keys() | there.keys()):
         if path not in there:

@@ -1,8 +1,8 @@
-"""Check files against their manifest before they are read; what has been checked once is remembered.
+"""Integrity of files: they are checked against their manifest before they are read, and the result is cached.
 
-To read a file for its SHA-256 takes about as long as to query it, so the digest is kept beside size and times of the
-file, in a SQLite database in the user's cache: it is computed again when one of them is another, and before a file is
-refused. Where the cache cannot be read or written, every file is read again.
+To read a file for its SHA-256 takes about as long as to query it, so the digest is kept with size and times of the
+file, in a SQLite database in the user's cache: it is computed again when one of them has changed, and before a file is
+refused. If the cache cannot be read or written, every file is read again.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ def require_unaltered(store: Store, files: Iterable[FileEntry]) -> int:
         How many files were checked.
 
     Raises:
-        StorageError: naming the first file that has other bytes.
+        StorageError: names the first file that has other bytes.
     """
     there = [(file, store.place(file.path), store.stamp(file.path)) for file in files]
     known = _remembered(place for _, place, stamp in there if stamp is not None)
@@ -62,7 +62,7 @@ def require_unaltered(store: Store, files: Iterable[FileEntry]) -> int:
 
 
 def _remembered(places: Iterable[str]) -> dict[str, tuple[object, object]]:
-    """Place -> stamp and SHA-256 of those that were checked before."""
+    """Return stamp and SHA-256 of the files that were checked before, by place."""
 
     def read(cache: sqlite3.Connection) -> dict[str, tuple[object, object]]:
         rows = (
@@ -85,8 +85,8 @@ def _remember(fresh: Mapping[str, tuple[str, str]]) -> None:
 
 
 def _with_cache(work: Callable[[sqlite3.Connection], T]) -> T | None:
-    """Return the result of `work`, None where a cache is not to be had: then only time is lost. A file that SQLite
-    cannot read is removed, for the next time."""
+    """Return the result of `work`, None if no cache is available: this costs only time. A file that SQLite cannot read
+    is removed, for the next time."""
     with contextlib.suppress(ImportError, OSError, RuntimeError):  # no SQLite in this Python; no home
         import sqlite3
 

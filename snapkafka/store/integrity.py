@@ -1,8 +1,8 @@
-"""Is a snapshot in storage still what was written? Its manifest against its files, and against itself.
+"""The integrity of a stored snapshot: its manifest compared with its files, and with itself.
 
-Nothing but the files is looked at: no broker, no ledger, no Spark. So this finds what became of a snapshot afterwards
-(a flipped bit, a lost or foreign file, a number that somebody has edited, a value under a renewed SHA-256). That it was
-consistent when it was taken, only its log can prove.
+Only the files are read: no broker, no ledger, no Spark. So this finds damage done after the assembly (a flipped bit, a
+lost or foreign file, an edited number, a value under a renewed SHA-256). Only the log can prove that the snapshot was
+consistent when it was taken.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ KINDS_OF_CHECKS: Final = ("V1", "V2", "V3", "V4", "V5", "V6")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Damage:
-    """Something that is not as it was written. `file`: which one, relative to the storage."""
+    """A deviation from what was written. `file`: the file, relative to the storage."""
 
     file: str
     what: str
@@ -47,8 +47,8 @@ class Damage:
 
 
 def file_damage(store: Store, manifest: Manifest) -> Iterator[Damage]:
-    """Return what is wrong with the files of a snapshot: those that it names, and those that it does not; and with the
-    files of the state that it builds on.
+    """Find what is wrong with the files of a snapshot: missing, changed and foreign ones, also in the state that it
+    builds on.
 
     Args:
         store: to which the paths of the manifest are relative.
@@ -80,7 +80,7 @@ def _damage_of_parents(store: Store, manifest: Manifest) -> Iterator[Damage]:
 
 
 def _other_rows(store: Store, table: TableEntry) -> Iterator[Damage]:
-    """Return the rows of a table that differ from its manifest."""
+    """Find tables whose rows differ from the manifest."""
     wrong = [*_miscounted(store, table)]
     yield from wrong or _other_digest(store, table)
 
@@ -100,13 +100,13 @@ def _damage_of(store: Store, file: FileEntry) -> Iterator[Damage]:
 
 
 def footer_reader() -> str:
-    """Return which library reads the rows and columns of a Parquet file: "pyarrow", "duckdb"; empty: neither is
-    there."""
+    """Return the name of the library that reads the rows and columns of a Parquet file: "pyarrow", "duckdb"; empty:
+    none is installed."""
     return next((name for name in ("pyarrow", "duckdb") if find_spec(name) is not None), "")
 
 
 def _miscounted(store: Store, table: TableEntry) -> Iterator[Damage]:
-    """Do the footers of a table's files have the rows and the columns that the manifest states?"""
+    """Find files whose footers do not have the rows and the columns of the manifest."""
     reader = footer_reader()
     if not reader:
         return
@@ -128,7 +128,7 @@ def _miscounted(store: Store, table: TableEntry) -> Iterator[Damage]:
 
 
 def _other_digest(store: Store, table: TableEntry) -> Iterator[Damage]:
-    """Do the values give the digest that the manifest has?"""
+    """Find a table whose values do not give the digest of the manifest."""
     reader = footer_reader()
     if not (reader and hash_library()):
         return
@@ -167,8 +167,7 @@ def _by_duckdb(store: Store, path: str) -> tuple[int, list[str]]:
 
 
 def contradictions(manifest: Manifest) -> Iterator[str]:
-    """Return what in a manifest does not go with the rest of it: somebody has edited it, or another release has a
-    bug."""
+    """Find contradictions within a manifest: it was edited, or another release has a bug."""
     cut = manifest.captured
     for name in ("id", "attempt", "epoch"):
         if getattr(manifest, name) != getattr(cut, name):
@@ -187,7 +186,7 @@ def contradictions(manifest: Manifest) -> Iterator[str]:
 
 
 def _unlisted(manifest: Manifest) -> Iterator[str]:
-    """A check that was not run is listed as such, and an invariant has a check of its own."""
+    """Find missing entries: a check that was not run is listed as such, and an invariant has a check of its own."""
     listed = {check.name for check in manifest.checks}
     kinds = {name.partition(" ")[0] for name in listed}
     yield from (f"check {kind} is not listed" for kind in KINDS_OF_CHECKS if kind not in kinds)
@@ -210,14 +209,14 @@ def _contradiction(check: CheckEntry) -> Iterator[str]:
 
 
 def _replayed(check: CheckEntry) -> int:
-    """How many replays a check has found; V5 of an earlier release noted nothing else."""
+    """Return the number of replays that a check has found; V5 of an earlier release noted nothing else."""
     if check.replayed is not None:
         return check.replayed
     return check.noted if check.name == "V5" else 0
 
 
 def _wrong_verdict(manifest: Manifest) -> Iterator[str]:
-    """The verdict follows from the checks, and from what leaves it open."""
+    """Find a verdict that does not follow from the checks, and from what leaves the snapshot open."""
     outcomes = [
         CheckOutcome(
             check=check.name, status=Status(check.status), noted=check.noted, replayed=_replayed(check)

@@ -1,8 +1,9 @@
 """Snapshots in a local directory (or one that is mounted on all machines that need it).
 
-The manifest is what makes a snapshot: it is written last and appears whole, by a rename. Tables are written beside
-their place and moved there before it, so whoever is killed half-way leaves a folder that no manifest names. The next
-one of the same snapshot removes it: a folder in use is locked by its writer, and a lock ends with its process.
+A snapshot exists once its manifest does: it is written last and appears whole, by a rename. Tables are written beside
+their place and moved there before it, so a process that is killed half-way leaves a folder that no manifest names. The
+next assembly of the same snapshot removes it: a folder in use is locked by its writer, and a lock ends with its
+process.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ __all__ = ["LocalStore", "spark_uri"]
 
 
 def spark_uri(place: Path) -> str:
-    """A local place as Spark takes it: unlike other readers of URIs, it knows no escapes (`%20`)."""
+    """Return a local place as Spark takes it: unlike other readers of URIs, it knows no escapes (`%20`)."""
     return f"file://{place}"
 
 
@@ -111,12 +112,12 @@ class LocalStore(Store):
 
     @contextlib.contextmanager
     def staging(self, snapshot_id: str) -> Iterator[Path]:
-        """A folder to write tables into. It is removed after the block, unless `publish` has moved it to its place.
+        """Provide a folder for tables. It is removed after the block, unless `publish` has moved it to its place.
 
-        What others have left behind who were killed at the same snapshot is removed.
+        Remainders of killed assemblies of the same snapshot are removed.
 
         Raises:
-            StorageError: it cannot be made.
+            StorageError: it cannot be created.
         """
         folder = self.root / f"{file_stem(snapshot_id)}{UNFINISHED}{uuid.uuid4().hex}"
         with contextlib.ExitStack() as held:
@@ -132,7 +133,7 @@ class LocalStore(Store):
                 shutil.rmtree(folder, ignore_errors=True)
 
     def _clear_away(self, stem: str) -> None:
-        """Remove what nobody writes any more."""
+        """Remove folders that no process writes any more."""
         for left in self.root.iterdir():
             unfinished = UNFINISHED_NAME.fullmatch(left.name)
             if unfinished is not None and unfinished[1] in (stem, f"{stem}.json"):
@@ -142,9 +143,9 @@ class LocalStore(Store):
     def publish(self, manifest: Manifest, staged: Folder, *, hashed: Hashed | None = None) -> Manifest:
         """Move tables to their place, then write the manifest that names them.
 
-        Assembled again with the same rows, the tables that are there stay, for whoever reads them right now. With
-        other rows, or where a file has changed, the old manifest goes first: at no time does a manifest name tables
-        that are not its own. Two who publish at once do so one after the other.
+        If it was assembled before with the same rows, the existing tables stay, for their present readers. With other
+        rows, or if a file has changed, the old manifest is removed first: at no time does a manifest name tables that
+        are not its own. Two concurrent publications run one after the other.
 
         Returns:
             the manifest as it was written.
@@ -206,7 +207,7 @@ class LocalStore(Store):
 
 
 def _write_whole(path: Path, text: str) -> None:
-    """Write a file so that it is seen whole or not at all, and survives a crash of the machine once it is seen."""
+    """Write a file so that it appears whole or not at all, and survives a crash of the machine once it has appeared."""
     new = path.with_name(f"{path.name}{UNFINISHED}{uuid.uuid4().hex}")
     try:
         with new.open("w", encoding="utf-8") as file:

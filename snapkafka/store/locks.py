@@ -1,5 +1,4 @@
-"""Describe what is still being written in a local directory: how it is called, and how it is distinguished from what
-was left behind."""
+"""Unfinished files in a local directory: their names, and the locks that distinguish them from remainders."""
 
 from __future__ import annotations
 
@@ -21,9 +20,9 @@ UNFINISHED_NAME: Final = re.compile(rf"(.*){re.escape(UNFINISHED)}[0-9a-f]{{32}}
 
 @contextlib.contextmanager
 def locked(place: Path, *, wait: bool = True) -> Iterator[None]:
-    """The lock on a file or folder, for the length of the block; it ends with the process as well.
+    """Lock a file or folder for the length of the block; the lock ends with the process as well.
 
-    Where the file system has no locks nobody is kept out; without `wait` that is an `OSError`, as another's lock is.
+    If the file system has no locks, nothing is locked; without `wait` that is an `OSError`, as is another's lock.
     """
     opened = os.open(place, os.O_RDONLY)
     try:

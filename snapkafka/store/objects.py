@@ -1,12 +1,12 @@
-"""Snapshots in object storage: S3 and what speaks like it, through fsspec.
+"""Snapshots in object storage: S3 and compatible servers, through fsspec.
 
-There are no renames and no locks there. Each assembly writes its tables into a folder of its own, `<id>/run-<32 hex
+Object storage has no renames and no locks. Each assembly writes its tables into a folder of its own, `<id>/run-<32 hex
 digits>/`, where they stay; the manifest names them by their paths, and putting it makes all of them appear at once. So
-two who assemble the same snapshot do not meet before the manifest, and whoever is killed half-way leaves files that no
-manifest names. A dead writer's folder is distinguished from a living one's only by its age: `leftovers` does.
+two assemblies of the same snapshot do not meet before the manifest, and one that is killed half-way leaves files that
+no manifest names. Only its age distinguishes a dead writer's folder from a living one's (`leftovers`).
 
-The manifest is put under a condition (`If-Match`, `If-None-Match`): only in the place of the one that was looked at.
-Where a server knows no such conditions the last one wins, which names its own files alone.
+The manifest is put under a condition (`If-Match`, `If-None-Match`): it only replaces the one that was read. If a
+server knows no such conditions, the last one wins, which names its own files alone.
 """
 
 from __future__ import annotations
@@ -45,10 +45,10 @@ class ObjectStore(Store):
 
     Args:
         uri: `s3a://bucket/prefix`.
-        scheme: what Spark calls it.
+        scheme: its name in Spark.
 
     Raises:
-        DependencyMissingError: the library that speaks its protocol is not installed.
+        DependencyMissingError: the library for its protocol is not installed.
     """
 
     def __init__(self, uri: str, scheme: str) -> None:
@@ -172,7 +172,7 @@ class ObjectStore(Store):
         )
 
     def _put(self, name: str, content: bytes, before: Mapping[str, Any] | None) -> bool:
-        """Put a file where nothing was, or in the place of what was; False: there is something else by now."""
+        """Put a file where there was none, or in place of the known one; False: there is another one by now."""
         etag = None if before is None else before.get("ETag")
         condition = {"IfMatch": etag} if etag else {"IfNoneMatch": "*"} if before is None else {}
         if self.scheme != "s3a":
@@ -215,7 +215,7 @@ class ObjectStore(Store):
             self._delete_folders(leftover.name)
 
     def _leftovers(self, folder: str, *, older_than_s: float) -> Sequence[Leftover]:
-        """Folders of assemblies that no manifest names, and into which nobody has written for so long."""
+        """List folders of assemblies that no manifest names and that have not been written to for so long."""
         with self._errors("read"):
             before = datetime.now(UTC).timestamp() - older_than_s
             runs: dict[str, list[Mapping[str, Any]]] = {}
@@ -246,7 +246,7 @@ class ObjectStore(Store):
                 return None
 
     def _contents(self) -> Mapping[str, bytes]:
-        """Every file that may be a manifest, by its name."""
+        """Return every file that may be a manifest, by its name."""
         with self._errors("read"):
             places = sorted(item["name"] for item in self._listed() if item["name"].endswith(".json"))
             found = self._fs.cat(places, on_error="return") if places else {}
@@ -257,7 +257,7 @@ class ObjectStore(Store):
         return {p.rpartition("/")[2]: found[p] for p in places if isinstance(found[p], bytes)}
 
     def _info(self, path: str) -> Mapping[str, Any] | None:
-        """Return what is known of a file; None: it is not there."""
+        """Return the attributes of a file; None: it does not exist."""
         try:
             info: Mapping[str, Any] = self._fs.info(self._path(path))
         except FileNotFoundError:
@@ -265,7 +265,7 @@ class ObjectStore(Store):
         return info if info["type"] == "file" else None
 
     def _listed(self) -> Sequence[Mapping[str, Any]]:
-        """Return what lies in the storage itself. A prefix without anything does not exist; a bucket has to."""
+        """List the entries of the storage itself. A prefix without objects does not exist; a bucket has to."""
         try:
             found: Sequence[Mapping[str, Any]] = self._fs.ls(self._root, detail=True)
         except FileNotFoundError:
@@ -275,10 +275,10 @@ class ObjectStore(Store):
         return [item for item in found if item["type"] == "file"]
 
     def _found(self, folder: str, *, folders: bool = False) -> Mapping[str, Mapping[str, Any]]:
-        """All files below a folder, by their paths.
+        """Return all files below a folder, by their paths.
 
         Args:
-            folders: and the empty objects in the place of folders (`_delete_folders`).
+            folders: whether to include the empty objects that stand for folders (`_delete_folders`).
         """
         found = self._fs.find(self._path(folder), detail=True)
         return {
@@ -297,8 +297,7 @@ class ObjectStore(Store):
                 self._fs.rm([self._path(path) for path in paths])
 
     def _delete_folders(self, run: str) -> None:
-        """Return what Hadoop's S3A leaves where it has made a folder: an empty object, with a slash at the end of its
-        name."""
+        """Delete the empty objects, with a slash at the end of their names, that Hadoop's S3A leaves for folders."""
         if self.scheme != "s3a":
             return
         bucket, _, prefix = self._path(run).partition("/")
@@ -324,21 +323,20 @@ class ObjectStore(Store):
 
 
 def _named(manifest: Manifest) -> set[str]:
-    """The files that a manifest names, as far as they lie in its own folder: what another snapshot has written is not
-    this one's."""
+    """Return the files that a manifest names in its own folder: files of another snapshot do not belong to it."""
     paths = {str(PurePosixPath(file.path)) for table in manifest.tables for file in table.files}
     stem = file_stem(manifest.id)
     return {path for path in paths if path.startswith(f"{stem}/") and ".." not in PurePosixPath(path).parts}
 
 
 def _run(path: str) -> str | None:
-    """The folder of one assembly that a file lies in; None: it lies in none."""
+    """Return the folder of the assembly that wrote a file; None: it is in none."""
     found = RUN.fullmatch(path)
     return found[1] if found else None
 
 
 def _written(info: Mapping[str, Any]) -> float:
-    """When a file was written, seconds since 1970; where nothing reports it, just now."""
+    """Return when a file was written, in seconds since 1970; now, if unknown."""
     for name in ("LastModified", "mtime", "last_modified", "created", "updated"):
         when = info.get(name)
         if isinstance(when, datetime):
@@ -349,6 +347,6 @@ def _written(info: Mapping[str, Any]) -> float:
 
 
 def _code(error: OSError) -> str:
-    """Return what S3 calls an error."""
+    """Return S3's code of an error."""
     response = getattr(error.__cause__, "response", None) or {}
     return str(response.get("Error", {}).get("Code", ""))

@@ -1,4 +1,4 @@
-"""How a storage elsewhere is reached: by the settings that its own tools have, and what its errors mean."""
+"""Access to a remote storage: the settings of its own tools, and the meaning of its errors."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ _SIGNS: Final = (
 
 
 def options(scheme: str) -> dict[str, Any]:
-    """Arguments for fsspec. Endpoint, credentials and the rest are what the environment and ~/.aws state."""
+    """Return the arguments for fsspec. Endpoint, credentials and the rest come from the environment and ~/.aws."""
     if scheme != "s3a":
         return {}
     name = region()
@@ -71,14 +71,14 @@ def options(scheme: str) -> dict[str, Any]:
 
 
 def asks_to_be_spared(error: BaseException) -> bool:
-    """Is it worth another try of s3fs, when its client has given up? It knows SlowDown by the text of an answer, and
-    the answer to HEAD has none."""
+    """Return whether s3fs should try again after its client has given up. It recognises SlowDown by the text of an
+    answer, and the answer to HEAD has none."""
     response = getattr(error, "response", None) or {}
     return bool(response.get("ResponseMetadata", {}).get("HTTPStatusCode") == 503)
 
 
 def endpoint() -> str:
-    """Where S3 is, if it is not Amazon's."""
+    """Return the URL of the S3 server, if it is not Amazon's."""
     return os.environ.get("AWS_ENDPOINT_URL_S3") or os.environ.get("AWS_ENDPOINT_URL") or ""
 
 
@@ -87,7 +87,7 @@ def region() -> str:
 
 
 def reason(error: BaseException) -> tuple[str, str | None]:
-    """Why a storage cannot be reached, in a line, and what to do."""
+    """Explain in a line why a storage cannot be reached, with a remedy."""
     chain: list[str] = []
     one: BaseException | None = error
     while one is not None:

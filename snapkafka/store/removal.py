@@ -1,8 +1,8 @@
-"""Remove snapshots from a local directory, and never anything that snapkafka did not write.
+"""Removal of snapshots from a local directory. Files that snapkafka did not write are never removed.
 
-Of a snapshot the manifest goes first, so that at no time a manifest names tables that are not there; then the files
-that it named, and the folders that are empty without them. Anyone who is killed half-way leaves a folder with `.tmp-`
-in its name, as a killed assembly does; `leftovers` finds both.
+The manifest of a snapshot is removed first, so that at no time a manifest names missing tables; then the files that it
+named, and the folders that are then empty. A removal that is killed half-way leaves a folder with `.tmp-` in its name,
+as a killed assembly does; `leftovers` finds both.
 """
 
 from __future__ import annotations
@@ -23,23 +23,23 @@ __all__ = ["bytes_of", "clear", "foreign_files", "leftovers", "remove"]
 
 
 def bytes_of(root: Path, manifest: Manifest) -> int:
-    """Return what goes with a snapshot: its manifest and those of its files that are there."""
+    """Return the number of bytes that a removal would free: of its manifest and its existing files."""
     files = [root / manifest_name(manifest.id), *_own_files(root, manifest)]
     return sum(file.stat().st_size for file in files)
 
 
 def foreign_files(root: Path, manifest: Manifest) -> list[str]:
-    """Return what lies in the folder of a snapshot and is not named by its manifest, relative to the storage."""
+    """List the files in the folder of a snapshot that its manifest does not name, relative to the storage."""
     folder, own = _folder(root, manifest), set(_own_files(root, manifest))
     others = [path for path in folder.rglob("*") if path not in own and _is_file_or_link(path)]
     return sorted(path.relative_to(root).as_posix() for path in others)
 
 
 def remove(root: Path, manifest: Manifest) -> None:
-    """Remove a snapshot: manifest, then files. All that its manifest does not name stays where it is.
+    """Remove a snapshot: manifest, then files. Files that its manifest does not name stay.
 
     Raises:
-        OSError: something cannot be removed; what is left of it is not a snapshot any more.
+        OSError: something cannot be removed; the rest is not a snapshot any more.
     """
     folder = _folder(root, manifest)
     with locked(root):  # nobody publishes meanwhile
@@ -59,7 +59,8 @@ def remove(root: Path, manifest: Manifest) -> None:
 
 
 def leftovers(root: Path, *, older_than_s: float) -> list[Leftover]:
-    """Return what has been unfinished for so long that it cannot be in use any more, and nobody holds."""
+    """List files and folders that have been unfinished for so long that they cannot be in use any more, and that no
+    process locks."""
     before = time.time() - older_than_s
     found = []
     for path in sorted(root.iterdir()) if root.is_dir() else ():
@@ -89,8 +90,8 @@ def _folder(root: Path, manifest: Manifest) -> Path:
 
 
 def _own_files(root: Path, manifest: Manifest) -> list[Path]:
-    """The files that the manifest names, are there, and lie in its own folder: what another snapshot has written, or
-    what lies elsewhere (a manifest can state anything), is not this one's to remove."""
+    """List the existing files that the manifest names in its own folder: files of another snapshot, or elsewhere (a
+    manifest can name anything), are not to be removed with it."""
     folder = _folder(root, manifest)
     inside = folder.resolve()
     named = [root / file.path for table in manifest.tables for file in table.files]
@@ -102,7 +103,7 @@ def _own_files(root: Path, manifest: Manifest) -> list[Path]:
 
 
 def _in_use(path: Path) -> bool:
-    """Does one who writes there hold its lock?"""
+    """Return whether a writer holds its lock."""
     try:
         with locked(path, wait=False):
             return False
@@ -117,7 +118,7 @@ def _is_file_or_link(path: Path) -> bool:
 
 
 def _last_written(path: Path) -> tuple[float, int]:
-    """When a file, or anything in a folder, was last written, and how large it is."""
+    """Return when a file, or anything in a folder, was last written, and its size."""
     try:
         found = [(item.lstat(), item.is_dir()) for item in (path, *path.rglob("*"))]
     except FileNotFoundError:

@@ -1,9 +1,9 @@
-"""Recompute the order-free digest of a table from its Parquet files, without Spark.
+"""The order-free digest of a table, recomputed from its Parquet files without Spark.
 
 The digest of a table (`manifest.TableEntry.digest`) is the sum over its rows of Spark's `xxhash64` over all columns,
-each preceded by its number (`assembly.spark.write.parquet.digests`). Spark hashes a value with the hash of what came
-before as the seed: numbers as their 4 or 8 bytes, little-endian, text and binary as their bytes, arrays and structs
-element by element; a null leaves the hash as it is. A test compares the two on every type that a table has.
+each preceded by its number (`assembly.spark.write.parquet.digests`). Spark hashes a value with the preceding hash as
+the seed: numbers as their 4 or 8 bytes, little-endian, text and binary as their bytes, arrays and structs element by
+element; a null leaves the hash as it is. A test compares the two on every type that a table has.
 
 Files are read by pyarrow or DuckDB, whichever is installed; a batch of rows at a time.
 """
@@ -36,7 +36,8 @@ Hasher: TypeAlias = Callable[[Any, int], int]
 
 
 def hash_library() -> str:
-    """Name the library that hashes; empty where it is not installed, so that digests cannot be recomputed."""
+    """Return the name of the library that hashes; empty if it is not installed, so that digests cannot be
+    recomputed."""
     return "xxhash" if find_spec("xxhash") is not None else ""
 
 
@@ -108,7 +109,7 @@ def hasher(kind: str) -> Hasher:
 
 
 def _parts(text: str) -> list[str]:
-    """Split what stands between the outer brackets of a type at its commas."""
+    """Split the text between the outer brackets of a type at its commas."""
     parts, depth = [""], 0
     for letter in text:
         depth += {"<": 1, ">": -1}.get(letter, 0)
@@ -187,7 +188,7 @@ def _map(key: Hasher, item: Hasher) -> Hasher:
 
 
 def _in_order(pair: tuple[Any, Any]) -> tuple[bytes, bool, Any]:
-    """Spark sorts text by its bytes, and nulls before values."""
+    """Return the sort key of Spark: text is sorted by its bytes, and nulls precede values."""
     name, of = pair
     return name.encode() if isinstance(name, str) else name, of is not None, b"" if of is None else of
 

@@ -1,7 +1,7 @@
 """The state of an incremental snapshot: the rows of a full one, and of each that builds on it, in turn.
 
 A snapshot that builds on another one has only the keys that have changed since: those with a new value, and those that
-were deleted. So of a key that several snapshots of the chain have, what the latest one has counts.
+were deleted. So if several snapshots of the chain have a key, the latest one counts.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ KEY: Final = ("app", "table", "changelog_topic", "partition", "key_raw")
 
 
 def state_parts(store: Store, manifest: Manifest) -> tuple[Manifest, ...]:
-    """The snapshots whose tables (`manifest.state_table`) make up the state of one: a full one, then those that build
-    on it, oldest first; the last is the one that was asked for. A full snapshot is all there is to it.
+    """List the snapshots whose tables (`manifest.state_table`) make up the state of one: a full one, then those that
+    build on it, oldest first; the last is the requested one. A full snapshot has only itself.
 
-    Each is known to be the one that was built on, and its files to be there, whole as far as their sizes show.
+    Each is checked to be the one that was built on, and its files to exist in their sizes.
 
     Raises:
         StorageError: a snapshot of the chain, or a file of its state, is missing or is not what it was.
@@ -36,7 +36,7 @@ def state_parts(store: Store, manifest: Manifest) -> tuple[Manifest, ...]:
 
 
 def state_parents(store: Store, manifest: Manifest) -> tuple[Manifest, ...]:
-    """`state_parts` without the last one, which may itself be broken."""
+    """List `state_parts` without the last one, which may itself be broken."""
     parents = []
     for parent in manifest.parents:
         lost, hint = f"snapshot {manifest.id} builds on {parent.id}, which", _again(parent.id, manifest.id)
@@ -66,10 +66,10 @@ def require_same_files(part: Manifest, found: Iterable[FileEntry]) -> None:
     """Refuse state whose files are not those that were written.
 
     Args:
-        found: what lies in the folder of its state.
+        found: the files in the folder of its state.
 
     Raises:
-        StorageError: naming the snapshot, and the first such file.
+        StorageError: names the snapshot and the first such file.
     """
     if change := first_change(state_table(part).files, found):
         raise StorageError(f"snapshot {part.id}: {change}", hint=_again(part.id))
@@ -80,7 +80,7 @@ def _again(*names: str) -> str:
 
 
 def state_sql(store: Store, parts: Sequence[Manifest]) -> str:
-    """A query of DuckDB for the state that `state_parts` make up, with the columns of the table `state`."""
+    """Return a query of DuckDB for the state of `state_parts`, with the columns of the table `state`."""
     full, *deltas = (_parquet(store, part) for part in parts)
     if not deltas:
         return f"SELECT * FROM {full}"

@@ -1,4 +1,4 @@
-"""From the URI of a storage, or the place of a manifest, to the store."""
+"""The store for the URI of a storage, or for the place of a manifest."""
 
 from __future__ import annotations
 
@@ -29,11 +29,11 @@ SCHEMES: Final = {
 
 
 def open_store(uri: str) -> Store:
-    """The store at a URI or path.
+    """Return the store at a URI or path.
 
     Raises:
-        StorageError: it is not a place that this release can write to.
-        DependencyMissingError: what speaks its protocol is not installed.
+        StorageError: this release cannot write to that place.
+        DependencyMissingError: the library for its protocol is not installed.
     """
     parts = urlsplit(uri)
     refuse_secrets(uri)
@@ -58,10 +58,10 @@ def open_store(uri: str) -> Store:
 
 
 def refuse_secrets(uri: str) -> None:
-    """A URI is written down, in the ledger and elsewhere.
+    """Refuse a URI with a password: it would be written to the ledger and elsewhere.
 
     Raises:
-        StorageError: there is a password in it.
+        StorageError: the URI contains a password.
     """
     parts = urlsplit(uri)
     if parts.password:
@@ -72,17 +72,17 @@ def refuse_secrets(uri: str) -> None:
 
 
 def written_down(uri: str) -> str:
-    """A storage as a record names it: by a path that leads there from everywhere. Empty stays empty.
+    """Return the name of a storage for a record: an absolute path or URI. Empty stays empty.
 
     Raises:
-        StorageError: there is a password in it.
+        StorageError: the URI contains a password.
     """
     refuse_secrets(uri)
     return str(expand_home(uri).absolute()) if uri and "://" not in uri else uri
 
 
 def open_manifest(place: str) -> tuple[Store, str]:
-    """The store that a manifest lies in, and the name of its file there.
+    """Return the store of a manifest, and the name of its file there.
 
     Args:
         place: path or URI.
@@ -95,11 +95,11 @@ def open_manifest(place: str) -> tuple[Store, str]:
 
 
 def read_manifest(place: str) -> tuple[Store, Manifest]:
-    """A manifest by its path or URI, and the storage that it lies in.
+    """Read a manifest by its path or URI; return its storage and the manifest.
 
     Raises:
         StorageError: it cannot be read.
-        BadInputError: it is not one.
+        BadInputError: it is not a manifest.
     """
     store, name = open_manifest(place)
     try:

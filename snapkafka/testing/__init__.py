@@ -1,4 +1,4 @@
-"""For tests and demos, of snapkafka and of those who use it: a real Kafka, for as long as it is needed.
+"""A real Kafka for tests and demos, of snapkafka and of its users, for as long as it is needed.
 
 ::
 

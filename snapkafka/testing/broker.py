@@ -1,12 +1,12 @@
-"""Which Kafka a test talks to: one that is given, one in Docker, or an embedded one.
+"""The Kafka of a test: an existing one, one in Docker, or an embedded one.
 
 | environment | meaning |
 |---|---|
 | `SNAPKAFKA_TEST_BOOTSTRAP` | use this broker; it is neither owned nor stopped |
-| `SNAPKAFKA_TEST_KAFKA=embedded` | start one as a child process, even where a broker is given |
+| `SNAPKAFKA_TEST_KAFKA=embedded` | start one as a child process, even if a broker is named |
 | `SNAPKAFKA_TEST_KAFKA=docker` | start one in Docker, or fail |
 
-Otherwise one is started as a child process: tests do the same whether or not a machine happens to have Docker.
+Otherwise one is started as a child process, whether or not a machine has Docker.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ LOOK_AGAIN_S: Final = 0.05
 
 
 class Broker(Protocol):
-    """Hold what every kind of test broker has. An embedded one has more: `stop()`, `start()`, `kill()`."""
+    """The interface of every test broker. An embedded one has more: `stop()`, `start()`, `kill()`."""
 
     @property
     def bootstrap(self) -> str:
@@ -38,7 +38,7 @@ class Broker(Protocol):
 
 
 class _ForeignBroker:
-    """A broker that somebody else runs."""
+    """A broker that is run elsewhere."""
 
     def __init__(self, bootstrap: str) -> None:
         self.bootstrap = bootstrap
@@ -46,16 +46,16 @@ class _ForeignBroker:
 
 @contextlib.contextmanager
 def kafka(*, properties: Mapping[str, str] | None = None, keep_data: bool = False) -> Iterator[Broker]:
-    """A Kafka broker for the length of the `with` block; see above for which.
+    """Provide a Kafka broker for the length of the `with` block; see above for which.
 
     Args:
-        properties: broker settings by their Kafka names; impossible with a broker that is given.
+        properties: broker settings by their Kafka names; impossible with an existing broker.
         keep_data: leave the folder of an embedded broker where it is.
 
     Raises:
-        BadInputError: the environment asks for what cannot be.
+        BadInputError: the environment asks for something impossible.
         BrokerUnavailableError: it does not start; the message has its last log lines.
-        DependencyMissingError: Docker, Java or jars are needed and not to be had.
+        DependencyMissingError: Docker, Java or jars are needed and unavailable.
         TimedOutError: it did not answer in time.
     """
     given = os.environ.get("SNAPKAFKA_TEST_BOOTSTRAP")
@@ -78,7 +78,7 @@ def kafka(*, properties: Mapping[str, str] | None = None, keep_data: bool = Fals
 
 
 def docker_engine_answers() -> bool:
-    """Whether a Docker engine answers and testcontainers is there to use it; a `docker` command proves neither."""
+    """Return whether a Docker engine answers and testcontainers is installed; a `docker` command proves neither."""
     try:
         import docker
         import testcontainers.community.kafka  # noqa: F401 -- only whether it is there

@@ -1,9 +1,9 @@
 """A real Kafka 4.1 on this machine, in one JVM, for as long as a test needs it.
 
 KRaft, broker and controller in one process, on free ports of 127.0.0.1, with its data in a temporary folder. It is
-ready when the process that was started is alive *and* what listens on its port answers with the cluster id that this
-folder was formatted with: an open port alone may be somebody else's broker. Nothing is left behind, neither on
-Ctrl-C nor when its owner is killed (see `watchdog`).
+ready when the started process is alive *and* its port answers with the cluster id with which this folder was
+formatted: an open port alone may belong to another broker. Nothing is left behind, neither on Ctrl-C nor when its
+owner is killed (see `watchdog`).
 """
 
 from __future__ import annotations
@@ -74,7 +74,7 @@ PROPERTIES: Final = {
 
 
 class _PortTakenError(BrokerUnavailableError):
-    """Somebody else listens on one of our ports."""
+    """Another process listens on one of our ports."""
 
     hint = "find out who listens there, or start a new broker, which takes other ports"
 
@@ -85,7 +85,7 @@ class EmbeddedKafka:
     Args:
         properties: broker settings on top of `PROPERTIES`, by their Kafka names.
         keep_data: leave `folder` (data, `server.properties`, `broker.log`) where it is when closed.
-        beside: a running one, of whose cluster this is to be the second broker (node 2); that one has the controller.
+        beside: a running one, whose cluster this joins as the second broker (node 2); that one has the controller.
     """
 
     def __init__(
@@ -134,7 +134,7 @@ class EmbeddedKafka:
         self.close()
 
     def start(self, *, timeout_s: float = START_TIMEOUT_S) -> None:
-        """Start the broker and wait until it answers; nothing happens if it runs already.
+        """Start the broker and wait until it answers; do nothing if it runs already.
 
         Raises:
             BrokerUnavailableError: it ended, or its port answers for another cluster; with its last log lines.
@@ -175,20 +175,20 @@ class EmbeddedKafka:
         self.kill()
 
     def kill(self) -> None:
-        """Stop it as a power cut would: without a word to its clients."""
+        """Stop it as a power cut would: without notice to its clients."""
         if self._process is not None:
             self._process.kill()
         self._reap()
 
     def freeze(self) -> None:
-        """Let it stand still, as a machine that hangs: its connections stay, and nothing comes through them. Returns
-        when it does."""
+        """Suspend it, as a machine that hangs: its connections stay, and nothing comes through them. Return when it is
+        suspended."""
         assert self._process is not None, "start() comes first"
         os.kill(self._process.pid, signal.SIGSTOP)
         os.waitpid(self._process.pid, os.WUNTRACED)
 
     def thaw(self) -> None:
-        """Let it go on after `freeze`."""
+        """Resume it after `freeze`."""
         if self._process is not None and self._process.poll() is None:
             os.kill(self._process.pid, signal.SIGCONT)
 
@@ -201,7 +201,7 @@ class EmbeddedKafka:
                 shutil.rmtree(self.folder, ignore_errors=True)
 
     def last_log_lines(self) -> str:
-        """The end of the broker's log, indented, for error messages: its warnings and errors if it has any."""
+        """Return the end of the broker's log, indented, for error messages: its warnings and errors if it has any."""
         try:
             lines = self.log_file.read_text("utf-8", errors="replace").splitlines()
         except OSError:
@@ -212,7 +212,7 @@ class EmbeddedKafka:
         )
 
     def _reap(self) -> None:
-        """Wait for processes that have ended or are ending, the watchdog after the broker it watches."""
+        """Wait for processes that have ended or are ending, the watchdog after its broker."""
         if self._process is not None:
             self._process.wait()
             self._process = None
@@ -313,7 +313,7 @@ class EmbeddedKafka:
 
 
 def cluster_id_at(host: str, port: int) -> str | None:
-    """Ask whoever listens there for its Kafka cluster id; None where nothing, or nothing ready, answers.
+    """Ask the server at an address for its Kafka cluster id; None if nothing, or nothing ready, answers.
 
     One Metadata request of version 2 by hand (the oldest that shows the id, no client library needed). A broker that
     does not yet list itself with this address in its own metadata is not ready.
@@ -334,7 +334,7 @@ def cluster_id_at(host: str, port: int) -> str | None:
 
 
 class _Reader:
-    """Reads Kafka's fixed-width types off the front of an answer."""
+    """A reader of Kafka's fixed-width types from an answer."""
 
     def __init__(self, data: bytes) -> None:
         self._data = data
@@ -361,14 +361,15 @@ class _Reader:
 
 
 def _random_uuid() -> str:
-    """An id as Kafka makes them: 16 random bytes in URL-safe base64; one starting with a dash would be an option."""
+    """Generate an id as Kafka does: 16 random bytes in URL-safe base64; one that starts with a dash would be an
+    option."""
     while (text := base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")).startswith("-"):
         pass
     return text
 
 
 def free_ports(count: int) -> list[int]:
-    """Ports that nobody listens on now, at random, so that two who choose at once hardly choose the same."""
+    """Return ports on which nobody listens now, at random, so that two concurrent callers rarely choose the same."""
     found: list[int] = []
     for port in random.SystemRandom().sample(PORTS, 200):
         with socket.socket() as probe, contextlib.suppress(OSError):

@@ -22,7 +22,8 @@ __all__ = ["kafka", "namespace", "snapkafka_system", "topic_prefix"]
 
 @pytest.fixture(scope="session")
 def kafka() -> Iterator[Broker]:
-    """A Kafka broker for all tests of the session: `kafka.bootstrap`. See `snapkafka.testing.broker` for which one."""
+    """Provide a Kafka broker for all tests of the session: `kafka.bootstrap`. See `snapkafka.testing.broker` for which
+    one."""
     from snapkafka.testing.broker import kafka as running
 
     with running() as broker:
@@ -31,13 +32,13 @@ def kafka() -> Iterator[Broker]:
 
 @pytest.fixture
 def namespace() -> str:
-    """A snapkafka namespace that no other test has, so that tests on a shared broker do not meet."""
+    """Provide a snapkafka namespace that no other test has, so that tests on a shared broker do not interfere."""
     return f"t{uuid.uuid4().hex[:12]}"
 
 
 @pytest.fixture
 def topic_prefix(namespace: str) -> str:
-    """Return what the names of a test's topics, groups and apps begin with: the namespace and a dash."""
+    """Provide the prefix of a test's topics, groups and apps: the namespace and a dash."""
     return f"{namespace}-"
 
 

@@ -1,4 +1,4 @@
-"""Run services of yours on a Kafka of their own, and take snapshots of them that must be consistent.
+"""A test harness that runs your services on a Kafka of their own, and takes snapshots of them that must be consistent.
 
 ::
 
@@ -6,8 +6,8 @@
         s.send("orders", {"id": 1, "amount": 5}, key="1")
         s.snapshot().assert_consistent()
 
-Each app runs in a worker process of its own, as it does in production, against a broker that this machine (or Docker)
-starts; the app's own broker is replaced before it starts.
+Each app runs in a worker process of its own, as in production, with a broker that this machine (or Docker) starts; the
+app's own broker is replaced before it starts.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ class _Worker:
 
 @dataclass
 class Taken:
-    """A snapshot of a system under test: captured already; assembled and verified when that is first asked for."""
+    """A captured snapshot of a system under test; it is assembled and verified on first use."""
 
     system: RunningSystem
     id: str
@@ -83,7 +83,7 @@ class Taken:
         return found
 
     def assert_consistent(self) -> ops.Assembled:
-        """Fail unless the snapshot is good; the message has the verdict and the records that accuse it.
+        """Fail unless the snapshot is good; the message has the verdict and its witnesses.
 
         Raises:
             AssertionError: INCONSISTENT or UNVERIFIABLE.
@@ -95,7 +95,7 @@ class Taken:
         return self.assembled
 
     def query(self, sql: str) -> list[dict[str, Any]]:
-        """Rows of a SELECT on the snapshot's tables (`state`, `messages`, ...), by column."""
+        """Return the rows of a SELECT on the snapshot's tables (`state`, `messages`, ...), by column."""
         manifest = self.assembled.manifest
         found = _call(ops.query(None, self.system.namespace, sql, manifest=manifest))
         return [dict(row) for row in found.rows]
@@ -103,7 +103,7 @@ class Taken:
 
 @dataclass
 class RunningSystem:
-    """Workers of the apps under test, and their broker. `storage`: where tables lie; removed at the end."""
+    """The workers of the apps under test, and their broker. `storage`: for tables; removed at the end."""
 
     bootstrap: str
     namespace: str
@@ -135,7 +135,7 @@ class RunningSystem:
             raise TimedOutError(f"{left} records were not acknowledged in {SEND_TIMEOUT_S:.0f} s")
 
     def snapshot(self, *, ttl_ms: int = 20_000) -> Taken:
-        """Take a snapshot of what runs now, and wait until it is captured.
+        """Take a snapshot of the running system, and wait until it is captured.
 
         Raises:
             SnapshotFailedError: it was not captured; the message names the cause.
@@ -252,8 +252,8 @@ def system(
     Args:
         apps: `faust.App`s that are attributes of modules, or `module:attribute`; all with snapkafka installed.
         workers: of each app.
-        bootstrap: a broker that runs; empty: one is started (`snapkafka.testing.kafka`). On a shared one the apps meet
-            what earlier tests have left there.
+        bootstrap: a running broker; empty: one is started (`snapkafka.testing.kafka`). On a shared one the apps meet
+            records of earlier tests.
         namespace: of the snapshots; empty: that of the apps.
         topics: further topics to create, with their partition counts, or other counts for the apps' own.
         env: variables of the environment of the workers.
@@ -288,7 +288,7 @@ def system(
 
 
 def settled(state: LedgerState, workers: int) -> bool:
-    """Have so many workers joined, and has every input exactly one owner among them?"""
+    """Return whether so many workers have joined, and every input has exactly one owner among them."""
     living = list(state.living())
     if len(living) < workers or any(view.assigned < 0 and view.hello.inputs for view in living):
         return False
@@ -304,7 +304,7 @@ def settled(state: LedgerState, workers: int) -> bool:
 
 
 def _call(work: Coroutine[Any, Any, T]) -> T:
-    """Run a coroutine to its end, also where a test's own event loop runs."""
+    """Run a coroutine to its end, also while a test's own event loop runs."""
     with ThreadPoolExecutor(1) as pool:
         return pool.submit(asyncio.run, work).result()
 
@@ -352,7 +352,7 @@ def _namespace(targets: Sequence[str], apps: Sequence[Any]) -> str:
 
 
 def _topics_of(app: Any) -> dict[str, int]:
-    """Topics that the app's agents read, with the partitions that Faust would give them."""
+    """Return the topics that the app's agents read, with the partitions that Faust would give them."""
     channels = [agent.channel for agent in app.agents.values()]
     return {
         str(name): channel.partitions or app.conf.topic_partitions

@@ -1,6 +1,6 @@
-"""Ends an embedded broker whose owner has ended: the owner cannot do it itself after `kill -9`.
+"""A watchdog that ends an embedded broker whose owner has ended: the owner cannot do it itself after `kill -9`.
 
-A process of its own, run by path as `python -I watchdog.py OWNER BROKER FOLDER...`: waits until the owner is no
+It is a process of its own, run by path as `python -I watchdog.py OWNER BROKER FOLDER...`: waits until the owner is no
 longer its parent, then kills the broker and removes the folders. (`PR_SET_PDEATHSIG` would be shorter, but exists on
 Linux only and fires when the *thread* that started the broker ends.) The owner ends the watchdog when it stops the
 broker itself.

@@ -1,7 +1,7 @@
-"""Run a worker of an app of yours against another broker: `python -m snapkafka.testing.worker APP BROKER FOLDER`.
+"""A worker of your app with another broker: `python -m snapkafka.testing.worker APP BROKER FOLDER`.
 
-The app is imported as Faust's command does it; before it starts, its broker, its data folder and its web server are
-replaced, whatever its code names: a test shall never reach the cluster that it is meant for.
+The app is imported as by Faust's command; before it starts, its broker, its data folder and its web server are
+replaced, whatever its code names: a test must never reach the app's own cluster.
 """
 
 from __future__ import annotations

@@ -2,11 +2,11 @@
 
 `C3 01`, the fingerprint of the writer's schema (8 bytes), the record. The schemas are `schemas/ledger/*.avsc`, one for
 each type of `protocol.records`, and the single source of truth. `schemas/ledger/old/*.avsc` are those of earlier
-releases: what they wrote is read with them and resolved to today's, fields added since take their defaults.
+releases: their records are read with them and resolved to today's, and fields added since take their defaults.
 
 Records of today's schema are read and written field by field, by Avro's own primitives: a schema has its dataclass's
-fields in their order (tested). Avro's generic reader holds two schemas against each other at every value and takes four
-times as long, which a service feels in every snapshot (docs/evidence/performance.md); it is left to older schemas.
+fields in their order (tested). Avro's generic reader compares two schemas at every value and takes four times as long,
+which slows down every snapshot (docs/evidence/performance.md); it is used for older schemas only.
 
 Works with `avro` (1.12) and with `avro-python3` 1.10, which share the import name. Avro takes some 100 ms to
 import and a service must start fast, so nothing is loaded before `load()`: call it before the first event, or the
@@ -44,12 +44,12 @@ Convert = Callable[[Any], Any]
 
 
 class UndecodableError(Exception):
-    """Bytes that are no ledger record we know: to be counted and skipped. No error of a user, so not one of
-    `snapkafka.errors`; never lets anything else through, however damaged the bytes are."""
+    """Bytes that are not a ledger record of a known schema: to be counted and skipped. This is not an error of a user,
+    so it is not one of `snapkafka.errors`. Damaged bytes raise no other error."""
 
 
 def encode(record: LedgerRecord) -> bytes:
-    """The bytes of a record, by today's schema."""
+    """Return the bytes of a record, by today's schema."""
     from avro.io import BinaryEncoder
 
     form = _forms()[type(record).__name__]
@@ -60,10 +60,10 @@ def encode(record: LedgerRecord) -> bytes:
 
 
 def decode(data: bytes | None) -> LedgerRecord:
-    """The record that these bytes are.
+    """Return the record that these bytes encode.
 
     Raises:
-        UndecodableError: they are none, or of a schema that this release does not know. Bytes that
+        UndecodableError: the bytes encode no record, or have a schema that this release does not know. Bytes that
             Avro's own reader can read, and ours cannot, are a fault of ours, which is raised as it is.
     """
     from avro.io import BinaryDecoder
@@ -94,7 +94,7 @@ def decode(data: bytes | None) -> LedgerRecord:
 
 
 def _resolved(writer: _Writer, decoder: Any) -> Any:
-    """Read by Avro's generic reader, which resolves the writer's schema to today's."""
+    """Read a record by Avro's generic reader, which resolves the writer's schema to today's."""
     from avro.io import DatumReader
 
     form = _forms()[writer.name]
@@ -102,7 +102,7 @@ def _resolved(writer: _Writer, decoder: Any) -> Any:
 
 
 def _is_whole(writer: _Writer, data: bytes) -> bool:
-    """Can Avro's generic reader read it?"""
+    """Return whether Avro's generic reader can read the bytes."""
     from avro.io import BinaryDecoder
 
     buffer = BytesIO(data)
@@ -120,7 +120,7 @@ def load() -> None:
 
 
 def schema_files() -> Iterator[Traversable]:
-    """Today's schemas, then those of earlier releases."""
+    """Yield today's schemas, then those of earlier releases."""
     for folder in (_schemas(), _schemas() / "old"):
         if folder.is_dir():
             yield from sorted((f for f in folder.iterdir() if f.name.endswith(".avsc")), key=lambda f: f.name)
@@ -130,14 +130,14 @@ def schema_files() -> Iterator[Traversable]:
 
 
 class _Writer(NamedTuple):
-    """A schema that a record may have been written with."""
+    """A schema by which a record may have been written."""
 
     name: str
     schema: Any
 
 
 class _Form(NamedTuple):
-    """How today's release writes and reads one type of record."""
+    """The functions by which today's release writes and reads one type of record."""
 
     prefix: bytes
     schema: Any
@@ -147,7 +147,7 @@ class _Form(NamedTuple):
 
 
 def _schemas() -> Traversable:
-    """In an installed package the schemas lie in it, in a checkout beside it."""
+    """Return the folder of the schemas: in the package if installed, beside it in a checkout."""
     from importlib.resources import files
 
     package = files("snapkafka")
@@ -195,7 +195,7 @@ def _is_record(kind: Any) -> bool:
 
 @cache
 def _reader_of(kind: Any) -> Read:
-    """Reads a value of this type, as its schema has it."""
+    """Make a function that reads a value of this type, as its schema has it."""
     from avro.io import BinaryDecoder
 
     if kind == LedgerRecord:  # a record within a record (Checkpoint)
@@ -221,7 +221,7 @@ def _reader_of(kind: Any) -> Read:
 
 @cache
 def _writer_of(kind: Any) -> Write:
-    """Writes a value of this type, as its schema has it."""
+    """Make a function that writes a value of this type, as its schema has it."""
     from avro.io import BinaryEncoder
 
     if kind == LedgerRecord:
@@ -249,7 +249,7 @@ def _writer_of(kind: Any) -> Write:
 
 
 def _primitive(kind: Any) -> str:
-    """How Avro's decoders and encoders call it."""
+    """Return the name of the type in Avro's decoders and encoders."""
     if kind is int:
         return "long"
     if kind is bool:
@@ -260,7 +260,7 @@ def _primitive(kind: Any) -> str:
 
 @cache
 def _typed_of(kind: Any) -> Convert:
-    """Turns dicts, lists and atoms back into a value of this type."""
+    """Make a function that turns dicts, lists and atoms back into a value of this type."""
     if kind == LedgerRecord:
         return decode
     if _is_record(kind):

@@ -17,7 +17,7 @@ KEPT: Final = ("name", "type", "fields", "symbols", "items", "values", "size")
 
 
 def fingerprint(schema: Any) -> bytes:
-    """Eight bytes, little-endian, as single-object encoding wants them.
+    """Compute the fingerprint: eight bytes, little-endian, as single-object encoding wants them.
 
     Args:
         schema: the schema as parsed JSON.
@@ -26,7 +26,8 @@ def fingerprint(schema: Any) -> bytes:
 
 
 def canonical_form(schema: Any) -> str:
-    """The schema reduced to what decides about the bytes: two that read each other's records blindly are equal."""
+    """Reduce a schema to the parts that determine the bytes: two schemas with the same form can read each other's
+    records."""
     return json.dumps(_reduced(schema, ""), separators=(",", ":"), ensure_ascii=False)
 
 

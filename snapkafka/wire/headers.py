@@ -1,21 +1,21 @@
 """The `_sk` header: the colour, the sender and the cause of a record, in 18, 26 or 27 bytes.
 
-Fixed width and big-endian, so that Spark takes it apart with expressions and compares the bytes as they are:
+Its fields have fixed widths and are big-endian, so that Spark splits it with expressions and compares bytes directly:
 
-| bytes | what |
+| bytes | content |
 |---|---|
 | 0 | version (high nibble, 1) and flags (low nibble): 1 = a marker, 2 = with a cause, 4 = a short one |
-| 1-2 | ledger id: of which ledger the epochs and process ids below are offsets |
+| 1-2 | ledger id: the ledger of which the epochs and process ids below are offsets |
 | 3-4 | topic-partition check: a header that was copied to another partition is external |
 | 5-8 | epoch |
 | 9-12 | process |
 | 13-17 | seq: counts per (process, topic-partition) |
-| 18-19, 20-21, 22-25 or -26 | cause: topic check, partition, offset of the event that the record comes from |
+| 18-19, 20-21, 22-25 or -26 | cause: topic check, partition, offset of the event that caused the record |
 
-The offset of the cause takes four bytes, and five where four are not enough: from 4.3 billion records on.
-A marker has, in place of the cause, the epoch that its sender comes from (18-21): 22 bytes.
+The offset of the cause takes four bytes, and five where four are not enough: from 4.3 billion records on. A marker
+has, in place of the cause, the epoch from which its sender turned (18-21): 22 bytes.
 
-These functions run for every record of a host, so they are short, and what is constant is computed once.
+These functions run for every record of a host, so they are short, and constants are computed once.
 """
 
 from __future__ import annotations
@@ -85,8 +85,8 @@ MAX_40: Final = (1 << 40) - 1
 
 
 class Stamp(NamedTuple):
-    """Hold what a header states. `previous` is of markers only, `cause` = (topic check, partition, offset) of others
-    only."""
+    """The content of a header. Only markers have `previous`; only other records have `cause` = (topic check,
+    partition, offset)."""
 
     epoch: int
     process: int
@@ -101,7 +101,7 @@ _stamp_of: Final = partial(tuple.__new__, Stamp)
 
 
 def ledger_id(topic_id: bytes) -> int:
-    """The ledger's mark in headers: a ledger that was deleted and made again under the same name has another.
+    """Return the ledger's mark in headers: a ledger that was recreated under the same name has another.
 
     Args:
         topic_id: the 16 raw bytes of Kafka's topic id.
@@ -112,19 +112,19 @@ def ledger_id(topic_id: bytes) -> int:
 
 @cache
 def tp_check(topic: str, partition: int) -> int:
-    """The mark of a topic-partition in headers of the records that lie in it."""
+    """Return the mark of a topic-partition in the headers of its records."""
     return crc32(f"{topic}:{partition}".encode()) & 0xFFFF
 
 
 @cache
 def topic_check(topic: str) -> int:
-    """The mark of a topic in the cause of a header."""
+    """Return the mark of a topic in the cause of a header."""
     return crc32(topic.encode()) & 0xFFFF
 
 
 def topics_by_check(topics: Iterable[str]) -> dict[int, str]:
-    """Return who reads causes finds their topics here. Two that share a mark (one pair in 65,536 does) are left out: a
-    cause with that mark shows nothing."""
+    """Return the topics by their marks, for readers of causes. Two topics that share a mark (one pair in 65,536 does)
+    are left out: a cause with that mark shows nothing."""
     by_check: dict[int, list[str]] = {}
     for topic in set(topics):
         by_check.setdefault(topic_check(topic), []).append(topic)
@@ -132,7 +132,8 @@ def topics_by_check(topics: Iterable[str]) -> dict[int, str]:
 
 
 def stamp(ledger: int, check: int, epoch: int, process: int, seq: int) -> bytes:
-    """The header of a record without a cause: 18 bytes. `check` is `tp_check` of where the record goes."""
+    """Return the header of a record without a cause, 18 bytes. `check` is `tp_check` of the partition to which the
+    record goes."""
     assert process != NOBODY
     return _pack_plain(_PLAIN_KIND, ledger, check, epoch, process, seq >> 32, seq & _LOW)
 
@@ -147,9 +148,9 @@ def stamp_with_cause(
     cause_partition: int,
     cause_offset: int,
 ) -> bytes:
-    """The header of a record that comes from an event: 26 bytes, or 27. `cause_topic` is `topic_check` of its topic.
+    """Return the header of a record that an event causes, 26 or 27 bytes. `cause_topic` is `topic_check` of its topic.
 
-    A cause that does not fit (partition above 65,535, offset above 2**40) is left out: no host fails over it.
+    A cause that does not fit (partition above 65,535, offset above 2**40) is left out, so that no host fails.
     """
     assert process != NOBODY
     if cause_offset <= _LOW and cause_partition <= 0xFFFF:
@@ -183,7 +184,8 @@ def stamp_with_cause(
 
 
 def marker(ledger: int, check: int, epoch: int, process: int, seq: int, previous: int) -> bytes:
-    """The header of a marker, which is its body as well: `process` turned from `previous` to `epoch`. 22 bytes."""
+    """Return the header of a marker, 22 bytes, which is its body as well: `process` turned from `previous` to
+    `epoch`."""
     assert process != NOBODY
     return _pack_marker(_MARKER_KIND, ledger, check, epoch, process, seq >> 32, seq & _LOW, previous)
 
@@ -192,17 +194,18 @@ _MARKER_KEYS: Final = HEADER.encode() + b":"
 
 
 def marker_key(process: int) -> bytes:
-    """The key of a marker: compacted topics take no record without one."""
+    """Return the key of a marker: compacted topics accept no record without one."""
     return b"%s:%d" % (HEADER.encode(), process)
 
 
 def is_marker_key(key: object) -> bool:
-    """Is it the key of a marker, of whatever process?"""
+    """Return whether this is the key of a marker, of any process."""
     return isinstance(key, bytes) and key.startswith(_MARKER_KEYS) and key[len(_MARKER_KEYS) :].isdigit()
 
 
 def is_marker(key: object, headers: Any) -> bool:
-    """Is a record a marker, of whatever ledger and process? Its key alone proves nothing: users have such keys, too."""
+    """Return whether a record is a marker, of any ledger and process. Its key alone proves nothing: users may have
+    such keys, too."""
     header = find(headers)
     return (
         isinstance(header, bytes | bytearray)
@@ -213,8 +216,7 @@ def is_marker(key: object, headers: Any) -> bool:
 
 
 def read(header: bytes, ledger: int, check: int) -> Stamp | None:
-    """Return what the header states; None where the record is external: no header of this version, ledger and
-    partition.
+    """Decode a header; None if the record is external: it has no header of this version, ledger and partition.
 
     Args:
         header: the bytes found under `HEADER`.
@@ -252,7 +254,8 @@ def read(header: bytes, ledger: int, check: int) -> Stamp | None:
 
 
 def looks_like_ours(header: object) -> bool:
-    """Has it the shape of a header of ours, of whatever ledger and partition? Else it is one of an app's own."""
+    """Return whether a header has the shape of ours, of any ledger and partition; otherwise it is one of the app's
+    own."""
     return (
         isinstance(header, bytes | bytearray)
         and bool(header)
@@ -267,7 +270,7 @@ def looks_like_ours(header: object) -> bool:
 
 
 def find(headers: Any) -> bytes | None:
-    """The bytes of the header, None where there is not one; of several, the last.
+    """Return the bytes of the header, the last if there are several; None: there is none.
 
     Args:
         headers: pairs of name and value, or a mapping, as Kafka clients and Faust give them; or None.
@@ -280,7 +283,7 @@ def find(headers: Any) -> bytes | None:
 
 
 def without_header(headers: Any) -> list[tuple[str, Any]]:
-    """The headers less every one of ours, for those who read or forward the record."""
+    """Return the headers without any of ours, for code that reads or forwards the record."""
     return [pair for pair in _pairs(headers) if pair[0] != HEADER]
 
 

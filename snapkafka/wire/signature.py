@@ -1,16 +1,16 @@
 """Signatures of ledger records: HMAC-SHA256 with a key that all who write to the ledger share (RFC 2104).
 
-Anyone who may write to the ledger can close for others, declare them dead, pause them. With a key nobody can who has
-not got it. The signature travels in a header of the ledger record, so its Avro bytes stay what they are:
+Anyone who may write to the ledger can close for others, declare them dead, pause them. With a key, only its holders
+can. The signature is a header of the ledger record, so the Avro bytes do not change:
 
-    version (1 B) | `seen` (8 B, big-endian): ledger offset that the author had seen the end at | HMAC-SHA256 (32 B)
+    version (1 B) | `seen` (8 B, big-endian): ledger end that the author had seen | HMAC-SHA256 (32 B)
 
-It covers the version, the topic and Kafka's id of it, `seen`, and the value. All that that keeps from being replayed:
+It covers the version, the topic and Kafka's id of it, `seen`, and the value. So a record cannot be replayed:
 
 * in another ledger, or in a recreated one: the topic id is another;
-* later in the same one: a record counts only within `FRESH_WITHIN` offsets of `seen`. All duplicates of (process, n)
-  that near are known to every reader (`protocol.deduplication`), so a copy changes nothing there. Farther on it is
-  stale.
+* later in the same one: a record counts only within `FRESH_WITHIN` offsets of `seen`. Every reader knows all
+  duplicates of (process, n) at that distance (`protocol.deduplication`), so a copy there changes nothing. Beyond it
+  the copy is stale.
 
 Several keys are for rotation: the first one signs, all are accepted.
 """
@@ -52,7 +52,7 @@ class Place(NamedTuple):
 
 
 class Keys:
-    """Sign and check records.
+    """The keys that sign and check records.
 
     Args:
         keys: the first one signs, all are accepted; none: nothing is signed, and everything accepted.
@@ -64,7 +64,7 @@ class Keys:
         self.unsigned = unsigned or not self._keys
 
     def __bool__(self) -> bool:
-        """Is there a key?"""
+        """Return whether there is a key."""
         return bool(self._keys)
 
     def __len__(self) -> int:
@@ -104,10 +104,10 @@ class Keys:
         return cls([key.encode() for key in found], unsigned=unsigned == "accept")
 
     def sign(self, place: Place, seen: int, value: bytes) -> bytes | None:
-        """The signature of a record by the first key; None without a key.
+        """Return the signature of a record by the first key; None without a key.
 
         Args:
-            seen: where its author has seen the ledger end.
+            seen: the ledger end that its author has seen.
         """
         if not self._keys:
             return None
@@ -115,7 +115,7 @@ class Keys:
         return head + _mac(self._keys[0], place, head, value)
 
     def accepts(self, place: Place, offset: int, value: bytes, signature: bytes | None) -> bool:
-        """May the record at `offset` count? Never raises, whatever the signature is."""
+        """Return whether the record at `offset` may count. Never raises, whatever the signature is."""
         if not self._keys:
             return True
         if signature is None:
@@ -130,6 +130,7 @@ class Keys:
 
 
 def _mac(key: bytes, place: Place, head: bytes, value: bytes) -> bytes:
-    """Of parts that cannot be taken for one another: the names hold no zero byte, the others have fixed lengths."""
+    """Sign parts that cannot be confused with one another: the names hold no zero byte, the others have fixed
+    lengths."""
     text = b"\0".join((b"snapkafka ledger", place.topic.encode(), place.topic_id.encode(), head + value))
     return hmac.new(key, text, hashlib.sha256).digest()

@@ -1,9 +1,9 @@
-"""Is what a method recorded a consistent global state? Judged from its bytes and the true history alone.
+"""The check that a recorded snapshot is a consistent global state, from its bytes and the true history alone.
 
 The recorded image of a process reports how many messages it had sent and received on each channel; the history states
 which those were. So for each channel: nothing was received that had not been sent (the cut is consistent), and the
-recorded messages are those sent and not received, each once. And the money is all there: no method is asked how it
-knows.
+recorded messages are those sent and not received, each once. And the sum of the money is right. No method is asked
+about its work.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _TRANSFER: Final = Struct("<qq")
 
 
 def problems(world: World, snapshot: Snapshot) -> list[str]:
-    """Return what is wrong with the snapshot, a sentence each; nothing if it is a consistent state of this run."""
+    """List what is wrong with the snapshot, a sentence each; empty if it is a consistent state of this run."""
     missing = [f"no state of process {p.number}" for p in world.processes if p.number not in snapshot.states]
     if missing:
         return missing
@@ -51,7 +51,7 @@ def problems(world: World, snapshot: Snapshot) -> list[str]:
 
 
 def _slot(image: bytes, slot: int) -> int:
-    """A counter of the image; -1: the balance."""
+    """Read a counter of the image; -1: the balance."""
     value: int = _SLOT.unpack_from(image, 8 * (1 + slot))[0]
     return value
 

@@ -28,7 +28,7 @@ WHAT = "The methods side by side, as tables, pictures and JSON."
 
 
 def main(arguments: list[str]) -> int:
-    """0 if everything holds, 1 if something does not, else the exit status of the error."""
+    """Run `compare`; return 0 if everything holds, 1 if something does not, else the exit status of the error."""
     as_json = "--json" in arguments
     try:
         options = _parser().parse_args(arguments)
@@ -56,7 +56,7 @@ def main(arguments: list[str]) -> int:
 
 
 class _Parser(argparse.ArgumentParser):
-    """Prints what is wrong in one line, as every command here does."""
+    """A parser that prints an error on one line, as every command here does."""
 
     def error(self, message: str) -> NoReturn:
         raise BadInputError(message, hint=f"see {self.prog} --help")

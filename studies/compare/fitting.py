@@ -1,4 +1,4 @@
-"""A straight line through measured points, and how far it may be trusted where nothing was measured."""
+"""A straight line through measured points, with its confidence interval beyond them."""
 
 from __future__ import annotations
 
@@ -15,7 +15,8 @@ T_999: Final = (636.62, 31.599, 12.924, 8.610, 6.869, 5.959, 5.408, 5.041, 4.781
 
 
 class Point(NamedTuple):
-    """Hold what comes in at a node while its markers are late, and what the node held; bytes both. `what` was run."""
+    """A measured point: the bytes that arrive at a node while its markers are late, and the bytes that the node held.
+    `what`: the run."""
 
     x: float
     y: float
@@ -24,10 +25,10 @@ class Point(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """y = intercept + slope * x, by least squares.
+    """The line y = intercept + slope * x, by least squares.
 
-    What is counted in a time varies by the root of its number, so a point's weight is one over its x: without that
-    the largest point alone would state where the line lies. `weight`, `mean_x`, `spread` are of the weighted points.
+    A count over a time varies by the root of the count, so a point's weight is one over its x: otherwise the largest
+    point alone would determine the line. `weight`, `mean_x`, `spread` are of the weighted points.
     """
 
     intercept: float
@@ -42,7 +43,7 @@ class Line:
         return self.intercept + self.slope * x
 
     def interval(self, x: float, quantiles: Sequence[float] = T_95) -> tuple[float, float]:
-        """Where the line lies at `x`, with the confidence that the quantiles stand for."""
+        """Return the interval of the line at `x`, with the confidence of the quantiles."""
         count = len(self.points)
         error = self.residual * math.sqrt(1 / self.weight + (x - self.mean_x) ** 2 / self.spread)
         half = quantiles[min(count - 2, len(quantiles)) - 1] * error
@@ -50,7 +51,7 @@ class Line:
 
 
 def fit(points: Sequence[Point]) -> Line:
-    """The line through at least three points."""
+    """Fit a line through at least three points."""
     count = len(points)
     assert count >= 3, "two points are always on a line"
     weights = [1 / point.x for point in points]

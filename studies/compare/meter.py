@@ -1,4 +1,4 @@
-"""The costs of a method in memory and on the network: bytes that are really held, bytes that are really sent."""
+"""The cost of a method in memory and on the network: bytes that are really held and really sent."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ KINDS: Final[tuple[Kind, ...]] = ("messages", "state", "records")
 
 
 class Meter:
-    """Counts per node (the last one is the observer's), and remembers the most that each node held at once."""
+    """Counts per node (the last one is the observer's), with the maximum that each node held at once."""
 
     def __init__(self, nodes: int) -> None:
         self._held: dict[Kind, list[int]] = {kind: [0] * nodes for kind in KINDS}
@@ -25,29 +25,29 @@ class Meter:
         self.network: dict[Part, int] = {"control": 0, "messages": 0, "state": 0}
 
     def hold(self, node: int, kind: Kind, size: int) -> None:
-        """A buffer of `node` grew by `size` bytes (shrank, where it is negative)."""
+        """Let a buffer of `node` grow by `size` bytes (shrink, if negative)."""
         held = self._held[kind]
         held[node] += size
         if held[node] > self._peaks[kind][node]:
             self._peaks[kind][node] = held[node]
 
     def send(self, part: Part, size: int) -> None:
-        """So many bytes go over the network."""
+        """Count bytes that go over the network."""
         self.network[part] += size
 
     def held(self, node: int, kind: Kind) -> int:
-        """Return what `node` holds now."""
+        """Return the bytes that `node` holds now."""
         return self._held[kind][node]
 
     def peak(self, kind: Kind) -> int:
-        """The most that any node held."""
+        """Return the maximum over all nodes."""
         return max(self._peaks[kind])
 
     def mean(self, kind: Kind, nodes: Collection[int]) -> float:
-        """The most that each of these nodes held, on the average."""
+        """Return the mean of these nodes' maxima."""
         return sum(self._peaks[kind][node] for node in nodes) / len(nodes)
 
     def fullest(self) -> tuple[int, int]:
-        """The node that held most in all, and how much."""
+        """Return the node with the highest total, and that total."""
         totals = [sum(peaks) for peaks in zip(*self._peaks.values(), strict=True)]
         return max(range(len(totals)), key=totals.__getitem__), max(totals)

@@ -1,4 +1,4 @@
-"""One run of one method, and what it cost against the same workload without a snapshot."""
+"""One run of one method, and its cost compared with the same workload without a snapshot."""
 
 from __future__ import annotations
 
@@ -20,21 +20,21 @@ Latencies = dict[tuple[float, int], float]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outcome:
-    """Hold what one method did on one workload.
+    """The result of one method on one workload.
 
     Attributes:
-        ended: there is a snapshot.
-        problems: why there is not one, or what is wrong with it.
-        took_s: from asking for the snapshot until all of it is known.
-        p50_ratio, p99_ratio: latency of the messages asked for during the snapshot, against no snapshot; infinite
-            where some never arrived.
-        added_p99_s: by how much the same message was later than without a snapshot.
-        longest_stop_s: the longest time that an input of a process stood still for the snapshot.
-        messages_bytes, state_bytes, records_bytes: the most that one node held of each.
-        mean_bytes: of messages and records, the mean over the processes that something is sent to.
-        peak_bytes: all that the fullest node held; `at_observer`: that is the observer.
-        control_bytes, network_messages_bytes, network_state_bytes: what was sent for the snapshot.
-        standing_bytes: what the messages since the trigger carried for the method, as they always do.
+        ended: whether there is a snapshot.
+        problems: why there is none, or what is wrong with it.
+        took_s: from the request of the snapshot until all of it is known.
+        p50_ratio, p99_ratio: latency of the messages requested during the snapshot, compared with no snapshot;
+            infinite if some never arrived.
+        added_p99_s: the additional delay of a message, compared with no snapshot.
+        longest_stop_s: the longest time that the snapshot stopped an input of a process.
+        messages_bytes, state_bytes, records_bytes: the maximum of each that one node held.
+        mean_bytes: of messages and records, the mean over the receiving processes.
+        peak_bytes: the total of the fullest node; `at_observer`: it is the observer.
+        control_bytes, network_messages_bytes, network_state_bytes: sent for the snapshot.
+        standing_bytes: the permanent overhead of the method on the messages since the trigger.
     """
 
     method: str
@@ -58,21 +58,21 @@ class Outcome:
 
     @property
     def holds(self) -> bool:
-        """There is a snapshot, and it is a consistent state with all the money in it."""
+        """Whether there is a snapshot, and it is a consistent state with the right sum of money."""
         return self.ended and not self.problems
 
     @property
     def channel_bytes(self) -> int:
-        """Return what the fullest node held to know the channels: messages, or records about them."""
+        """The bytes that the fullest node held to know the channels: messages, or records about them."""
         return self.messages_bytes + self.records_bytes
 
     @property
     def network_bytes(self) -> int:
-        """All that was sent, without the copies of states."""
+        """The bytes sent, without the copies of states."""
         return self.control_bytes + self.network_messages_bytes
 
     def as_json(self) -> dict[str, Any]:
-        """JSON knows no infinity: null stands for it, and for what was not compared."""
+        """Return the outcome as JSON, which knows no infinity: null stands for it, and for what was not compared."""
         fields = {
             k: None if isinstance(v, float) and not math.isfinite(v) else v for k, v in asdict(self).items()
         }
@@ -82,13 +82,13 @@ class Outcome:
 
 
 def run_all(load: Workload, methods: tuple[type[Method], ...] = METHODS) -> list[Outcome]:
-    """The workload without a snapshot, then under each method."""
+    """Run the workload without a snapshot, then with each method."""
     without = _ran(load, Nothing)
     return [run(load, method, without.latencies_s) for method in methods]
 
 
 def _ran(load: Workload, method: type[Method]) -> World:
-    """A world that has come to rest. Nothing in it is garbage before, so nobody need look for any."""
+    """Run a world to its end. There is no garbage in it before, so collection is off."""
     collecting = gc.isenabled()
     gc.disable()
     try:
@@ -101,7 +101,7 @@ def _ran(load: Workload, method: type[Method]) -> World:
 
 
 def run(load: Workload, method: type[Method], without_s: Latencies | None = None) -> Outcome:
-    """The workload under one method. `without_s`: latencies without a snapshot, if they shall be compared."""
+    """Run the workload with one method. `without_s`: latencies without a snapshot, if they are to be compared."""
     world = _ran(load, method)
     snapshot = world.method.snapshot
     if snapshot is None:
@@ -149,5 +149,5 @@ def _against(outcome: Outcome, with_s: Latencies, without_s: Latencies) -> Outco
 
 
 def _share(ordered: list[float], share: float) -> float:
-    """The smallest value that at least `share` of all do not exceed."""
+    """Return the smallest value that at least `share` of all do not exceed."""
     return ordered[max(0, math.ceil(share * len(ordered)) - 1)]

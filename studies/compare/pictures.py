@@ -1,7 +1,7 @@
-"""The study as pictures: what grows with load and delay, and the lines that reach the real size.
+"""The study as pictures: the growth with load and delay, and the lines to the real size.
 
 Colours are those of M. Okabe and K. Ito, which colour-blind readers can distinguish; every method has its own mark as
-well, and its name beside its line. The same study makes the same files.
+well, and its name beside its line. The same study yields the same files.
 """
 
 from __future__ import annotations
@@ -60,7 +60,9 @@ PANELS: Final[tuple[Panel, ...]] = (
 
 
 def require_matplotlib() -> None:
-    """Check that matplotlib is installed, before anything is run.
+    """Check that matplotlib is installed.
+
+    Raises:
 
     Raises:
         DependencyMissingError: it is not installed.
@@ -74,7 +76,7 @@ def require_matplotlib() -> None:
 
 
 def draw(study: Study, out: Path) -> list[Path]:
-    """Write each picture as PNG and SVG; the files."""
+    """Write each picture as PNG and SVG; return the files."""
     require_matplotlib()
     import matplotlib as mpl
 
@@ -136,7 +138,7 @@ def _of(outcomes: Sequence[Outcome], method: str) -> Outcome:
 
 
 def _value_axis(ax: Axes, write: Callable[[float], str], linear: float) -> None:
-    """Powers of ten, and a zero, since some methods need nothing at all."""
+    """Draw an axis of powers of ten with a zero, since some methods need nothing at all."""
     from matplotlib.ticker import NullLocator
 
     ax.set_yscale("symlog", linthresh=linear, linscale=0.6)
@@ -152,7 +154,7 @@ def _value_axis(ax: Axes, write: Callable[[float], str], linear: float) -> None:
 
 
 def _label_ends(figure: Figure, ax: Axes, ends: list[tuple[str, float]]) -> None:
-    """Names to the right of where the lines end, pushed apart where they would overlap."""
+    """Write names to the right of the ends of lines, pushed apart if they would overlap."""
     points = 72.0 / figure.dpi
     box = ax.get_window_extent()
     top = (box.y1 - box.y0) * points
@@ -217,7 +219,7 @@ def _reach(ax: Axes, reach: Reach) -> None:
 
 
 def _reached(ax: Axes, found: Reached, real: float) -> None:
-    """Points, line, the star at the real size with its interval, and what it reports."""
+    """Draw points, line, the star at the real size with its interval, and its value."""
     name, colour, mark, _ = LOOKS[found.method]
     over_load = found.over.startswith("byte")
     points = [(p.x, found.times * p.y) for p in found.line.points if over_load]
@@ -247,7 +249,7 @@ def _reached(ax: Axes, found: Reached, real: float) -> None:
 
 
 def _line(ax: Axes, found: Reached, xs: Sequence[float], real: float, colour: str) -> None:
-    """Full where it was measured, dashed beyond."""
+    """Draw a line, solid where it was measured, dashed beyond."""
     low, high = min(xs), max(xs)
     flat = not found.over.startswith("byte")
 

@@ -1,8 +1,8 @@
 """A process of the simulated world: one thread, a queue, a balance, and a state of real bytes.
 
-Requests and messages are worked off one after the other; each takes its service time, and has its effect when it is
-started. Markers take none. All that a method may do to a process is here as well: hold its requests back, block a
-channel, stall it, watch its writes. How long each lasted is noted, whoever did it.
+Requests and messages are processed one after the other; each takes its service time, and has its effect when it is
+started. Markers take none. Everything that a method may do to a process is here as well: hold its requests back, block
+a channel, stall it, watch its writes. The duration of each is noted, whichever method did it.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _TRANSFER: Final = Struct("<qq")
 
 
 class Message:
-    """A transfer under way. `tag` is what the method stamped on it, `offset` its place in the log if there is one."""
+    """A transfer in flight. `tag` is the stamp of the method, `offset` its place in the log if there is one."""
 
     __slots__ = ("asked_s", "channel", "number", "offset", "payload", "tag")
 
@@ -41,7 +41,7 @@ class Message:
 
 
 class Control:
-    """Something of the method on a channel: a marker, a barrier. `tag` and `offset` as with messages."""
+    """A control item of the method on a channel: a marker, a barrier. `tag` and `offset` as with messages."""
 
     __slots__ = ("channel", "offset", "tag")
 
@@ -52,7 +52,8 @@ class Control:
 
 
 class Channel:
-    """From one process to another. `sent`, `received`: numbers of all messages in that order, the true history."""
+    """A channel from one process to another. `sent`, `received`: numbers of all messages in that order, the true
+    history."""
 
     __slots__ = (
         "blocked_since",
@@ -89,7 +90,7 @@ class Channel:
 
 
 class Process:
-    """See the module."""
+    """One process of the world."""
 
     def __init__(self, world: World, number: int) -> None:
         self.world = world
@@ -112,12 +113,12 @@ class Process:
     # -- state ------------------------------------------------------------------------------------------------
 
     def new_slot(self) -> int:
-        """A counter of the state, for a channel."""
+        """Reserve a counter of the state, for a channel."""
         self.counts.append(0)
         return len(self.counts) - 1
 
     def lay_out(self, size: int) -> None:
-        """The state as bytes: balance, counters, and pages that every event writes one of."""
+        """Create the state as bytes: balance, counters, and pages of which every event writes one."""
         head = -(-8 * (1 + len(self.counts)) // PAGE_BYTES)
         pages = max(head + 1, size // PAGE_BYTES)
         self.image = bytearray(pages * PAGE_BYTES)
@@ -125,7 +126,7 @@ class Process:
         _SLOT.pack_into(self.image, 0, self.balance)
 
     def _effect(self, slot: int, amount: int, number: int) -> None:
-        """Every event writes the balance, a counter, and a page that seems random."""
+        """Write the balance, a counter, and a seemingly random page, as every event does."""
         image = self.image
         page = self._plain_pages + number * 2_654_435_761 % (len(image) // PAGE_BYTES - self._plain_pages)
         if self.before_write is not None:
@@ -140,14 +141,14 @@ class Process:
     # -- work -------------------------------------------------------------------------------------------------
 
     def ask(self, request: Request) -> None:
-        """A request from outside."""
+        """Take a request from outside."""
         if self._held_since is not None:
             self._requests.append(request)
         else:
             self.offer(request)
 
     def offer(self, item: Request | Message | Control) -> None:
-        """Something to work on; at once if there is nothing else to do."""
+        """Queue something to work on; start it at once if the process is idle."""
         self._queue.append(item)
         self._work()
 
@@ -215,19 +216,19 @@ class Process:
             world.latencies_s[asked] = self._busy_until_s - message.asked_s
 
     def room(self, _: object) -> None:
-        """The channel that this process could not send on has room again."""
+        """Continue after the channel on which this process could not send has room again."""
         self._stuck_on = None
         self._work()
 
     # -- what a method may do ---------------------------------------------------------------------------------
 
     def stall(self, seconds: float) -> None:
-        """Nothing is started for so long."""
+        """Start nothing for so long."""
         self._busy_until_s = max(self._busy_until_s, self.world.now) + seconds
         self.longest_stop_s = max(self.longest_stop_s, seconds)
 
     def hold_requests(self) -> None:
-        """Requests from outside wait, in their order; also those that came and were not started."""
+        """Let external requests wait, in their order; also those that came and were not started."""
         if self._held_since is not None:
             return
         self._held_since = self.world.now
@@ -247,11 +248,11 @@ class Process:
             self._work()
 
     def block(self, channel: Channel) -> None:
-        """Hold what comes on this channel, in its order."""
+        """Hold the items of this channel, in their order."""
         channel.blocked_since = self.world.now
 
     def unblock(self) -> None:
-        """All channels go on."""
+        """Let all channels continue."""
         for channel in self.incoming:
             if channel.blocked_since is not None:
                 self.longest_stop_s = max(self.longest_stop_s, self.world.now - channel.blocked_since)
@@ -262,5 +263,5 @@ class Process:
 
     @property
     def idle(self) -> bool:
-        """Has it done all that it was asked for?"""
+        """Whether it has done everything that it was asked for."""
         return not (self._queue or self._requests or any(channel.kept for channel in self.incoming))

@@ -1,15 +1,16 @@
-"""The costs at a size that cannot be run: measured in real buffers at up to a hundredth of it, and drawn out by a line.
+"""Sizes that cannot be run: measured in real buffers at a hundredth of the size and less, and extrapolated by a line.
 
-Two systems: the mesh that was asked for (100 processes, 9,900 channels, unless set otherwise), and one process that
-takes in 500,000 messages a second with a marker 10 s late.
+There are two systems: the requested mesh (100 processes, 9,900 channels, unless set otherwise), and one process that
+receives 500,000 messages a second with a marker 10 s late.
 
-A method that keeps or forwards messages needs memory for what comes in at a node while its markers are late: the line
-is drawn over that, from one node of the mesh with all of its incoming channels, at up to 1/100 of the rate, and from
-the whole mesh at a fraction of a message a second. One observer gets what all the nodes forward.
+A method that keeps or forwards messages needs memory for the messages that arrive at a node while its markers are
+late: the line is drawn over those bytes, from one node of the mesh with all of its incoming channels, at up to 1/100
+of the rate, and from the whole mesh at a fraction of a message a second. One observer gets the messages that all nodes
+forward.
 
-The need of snapkafka does not depend on rate or delay (runs that differ in both must agree to the byte, or nearly), but
-everybody holds the records of all: n processes with n - 1 entries each. So per process of the system the line is
-drawn over n, from whole meshes.
+The memory of snapkafka does not depend on rate or delay (runs that differ in both must agree to the byte, or nearly),
+but every process holds the records of all: n processes with n - 1 entries each. So the line per process of the system
+is drawn over n, from whole meshes.
 """
 
 from __future__ import annotations
@@ -92,7 +93,7 @@ class Reached:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reach:
-    """One system at its real size. `nominal_bytes`: what comes in at a node while its markers are late."""
+    """One system at its real size. `nominal_bytes`: arriving at a node while its markers are late."""
 
     title: str
     nominal_bytes: float
@@ -100,7 +101,7 @@ class Reach:
     violations: tuple[str, ...]
 
     def of(self, method: type[Method]) -> Reached:
-        """Return what was reached for one method."""
+        """Return the result of one method."""
         return next(reached for reached in self.methods if reached.method == method.name)
 
     def as_json(self) -> dict[str, Any]:
@@ -112,7 +113,7 @@ class Reach:
 
 
 class _Survey:
-    """Runs, and what was wrong in them."""
+    """A series of runs, with the problems in them."""
 
     def __init__(self, title: str, real: Workload, say: Say) -> None:
         self.title, self.real, self.say = title, real, say
@@ -127,7 +128,7 @@ class _Survey:
         return outcome
 
     def over_load(self, method: type[Method], loads: Iterable[Workload], *, times: int = 1) -> None:
-        """The line over what comes in at a node while its markers are late."""
+        """Fit the line over the bytes that arrive at a node while its markers are late."""
         self.say(f"{self.what}: {method.name}")
         points = []
         for load in loads:
@@ -152,7 +153,7 @@ class _Survey:
             self.must_agree([held for _, held, _ in points])
 
     def over_size(self) -> None:
-        """snapkafka on a mesh: per process of the system, the line over their number."""
+        """Fit the line of snapkafka on a mesh, per process of the system, over their number."""
         nodes = self.real.nodes
         self.say(f"{self.what}: {Offsets.name}")
         sizes = SIZES if nodes >= 3 * SIZES[-1] else SIZES_SMALL
@@ -173,7 +174,7 @@ class _Survey:
         )
 
     def whole_rate(self, nodes: int, messages: int) -> float:
-        """So slow that the whole mesh sees so many messages."""
+        """Return a rate so low that the whole mesh sees so many messages."""
         return min(self.real.rate, messages / (nodes * (nodes - 1) * self.real.until_s))
 
     def must_agree(self, held: list[float]) -> None:
@@ -190,7 +191,7 @@ class _Survey:
 
 
 def reach_mesh(nodes: int, rate: float, size: int, late_s: float, seed: int, say: Say) -> Reach:
-    """A mesh in which every marker is late."""
+    """Survey a mesh in which every marker is late."""
     real = Workload(
         nodes=nodes, rate=rate, message_bytes=size, late_s=late_s, seed=seed, state_bytes=STATE_BYTES
     )
@@ -211,7 +212,7 @@ def reach_mesh(nodes: int, rate: float, size: int, late_s: float, seed: int, say
 
 
 def reach_one(size: int, seed: int, say: Say) -> Reach:
-    """One process that one channel comes to, faster than anything else here."""
+    """Survey one process with one incoming channel, faster than anything else here."""
     real = Workload(
         topology="fan-in",
         nodes=2,
@@ -234,7 +235,7 @@ def reach_one(size: int, seed: int, say: Say) -> Reach:
 
 
 def _of_one_node(real: Workload, shares: tuple[float, ...]) -> list[Workload]:
-    """One node of the mesh with all of its incoming channels, at shares of the rate."""
+    """Return one node of the mesh with all of its incoming channels, at shares of the rate."""
     node = real.but(topology="fan-in")
     top = len(node.edges) * node.rate * SHARES[-1] * node.until_s
     factor = min(NODE_MESSAGES_MAX / top, max(1.0, NODE_MESSAGES_MIN / top), 1 / SHARES[-1])

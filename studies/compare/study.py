@@ -1,8 +1,8 @@
-"""The runs of `compare`: two scenes for the tables, what each method asks of a system, sweeps, and the reach.
+"""The runs of `compare`: two scenes for the tables, the requirements of each method, sweeps, and the reach.
 
-* The mesh, with cycles, every marker late: a part of the one that was asked for, small enough to be run whole.
-* Three layers without a cycle, one incoming channel of each process late: a straggler, which is where methods that
-  wait show it. Load and delay are swept here, because here every method ends.
+* The mesh, with cycles, every marker late: a part of the requested one, small enough to be run whole.
+* Three layers without a cycle, one incoming channel of each process late: a straggler, which shows the cost of methods
+  that wait. Load and delay are swept here, because here every method ends.
 * Properties are found by running: without FIFO, does the check still pass? On a ring, does it end?
 """
 
@@ -36,7 +36,7 @@ Say = Callable[[str], None]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Asked:
-    """The system that was asked for, at its real size."""
+    """The requested system, at its real size."""
 
     nodes: int = 100
     rate: float = 50_000.0
@@ -47,7 +47,7 @@ class Asked:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Scene:
-    """One workload, and what each method did on it."""
+    """One workload, and the outcome of each method on it."""
 
     title: str
     load: Workload
@@ -56,7 +56,7 @@ class Scene:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Property:
-    """Hold what a method asks of a system, as found by running it."""
+    """The requirements of a method, as found by running it."""
 
     method: str
     needs_fifo: bool
@@ -76,7 +76,7 @@ class Sweep:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Study:
-    """All of it. `violations`: what should hold and does not."""
+    """The whole study. `violations`: expectations that do not hold."""
 
     asked: Asked
     scenes: tuple[Scene, ...]
@@ -86,7 +86,7 @@ class Study:
     violations: tuple[str, ...]
 
     def as_json(self) -> dict[str, Any]:
-        """Everything that the tables and the pictures show."""
+        """Return everything that the tables and the pictures show."""
         asked = self.asked
         return {
             "seed": asked.seed,
@@ -116,7 +116,7 @@ class Study:
 
 
 def make_study(asked: Asked, say: Say = lambda _: None) -> Study:
-    """Run everything; `say` is called with what comes next."""
+    """Run everything; call `say` with each next step."""
     base = Workload(
         rate=asked.rate,
         message_bytes=asked.bytes,
@@ -161,7 +161,7 @@ def _scene(title: str, real: Workload, messages_max: int) -> Scene:
 
 
 def _scaled(real: Workload, messages_max: int) -> Workload:
-    """The workload at the largest scale at which a run is short."""
+    """Return the workload at the largest scale at which a run is short."""
     messages = len(real.edges) * real.rate * real.until_s
     scales = (1 / (step * 10**power) for power in itertools.count() for step in (1, 2, 5))
     return _at_scale(real, next(scale for scale in scales if messages * scale <= messages_max))
@@ -200,7 +200,7 @@ def _at_scale_of(middle: Scene, title: str, real: Workload) -> Scene:
 
 
 def _property(method: type[Method], seed: int) -> Property:
-    """Run it where messages overtake each other, and on a ring."""
+    """Run it with messages that overtake each other, and on a ring."""
     small = Workload(rate=300.0, late="none", state_bytes=65_536, after_s=0.1, seed=seed)
     lost = ""
     for more in range(PROBE_SEEDS):
@@ -219,7 +219,8 @@ def _property(method: type[Method], seed: int) -> Property:
 
 
 def _unexpected(scene: Scene) -> list[str]:
-    """Every method conserves; only alignment does not end on a cycle, and it reports it."""
+    """List unexpected results: every method must conserve money; only alignment may not end on a cycle, and must
+    report it."""
     found = []
     for outcome in scene.outcomes:
         deadlock_expected = outcome.method == Alignment.name and scene.load.topology in ("mesh", "ring")

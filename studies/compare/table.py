@@ -13,7 +13,7 @@ __all__ = ["lines"]
 
 
 def lines(study: Study) -> Iterator[str]:
-    """The tables, line by line."""
+    """Yield the tables, line by line."""
     for scene in study.scenes:
         yield from _scene(scene)
         yield ""
@@ -92,7 +92,7 @@ def _reach(reach: Reach) -> Iterator[str]:
 
 
 def _grid(head: Sequence[str], rows: Sequence[Sequence[str]]) -> Iterator[str]:
-    """Columns as wide as they must be; a cell before nothing but empty ones may run over them."""
+    """Format columns as wide as needed; a cell before empty ones may extend over them."""
     widths = [len(cell) for cell in head]
     for row in rows:
         full = max((i for i, cell in enumerate(row) if cell), default=0)

@@ -10,7 +10,7 @@ BYTES: Final = (("TB", 1e12), ("GB", 1e9), ("MB", 1e6), ("kB", 1e3))
 
 
 def bytes_text(size: float, digits: int = 3) -> str:
-    """1.98 GB, 726 kB, 0."""
+    """Format bytes: 1.98 GB, 726 kB, 0."""
     if not size:
         return "0"
     for unit, worth in BYTES:
@@ -20,7 +20,7 @@ def bytes_text(size: float, digits: int = 3) -> str:
 
 
 def seconds_text(seconds: float) -> str:
-    """2.03 s, 26.2 ms, 0."""
+    """Format seconds: 2.03 s, 26.2 ms, 0."""
     if seconds < 1e-5:
         return "0"
     if seconds < 0.9995:
@@ -29,6 +29,6 @@ def seconds_text(seconds: float) -> str:
 
 
 def _rounded(value: float, digits: int) -> str:
-    """`digits` significant ones, never as a power of ten."""
+    """Format `digits` significant digits, never as a power of ten."""
     whole = len(str(int(abs(value)))) if abs(value) >= 1 else 0
     return f"{value:.{max(0, digits - whole)}f}"

@@ -1,11 +1,11 @@
-"""One workload, the same for every method: who is connected, who transfers how much to whom and when, what is late.
+"""One workload, the same for every method: the connections, the transfers with their times, the late channels.
 
-The application moves money. Every process holds a balance; requests from outside, a fixed or a Poisson stream per
-channel, order it to transfer an amount to the process at the other end. A message is a transfer under way, so the sum
-of all balances and all messages under way never changes: what every snapshot is checked against.
+The application moves money. Every process holds a balance; external requests, a fixed or a Poisson stream per channel,
+make it transfer an amount to the process at the other end. A message is a transfer in flight, so the sum of all
+balances and all messages in flight never changes: every snapshot is checked against that.
 
-A channel is *late* if what is sent on it is taken in `late_s` later: it has a backlog of that age. A marker on it is
-late by as much, and all that was sent before the marker keeps coming in for that long after the receiver's cut.
+A channel is *late* if its messages are taken in `late_s` later: it has a backlog of that age. A marker on it is late
+by as much, and messages sent before the marker keep arriving for that long after the receiver's cut.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ AMOUNT_MAX: Final = 100
 
 
 class Edge(NamedTuple):
-    """A channel, and how long what is sent on it is in flight."""
+    """A channel, and how long its messages are in flight."""
 
     sender: int
     receiver: int
@@ -43,7 +43,7 @@ class Edge(NamedTuple):
 
 
 class Request(NamedTuple):
-    """Somebody outside wants `amount` moved along channel `edge` at `time_s`; the message takes `delay_s`."""
+    """An external request to move `amount` along channel `edge` at `time_s`; the message takes `delay_s`."""
 
     time_s: float
     edge: int
@@ -62,13 +62,14 @@ class Workload:
         rate: messages per second on each channel.
         message_bytes: size of a message.
         late_s: age of the backlog on a late channel.
-        late: which channels are late: "all", "one" incoming channel of each process, or "none".
-        capacity_rate: what the service times are made for (0: `rate`): a node spends `busy` of its time at this rate.
+        late: the late channels: "all", "one" incoming channel of each process, or "none".
+        capacity_rate: the rate for which the service times are chosen (0: `rate`): a node is `busy` for that share of
+            its time at this rate.
         fifo: False: messages overtake each other in flight.
         scale: 1/100 means that rates, sizes of state and speeds of machines are all a hundredth of the real ones, so
-            that times are real. All that a message or a page costs takes a hundred times longer.
+            that times are real. The cost of a message or a page takes a hundred times longer.
         state_bytes: the state of a process, at this scale.
-        after_s: requests go on for so long after the snapshot began and what is late has come.
+        after_s: how long requests continue after the snapshot began and late messages have arrived.
     """
 
     topology: Topology = "mesh"
@@ -88,35 +89,35 @@ class Workload:
 
     @property
     def trigger_s(self) -> float:
-        """When the snapshot is asked for: the late channels are filled by then."""
+        """When the snapshot is requested: the late channels are filled by then."""
         return BEFORE_S + (self.late_s if self.late != "none" else 0.0)
 
     @property
     def until_s(self) -> float:
-        """Requests come until then."""
+        """When the last requests come."""
         return self.trigger_s + self.window_s
 
     @property
     def window_s(self) -> float:
-        """Messages asked for in this time from the trigger on are those whose latency counts."""
+        """For how long from the trigger on the latency of requested messages counts."""
         return (self.late_s if self.late != "none" else 0.0) + self.after_s
 
     @cached_property
     def service_s(self) -> float:
-        """Return what a process spends on one message, sent or received."""
+        """The time that a process spends on one message, sent or received."""
         degrees = Counter(node for edge in self.edges for node in (edge.sender, edge.receiver))
         return self.busy / (max(degrees.values()) * (self.capacity_rate or self.rate))
 
     @property
     def under_way_bytes(self) -> float:
-        """Return what comes in at one node while its late markers are under way: rate, size, delay, incoming
+        """The bytes that arrive at one node while its late markers are in flight: rate, size, delay, incoming
         channels."""
         late = Counter(edge.receiver for edge in self.edges if edge.late)
         return max(late.values(), default=0) * self.rate * self.message_bytes * self.late_s
 
     @cached_property
     def edges(self) -> tuple[Edge, ...]:
-        """The channels. Of the incoming ones of a process, the first is the one that is late, where one is."""
+        """The channels. If one incoming channel of a process is late, it is the first."""
         edges: list[Edge] = []
         has_late: set[int] = set()
         for sender, receiver in _pairs(self.topology, self.nodes):
@@ -127,7 +128,7 @@ class Workload:
 
     @cached_property
     def hears_s(self) -> tuple[float, ...]:
-        """How long after the trigger each process hears of it over a control connection."""
+        """The delays until each process learns of the trigger over a control connection."""
         chance = random.Random(f"hears {self.seed}")
         return tuple(DELAY_S + chance.random() * HEARING_SPREAD_S for _ in range(self.nodes))
 
@@ -150,7 +151,7 @@ class Workload:
         return tuple(found)
 
     def but(self, **changes: object) -> Workload:
-        """The same with other settings."""
+        """Return the same workload with other settings."""
         return replace(self, **changes)  # type: ignore[arg-type]
 
 

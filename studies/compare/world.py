@@ -1,6 +1,6 @@
 """The simulated world: processes, channels, and one queue of events in the order of time.
 
-Nothing here looks at a clock, and nothing is random but what the workload's seed decided beforehand; so a run is the
+Nothing here reads a clock, and nothing is random except what the workload's seed decided beforehand; so a run is the
 same each time, and two methods meet the very same requests and delays.
 """
 
@@ -24,7 +24,7 @@ _NEVER: Final = float("inf")
 
 
 class World:
-    """Runs one workload under one method."""
+    """A run of one workload with one method."""
 
     def __init__(self, load: Workload, method: type[Method]) -> None:
         self.load = load
@@ -54,7 +54,7 @@ class World:
             self.at(self.trigger_s + hears_s, self.method.hear, process)
 
     def run(self) -> None:
-        """Until nothing moves any more."""
+        """Run until nothing moves any more."""
         heap, requests, channels = self._heap, self.load.requests, self.channels
         coming = iter(requests)
         request = next(coming, None)
@@ -71,17 +71,17 @@ class World:
                 return
 
     def at(self, time_s: float, action: Callable[[Any], None], argument: Any) -> None:
-        """`action(argument)` at that time; what is due at the same time happens in the order of asking."""
+        """Call `action(argument)` at that time; calls for the same time happen in the order of the requests."""
         self._events += 1
         heappush(self._heap, (time_s, self._events, action, argument))
 
     def next_number(self) -> int:
-        """Messages are numbered in the order of their sending."""
+        """Return the next number: messages are numbered in the order of their sending."""
         self._messages += 1
         return self._messages
 
     def carry(self, item: Message | Control, delay_s: float) -> None:
-        """Put an item on its channel; it arrives after what was sent before it, if channels are FIFO."""
+        """Put an item on its channel; it arrives after earlier ones, if channels are FIFO."""
         channel = item.channel
         due_s = self.now + delay_s
         if self.load.fifo:
@@ -91,7 +91,7 @@ class World:
         self.at(due_s, self._arrive, item)
 
     def carry_control(self, channel: Channel, tag: object, size: int) -> Control:
-        """Put a marker on a channel: `size` bytes, with the delay of the channel, behind what was sent before."""
+        """Put a marker on a channel: `size` bytes, with the delay of the channel, after what was sent before."""
         item = Control(channel, tag)
         self.meter.send("control", size)
         jitter = 0.0 if self.load.fifo else 20.0 * self._chance.random() * DELAY_S
@@ -99,7 +99,7 @@ class World:
         return item
 
     def call(self, size: int, action: Callable[[Any], None], argument: Any) -> None:
-        """A message of the method outside the channels, to a coordinator or from it: no channel delays it."""
+        """Send a message of the method outside the channels, to a coordinator or from it, without a channel's delay."""
         self.meter.send("control", size)
         self.at(self.now + DELAY_S, action, argument)
 
@@ -112,5 +112,5 @@ class World:
 
     @property
     def idle(self) -> bool:
-        """Did everything that was asked for happen?"""
+        """Whether everything that was requested has happened."""
         return all(process.idle for process in self.processes)

@@ -21,6 +21,7 @@ from pyspark.sql import SparkSession
 from snapkafka.assembly.base import find_base
 from snapkafka.assembly.spark import job
 from snapkafka.assembly.spark.reading.session import session
+from snapkafka.assembly.spark.settings import Settings
 from snapkafka.checks import CutView, LogBounds
 from snapkafka.manifest import LedgerEntry, Manifest
 from snapkafka.protocol.captured_snapshot import Captured, ChangelogCut, ProcessCut, SenderEnd
@@ -161,7 +162,7 @@ class Shop:
             TopicPartition(TOPIC, partition): LogBounds(start=0, end=end)
             for partition, end in self.ends.items()
         }
-        settings = job.Settings(bootstrap=self.bootstrap, ledger=LEDGER, isolation=ISOLATION)
+        settings = Settings(bootstrap=self.bootstrap, ledger=LEDGER, isolation=ISOLATION)
         began = time.monotonic()
         base = find_base(self.store, captured, LEDGER, isolation=ISOLATION)
         view = CutView(captured, bounds)

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from snapkafka.checks import Verdict
-from snapkafka.checks.view import LogBounds, LogRecord
+from snapkafka.checks.log import LogBounds, LogRecord
 from snapkafka.protocol.ledger_state import Failure, SnapshotView
 from snapkafka.protocol.records import TopicPartition, Trigger
 from tests.chaos.judge import KINDS, Log, judged, problems

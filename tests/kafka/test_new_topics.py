@@ -12,7 +12,7 @@ from snapkafka.kafka.login.connection import Connection
 from snapkafka.kafka.records.bulk import KafkaBulk
 from snapkafka.recovery.appending import NewRecord
 from snapkafka.recovery.new_topics import fit_input
-from snapkafka.recovery.refusals import Carried
+from snapkafka.recovery.target_facts import Carried
 from snapkafka.testing import Broker, create_topics
 
 pytestmark = [pytest.mark.kafka, pytest.mark.timeout(120)]

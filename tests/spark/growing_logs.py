@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 from snapkafka.assembly.spark.reading.header_columns import STAMPS_SCHEMA
 from snapkafka.checks import CutView, LogBounds, LogRecord
-from snapkafka.checks.view import EXTERNAL
+from snapkafka.checks.log import EXTERNAL
 from snapkafka.protocol.captured_snapshot import Captured, ChangelogCut, ProcessCut
 from snapkafka.protocol.records import TopicPartition
 

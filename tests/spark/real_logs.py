@@ -19,7 +19,7 @@ from confluent_kafka import Consumer, Producer
 from confluent_kafka import TopicPartition as KafkaPartition
 
 from snapkafka.checks import LogRecord
-from snapkafka.checks.view import EXTERNAL
+from snapkafka.checks.log import EXTERNAL
 from snapkafka.demo.system import wait_until
 from snapkafka.manifest import LedgerEntry
 from snapkafka.protocol.captured_snapshot import Captured, ChangelogCut, InputCut, Recorded, SenderEnd

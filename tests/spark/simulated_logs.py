@@ -16,7 +16,7 @@ from typing import Any, Final
 from zlib import crc32
 
 from snapkafka.checks import CutView, Keeping, LogBounds, LogRecord
-from snapkafka.checks.view import EXTERNAL
+from snapkafka.checks.log import EXTERNAL
 from snapkafka.protocol.captured_snapshot import Captured
 from snapkafka.protocol.records import NOBODY, TopicPartition
 from snapkafka.sim.log import ABORTED, Broker

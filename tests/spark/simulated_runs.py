@@ -14,7 +14,7 @@ from functools import cached_property
 from typing import Final, NamedTuple
 
 from snapkafka.checks import CutView, LogRecord, Verdict
-from snapkafka.checks.view import EXTERNAL
+from snapkafka.checks.log import EXTERNAL
 from snapkafka.protocol.captured_snapshot import Captured
 from snapkafka.protocol.records import TopicPartition
 from snapkafka.sim import world as sim_world

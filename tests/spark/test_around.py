@@ -15,6 +15,7 @@ from pyspark.sql import SparkSession
 from snapkafka import ops
 from snapkafka.assembly.ledger import Desk
 from snapkafka.assembly.spark import job
+from snapkafka.assembly.spark.settings import Settings
 from snapkafka.errors import BadInputError
 from snapkafka.kafka.login.connection import Connection
 from snapkafka.manifest import AROUND, Manifest
@@ -32,7 +33,7 @@ def assemble(spark: SparkSession, stage: Stage, store: LocalStore, *, around: in
     with Desk(Connection(bootstrap=stage.bootstrap), stage.namespace) as desk:
         captured = desk.captured(f"{stage.namespace}-snap")
         view = desk.look(captured, "read_uncommitted")
-        settings = job.Settings(
+        settings = Settings(
             bootstrap=stage.bootstrap,
             ledger=desk.ledger(captured),
             around=around,

@@ -25,6 +25,7 @@ from snapkafka.assembly.ledger import Desk
 from snapkafka.assembly.spark import job
 from snapkafka.assembly.spark.frames import Lookups, local_frame
 from snapkafka.assembly.spark.reading import kafka_source, session
+from snapkafka.assembly.spark.settings import Settings, Stored
 from snapkafka.assembly.spark.tables import tables
 from snapkafka.assembly.spark.tables.tables import SCHEMAS
 from snapkafka.assembly.spark.verify import v6_invariants
@@ -75,7 +76,7 @@ def assembled(spark: SparkSession, kafka: Broker, tmp_path_factory: pytest.TempP
         with Desk(Connection(bootstrap=kafka.bootstrap), stage.namespace) as desk:
             captured = desk.captured(f"{stage.namespace}-snap")
             view = desk.look(captured, "read_uncommitted")
-            settings = job.Settings(
+            settings = Settings(
                 bootstrap=kafka.bootstrap, ledger=desk.ledger(captured), around=50, with_inputs=True
             )
             return job.assemble(spark, view, settings, store, namespace=stage.namespace, wanted=wanted)
@@ -328,8 +329,8 @@ def test_a_value_that_was_altered_is_not_what_the_log_gives(
         alter(store, manifest.id, table, change)
     with Desk(Connection(bootstrap=assembled.stage.bootstrap), assembled.stage.namespace) as desk:
         view = desk.look(manifest.captured, "read_uncommitted")
-    settings = job.Settings(bootstrap=assembled.stage.bootstrap, ledger=manifest.ledger)
-    stored = job.Stored(store, store.read(manifest.id))
+    settings = Settings(bootstrap=assembled.stage.bootstrap, ledger=manifest.ledger)
+    stored = Stored(store, store.read(manifest.id))
     checked = job.verify(spark, view, settings, stored=stored)
     found = checked.outcomes[-1]
     assert (found.check, found.status) == ("tables", status)

@@ -34,8 +34,8 @@ from snapkafka.checks import (
     reading_ranges,
 )
 from snapkafka.checks.coverage import on_list
+from snapkafka.checks.kinds import Weight
 from snapkafka.checks.v3_state import v3
-from snapkafka.checks.witness import Weight
 from snapkafka.protocol.captured_snapshot import Outsider
 from snapkafka.protocol.records import TopicPartition
 from snapkafka.wire.headers import topic_check, topics_by_check

@@ -19,6 +19,7 @@ from snapkafka import ops
 from snapkafka.assembly.ledger import Desk
 from snapkafka.assembly.spark import job
 from snapkafka.assembly.spark.command import main
+from snapkafka.assembly.spark.settings import Settings
 from snapkafka.assembly.spark.write import parquet
 from snapkafka.kafka.login.connection import Connection
 from snapkafka.manifest import AROUND, Manifest
@@ -84,7 +85,7 @@ def chain(spark: SparkSession, kafka: Broker, tmp_path_factory: pytest.TempPathF
 def test_a_chain_on_a_real_broker_is_the_whole(spark: SparkSession, chain: Chain, tmp_path: Path) -> None:
     """The same rows as a full assembly of the same snapshot, in every column; and it is verified."""
     elsewhere = LocalStore(tmp_path)
-    settings = job.Settings(bootstrap=chain.stage.bootstrap, ledger=chain.manifest("last").ledger)
+    settings = Settings(bootstrap=chain.stage.bootstrap, ledger=chain.manifest("last").ledger)
     with Desk(Connection(bootstrap=chain.stage.bootstrap), chain.stage.namespace) as desk:
         view = desk.look(desk.captured(chain.name("last")), "read_uncommitted")
         full = job.assemble(spark, view, settings, elsewhere, namespace=chain.stage.namespace)

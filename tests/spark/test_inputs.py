@@ -13,6 +13,7 @@ from pyspark.sql import SparkSession
 
 from snapkafka.assembly.ledger import Desk
 from snapkafka.assembly.spark import job
+from snapkafka.assembly.spark.settings import Settings, Stored
 from snapkafka.kafka.login.connection import Connection
 from snapkafka.manifest import INPUTS, Manifest
 from snapkafka.store import LocalStore
@@ -41,7 +42,7 @@ def test_external_records_are_stored_from_the_lowest_position_to_the_end_of_the_
     with Desk(Connection(bootstrap=stage.bootstrap), stage.namespace) as desk:
         captured = desk.captured(f"{stage.namespace}-snap")
         view = desk.look(captured, "read_uncommitted")
-        settings = job.Settings(bootstrap=stage.bootstrap, ledger=desk.ledger(captured), with_inputs=True)
+        settings = Settings(bootstrap=stage.bootstrap, ledger=desk.ledger(captured), with_inputs=True)
         store, other = LocalStore(tmp_path / "with"), LocalStore(tmp_path / "without")
         for it in (store, other):
             it.root.mkdir()
@@ -67,7 +68,7 @@ def test_external_records_are_stored_from_the_lowest_position_to_the_end_of_the_
         assert not without.inputs
         assert INPUTS not in {table.name for table in without.tables}
         assert without.content == manifest.content
-        checked = job.verify(spark, view, settings, stored=job.Stored(store, manifest))
+        checked = job.verify(spark, view, settings, stored=Stored(store, manifest))
         assert [it.check for it in checked.outcomes if it.status == "failed"] == []
         assert checked.outcomes
 

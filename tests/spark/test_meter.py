@@ -20,6 +20,7 @@ from snapkafka.assembly.progress import Work, Working
 from snapkafka.assembly.spark import job
 from snapkafka.assembly.spark.reading import meter
 from snapkafka.assembly.spark.reading.meter import Meter, step
+from snapkafka.assembly.spark.settings import Settings
 from snapkafka.checks import reading_ranges
 from snapkafka.checks.invariants import Invariant
 from snapkafka.kafka.login.connection import Connection
@@ -71,7 +72,7 @@ def done(spark: SparkSession, kafka: Broker, tmp_path_factory: pytest.TempPathFa
         patch.setattr(meter, "EVERY_S", 0.01)
         captured = desk.captured(f"{stage.namespace}-snap")
         view = desk.look(captured, "read_uncommitted")
-        settings = job.Settings(bootstrap=kafka.bootstrap, ledger=desk.ledger(captured), around=50)
+        settings = Settings(bootstrap=kafka.bootstrap, ledger=desk.ledger(captured), around=50)
         before, metered = all_jobs(spark), Meter(spark, captured.id, told.append)
         manifest = job.assemble(
             spark, view, settings, LocalStore(folder), namespace=stage.namespace, wanted=[FEW], meter=metered
@@ -176,7 +177,7 @@ def test_what_is_damaged_is_found_with_the_meter_on_as_without(
         with Desk(Connection(bootstrap=stage.bootstrap), stage.namespace) as desk:
             captured = desk.captured(f"{stage.namespace}-snap")
             view = desk.look(captured, "read_uncommitted")
-            settings = job.Settings(bootstrap=stage.bootstrap, ledger=desk.ledger(captured))
+            settings = Settings(bootstrap=stage.bootstrap, ledger=desk.ledger(captured))
         metered = Meter(spark, captured.id, told.append)
         seen = job.verify(spark, view, settings, wanted=wanted, meter=metered).outcomes
         assert seen == job.verify(spark, view, settings, wanted=wanted).outcomes

@@ -21,6 +21,7 @@ from pyspark.sql import SparkSession
 from snapkafka.assembly import cluster
 from snapkafka.assembly.ledger import Desk
 from snapkafka.assembly.spark import job
+from snapkafka.assembly.spark.settings import Settings
 from snapkafka.checks import CheckOutcome, Status
 from snapkafka.demo.system import wait_until
 from snapkafka.errors import OffsetsGoneError, TimedOutError
@@ -70,7 +71,7 @@ def assembled(
     with Desk(Connection(bootstrap=stage.bootstrap), stage.namespace) as desk:
         captured = desk.captured(f"{stage.namespace}-{name}")
         view = desk.look(captured, isolation)
-        settings = job.Settings(bootstrap=stage.bootstrap, ledger=desk.ledger(captured), isolation=isolation)
+        settings = Settings(bootstrap=stage.bootstrap, ledger=desk.ledger(captured), isolation=isolation)
         return job.assemble(spark, view, settings, LocalStore(folder), namespace=stage.namespace)
 
 
@@ -78,7 +79,7 @@ def verified(spark: SparkSession, stage: Stage) -> dict[str, CheckOutcome]:
     with Desk(Connection(bootstrap=stage.bootstrap), stage.namespace) as desk:
         captured = desk.captured(f"{stage.namespace}-snap")
         view = desk.look(captured, "read_committed")
-        settings = job.Settings(
+        settings = Settings(
             bootstrap=stage.bootstrap, ledger=desk.ledger(captured), isolation="read_committed"
         )
         return {found.check: found for found in job.verify(spark, view, settings).outcomes}

@@ -11,6 +11,7 @@ from pyspark.sql import SparkSession
 from snapkafka.assembly.ledger import Desk
 from snapkafka.assembly.spark import job
 from snapkafka.assembly.spark.command import main
+from snapkafka.assembly.spark.settings import Settings
 from snapkafka.kafka.login.connection import Connection
 from snapkafka.manifest import Manifest, OutsiderEntry
 from snapkafka.store import LocalStore
@@ -25,7 +26,7 @@ def assembled(spark: SparkSession, stage: Stage, folder: Path) -> Manifest:
     with Desk(Connection(bootstrap=stage.bootstrap), stage.namespace) as desk:
         captured = desk.captured(f"{stage.namespace}-snap")
         view = desk.look(captured, "read_committed")
-        settings = job.Settings(bootstrap=stage.bootstrap, ledger=desk.ledger(captured))
+        settings = Settings(bootstrap=stage.bootstrap, ledger=desk.ledger(captured))
         strangers = desk.strangers(captured, ())
         store = LocalStore(folder)
         return job.assemble(spark, view, settings, store, namespace=stage.namespace, strangers=strangers)

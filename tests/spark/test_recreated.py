@@ -20,6 +20,7 @@ from pyspark.sql import SparkSession
 
 from snapkafka.assembly.ledger import Desk
 from snapkafka.assembly.spark import job
+from snapkafka.assembly.spark.settings import Settings
 from snapkafka.checks import CheckOutcome
 from snapkafka.errors import OffsetsGoneError
 from snapkafka.kafka.cluster.admin import KafkaTopicAdmin
@@ -204,10 +205,10 @@ def played(broker: Broker, name: str) -> Iterator[Play]:
 
 
 @contextmanager
-def settings_of(play: Play, name: str) -> Iterator[tuple[Desk, job.Settings]]:
+def settings_of(play: Play, name: str) -> Iterator[tuple[Desk, Settings]]:
     with Desk(Connection(bootstrap=play.stage.bootstrap), play.stage.namespace) as desk:
         captured = desk.captured(name)
-        yield desk, job.Settings(bootstrap=play.stage.bootstrap, ledger=desk.ledger(captured))
+        yield desk, Settings(bootstrap=play.stage.bootstrap, ledger=desk.ledger(captured))
 
 
 def assembled(spark: SparkSession, play: Play, name: str, folder: Path) -> Manifest:

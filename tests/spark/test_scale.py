@@ -17,6 +17,7 @@ from snapkafka.assembly.spark import job
 from snapkafka.assembly.spark.frames import local_frame
 from snapkafka.assembly.spark.reading import kafka_source, session
 from snapkafka.assembly.spark.reading.session import CODE_CACHE, JAVA_LARGE, MEMORY_MAX, MEMORY_MIN, SMALL_MAX
+from snapkafka.assembly.spark.settings import Settings
 from snapkafka.assembly.spark.tables.state import CHANGES, fold
 from snapkafka.assembly.spark.values.values import PLAIN
 from snapkafka.checks import ReadRange
@@ -88,7 +89,7 @@ def test_much_is_kept_on_the_disk(
 ) -> None:
     topic = f"kept-{uuid.uuid4().hex[:8]}"
     create_topics(kafka.bootstrap, topic)
-    settings = job.Settings(bootstrap=kafka.bootstrap, ledger=LedgerEntry(topic="l", topic_id="5a" * 16))
+    settings = Settings(bootstrap=kafka.bootstrap, ledger=LedgerEntry(topic="l", topic_id="5a" * 16))
     monkeypatch.setattr(session, "SMALL_MAX", 10)
     levels = []
     for offsets in (10, 11):

@@ -22,6 +22,7 @@ from snapkafka.assembly import cluster
 from snapkafka.assembly.spark import job
 from snapkafka.assembly.spark.frames import Lookups, local_frame
 from snapkafka.assembly.spark.reading.header_columns import STAMPS_SCHEMA
+from snapkafka.assembly.spark.settings import Settings
 from snapkafka.assembly.spark.verify import v3_state
 from snapkafka.assembly.spark.verify.prefilter import first_look
 from snapkafka.checks import CheckOutcome, CutView, Keeping, ReadRange, Status, Verdict, reading_ranges
@@ -279,7 +280,7 @@ def verified(spark: SparkSession, *cuts: tuple[Topic, int], uncompacted_ms: int 
     return of_state
 
 
-def looked_at(*cuts: tuple[Topic, int], uncompacted_ms: int = 0) -> tuple[CutView, job.Settings]:
+def looked_at(*cuts: tuple[Topic, int], uncompacted_ms: int = 0) -> tuple[CutView, Settings]:
     """Such a snapshot, and how its log is read."""
     an_hour_ago = time.time_ns() // 1_000_000 - HOUR
     single = [topic.captured(end) for topic, end in cuts]
@@ -297,7 +298,7 @@ def looked_at(*cuts: tuple[Topic, int], uncompacted_ms: int = 0) -> tuple[CutVie
             triggered_ms=an_hour_ago,
         )
     )
-    return view, job.Settings(bootstrap=bootstrap, ledger=LEDGER)
+    return view, Settings(bootstrap=bootstrap, ledger=LEDGER)
 
 
 @pytest.mark.long
@@ -357,7 +358,7 @@ def test_compacted_short_of_the_cut(
     assert verified(spark, (cleaned.short, 4)).status is Status.PASSED
     looked: list[ReadRange] = []
 
-    def gone(spark: SparkSession, ranges: list[ReadRange], settings: job.Settings) -> object:
+    def gone(spark: SparkSession, ranges: list[ReadRange], settings: Settings) -> object:
         looked.extend(ranges)
         return original(spark, [] if len(looked) > 1 else ranges, settings)
 

@@ -20,6 +20,7 @@ from snapkafka.assembly.report import assembled as told_of
 from snapkafka.assembly.report import report
 from snapkafka.assembly.spark import job
 from snapkafka.assembly.spark.command import main
+from snapkafka.assembly.spark.settings import Settings
 from snapkafka.kafka.login.connection import Connection
 from snapkafka.manifest import ExternalEntry, Manifest, OpenEntry
 from snapkafka.store import LocalStore
@@ -75,7 +76,7 @@ def assembled(
     with Desk(Connection(bootstrap=stage.bootstrap), stage.namespace) as desk:
         captured = desk.captured(f"{stage.namespace}-snap")
         view = desk.look(captured, "read_committed")
-        settings = job.Settings(
+        settings = Settings(
             bootstrap=stage.bootstrap,
             ledger=desk.ledger(captured),
             isolation="read_committed",

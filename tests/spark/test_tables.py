@@ -16,10 +16,11 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as fn
 
 from snapkafka.assembly.spark.frames import Lookups, local_frame
-from snapkafka.assembly.spark.job import Settings, _unwritten
+from snapkafka.assembly.spark.job import _unwritten
 from snapkafka.assembly.spark.reading.header_columns import stamped
 from snapkafka.assembly.spark.reading.kafka_source import SOURCE_SCHEMA, read_ranges
 from snapkafka.assembly.spark.reading.session import sized
+from snapkafka.assembly.spark.settings import Settings
 from snapkafka.assembly.spark.spark_errors import translate
 from snapkafka.assembly.spark.tables import tables
 from snapkafka.assembly.spark.write import parquet

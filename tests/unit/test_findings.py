@@ -17,7 +17,8 @@ from snapkafka.checks import (
     log_checks,
 )
 from snapkafka.checks.coverage import in_words, on_list
-from snapkafka.checks.view import EXTERNAL, in_flight, received
+from snapkafka.checks.log import EXTERNAL
+from snapkafka.checks.view import in_flight, received
 from snapkafka.protocol.captured_snapshot import Captured, ChangelogCut, Recorded
 from snapkafka.protocol.records import Position, SeqRange, TopicPartition, TornEvent
 from tests.unit.little_log import (

@@ -21,7 +21,7 @@ from snapkafka.errors import (
 from snapkafka.kafka.cluster.retention import wall_ms
 from snapkafka.protocol.ledger_state import LedgerState
 from snapkafka.protocol.records import Hello, TopicPartition, Trigger, Verdict
-from snapkafka.recovery.refusals import Carried
+from snapkafka.recovery.target_facts import Carried
 from snapkafka.recovery.target_fork import in_fork
 from snapkafka.recovery.topics import Contents, NewTopic, Source, new_topics
 from snapkafka.wire import headers as wire

@@ -16,7 +16,7 @@ from snapkafka.errors import ForkRefusedError, UnknownSnapshotError
 from snapkafka.ops.diffing import Compared, Difference
 from snapkafka.query.integrity import Trust
 from snapkafka.recovery.plan import Request, TopicWork
-from snapkafka.recovery.refusals import Refusal
+from snapkafka.recovery.target_facts import Refusal
 from snapkafka.recovery.topics import NewTopic
 from tests.unit.planned import done, planned
 

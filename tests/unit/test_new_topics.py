@@ -14,7 +14,8 @@ from snapkafka.recovery.new_topics import (
     fit_plain_changelog,
     fit_set_changelog,
 )
-from snapkafka.recovery.refusals import CATCH_UP_MS, Carried
+from snapkafka.recovery.record_refusals import CATCH_UP_MS
+from snapkafka.recovery.target_facts import Carried
 
 DAY = 86_400_000
 NOW = 100 * DAY

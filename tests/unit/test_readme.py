@@ -9,6 +9,7 @@ import tomllib
 from pathlib import Path
 
 from typer.main import get_command
+from typer.testing import CliRunner
 
 from snapkafka.cli.app import app
 from tests.readme import ROOT, commands, service, text
@@ -32,6 +33,15 @@ def test_every_link_leads_somewhere() -> None:
     ]
     assert len(links) > 10
     assert not [(page, link) for page, link in links if not (ROOT / page).parent.joinpath(link).exists()]
+
+
+def test_its_picture_is_what_draw_draws(tmp_path: Path) -> None:
+    """Of the golden snapshot `friday`."""
+    drawn = tmp_path / "cut.svg"
+    manifest = ROOT / "tests" / "golden" / "snapshots" / "friday.json"
+    done = CliRunner().invoke(app, ["draw", "--manifest", str(manifest), "--output", str(drawn)])
+    assert done.exit_code == 0, done.output
+    assert drawn.read_text("utf-8") == (ROOT / "docs" / "cut.svg").read_text("utf-8")
 
 
 def test_its_service_is_python_with_its_topics() -> None:

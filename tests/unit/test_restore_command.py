@@ -12,7 +12,7 @@ from snapkafka import ops
 from snapkafka.cli.app import app
 from snapkafka.errors import RestoreRefusedError
 from snapkafka.recovery.plan import Irrevocable, PartitionMove, Plan, Recovered, TopicWork
-from snapkafka.recovery.refusals import Refusal
+from snapkafka.recovery.target_facts import Refusal
 from tests.unit.planned import done, planned
 
 ARGUMENTS = ("restore", "friday", "--bootstrap", "127.0.0.1:1", "--namespace", "shop")

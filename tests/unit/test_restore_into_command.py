@@ -13,7 +13,7 @@ from snapkafka import ops
 from snapkafka.cli.app import app
 from snapkafka.errors import RestoreRefusedError
 from snapkafka.recovery.plan import Plan, Recovered, Request, TopicWork
-from snapkafka.recovery.refusals import Refusal
+from snapkafka.recovery.target_facts import Refusal
 from snapkafka.recovery.topics import NewTopic
 from tests.unit.planned import done, planned
 

@@ -20,7 +20,8 @@ from snapkafka.errors import (
 )
 from snapkafka.kafka.login import oauth
 from snapkafka.kafka.login.connection import Connection
-from snapkafka.kafka.login.security import Security, variable
+from snapkafka.kafka.login.properties import variable
+from snapkafka.kafka.login.security import Security
 from snapkafka.kafka.records.bulk import KafkaBulk, client_settings
 from tests.kafka.secured import Certificates, make_certificates, token
 

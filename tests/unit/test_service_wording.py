@@ -43,8 +43,6 @@ ENTRANCES: Final = (
 )
 #: Modules that are imported on the way and do nothing for a request, and why.
 UNREACHED: Final = {
-    "snapkafka": "the names of the package are resolved when they are used",
-    "snapkafka.recovery.refusals": "restores and forks are made by the command; the service lists them",
     "snapkafka.recovery.session": "restores and forks are made by the command; the service lists them",
 }
 #: Module and option that may stand in a sentence of it, and why.
@@ -55,7 +53,10 @@ ALLOWED: Final = {
     ("snapkafka.assembly.spark.reading.kafka_source", "--jars"): "of spark-submit, which is named",
     ("snapkafka.assembly.spark.reading.kafka_source", "--packages"): "of spark-submit, which is named",
     ("snapkafka.kafka.records.bulk", "--no-binary"): "of pip, which is named",
-    ("snapkafka.kafka.login.security", "--command-config"): "of Kafka's command-line tools, which are named",
+    (
+        "snapkafka.kafka.login.properties",
+        "--command-config",
+    ): "of Kafka's command-line tools, which are named",
     ("snapkafka.ops.listing", "--at"): "of `ops.show`: the service finds snapshots by `Standing`",
     ("snapkafka.ops.listing", "--epoch"): "of `ops.show`: the service finds snapshots by `Standing`",
 }

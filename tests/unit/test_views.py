@@ -16,8 +16,8 @@ from snapkafka.checks import (
     bounds_findings,
     require_offsets,
 )
+from snapkafka.checks.log import EXTERNAL
 from snapkafka.checks.ranges import TAIL_MAX, ReadRange, reading_ranges
-from snapkafka.checks.view import EXTERNAL
 from snapkafka.errors import OffsetsGoneError
 from snapkafka.protocol.captured_snapshot import Captured, Renewed
 from snapkafka.protocol.records import SeqRange, TopicPartition

@@ -35,6 +35,7 @@ from snapkafka.assembly.options import parser
 from snapkafka.assembly.progress import Working, as_line, in_words, now_and_then
 from snapkafka.assembly.report import assembled, report, verified
 from snapkafka.assembly.schema_registry import Registry
+from snapkafka.assembly.spark.settings import Stored
 from snapkafka.checks import CutView, Verdict, reading_ranges, require_offsets
 from snapkafka.checks.invariants import Invariant, load, parse_parameters
 from snapkafka.config import namespace_problem
@@ -67,7 +68,7 @@ TOLD_EVERY_S: Final = 10.0
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run it; an error becomes one line, a line of advice, and an exit status."""
+    """Run the job; an error becomes one line, a line of advice, and an exit status."""
     options = parser().parse_args(arguments)
     # spark-submit makes one stream of the two: what is read as JSON has to be nothing else there.
     one_stream = options.json and not options.result and "PYSPARK_GATEWAY_PORT" in os.environ
@@ -106,7 +107,7 @@ def _run(options: argparse.Namespace) -> int:
 
 @contextmanager
 def _output(path: str) -> Iterator[TextIO]:
-    """Where the result goes; opened before the work, so that it is not done in vain.
+    """Open the output for the result, before the work, so that the work is not done in vain.
 
     Raises:
         OutputError: it cannot be written.
@@ -216,13 +217,14 @@ def _base(store: Store, captured: Captured, desk: Desk, options: argparse.Namesp
 
 
 def isolation_of(manifest: Manifest, asked: str) -> str:
-    """How the log of a snapshot is read again: as it was for its tables, for otherwise it is another log.
+    """Return the isolation by which to read the log of a snapshot again: as for its tables, because otherwise it is
+    another log.
 
     Args:
-        asked: what the command reports; empty: nothing.
+        asked: the isolation in the command; empty: none.
 
     Raises:
-        BadInputError: it asks for another one than the manifest has.
+        BadInputError: the command names another one than the manifest.
     """
     if asked and manifest.isolation and asked != manifest.isolation:
         raise BadInputError(
@@ -258,7 +260,7 @@ def _verify_only(options: argparse.Namespace) -> list[dict[str, Any]]:
                 item.view,
                 settings,
                 wanted=wanted,
-                stored=job.Stored(item.store, manifest) if options.tables else None,
+                stored=Stored(item.store, manifest) if options.tables else None,
                 meter=meter,
                 say=options.say,
             )
@@ -290,7 +292,8 @@ def _verify_only(options: argparse.Namespace) -> list[dict[str, Any]]:
 
 
 class _Again(NamedTuple):
-    """A snapshot that is verified again: where its manifest lies, the SHA-256 of that, and what is read of the log."""
+    """A snapshot that is verified again: the place of its manifest, the SHA-256 of that, and the settings by which its
+    log is read."""
 
     store: Store
     place: str
@@ -318,7 +321,7 @@ def _again(path: str, connection: Connection, options: argparse.Namespace) -> _A
 
 
 def _ledger_of(manifest: Manifest, connection: Connection) -> LedgerReading | str:
-    """The ledger of a snapshot; or why it cannot be read: verification needs the log alone."""
+    """Read the ledger of a snapshot; or return why it cannot be read: verification needs the log alone."""
     try:
         return asyncio.run(read_ledger(connection, manifest.namespace))
     except (BrokerUnavailableError, LedgerUnusableError) as error:
@@ -358,7 +361,7 @@ def _settings(
     schemas: dict[str, str],
     registry: Registry | None,
 ) -> Any:
-    from .job import Settings
+    from .settings import Settings
     from .values.values import Decoding
 
     return Settings(

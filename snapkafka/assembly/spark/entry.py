@@ -1,8 +1,8 @@
-"""The job as a process: whose end ends it, and what its standard output is for.
+"""The job as a process: which process it ends with, and its standard output.
 
-Started by hand it runs in a child process (`runtime.child`), so that nothing of it is left however it ends; least of
-all the JVM that Spark is starting, which does not end with the Python that started it. Anyone who starts it as such a
-child gives `--parent`. Under `spark-submit` the JVM is the parent, and the process group is that of whoever called
+Started by hand it runs in a child process (`runtime.child`), so that nothing of it is left however it ends, least of
+all the JVM of Spark, which does not end with the Python that started it. A caller that starts it as such a child
+passes `--parent`. Under `spark-submit` the JVM is the parent, and the process group is that of the caller of
 `spark-submit`: no signal goes there.
 """
 
@@ -26,7 +26,7 @@ JVM_ENDS_WITHIN_S: Final = 30.0
 
 
 def start() -> int:
-    """Run the job as it was started; its exit status."""
+    """Run the job as it was started; return its exit status."""
     first = sys.argv[1] if len(sys.argv) > 1 else ""
     if first.startswith(PARENT):
         del sys.argv[1]
@@ -54,8 +54,7 @@ def _job(parent: int) -> int:
 
 
 def _keep_standard_output() -> None:
-    """Keep standard output for the result: anything that else is written there, by a JVM for instance, goes to standard
-    error."""
+    """Reserve standard output for the result: other output, by a JVM for instance, goes to standard error."""
     stream = sys.stdout
     kept = os.fdopen(os.dup(1), "w", encoding=stream.encoding, errors=stream.errors, buffering=1)
     os.dup2(2, 1)
@@ -63,10 +62,10 @@ def _keep_standard_output() -> None:
 
 
 def _await_jvm() -> None:
-    """Wait for the end of a JVM that this process started: in a container nobody else may.
+    """Wait for the end of a JVM that this process started: in a container no other process may.
 
-    Py4J reports each object that Python no longer needs to the JVM, and logs a traceback where nobody answers any more:
-    this process has nothing left to log.
+    Py4J notifies the JVM of each object that Python no longer needs, and logs a traceback if the JVM is gone: this
+    process has nothing left to log.
     """
     with contextlib.suppress(Exception):
         jvm = sys.modules["pyspark"].SparkContext._gateway.proc

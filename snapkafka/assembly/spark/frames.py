@@ -1,7 +1,7 @@
-"""The captured snapshot as small DataFrames, to be joined with what is read (always broadcast).
+"""The captured snapshot as small DataFrames, to be joined with the records (always broadcast).
 
-They hold as many rows as the snapshot has processes times partitions, whatever the traffic, and are made through
-Arrow: Spark then has them at hand as they are, with no job to make them.
+They hold as many rows as the snapshot has processes times partitions, whatever the traffic, and are created through
+Arrow: Spark then needs no job to compute them.
 """
 
 from __future__ import annotations
@@ -89,31 +89,31 @@ LAST: Final = (
 
 
 def local_frame(spark: SparkSession, schema: str, rows: list[dict[str, Any]]) -> DataFrame:
-    """A DataFrame of rows that are at hand, one dict each."""
+    """Create a DataFrame of local rows, one dict each."""
     arrow = to_arrow_schema(StructType.fromDDL(schema))
     return spark.createDataFrame(pa.Table.from_pylist(rows, schema=arrow), schema=schema)
 
 
 def _shared_codecs(rows: Sequence[Mapping[str, str | None]]) -> dict[str, Column]:
-    """The columns of codecs that have the same in each row, as literals: Spark then leaves out of a query what others
-    would need."""
+    """Return the columns of codecs that are the same in each row, as literals: Spark then leaves out of a query what
+    others would need."""
     values = {name: {row[name] for row in rows} for name in CODECS}
     return {name: fn.lit(*found).cast("string") for name, found in values.items() if len(found) == 1}
 
 
 def cause_of() -> Column:
-    """The number of a cause in `Lookups.started`, of a stamp."""
+    """Return the number of a stamp's cause in `Lookups.started`."""
     check_and_partition = fn.shiftleft("cause_check", 16).bitwiseOR(fn.col("cause_partition"))
     return fn.shiftleft("process", 32).bitwiseOR(check_and_partition)
 
 
 def _signed(number: int) -> int:
-    """64 bits as Java has them."""
+    """Return 64 bits as Java has them."""
     return number - (1 << 64) if number >> 63 else number
 
 
 def _started(source: InputCut) -> dict[str, Any]:
-    """Return how far agents have started an input, as columns."""
+    """Return the progress of the agents of an input, as columns."""
     above = sorted({offset for agent in source.agents for offset in agent.started_above})
     return {
         "position": source.position,
@@ -128,7 +128,7 @@ def _needed(codec: str) -> str | None:
 
 
 class Lookups:
-    """Makes them as they are asked for, and once. `stretch`: see `seqs.with_highest`."""
+    """The DataFrames, each created once, when it is first used. `stretch`: see `sequences.with_highest`."""
 
     def __init__(self, spark: SparkSession, view: CutView, *, stretch: int = 0) -> None:
         self.spark = spark
@@ -141,7 +141,7 @@ class Lookups:
 
     @cached_property
     def input_rows(self) -> list[dict[str, Any]]:
-        """Those of `inputs`."""
+        """The rows of `inputs`."""
         return [
             {
                 "app": source.app,
@@ -163,11 +163,11 @@ class Lookups:
 
     @cached_property
     def partitions(self) -> list[TopicPartition]:
-        """Those of the snapshot, in order."""
+        """The partitions of the snapshot, in order."""
         return sorted({*self.view.inputs, *self.view.changelogs})
 
     def only_state(self, tp: TopicPartition) -> bool:
-        """Is it a changelog and no input?"""
+        """Return whether it is a changelog and no input."""
         return tp in self.view.changelogs and not self.view.inputs.get(tp)
 
     @cached_property
@@ -229,7 +229,7 @@ class Lookups:
 
     @cached_property
     def stray_causes(self) -> DataFrame | None:
-        """Topics of which causes that a process names are not to be looked at; None: there are not any."""
+        """Topics whose causes are to be ignored for a process; None: there are none."""
         rows = [
             {"process": process, "cause_check": topic_check(topic)}
             for process, topic in sorted(self.view.old_topics)
@@ -237,7 +237,7 @@ class Lookups:
         return local_frame(self.spark, STRAY, rows) if rows else None
 
     def without_strays(self, effects: DataFrame) -> DataFrame:
-        """Effects without those whose cause may be an offset of a topic that was recreated since."""
+        """Leave out effects whose cause may be an offset of a topic that was recreated since."""
         strays = self.stray_causes
         if strays is None:
             return effects
@@ -262,7 +262,7 @@ class Lookups:
 
     @cached_property
     def sender_rows(self) -> list[dict[str, Any]]:
-        """Those of `senders`."""
+        """The rows of `senders`."""
         captured = self.view.captured
         ends = {(end.process, TopicPartition(end.topic, end.partition)): end for end in captured.senders}
         owners = {(cut.process, TopicPartition(cut.topic, cut.partition)) for cut in captured.changelogs}
@@ -315,12 +315,12 @@ class Lookups:
 
     @property
     def any_sets(self) -> bool:
-        """Is there a table of sets?"""
+        """Whether there is a table of sets."""
         return any(cut.sets for cut in self.view.captured.changelogs)
 
     @property
     def any_windows(self) -> bool:
-        """Is there a table with windows?"""
+        """Whether there is a table with windows."""
         return any(cut.windowed for cut in self.view.captured.changelogs)
 
     @cached_property
@@ -401,7 +401,7 @@ class Lookups:
         return local_frame(self.spark, LAST, rows)
 
     def _readable(self, schema: str, rows: list[dict[str, Any]]) -> DataFrame:
-        """Those of partitions that are still the ones of the snapshot."""
+        """Create a DataFrame of the partitions whose topics were not recreated."""
         gone = self.view.recreated
         return local_frame(
             self.spark, schema, [row for row in rows if (row["topic"], row["partition"]) not in gone]

@@ -1,7 +1,7 @@
-"""How the job ends when it is asked to: in the middle of whatever Spark does, within seconds, with things put away.
+"""The end of the job on request: within seconds, in the middle of any work of Spark's, with clean-up.
 
-Main unwinds from where it is, through every `finally`. Threads that wait for Spark's jobs would hold it up, so these
-jobs are cancelled meanwhile, again and again, until nothing is begun any more.
+The main thread unwinds through every `finally`. Threads that wait for Spark's jobs would delay it, so these jobs are
+cancelled meanwhile, repeatedly, until no new one starts.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _installed: list[bool] = []
 
 
 def interrupted_by() -> int | None:
-    """The signal that asked the job to end; what fails after that fails because of it."""
+    """Return the signal that asked the job to end; later failures are consequences of it."""
     return _numbers[0] if _numbers else None
 
 
@@ -37,7 +37,7 @@ def interruptible() -> None:
 
 
 def interruptible_again() -> None:
-    """The same once more, where it was asked for: Spark takes Ctrl-C for itself when it starts."""
+    """Set this up once more, if it was set up before: Spark takes over Ctrl-C when it starts."""
     if _installed and not _numbers:
         interruptible()
 
@@ -51,8 +51,8 @@ def _interrupt(number: int) -> NoReturn:
 
 
 def _drop_answer() -> None:
-    """Close this thread's connection to the JVM: the answer that is under way on it would be taken for that of the next
-    call. Py4J opens another one."""
+    """Close this thread's connection to the JVM: the answer in flight on it would be taken for that of the next call.
+    Py4J opens another one."""
     with contextlib.suppress(Exception):
         gateway = _context()._gateway
         gateway._gateway_client.get_thread_connection().close()
@@ -69,5 +69,5 @@ def _cancel(number: int) -> None:
 
 
 def _context() -> Any:
-    """Spark's context, where Spark is loaded at all."""
+    """Return Spark's context; None if Spark is not loaded."""
     return sys.modules["pyspark"].SparkContext

@@ -1,7 +1,7 @@
-"""Assembly and verification of one snapshot, in order: read, tables, checks, and last the manifest.
+"""Assembly and verification of one snapshot, in order: reading, tables, checks, and last the manifest.
 
 `assemble` needs a captured snapshot, a log that still holds it and a place to write; `verify` needs only the manifest
-and the log, so that anybody can look again. Nothing here talks to the ledger.
+and the log, so that anybody can run it again. Nothing here uses the ledger.
 """
 
 from __future__ import annotations
@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Container, Iterable, Iterator, Mapping
 from concurrent.futures import Executor, ThreadPoolExecutor
 from contextlib import contextmanager, nullcontext
-from dataclasses import dataclass, field, replace
-from typing import Final, NamedTuple, TypeVar
+from dataclasses import replace
+from typing import Final, TypeVar
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as fn
@@ -19,14 +19,12 @@ from snapkafka.assembly.base import Base, view_on
 from snapkafka.assembly.manifest import Clock, logs_of, manifest_of, openness_of
 from snapkafka.checks import CheckOutcome, CutView, ReadRange, reading_ranges, require_offsets
 from snapkafka.checks.invariants import Invariant
-from snapkafka.checks.ranges import TAIL_MAX
 from snapkafka.manifest import (
     AROUND,
     INPUTS,
     OPEN_ENDED,
     STATE,
     STATE_DELTA,
-    LedgerEntry,
     Manifest,
     OpenEntry,
     RestorableEntry,
@@ -42,58 +40,22 @@ from .reading.header_columns import stamped, stamps
 from .reading.kafka_source import read_ranges
 from .reading.meter import Meter
 from .reading.session import kept, sized, storage_level
+from .settings import Settings, Stored
 from .tables import incremental, tables
 from .tables.around import around, leads, per_kind, reach
 from .tables.inputs import inputs, unread_ranges
-from .values.values import PLAIN, Decoding
 from .verify import rules, stored_tables, v6_invariants
 from .verify.rules import Checked
 from .verify.sequences import stretch_of
 from .write import file_hashes, parquet
 from .write.s3_commit import reached
 
-__all__ = ["Settings", "Stored", "ask", "assemble", "verify"]
+__all__ = ["ask", "assemble", "verify"]
 
 #: Planning a query keeps one core busy and running a small one hardly any: some are planned side by side.
 THREADS: Final = 3
 
 _T = TypeVar("_T")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Settings:
-    """How the log is read.
-
-    Args:
-        bootstrap: `host:port` of a broker.
-        ledger: whose header counts as ours, and when it got the reports of the processes.
-        isolation: "read_committed": without what was aborted.
-        tail_max: how many offsets past the snapshot's ends are looked at, per partition.
-        options: more options of Spark's Kafka source (credentials).
-        decoding: how keys and values are read.
-        sources: topics whose external records are declared to be no effects of what the apps send.
-        strict: external records leave a snapshot open wherever they are not declared.
-        around: records of a channel and side of the cut in the table `around`, at most; 0: it is not written.
-        with_inputs: write the table `inputs`: external records that are still to be read.
-    """
-
-    bootstrap: str
-    ledger: LedgerEntry
-    isolation: str = "read_uncommitted"
-    tail_max: int = TAIL_MAX
-    options: Mapping[str, str] = field(default_factory=dict)
-    decoding: Decoding = PLAIN
-    sources: tuple[str, ...] = ()
-    strict: bool = False
-    around: int = 0
-    with_inputs: bool = False
-
-
-class Stored(NamedTuple):
-    """A snapshot, and the storage that it lies in."""
-
-    store: Store
-    manifest: Manifest
 
 
 def assemble(
@@ -117,23 +79,23 @@ def assemble(
         spark: the session.
         view: the snapshot, with the bounds of its log.
         settings: how the log is read.
-        store: where it goes.
+        store: the storage for it.
         namespace: of the ledger, for the manifest.
-        base: what an incremental snapshot builds on (`parents.find_base`); None: its state is made as a whole.
+        base: of an incremental snapshot (`base.find_base`); None: its state is computed as a whole.
         wanted: invariants to check (V6).
         strangers: groups that read outputs (`kafka.cluster.external_groups`); they count where inputs hold
             external records.
-        restorable: how long the log holds what it needs, for the manifest.
+        restorable: how long the log keeps what it needs, for the manifest.
         topics: as they are now, for the manifest.
         meter: measures the work.
         say: hears what is being done.
 
     Returns:
-        the manifest as it was written; its verdict may well be a bad one.
+        the manifest as it was written; its verdict may be a bad one.
 
     Raises:
-        OffsetsGoneError: records that the tables need are no longer there; nothing is written.
-        StorageError: the storage cannot be written; or a file of what it builds on is not what it was.
+        OffsetsGoneError: records that the tables need were deleted; nothing is written.
+        StorageError: the storage cannot be written, or a file of its base has changed.
         BadInputError: an invariant is not SQL; the state of the base has other columns.
     """
     captured, wanted = view.captured, tuple(wanted)
@@ -211,12 +173,12 @@ def verify(
     meter: Meter | None = None,
     say: Callable[[str], None] = lambda text: None,
 ) -> Checked:
-    """Run the checks from the log alone; records that are no longer there are findings here, and no error.
+    """Run the checks from the log alone; deleted records are findings here, not errors.
 
     Args:
-        view: the snapshot as its manifest has it, with the bounds of the log as they are now.
-        wanted: invariants to check; the tables they need are made again from the log.
-        stored: the snapshot in its storage, where its tables shall be compared with the log.
+        view: the snapshot as its manifest has it, with the present bounds of the log.
+        wanted: invariants to check; the tables that they need are computed again from the log.
+        stored: the snapshot in its storage, if its tables are to be compared with the log.
         meter: measures the work.
     """
     wanted = tuple(wanted)
@@ -241,7 +203,7 @@ def verify(
 
 
 def _stored(spark: SparkSession, stored: Stored) -> dict[str, DataFrame]:
-    """The tables of a snapshot as they lie in its storage, of an incremental one with the whole state."""
+    """Read the tables of a snapshot from its storage, of an incremental one with the whole state."""
     store, manifest = stored
     written = {
         table.name: parquet.read(spark, table.name, store.spark_uri(table.path))
@@ -270,7 +232,7 @@ def ask(
 def _check(
     spark: SparkSession, records: DataFrame, lookups: Lookups, ranges: list[ReadRange], settings: Settings
 ) -> Checked:
-    """The checks of the log, on its records and, where need be, on a second look at it."""
+    """Run the checks of the log, on its records and, if needed, on a second read."""
 
     def still_there(wanted: Collection[ReadRange]) -> set[TopicPartition]:
         rows = _source(spark, list(wanted), settings).select("topic", "partition").collect()
@@ -283,7 +245,7 @@ def _check(
 
 
 def _unwritten(records: DataFrame, lookups: Lookups, settings: Settings) -> dict[str, DataFrame]:
-    """Every table, made from the log as it is asked."""
+    """Compute every table from the log, each when it is used."""
     messages = tables.messages(records, lookups, settings.decoding)
     return {
         "state": tables.state(records, lookups, settings.decoding),
@@ -304,10 +266,10 @@ def _read(
     *,
     light: bool = False,
 ) -> Iterator[DataFrame]:
-    """The stamped records of the ranges, read from Kafka once and kept while they are needed.
+    """Read the stamped records of the ranges from Kafka once, and keep them for the length of the block.
 
     Args:
-        inputs: topics that somebody reads.
+        inputs: topics that some app reads.
         light: keep only what the checks of the log need.
     """
     records = _stamped(_source(spark, ranges, settings), settings)
@@ -345,7 +307,7 @@ def _write(
     folder: Folder,
     ranges: list[ReadRange],
 ) -> dict[str, DataFrame]:
-    """Write every table; returns them as they were written."""
+    """Write every table; return them as they were written."""
 
     def write(name: str, table: DataFrame, of_interest: Container[TopicPartition] = ()) -> DataFrame:
         rows_max = sum(item.end - item.start for item in ranges if item[:2] in of_interest)
@@ -392,7 +354,7 @@ def _write(
 
 
 def _lead(spark: SparkSession, ranges: list[ReadRange], settings: Settings) -> DataFrame:
-    """Records before the cut that nothing but a picture needs: what of them is deleted meanwhile is not missed."""
+    """Read records before the cut that only a picture needs: those that were deleted meanwhile are not missed."""
     lenient = replace(settings, options={**settings.options, "failOnDataLoss": "false"})
     return _stamped(_source(spark, ranges, lenient), settings).drop("key_hash")
 
@@ -400,7 +362,8 @@ def _lead(spark: SparkSession, ranges: list[ReadRange], settings: Settings) -> D
 def _with_state(
     spark: SparkSession, written: Mapping[str, DataFrame], base: Base, store: Store
 ) -> dict[str, DataFrame]:
-    """The tables of an incremental snapshot as its readers see them: the whole state in the place of the delta."""
+    """Return the tables of an incremental snapshot as its readers see them: with the whole state in place of the
+    delta."""
     others = {name: table for name, table in written.items() if name != STATE_DELTA}
     return {STATE: incremental.whole_state(spark, store, base.parts, written[STATE_DELTA]), **others}
 

@@ -1,5 +1,4 @@
-"""Describe what failed, in our words: what Spark reports when the world fails under it, and since when records are
-missing."""
+"""Failures in our words: Spark's reports of external failures, and the time since which records are missing."""
 
 from __future__ import annotations
 
@@ -65,7 +64,7 @@ _HINTS: Final[Mapping[type[SnapkafkaError], str]] = {
 
 
 def translate(error: Exception) -> SnapkafkaError | None:
-    """The error as one of ours; None where nobody has foreseen it."""
+    """Translate an error to one of ours; None: it is unforeseen."""
     for text in _texts(error):
         for sign, kind, told in _SIGNS:
             if sign in text:
@@ -84,7 +83,7 @@ def _texts(error: BaseException | None) -> Iterator[str]:
 
 @contextmanager
 def told_when_it_was_lost(store: Store, captured: Captured) -> Iterator[None]:
-    """Adds to an `OffsetsGoneError` what an earlier assembly has stated about how long the records would last."""
+    """Add to an `OffsetsGoneError` the date until which the records were expected to last, by an earlier assembly."""
     try:
         yield
     except OffsetsGoneError as error:

@@ -35,15 +35,15 @@ class Invariant:
 
 
 def ready_made() -> tuple[str, ...]:
-    """The names of the invariants that come with snapkafka."""
+    """Return the names of the invariants that come with snapkafka."""
     return tuple(sorted(path.stem for path in Path(__file__).parent.glob("*.sql")))
 
 
 def parse_parameters(given: Iterable[str]) -> dict[str, str]:
-    """`name=value`, as people write parameters.
+    """Parse parameters as people write them, `name=value`.
 
     Raises:
-        BadInputError: one is not.
+        BadInputError: one has another form.
     """
     parameters = {}
     for item in given:
@@ -62,8 +62,8 @@ def load(where: Iterable[str], parameters: Mapping[str, str]) -> tuple[Invariant
         parameters: values for the placeholders; one that no invariant has is an error, as it is a slip.
 
     Raises:
-        BadInputError: nothing is there or to be read; two have one name; a parameter is missing, unknown, or cannot
-            stand in SQL.
+        BadInputError: there is nothing to read, or it is unreadable; two have one name; a parameter is missing,
+            unknown, or cannot be part of SQL.
     """
     for name, value in parameters.items():
         if _UNSAFE.search(value):
@@ -94,13 +94,13 @@ def load(where: Iterable[str], parameters: Mapping[str, str]) -> tuple[Invariant
 
 
 def parameters_of(where: Iterable[str]) -> frozenset[str]:
-    """Name the parameters that invariants have, whether they need a value or not.
+    """Return the names of the parameters that invariants have, whether they need a value or not.
 
     Args:
         where: as for `load`.
 
     Raises:
-        BadInputError: nothing is there, or it cannot be read.
+        BadInputError: there is nothing to read, or it is unreadable.
     """
     try:
         texts = [path.read_text(encoding="utf-8") for item in where for path in _files(item)]

@@ -33,12 +33,12 @@ def install(app: Any, namespace: str | None = None, **config: Unpack[Settings]) 
         config: further settings, see `snapkafka.config.Config`.
 
     Returns:
-        The driver, also to be had as `app.snapkafka`: `await app.snapkafka.trigger()` asks for a snapshot. None where
+        The driver, also available as `app.snapkafka`: `await app.snapkafka.trigger()` requests a snapshot. None where
         `enabled=False`, SNAPKAFKA=off or the mode "observe" leaves the app as it is, or the driver cannot be loaded.
 
     Raises:
-        InstallError: the app has snapkafka already, no namespace is given, or settings are unknown or make no sense:
-            all of them are named.
+        InstallError: the app has snapkafka already, there is no namespace, or settings are unknown or invalid; all of
+            them are named.
     """
     if getattr(app, "snapkafka", None) is not None:
         raise InstallError(
@@ -85,10 +85,11 @@ def install(app: Any, namespace: str | None = None, **config: Unpack[Settings]) 
 
 
 def _install_fork(app: Any, namespace: str | None, config: Settings, switch: str, fork: str) -> Any:
-    """Install on a part of a fork. Nothing of it fails open: what is not isolated does not start.
+    """Install on a part of a fork. Nothing of it fails open: a process that is not isolated does not start.
 
     Raises:
-        InstallError: it cannot be isolated, or snapkafka is disabled, without which nobody honours where agents start.
+        InstallError: it cannot be isolated, or snapkafka is disabled, without which the starts of agents are not
+            honoured.
     """
     from snapkafka.protocol.forking import fork_problem, prefixed
 
@@ -138,7 +139,8 @@ def _install_fork(app: Any, namespace: str | None, config: Settings, switch: str
 
 
 def _refuse_if_restored(app: Any, why: str) -> None:
-    """A restore may have left rules that only a worker with snapkafka honours; what is looked up costs no time here."""
+    """Refuse to start on the rules of a restore, which only a worker with snapkafka honours. The look-up costs no time
+    here: it happens at the start."""
     start = getattr(app, "on_start", None)
     if start is None:
         return

@@ -1,6 +1,6 @@
-"""Describe the code of an app, so that a restore can find out whether other code would read what a snapshot holds.
+"""The code of an app, described so that a restore can find out whether other code would read a snapshot's data.
 
-Positions go by the names of agents, and state by tables; both are bytes that codecs and models give a meaning. A model
+Positions are kept by the names of agents, and state by tables; codecs and models give their bytes a meaning. A model
 is described by its name and fields, without its module: code that has merely moved reads the same.
 """
 

@@ -12,7 +12,8 @@ __all__ = ["connection_of"]
 
 
 def connection_of(app: Any) -> Connection:
-    """The broker of the app, for clients of our own: with `SNAPKAFKA_KAFKA_*` if set, else with its credentials."""
+    """Return the connection to the app's broker, for our own clients: from `SNAPKAFKA_KAFKA_*` if set, else from the
+    app's settings."""
     from faust.transport.drivers.aiokafka import credentials_to_aiokafka_auth, server_list
 
     conf = app.conf

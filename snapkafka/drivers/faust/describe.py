@@ -1,7 +1,7 @@
-"""Describe what of an app a snapshot holds, known from the app alone: no broker is asked.
+"""What a snapshot holds of an app, derived from the app alone: no broker is asked.
 
-A worker reports at its start what of its app no snapshot holds; `snapkafka doctor --offline` states the same, and more,
-before the app is ever started. Both come from here.
+A worker reports at its start which parts of its app no snapshot holds; `snapkafka doctor --offline` reports the same,
+and more, before the app is ever started. Both use this module.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ logger = logging.getLogger("snapkafka")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TopicLook:
-    """A topic that the app reads, and the agents that do."""
+    """A topic that the app reads, and the agents that read it."""
 
     name: str
     agents: tuple[str, ...]
@@ -53,8 +53,8 @@ class TopicLook:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TableLook:
-    """A table. `kind`: Faust's class; `expires_ms`: how long its windows live, 0 where it has none or they do not
-    expire."""
+    """A table. `kind`: Faust's class; `expires_ms`: after how long its windows expire, 0 where it has none or they
+    never do."""
 
     name: str
     kind: str
@@ -65,7 +65,7 @@ class TableLook:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AgentLook:
-    """An agent, and the topics that it reads; none: a channel in memory."""
+    """An agent, and the topics that it reads; none: it reads a channel in memory."""
 
     name: str
     topics: tuple[str, ...]
@@ -74,7 +74,7 @@ class AgentLook:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AppLook:
-    """An app as it was defined. `found`: the worst first."""
+    """An app as it is defined. `found`: the findings, the worst first."""
 
     app: str
     topics: tuple[TopicLook, ...]
@@ -84,12 +84,12 @@ class AppLook:
 
     @property
     def well(self) -> bool:
-        """Snapshots of this app work, and hold all of it."""
+        """Whether snapshots of this app work and hold all of it."""
         return not any(advice.weight is Weight.PROBLEM for advice in self.found)
 
 
 def look_at(path: str) -> AppLook:
-    """Import an app and look at it.
+    """Import an app and describe it.
 
     Args:
         path: as Faust's `-A` takes it, `module:app`; modules in the current folder are found.
@@ -101,7 +101,7 @@ def look_at(path: str) -> AppLook:
 
 
 def look(app: Any) -> AppLook:
-    """Look at an app that is defined; it is finalised by that."""
+    """Describe an app that is defined; this finalises it."""
     driver = getattr(app, "snapkafka", None)
     ours = getattr(getattr(driver, "recorder", None), "agent", None)
     agents = tuple(
@@ -141,8 +141,8 @@ def look(app: Any) -> AppLook:
 
 
 def look_when_started(app: Any) -> None:
-    """The mode "observe": when the app starts it reports in its log what a snapshot would hold, and what none would;
-    the app is left as it is."""
+    """Log what a snapshot would hold, and what none would, when the app starts (the mode "observe"); leave the app as
+    it is."""
     start = app.on_start
 
     async def started() -> None:
@@ -156,7 +156,7 @@ def look_when_started(app: Any) -> None:
 
 
 def _tell(seen: AppLook) -> None:
-    """As warnings: anyone who asks for this mode wants to read it, whatever the log's level."""
+    """Log the findings as warnings: anyone who chooses this mode wants to read them, whatever the log's level."""
     logger.warning(
         "snapkafka observes: a snapshot of %s would hold the positions of %s and the tables %s",
         seen.app,
@@ -174,7 +174,7 @@ EXPIRES_BY_ITSELF: Final = "aerospike"
 
 
 def uncaptured(app: Any, ours: Any = None) -> Iterator[str]:
-    """Name what no snapshot of an app holds, as far as its definition shows; `ours`: the recording agent."""
+    """Name the parts of an app that no snapshot holds, as far as its definition shows; `ours`: the recording agent."""
     for agent in app.agents.values():
         if agent is not ours and not hasattr(agent.channel, "topics"):
             yield (
@@ -189,45 +189,47 @@ def uncaptured(app: Any, ours: Any = None) -> Iterator[str]:
 
 
 def expires_ms(table: Any) -> int:
-    """How long the windows of a table live, 0 where it has none or they do not expire."""
+    """Return after how long the windows of a table expire, 0 where it has none or they never do."""
     return round((getattr(table.window, "expires", None) or 0) * 1_000)
 
 
 def of_sets(table: Any) -> bool:
-    """Are its values sets, which change by records of their own?"""
+    """Return whether the values are sets, which change by records of their own."""
     return hasattr(table.data, "send_changelog_event")
 
 
 def copartitioned(table: Any) -> bool:
-    """Does a change go to the partition of the event that makes it? A partitioner chooses among whatever there are; and
-    a global table is often written by another app, and only read in this one."""
+    """Return whether a change goes to the partition of the event that makes it. A partitioner may choose any
+    partition, and a global table is often written by another app and only read in this one."""
     return not (table.use_partitioner or is_global(table))
 
 
 def is_global(table: Any) -> bool:
-    """Has every worker all of it?"""
+    """Return whether every worker has all of the table."""
     from faust.types.tables import GlobalTableT
 
     return bool(table.is_global) or isinstance(table, GlobalTableT)
 
 
 def internal_topics(app: Any) -> set[str]:
-    """Those that are Faust's own, besides changelogs."""
+    """Return the topics that are Faust's own, besides changelogs."""
     return {app.conf.reply_to, app._leader_assignor._leader_topic_name}
 
 
 def runs_no_agents(app: Any) -> bool:
-    """Was the app started as a client, or to produce only? Then it has no consumer group, and reads no inputs."""
+    """Return whether the app is client-only or producer-only: then it has no consumer group and reads no inputs."""
     return bool(app.client_only or app.producer_only)
 
 
 def in_transactions(app: Any) -> bool:
-    """Not Faust's `app.in_transaction`: that is remembered, and asked too early it would be wrong for good."""
+    """Return whether the app sends in transactions. Faust caches `app.in_transaction`: asked too early, it would be
+    wrong for good."""
     return str(getattr(app.conf.processing_guarantee, "value", "")) == "exactly_once"
 
 
 def codec_name(codec: Any) -> str:
-    """Faust's name of a codec; of one that is given as an object, the names under which its parts are registered."""
+    """Return Faust's name of a codec; for one that is passed as an object, the names under which its parts are
+    registered."""
     from faust.serializers.codecs import codecs
 
     if codec is None or isinstance(codec, str):
@@ -242,7 +244,7 @@ def codec_name(codec: Any) -> str:
 
 
 def codecs_of(app: Any, topic: str) -> tuple[str, str]:
-    """The codecs of keys and of values that agents read a topic with; empty where they differ, or it is unknown."""
+    """Return the codecs of keys and of values by which agents read a topic; empty where they differ or are unknown."""
     from faust import Schema
 
     channels = [agent.channel for agent in app.agents.values()]

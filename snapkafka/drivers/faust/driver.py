@@ -1,9 +1,9 @@
-"""The Faust driver: feeds the machine, does its actions, feeds back what came of them. It decides nothing.
+"""The Faust driver: it feeds the machine, does its actions and feeds back the results. It decides nothing.
 
-One `FaustDriver` stands for one app in one worker process. Here its parts are made and wired, and nowhere else. The
-ledger is read by a task of its own; what the machine wants written is appended by another, in the order asked. No
-event, send or commit of the app waits for either, but for R15: the start, a rebalance, and a red record whose trigger
-is not read yet (R2) wait for the ledger, at most `LEDGER_WAIT_S`.
+One `FaustDriver` stands for one app in one worker process. Its parts are created and wired here, and nowhere else. One
+task reads the ledger; another appends what the machine wants written, in that order. No event, send or commit of the
+app waits for either. R15 names the exceptions: the start, a rebalance, and a red record whose trigger is not read yet
+(R2) wait for the ledger, at most `LEDGER_WAIT_S`.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ logger = logging.getLogger("snapkafka")
 
 
 class FaustDriver(Host):
-    """`app.snapkafka`: this worker in the protocol.
+    """`app.snapkafka`: this worker as a process of the protocol.
 
     Args:
         app: the Faust app.
@@ -103,16 +103,16 @@ class FaustDriver(Host):
     # -- Faust makes its own parts ------------------------------------------------------------------------------------
 
     def app_defined(self) -> None:
-        """The app is being patched; nothing of it may be finalised."""
+        """Patch what may be patched while the app is being defined; nothing of it may be finalised."""
         self.sensors.attach(self.app.sensors)
         watch_streams(self, self.events, self.replies, self.sensors.attach_stream)
 
     def app_configured(self) -> None:
-        """Its settings are known."""
+        """Create the recorder: the app's settings are known."""
         self.recorder = Recorder(self, self._write)
 
     def producer_made(self, producer: Any) -> None:
-        """Faust has made a producer."""
+        """Patch the producer that Faust has created."""
         self.outgoing = Outgoing(
             self,
             producer,
@@ -128,7 +128,7 @@ class FaustDriver(Host):
         skip_producer_guard(self.app, producer, self.stand_down)
 
     def conductor_made(self, conductor: Any) -> None:
-        """Faust has made `app.topics`."""
+        """Patch `app.topics`, which Faust has created."""
         Incoming(
             self,
             conductor,
@@ -143,7 +143,7 @@ class FaustDriver(Host):
         )
 
     def consumer_made(self, consumer: Any) -> None:
-        """Faust has made a consumer."""
+        """Patch the consumer that Faust has created."""
         announcing = Announcing(
             self,
             consumer,
@@ -164,7 +164,7 @@ class FaustDriver(Host):
         )
 
     def inputs_revoked(self) -> None:
-        """Faust gives all inputs back."""
+        """Forget all inputs: Faust gives them back."""
         if self.membership is not None:
             self.membership.on_revoked()  # also where we take no part any more: it may hold some
         if self.absent:
@@ -202,7 +202,7 @@ class FaustDriver(Host):
         self.recorder.take(record)
 
     def _write(self, record: LedgerRecord) -> None:
-        """Anyone who stood down has but its `Bye` to write."""
+        """Append a record; a worker that stood down may only write its `Bye`."""
         if not self.absent or isinstance(record, Bye):
             self.ledger_tasks.append(record)
 
@@ -242,7 +242,7 @@ class FaustDriver(Host):
         )
 
     def changed(self) -> None:
-        """Wake who waits for the ledger."""
+        """Wake the tasks that wait for the ledger."""
         self.waiting.machine_changed()
 
     async def _ask_ends(self, action: AskEnds, answer: Callable[[Event], None]) -> None:
@@ -257,8 +257,8 @@ class FaustDriver(Host):
         )
 
     async def _ask_stopped(self, action: AskStopped, answer: Callable[[Event], None]) -> None:
-        """Note groups whose members may have joined since: a worker's `Hello` is in the ledger before it joins its
-        group."""
+        """Ask whether the groups of stopped apps are empty. Members may have joined since: the `Hello` of a worker is
+        in the ledger before it joins its group."""
         seen = await stopped_app(self.admin, action)
         if seen.members:
             with contextlib.suppress(SnapkafkaError):
@@ -268,11 +268,11 @@ class FaustDriver(Host):
     # -- life ---------------------------------------------------------------------------------------------------------
 
     def app_started(self) -> None:
-        """The app runs in this thread from now on."""
+        """Note the loop and the thread in which the app runs from now on."""
         self.loop, self.thread = asyncio.get_running_loop(), threading.get_ident()
 
     async def start(self, ledger: KafkaLedger, admin: KafkaTopicAdmin) -> None:
-        """Begin before anything is sent. Returns at once."""
+        """Start the tasks of the ledger, before anything is sent. Returns at once."""
         self.app_started()
         self.started = True
         self.ledger, self.admin = ledger, admin
@@ -292,7 +292,7 @@ class FaustDriver(Host):
             )
 
     async def begin(self) -> None:
-        """The app has started: reach the ledger, and join where no consumer will subscribe."""
+        """Reach the ledger once the app has started, and join if no consumer will subscribe."""
         self.replies.attach(self.app._reply_consumer)
         connection = connection_of(self.app)
         await self.start(KafkaLedger(connection, self.config.namespace), KafkaTopicAdmin(connection))
@@ -309,7 +309,7 @@ class FaustDriver(Host):
         await self.join(hello)
 
     async def join(self, hello: Hello) -> None:
-        """State who we are and what we read, and wait for our id, at most `LEDGER_WAIT_S` (R11, R15)."""
+        """Append `Hello` with the inputs of this worker, and wait for its id, at most `LEDGER_WAIT_S` (R11, R15)."""
         self._hello = hello
         self._say_hello(NOBODY)
         self.spawn(self._warm_up(hello))
@@ -326,11 +326,11 @@ class FaustDriver(Host):
         self.append(self._hello)
 
     def note_stores(self) -> None:
-        """The app has stopped: note what the stores of its tables hold."""
+        """Note what the stores of the app's tables hold: the app has stopped."""
         self.tables.leave()
 
     async def stop(self) -> None:
-        """The app has stopped and flushed: send `Bye`, so that nobody waits for this process."""
+        """Append `Bye`, so that no snapshot waits for this process. The app has stopped and flushed."""
         if not self.started:
             return
         if self.machine.process is not None or self.machine.stood_down is not None:
@@ -347,7 +347,7 @@ class FaustDriver(Host):
         await self.admin.close()
 
     def withdraw(self) -> None:
-        """Believe nothing of ours from here on, and have the ledger state that. In the loop's thread. Never raises."""
+        """Give up the identity and write that to the ledger. Runs in the loop's thread. Never raises."""
         process, actions = None, []
         try:
             process = self.ledger_tasks.identity
@@ -365,13 +365,13 @@ class FaustDriver(Host):
             self.log_failed("to record in the ledger that it stands down", also)
 
     def quiet_s(self) -> float:
-        """For how long no snapshot has been under way, in seconds, as far as this worker saw."""
+        """Return for how many seconds no snapshot has been in progress, as far as this worker saw."""
         return 0.0 if self.machine.ledger.open else self.loop.time() - self.ledger_tasks.quiet_since
 
     # -- for the app --------------------------------------------------------------------------------------------------
 
     async def trigger(self, snapshot_id: str = "", **options: Any) -> str:
-        """Ask for a snapshot from inside the service; returns its id at once (R1).
+        """Request a snapshot from inside the service; return its id at once (R1).
 
         Raises:
             TriggerRefusedError: this worker has not started, or takes no part.

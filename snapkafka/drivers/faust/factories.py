@@ -1,4 +1,4 @@
-"""Describe what Faust makes when it is first needed."""
+"""A hook for objects that Faust creates when they are first needed."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ __all__ = ["wrap_factory"]
 
 
 def wrap_factory(app: Any, name: str, attach: Callable[[Any], Any], *, existing: Any) -> None:
-    """Let `attach` see whatever the factory `name` of an app makes, and what it has made already.
+    """Call `attach` with whatever the factory `name` of an app creates, and with what it has created already.
 
     Args:
-        existing: that; None: nothing yet.
+        existing: the object that exists already; None: there is none yet.
     """
     make = getattr(app, name)
 

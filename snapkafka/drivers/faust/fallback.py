@@ -20,7 +20,7 @@ logger = logging.getLogger("snapkafka")
 
 
 def run_without(host: Host, found: Sequence[str]) -> None:
-    """Leave the app as it is (R15).
+    """Leave the app unpatched (R15).
 
     Args:
         found: what is not as expected.
@@ -32,7 +32,7 @@ def run_without(host: Host, found: Sequence[str]) -> None:
 
 
 def cannot_be_loaded(app: Any, error: ImportError) -> None:
-    """Leave an app as it is that the driver cannot even be made for (R15)."""
+    """Leave an app unpatched for which the driver cannot even be created (R15)."""
     _tell_when_started(app, f"its driver cannot be loaded here ({error})", about())
 
 

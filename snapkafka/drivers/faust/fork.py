@@ -1,12 +1,12 @@
-"""Run the same code as a fork: with `SNAPKAFKA_FORK=NAME` a worker is a part of a second system beside production.
+"""Run the same code as a fork: with `SNAPKAFKA_FORK=NAME` a worker is part of a second system beside production.
 
-Names are translated where Faust derives all others from them: the app's id (consumer group, changelogs, leader topic,
-topics of agents that have none, transactional ids), the topics of `faust.Topic` (also those of `group_by`, of
-`app.send("name")`, of replies and of `faust send`), the reply topic, and the folders for data.
+Names are translated at the places from which Faust derives all others: the app's id (consumer group, changelogs,
+leader topic, topics of agents that have none, transactional ids), the topics of `faust.Topic` (also those of
+`group_by`, of `app.send("name")`, of replies and of `faust send`), the reply topic, and the folders for data.
 
 A name that is not translated does not leave: requests are checked where they leave the client (`fork_clients`). The
-hooks of this module refuse some of them earlier: to their caller, not to a task in the background. This fails closed,
-and so does a start that cannot be isolated.
+hooks of this module refuse some of them earlier, so that the caller sees the error, not a background task. This fails
+closed, and so does a start that cannot be isolated.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ TRANSLATED: Final = "_snapkafka_fork_topics"
 
 
 class Isolation(Patches):
-    """The hooks of one process that keep it within its fork. All are put in place at once, and can be removed.
+    """The hooks that keep one process within its fork. All are installed at once, and can be removed.
 
     Args:
         fork: its name.
@@ -53,7 +53,7 @@ class Isolation(Patches):
         return cls.current
 
     def remove(self) -> None:
-        """Put everything back as it was."""
+        """Remove all hooks."""
         type(self).current = None
         self.put_back()
 
@@ -118,7 +118,7 @@ class Isolation(Patches):
         self.check_name("transactional id", name)
 
     def _topics(self, topic: Any) -> list[str]:
-        """The names of a topic of Faust, also of one that was made before the fork was known."""
+        """Return the names of a Faust topic, also of one that was created before the fork was known."""
         known: list[str] | None = topic.__dict__.get(TRANSLATED)
         if known is None:
             names = topic.__dict__.get("topics", ())
@@ -138,7 +138,7 @@ def become_fork(app: Any, fork: str) -> None:
     """Translate the names of an app to those of a fork, early or late in its module; its settings need not be read yet.
 
     Raises:
-        ImportError, AttributeError: this Faust or aiokafka has something elsewhere.
+        ImportError, AttributeError: this Faust or aiokafka keeps something elsewhere.
     """
     Isolation.of(fork)
     app.Settings = _settings_of(fork, app.Settings)
@@ -152,7 +152,7 @@ def become_fork(app: Any, fork: str) -> None:
 
 
 def fence(app: Any, fork: str, namespace: str) -> None:
-    """Refuse what is not translated, and a start without such a fork. To be called when all else is patched.
+    """Refuse untranslated names, and a start if the fork does not exist. To be called after all other patches.
 
     Args:
         namespace: the fork's.
@@ -229,7 +229,7 @@ def _checked(isolation: Isolation, send: Any) -> Any:
 
 
 def _await_ledger(app: Any, fork: str, ledger: str) -> None:
-    """Refuse to start where there is no such fork: what its name was mistyped of is an empty system otherwise."""
+    """Refuse to start if there is no such fork: a mistyped name would otherwise run an empty system."""
     start = app.on_start
 
     async def started() -> None:

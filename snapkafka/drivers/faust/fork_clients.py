@@ -2,8 +2,8 @@
 
 | client | |
 |---|---|
-| aiokafka | each request passes `AIOKafkaConnection.send`, and names the fork's alone (`kafka.cluster.fork_requests`) |
-| confluent-kafka | its requests leave in C, where nothing can be checked: no client of it is made |
+| aiokafka | each request is checked in `AIOKafkaConnection.send` (`kafka.cluster.fork_requests`) |
+| confluent-kafka | its requests leave in C, where nothing can be checked: no client of it is created |
 
 In a drill the connections of aiokafka come through a door (`runtime.door`).
 """
@@ -35,7 +35,7 @@ CLIENT_METHODS: Final = ("list_topics", "produce", "subscribe", "poll")
 
 
 class _Checked:
-    """A request that was checked as it will be encoded."""
+    """A request that is checked in the form in which it will be encoded."""
 
     __slots__ = ("struct",)
 
@@ -47,7 +47,8 @@ class _Checked:
 
 
 def guard_requests(isolation: Patches) -> None:
-    """Refuse each request that bears a name of production, and topics as soon as a client is to ask about them."""
+    """Refuse each request that names something of production; refuse topics as soon as a client is about to ask for
+    them."""
     from aiokafka.client import AIOKafkaClient
     from aiokafka.conn import AIOKafkaConnection
 
@@ -82,10 +83,10 @@ class _ThroughDoor:
 
 
 def lead_through_door(isolation: Patches, path: str) -> None:
-    """State at a door that this process is isolated, and let the connections of aiokafka come through it.
+    """Announce at a door that this process is isolated, and route the connections of aiokafka through it.
 
     Raises:
-        OSError: nobody opens.
+        OSError: the door does not answer.
     """
     from aiokafka.conn import AIOKafkaConnection
 
@@ -108,10 +109,10 @@ def lead_through_door(isolation: Patches, path: str) -> None:
 
 
 def guard_confluent(isolation: Patches) -> None:
-    """Let no client of confluent-kafka be made, whoever has imported its classes, and derived from them, before.
+    """Refuse to create clients of confluent-kafka, also of classes that were imported or derived before.
 
     Raises:
-        ForkIsolationError: one was made already.
+        ForkIsolationError: one exists already.
     """
     if importlib.util.find_spec(CONFLUENT) is None:
         return
@@ -158,7 +159,7 @@ def _derived(client: type) -> Iterator[type]:
 
 
 def _refused(client: type, fork: str) -> type:
-    """Make the class that stands in its place."""
+    """Create the class that takes the place of a client class."""
     return type(
         client.__name__, (client,), {"__new__": staticmethod(_refuse(fork)), "__module__": client.__module__}
     )

@@ -25,12 +25,12 @@ class Patches:
         self._replaced: list[tuple[Any, str, Any]] = []
 
     def replace(self, owner: Any, name: str, replacement: Any) -> None:
-        """Put something in the place of an attribute, until `remove`."""
+        """Replace an attribute until `remove`."""
         self._replaced.append((owner, name, vars(owner).get(name)))
         setattr(owner, name, replacement)
 
     def before(self, owner: Any, name: str, check: Callable[..., None]) -> None:
-        """Let a check go before a function or coroutine function."""
+        """Call a check before a function or coroutine function."""
         original = getattr(owner, name)
 
         if inspect.iscoroutinefunction(original):
@@ -50,7 +50,7 @@ class Patches:
         self.replace(owner, name, checked)
 
     def put_back(self) -> None:
-        """Put everything back as it was."""
+        """Remove all hooks."""
         for owner, name, original in reversed(self._replaced):
             setattr(owner, name, original) if original is not None else delattr(owner, name)
         self._replaced.clear()

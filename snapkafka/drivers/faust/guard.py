@@ -2,8 +2,8 @@
 
 Faust, asyncio and the app's own code call us in many places. Each of these hooks is one `try`, or begins with one, and
 falls back to what Faust does by itself. The fault goes to `stand_down`, which reports it once: in the log, in `absent`
-and in a `Bye` with the reason, by which the open snapshots fail and `doctor` names the worker. From then on every hook
-only passes on what it is given. The test of this (tests/driver/test_every_hook.py) raises in each function that a
+and in a `Bye` with the reason, which fails the open snapshots and lets `doctor` name the worker. From then on every
+hook only passes its arguments on. The test of this (tests/driver/test_every_hook.py) raises in each function that a
 snapshot calls.
 """
 
@@ -50,9 +50,9 @@ class Guard(ABC):
         """Contain a fault of ours: the app goes on, and snapshots fail by the name of what they miss.
 
         Args:
-            what: was to be done.
-            for_good: this worker never takes part then; else it may where the cluster is at fault.
-            then: what becomes of it, where that is harmless.
+            what: the work that is about to be done, for the log.
+            for_good: after a fault this worker never takes part; otherwise it may again if the cluster was at fault.
+            then: the consequence, for the log, where it is harmless.
         """
         try:
             yield
@@ -63,8 +63,9 @@ class Guard(ABC):
                 self.log_failed(what, error, then)
 
     def stand_down(self, what: str, error: Exception) -> None:
-        """Stand down, as the machine's knowledge may be wrong from here on: it has no identity, and its `Bye` states
-        that the app goes on without, and why (R10). To be called while `error` is handled. Never raises."""
+        """Stand down, as the machine's knowledge may be wrong from here on: this process has no identity any more, and
+        its `Bye` states that the app runs on without it, and why (R10). To be called while `error` is handled. Never
+        raises."""
         if self.absent:
             return
         self.absent = f"failed {what} ({error!r})"
@@ -77,11 +78,11 @@ class Guard(ABC):
 
     @property
     def reason(self) -> str:
-        """Why this worker is absent, as the ledger has it."""
+        """Why this worker is absent, as the ledger records it."""
         return self.absent[:REASON_CHARS_MAX]
 
     def log_failed(self, what: str, error: Exception, then: str = GOES_ON) -> None:
-        """Log one line, with where it failed."""
+        """Log a fault on one line, with the place where it was raised."""
         try:
             extra = self.about()
         except Exception:
@@ -90,8 +91,8 @@ class Guard(ABC):
 
     @abstractmethod
     def about(self) -> dict[str, Any]:
-        """Return `extra=` of a line of the log."""
+        """Return `extra=` for a log line."""
 
     @abstractmethod
     def withdraw(self) -> None:
-        """Believe nothing of ours from here on, and have the ledger state that. In the loop's thread. Never raises."""
+        """Give up the identity and write that to the ledger. Runs in the loop's thread. Never raises."""

@@ -43,10 +43,10 @@ OF_CLIENTS: Final = ":client"
 
 
 def process_hello(host: Host, **more: Any) -> Hello:
-    """Return who this process is. One that runs no agents is an app of its own, with no inputs: a sender that closes at
-    once.
+    """Return the `Hello` of this process. A process that runs no agents is an app of its own without inputs: a sender
+    that closes at once.
 
-    Under the name of its app it would stand for workers that do not run: their inputs would be nobody's to cut.
+    Under the name of its app it would stand for workers that do not run, and no process would cut their inputs.
     """
     app = host.app
     return Hello(
@@ -61,8 +61,8 @@ def process_hello(host: Host, **more: Any) -> Hello:
 
 
 async def hello_of(host: Host, topics: Any, *, ours: Any = None, by_threads: tuple[str, ...] = ()) -> Hello:
-    """Return what this worker reads: its subscription without what is Faust's own (changelogs, leader, reply
-    topics)."""
+    """Return a `Hello` with what this worker reads: its subscription without Faust's own topics (changelogs, leader,
+    replies)."""
     app = host.app
     if runs_no_agents(app):
         return process_hello(host)  # it reads without a group, and nothing that it could go back to
@@ -87,13 +87,14 @@ async def hello_of(host: Host, topics: Any, *, ours: Any = None, by_threads: tup
 
 
 def _declared_by_faust(app: Any, topic: str) -> bool:
-    """Show whether Faust itself creates a topic that does not exist yet: one of a `group_by`, state."""
+    """Return whether Faust itself creates a topic that does not exist yet: one of a `group_by`, or state."""
     channels = [channel for channel in app.topics if topic in channel.topics]
     return bool(app.conf.topic_allow_declare and channels and all(channel.internal for channel in channels))
 
 
 async def _retention(host: Host, changelogs: list[str]) -> tuple[Retention, ...]:
-    """Return what they promise to keep, as far as this worker may see it: V3 believes no later promise alone."""
+    """Return the retention settings of changelogs, as far as this worker may read them: V3 believes no later settings
+    alone."""
     from snapkafka.checks.retention import promised_by  # nothing else of the checks is for a service
 
     async def promised(changelog: str) -> Retention | None:
@@ -120,7 +121,8 @@ async def _retention(host: Host, changelogs: list[str]) -> tuple[Retention, ...]
 
 
 async def _described(host: Host, topics: list[str]) -> dict[str, Any]:
-    """Faust has just made some of these, and the broker may take a moment to show them; others may never exist."""
+    """Describe topics. Faust has just created some of them, and the broker may take a moment to show them; others may
+    never exist."""
     loop = asyncio.get_running_loop()
     deadline = loop.time() + SEEN_WITHIN_S
     while True:
@@ -169,6 +171,7 @@ def report_uncaptured(host: Host, ours: Any) -> None:
 
 
 def report_missing(host: Host, hello: Hello) -> None:
-    """Name the inputs that this worker will not consume, however soon they are created: Faust logs one line of them."""
+    """Log the inputs that this worker will not consume, even if they are created soon: Faust itself logs one line for
+    them."""
     for topic in hello.missing:
         logger.warning("snapkafka: %s", Unread(app=hello.app, topic=topic), extra=host.about())

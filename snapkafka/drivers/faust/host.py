@@ -2,7 +2,7 @@
 
 A part gets the host, and the other parts that it uses, as arguments of its constructor; `driver` wires them, and
 nothing else does (tests/unit/test_driver_parts.py). The host is the app and its settings, the machine and its loop,
-clients of our own, counts, tasks in the background, and the containment of faults.
+our own clients, counters, background tasks, and the containment of faults.
 """
 
 from __future__ import annotations
@@ -42,9 +42,9 @@ class Host(Guard, MachineDriver):
         config: validated settings.
 
     Attributes:
-        machine: this process in the protocol; fed here, its hot path is called by the parts.
-        ledger, admin: clients of our own, once the app has started.
-        started: has it?
+        machine: this process in the protocol; it is fed here, and the parts call its hot path.
+        ledger, admin: our own clients, once the app has started.
+        started: whether it has started.
     """
 
     def __init__(self, app: Any, config: Config) -> None:
@@ -69,8 +69,8 @@ class Host(Guard, MachineDriver):
             return None
 
     def do(self, actions: Sequence[Action]) -> ReadLedgerTo | None:
-        """Do the actions, in their order. Called in the midst of the app's own work: what goes wrong is ours (R15).
-        Never raises."""
+        """Do the actions, in their order. The app's own code is on the call stack, so a fault of ours is contained
+        (R15). Never raises."""
         try:
             return super().do(actions)
         except Exception as error:
@@ -78,8 +78,8 @@ class Host(Guard, MachineDriver):
             return None
 
     def answering(self) -> Callable[[Event], None]:
-        """Return a callback that feeds the answer to a question of now, whenever it comes. In a ledger that was
-        recreated meanwhile its ids and epochs stand for something else, and it is dropped."""
+        """Return a function that feeds the answer to a question asked now. An answer that arrives after the ledger was
+        recreated is dropped: its ids and epochs belong to the old one."""
         asked_of = self.metrics.ledger_recreated
 
         def answer(event: Event) -> None:
@@ -95,7 +95,7 @@ class Host(Guard, MachineDriver):
 
     def spawn(self, work: Coroutine[Any, Any, T]) -> asyncio.Task[T]:
         """Start a task that outlives a cancelled callback of Faust's; a failure is never raised into the app. A fault
-        of ours in it (all but what the cluster answers) makes this worker stand down."""
+        of ours in it (anything but an error of the cluster) makes this worker stand down."""
         task = asyncio.ensure_future(work)
         self._tasks.add(task)
         task.add_done_callback(self._done)
@@ -116,7 +116,7 @@ class Host(Guard, MachineDriver):
             self.stand_down("to see how a task ended", error)
 
     async def end_tasks(self) -> None:
-        """Cancel what runs in the background."""
+        """Cancel the background tasks."""
         for task in list(self._tasks):
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
@@ -138,13 +138,13 @@ class Host(Guard, MachineDriver):
         return self.machine.process is not None and self.machine.inputs.ready
 
     def take_no_part(self, why: str) -> None:
-        """Take no part from here on: the machine has found that nobody would count it."""
+        """Take no part from here on: the machine has found that its records would not count."""
         if not self.absent:
             self.absent = why
             logger.error("snapkafka: this worker %s; %s", why, GOES_ON, extra=self.about())
 
     def about(self, epoch: int | None = None, snapshot: str = "") -> dict[str, Any]:
-        """Return `extra=` of a line of the log: which worker, and which snapshot where it is about one."""
+        """Return `extra=` for a log line: the worker, and the snapshot if the line is about one."""
         view = None if epoch is None else self.machine.ledger.snapshots.get(epoch)
         return about(
             snapshot=snapshot or ("" if view is None else view.trigger.id),
@@ -155,4 +155,4 @@ class Host(Guard, MachineDriver):
 
     @abstractmethod
     async def trigger(self, snapshot_id: str = "", **options: Any) -> str:
-        """Ask for a snapshot; return its id."""
+        """Request a snapshot; return its id."""

@@ -1,7 +1,7 @@
-"""Describe what operators see: counts since the start of the worker, as Prometheus reads them.
+"""The metrics of a worker: counts since its start, in the format of Prometheus.
 
-`Metrics` only counts, in plain numbers, for it lies on the way of every record. The library that knows Prometheus'
-format is imported when somebody asks for the first time.
+`Metrics` only counts, in plain numbers, as every record passes it. The Prometheus client is imported at the first
+scrape.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ CAPTURE_S: Final = (0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0
 
 
 class Histogram:
-    """Counts of values by the least bound that is not below them."""
+    """A histogram: each value counts for the least bound that is not below it."""
 
     def __init__(self, bounds: tuple[float, ...]) -> None:
         self._bounds = bounds
@@ -32,12 +32,12 @@ class Histogram:
         self.sum = 0.0
 
     def add(self, value: float) -> None:
-        """One more."""
+        """Count one value."""
         self._counts[bisect_left(self._bounds, value)] += 1
         self.sum += value
 
     def buckets(self) -> list[tuple[str, float]]:
-        """(bound, how many are not above it), as Prometheus has it."""
+        """Return pairs (bound, number of values not above it), as Prometheus defines them."""
         found, total = [], 0
         for bound, count in zip((*map(repr, self._bounds), "+Inf"), self._counts, strict=True):
             total += count
@@ -66,16 +66,16 @@ class Metrics:
     _triggered_ms: dict[int, int] = field(default_factory=dict)  # of snapshots that are under way
 
     def triggered(self, view: SnapshotView, at_ms: int) -> None:
-        """A snapshot is under way since then, by the ledger's clock."""
+        """Count a snapshot as in progress since `at_ms`, by the ledger's clock."""
         self._triggered_ms[view.epoch] = at_ms
 
     def recreated(self) -> None:
-        """The ledger was made again: its epochs begin again."""
+        """Forget the open snapshots: the ledger was recreated, and its epochs begin again."""
         self.ledger_recreated += 1
         self._triggered_ms.clear()
 
     def decided(self, view: SnapshotView, at_ms: int) -> None:
-        """It is captured, or has failed."""
+        """Count a snapshot as captured or failed."""
         self.outcomes["captured" if view.failure is None else view.failure.code] += 1
         since = self._triggered_ms.pop(view.epoch, None)
         if since is not None and view.failure is None:
@@ -83,10 +83,10 @@ class Metrics:
 
 
 def rendered(metrics: Metrics, *, participating: bool, ledger_lag: int | None) -> tuple[bytes, str]:
-    """The text that Prometheus reads, and its content type.
+    """Return the metrics as text for Prometheus, and its content type.
 
     Args:
-        ledger_lag: records of the ledger not read yet; None: the broker did not show.
+        ledger_lag: records of the ledger not read yet; None: unknown.
     """
     from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, generate_latest
 

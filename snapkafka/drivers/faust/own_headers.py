@@ -1,7 +1,7 @@
-"""Headers that are not as this process and its peers write them; the log reports each case once.
+"""Headers under the name of ours that neither this process nor its peers wrote; the log reports each case once.
 
-A header of the app's own that has the name of ours is overwritten and removed. A marker without any header lost it on
-the way: something removes headers there, and no reader of the topic hears of a snapshot by it.
+A header of the app's own with that name is overwritten and removed. A marker without its header has lost it in
+transit: something removes headers there, and no reader of the topic learns of a snapshot by its markers.
 """
 
 from __future__ import annotations
@@ -32,8 +32,8 @@ class OwnHeaders:
         self._loses: set[str] = set()
 
     def met(self, header: object, where: str) -> None:
-        """A header of this name was met that this process has not made. Copies of ours, as forwarding makes them, have
-        the shape of one."""
+        """Note a header of this name that this process has not made. A copy of ours, as forwarding makes it, has the
+        shape of one."""
         if not self._logged and not wire.looks_like_ours(header):
             self._logged = True
             logger.warning(
@@ -45,7 +45,7 @@ class OwnHeaders:
             )
 
     def lost(self, topic: str) -> None:
-        """A marker came without its header."""
+        """Note a marker that came without its header."""
         if topic not in self._loses:
             self._loses.add(topic)
             logger.error(

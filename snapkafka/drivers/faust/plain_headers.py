@@ -1,6 +1,6 @@
-"""The way of a record where a fault of ours is met: as without us, less our header and markers.
+"""Records after a fault of ours: handled as without us, less our header and markers.
 
-Nothing here uses what may have failed, so some of `wire` is here again.
+This module uses nothing that may have failed, so it repeats a part of `wire`.
 """
 
 from __future__ import annotations
@@ -14,13 +14,13 @@ MARKER_KEYS: Final = b"_sk:"
 
 
 def is_marker(message: Any) -> bool:
-    """Is it a marker? No agent may get it."""
+    """Return whether a message is a marker, which no agent may get."""
     key = message.key
     return message.value is None and isinstance(key, bytes) and key.startswith(MARKER_KEYS)
 
 
 def without_ours(headers: Any) -> Any:
-    """The headers without ours, in their type; the same object, where ours is not among them."""
+    """Return the headers without ours, in their type; the same object if ours is not among them."""
     if not headers:
         return headers
     pairs = list(headers.items() if hasattr(headers, "items") else headers)

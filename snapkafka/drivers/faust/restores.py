@@ -1,6 +1,6 @@
-"""Make a worker honour a restore: wait while it runs, and know which records are from before it.
+"""A worker that honours a restore: it waits while the restore runs, and knows which records are older.
 
-The rules are those of the ledger (`protocol.restores`); here they meet Faust.
+The rules come from the ledger (`protocol.restores`); this module applies them to Faust.
 
 * A worker that starts between `begun` and `done` does not join its group before `done`: the restore sets the group's
   offsets, and what runs meanwhile would run on half a state. One that runs already when a plan begins was suspended,
@@ -53,12 +53,12 @@ MARK: Final = "snapkafka-plan"
 
 
 class Scope:
-    """Hold the rules of restores for one partition, kept up to date: read for every record that comes in.
+    """The rules of restores for one partition, kept up to date, and read for every incoming record.
 
     Attributes:
         until: below this offset some agent skips records; 0: none does.
         author: records of processes below this one are void from the base on; 0: there is no base.
-        rules: what each agent skips.
+        rules: the offsets that each agent skips.
         plan: the latest plan, for the metadata of commits.
     """
 
@@ -70,15 +70,15 @@ class Scope:
         self.plan = ""
 
     def skipping(self, offset: int) -> set[str]:
-        """The agents that skip the record at `offset`."""
+        """Return the agents that skip the record at `offset`."""
         return {agent for agent, rule in self.rules.items() if not rule.takes(offset)}
 
 
 class Restored:
-    """The restores of one app, as its worker meets them.
+    """The restores of one app, as its worker applies them.
 
     Args:
-        host: its machine reads the ledger.
+        host: whose machine reads the ledger.
         waiting: for that.
     """
 
@@ -116,7 +116,7 @@ class Restored:
         self.joined = True
 
     async def _waits_for(self, ask: Callable[[], Awaitable[Collection[Member]]]) -> str:
-        """Describe what the group is not to be joined for; empty: nothing."""
+        """Return the reason not to join the group yet; empty: there is none."""
         held = ""
         try:
             if any(member.client == HOLDER for member in await ask()):
@@ -163,7 +163,7 @@ class Restored:
             await self._waiting.changed()
 
     async def _asked(self, ask: Callable[[], Awaitable[Collection[str]]]) -> Collection[str]:
-        """A broker that is away is asked again: without it no input can be read either."""
+        """Ask; if the broker is unavailable, ask again, as no input can be read without it."""
         while True:
             try:
                 return await ask()
@@ -181,7 +181,7 @@ class Restored:
     # -- the ledger -----------------------------------------------------------------------------------------------
 
     def ledger_read(self) -> None:
-        """A record was read that may change the rules, or the ledger is another one."""
+        """Renew the rules: a record was read that may change them, or the ledger is another one."""
         for tp, scope in self._scopes.items():
             self._renew(tp, scope)
         if self.joined and (restore := self._not_run_on()):
@@ -194,9 +194,10 @@ class Restored:
             self._host.spawn(self._host.app.crash(error))
 
     def _not_run_on(self) -> str:
-        """Describe a restore that this worker's memory is older than; empty: there is not one.
+        """Describe a restore that is newer than this worker's memory; empty: there is none.
 
-        One that is over may never have been seen open: a checkpoint stands for the records of a worker's absence.
+        A restore that is over may never have been seen open: a checkpoint may stand for the records of a worker's
+        absence.
         """
         if (view := self._holding()) is not None:
             return f"is being restored ({view})"
@@ -219,7 +220,7 @@ class Restored:
         scope.author, scope.plan = (0, "") if base is None else (base.author, base.plan)
 
     def noted_or_not(self, offsets: Mapping[Any, Any]) -> Mapping[Any, Any]:
-        """`noted`; the offsets as they are, where a fault of ours is met, also in the thread of the consumer (R15)."""
+        """Return `noted`, or the offsets unchanged after a fault of ours, also in the thread of the consumer (R15)."""
         try:
             return self.noted(offsets)
         except Exception as error:
@@ -227,9 +228,9 @@ class Restored:
         return offsets
 
     def noted(self, offsets: Mapping[Any, Any]) -> dict[Any, Any]:
-        """Add to offsets that are to be committed, as aiokafka takes them, the metadata of those with rules above.
+        """Add metadata to offsets that are to be committed, as aiokafka takes them, where rules apply above them.
 
-        It is called in the thread of the consumer, too, and changes nothing.
+        This is called in the thread of the consumer, too, and changes no state.
         """
         return {tp: self._noted(tp, offset) for tp, offset in offsets.items()}
 
@@ -239,11 +240,11 @@ class Restored:
         return (at, RESTORED_METADATA + scope.plan) if scope is not None and at < scope.until else offset
 
     def base(self, tp: TopicPartition) -> Base | None:
-        """Where the time after the latest restore starts in a partition."""
+        """Return where the records after the latest restore start in a partition."""
         return self._restores().bases.get(TopicPartition(*tp))
 
     def is_void(self, process: int, tp: TopicPartition, offset: int) -> bool:
-        """Was this record written by a process of the time before?"""
+        """Return whether a record was written by a process that is older than the latest restore."""
         void = self._host.machine.ledger.is_void(process, tp, offset)
         self._host.metrics.void_records += void
         return void
@@ -251,9 +252,9 @@ class Restored:
     # -- stores ---------------------------------------------------------------------------------------------------
 
     def renew_store(self, table: Any, tp: TopicPartition, ask: Callable[[Any], int | None]) -> bool:
-        """Remove the store of a table partition if it is of the time before a restore (D1), or of another cluster.
+        """Remove the store of a table partition if it is older than a restore (D1), or of another cluster.
 
-        Never by `reset_state`, which removes the tables of all partitions.
+        `reset_state` is not used: it removes the tables of all partitions.
 
         Args:
             table: Faust's.
@@ -295,7 +296,7 @@ def keep_metadata(restored: Restored, client: Any) -> None:
 
     Args:
         restored: knows which.
-        client: aiokafka's consumer; its `commit` is led through here.
+        client: aiokafka's consumer; its `commit` is patched.
     """
     if getattr(client, "keeps_metadata", False):
         return
@@ -332,7 +333,7 @@ def crash_if_refused(host: Host, client: Any) -> None:
 
 
 async def _plans_of(admin: KafkaTopicAdmin, app: str) -> set[str]:
-    """The plans of restores that have set offsets of an app's group, as far as it has not passed them since."""
+    """Return the plans of restores that have set offsets of an app's group, as far as it has not passed them since."""
     committed = await admin.committed(app)
     notes = [note for _, note in committed.values() if note.startswith(RESTORED_METADATA)]
     return {note.removeprefix(RESTORED_METADATA) for note in notes}

@@ -1,11 +1,10 @@
-"""Check that this Faust is one that snapkafka can patch. Asked when it is installed, before anything is touched (R15).
+"""The check that this Faust is one that snapkafka can patch: at installation, before anything is touched (R15).
 
-A hook that another release has under another name, or calls with other arguments, would fail somewhere in the middle of
-an app's work. So the hooks (`hooks`) are looked up in Faust's classes first, each by its name and, where a function of
-ours will stand in its place, by the arguments that Faust will call it with. Nothing is made or called for that, for an
-app must not be finalised by it.
+A hook that has another name or other arguments in another release would fail in the middle of an app's work. So the
+hooks (`hooks`) are looked up in Faust's classes first, each by its name and, if a function of ours will replace it, by
+the arguments with which Faust will call it. Nothing is created or called for that: it would finalise the app.
 
-That a hook means something else now, under the same name and with the same arguments, nobody can look up.
+This cannot find a hook that keeps its name and arguments and changes its meaning.
 """
 
 from __future__ import annotations
@@ -148,7 +147,8 @@ ANYTHING: Final = "*args, **kwargs"
 
 
 def not_as_expected() -> list[str]:
-    """Return what of `EXPECTED` this Faust and this aiokafka do not have, each with what is there instead."""
+    """List the entries of `EXPECTED` that this Faust and this aiokafka do not match, each with what they have
+    instead."""
     return [
         owner + seam + what for owner, seams in EXPECTED.items() for seam, what in _different(owner, seams)
     ]
@@ -170,7 +170,8 @@ def _different(owner: str, seams: tuple[str, ...]) -> Iterator[tuple[str, str]]:
 
 
 def _has(cls: type, attribute: str) -> bool:
-    """Also what only instances have: Faust declares most of it in the class, and sets the rest where one is made."""
+    """Return whether a class or its instances have an attribute: Faust declares most of them in the class, and sets
+    the rest in instances."""
     return any(
         attribute in vars(base)
         or attribute in vars(base).get("__annotations__", ())
@@ -180,13 +181,14 @@ def _has(cls: type, attribute: str) -> bool:
 
 
 def _names_in(function: Any) -> tuple[str, ...]:
-    """The attributes that it reads or sets; none, if it is not written in Python."""
+    """Return the attributes that a function reads or sets; none if it is not written in Python."""
     names: tuple[str, ...] = getattr(getattr(function, "__code__", None), "co_names", ())
     return names
 
 
 def _arguments(function: Any) -> str:
-    """As in `EXPECTED`: names alone, without `self`. A wrapper counts as what is in it, if it reports it."""
+    """Return the names of the arguments as in `EXPECTED`, without `self`. A wrapper counts as the function in it, if
+    it names that."""
     found: list[str] = []
     for parameter in inspect.signature(function).parameters.values():
         if parameter.kind is parameter.KEYWORD_ONLY and not any(name.startswith("*") for name in found):
@@ -196,7 +198,8 @@ def _arguments(function: Any) -> str:
 
 
 def checksum(functions: Iterable[Any]) -> int | None:
-    """Of the sources of functions and methods; None where one of them has been wrapped, or has no source."""
+    """Compute a checksum of the sources of functions and methods; None where one of them is wrapped or has no
+    source."""
     found = 0
     for function in functions:
         plain = function.__func__ if type(function) is MethodType else function

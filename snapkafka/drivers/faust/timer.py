@@ -1,8 +1,8 @@
-"""`install(app, every=60.0)`: a snapshot now and then, asked for by whichever worker is first.
+"""`install(app, every=60.0)`: periodic snapshots, each requested by whichever worker is first.
 
-Every worker has the timer. A moment has a name, which is the snapshot's id, and the first trigger of an id is the
-snapshot (R1): so there is one, however many ask, and whoever sees that it is there asks no more. A random delay makes
-it likely that only one does.
+Every worker has the timer. Each moment has a name, which is the snapshot's id, and the first trigger of an id is the
+snapshot (R1): so there is one snapshot per moment, however many workers ask. A random delay makes it likely that only
+one worker asks.
 """
 
 from __future__ import annotations
@@ -34,19 +34,20 @@ SLOWEST: Final = 32
 
 
 def moment_after(now: float, every: float) -> float:
-    """The next moment at which a snapshot is due: a multiple of `every`, in seconds since 1970, the same for all."""
+    """Return the next moment at which a snapshot is due: a multiple of `every`, in seconds since 1970, the same for
+    all workers."""
     return (now // every + 1) * every
 
 
 def moment_id(moment: float, every: float) -> str:
-    """The id of the snapshot that is due at a moment, the same for all workers whose period is the same."""
+    """Return the id of the snapshot that is due at a moment, the same for all workers with the same period."""
     stamp = time.strftime("%Y%m%dT%H%M%S", time.gmtime(moment))
     ms = round(moment % 1 * 1000)
     return f"every-{every:g}s-{stamp}" + (f".{ms:03}" if ms else "")
 
 
 def failures_in_a_row(ledger: LedgerState, every: float) -> int:
-    """How many of the latest snapshots of this timer have failed, one after the other."""
+    """Count how many of the latest snapshots of this timer have failed in a row."""
     mine = [v for _, v in sorted(ledger.snapshots.items()) if v.trigger.id.startswith(f"every-{every:g}s-")]
     decided = [view for view in mine if not view.open]
     good = [n for n, view in enumerate(decided) if view.failure is None]
@@ -54,14 +55,14 @@ def failures_in_a_row(ledger: LedgerState, every: float) -> int:
 
 
 def slower(failures: int, tolerable: int) -> int:
-    """How many periods to let pass: one, and twice as many with each failure beyond what is tolerable."""
+    """Return the number of periods to wait: one, and twice as many for each failure beyond what is tolerable."""
     return round(pause_after(max(1, failures - tolerable + 1), 1.0, first=1.0, most=SLOWEST))
 
 
 async def run_timer(
     host: Host, *, quiet_s: Callable[[], float], every: float, min_pause: float, tolerable: int, ttl_ms: int
 ) -> None:
-    """Ask for snapshots until cancelled. All times in seconds, `ttl_ms` apart."""
+    """Request snapshots until cancelled. All times are in seconds, except `ttl_ms`."""
     passed = 0
     while True:
         moment = moment_after(time.time(), every)
@@ -94,7 +95,7 @@ def _not_now(
     quiet_s: Callable[[], float],
     min_pause: float,
 ) -> str | None:
-    """Why this worker does not ask; None: it does."""
+    """Return the reason why this worker requests no snapshot now; None: it does."""
     if (name, 1) in taken:
         return "somebody has asked already"
     if host.machine.process is None:

@@ -1,9 +1,9 @@
-"""Offsets of a restored app whose group has none any more: they are committed again before the worker joins.
+"""Restored apps whose group has lost its offsets: these are committed again before the worker joins.
 
-A broker deletes what a group has committed a week after its last member has left (`offsets.retention.minutes`), and
-anybody may delete a group. Then the reset policy of the app decides where it starts: by `latest` it would never read
-the messages that a restore has put back, and by `earliest` it would read again what it has processed since. The ledger
-knows better: where the restore put each agent, and where a snapshot since has found them.
+A broker deletes the offsets of a group a week after its last member has left (`offsets.retention.minutes`), and
+anybody may delete a group. Then the reset policy of the app decides where it starts: with `latest` it would never read
+the messages that a restore has put back, and with `earliest` it would read again what it has processed since. The
+ledger knows better: where the restore set each agent, and where a later snapshot has found them.
 
 An app that was never restored is left to its policy.
 """
@@ -39,7 +39,7 @@ COMMITTED_WITHIN_S: Final = 10.0
 
 
 class Groups(Protocol):
-    """The requests that it takes: see `kafka.cluster.admin.KafkaTopicAdmin`."""
+    """The requests that this module makes; see `kafka.cluster.admin.KafkaTopicAdmin`."""
 
     async def committed(self, group: str) -> Mapping[TopicPartition, tuple[int, str]]: ...
 
@@ -55,15 +55,15 @@ class Groups(Protocol):
 
 
 async def commit_restored(host: Host, scope: ScopeOf, admin: Groups, topics: Collection[str]) -> None:
-    """Commit where the restored inputs of an app start, of each of which its group has committed nothing.
+    """Commit the start of each restored input of an app for which its group has no committed offset.
 
-    To be called before the worker joins its group: the broker takes this only while the group has no member. Where
-    another worker came first, its commit is awaited.
+    To be called before the worker joins its group: the broker accepts this only while the group has no member. If
+    another worker came first, wait for its commit.
 
     Args:
         host: whose ledger is read, and no restore of its app is open.
         scope: the rules of restores for a partition.
-        admin: by the app's own connection.
+        admin: over the app's own connection.
         topics: that the worker subscribes to.
     """
     app = host.app.conf.id
@@ -93,11 +93,11 @@ async def commit_restored(host: Host, scope: ScopeOf, admin: Groups, topics: Col
 async def _ensure_committed(
     host: Host, scope: ScopeOf, admin: Groups, restored: Collection[TopicPartition]
 ) -> None:
-    """Commit where these inputs start as far as nothing is committed for them, and read that back.
+    """Commit the starts of these inputs where no offset is committed, and read them back.
 
     Raises:
         LedgerUnusableError: the group has members by now, or a right is missing.
-        BrokerUnavailableError: nobody answers.
+        BrokerUnavailableError: the broker does not answer.
     """
     app = host.app.conf.id
     committed = await admin.committed(app)
@@ -125,7 +125,7 @@ def _listed(positions: Mapping[TopicPartition, int]) -> str:
 
 
 async def _commit(host: Host, scope: ScopeOf, admin: Groups, lost: Mapping[TopicPartition, int]) -> None:
-    """Commit with the name of the plan where agents skip records above (D6), and without elsewhere."""
+    """Commit, with the name of the plan where agents skip records above (D6), and without elsewhere."""
     by_note: dict[str, dict[TopicPartition, int]] = {}
     for tp, at in lost.items():
         rules = scope(tp)
@@ -138,8 +138,8 @@ async def _commit(host: Host, scope: ScopeOf, admin: Groups, lost: Mapping[Topic
 async def _still_there(
     host: Host, admin: Groups, lost: Mapping[TopicPartition, int]
 ) -> dict[TopicPartition, int]:
-    """Leave out partitions that do not exist, or end before their position: they are of another topic. Where the
-    beginning of a log is deleted, what is left of it is read."""
+    """Leave out partitions that do not exist, or end before their position: they belong to another topic. If the
+    beginning of a log was deleted, its rest is read."""
     described = await admin.describe_topics({tp.topic for tp in lost})
     there = [tp for tp in lost if tp.topic in described and tp.partition < described[tp.topic].partitions]
     log_starts, log_ends = await admin.log_starts(there), await admin.log_ends(there)

@@ -1,7 +1,5 @@
-"""Describe what waits for the ledger, and how long: R15 allows a little at a start, at a rebalance, and before a red
-record whose trigger is not read yet (R2). All that the app did without an answer is made up for later; till then the
-machine is absent.
-"""
+"""Waits for the ledger: R15 allows a short one at a start, at a rebalance, and before a red record whose trigger is
+not read yet (R2). What the app did without an answer is made up for later; until then the machine is absent."""
 
 from __future__ import annotations
 
@@ -35,11 +33,11 @@ NO_POSITIONS: Final = (
 
 
 class Waiting:
-    """Waits for what the machine takes in.
+    """Waits for events of the machine.
 
     Args:
-        host: calls `machine_changed` whenever it has taken something in.
-        ledger_tasks: hear that the app goes on without an id.
+        host: calls `machine_changed` after each event.
+        ledger_tasks: notified when the app goes on without an id.
     """
 
     def __init__(self, host: Host, ledger_tasks: LedgerTasks) -> None:
@@ -53,7 +51,7 @@ class Waiting:
         self._asking = False
 
     def machine_changed(self) -> None:
-        """Wake all waiters, as the machine was fed something."""
+        """Wake all waiters: the machine was fed an event."""
         waiters, self._waiters = self._waiters, []
         for waiter in waiters:
             if not waiter.done():
@@ -63,14 +61,14 @@ class Waiting:
             self._host.feed(CameBack())
 
     async def changed(self) -> None:
-        """Wait until the machine was fed something."""
+        """Wait until the machine is fed an event."""
         waiter = self._host.loop.create_future()
         self._waiters.append(waiter)
         await waiter
 
     async def ledger_to(self, offset: int) -> bool:
-        """R2: has the ledger been read up to and including `offset`, or is it shorter? Waits a little (R15), but not
-        if the machine is doing without the ledger already: so once for as long as it is away."""
+        """Return whether the ledger has been read up to and including `offset`, or ends below it (R2). Wait a little
+        (R15), unless the machine is doing without the ledger already: so there is one wait per outage."""
         if self._host.absent or not self._host.started:
             return False
         self._want(offset)
@@ -80,7 +78,7 @@ class Waiting:
         return False
 
     def _want(self, offset: int) -> None:
-        """The ledger is to be read up to here, or to its end as it is reported from now on: a header may be forged."""
+        """Request that the ledger be read up to here, or to its end as reported from now on: a header may be forged."""
         if self._wanted_of != self._host.metrics.ledger_recreated:
             self._wanted_of, self._goal = self._host.metrics.ledger_recreated, 0
         if self._goal is not None and offset < self._goal:
@@ -92,7 +90,7 @@ class Waiting:
             self._host.spawn(self._ask_goal())
 
     async def _ask_goal(self) -> None:
-        """As soon as the ledger can be asked, and once more if more was wanted meanwhile."""
+        """Ask for the end of the ledger as soon as possible, and once more if more was wanted meanwhile."""
         try:
             while self._goal is None:
                 wants = self._wants
@@ -113,11 +111,12 @@ class Waiting:
         return self._goal is not None and self._host.machine.ledger.end >= self._goal
 
     async def read_to(self, end: int) -> bool:
-        """Has the ledger been read up to `end`? Waits a little."""
+        """Return whether the ledger has been read up to `end`. Wait a little."""
         return await self._within(LEDGER_WAIT_S, lambda: self._host.machine.ledger.end >= end)
 
     async def for_identity(self) -> bool:
-        """Has this process an id? Waits for it once, at most `LEDGER_WAIT_S` (R15). Without one the app goes on."""
+        """Return whether this process has an id. Wait for it once, at most `LEDGER_WAIT_S` (R15); without an id the
+        app goes on."""
         if self._host.absent or not self._host.started:
             return False
         if not self._patience.worn(self._host.loop.time()):
@@ -130,11 +129,11 @@ class Waiting:
     async def for_inputs(
         self, *, asked: Callable[[], bool] = lambda: True, moved_on: Callable[[], bool] = lambda: False
     ) -> bool:
-        """R9: have the inputs just given been announced, and the ledger read up to there?
+        """Return whether the inputs just assigned are announced, and the ledger is read up to that record (R9).
 
         Args:
-            asked: has the broker reported what had to be known of them before?
-            moved_on: has Faust others by now? Then nothing is to be waited for.
+            asked: whether the broker has answered what had to be known of them before.
+            moved_on: whether Faust has other inputs by now; then there is nothing to wait for.
         """
         if await self._until(lambda: moved_on() or self._announced(), asked, answered=self._announced):
             return True
@@ -142,7 +141,7 @@ class Waiting:
         return False
 
     def without_inputs(self) -> None:
-        """The inputs go on unannounced."""
+        """Resume the inputs unannounced."""
         self._miss(self._announced)
 
     def _announced(self) -> bool:
@@ -154,8 +153,8 @@ class Waiting:
         asked: Callable[[], bool] = lambda: True,
         answered: Callable[[], bool] = lambda: True,
     ) -> bool:
-        """Wait as long as the back-off allows (R15); does the condition hold? Where it does for other reasons than an
-        answer, this states nothing about how long to wait the next time."""
+        """Wait as long as the back-off allows (R15); return whether the condition holds. If it holds for other reasons
+        than an answer, this does not count for the length of the next wait."""
         patience = self._patience.seconds(self._host.loop.time())
         if await self._within(patience, condition, asked):
             if answered():
@@ -172,7 +171,7 @@ class Waiting:
     async def _within(
         self, seconds: float, condition: Callable[[], bool], asked: Callable[[], bool] = lambda: True
     ) -> bool:
-        """Does the condition come to hold within so many seconds, at what the machine is informed?"""
+        """Return whether the condition comes to hold within so many seconds; it is checked after each event."""
         until = self._host.loop.time() + seconds
         while not condition():
             left = until - self._host.loop.time()
@@ -191,8 +190,8 @@ class Waiting:
             logger.warning(NO_POSITIONS, seconds, extra=self._host.about())
 
     def _miss(self, made_up_for: Callable[[], bool]) -> None:
-        """The app goes on without an answer of the ledger that the machine should have had: until that is made up for,
-        it vouches for nothing."""
+        """Resume without an answer of the ledger that the machine should have had: until that is made up for, it
+        vouches for nothing."""
         if made_up_for not in self._missed:
             self._missed.append(made_up_for)
         if not self._host.machine.absent:

@@ -1,4 +1,4 @@
-"""`/snapkafka/` on the web server that the app has anyway: what snapshots there are, a trigger, and metrics."""
+"""`/snapkafka/` on the app's own web server: the snapshots, a trigger, and metrics."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ LAG_WAIT_S: Final = 0.5
 
 
 def serve(host: Host) -> None:
-    """Have the pages on the app's web server, once there is one."""
+    """Add the pages to the app's web server, once there is one."""
 
     def attach(server: Any) -> None:
         with host.failing_open("to add its pages", then="there are none"):
@@ -37,13 +37,13 @@ def _add_pages(host: Host, server: Any) -> None:
     from faust.web import View
 
     class Snapshots(View):
-        """Hold what this worker knows of the latest snapshots."""
+        """`GET`: the latest snapshots, as this worker knows them."""
 
         async def get(self, request: Any) -> Any:
             return self.json(status(host))
 
     class Trigger(View):
-        """POST asks for a snapshot; `{"id": ...}` in the body names it."""
+        """`POST`: a request for a snapshot; `{"id": ...}` in the body names it."""
 
         async def post(self, request: Any) -> Any:
             try:
@@ -60,7 +60,7 @@ def _add_pages(host: Host, server: Any) -> None:
                 return self.json({"error": str(error), "what_to_do": error.advice}, status=status)
 
     class Prometheus(View):
-        """Metrics."""
+        """`GET`: the metrics."""
 
         async def get(self, request: Any) -> Any:
             body, content_type = rendered(
@@ -85,7 +85,7 @@ async def _lag(host: Host) -> int | None:
 
 
 def status(host: Host) -> dict[str, Any]:
-    """This worker, and the latest snapshots, the last first."""
+    """Describe this worker and the latest snapshots, the last first."""
     ledger = host.machine.ledger
     return {
         "namespace": host.config.namespace,

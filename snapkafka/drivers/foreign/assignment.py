@@ -1,4 +1,4 @@
-"""Resolve the inputs that a foreign process names: which partitions, and from which offsets it is to receive."""
+"""The inputs that a foreign process names, resolved to partitions and starting offsets."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ NOTE: Final = "topic id "
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Input:
-    """Name a topic that the process reads. `positions`: first offset not processed, of some of its partitions."""
+    """A topic that the process reads. `positions`: first unprocessed offset, for some of its partitions."""
 
     topic: str
     positions: Mapping[int, int] = field(default_factory=dict)
@@ -31,14 +31,15 @@ class Input:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Starts:
-    """Hold the inputs as the cluster has them, and where each partition starts."""
+    """The inputs as the cluster has them, and the offset at which each partition starts."""
 
     topics: tuple[InputTopic, ...] = ()
     positions: Mapping[TopicPartition, int] = field(default_factory=dict)
 
 
 async def resolve(admin: Any, node: str, inputs: Sequence[Input]) -> Starts:
-    """Find every partition of these topics, and where it starts: as given, as committed, or at the start of the log.
+    """Find every partition of these topics and its start: the named position, the committed offset, or the start of
+    the log.
 
     Raises:
         BadInputError: there is no such topic, partition or codec, or a position is beyond the end of the log.
@@ -108,20 +109,20 @@ async def _positions(
 
 
 def note_of(topic_id: str) -> str:
-    """Return the note that is committed beside a position of that topic."""
+    """Return the metadata that is committed with a position of that topic."""
     return NOTE + topic_id
 
 
 async def committed(
     admin: Any, node: str, tps: Collection[TopicPartition], ids: Mapping[str, str]
 ) -> dict[TopicPartition, int]:
-    """Return what the group `node` has committed of these partitions.
+    """Return the offsets that the group `node` has committed for these partitions.
 
     Args:
         ids: of their topics.
 
     Raises:
-        BadInputError: it was committed for a topic that was deleted since, and created again.
+        BadInputError: the offset was committed for a topic that was recreated since.
         SnapkafkaError: Kafka cannot be used.
     """
     found: dict[TopicPartition, int] = {}

@@ -1,9 +1,9 @@
-"""Decide nothing, ask the machine: may this record go to the process now? (R2)
+"""The gate in front of a process: it asks the machine whether a record may pass now (R2).
 
-A process turns red only when it has given its state (`Participant.cut`), so nothing here can make it red. A record, or
-a marker, whose epoch is above the machine's waits, and all behind it in its partition, until the machine has been fed
-the trigger of that epoch: which is the cut of this process, or the end of its snapshot. An epoch that the ledger does
-not hold is not believed: then the record is external, and goes on.
+A process turns red only when it has handed over its state (`Participant.cut`), so nothing here can make it red. A
+record or marker of a higher epoch than the machine's waits, and so does all that follows it in its partition, until
+the machine has been fed the trigger of that epoch. That is the cut of this process, or the end of its snapshot. An
+epoch that the ledger does not hold is not believed: then the record is external, and passes.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ __all__ = ["Gate", "Pass"]
 
 
 class Pass(Enum):
-    """State whether a record goes to the process: now, never (it is a marker, or void), or not yet."""
+    """The answer for a record: it passes now, never (it is a marker, or void), or not yet."""
 
     TAKE = 1
     SKIP = 2
@@ -34,7 +34,7 @@ class Pass(Enum):
 
 
 class Gate:
-    """See the top of this file.
+    """The gate of one process.
 
     Args:
         ledger_id: of the headers that count.
@@ -56,7 +56,7 @@ class Gate:
         self._ended: dict[TopicPartition, int] = {}  # of each partition, the last marker that was recorded
 
     def ask(self, record: Record) -> Pass:
-        """Ask of the next record of a partition; again of the same one after `HOLD`."""
+        """Check the next record of a partition; to be called again for the same record after `HOLD`."""
         tp, machine = record.tp, self._machine
         if record.header is None:
             return self._bare(record)
@@ -76,7 +76,8 @@ class Gate:
 
     @staticmethod
     def _bare(record: Record) -> Pass:
-        """Pass an external record; a marker that lost its header states nothing, and would be poison."""
+        """Pass an external record; drop a marker that lost its header, as it carries no information and a decoder
+        would fail on it."""
         return Pass.SKIP if record.value is None and wire.is_marker_key(record.key) else Pass.TAKE
 
     def _channel_ended(self, record: Record, stamp: wire.Stamp) -> None:
@@ -107,7 +108,8 @@ class Gate:
         return True  # the ledger ends before that: the epoch is forged, or of another one
 
     async def _ask_goal(self, offset: int) -> None:
-        """Where the ledger ends now: a true trigger is in it before any record of its epoch is sent."""
+        """Ask for the end of the ledger: the trigger of a true epoch is in it before any record of that epoch is
+        sent."""
         while True:
             try:
                 self._goals[offset] = min(offset + 1, await self._ledger.end())

@@ -1,17 +1,18 @@
-"""One foreign process in the protocol: calls in, records on Kafka and notices to the process out.
+"""One foreign process in the protocol: it turns calls into records on Kafka, and the ledger into notices to the
+process.
 
 The process and this object are one process of the protocol. Its cut is the call `cut`, in which the machine turns red:
-all that was sent and given before that call is white, all after it red, by the order of the calls alone. The trigger is
-fed to the machine in that very instant and not before (`ledger_task`), so nothing of the protocol is decided here.
+what was sent before that call is white, what is sent after it is red, by the order of the calls alone. The trigger is
+fed to the machine in that instant and not before (`ledger_task`), so nothing of the protocol is decided here.
 
     trigger read ──> Marker to the process ──> it records its state, gives it by `flush` ──> `cut`: old keys are
         deleted, the trigger is fed: cut (R3), CutReport, Closed when all that is white is acknowledged (R7)
 
-All that it receives before that call is white, for anything redder waits (`conductor`); the positions that come with it
-are those of the state, and the machine has them when it is fed the trigger (`receiving`).
+All records that it receives before that call are white, as any redder one waits (`conductor`). The positions in that
+call belong to the state, and the machine has them when it is fed the trigger (`receiving`).
 
 A process that does not answer within the snapshot's time to live fails that snapshot by name: an `Abort` enters the
-ledger before the trigger is fed, so that no `Closed` can make a state count that was never given.
+ledger before the trigger is fed, so that no `Closed` can vouch for a state that was never handed over.
 """
 
 from __future__ import annotations
@@ -71,7 +72,7 @@ CHANGELOG_SETTINGS: Final = {"cleanup.policy": "compact", "min.compaction.lag.ms
 
 @dataclass(slots=True)
 class _Due:
-    """A snapshot that waits for the state of the process, and what was given of it."""
+    """A snapshot that waits for the state of the process, and the pieces that have arrived."""
 
     marker: Marker
     timer: asyncio.TimerHandle | None = None
@@ -79,7 +80,7 @@ class _Due:
 
 
 class Participant:
-    """See the top of this file.
+    """One foreign process, as the service calls it.
 
     Args:
         node: the name of the process; its app in the ledger.
@@ -132,20 +133,20 @@ class Participant:
 
     @property
     def process(self) -> int | None:
-        """Its id, once its `Hello` is read."""
+        """The id of the process, once its `Hello` is read."""
         return self._machine.process
 
     @property
     def positions(self) -> Mapping[TopicPartition, int]:
-        """The first offset that is not processed, of every partition of its inputs."""
+        """The first unprocessed offset of each input partition."""
         return self._receiving.positions
 
     async def join(self, inputs: Sequence[Input] = ()) -> int:
-        """Append `Hello`, and wait for the id (R11), and for its inputs to be its own (R9).
+        """Append `Hello`; wait for the id (R11), and for the `Assigned` of its inputs to be read back (R9).
 
         Raises:
             TriggerRefusedError: an app of that name speaks Kafka.
-            BadInputError, OffsetsGoneError: an input cannot be received from.
+            BadInputError, OffsetsGoneError: an input cannot be read.
             SnapkafkaError: Kafka cannot be used.
         """
         starts = await resolve(self._admin, self.node, inputs)
@@ -177,8 +178,8 @@ class Participant:
         return self.process
 
     def _given_at(self, starts: Starts, end: int) -> InputsGiven:
-        """Its inputs. Of two processes of that name the later has the higher id, so that is the generation: what the
-        earlier one announces before it reads of the later moves nothing."""
+        """Return its inputs. Of two processes of that name the later one has the higher id, which serves as the
+        generation: what the earlier one announces before it reads of the later one has no effect."""
         assert self.process is not None
         return InputsGiven(
             generation=self.process,
@@ -222,7 +223,7 @@ class Participant:
                 )
 
     async def leave(self, reason: str) -> None:
-        """Append `Bye`: no snapshot waits for it any more, and no state of it is in the next one."""
+        """Append `Bye`: no snapshot waits for the process any more, and its state is in none from here on."""
         self._give_up_due(f"{self.node} left before it gave its state")
         in_order = not self.left  # otherwise its inputs may be those of another one by now
         if in_order:
@@ -255,13 +256,13 @@ class Participant:
         self._announce()
 
     def _announce(self) -> None:
-        """Feed the machine what was added: not while a trigger waits for the state, which is fed first."""
+        """Feed the machine the added partitions, unless a trigger waits for the state, which is fed first."""
         if self._unannounced and self._due is None and self._machine.inputs.ready and not self.left:
             self._announced, self._unannounced = self._unannounced, {}
             self._host.feed(InputsAdded(inputs=_inputs(self._announced)))
 
     def _receive_added(self) -> None:
-        """R9: the ledger is read up to their `Assigned`."""
+        """Receive from added partitions: the ledger is read up to their `Assigned` (R9)."""
         if self._announced and self._machine.inputs.ready:
             mine = self._machine.positions.inputs()
             added = {tp: position for tp, position in self._announced.items() if tp in mine}
@@ -270,7 +271,7 @@ class Participant:
             self.notices.put_nowait(Added(added))
 
     def _lost(self, reason: str) -> None:
-        """Its inputs are others than those it has joined with: it commits nothing more, and is in no snapshot."""
+        """Stop committing and taking part: its inputs are not those with which it joined any more."""
         if not self.left:
             self._give_up_due(f"{self.node} left: {reason}")
             self._host.feed(StopAsked())
@@ -286,16 +287,16 @@ class Participant:
         partition: int | None = None,
         cause: Place | None = None,
     ) -> tuple[int, int]:
-        """Append a record in the name of the process, in the colour that it has when this is called (R5).
+        """Append a record of the process, in the colour that the process has at this call (R5).
 
         Args:
-            cause: the record that it is sent for, received and not processed yet; its header names it then.
+            cause: the received, unprocessed record that causes it; the header names it.
 
         Returns:
-            its partition and offset.
+            the partition and offset of the record.
 
         Raises:
-            BadInputError: it is too large, there is no such topic, or its cause was not received.
+            BadInputError: the record is too large, there is no such topic, or its cause was not received.
             BrokerUnavailableError: whether it is in the log is unknown.
         """
         size = len(key or b"") + len(value or b"")
@@ -312,40 +313,41 @@ class Participant:
         return partition, offset
 
     async def receive(self) -> AsyncIterator[Record]:
-        """Yield the records of its inputs, each partition in its order, from the first that is not processed.
+        """Yield the records of its inputs, each partition in its order, from the first unprocessed one.
 
         Raises:
             BadInputError: it has no inputs, or the next record is too large.
             TriggerRefusedError: it has left.
-            SnapkafkaError: they cannot be read.
+            SnapkafkaError: the inputs cannot be read.
         """
         self._require_here()
         async for record in self._receiving.records(self.node):
             yield record
 
     async def processed(self, positions: Sequence[Place]) -> None:
-        """Take in how far it is, and commit that.
+        """Note how far the process is, and commit that.
 
         Raises:
-            BadInputError: a position goes back, or beyond what was received; nothing is taken in then.
-            SnapkafkaError: it is taken in, and not committed; to be called again.
+            BadInputError: a position goes back, or beyond what was received; nothing is noted then.
+            SnapkafkaError: it is noted, but not committed; call again.
         """
         self._require_here()
         self._receiving.move(positions, of_state=False)
         await self._receiving.commit()
 
     async def flush(self, snapshot_id: str, channel: str, chunk: int, data: bytes) -> bool:
-        """Write down a piece of the state for the snapshot that waits for it; given again, it replaces itself.
+        """Store a piece of the state for the snapshot that waits for it; a second piece of the same number replaces
+        the first.
 
         Args:
-            channel: whose messages were in flight to the process; empty: its own state.
+            channel: the sender whose messages were in flight to the process; empty: its own state.
 
         Returns:
             False: that snapshot does not wait for this process (any more).
 
         Raises:
-            BadInputError: it is above a bound.
-            BrokerUnavailableError: give it again.
+            BadInputError: the piece is above a bound.
+            BrokerUnavailableError: unknown whether it is stored; send it again.
         """
         if len(data) > self.bounds.chunk_bytes_max:
             raise BadInputError(
@@ -361,17 +363,18 @@ class Participant:
         return self._due is due
 
     async def cut(self, snapshot_id: str, positions: Sequence[Place] = ()) -> bool:
-        """Turn red: the state is given, and what is sent from here on is after the cut.
+        """Turn red: the state is complete, and what is sent from here on is after the cut.
 
         Args:
-            positions: of the state, in its inputs; of a partition that is left out, as last given to `processed`.
+            positions: of the state in its inputs; a partition that is left out stands as in the last call of
+                `processed`.
 
         Returns:
             False: that snapshot does not wait for this process (any more).
 
         Raises:
-            BadInputError: a state cannot have these positions; it has not turned red.
-            BrokerUnavailableError: call it again.
+            BadInputError: a state cannot have these positions; the process has not turned red.
+            BrokerUnavailableError: unknown whether it succeeded; call it again.
         """
         self._require_here()
         due = self._due_for(snapshot_id)
@@ -394,7 +397,7 @@ class Participant:
 
     @property
     def due(self) -> Marker | None:
-        """The snapshot that waits for the state of the process; None: none does."""
+        """The snapshot that waits for the state of the process; None: there is none."""
         return None if self._due is None else self._due.marker
 
     def _ledger_id(self) -> int:
@@ -403,7 +406,8 @@ class Participant:
     # -- the ledger -------------------------------------------------------------------------------------------
 
     def _asks(self, epoch: int, entry: Entry) -> bool:
-        """Does the snapshot of this trigger wait for the state of the process? Then the process is asked for it."""
+        """Return whether the snapshot of this trigger waits for the state of the process; if so, ask the process for
+        it."""
         view = self._task.ahead.open.get(epoch)
         if view is None or self.process is None or self.process not in view.required or self.left:
             return False
@@ -439,12 +443,13 @@ class Participant:
             self._settle(self._due)  # decided without it: aborted
 
     def _replaces(self, view: ProcessView) -> bool:
-        """Is it a later process of that name, of another instance of the service? Then that one has the inputs (R9)."""
+        """Return whether this is a later process of the same name, of another instance of the service. Then the inputs
+        belong to that one (R9)."""
         assert self.process is not None
         return view.process > self.process and view.hello.app == self.node and view.hello.mode != RESTORE
 
     def _settle(self, due: _Due) -> None:
-        """The trigger is fed: at once, so nothing comes between this and the cut."""
+        """Feed the trigger, in the same instant as the cut."""
         if due.timer is not None:
             due.timer.cancel()
         self._due = None
@@ -473,7 +478,8 @@ class Participant:
         )
 
     def _expire(self, epoch: int) -> None:
-        """The machine judges by what it was fed: while a trigger waits it would take others for late."""
+        """Pass an expired timer to the machine, unless a trigger waits: it judges by what it was fed, and would take
+        others for late."""
         if self._due is not None:
             self._expired.add(epoch)
         elif epoch in self._task.ahead.open and not self.left:

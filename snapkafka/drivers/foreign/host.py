@@ -25,8 +25,8 @@ class ForeignHost(MachineDriver):
     Args:
         admin: the cluster.
         append: appends to the ledger, in the order asked.
-        expire: hears that the time of a snapshot is over.
-        leave: hears why the process takes part no more.
+        expire: called when the time to live of a snapshot is over.
+        leave: called with the reason why the process no longer takes part.
     """
 
     def __init__(

@@ -1,8 +1,8 @@
-"""The ledger of one foreign process: one task reads it, another appends in the order asked.
+"""The ledger tasks of one foreign process: one reads, another appends in the order asked.
 
-Each entry is fed to the machine, except that a trigger waits for the state of the process: until then all that
-follows it waits, too (a process may read the ledger as late as it likes, R2). `ahead` is a fold of what was read, fed
-or not: it states whether that snapshot is still open, and whether this process is taken for dead.
+Each entry is fed to the machine, but a trigger waits for the state of the process, and so do all entries after it (a
+process may read the ledger as late as it likes, R2). `ahead` is a fold of all entries read, fed or not: it shows
+whether that snapshot is still open, and whether this process was declared dead.
 """
 
 from __future__ import annotations
@@ -28,13 +28,14 @@ RETRY_S: Final = 1.0
 
 
 class LedgerTask:
-    """See the top of this file.
+    """The reading and the appending task of one process.
 
     Args:
-        feed: takes in an entry.
-        asks: is this trigger's snapshot to wait for the state of the process? Asked once it is the next to be fed.
-        seen: called when more was read, fed or not.
-        failed: hears why the ledger can be used no more.
+        feed: called with each entry for the machine.
+        asks: returns whether this trigger's snapshot is to wait for the state of the process; called when it is the
+            next to be fed.
+        seen: called when more was read, whether fed or not.
+        failed: called with the reason why the ledger can no longer be used.
     """
 
     def __init__(
@@ -58,7 +59,7 @@ class LedgerTask:
         """Open the ledger and follow it.
 
         Args:
-            begins: hears where it begins, before anything is fed.
+            begins: called with its first offset, before anything is fed.
 
         Raises:
             SnapkafkaError: it cannot be opened.
@@ -78,7 +79,7 @@ class LedgerTask:
         await self._outbox.join()
 
     async def until(self, holds: Callable[[], bool]) -> None:
-        """Wait until something holds that only reading the ledger changes."""
+        """Wait for a condition that only reading the ledger can change."""
         while not holds():
             await self._news.wait()
 

@@ -1,4 +1,4 @@
-"""Append the records of a foreign process: enter, stamp, append, settle (R5, R7)."""
+"""The sends of a foreign process: enter, stamp, append, settle (R5, R7)."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ __all__ = ["Sending", "Writer"]
 
 
 class Writer(Protocol):
-    """Where records are appended (`kafka.records.writer.KafkaWriter`)."""
+    """The destination of the records (`kafka.records.writer.KafkaWriter`)."""
 
     async def partition_of(self, topic: str, key: bytes | None) -> int: ...
 
@@ -30,7 +30,7 @@ class Writer(Protocol):
 
 
 class Sending:
-    """See the top of this file.
+    """The sending side of one process.
 
     Args:
         node: the name of the process.
@@ -52,7 +52,7 @@ class Sending:
     async def append(
         self, tp: TopicPartition, key: bytes | None, value: bytes | None, cause: Cause | None = None
     ) -> int:
-        """Append a record in the colour that it has now: that of the event that causes it, else of the process.
+        """Append a record in the colour of the event that causes it, or of the process.
 
         Returns:
             its offset.

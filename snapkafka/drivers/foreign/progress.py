@@ -1,8 +1,8 @@
-"""Keep how far a foreign process is in its inputs: received, begun, processed. No I/O.
+"""How far a foreign process is in its inputs: received, begun, processed. No I/O.
 
-Per partition, first offsets: `processed` <= what it may state next <= `received`. `begun` is one past the last record
-that it has named as the cause of a send: that send is in the log, so no state without the record can be of one instant
-with it.
+First offsets per partition: `processed` <= the next valid position <= `received`. `begun` is one past the last record
+that it has named as the cause of a send: that send is in the log, so a state without that record cannot belong to the
+same instant.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ __all__ = ["Progress"]
 
 
 class Progress:
-    """See the top of this file."""
+    """The progress of one process in all its partitions."""
 
     def __init__(self) -> None:
         self.processed: dict[TopicPartition, int] = {}
@@ -35,14 +35,15 @@ class Progress:
             kept.update(positions)
 
     def receive(self, tp: TopicPartition, offset: int) -> None:
-        """Note that the record at an offset is handed to the process, maybe again."""
+        """Note that the record at an offset is handed to the process, perhaps again."""
         self.received[tp] = max(offset + 1, self.received[tp])
 
     def merged(self, positions: Iterable[tuple[TopicPartition, int]]) -> dict[TopicPartition, int]:
-        """Return the positions of all inputs, these among them.
+        """Return the positions of all inputs, updated by these.
 
         Raises:
-            BadInputError: one is behind what is processed, beyond what was received, of another topic, or named twice.
+            BadInputError: a position is below the processed one, above the received one, of another topic, or named
+                twice.
         """
         found: dict[TopicPartition, int] = {}
         for tp, offset in positions:
@@ -66,7 +67,7 @@ class Progress:
         """Return the positions of all inputs that belong to a state.
 
         Raises:
-            BadInputError: see `merged`; or a record past one is the cause of a send that was before the state.
+            BadInputError: see `merged`; or a record past a position is the cause of a send before the state.
         """
         found = self.merged(positions)
         for tp, offset in sorted(found.items()):
@@ -78,10 +79,10 @@ class Progress:
         return found
 
     def require_input(self, tp: TopicPartition) -> None:
-        """Refuse what is not an input of the process.
+        """Refuse a partition that is not an input of the process.
 
         Raises:
-            BadInputError: it is not.
+            BadInputError: it is not an input.
         """
         if tp not in self.processed:
             raise BadInputError(

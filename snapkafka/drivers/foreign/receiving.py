@@ -1,13 +1,13 @@
-"""Hand the records of its inputs to a foreign process, and feed the machine how far it has processed them.
+"""Records for a foreign process: they are handed out, and the machine is fed how far they are processed.
 
     Kafka ──read ahead, bounded──> a queue for each partition ──`Gate`: held while it is too red──> the process
                                                                                                        │
     the machine: started, ended <──positions only go forward, never above what was handed out──  `processed`, `cut`
 
-A record is an event of the process from when the process states it, not from when it was handed out: until then it is
-in flight. So the position at the cut is the one that came with the state (R14). All events up to a position start and
-end in that instant, so only the last of each partition is fed. A record that is named as the cause of a send starts
-there, so that the send has its colour and its cause (R5).
+A record is an event of the process once the process reports it as processed, not when it is handed out: until then it
+is in flight. So the position at the cut is the one that came with the state (R14). All events up to a position start
+and end in that instant, so only the last one of each partition is fed. A record that is named as the cause of a send
+starts at that send, which gets its colour and its cause (R5).
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ READ_MS: Final = 250
 
 
 class Consumer(Protocol):
-    """Where records come from (`kafka.records.read.KafkaConsumer`)."""
+    """The source of the records (`kafka.records.read.KafkaConsumer`)."""
 
     async def start(self, positions: Mapping[TopicPartition, int]) -> None: ...
 
@@ -59,7 +59,7 @@ class Consumer(Protocol):
 
 
 class Receiving:
-    """See the top of this file.
+    """The incoming records of one process.
 
     Args:
         host: of the process.
@@ -120,11 +120,11 @@ class Receiving:
 
     @property
     def positions(self) -> Mapping[TopicPartition, int]:
-        """The first offset that is not processed, of each partition."""
+        """The first unprocessed offset of each partition."""
         return self._progress.processed
 
     def changed(self) -> None:
-        """Look again at what was held: the machine was fed something."""
+        """Check held records again: the machine was fed something."""
         self._news.set()
 
     def leave(self, reason: str) -> None:
@@ -135,7 +135,7 @@ class Receiving:
     # -- to the process ---------------------------------------------------------------------------------------
 
     async def records(self, node: str) -> AsyncIterator[Record]:
-        """Yield records from the first one that is not processed, until the process leaves or another stream starts.
+        """Yield records from the first unprocessed one, until the process leaves or another stream starts.
 
         Raises:
             BadInputError: the process has no inputs, or the next record is too large.
@@ -165,7 +165,7 @@ class Receiving:
             yield record
 
     async def _rewind(self, mine: int) -> None:
-        """Start again where it is not processed, once nothing is being read for an earlier stream."""
+        """Start again at the first unprocessed record, once no earlier stream is reading."""
         if self._reading is not None:
             with contextlib.suppress(SnapkafkaError):  # if it failed, the next one does, too
                 await asyncio.shield(self._reading)
@@ -176,13 +176,13 @@ class Receiving:
             self._consumer.seek(self._progress.processed)
 
     def _assign(self) -> None:
-        """Let the consumer have what was added, while nothing is being read."""
+        """Assign added partitions to the consumer, while nothing is being read."""
         if self._added:
             self._consumer.add(self._added)
             self._added = {}
 
     def _next(self) -> Record | None:
-        """Return the next record that may go to the process, the partitions in turn; None: not now."""
+        """Return the next record that may go to the process, partitions in turn; None: none may now."""
         for _ in range(len(self._turn)):
             queue = self._queues[self._turn[0]]
             self._turn.rotate(-1)
@@ -193,7 +193,7 @@ class Receiving:
         return None
 
     async def _wait(self, mine: int) -> None:
-        """Wait until more was read, or the machine was fed something; partitions whose records wait are not read."""
+        """Wait until more was read, or the machine was fed something; do not read partitions whose records wait."""
         self._news.clear()
         if self._reading is None:
             self._assign()
@@ -220,10 +220,11 @@ class Receiving:
     # -- from the process -------------------------------------------------------------------------------------
 
     def cause(self, tp: TopicPartition, offset: int) -> Cause | None:
-        """Start the event of a record, as a send that it causes enters; None: it is over, or a later one has begun.
+        """Start the event of a record when a send that it causes enters; None: the event is over, or a later one has
+        begun.
 
         Raises:
-            BadInputError: it was not received; or very many are not processed.
+            BadInputError: the record was not received, or too many are unprocessed.
         """
         event = Cause(READER, tp, offset)
         if event in self._running:
@@ -247,10 +248,10 @@ class Receiving:
         self._progress.of_state(positions)
 
     def move(self, positions: Iterable[tuple[TopicPartition, int]], *, of_state: bool) -> None:
-        """Take in how far the process is: the events up to there start, where they have not, and end.
+        """Note how far the process is: the events up to there start, unless they have, and end.
 
         Args:
-            of_state: these are the positions of a state that was given.
+            of_state: whether these are the positions of a state.
 
         Raises:
             BadInputError: see `Progress`.
@@ -275,8 +276,8 @@ class Receiving:
         """Commit what is processed.
 
         Raises:
-            LedgerUnusableError: the group has members, or committing is not allowed.
-            BrokerUnavailableError: nobody answers.
+            LedgerUnusableError: the group has members, or committing is not authorized.
+            BrokerUnavailableError: the broker does not answer.
         """
         async with self._committing:
             due = {
@@ -289,7 +290,7 @@ class Receiving:
                 self._committed.update(due)
 
     async def commit_quietly(self) -> None:
-        """Commit what is processed, where nobody waits for it: the next commit makes up for a failure."""
+        """Commit what is processed when no caller waits: the next commit makes up for a failure."""
         try:
             await self.commit()
         except SnapkafkaError as error:

@@ -1,4 +1,4 @@
-"""Bounds of what a foreign process may give, and the values that its calls are made of."""
+"""Bounds for a foreign process, and the values of its calls."""
 
 from __future__ import annotations
 
@@ -24,20 +24,20 @@ CHUNK_NUMBERS: Final = range(1_000_000)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Bounds:
-    """Bound all that one process may give.
+    """The bounds for one process.
 
     Args:
-        chunk_bytes_max: of one piece of state, a Kafka record.
-        state_bytes_max, chunks_max: of one snapshot.
-        record_bytes_max: of a record that it sends, key and value.
-        receive_bytes_max: of a record that it receives: clients of gRPC take messages of 4 MiB unless set
+        chunk_bytes_max: size of one piece of state, a Kafka record.
+        state_bytes_max, chunks_max: size and number of pieces of one snapshot.
+        record_bytes_max: size of a record that it sends, key and value.
+        receive_bytes_max: size of a record that it receives: clients of gRPC accept messages of 4 MiB unless set
             otherwise.
-        ahead_bytes_max: of records that are read ahead for it.
-        causes_max: records that are causes of sends, and not processed.
-        sends_max: under way at once.
-        call_s: no call waits longer for Kafka.
-        grace_s: a process that lost its connection may come back for so long, as the same process.
-        look_s: between two looks at its inputs, for partitions that are added.
+        ahead_bytes_max: size of the records that are read ahead for it.
+        causes_max: number of unprocessed records that are causes of sends.
+        sends_max: number of sends in flight.
+        call_s: how long a call may wait for Kafka.
+        grace_s: how long a process that lost its connection may come back as the same process.
+        look_s: time between two checks of its inputs for added partitions.
     """
 
     chunk_bytes_max: int = 512 * 1024
@@ -55,7 +55,8 @@ class Bounds:
 
 @dataclass(frozen=True, slots=True)
 class Marker:
-    """Ask the process to record its state for this snapshot. `timestamp_ns`: when the trigger was appended."""
+    """The request to the process to record its state for this snapshot. `timestamp_ns`: when the trigger was
+    appended."""
 
     snapshot_id: str
     epoch: int
@@ -64,23 +65,23 @@ class Marker:
 
 @dataclass(frozen=True, slots=True)
 class Added:
-    """State that partitions were added to its inputs, and from which offsets it receives them."""
+    """The notice that partitions were added to its inputs, and the offsets from which it receives them."""
 
     positions: Mapping[TopicPartition, int]
 
 
 @dataclass(frozen=True, slots=True)
 class Left:
-    """The last notice: the process takes part no more, and why."""
+    """The last notice: the process no longer takes part, and why."""
 
     reason: str
 
 
 def require_node(node: str) -> None:
-    """Refuse a name that cannot be part of a topic's.
+    """Refuse a name that cannot be part of a topic name.
 
     Raises:
-        BadInputError: it cannot.
+        BadInputError: the name is invalid.
     """
     if not NODE.fullmatch(node) or node in (".", ".."):
         raise BadInputError(
@@ -89,12 +90,12 @@ def require_node(node: str) -> None:
 
 
 def changelog_of(namespace: str, node: str) -> str:
-    """Name the topic that holds the state of a process."""
+    """Return the name of the topic that holds the state of a process."""
     return f"{FOREIGN_STATE}{namespace}.{node}"
 
 
 def key_of(channel: str, chunk: int) -> bytes:
-    """Make the key of a piece of state, as JSON.
+    """Encode the key of a piece of state as JSON.
 
     Raises:
         BadInputError: the channel's name is too long, or the number is out of range.

@@ -1,4 +1,4 @@
-"""Write down the state of a foreign process, piece by piece, in the topic of its own: white sends of the process."""
+"""The state of a foreign process, stored piece by piece in a topic of its own, as white sends of the process."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ __all__ = ["State"]
 
 
 class State:
-    """Hold which pieces stand in the topic.
+    """The pieces that are stored in the topic.
 
     Args:
         node: the name of the process.
-        tp: where the state lies.
+        tp: the partition that holds the state.
     """
 
     def __init__(
@@ -26,7 +26,7 @@ class State:
         self._standing: set[bytes] = set()  # keys whose last record is no tombstone
 
     async def open(self) -> None:
-        """Read which pieces stand there from before.
+        """Read which pieces an earlier process has left there.
 
         Raises:
             SnapkafkaError: the topic cannot be read.
@@ -34,15 +34,15 @@ class State:
         self._standing = await self._writer.standing_keys(self._tp)
 
     async def give(self, given: dict[bytes, int], channel: str, chunk: int, data: bytes) -> None:
-        """Append a piece of the state; given again, it replaces itself.
+        """Append a piece of the state; a second piece of the same number replaces the first.
 
         Args:
-            given: the pieces of this state so far, key -> bytes; this one is added.
-            channel: whose messages were in flight to the process; empty: its own state.
+            given: the pieces of this state so far, key -> size in bytes; this one is added.
+            channel: the sender whose messages were in flight to the process; empty: its own state.
 
         Raises:
-            BadInputError: it is above a bound.
-            BrokerUnavailableError: give it again.
+            BadInputError: the piece is above a bound.
+            BrokerUnavailableError: unknown whether it is stored; send it again.
         """
         key, most = key_of(channel, chunk), self._bounds
         others = {k: size for k, size in given.items() if k != key}
@@ -60,7 +60,7 @@ class State:
             raise
 
     async def keep(self, given: dict[bytes, int]) -> None:
-        """Delete every piece that is not one of this state.
+        """Delete every piece that does not belong to this state.
 
         Raises:
             BrokerUnavailableError: call it again.

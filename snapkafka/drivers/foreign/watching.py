@@ -1,7 +1,7 @@
-"""Look at the inputs of a foreign process while it takes part: partitions that are added, topics that are recreated.
+"""The watch over the inputs of a foreign process: it finds added partitions and recreated topics.
 
-Every few seconds, and whenever the process gives its state: a sender that has left names in no `Closed` where it has
-sent, so before a cut it has to be known which partitions there are.
+It checks every few seconds, and whenever the process hands over its state. A sender that has left names in no `Closed`
+where it has sent, so the partitions must be known before a cut.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ __all__ = ["Watching"]
 
 
 class Watching:
-    """See the top of this file.
+    """The watch over the inputs of one process.
 
     Args:
         node: the name of the process, and of its group.
-        every_s: between two looks.
-        added: hears of new partitions, and from which offsets to receive them.
-        lost: hears why the inputs cannot be received from any more.
+        every_s: time between two checks.
+        added: called with new partitions and the offsets at which they start.
+        lost: called with the reason why the inputs can no longer be read.
     """
 
     def __init__(
@@ -45,12 +45,12 @@ class Watching:
         self._missing: frozenset[str] = frozenset()  # by the latest look
 
     def start(self, starts: Starts) -> None:
-        """Take these inputs for known."""
+        """Take these inputs as the known ones."""
         self._ids = {found.topic: found.topic_id for found in starts.topics}
         self._known = set(starts.positions)
 
     async def follow(self) -> None:
-        """Look again and again; a topic that two looks in a row have missed was deleted."""
+        """Check again and again; a topic that two checks in a row have missed was deleted."""
         while self._ids:
             await asyncio.sleep(self._every_s)
             before = self._missing
@@ -60,10 +60,10 @@ class Watching:
                 self._lost(f"its input {min(gone)} was deleted")
 
     async def look(self) -> None:
-        """Look now.
+        """Check now.
 
         Raises:
-            BrokerUnavailableError: an input is not there; to be called again.
+            BrokerUnavailableError: an input is absent; call again.
             SnapkafkaError: Kafka cannot be used.
         """
         if not self._ids:

@@ -45,10 +45,10 @@ SOURCE_TOPIC: Final = 1
 
 
 class KafkaTopicAdmin:
-    """Asks and informs the cluster about topics and groups. Connects when first used; `close()` it.
+    """The administration of topics and groups. Connects when first used; `close()` it.
 
-    Every method raises `BrokerUnavailableError` where nobody answers (within about ten seconds) and
-    `LedgerUnusableError` where a right is missing.
+    Every method raises `BrokerUnavailableError` if no broker answers (within about ten seconds) and
+    `LedgerUnusableError` if a right is missing.
     """
 
     def __init__(self, connection: Connection) -> None:
@@ -60,7 +60,7 @@ class KafkaTopicAdmin:
     # -- topics ----------------------------------------------------------------------------------------------
 
     async def describe_topics(self, topics: Collection[str] | None = None) -> dict[str, TopicDescription]:
-        """Those that exist, by name; all there are if none are named."""
+        """Return the topics that exist, by name; all if none are named."""
         async with translated(self.connection, "read the list of topics"):
             response = await self._ask_any(MetadataRequestV12(None if topics is None else list(topics)))
         found, failed = descriptions(response)
@@ -73,19 +73,19 @@ class KafkaTopicAdmin:
         return found
 
     async def access(self, topic: str) -> Access:
-        """Return what we may do with a topic, and whether its replicas are there. Nothing is written."""
+        """Return our access to a topic, and whether its replicas are in sync. Nothing is written."""
         with translated(self.connection, f"describe topic {topic}"):
             (told,) = (await self._ask_any(MetadataRequestV12([topic], rights=True))).topics
             raise_refusal(told[0], None, topic)
         return access(told)
 
     async def brokers(self) -> int:
-        """How many brokers there are."""
+        """Count the brokers."""
         with translated(self.connection, "count the brokers"):
             return len((await self._ask_any(MetadataRequestV12([]))).brokers)
 
     async def topic_settings(self, topic: str) -> tuple[dict[str, str], dict[str, str]]:
-        """All settings that hold for a topic, and those among them that were made on the topic itself."""
+        """Return all effective settings of a topic, and those among them that were set on the topic itself."""
         admin = await self._connected()
         resource = ConfigResource(ConfigResourceType.TOPIC, topic)
         with translated(self.connection, f"read the settings of topic {topic}"):
@@ -116,7 +116,7 @@ class KafkaTopicAdmin:
         settings: Mapping[str, str] | None = None,
         validate_only: bool = False,
     ) -> bool:
-        """Create a topic and wait until it is seen; False where it was there already.
+        """Create a topic and wait until it is visible; False: it exists already.
 
         Args:
             replicas: None for as many as there are brokers, at most three.
@@ -124,7 +124,7 @@ class KafkaTopicAdmin:
             validate_only: create nothing; only ask whether the broker would.
 
         Raises:
-            LedgerUnusableError: not allowed, or the broker refuses: with its own reason.
+            LedgerUnusableError: unauthorized, or the broker refuses, with its own reason.
         """
         admin = await self._connected()
         if replicas is None:
@@ -141,7 +141,7 @@ class KafkaTopicAdmin:
         return not there
 
     async def alter_topic(self, topic: str, settings: Mapping[str, str]) -> None:
-        """Make these the settings of a topic; others that were made on it are reset."""
+        """Make these the settings of a topic; others that were set on it are reset."""
         admin = await self._connected()
         resource = ConfigResource(ConfigResourceType.TOPIC, topic, configs=dict(settings))
         with translated(self.connection, f"change the settings of topic {topic}"):
@@ -150,11 +150,11 @@ class KafkaTopicAdmin:
             raise_refusal(code, why, topic)
 
     async def alter_settings(self, topic: str, changes: Mapping[str, str | None]) -> None:
-        """Change these settings of a topic and no others, and wait until that is seen; None removes what was made on
+        """Change these settings of a topic and no others, and wait until that is visible; None removes a setting from
         the topic itself.
 
         Raises:
-            LedgerUnusableError: not allowed, or the broker refuses a value.
+            LedgerUnusableError: unauthorized, or the broker refuses a value.
         """
         with translated(self.connection, f"change {', '.join(changes)} of topic {topic}"):
             response = await self._ask_any(AlterTopicRequest(topic, changes))
@@ -168,7 +168,7 @@ class KafkaTopicAdmin:
             await asyncio.sleep(0.05)
 
     async def delete_topics(self, *topics: str) -> None:
-        """Delete topics; those that are not there are skipped."""
+        """Delete topics; those that do not exist are skipped."""
         admin = await self._connected()
         with translated(self.connection, f"delete {', '.join(topics)}"):
             request = DeleteTopicsRequest(topics, self.connection.request_timeout_ms)
@@ -188,29 +188,29 @@ class KafkaTopicAdmin:
     # -- logs ------------------------------------------------------------------------------------------------
 
     async def log_ends(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
-        """The next offset to be written, of each."""
+        """Return the next offset to be written in each partition."""
         return await self._offsets("end_offsets", partitions)
 
     async def log_starts(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
-        """The first offset that is still there, of each."""
+        """Return the first offset that exists in each partition."""
         return await self._offsets("beginning_offsets", partitions)
 
     async def delete_records(self, tp: TopicPartition, upto: int) -> None:
-        """Delete what stands below `upto`.
+        """Delete all records below `upto`.
 
         Raises:
-            LedgerUnusableError: it may not be deleted.
-            BrokerUnavailableError: nobody answers.
+            LedgerUnusableError: deletion is unauthorized.
+            BrokerUnavailableError: no broker answers.
         """
         admin = await self._connected()
         with translated(self.connection, f"delete what is old of {tp.topic}"):
             await admin.delete_records({KafkaPartition(*tp): RecordsToDelete(before_offset=upto)})
 
     async def log_bytes(self, topic: str) -> dict[int, int]:
-        """How large the log of each partition of a topic is, on one replica.
+        """Return the size of the log of each partition of a topic, on one replica.
 
         Raises:
-            LedgerUnusableError: it takes DESCRIBE on the cluster.
+            LedgerUnusableError: this needs DESCRIBE on the cluster.
         """
         partitions = await self._partitions_of(topic)
         client = (await self._connected())._client
@@ -227,7 +227,7 @@ class KafkaTopicAdmin:
         return largest
 
     async def oldest_ms(self, topic: str) -> int | None:
-        """When the oldest record of a topic that is still there was written, in ms since 1970; None: it has none."""
+        """Return when the oldest record of a topic was written, in ms since 1970; None: it has no record."""
         partitions = await self._partitions_of(topic)
         consumer = await self._reader()
         with translated(self.connection, f"read the age of topic {topic}"):
@@ -235,13 +235,14 @@ class KafkaTopicAdmin:
         return min((at.timestamp for at in found.values() if at is not None), default=None)
 
     async def record_times(self, positions: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
-        """When the first record at or past an offset was written, of each partition that has one; ms since 1970."""
+        """Return when the first record at or past an offset was written, for each partition that has one; ms since
+        1970."""
         return await record_times(self.connection, positions)
 
     async def record_headers(
         self, positions: Mapping[TopicPartition, int]
     ) -> dict[TopicPartition, tuple[tuple[str, bytes | None], ...]]:
-        """Return the headers of the record at an offset, of each partition that has one there."""
+        """Return the headers of the record at an offset, for each partition that has one there."""
         return await record_headers(self.connection, positions)
 
     async def _partitions_of(self, topic: str) -> int:
@@ -267,10 +268,10 @@ class KafkaTopicAdmin:
     # -- groups ----------------------------------------------------------------------------------------------
 
     async def groups(self) -> list[ConsumerGroup]:
-        """Every consumer group of the cluster, by name, with the topics that it reads.
+        """List every consumer group of the cluster, by name, with the topics that it reads.
 
         Raises:
-            LedgerUnusableError: without the right to describe the cluster some groups would be missing unseen.
+            LedgerUnusableError: without the right to describe the cluster, groups could be missing unnoticed.
         """
         admin = await self._connected()
         with translated(self.connection, "list the consumer groups"):
@@ -282,10 +283,10 @@ class KafkaTopicAdmin:
             return await list_groups(admin)
 
     async def group_members(self, group: str) -> tuple[Member, ...]:
-        """List the members of a consumer group, of whichever protocol; none: it does not exist, or is empty.
+        """List the members of a consumer group, of either protocol; none: it does not exist, or is empty.
 
         Raises:
-            LedgerUnusableError: it may not be described, or is of another kind.
+            LedgerUnusableError: describing it is unauthorized, or it is of another kind.
         """
         admin = await self._connected()
         with translated(self.connection, f"describe group {group}"):
@@ -300,14 +301,14 @@ class KafkaTopicAdmin:
         return tuple(member.member for member in await self.group_members(group))
 
     def hold(self, group: str) -> GroupHold:
-        """Make a hold of a consumer group, which is still to be acquired."""
+        """Create a hold of a consumer group, which is still to be acquired."""
         return GroupHold(self.connection, group)
 
     async def commit_positions(self, group: str, positions: Mapping[TopicPartition, int], note: str) -> None:
         """Commit positions for a group that has no members, with a note that tools show as its metadata.
 
         Raises:
-            LedgerUnusableError: the group has members, or committing is not allowed.
+            LedgerUnusableError: the group has members, or committing is unauthorized.
         """
         consumer = AIOKafkaConsumer(
             group_id=group, enable_auto_commit=False, **self.connection.client_settings()
@@ -328,10 +329,10 @@ class KafkaTopicAdmin:
                 await consumer.stop()
 
     async def committed(self, group: str) -> dict[TopicPartition, tuple[int, str]]:
-        """Return what a group has committed: position and note, of each partition.
+        """Return the committed offsets of a group: position and note of each partition.
 
         Raises:
-            BrokerUnavailableError: also where no broker coordinates the group at the moment.
+            BrokerUnavailableError: no broker answers, or none coordinates the group at the moment.
         """
         admin = await self._connected()
         with translated(self.connection, f"read what group {group} has committed"):

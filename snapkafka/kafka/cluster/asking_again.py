@@ -1,4 +1,4 @@
-"""Questions that are asked again: of a broker that is away just now, of a group whose coordinator moves."""
+"""Requests that are repeated: to a broker that is briefly unavailable, or about a group whose coordinator moves."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ async def ask_coordinator(admin: Any, ask: Callable[[], Awaitable[T]]) -> T:
 
 
 async def ask_again(admin: Any, ask: Callable[[], Awaitable[T]]) -> T:
-    """Ask some more times: aiokafka asks a broker that it picks at random, and one of them may be away."""
+    """Ask several times: aiokafka asks a broker that it picks at random, and one of them may be unavailable."""
     for _ in range(TRIES * len(admin._client.cluster.brokers())):
         try:
             return await ask()

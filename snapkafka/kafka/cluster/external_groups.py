@@ -1,7 +1,7 @@
-"""Paths that cannot be seen: consumer groups without snapkafka that read what ours write.
+"""Unseen paths: consumer groups without snapkafka that read the records of ours.
 
-Such a group may write back what it made of it, without a header of ours. Kafka does not state who wrote a record, so it
-takes two things: somebody who reads outputs, and records from nobody with snapkafka in what the snapshot's inputs hold.
+Such a group may write back results without a header of ours. Kafka does not record who wrote a record, so two
+conditions make a path: a group reads outputs, and the snapshot's inputs hold records without a header of ours.
 """
 
 from __future__ import annotations
@@ -26,16 +26,16 @@ SHOWN_MAX: Final = 5
 async def strangers(
     admin: TopicAdmin, captured: Captured, *, sinks: Collection[str] = ()
 ) -> tuple[OpenEntry, ...]:
-    """Groups that read what the snapshot's processes write, and are none of its apps, by name.
+    """Return the groups that read what the snapshot's processes write, and are none of its apps, by name.
 
-    An app out of its scope is not such a group where a process of it turned red for the snapshot: what it writes has
-    colours. One that ran without taking part when the snapshot was asked for is, whatever became of it since.
+    An app out of its scope is not such a group if a process of it turned red for the snapshot: its records have
+    colours. An app that ran without taking part when the snapshot was triggered is one, whatever became of it since.
 
     Args:
-        sinks: groups that write nothing back, as somebody has stated who knows; `*`: anyone who there is.
+        sinks: groups that write nothing back, as the user declares; `*`: all groups.
 
     Returns:
-        one entry without a name where groups cannot be seen.
+        one entry without a name if groups cannot be seen.
     """
     if ANY in sinks:
         return ()
@@ -68,9 +68,9 @@ async def strangers(
 def still_open(
     before: Iterable[OpenEntry], now: Iterable[OpenEntry], sinks: Collection[str]
 ) -> tuple[OpenEntry, ...]:
-    """Those that are there now, and those of an earlier look: a group that has ended is forgotten some day.
+    """Merge the present groups with those of an earlier check: Kafka forgets a group some time after it has ended.
 
-    That groups could not be seen then is made up for where they can be now.
+    If groups could not be seen then, the present ones make up for that.
     """
     if ANY in sinks:
         return ()
@@ -79,14 +79,14 @@ def still_open(
 
 
 def unseen_paths(entries: Sequence[OpenEntry]) -> Iterator[str]:
-    """Return what a person reads of them: the first few."""
+    """Format the first few of them for people."""
     yield from map(_unseen_path, entries[:SHOWN_MAX])
     if (more := len(entries) - SHOWN_MAX) > 0:
         yield f"and {more} groups more: the manifest has them all"
 
 
 def open_topics(entries: Iterable[ExternalEntry], *, strict: bool) -> Iterator[str]:
-    """Name the topics that leave a snapshot open, for people."""
+    """Format the topics that leave a snapshot open, for people."""
     for entry in entries:
         if entry.declared:
             continue
@@ -100,7 +100,7 @@ def open_topics(entries: Iterable[ExternalEntry], *, strict: bool) -> Iterator[s
 
 
 def outside_paths(entries: Iterable[OutsiderEntry]) -> Iterator[str]:
-    """Name the outsiders that leave a snapshot open, for people."""
+    """Format the outsiders that leave a snapshot open, for people."""
     for entry in entries:
         if not entry.topic:
             yield (
@@ -117,7 +117,7 @@ def outside_paths(entries: Iterable[OutsiderEntry]) -> Iterator[str]:
 
 
 def assumptions(entries: Iterable[ExternalEntry], *, strict: bool) -> Iterator[str]:
-    """Name what a verdict assumes of topics with external records, for people."""
+    """Format the assumptions of a verdict about topics with external records, for people."""
     for entry in entries:
         if entry.declared:
             yield f"external records of topic {entry.topic} are no effects of what the apps send (declared)"

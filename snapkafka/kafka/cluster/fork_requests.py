@@ -1,7 +1,7 @@
-"""The names that a request to the broker bears, and whether a process of a fork may send it.
+"""The names in a request to the broker, and whether a process of a fork may send it.
 
-All that a client of aiokafka does leaves as such a request, so what is refused here is refused to producers, consumers
-and admin clients alike, in every thread and event loop. A request of an unknown kind is refused.
+Everything that a client of aiokafka does is such a request, so the refusals here apply to producers, consumers and
+admin clients alike, in every thread and event loop. A request of an unknown kind is refused.
 
 Requests by their API key, as in `kafka.protocol` ("The Messages").
 """
@@ -31,13 +31,13 @@ TOPIC_RESOURCE: Final = 2
 
 
 def require_of_fork(fork: str, request: Any) -> None:
-    """Check that a request bears no name that is not of a fork.
+    """Check that every name in a request belongs to the fork.
 
     Args:
-        request: as it is encoded: an aiokafka `RequestStruct`.
+        request: in its encoded form, an aiokafka `RequestStruct`.
 
     Raises:
-        ForkIsolationError: it bears one, changes the cluster, or is of an unknown kind or form.
+        ForkIsolationError: it has another name, changes the cluster, or is of an unknown kind or form.
     """
     what = type(request).__name__.partition("_v")[0]
     names = NAMES.get(request.API_KEY)
@@ -70,12 +70,13 @@ def _is_of_fork(fork: str, kind: str, name: str) -> bool:
 
 
 def _none(request: Any) -> Iterator[Name]:
-    """It changes nothing, and reads no record, position or setting of a topic."""
+    """Return no names: the request changes nothing, and reads no record, position or setting of a topic."""
     return iter(())
 
 
 def _topics(field: str = "topics") -> Names:
-    """Of a list of topics, each a name or a tuple that begins with one; None stands for all, which is read only."""
+    """Read the names in a list of topics, each a name or a tuple that begins with one; None stands for all topics,
+    which are only read."""
 
     def names(request: Any) -> Iterator[Name]:
         for item in getattr(request, field) or ():
@@ -85,12 +86,12 @@ def _topics(field: str = "topics") -> Names:
 
 
 def _since(version: int, names: Names) -> Names:
-    """Of a field that a version of the request brought."""
+    """Read names from a field that a version of the request introduced."""
     return lambda request: names(request) if version <= request.API_VERSION else ()
 
 
 def _metadata(request: Any) -> Iterator[Name]:
-    """Topics by name up to version 9; (id, name, tags) behind it."""
+    """Yield topics: names up to version 9, (id, name, tags) from then on."""
     for item in request.topics or ():
         name = item if isinstance(item, str) else item[1]
         yield (TOPIC, name) if name else (CLUSTER, "topic by its id")
@@ -109,7 +110,7 @@ def _groups(field: str) -> Names:
 
 
 def _settings(*, reads: bool) -> Names:
-    """Of resources with settings: topics by name; those of brokers and of the cluster may be read."""
+    """Read the names of resources with settings: topics by name; settings of brokers and of the cluster may be read."""
 
     def names(request: Any) -> Iterator[Name]:
         for kind, name, *_ in request.resources:

@@ -1,13 +1,14 @@
-"""A consumer group, held: no worker can join it, and only who holds it can set its offsets.
+"""A held consumer group: no worker can join it, and only its holder can set its offsets.
 
 One member with a protocol of its own name joins the empty group and sends heartbeats. As long as its session lasts the
 broker refuses every other member (`INCONSISTENT_GROUP_PROTOCOL`), whether or not it knows of snapkafka, and takes
 offsets from this member and this generation alone. So a hold is three things at once:
 
-* a fence: nobody reads the inputs while what they hold is changed;
-* a lease with heartbeats: of two runs of a plan one has it, and it passes on when its holder is dead or suspended;
-* a fenced commit: a holder that was suspended, and whose group was held or read by others since, is refused by the
-  broker and not by a clock.
+* a fence: no worker reads the inputs while their content is changed;
+* a lease with heartbeats: of two runs of a plan only one has it, and it passes on when its holder is dead or
+  suspended;
+* a fenced commit: if a holder was suspended, and others have held or read the group since, the broker refuses its
+  commit, without any clock.
 
 Source: KIP-62 (sessions and heartbeats) and the generations of Kafka's group protocol.
 """
@@ -68,7 +69,7 @@ class GroupTakenError(Exception):
 
 
 def _request(key: int, version: int, fields: Schema, answer: Schema) -> Any:
-    """Build the class of a request that aiokafka has under other names in each release."""
+    """Create the class of a request that aiokafka names differently in each release."""
     response = type("GroupResponse", (Response,), {"API_KEY": key, "API_VERSION": version, "SCHEMA": answer})
 
     def prepare(self: Any, versions: dict[int, tuple[int, int]]) -> Any:
@@ -164,7 +165,7 @@ class GroupHold:
     Args:
         connection: the cluster.
         group: its name.
-        session_s: a holder that is silent for so long has lost it.
+        session_s: how long a holder may be silent before it loses the group.
     """
 
     def __init__(self, connection: Connection, group: str, *, session_s: float = SESSION_S) -> None:
@@ -217,14 +218,14 @@ class GroupHold:
 
     @property
     def left_s(self) -> float:
-        """How long the broker still keeps this member, whatever happens; 0 or less: perhaps not any more."""
+        """For how many seconds the broker still keeps this member, whatever happens; 0 or less: perhaps no longer."""
         return -1.0 if self._lost else self._until - time.monotonic()
 
     def require(self) -> None:
         """Check that the group is still held. May be called in any thread.
 
         Raises:
-            OvertakenError: it may not be.
+            OvertakenError: it may be lost.
         """
         if self.left_s <= 0:
             raise self._lost_error(self._lost or f"no heartbeat for {self._session_s:g} s")
@@ -233,7 +234,7 @@ class GroupHold:
         """Set offsets of the group, as its member: the broker refuses them once the hold has passed on.
 
         Raises:
-            OvertakenError: it has; nothing was set.
+            OvertakenError: the hold has passed on; nothing was set.
             LedgerUnusableError: a right is missing.
         """
         by_topic: defaultdict[str, list[tuple[int, int, str]]] = defaultdict(list)
@@ -248,7 +249,7 @@ class GroupHold:
                 raise self._lost_error(type(error).__name__) from error
 
     async def release(self) -> None:
-        """Leave the group; where that fails its session ends by itself."""
+        """Leave the group; if that fails, its session ends by itself."""
         if self._beating is not None:
             self._beating.cancel()
             with contextlib.suppress(asyncio.CancelledError):
@@ -279,7 +280,7 @@ class GroupHold:
             self._until = sent + self._session_s
 
     async def _ask(self, request: Callable[[], Any]) -> Any:
-        """Send a request to the group's coordinator, and once more where that moves."""
+        """Send a request to the group's coordinator, and once more if the coordinator moves."""
         deadline = time.monotonic() + COORDINATOR_WITHIN_S
         while True:
             try:
@@ -304,7 +305,7 @@ class GroupHold:
 
 
 def _codes(response: Any) -> list[int]:
-    """The error codes of a response, of each partition where it has them."""
+    """Return the error codes of a response, of each partition if it has partitions."""
     if hasattr(response, "topics"):
         return [code for _, partitions in response.topics for _, code in partitions]
     return [response.error_code]

@@ -1,7 +1,7 @@
-"""Describe who reads what: consumer groups and their topics.
+"""Consumer groups and the topics that they read.
 
-A group reads the topics that its members subscribe to or are assigned, and those that it has committed positions for
-(its members may be away just now). Readers without a group cannot be seen by anybody.
+A group reads the topics to which its members subscribe or are assigned, and those for which it has committed positions
+(its members may be away for a moment). Readers without a group are invisible.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ UNDESCRIBED: Final = "Dead"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Member:
-    """A member of a group: its id, the client's own name, and the host it connects from."""
+    """A member of a group: its id, the client's own name, and the host from which it connects."""
 
     member: str
     client: str
@@ -63,7 +63,7 @@ class Member:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConsumerGroup:
-    """A consumer group. `topics`: what it reads or has read, None where that cannot be determined."""
+    """A consumer group. `topics`: those that it reads or has read; None: unknown."""
 
     name: str
     state: str
@@ -125,7 +125,7 @@ class ConsumerGroupDescribeResponse(Response):  # type: ignore[misc]  # aiokafka
 
 
 class ConsumerGroupDescribeRequest(RequestStruct):  # type: ignore[misc]  # aiokafka is not looked into
-    """Describes a group of the new consumer protocol (KIP-848); aiokafka has no such request."""
+    """The request to describe a group of the new consumer protocol (KIP-848), which aiokafka lacks."""
 
     FLEXIBLE_VERSION = True
     API_KEY = API_KEY_CONSUMER_GROUP_DESCRIBE
@@ -141,7 +141,7 @@ class ConsumerGroupDescribeRequest(RequestStruct):  # type: ignore[misc]  # aiok
         super().__init__([group], False, {})
 
     def prepare(self, versions: dict[int, tuple[int, int]]) -> ConsumerGroupDescribeRequest:
-        """aiokafka 0.13 and later: is this a version that the broker has?"""
+        """Check that the broker has this version, as aiokafka 0.13 and later ask."""
         check_version(versions, API_KEY_CONSUMER_GROUP_DESCRIBE, 0)
         return self
 
@@ -152,7 +152,7 @@ async def member_ids(admin: Any, group: str) -> tuple[str, ...]:
 
 
 async def group_members(admin: Any, group: str) -> tuple[Member, ...]:
-    """List the members of a group; empty where there is no such group.
+    """List the members of a group; empty if there is no such group.
 
     A group of the new consumer protocol (KIP-848) is unknown to the classic request, and to brokers before Kafka 4.
 
@@ -189,13 +189,13 @@ async def group_members(admin: Any, group: str) -> tuple[Member, ...]:
 
 
 async def list_groups(admin: Any) -> list[ConsumerGroup]:
-    """Every group of the cluster, by name.
+    """List every group of the cluster, by name.
 
     Args:
         admin: a connected aiokafka admin client.
 
     Raises:
-        KafkaError: nobody answers, or a right is missing.
+        KafkaError: no broker answers, or a right is missing.
     """
     listed = sorted({(name, kind) for name, kind, *_ in await admin.list_consumer_groups()})
     gate = asyncio.Semaphore(CONCURRENCY)
@@ -229,7 +229,7 @@ async def _describe(admin: Any, name: str, kind: str) -> ConsumerGroup:
 
 
 def _topics_of(members: Iterable[Any]) -> set[str] | None:
-    """Topics that members subscribe to or are assigned; None where a member cannot be read."""
+    """Return the topics to which members subscribe or are assigned; None if a member cannot be read."""
     topics: set[str] = set()
     try:
         for _, _, _, subscription, assignment in members:
@@ -243,9 +243,9 @@ def _topics_of(members: Iterable[Any]) -> set[str] | None:
 
 
 def positions_group(namespace: str, app: str) -> str:
-    """Return the consumer group that shows any Kafka tool where an app stood in the latest verified snapshot.
+    """Return the consumer group that shows in any Kafka tool where an app stood in the latest verified snapshot.
 
-    That of a fork bears the fork's prefix, as all of its names do: removal and access rights go by it.
+    In a fork its name has the fork's prefix, like all names there: removal and access rights depend on it.
     """
     name, fork = f"snapkafka.{namespace}.{app}", fork_of(namespace)
     return prefixed(fork, name) if fork else name

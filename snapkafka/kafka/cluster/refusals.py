@@ -33,12 +33,12 @@ class BrokerRefusedError(errors.KafkaError):  # type: ignore[misc]  # aiokafka i
 
 
 def raise_refusal(code: int, why: str | None, about: str) -> None:
-    """Raise what the broker answered, with its reason. Code 0 stands for success.
+    """Raise the broker's answer as an error, with its reason. Code 0 means success.
 
     Args:
         code: of the response, in Kafka's numbering.
-        why: the broker's own words; None or empty where it has none.
-        about: the topic, named where there are none.
+        why: the broker's own words; None or empty: it has none.
+        about: the topic, named if there is no reason.
     """
     if not code:
         return
@@ -67,10 +67,10 @@ class DeleteTopicsResponse(Response):  # type: ignore[misc]  # aiokafka is not l
 
 
 class DeleteTopicsRequest(RequestStruct):  # type: ignore[misc]  # aiokafka is not looked into
-    """Deletes topics; the client's own request is of a version whose response has no reasons.
+    """The request to delete topics; the client's own one is of a version whose response has no reasons.
 
     Args:
-        timeout_ms: for how long the broker may wait for that.
+        timeout_ms: how long the broker may wait for that.
     """
 
     FLEXIBLE_VERSION = True
@@ -86,6 +86,6 @@ class DeleteTopicsRequest(RequestStruct):  # type: ignore[misc]  # aiokafka is n
         super().__init__(list(topics), timeout_ms, no_tags)
 
     def prepare(self, versions: dict[int, tuple[int, int]]) -> Any:
-        """aiokafka 0.13 and later: is this a version that the broker has?"""
+        """Check that the broker has this version, as aiokafka 0.13 and later ask."""
         check_version(versions, API_KEY_DELETE_TOPICS, DELETE_TOPICS_VERSION)
         return self

@@ -1,8 +1,7 @@
-"""Two requests that aiokafka does not have, made of its own protocol types.
+"""Two requests that aiokafka lacks, built of its own protocol types.
 
-Metadata, version 12, shows topic ids: they distinguish a topic that was deleted and made again from the one that it
-replaces. DescribeCluster shows what we may do: without the right to see every consumer group, a list of groups proves
-nothing.
+Metadata, version 12, shows topic ids: they distinguish a recreated topic from its predecessor. DescribeCluster shows
+our rights: without the right to see every consumer group, a list of groups proves nothing.
 
 They work with the request classes of aiokafka 0.12 (which are sent as they are) and of 0.13 and later (which are asked
 to `prepare` for the versions that a broker has).
@@ -69,15 +68,15 @@ class TopicDescription:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Access:
-    """Hold what can be done with a topic. `rights`: ours, by Kafka's names, None where the broker does not show.
-    `in_sync`: of the partition that has the fewest, how many replicas are in sync; 0 where one has no leader."""
+    """The access to a topic. `rights`: ours, by Kafka's names; None: the broker does not show them. `in_sync`: the
+    number of replicas in sync of the partition that has the fewest; 0 if one has no leader."""
 
     rights: frozenset[str] | None
     in_sync: int
 
 
 class _Uuid:
-    """16 raw bytes."""
+    """A UUID of 16 raw bytes."""
 
     @staticmethod
     def encode(value: bytes) -> bytes:
@@ -96,8 +95,8 @@ uuid_type: Final = _Uuid
 
 
 class _Exact(Schema):  # type: ignore[misc]  # aiokafka is not looked into
-    """Answers in tuples that are made in their size. The ledger's topic is asked for every few seconds, and of tuples
-    that are cut Python keeps two thousand of each size (`protocol.exact`)."""
+    """A response in tuples that are allocated in their exact size. The ledger's topic is described every few seconds,
+    and Python keeps two thousand shrunk tuples of each size (`protocol.exact`)."""
 
     def decode(self, data: BytesIO) -> tuple[Any, ...]:
         return exact(field.decode(data) for field in self.fields)
@@ -155,11 +154,12 @@ class MetadataResponseV12(Response):  # type: ignore[misc]  # aiokafka is not lo
 
 
 class MetadataRequestV12(RequestStruct):  # type: ignore[misc]  # aiokafka is not looked into
-    """Asks for some topics, or for all; creates none (the client's own request may, on brokers that allow it).
+    """The request to describe some topics, or all; it creates none (the client's own request may, on brokers that
+    allow it).
 
     Args:
         topics: their names; None for all.
-        rights: also what we may do with each.
+        rights: also ask for our rights to each.
     """
 
     FLEXIBLE_VERSION = True
@@ -182,7 +182,7 @@ class MetadataRequestV12(RequestStruct):  # type: ignore[misc]  # aiokafka is no
         super().__init__(wanted, False, rights, no_tags)
 
     def prepare(self, versions: dict[int, tuple[int, int]]) -> MetadataRequestV12:
-        """aiokafka 0.13 and later: is this a version that the broker has?"""
+        """Check that the broker has this version, as aiokafka 0.13 and later ask."""
         check_version(versions, API_KEY_METADATA, METADATA_VERSION)
         return self
 
@@ -212,7 +212,7 @@ class DescribeClusterResponse(Response):  # type: ignore[misc]  # aiokafka is no
 
 
 class DescribeClusterRequest(RequestStruct):  # type: ignore[misc]  # aiokafka is not looked into
-    """Asks what we may do with the cluster as a whole."""
+    """The request for our rights to the cluster as a whole."""
 
     FLEXIBLE_VERSION = True
     API_KEY = API_KEY_DESCRIBE_CLUSTER
@@ -224,7 +224,7 @@ class DescribeClusterRequest(RequestStruct):  # type: ignore[misc]  # aiokafka i
         super().__init__(True, {})
 
     def prepare(self, versions: dict[int, tuple[int, int]]) -> DescribeClusterRequest:
-        """aiokafka 0.13 and later: is this a version that the broker has?"""
+        """Check that the broker has this version, as aiokafka 0.13 and later ask."""
         check_version(versions, API_KEY_DESCRIBE_CLUSTER, 0)
         return self
 
@@ -239,12 +239,12 @@ def check_version(versions: dict[int, tuple[int, int]], key: int, version: int) 
 
 
 def may_describe_cluster(response: Any) -> bool:
-    """Does the response report that we see everything there is, every consumer group above all?"""
+    """Return whether the response shows that we see everything, every consumer group above all."""
     return not response.error_code and bool(response.authorized_operations >> DESCRIBE_BIT & 1)
 
 
 def descriptions(response: Any) -> tuple[dict[str, TopicDescription], dict[str, int]]:
-    """The topics of a response, and the error codes of those that cannot be described."""
+    """Return the topics of a response, and the error codes of those that cannot be described."""
     found: dict[str, TopicDescription] = {}
     failed: dict[str, int] = {}
     for code, topic, topic_id, internal, partitions, *_ in response.topics:
@@ -263,7 +263,7 @@ def descriptions(response: Any) -> tuple[dict[str, TopicDescription], dict[str, 
 
 
 def access(topic: Any) -> Access:
-    """Of a topic as it stands in a response that was asked for rights."""
+    """Return the access to a topic from a response that was asked for rights."""
     _, _, _, _, partitions, bits, _ = topic
     in_sync = [0 if leader < 0 else len(isr) for _, _, leader, _, _, isr, *_ in partitions]
     return Access(

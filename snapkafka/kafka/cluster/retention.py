@@ -1,4 +1,5 @@
-"""How long a snapshot can be assembled again: what the cluster shows, judged by `snapkafka.checks.retention`."""
+"""The time until which the log keeps a snapshot's records: facts from the cluster, judged by
+`snapkafka.checks.retention`."""
 
 from __future__ import annotations
 
@@ -31,19 +32,19 @@ Settings = Mapping[str, Mapping[str, str]]
 
 
 def wall_ms() -> int:
-    """Milliseconds since 1970, by this machine's clock."""
+    """Return milliseconds since 1970, by this machine's clock."""
     return time.time_ns() // 1_000_000
 
 
 async def restorable(
     admin: TopicAdmin, captured: Captured, *, cut_ms: int, now: Callable[[], int] = wall_ms
 ) -> RestorableEntry:
-    """Until when the log holds what a snapshot needs, which topic loses it first, and why. All that is unauthorized is
-    stated, and is not an error.
+    """Determine until when the log holds what a snapshot needs, which topic loses it first, and why. Unauthorized
+    facts are reported, and are not an error.
 
     Args:
         cut_ms: when it was triggered.
-        now: returns the time; asked when the logs have been looked at, which may take a while.
+        now: returns the time; called after the logs were read, which may take a while.
     """
     try:
         found = await _look(admin, captured, cut_ms, now)
@@ -62,7 +63,7 @@ async def restorable(
 
 
 def in_words(entry: RestorableEntry, now_ms: int) -> str:
-    """Return what a person reads after "restorable"."""
+    """Format the text after "restorable"."""
     where = f"{entry.topic}[{entry.partition}] {entry.why}"
     when = f"{entry.until[:19].replace('T', ' ')} UTC"
     passed = entry.until < _iso(now_ms)
@@ -105,7 +106,7 @@ async def _look(admin: TopicAdmin, captured: Captured, cut_ms: int, now: Callabl
 async def log_bounds(
     admin: TopicAdmin, wanted: Collection[TopicPartition]
 ) -> dict[TopicPartition, LogBounds]:
-    """Return what the logs of these partitions hold now; those that are not there are left out."""
+    """Return the offsets that the logs of these partitions hold now; partitions that do not exist are left out."""
     topics = await admin.describe_topics({tp.topic for tp in wanted})
     there = [tp for tp in wanted if tp.topic in topics and tp.partition < topics[tp.topic].partitions]
     starts, ends = await asyncio.gather(admin.log_starts(there), admin.log_ends(there))
@@ -118,7 +119,7 @@ async def _logs(
     bounds: Mapping[TopicPartition, LogBounds],
     settings: Settings,
 ) -> dict[TopicPartition, LogNow]:
-    """Return what is to be known of the partitions; only what some setting makes matter is asked for."""
+    """Read the facts about the partitions; only those that matter by some setting are asked for."""
     policy = {topic: holding.get("cleanup.policy", "delete") for topic, holding in settings.items()}
     first = {
         need.tp: max(need.start, bounds[need.tp].start)
@@ -142,7 +143,7 @@ async def _logs(
 
 
 async def log_sizes(admin: TopicAdmin, topic: str) -> Mapping[int, int]:
-    """The bytes of each partition of a topic; none where that is unauthorized."""
+    """Return the bytes of each partition of a topic; empty if unauthorized."""
     try:
         return await admin.log_bytes(topic)
     except LedgerUnusableError:  # it takes a right on the whole cluster

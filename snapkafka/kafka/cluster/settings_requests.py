@@ -1,7 +1,7 @@
-"""Two more requests that aiokafka does not have: change single settings of a topic, and show how large its logs are.
+"""Two more requests that aiokafka lacks: to change single settings of a topic, and to show the sizes of its logs.
 
-`IncrementalAlterConfigs` changes what it names and leaves the rest; the client's own `alter_configs` resets every
-setting that it does not name. Both are sent in versions that Kafka 2.3 to 4.x know.
+`IncrementalAlterConfigs` changes the settings that it names and leaves the rest; the client's own `alter_configs`
+resets every setting that it does not name. Both are sent in versions that Kafka 2.3 to 4.x know.
 """
 
 from __future__ import annotations
@@ -57,10 +57,10 @@ class AlterTopicResponse(Response):  # type: ignore[misc]  # aiokafka is not loo
 
 
 class AlterTopicRequest(RequestStruct):  # type: ignore[misc]  # aiokafka is not looked into
-    """Changes some settings of one topic.
+    """The request to change some settings of one topic.
 
     Args:
-        changes: setting -> its new value; None removes what was made on the topic itself.
+        changes: setting -> its new value; None removes a setting from the topic itself.
     """
 
     API_KEY = API_KEY_INCREMENTAL_ALTER
@@ -90,7 +90,7 @@ class AlterTopicRequest(RequestStruct):  # type: ignore[misc]  # aiokafka is not
         super().__init__([(TOPIC, topic, configs)], False)
 
     def prepare(self, versions: dict[int, tuple[int, int]]) -> AlterTopicRequest:
-        """aiokafka 0.13 and later: is this a version that the broker has?"""
+        """Check that the broker has this version, as aiokafka 0.13 and later ask."""
         check_version(versions, API_KEY_INCREMENTAL_ALTER, 0)
         return self
 
@@ -126,7 +126,7 @@ class LogDirsResponse(Response):  # type: ignore[misc]  # aiokafka is not looked
 
 
 class LogDirsRequest(RequestStruct):  # type: ignore[misc]  # aiokafka is not looked into
-    """Asks one broker for the sizes of the partitions of a topic that it holds."""
+    """The request to one broker for the sizes of its partitions of a topic."""
 
     API_KEY = API_KEY_LOG_DIRS
     API_VERSION = 1
@@ -137,13 +137,13 @@ class LogDirsRequest(RequestStruct):  # type: ignore[misc]  # aiokafka is not lo
         super().__init__([(topic, list(range(partitions)))])
 
     def prepare(self, versions: dict[int, tuple[int, int]]) -> LogDirsRequest:
-        """aiokafka 0.13 and later: is this a version that the broker has?"""
+        """Check that the broker has this version, as aiokafka 0.13 and later ask."""
         check_version(versions, API_KEY_LOG_DIRS, 1)
         return self
 
 
 def log_sizes(response: Any) -> dict[int, int]:
-    """Partition -> bytes on this broker; a replica that is being moved counts once."""
+    """Return partition -> bytes on this broker; a replica that is being moved counts once."""
     return {
         partition: size
         for _, _, topics in response.log_dirs

@@ -1,6 +1,7 @@
-"""Where an app that does not run stands (R10): what its group committed is where it will go on.
+"""The position of an app that does not run (R10): it will continue at the committed offsets of its group.
 
-That it does not run is seen: its consumer group has no member, neither before nor after the rest is asked for.
+The broker shows that it does not run: its consumer group has no member, neither before nor after the rest is asked
+for.
 """
 
 from __future__ import annotations
@@ -56,7 +57,7 @@ async def stopped_app(admin: KafkaTopicAdmin, action: AskStopped) -> StoppedSeen
 
 
 async def _members(admin: KafkaTopicAdmin, app: str) -> tuple[int, str]:
-    """How many members the group of an app has, and why that cannot be seen, if so."""
+    """Count the members of an app's group; if they cannot be seen, return why."""
     try:
         return await admin.members(app), ""
     except SnapkafkaError as error:

@@ -1,8 +1,7 @@
 """The ledger on Kafka: topic `_snapkafka.<namespace>`, one partition, never compacted, never trimmed.
 
 Its order is the order of everything (R11), so a second partition or a lost record would be a lost agreement: a topic
-with such settings is refused, with what to do about it. See docs/reference/ledger.md for how an administrator creates
-it.
+with such settings is refused, with a remedy. docs/reference/ledger.md explains how an administrator creates it.
 """
 
 from __future__ import annotations
@@ -48,16 +47,16 @@ NOT_SEEN_FOR_S: Final = 1.0
 
 
 def topic_name(namespace: str) -> str:
-    """The topic that is the ledger of a namespace."""
+    """Return the topic that is the ledger of a namespace."""
     return f"_snapkafka.{namespace}"
 
 
 class RecordTooLargeError(LedgerUnusableError):
-    """It cannot be written now or ever."""
+    """A record that can never be written."""
 
 
 def beginning_is_gone(topic: str, start: int) -> LedgerUnusableError:
-    """The error of who has read a ledger that begins at `start`, and met no checkpoint that stands for the rest."""
+    """Return the error for a ledger that begins at `start`, without a checkpoint that stands for the older records."""
     return LedgerUnusableError(
         f"ledger {topic} begins at offset {start}, and no checkpoint stands for what was deleted",
         hint="delete the topic and restart the services, which start a new one (docs/reference/ledger.md)",
@@ -65,15 +64,15 @@ def beginning_is_gone(topic: str, start: int) -> LedgerUnusableError:
 
 
 class KafkaLedger:
-    """`ports.Ledger`: append, read, end.
+    """The implementation of `ports.Ledger` on Kafka.
 
     Args:
         connection: the cluster.
         namespace: the systems that are snapshotted together share one.
-        keys: that sign what is appended and check what is read; None: those of the environment.
+        keys: they sign appended records and check those that are read; None: those of the environment.
 
     Raises:
-        BadInputError: the environment has keys that cannot be used.
+        BadInputError: the environment has unusable keys.
     """
 
     def __init__(self, connection: Connection, namespace: str, keys: signature.Keys | None = None) -> None:
@@ -94,7 +93,7 @@ class KafkaLedger:
 
     @property
     def ledger_id(self) -> int:
-        """Its mark in headers, see `wire.headers.ledger_id`."""
+        """The mark of the ledger in headers, see `wire.headers.ledger_id`."""
         assert self._topic_id, "open() comes first"
         return headers.ledger_id(bytes.fromhex(self._topic_id))
 
@@ -109,11 +108,11 @@ class KafkaLedger:
         """Find the ledger, or create it; again after it was deleted and recreated.
 
         Args:
-            create: make it where it is not there; else that is an error.
+            create: create a missing ledger; otherwise it is an error.
 
         Raises:
-            LedgerUnusableError: it is not there and may not be made, or its settings would lose agreements.
-            BrokerUnavailableError: nobody answers.
+            LedgerUnusableError: it does not exist and cannot be created, or its settings would lose records.
+            BrokerUnavailableError: no broker answers.
         """
         await asyncio.to_thread(load)  # Avro takes some 100 ms to import: not on the loop of a service
         found = await self._describe()
@@ -154,10 +153,9 @@ class KafkaLedger:
         return found
 
     async def _check_settings(self, replicas: int, *, repair: bool) -> None:
-        """Refuse settings that would lose records or make them unreadable; repair those that nobody chose.
+        """Refuse settings that would lose records or make them unreadable; repair inherited ones.
 
-        What the topic has inherited from its broker was not chosen for it. All that an administrator has set on it
-        stays.
+        Settings that the topic inherits from its broker were not chosen for it. Settings on the topic itself stay.
         """
         try:
             holding, own = await self._admin.topic_settings(self.topic)
@@ -196,14 +194,15 @@ class KafkaLedger:
         )
 
     async def _is_whole(self, settings: Mapping[str, str]) -> bool:
-        """Has it lost nothing yet? Clients that run while it is deleted make it again, and write to it at once."""
+        """Return whether the topic has lost nothing yet. Clients that run while it is deleted create it again, and
+        write to it at once."""
         if await self.end() == 0:
             return True
         compacted = "compact" in settings.get("cleanup.policy", "")
         return not compacted and await self.start() == 0
 
     async def _is_same(self) -> bool:
-        """Is the topic still the one that was opened? A broker that does not answer proves nothing."""
+        """Return whether the topic is still the one that was opened. A broker that does not answer proves nothing."""
         for pause_s in (0.0, NOT_SEEN_FOR_S):
             await asyncio.sleep(pause_s)
             try:
@@ -217,15 +216,15 @@ class KafkaLedger:
     # -- writing ---------------------------------------------------------------------------------------------
 
     async def append(self, record: LedgerRecord) -> int:
-        """Append a record and wait until it is safe; returns its offset. Appends stand in the order of the calls.
+        """Append a record and wait until it is safe; return its offset. Records are appended in the order of the
+        calls.
 
         Raises:
-            RecordTooLargeError: it is larger than any record of the ledger may be.
-            LedgerUnusableError: it may not be written.
+            RecordTooLargeError: the record exceeds the limit of the ledger.
+            LedgerUnusableError: writing is unauthorized.
             BrokerUnavailableError: not acknowledged in time; it may land later (and is then a duplicate, if sent
                 again).
-            LedgerRecreatedError: the ledger is another one by now; the record stands in the new one, where it means
-                nothing.
+            LedgerRecreatedError: the ledger was recreated; the record is in the new one, where it means nothing.
         """
         assert self._topic_id, "open() comes first"
         value = encode(record)
@@ -261,7 +260,7 @@ class KafkaLedger:
         return signature.Place(self.topic, self._topic_id)
 
     def append_soon(self, record: LedgerRecord) -> asyncio.Task[int]:
-        """`append` in the background; in the order of the calls."""
+        """Append in the background, in the order of the calls."""
         return asyncio.ensure_future(self.append(record))
 
     async def _send(self, key: bytes, value: bytes, signed: bytes | None) -> int:
@@ -289,7 +288,7 @@ class KafkaLedger:
         return self._producer
 
     async def _drop_producer(self) -> None:
-        """After a failure, or for another ledger: sequence numbers of the old one mean nothing any more."""
+        """Drop the producer after a failure, or for another ledger: its sequence numbers mean nothing any more."""
         producer, self._producer = self._producer, None
         if producer is not None:
             stopping = asyncio.ensure_future(_stop(producer))
@@ -300,10 +299,10 @@ class KafkaLedger:
     # -- reading ---------------------------------------------------------------------------------------------
 
     async def read(self, start: int = 0, *, until: int | None = None) -> AsyncIterator[Entry]:
-        """The entries from `start` on, in order, live; or up to `until`.
+        """Yield the entries from `start` on, in order, live; or up to `until`.
 
         Raises:
-            LedgerRecreatedError: the ledger was deleted, or deleted and made again; noticed within a few seconds.
+            LedgerRecreatedError: the ledger was deleted or recreated; noticed within a few seconds.
             LedgerUnusableError, BrokerUnavailableError: it cannot be read.
         """
         assert self._topic_id, "open() comes first"
@@ -329,19 +328,19 @@ class KafkaLedger:
         return self.keys.accepts(self._place, offset, value, signed[0] if signed else None)
 
     async def start(self) -> int:
-        """The first offset that is still there: what stood below it has been trimmed."""
+        """Return the first offset that exists: older records were deleted."""
         return (await self._admin.log_starts([self._tp]))[self._tp]
 
     async def end(self) -> int:
-        """The next offset to be written."""
+        """Return the next offset to be written."""
         return (await self._admin.log_ends([self._tp]))[self._tp]
 
     async def trim(self, upto: int) -> None:
-        """Delete what stands below `upto`, for good.
+        """Delete all records below `upto`, for good.
 
         Raises:
-            LedgerUnusableError: it may not be deleted.
-            BrokerUnavailableError: nobody answers.
+            LedgerUnusableError: deletion is unauthorized.
+            BrokerUnavailableError: no broker answers.
         """
         await self._admin.delete_records(self._tp, upto)
 
@@ -355,8 +354,8 @@ class KafkaLedger:
 
 
 async def _stop(producer: Any) -> None:
-    """Stop a producer; in order where it can send what it has. An idempotent one never gives that up, and the client
-    library does not stop it before: one would be left behind, trying, for every append that failed."""
+    """Stop a producer; in order if it can send its records. An idempotent one retries for ever, and the client library
+    does not stop it before: each failed append would leave one behind."""
     flushing = asyncio.ensure_future(producer.flush())
     flushed, _ = await asyncio.wait([flushing], timeout=STOP_WITHIN_S)
     if flushed:

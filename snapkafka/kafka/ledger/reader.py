@@ -1,4 +1,4 @@
-"""Reading the ledger: from an offset on, live, past garbage, and no further once it was deleted and made again."""
+"""The reader of the ledger: from an offset on, live, past garbage, and no further once the topic was recreated."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ Accepts = Callable[[int, bytes, Iterable[tuple[str, bytes]]], bool]
 
 
 class LedgerRecreatedError(LedgerUnusableError):
-    """The ledger was deleted, or deleted and made again: its epochs and process ids mean nothing any more.
+    """The ledger was deleted or recreated: its epochs and process ids mean nothing any more.
 
     A process catches it and starts over with an empty fold: `open()`, then read from 0.
     """
@@ -52,7 +52,7 @@ class LedgerRecreatedError(LedgerUnusableError):
 
 
 class LedgerCutShortError(LedgerUnusableError):
-    """The ledger has lost records that were read: what is appended from now on stands where others stood."""
+    """The ledger has lost records that were read: new records take their offsets."""
 
     def __init__(self, topic: str, end: int, read: int) -> None:
         super().__init__(
@@ -62,9 +62,9 @@ class LedgerCutShortError(LedgerUnusableError):
 
 
 class Entry(NamedTuple):
-    """One place of the ledger. `record` is None for garbage. `timestamp_ms`: when the broker appended it, 0 where that
-    cannot be determined, `HOLE` where there is no record at all: it only reports that reading has got there. `refused`:
-    it has no signature that counts (`wire.signature`), and is garbage; `states` is what it would be with one."""
+    """One place of the ledger. `record` is None for garbage. `timestamp_ms`: when the broker appended it, 0 if
+    unknown, `HOLE` if there is no record at all: the entry only shows that reading has got there. `refused`: it has no
+    signature that counts (`wire.signature`), and is garbage; `states` is the record that it would be otherwise."""
 
     offset: int
     timestamp_ms: int
@@ -83,18 +83,19 @@ async def read_entries(
     suspect: asyncio.Event,
     accepts: Accepts,
 ) -> AsyncIterator[Entry]:
-    """The entries from `start` on, in order; ends at `until`, or never.
+    """Yield the entries from `start` on, in order; end at `until`, or never.
 
     Args:
         until: stop before this offset; None reads live.
-        same: is the topic still the one that was opened? Asked every `WATCH_S`, and where offsets state that it is not.
-        suspect: set by who has seen elsewhere that it is not.
-        accepts: may the record count, by its offset, value and headers?
+        same: returns whether the topic is still the one that was opened; called every `WATCH_S`, and when offsets
+            suggest that it is not.
+        suspect: set by a caller that has seen elsewhere that it is not.
+        accepts: returns whether a record may count, by its offset, value and headers.
 
     Raises:
-        LedgerRecreatedError: it is not.
-        LedgerUnusableError: what lies below the first record has been deleted, or the right to read is missing.
-        BrokerUnavailableError: nobody answers.
+        LedgerRecreatedError: the topic is another one.
+        LedgerUnusableError: records from `start` on were deleted, or the right to read is missing.
+        BrokerUnavailableError: no broker answers.
     """
     if until is not None and start >= until:
         return
@@ -123,25 +124,25 @@ async def read_entries(
 
 
 class Pace:
-    """How long a reader rests: a service that reads a long ledger at its start must go on meanwhile, so who reads live
-    takes half of the loop; a tool, which waits for the end, all of it."""
+    """The pauses of a reader. A service that reads a long ledger at its start must go on meanwhile, so a live reader
+    takes half of the loop; a tool, which waits for the end, takes all of it."""
 
     def __init__(self, *, live: bool) -> None:
         self._live = live
         self._busy = 0.0
 
     def took(self, seconds: float) -> None:
-        """For the latest record. One that had to be waited for shows that nothing is behind."""
+        """Note the time of the latest record. A record that had to be waited for shows that there is no backlog."""
         self._busy = self._busy + seconds if seconds < AT_HAND_S else 0.0
 
     def rest(self) -> float:
-        """Seconds, for what was read since the last rest."""
+        """Return the pause in seconds for what was read since the last one."""
         busy, self._busy = self._busy, 0.0
         return busy if self._live else 0.0
 
 
 class _Reader:
-    """A consumer without a group, and where it stands: `next` is the first offset not given out."""
+    """A consumer without a group, and its position: `next` is the first offset not handed out."""
 
     def __init__(
         self,
@@ -179,7 +180,7 @@ class _Reader:
             await self._consumer.stop()
 
     async def some(self) -> list[Entry]:
-        """Return what is there, one record at most (garbage that fails to parse spoils a whole batch); waits a
+        """Return the available entries, one record at most (garbage that fails to parse spoils a whole batch); wait a
         little."""
         try:
             with translated(self._connection, "read the ledger"):
@@ -241,7 +242,7 @@ class _Reader:
         return Entry(record.offset, record.timestamp, decoded)
 
     async def watch(self) -> None:
-        """Returns never; raises where the topic is another one."""
+        """Raise an error when the topic is another one; never return."""
         while True:
             with contextlib.suppress(asyncio.TimeoutError):
                 await asyncio.wait_for(self._suspect.wait(), WATCH_S)
@@ -250,4 +251,4 @@ class _Reader:
 
 
 class _UnreadableError(Exception):
-    """The client library cannot parse what lies at the next offset."""
+    """The client library cannot parse the record at the next offset."""

@@ -1,8 +1,8 @@
-"""Settings of the ledger's topic: what it is created with, and which broker defaults would harm it.
+"""Settings of the ledger's topic: those at its creation, and the broker defaults that would harm it.
 
 A topic inherits every setting that it does not have itself from its broker, and operators choose those for other
 topics: short retention, compaction, a codec, small records, more replicas in sync than a small topic has. So each
-setting by which a record could be lost, refused or made unreadable is set on the topic itself.
+setting that could lose, refuse or damage a record is set on the topic itself.
 
 Two kinds are left out, because brokers of some supported release do not know the name or ignore it here:
 `message.timestamp.before.max.ms` and `.after.max.ms` do not apply where the broker sets the time (`LogAppendTime`).
@@ -46,9 +46,9 @@ UNREADABLE: Final = frozenset({"compression.type"})
 
 
 def settings_for(replicas: int) -> dict[str, str]:
-    """The settings of a ledger with so many replicas.
+    """Return the settings of a ledger with so many replicas.
 
-    With three of them two have to be in sync; one with fewer stays writable while a broker is away.
+    Of three replicas two have to be in sync; with fewer the topic stays writable while a broker is unavailable.
     """
     return {**SETTINGS, "min.insync.replicas": str(max(1, min(2, replicas - 1)))}
 
@@ -57,12 +57,12 @@ def harmful(holding: Mapping[str, str], replicas: int, *, inherited: bool = Fals
     """Find the settings that harm a ledger.
 
     Args:
-        holding: all settings that hold for the topic.
-        replicas: how many its partition has; 0 where that is unknown.
-        inherited: also report what harms only others: a codec that is installed here.
+        holding: all effective settings of the topic.
+        replicas: the number of replicas; 0: unknown.
+        inherited: also report settings that harm only others: a codec that is installed here.
 
     Returns:
-        name -> what it does.
+        name -> the harm that it does.
     """
     found = {}
     if "compact" in holding.get("cleanup.policy", ""):

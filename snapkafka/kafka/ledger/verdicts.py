@@ -1,4 +1,4 @@
-"""Is a manifest the one that the ledger's verdict names?"""
+"""The comparison of a manifest with the ledger's verdict."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def not_compared(store: Store, manifest: Manifest, reading: LedgerReading | str)
         reading: the ledger; or why it cannot be read.
 
     Returns:
-        why they were not compared, or where they differ though the manifest is the one that was verified.
+        why they were not compared, or where they differ although the manifest is the one that was verified.
 
     Raises:
         StorageError: the manifest is not the one that was verified.

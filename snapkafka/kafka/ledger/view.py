@@ -1,4 +1,4 @@
-"""Describe what the ledger states: its fold, when each record was appended, and which snapshot of it is meant."""
+"""The ledger as it was read: its fold, the time of each record, and the snapshot that a name means."""
 
 from __future__ import annotations
 
@@ -43,7 +43,8 @@ class LedgerReading:
     """The ledger up to `state.end`. `times_ms`: offset -> when the broker appended it. `garbage`: records that are
     not ledger records. `refused`: those of them without a valid signature.
 
-    `start`: where it begins. `entries`: all that was read, where somebody wants them."""
+    `start`: its first offset. `entries`: all that was read, if they are wanted.
+    """
 
     topic: str
     start: int = 0
@@ -57,7 +58,7 @@ class LedgerReading:
         self.state = LedgerState(start=self.start)
 
     def apply(self, entry: Entry) -> None:
-        """Take in the next entry."""
+        """Apply the next entry."""
         self.state.apply(entry.offset, entry.record, refused=entry.states)
         self.times_ms[entry.offset] = entry.timestamp_ms
         self.garbage += entry.record is None
@@ -75,7 +76,8 @@ class LedgerReading:
             self.apply(entry)
 
     def capture_ms(self, snapshot: SnapshotView) -> int | None:
-        """From the trigger to the record that completed it, both in the ledger's own time; None if not captured."""
+        """Return the time from the trigger to the record that completed it, both by the ledger's clock; None if not
+        captured."""
         if snapshot.captured_at is None:
             return None
         return self.times_ms[snapshot.captured_at] - self.times_ms[snapshot.epoch - 1]
@@ -83,7 +85,7 @@ class LedgerReading:
 
 @dataclass(slots=True)
 class Opened:
-    """A cluster at work for one verb: the ledger, the topics, and the ledger as it was read."""
+    """The cluster for one verb: the ledger, the topics, and the ledger as it was read."""
 
     namespace: str
     ledger: Ledger
@@ -103,11 +105,11 @@ async def opened(
     """Open the ledger and read it to its end.
 
     Args:
-        create: create it where it is not there; else that is an error.
+        create: create a missing ledger; otherwise it is an error.
         remember: keep all that was read, in `reading.entries`.
 
     Raises:
-        BadInputError: the namespace is not one.
+        BadInputError: the namespace is invalid.
         LedgerUnusableError, BrokerUnavailableError: the ledger cannot be read.
     """
     if problem := namespace_problem(namespace):
@@ -131,7 +133,7 @@ async def opened(
 
 
 async def read_to_end(ledger: Ledger, *, remember: bool = False) -> LedgerReading:
-    """All of an open ledger, as it is now.
+    """Read an open ledger to its present end.
 
     Raises:
         LedgerUnusableError: its beginning was deleted; it cannot be read.
@@ -144,19 +146,19 @@ async def read_to_end(ledger: Ledger, *, remember: bool = False) -> LedgerReadin
 
 
 async def read_ledger(where: Connection | Cluster, namespace: str) -> LedgerReading:
-    """The ledger as it is now."""
+    """Read the ledger to its present end."""
     async with opened(where, namespace) as work:
         return work.reading
 
 
 def latest_of_apps(state: LedgerState) -> list[ProcessView]:
-    """Of each app that is not retired, the process that joined last."""
+    """Return the process that joined last, for each app that is not retired."""
     latest = {view.hello.app: view for _, view in sorted(state.processes.items())}
     return [view for _, view in sorted(latest.items()) if state.unretired(view)]
 
 
 def outputs_of(state: LedgerState) -> set[str]:
-    """The topics that processes have written to, changelogs apart, as the snapshots so far show."""
+    """Return the topics to which processes have written, except changelogs, as the snapshots so far show."""
     changelogs = state.changelogs()
     written = {
         end.topic
@@ -184,7 +186,7 @@ def captured(view: SnapshotView) -> bool:
 
 
 def good(view: SnapshotView) -> bool:
-    """Has it been verified, so that it may be relied on?"""
+    """Return whether it is verified, so that it may be relied on."""
     return view.verdict is not None and view.verdict.verdict in GOOD
 
 
@@ -201,7 +203,7 @@ def find_snapshot(
     Of several attempts of one id the last is found.
 
     Args:
-        usable: what `latest` may mean.
+        usable: returns whether `latest` may mean a snapshot.
 
     Raises:
         UnknownSnapshotError: the ledger has none such.
@@ -216,7 +218,7 @@ def find_snapshot(
 
 
 def find_captured(state: LedgerState, name: str) -> Captured:
-    """Return what was captured; see `find_snapshot`. `latest` is the last one that is captured.
+    """Return a captured snapshot; see `find_snapshot`. `latest` is the last one that is captured.
 
     Raises:
         UnknownSnapshotError: the ledger has none such.
@@ -236,7 +238,7 @@ def find_captured(state: LedgerState, name: str) -> Captured:
 
 
 def find_epoch(state: LedgerState, epoch: int) -> SnapshotView:
-    """A snapshot of the ledger by its epoch, whatever ids there are.
+    """Find a snapshot of the ledger by its epoch, whatever its id.
 
     Raises:
         UnknownSnapshotError: the ledger has none such.
@@ -247,10 +249,10 @@ def find_epoch(state: LedgerState, epoch: int) -> SnapshotView:
 
 
 def find_captured_by(reading: LedgerReading, at_ms: int) -> SnapshotView:
-    """The last snapshot (by epoch) that was captured at or before a moment, in the ledger's time.
+    """Find the last snapshot (by epoch) that was captured at or before a moment, by the ledger's clock.
 
     Raises:
-        UnknownSnapshotError: it does not exist.
+        UnknownSnapshotError: there is none.
     """
     views = reading.state.snapshots.values()
     found = [v for v in views if v.captured_at is not None and reading.times_ms[v.captured_at] <= at_ms]

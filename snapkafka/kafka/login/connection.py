@@ -1,4 +1,4 @@
-"""Which Kafka, and how to get in: one value that every client is made from, and one place that names its failures."""
+"""The connection to Kafka: one value from which every client is made, and one place that names its failures."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ REASON_LENGTH: Final = 500
 class Connection:
     """A Kafka cluster as a client sees it.
 
-    `bootstrap`: `host:port`, several separated by commas. `security`: what aiokafka's clients take beyond that
-    (`security_protocol`, `ssl_context`, `sasl_mechanism`, ...), as it is. `settings`: what it was made from, for the
-    clients of other libraries.
+    `bootstrap`: `host:port`, several separated by commas. `security`: further arguments of aiokafka's clients
+    (`security_protocol`, `ssl_context`, `sasl_mechanism`, ...). `settings`: their source, for the clients of other
+    libraries.
 
     Raises:
         BadInputError: `bootstrap` is not a list of addresses.
@@ -52,7 +52,7 @@ class Connection:
         return [address.strip() for address in self.bootstrap.split(",")]
 
     def client_settings(self) -> dict[str, Any]:
-        """Keyword arguments for any aiokafka client."""
+        """Return the keyword arguments for any aiokafka client."""
         return {
             "bootstrap_servers": self.hosts,
             "client_id": "snapkafka",
@@ -62,16 +62,16 @@ class Connection:
 
     @classmethod
     def from_environment(cls, bootstrap: str, environ: Mapping[str, str]) -> Connection:
-        """With the settings of `SNAPKAFKA_KAFKA_CONFIG` and `SNAPKAFKA_KAFKA_*`: see `Security`.
+        """Make a connection with the settings of `SNAPKAFKA_KAFKA_CONFIG` and `SNAPKAFKA_KAFKA_*`: see `Security`.
 
         Raises:
-            BadInputError, MechanismError, CertificateError: one of them makes no sense.
+            BadInputError, MechanismError, CertificateError: one of them is invalid.
         """
         return cls.secured(bootstrap, Security.from_environment(environ))
 
     @classmethod
     def secured(cls, bootstrap: str, settings: Security) -> Connection:
-        """With settings that each client library gets in its own form."""
+        """Make a connection with settings that each client library gets in its own form."""
         return cls(bootstrap=bootstrap, security=settings.for_aiokafka(), settings=settings)
 
 
@@ -93,17 +93,17 @@ _FORBIDDEN: Final = (
 
 
 class translated:  # noqa: N801 -- it is used as a function
-    """Give the failures of the client library our names; `async with` asks the broker why it lets nobody in.
+    """A context that translates the failures of the client library; `async with` asks the broker why it refuses.
 
-    aiokafka shows no difference between a broker that is away, wrong credentials and an untrusted certificate. Where a
-    client connects, `async with` tries one connection by itself to learn the reason: see `diagnosis.diagnose`.
+    aiokafka shows no difference between an unavailable broker, wrong credentials and an untrusted certificate. After a
+    failure, `async with` tries one connection by itself to find the reason: see `diagnosis.diagnose`.
 
     Args:
-        what: what is being done, as in "could not {what}".
+        what: the work in progress, as in "could not {what}".
 
     Raises:
-        BrokerUnavailableError: nobody answers. Of these, where the broker does not let us in:
-            AuthenticationError, MechanismError, CertificateError.
+        BrokerUnavailableError: no broker answers. AuthenticationError, MechanismError, CertificateError: the broker
+            refuses the login.
         LedgerUnusableError: a right is missing, or the broker refuses for another reason.
     """
 
@@ -131,7 +131,7 @@ class translated:  # noqa: N801 -- it is used as a function
 
 
 def _named(connection: Connection, what: str, error: Exception) -> SnapkafkaError | None:
-    """Return the failure by our name; None where it keeps its own."""
+    """Return the failure by our name; None: it keeps its own."""
     if isinstance(error, SnapkafkaError):
         return None
     if isinstance(error, _FORBIDDEN):
@@ -159,8 +159,8 @@ def _named(connection: Connection, what: str, error: Exception) -> SnapkafkaErro
 
 
 def hear_of(consumer: Any, topics: Iterable[str]) -> None:
-    """Let an aiokafka consumer ask for the leaders of topics all at once, before it is asked for their ends: else it
-    learns of one topic after the other, 0.1 s each, and has given up before it knows a hundred."""
+    """Let an aiokafka consumer ask for the leaders of all topics at once, before it is asked for their ends: otherwise
+    it learns of one topic after the other, 0.1 s each, and gives up before it knows a hundred."""
     for topic in set(topics):
         consumer._client.add_topic(topic)
 

@@ -1,6 +1,6 @@
-"""Find out why a broker lets nobody in: the reasons that a client library keeps to itself.
+"""Diagnosis of a refused login: the reasons that a client library does not pass on.
 
-One connection as a client would make it: TCP, TLS, the SASL handshake, the password. Each of these fails in its own
+It makes one connection as a client would: TCP, TLS, the SASL handshake, the password. Each of these fails in its own
 way, and each failure has its own name here.
 """
 
@@ -38,7 +38,7 @@ API_VERSIONS: Final = struct.pack(">ihhih", 10, 18, 0, 1, -1)
 
 
 def refusal(where: str, error: BaseException) -> SnapkafkaError | None:
-    """Return what a failure means, where it shows that the broker does not let us in; None for any other."""
+    """Translate a failure that shows that the broker refuses us; None for any other."""
     if isinstance(error, errors.UnsupportedSaslMechanismError | errors.AuthenticationMethodNotSupported):
         enabled = str(error).partition("Enabled mechanisms are: ")[2]
         return MechanismError(
@@ -67,7 +67,8 @@ async def diagnose(
 ) -> SnapkafkaError | None:
     """Try to connect to each broker named, and return why the first that lets nobody in does not.
 
-    None: it is away, or the reason is not known. `tried_s`: for how many seconds a client has tried in vain before.
+    None: the brokers are unavailable, or the reason is unknown. `tried_s`: for how many seconds a client has tried in
+    vain before.
     """
     with contextlib.suppress(TimeoutError):
         async with asyncio.timeout(max(LEAST_S, min(ANSWER_S, GIVEN_UP_AFTER_S - tried_s))):
@@ -119,7 +120,7 @@ async def _why(security: Mapping[str, Any], host: str, port: int) -> SnapkafkaEr
 
 
 async def _first_answer(host: str, port: int, context: ssl.SSLContext | None) -> None:
-    """Raises EOFError where the connection is closed instead."""
+    """Wait for the first bytes of an answer; raise EOFError if the connection is closed instead."""
     reader, writer = await asyncio.open_connection(host, port, ssl=context)
     try:
         writer.write(API_VERSIONS)
@@ -134,7 +135,7 @@ async def _first_answer(host: str, port: int, context: ssl.SSLContext | None) ->
 
 
 def _of_kerberos(error: BaseException) -> bool:
-    """Is it an error of the package gssapi, which need not be installed? aiokafka lets it through."""
+    """Return whether it is an error of the package gssapi, which need not be installed. aiokafka lets it through."""
     return any(kind.__module__.split(".")[0] == "gssapi" for kind in type(error).__mro__)
 
 

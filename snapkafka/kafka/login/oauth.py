@@ -1,4 +1,4 @@
-"""Fetch the tokens of SASL/OAUTHBEARER: from an identity provider by client credentials, or from a file."""
+"""Tokens for SASL/OAUTHBEARER: from an identity provider by client credentials, or from a file."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class Client(Protocol):
 
 
 class TokenProvider(AbstractTokenProvider):  # type: ignore[misc]  # aiokafka is not looked into
-    """Give a token that holds, from `sasl.oauthbearer.token.endpoint.url`; fetched again before it expires.
+    """A source of valid tokens from `sasl.oauthbearer.token.endpoint.url`; each is renewed before it expires.
 
     Raises (by its methods):
         AuthenticationError: the identity provider refuses the client, or does not answer.
@@ -64,7 +64,7 @@ class TokenProvider(AbstractTokenProvider):  # type: ignore[misc]  # aiokafka is
         return token
 
     def token_and_expiry(self) -> tuple[str, float]:
-        """Return the token and when it expires, in seconds since 1970; blocks while it is fetched."""
+        """Return the token and its expiry, in seconds since 1970; blocks while the token is fetched."""
         with self._lock:
             if time.time() >= self._renew_at:
                 fetched = time.time()
@@ -74,7 +74,7 @@ class TokenProvider(AbstractTokenProvider):  # type: ignore[misc]  # aiokafka is
             return self._token, self._expires
 
     def _fetch(self) -> tuple[str, float]:
-        """Return a token and for how long it holds (0: unknown)."""
+        """Fetch a token; return it and its validity in seconds (0: unknown)."""
         url = self._client.token_url
         if url.startswith("file:"):
             path = urllib.request.url2pathname(urllib.parse.urlsplit(url).path)
@@ -111,7 +111,7 @@ class TokenProvider(AbstractTokenProvider):  # type: ignore[misc]  # aiokafka is
 
 
 def _expiry(token: str) -> float | None:
-    """When a JWT expires (`exp`); None where the token shows it not."""
+    """Return the expiry of a JWT (`exp`); None if the token does not show it."""
     try:
         payload = token.split(".")[1]
         claims = json.loads(base64.urlsafe_b64decode(payload + "=" * (-len(payload) % 4)))

@@ -1,12 +1,12 @@
-"""Read how to log in to Kafka: one set of settings, by Kafka's own names, for every client of snapkafka.
+"""The login to Kafka: one set of settings, by Kafka's own names, for every client of snapkafka.
 
 They come from a properties file (`SNAPKAFKA_KAFKA_CONFIG=client.properties`) and from variables of the environment,
 which take precedence: `sasl.username` is `SNAPKAFKA_KAFKA_SASL_USERNAME`. The file may be one of Kafka's Java clients
 or one of librdkafka's: both spellings are read. From here each client library gets the same settings in its own form:
 aiokafka (command, service, workers), the JVM (Spark job), librdkafka (restore).
 
-A setting of `security.*`, `sasl.*` or `ssl.*` that is not known is refused by name: to ignore it could mean to log in
-with less than was asked for. Everything else in the file (`bootstrap.servers`, `group.id`, ...) is ignored.
+An unknown setting of `security.*`, `sasl.*` or `ssl.*` is refused by name: to ignore it could mean a less secure login
+than was asked for. Everything else in the file (`bootstrap.servers`, `group.id`, ...) is ignored.
 """
 
 from __future__ import annotations
@@ -15,79 +15,38 @@ import re
 import ssl
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
-from pathlib import Path
 from typing import Any, Final
 
 from snapkafka.errors import BadInputError, CertificateError, DependencyMissingError, MechanismError
 
-__all__ = ["CONFIG_VARIABLE", "MECHANISMS", "PREFIX", "PROTOCOLS", "Security", "variable"]
+from .properties import (
+    _BY_VARIABLE,
+    _JAAS_OPTION,
+    _OAUTH_HANDLER,
+    CONFIG_VARIABLE,
+    FORMS,
+    JAAS,
+    NAMES,
+    conversion,
+    pem_blocks,
+    quoted,
+    read_properties,
+    refuse_unknown,
+    text_of,
+    variable,
+)
 
-PREFIX: Final = "SNAPKAFKA_KAFKA_"
-#: Names the properties file.
-CONFIG_VARIABLE: Final = f"{PREFIX}CONFIG"
+__all__ = ["MECHANISMS", "PROTOCOLS", "Security"]
+
 PROTOCOLS: Final = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
 MECHANISMS: Final = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER", "GSSAPI")
 #: What a name and a password log in by.
 WITH_PASSWORD: Final = MECHANISMS[:3]
 
-#: Kafka's name of a setting -> field of `Security`. The first name of a field is the one that messages use.
-NAMES: Final[Mapping[str, str]] = {
-    "security.protocol": "protocol",
-    "sasl.mechanism": "mechanism",
-    "sasl.mechanisms": "mechanism",  # librdkafka's
-    "sasl.username": "username",
-    "sasl.password": "password",
-    "ssl.ca.location": "ca_file",
-    "ssl.truststore.location": "ca_file",
-    "ssl.certificate.location": "certificate_file",
-    "ssl.keystore.location": "certificate_file",
-    "ssl.key.location": "key_file",
-    "ssl.key.password": "key_password",
-    "ssl.endpoint.identification.algorithm": "host_check",
-    "sasl.oauthbearer.token.endpoint.url": "token_url",
-    "sasl.oauthbearer.client.id": "client_id",
-    "sasl.oauthbearer.client.secret": "client_secret",
-    "sasl.oauthbearer.scope": "scope",
-    "sasl.kerberos.service.name": "kerberos_service",
-    "sasl.kerberos.principal": "kerberos_principal",
-    "sasl.kerberos.keytab": "kerberos_keytab",
-}
-#: Settings that only describe the form of others: setting -> the values that can be read.
-FORMS: Final[Mapping[str, tuple[str, ...]]] = {
-    "ssl.truststore.type": ("PEM",),
-    "ssl.keystore.type": ("PEM",),
-    "sasl.oauthbearer.method": ("oidc",),
-    "sasl.login.callback.handler.class": (
-        "org.apache.kafka.common.security.oauthbearer.OAuthBearerLoginCallbackHandler",
-        "org.apache.kafka.common.security.oauthbearer.secured.OAuthBearerLoginCallbackHandler",
-    ),
-}
-#: Options of a JAAS login module -> field.
-JAAS: Final[Mapping[str, str]] = {
-    "username": "username",
-    "password": "password",
-    "clientId": "client_id",
-    "clientSecret": "client_secret",
-    "scope": "scope",
-    "principal": "kerberos_principal",
-    "keyTab": "kerberos_keytab",
-    "serviceName": "kerberos_service",
-}
-_JAAS_OPTION: Final = re.compile(r"""(\w+)\s*=\s*(?:"((?:[^"\\]|\\.)*)"|([^\s;"]+))""")
-_OAUTH_HANDLER: Final = FORMS["sasl.login.callback.handler.class"][0]
-
-
-def variable(setting: str) -> str:
-    """Return the variable of a setting: `sasl.username` -> `SNAPKAFKA_KAFKA_SASL_USERNAME`."""
-    return PREFIX + setting.upper().replace(".", "_").replace("-", "_")
-
-
-_BY_VARIABLE: Final = {variable(name): name for name in (*NAMES, *FORMS, "sasl.jaas.config")}
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Security:
-    """How a client of ours logs in; empty fields are not set. `where`: field -> the setting that it was read from."""
+    """The settings of a login; empty fields are not set. `where`: field -> the setting from which it was read."""
 
     protocol: str = ""
     mechanism: str = ""
@@ -128,24 +87,24 @@ class Security:
             elif name in FORMS:
                 if value not in FORMS[name]:
                     raise BadInputError(
-                        f"{source} is {value}, which cannot be read", hint=_conversion(name, FORMS[name])
+                        f"{source} is {value}, which cannot be read", hint=conversion(name, FORMS[name])
                     )
             else:
                 values[NAMES[name]], where[NAMES[name]] = value, source
 
         if path := environ.get(CONFIG_VARIABLE):
-            for name, value in _properties(path).items():
+            for name, value in read_properties(path).items():
                 take(name, value, f"{name} in {path}")
         for given, name in sorted(_BY_VARIABLE.items()):
             if environ.get(given) or (given in environ and name == "ssl.endpoint.identification.algorithm"):
                 take(name, environ[given], given)
-        _refuse_unknown(environ)
+        refuse_unknown(environ)
         found = cls(**values, where=where)
         found._validate()
         return found
 
     def __bool__(self) -> bool:
-        """Is anything set?"""
+        """Return whether any field is set."""
         return any(getattr(self, item.name) != item.default for item in fields(self) if item.name != "where")
 
     @property
@@ -197,18 +156,18 @@ class Security:
     def _validate_files(self) -> None:
         for name in ("ca_file", "certificate_file", "key_file"):
             if path := getattr(self, name):
-                _text(path, self._source(name))
+                text_of(path, self._source(name))
         if self.key_file and not self.certificate_file:
             raise CertificateError(f"{self._source('key_file')} needs {self._source('certificate_file')}")
         self.ssl_context()
 
     def _source(self, name: str) -> str:
-        """Where a field was set, or by which name it can be set."""
+        """Return where a field was set, or by which name it can be set."""
         setting = next(setting for setting, taken in NAMES.items() if taken == name)
         return self.where.get(name, f"{setting} ({variable(setting)})")
 
     def ssl_context(self) -> ssl.SSLContext:
-        """Certificates for Python's clients.
+        """Create the TLS context for Python's clients.
 
         Raises:
             CertificateError: a file is not in PEM, or certificate and key do not belong together.
@@ -241,10 +200,10 @@ class Security:
     # -- in the form of each client library -----------------------------------------------------------------------
 
     def for_aiokafka(self) -> dict[str, Any]:
-        """Keyword arguments of aiokafka's clients.
+        """Return the keyword arguments of aiokafka's clients.
 
         Raises:
-            DependencyMissingError: GSSAPI, and its library is not installed.
+            DependencyMissingError: the library for GSSAPI is not installed.
         """
         if not self:
             return {}
@@ -266,21 +225,22 @@ class Security:
         return found
 
     def for_java(self) -> dict[str, str]:
-        """Settings of Kafka's Java clients. Certificates are in them, so that other machines need no files."""
+        """Return the settings of Kafka's Java clients. Certificates are in them, so that other machines need no
+        files."""
         if not self:
             return {}
         found = {"security.protocol": self.protocol}
         if self.tls:
             found["ssl.endpoint.identification.algorithm"] = self.host_check
         if self.tls and self.ca_file:
-            certificates = _text(self.ca_file, self._source("ca_file"))
+            certificates = text_of(self.ca_file, self._source("ca_file"))
             found |= {"ssl.truststore.type": "PEM", "ssl.truststore.certificates": certificates}
         if self.tls and self.certificate_file:
-            chain = _text(self.certificate_file, self._source("certificate_file"))
-            key = _text(self.key_file, self._source("key_file")) if self.key_file else chain
+            chain = text_of(self.certificate_file, self._source("certificate_file"))
+            key = text_of(self.key_file, self._source("key_file")) if self.key_file else chain
             found |= {
                 "ssl.keystore.type": "PEM",
-                "ssl.keystore.certificate.chain": _blocks(chain, "CERTIFICATE"),
+                "ssl.keystore.certificate.chain": pem_blocks(chain, "CERTIFICATE"),
                 "ssl.keystore.key": self._pkcs8(key),
             }
             if self.key_password:
@@ -295,7 +255,7 @@ class Security:
         return found
 
     def for_librdkafka(self) -> dict[str, Any]:
-        """Settings of librdkafka, as confluent-kafka takes them."""
+        """Return the settings of librdkafka, as confluent-kafka takes them."""
         if not self:
             return {}
         found: dict[str, Any] = {"security.protocol": self.protocol}
@@ -341,14 +301,14 @@ class Security:
         }
         module, options = modules[self.mechanism]
         given = [
-            f"{name}={_quoted(getattr(self, JAAS[name]))}" for name in options if getattr(self, JAAS[name])
+            f"{name}={quoted(getattr(self, JAAS[name]))}" for name in options if getattr(self, JAAS[name])
         ]
         if self.mechanism == "GSSAPI":
             given += ["useKeyTab=true", "storeKey=true"] if self.kerberos_keytab else ["useTicketCache=true"]
         return " ".join([module, "required", *given]) + ";"
 
     def _pkcs8(self, text: str) -> str:
-        found = _blocks(text, "PRIVATE KEY") or _blocks(text, "ENCRYPTED PRIVATE KEY")
+        found = pem_blocks(text, "PRIVATE KEY") or pem_blocks(text, "ENCRYPTED PRIVATE KEY")
         if not found:
             path = self.key_file or self.certificate_file
             raise CertificateError(
@@ -356,73 +316,6 @@ class Security:
                 hint=f"`openssl pkcs8 -topk8 -nocrypt -in {path} -out key.pem` converts it",
             )
         return found
-
-
-def _properties(path: str) -> dict[str, str]:
-    """Those settings of a properties file that are about security, by name."""
-    try:
-        text = Path(path).read_text("utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        raise BadInputError(
-            f"{CONFIG_VARIABLE} is {path}, which cannot be read: {getattr(error, 'strerror', None) or error}",
-            hint="it names a properties file, such as Kafka's command-line tools take by --command-config",
-        ) from error
-    found: dict[str, str] = {}
-    for line in re.sub(r"\\\r?\n[ \t]*", "", text).splitlines():
-        if not (line := line.strip()) or line[0] in "#!":
-            continue
-        name, _, value = (part.strip() for part in line.partition("="))
-        if not name.startswith(("security.", "sasl.", "ssl.")):
-            continue
-        if name not in NAMES and name not in FORMS and name != "sasl.jaas.config":
-            raise BadInputError(f"{path} has {name}, which snapkafka does not know", hint=_KNOWN)
-        found[name] = value.replace("\\\\", "\\")
-    return found
-
-
-_KNOWN: Final = f"remove it there; known are {', '.join(sorted((*NAMES, *FORMS, 'sasl.jaas.config')))}"
-
-
-def _refuse_unknown(environ: Mapping[str, str]) -> None:
-    for name in environ:
-        if name.startswith(PREFIX) and name != CONFIG_VARIABLE and name not in _BY_VARIABLE:
-            raise BadInputError(
-                f"{name} is not a setting of snapkafka",
-                hint=f"there are {CONFIG_VARIABLE}, {', '.join(sorted(_BY_VARIABLE))}",
-            )
-
-
-def _conversion(name: str, forms: tuple[str, ...]) -> str:
-    if name.endswith("store.type"):
-        return (
-            "convert the store to PEM: `keytool -importkeystore -deststoretype PKCS12`, then `openssl pkcs12`"
-        )
-    return f"it can be {' or '.join(forms)}"
-
-
-def _text(path: str, source: str) -> str:
-    try:
-        return Path(path).read_text("utf-8")
-    except UnicodeDecodeError as error:
-        raise CertificateError(f"{source} is {path}, which is not in PEM", hint=_PEM) from error
-    except OSError as error:
-        raise CertificateError(
-            f"{source} is {path}, which cannot be read: {error.strerror}",
-            hint="check the path and the rights on the file, on this machine",
-        ) from error
-
-
-_PEM: Final = _conversion("ssl.truststore.type", ())
-
-
-def _blocks(text: str, kind: str) -> str:
-    """The PEM blocks of one kind."""
-    return "\n".join(re.findall(f"-----BEGIN {kind}-----.*?-----END {kind}-----", text, re.DOTALL))
-
-
-def _quoted(text: str) -> str:
-    escaped = "".join("\\" + letter if letter in '"\\' else letter for letter in text)
-    return f'"{escaped}"'
 
 
 def _require_gssapi() -> None:

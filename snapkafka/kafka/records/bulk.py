@@ -1,4 +1,4 @@
-"""Many records, read and appended in order, by librdkafka: what a restore moves.
+"""Bulk transfer: many records, read and appended in order by librdkafka, for a restore.
 
 A consumer without a group reads committed records of exact ranges; idempotent producers append, outside any
 transaction: an at-least-once changelog that ends with a control record hangs Faust's recovery for ever.
@@ -65,7 +65,7 @@ BATCH_OVERHEAD_BYTES: Final = 500
 
 
 class LogRecord(NamedTuple):
-    """A record as it lies in the log. `timestamp_ms`: -1 where it has none."""
+    """A record as it is in the log. `timestamp_ms`: -1 if it has none."""
 
     topic: str
     partition: int
@@ -87,7 +87,7 @@ def client_settings(connection: Connection) -> dict[str, Any]:
 
 
 def _require_gssapi(settings: Mapping[str, Any]) -> None:
-    """Refuse a librdkafka without GSSAPI, as in the wheels of PyPI: else every client of it ends in a traceback."""
+    """Refuse a librdkafka without GSSAPI, as in the wheels of PyPI: every client of it would fail with a traceback."""
     from confluent_kafka import KafkaException
     from confluent_kafka.admin import AdminClient
 
@@ -103,14 +103,15 @@ def _require_gssapi(settings: Mapping[str, Any]) -> None:
 
 
 class KafkaBulk:
-    """Reads and appends many records. Every call blocks, and ends soon after `stop` is set.
+    """A reader and writer of many records. Every call blocks, and ends soon after `stop` is set.
 
     Args:
         connection: the cluster.
 
     Raises:
-        DependencyMissingError: confluent-kafka is not installed, or it was built without GSSAPI, which is asked for.
-        MechanismError: it refuses the settings of GSSAPI.
+        DependencyMissingError: confluent-kafka is not installed, or it was built without the GSSAPI that the settings
+            need.
+        MechanismError: confluent-kafka refuses the settings of GSSAPI.
     """
 
     def __init__(self, connection: Connection) -> None:
@@ -125,8 +126,8 @@ class KafkaBulk:
         """Read committed records of `(topic, partition, start, end)`, in the order of each partition.
 
         Raises:
-            TimedOutError: nothing comes any more before the end of a range.
-            LedgerUnusableError: a topic may not be read, or an offset is deleted.
+            TimedOutError: no more records come before the end of a range.
+            LedgerUnusableError: reading a topic is unauthorized, or an offset is deleted.
         """
         from confluent_kafka import Consumer, KafkaError
         from confluent_kafka import TopicPartition as KafkaPartition
@@ -178,10 +179,10 @@ class KafkaBulk:
 
     def stable_ends(self, partitions: Iterable[tuple[str, int]]) -> dict[TopicPartition, int]:
         """Read the offsets below which no transaction is open. A broker that has just started may not know a partition
-        yet: it is asked again for a while.
+        yet, so it is asked again for a while.
 
         Raises:
-            BrokerUnavailableError: nobody answers.
+            BrokerUnavailableError: no broker answers.
         """
         from confluent_kafka import Consumer, KafkaException
         from confluent_kafka import TopicPartition as KafkaPartition
@@ -215,8 +216,8 @@ class KafkaBulk:
         """Delete consumer groups; those that do not exist are skipped.
 
         Raises:
-            LedgerUnusableError: one has members, or it may not be deleted.
-            BrokerUnavailableError: nobody answers.
+            LedgerUnusableError: one has members, or deletion is unauthorized.
+            BrokerUnavailableError: no broker answers.
         """
         from confluent_kafka import KafkaError, KafkaException
 
@@ -235,7 +236,7 @@ class KafkaBulk:
                     raise _refused(f"delete group {group}", error) from failure
 
     def append(self, records: Iterable[Any]) -> dict[TopicPartition, Sequence[int]]:
-        """Append records in this order per partition; returns when every one is acknowledged.
+        """Append records in this order per partition; return when every one is acknowledged.
 
         Args:
             records: with topic, partition, key, value, headers and timestamp_ms (None: the time of the append).
@@ -305,8 +306,8 @@ class KafkaBulk:
         return AdminClient(self._settings)
 
     def _batch_bytes(self, topic: str) -> int:
-        """Compute how large a batch may be: the broker refuses one above the topic's `max.message.bytes` for ever,
-        however small its records are. A limit that may not be read is taken for a usual one."""
+        """Return the largest size of a batch: the broker always refuses one above the topic's `max.message.bytes`,
+        however small its records are. An unauthorized limit is taken for a usual one."""
         from confluent_kafka import KafkaException
         from confluent_kafka.admin import ConfigResource
 

@@ -1,6 +1,6 @@
-"""Read partitions from given positions, and commit how far they are processed: for anyone who reads in another's name.
+"""A consumer of assigned partitions, for code that reads on behalf of a process, which commits its positions.
 
-The partitions are assigned by hand, so the group has no member and no rebalance; it only holds the positions.
+The partitions are assigned by hand, so the group has no members and no rebalances; it only holds the positions.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ READ_MAX: Final = 200
 
 
 class Record(NamedTuple):
-    """Hold a record as it lies in the log. `header`: the bytes of our header, None where it has none."""
+    """A record as it is in the log. `header`: the bytes of our header, None if it has none."""
 
     tp: TopicPartition
     offset: int
@@ -37,11 +37,11 @@ class Record(NamedTuple):
 
 
 class KafkaConsumer:
-    """Read partitions assigned by hand; no record of an aborted transaction.
+    """A consumer of partitions assigned by hand; it skips records of aborted transactions.
 
     Args:
         group: holds the positions.
-        bytes_max: of what is read ahead, over all partitions.
+        bytes_max: size of the records read ahead, over all partitions.
     """
 
     def __init__(self, connection: Connection, group: str, *, bytes_max: int) -> None:
@@ -50,7 +50,7 @@ class KafkaConsumer:
         self._at: dict[TopicPartition, int] = {}  # what `read` hands out next, of each partition
 
     async def start(self, positions: Mapping[TopicPartition, int]) -> None:
-        """Connect, and take these partitions from these offsets on.
+        """Connect, and read these partitions from these offsets on.
 
         Raises:
             SnapkafkaError: Kafka cannot be used.
@@ -75,22 +75,22 @@ class KafkaConsumer:
         self.add(positions)
 
     def add(self, positions: Mapping[TopicPartition, int]) -> None:
-        """Take these partitions, too, from these offsets on; not while a `read` is under way."""
+        """Read these partitions as well, from these offsets on; not while a `read` is in progress."""
         self._at |= positions
         self._consumer.assign([KafkaPartition(*tp) for tp in self._at])
         self.seek(self._at)
 
     def seek(self, positions: Mapping[TopicPartition, int]) -> None:
-        """Read on from there; not while a `read` is under way."""
+        """Continue from these offsets; not while a `read` is in progress."""
         self._at |= positions
         for tp, offset in positions.items():
             self._consumer.seek(KafkaPartition(*tp), offset)
 
     async def read(self, tps: Collection[TopicPartition], within_ms: int) -> list[Record]:
-        """Read what comes next in these partitions, each in its order; nothing, where nothing comes in that time.
+        """Read the next records of these partitions, each in its order; none if none come in that time.
 
         Raises:
-            OffsetsGoneError: it was deleted.
+            OffsetsGoneError: the next record was deleted.
             SnapkafkaError: it cannot be read.
         """
         wanted = [KafkaPartition(*tp) for tp in tps]
@@ -122,8 +122,8 @@ class KafkaConsumer:
         """Commit positions for the group, each with a note that tools show as its metadata.
 
         Raises:
-            LedgerUnusableError: it has members, or committing is not allowed.
-            BrokerUnavailableError: nobody answers.
+            LedgerUnusableError: the group has members, or committing is unauthorized.
+            BrokerUnavailableError: no broker answers.
         """
         with translated(self._connection, f"commit positions for group {self._group}"):
             try:

@@ -1,4 +1,4 @@
-"""A look at one record of each partition: when it was written, and its headers."""
+"""Facts about one record of each partition: when it was written, and its headers."""
 
 from __future__ import annotations
 
@@ -24,7 +24,8 @@ POLL_MS: Final = 200
 async def record_times(
     connection: Connection, positions: Mapping[TopicPartition, int]
 ) -> dict[TopicPartition, int]:
-    """When the first record at or past an offset was written, in ms since 1970; partitions without one are left out.
+    """Return when the first record at or past an offset was written, in ms since 1970; partitions without one are left
+    out.
 
     Args:
         positions: where to look; offsets within the log.
@@ -36,7 +37,7 @@ async def record_times(
 async def record_headers(
     connection: Connection, positions: Mapping[TopicPartition, int]
 ) -> dict[TopicPartition, tuple[tuple[str, bytes | None], ...]]:
-    """Return the headers of the record at an offset, of each partition that has one there.
+    """Return the headers of the record at an offset, for each partition that has one there.
 
     Args:
         positions: where to look; offsets within the log.

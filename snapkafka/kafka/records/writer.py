@@ -1,6 +1,8 @@
-"""Append records with a header of ours, one at a time and in order, and read which keys of a compacted topic stand.
+"""A writer of records with a header of ours, one at a time and in order; and a reader of the keys of a compacted
+topic.
 
-For who writes in the name of others; a Faust worker has its own producer, and a restore moves records in bulk (`bulk`).
+It is for code that writes on behalf of a process; a Faust worker has its own producer, and a restore transfers records
+in bulk (`bulk`).
 """
 
 from __future__ import annotations
@@ -23,11 +25,11 @@ READ_MS: Final = 1_000
 
 
 class UnsettledError(Exception):
-    """Whether a record is in the log is unknown: a time-out, a lost connection."""
+    """An unknown outcome of a send: a time-out, a lost connection."""
 
 
 class KafkaWriter:
-    """One idempotent producer (acks=all), connected when first used."""
+    """One idempotent producer (acks=all), which connects when first used."""
 
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
@@ -52,7 +54,7 @@ class KafkaWriter:
 
         Raises:
             BadInputError: there is no such topic.
-            BrokerUnavailableError: nobody answers.
+            BrokerUnavailableError: no broker answers.
         """
         producer = await self._connected()
         with translated(self._connection, f"ask for the partitions of {topic}"):
@@ -68,7 +70,7 @@ class KafkaWriter:
         """Hand a record to the producer, in the order of the calls.
 
         Returns:
-            what gives its offset; raises `UnsettledError` where its result is unknown.
+            an awaitable of its offset; it raises `UnsettledError` if the outcome is unknown.
 
         Raises:
             SnapkafkaError: nothing was appended.
@@ -88,7 +90,7 @@ class KafkaWriter:
         return settled()
 
     async def standing_keys(self, tp: TopicPartition) -> set[bytes]:
-        """Read a compacted partition to its end: the keys whose last record has a value.
+        """Read a compacted partition to its end; return the keys whose last record has a value.
 
         Raises:
             BrokerUnavailableError, LedgerUnusableError: it cannot be read.

@@ -1,18 +1,19 @@
 """`drill`: run a backup, and report whether it can be trusted.
 
-The newest good snapshot becomes a throwaway fork; the apps start in it and work off what was in flight at the cut; a
-snapshot of the fork is assembled and verified, the snapshot itself is verified once more, and the invariants are asked
-of both. Production is only read. All that the drill has made is removed, also when it fails or is interrupted.
+The newest good snapshot becomes a throwaway fork; the apps start in it and process the messages that were in flight at
+the cut; a snapshot of the fork is assembled and verified, the snapshot itself is verified once more, and the
+invariants are checked on both. Production is only read. Everything that the drill creates is removed, also if it fails
+or is interrupted.
 
 | module | |
 |---|---|
 | `phases` | their order, waiting, and the end |
-| `parts` | what a drill needs of the rest: forks, ledgers, snapshots, the Spark job |
+| `parts` | the connection with forks, ledgers, snapshots and the Spark job |
 | `workers` | the apps' processes |
-| `evidence` | the id, digests, versions, and what a drill does not show |
-| `report` | what was found, as data and as Markdown |
+| `evidence` | the id, digests, versions, and the limits of a drill |
+| `report` | the result, as data and as Markdown |
 
-A phase that fails is a reason not to trust the backup, and no error of the drill: those behind it are listed as not
+A phase that fails is a reason not to trust the backup, and not an error of the drill: later phases are listed as not
 run.
 """
 
@@ -66,24 +67,24 @@ async def drill(
     Args:
         apps: the commands that start the workers, one for each app at least; each runs as it is, with `SNAPKAFKA_FORK`.
         snapshot: id, epoch or `latest`, the newest good one.
-        storage: where its manifest lies; empty: its place in the ledger.
-        invariants: SQL to check on both snapshots (V6). `${prefix:}` in it is what names of the fork begin with.
-        parameters: `name=value`, for the invariants; of `topics` and `apps` the fork gets its own names.
+        storage: of its manifest; empty: its place in the ledger.
+        invariants: SQL to check on both snapshots (V6). `${prefix:}` in it is the prefix of the fork's names.
+        parameters: `name=value`, for the invariants; `topics` and `apps` are translated to the fork's names.
         until: SQL that has to hold of the fork before it is judged, as for `watch`.
         keep: leave the fork; its workers are ended all the same.
-        timeout_s: for becoming stable and working off, each.
-        joins_within_s: each command has called `snapkafka.install` after this time; one that has not is ended.
+        timeout_s: for reaching the predicate, and for processing the messages in flight, each.
+        joins_within_s: the time within which each command must call `snapkafka.install`; one that does not is ended.
         allow: ports to which the commands may open TCP connections of their own.
-        lock: keep them from all others; False: `snapkafka.install` alone isolates them.
-        reading: how the log is read by assembly.
-        say: hears each phase.
+        lock: forbid them all other connections; False: `snapkafka.install` alone isolates them.
+        reading: the settings by which assembly reads the log.
+        say: called with each phase.
         parts: for tests; None: the real ones.
 
     Raises:
         BadInputError: invalid command; nothing was done.
-        DependencyMissingError: no Spark, nothing that writes a fork, or nothing that locks a command; nothing was
-            done.
-        TimedOutError, SnapkafkaError: only of what is found before anything was made.
+        DependencyMissingError: Spark, the library that writes a fork, or the means to lock a command is missing;
+            nothing was done.
+        TimedOutError, SnapkafkaError: only before anything was created.
     """
     commands = parsed(apps)
     await asyncio.to_thread(_require_lock, where, allow, lock)

@@ -1,4 +1,4 @@
-"""The parts of a report that make it evidence: an id, digests, versions, and what a drill does not show."""
+"""The parts of a report that make it evidence: an id, digests, versions, and the limits of a drill."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ NEVER_SHOWN: Final = (
 
 
 def new_id(now: datetime) -> str:
-    """Make the id of a drill, which is also the name of its fork: the second of its start and 32 random bits.
+    """Generate the id of a drill, which is also the name of its fork: the second of its start and 32 random bits.
 
     Args:
         now: in UTC.
@@ -50,7 +50,7 @@ def digest_of(text: str) -> str:
 def with_rows_read(
     invariants: Sequence[CheckEntry], sql: Mapping[str, str], tables: Mapping[str, int]
 ) -> tuple[CheckEntry, ...]:
-    """Note of each invariant how many rows the tables have that it reads.
+    """Add to each invariant the number of rows in the tables that it reads.
 
     Args:
         invariants: as they were run; the name of each is `V6` and its own.
@@ -69,7 +69,7 @@ def with_rows_read(
 
 
 def versions(of_snapshot: Mapping[str, str]) -> dict[str, str]:
-    """The versions that a drill rests on.
+    """Return the versions of the software in a drill.
 
     Args:
         of_snapshot: those that its assembly noted.
@@ -87,11 +87,11 @@ def versions(of_snapshot: Mapping[str, str]) -> dict[str, str]:
 def not_shown(
     drill: Drill, *, invariants: Collection[str], lock: bool, allow: Sequence[int]
 ) -> tuple[str, ...]:
-    """List what a drill does not show: what none does, and what this one did not run.
+    """List the limits of a drill: those of all drills, and the checks that this one did not run.
 
     Args:
-        invariants: that were given.
-        lock, allow: how its commands were kept from the network.
+        invariants: those that were checked.
+        lock, allow: the isolation of its commands from the network.
     """
     return (*NEVER_SHOWN, *_of_this_one(drill, invariants=invariants, lock=lock, allow=allow))
 

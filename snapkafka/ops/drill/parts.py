@@ -1,4 +1,4 @@
-"""Connect a drill with the rest of snapkafka: forks, their ledgers, snapshots and the Spark job."""
+"""The connection of a drill with the rest of snapkafka: forks, their ledgers, snapshots and the Spark job."""
 
 from __future__ import annotations
 
@@ -61,37 +61,37 @@ class Source:
 
 
 class Parts(Protocol):
-    """Everything of a drill that is not its order."""
+    """The steps of a drill, apart from their order."""
 
     async def used(self) -> str:
-        """Name a topic or consumer group that bears the id of this drill; empty: none does."""
+        """Return a topic or consumer group with the id of this drill in its name; empty: there is none."""
 
     async def find(self, name: str) -> Source:
         """Find the snapshot."""
 
     async def sql(self) -> Mapping[str, str]:
-        """The invariants by their names, as they are asked of the snapshot."""
+        """Return the SQL of the invariants, by name, as they are checked on the snapshot."""
 
     async def plan(self, source: Source, *, expires_s: float) -> str:
         """Plan a fork of it, and return the digest of the plan."""
 
     async def create(self) -> Recovered:
-        """Make the fork that was planned."""
+        """Create the planned fork."""
 
     async def missing(self) -> str:
-        """State which app of the fork has not all its inputs yet; empty: none."""
+        """Name an app of the fork that does not have all its inputs yet; empty: there is none."""
 
     async def left(self) -> str:
-        """State what of the messages in flight is not worked off yet; empty: nothing."""
+        """Name messages in flight that are not processed yet; empty: all are."""
 
     async def watch(self, until: str, timeout_s: float) -> None:
         """Wait until a predicate holds of the fork."""
 
     async def trigger(self) -> str:
-        """Take a snapshot of the fork, and wait until it is captured; its id."""
+        """Take a snapshot of the fork, and wait until it is captured; return its id."""
 
     async def assemble(self) -> Assembled:
-        """Make tables of that snapshot, and verify it."""
+        """Assemble that snapshot, and verify it."""
 
     async def verify(self, source: Source) -> Assembled:
         """Verify the snapshot that was drilled once more, its tables as well."""
@@ -105,7 +105,7 @@ class KafkaParts:
     """`Parts` on a cluster.
 
     Args:
-        folder: where the tables of the fork's snapshot go.
+        folder: for the tables of the fork's snapshot.
     """
 
     where: Connection
@@ -170,7 +170,7 @@ class KafkaParts:
         return forked
 
     async def _set_goals(self, apps: Iterable[str]) -> None:
-        """Note the ends of the inputs: all that they hold now was in flight, and has to be worked off."""
+        """Note the ends of the inputs: their present records were in flight, and have to be processed."""
         async with opened(self.where, self.forked_namespace) as work:
             admin = cast(Groups, work.admin)
             for app in apps:
@@ -259,7 +259,7 @@ class KafkaParts:
         await self._drop_held()
 
     async def _drop_held(self) -> None:
-        """Remove the groups that the creation held: one that was interrupted before its first topic leaves them."""
+        """Remove the groups that the creation held, in case it was interrupted before its first topic."""
         if self.planned is None:
             return
         groups = [app for app in self.planned.apps if app.startswith(prefix_of(self.fork))]
@@ -275,7 +275,7 @@ class KafkaParts:
 
 
 def source_of(manifest: Manifest, place: str, in_flight: int) -> Source:
-    """Collect facts of a snapshot that a drill has to know."""
+    """Collect the facts about a snapshot that a drill needs."""
     return Source(
         id=manifest.id,
         epoch=manifest.epoch,
@@ -291,8 +291,8 @@ def source_of(manifest: Manifest, place: str, in_flight: int) -> Source:
 
 
 def of_the_fork(given: Mapping[str, str], wanted: Iterable[str], fork: str) -> list[str]:
-    """Parameters of invariants for the fork: names of topics and apps are its own, and `prefix` is what they begin
-    with."""
+    """Return the parameters of invariants for the fork: names of topics and apps are its own, and `prefix` is the
+    prefix of its names."""
     found = dict(given)
     for name in NAMES:
         if found.get(name):
@@ -303,9 +303,9 @@ def of_the_fork(given: Mapping[str, str], wanted: Iterable[str], fork: str) -> l
 
 
 def unassigned(state: LedgerState, apps: Iterable[str]) -> str:
-    """State which of these apps has not all its inputs; empty: none.
+    """Name the apps that do not have all their inputs; empty: there are none.
 
-    A living process reports what it was given; the inputs of an app are those that its processes announced.
+    A living process reports its assigned inputs; the inputs of an app are those that its processes announced.
     """
     for app in sorted(apps):
         living = [view for view in state.living() if view.hello.app == app]
@@ -326,7 +326,7 @@ def unassigned(state: LedgerState, apps: Iterable[str]) -> str:
 def judged(found: Assembled) -> Judged:
     """Divide the checks into those of the snapshot and the invariants.
 
-    `V6` without a name of an invariant is how a manifest lists that none was given.
+    `V6` without a name of an invariant is the manifest's entry for no invariants.
     """
     return Judged(
         id=found.id,

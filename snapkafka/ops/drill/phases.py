@@ -1,4 +1,4 @@
-"""The phases of a drill, in their order; the first that fails ends it, and everything is removed in any case."""
+"""The phases of a drill, in their order; the first one that fails ends it, and everything is removed in any case."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ T = TypeVar("T")
 
 @dataclass(slots=True, kw_only=True)
 class Run:
-    """One drill, as far as it has come."""
+    """One drill, with its progress."""
 
     parts: Parts
     workers: Workers
@@ -75,7 +75,7 @@ class Run:
     removed: bool = True
 
     async def all(self) -> None:
-        """Do phase after phase, until one fails."""
+        """Run phase after phase, until one fails."""
         steps: list[Callable[[], Coroutine[Any, Any, str]]] = [
             self._find,
             self._create,
@@ -163,7 +163,7 @@ class Run:
         return "worked off"
 
     def _recovered(self) -> None:
-        """Note the RTO, in whole and by phase; this one is not over yet."""
+        """Note the RTO, in total and by phase; the present phase is not over yet."""
         self.rto_s = round(time.monotonic() - self.forking_since, 3)
         names = PHASES[RECOVERING]
         took = {phase.name: phase.seconds for phase in self.phases if phase.name in names}
@@ -216,7 +216,7 @@ class Run:
         """Wait until nothing is missing.
 
         Raises:
-            TimedOutError: it still is, with what.
+            TimedOutError: something is still missing; it is named.
             AppEndedError: an app has ended.
         """
         deadline = time.monotonic() + self.timeout_s
@@ -230,7 +230,7 @@ class Run:
         self.workers.require_running()
 
     async def _while_running(self, work: Coroutine[Any, Any, T]) -> T:
-        """Await it, as long as no app ends."""
+        """Await the work, as long as no app ends."""
         task = asyncio.ensure_future(work)
         try:
             while not (await asyncio.wait([task], timeout=POLL_S))[0]:
@@ -244,7 +244,7 @@ class Run:
     # -- the end ----------------------------------------------------------------------------------------------
 
     async def put_away(self) -> None:
-        """End the workers and remove the fork; what stays is a reason not to trust."""
+        """End the workers and remove the fork; a remainder is a reason not to trust the backup."""
         await self.workers.end()
         if not self.created or self.keep:
             return
@@ -261,7 +261,7 @@ class Run:
         self._phase("remove the fork", "done", started, "")
 
     async def _drop(self) -> None:
-        """Remove it, as soon as its groups have no members any more."""
+        """Remove the fork, as soon as its groups have no members any more."""
         deadline = time.monotonic() + DROPPED_WITHIN_S
         while True:
             try:
@@ -272,7 +272,7 @@ class Run:
             await asyncio.sleep(2 * POLL_S)
 
     def result(self, namespace: str, began: str, apps: tuple[str, ...]) -> Drill:
-        """Put together what was found."""
+        """Put the result together."""
         found = Drill(
             id=self.fork,
             trusted=not self.reasons,

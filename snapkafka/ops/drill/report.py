@@ -1,4 +1,4 @@
-"""Hold the result of a drill: whether the backup can be trusted, and why, as data and as Markdown."""
+"""The result of a drill: whether the backup can be trusted, and why, as data and as Markdown."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ NOT_TRUSTED: Final = "the backup cannot be trusted"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Phase:
-    """A phase of a drill. `status`: "done", "failed" or "not-run"; what was not run has not succeeded. `what`: its
-    result, or why it failed."""
+    """A phase of a drill. `status`: "done", "failed" or "not-run"; a phase that was not run has not succeeded. `what`:
+    its result, or why it failed."""
 
     name: str
     status: str
@@ -28,7 +28,8 @@ class Phase:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Judged:
     """A verified snapshot: that of the system, or that of the fork. `checks`: V1 to V5; `invariants`: V6, by name.
-    `not_compared`: what of its tables was taken as it is; `uncaptured`: state of its apps that it does not hold."""
+    `not_compared`: the parts of its tables that were not compared; `uncaptured`: state of its apps that it does not
+    hold."""
 
     id: str
     epoch: int
@@ -41,14 +42,14 @@ class Judged:
 
     @property
     def records(self) -> int:
-        """How many records the checks have looked at."""
+        """The number of records that the checks have read."""
         return sum(check.records or 0 for check in self.checks if check.run)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Compared:
-    """A number of the snapshot beside the same one of the fork. `equal`: whether they have to be equal, and are; None:
-    they need not be, as the fork has worked since."""
+    """A number of the snapshot beside that of the fork. `equal`: whether they are equal, as they have to be; None:
+    they need not be, as the fork has run since."""
 
     what: str
     snapshot: int
@@ -60,11 +61,11 @@ class Compared:
 class Drill:
     """The result of a drill.
 
-    `id`: of this drill alone, and the name of its fork. `trusted`: the backup can be trusted; otherwise `reasons` state
-    why not, a sentence each. `rpo_s`: the age of the snapshot when the drill began, all of which a disaster would cost.
-    `rto_s`: from the begin of the fork until its apps had worked off what was in flight; None: they did not;
-    `rto_phases`: the same by phase, in seconds. `digests`: SHA-256 of what was drilled, in hex. `not_shown`: what this
-    drill proves nothing about. `source`, `of_fork`: both snapshots as they were verified; None: they were not.
+    `id`: of this drill alone, and the name of its fork. `trusted`: the backup can be trusted; otherwise `reasons`
+    state why not, a sentence each. `rpo_s`: the age of the snapshot when the drill began, all of which a disaster
+    would cost. `rto_s`: from the start of the fork until its apps had processed the messages in flight; None: they did
+    not; `rto_phases`: the same by phase, in seconds. `digests`: SHA-256 of the drilled objects, in hex. `not_shown`:
+    the limits of this drill. `source`, `of_fork`: both snapshots as they were verified; None: they were not.
     `removed`: nothing of the fork is left; `kept`: it was to be kept.
     """
 
@@ -93,7 +94,7 @@ class Drill:
 
 
 def markdown(drill: Drill) -> str:
-    """Write a drill down for people, as Markdown."""
+    """Format a drill for people, as Markdown."""
     return (
         "\n".join(
             [

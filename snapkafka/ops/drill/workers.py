@@ -1,10 +1,10 @@
 """The workers of a fork: the apps' own commands, started, watched, and ended by their process groups.
 
-Their isolation does not depend on them: the kernel lets none of them open a TCP connection (`runtime.locked`), and the
-door through which they get one (`runtime.door`) is known to an installed fork only. A command that has not knocked
+Their isolation does not depend on them: the kernel lets none of them open a TCP connection (`runtime.locked`), and
+only an installed fork knows the door through which it gets one (`runtime.door`). A command that has not connected
 there in time does not belong to the fork.
 
-They end with the drill, also where that is killed: nobody else would end them.
+They end with the drill, also if that is killed: no other process would end them.
 """
 
 from __future__ import annotations
@@ -43,15 +43,15 @@ CONTROL: Final = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
 
 
 class AppEndedError(RuntimeError):
-    """A worker of the fork has ended by itself, or has never become one: a reason not to trust the backup, and not an
+    """A worker of the fork that has ended by itself, or has never joined: a reason not to trust the backup, and not an
     error of the drill."""
 
 
 def parsed(commands: Sequence[str]) -> list[list[str]]:
-    """Split commands as a shell would; none is run by one.
+    """Split commands as a shell would, without running a shell.
 
     Raises:
-        BadInputError: none is given, or one is invalid.
+        BadInputError: there is none, or one is invalid.
     """
     if not commands:
         raise BadInputError(
@@ -79,13 +79,13 @@ class _Running:
 
 
 class Workers:
-    """Started by `start`; `end` ends all of them, however often it is called.
+    """The worker processes. `start` starts them; `end` ends all of them, and may be called repeatedly.
 
     Args:
-        folder: where what they print goes.
-        lock: keep them from opening TCP connections by themselves.
-        allow: ports to which they may, all the same.
-        joins_within_s: an installed fork is each of them after this time.
+        folder: for their output.
+        lock: forbid them to open TCP connections by themselves.
+        allow: ports to which they may connect all the same.
+        joins_within_s: the time within which each must be an installed fork.
     """
 
     def __init__(
@@ -132,7 +132,7 @@ class Workers:
         """Check that none has ended by itself, and that each has joined the fork in time.
 
         Raises:
-            AppEndedError: one has, or has not; its last line is named.
+            AppEndedError: one has ended, or has not joined; its last line is named.
         """
         for one in self._running:
             joined, status = one.door.joined.is_set(), one.child.status
@@ -148,16 +148,16 @@ class Workers:
                 )
 
     def unjoined(self) -> str:
-        """Name a command that has not joined the fork yet; empty: each has."""
+        """Return a command that has not joined the fork yet; empty: all have."""
         return next((one.command for one in self._running if not one.door.joined.is_set()), "")
 
     def last_lines(self) -> dict[str, str]:
-        """The last lines of each that printed any, by command."""
+        """Return the last lines of each command that printed any."""
         found = {one.command: _last_lines(one.log) for one in self._running}
         return {command: lines for command, lines in found.items() if lines}
 
     async def end(self) -> None:
-        """End all of them: TERM, and some time to leave their groups; then each with its process group."""
+        """End all of them: by TERM, with some time to leave their groups; then by killing each process group."""
         for one in self._running:
             one.child.terminate()
         deadline = asyncio.get_running_loop().time() + LEAVES_WITHIN_S

@@ -1,4 +1,4 @@
-"""The methods: each does in the simulated world what it does in a real one, and is metered while it does."""
+"""The methods: each works in the simulated world as in a real one, and is metered."""
 
 from typing import Final
 

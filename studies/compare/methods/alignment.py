@@ -1,14 +1,14 @@
 """Barrier alignment: P. Carbone et al., Lightweight Asynchronous Snapshots for Distributed Dataflows, 2015 (ABS).
 
-A coordinator puts a barrier into what comes from outside. A process that has met the barrier on one input reads that
-one no further until it has met it on all of them; then it records its state, passes the barrier on, and goes on. All
-that was sent before the barriers is in the states, so no channel is recorded. The price is waiting: what comes on a
-blocked channel is kept in its buffers, and when these are full the sender has to wait, and whoever sends to it.
+A coordinator puts a barrier into the external input. A process that has met the barrier on one input reads that one no
+further until it has met it on all of them; then it records its state, passes the barrier on, and continues. All
+messages sent before the barriers are in the states, so no channel is recorded. The price is waiting: messages on a
+blocked channel are kept in its buffers, and when these are full the sender has to wait, and so do its own senders.
 
 On a cycle each process waits for the barrier of its predecessor, which waits in turn: it never ends. The paper cuts
-loops open and records what is on their back edges, as the textbook does; Apache Flink takes no exactly-once snapshot
-of an iterative job (FLINK-3257 and FLIP-16, which would have changed that, were abandoned; pull request 812 lets one
-force it and loses the records inside the loop).
+loops open and records the messages on their back edges, as the textbook does; Apache Flink takes no exactly-once
+snapshot of an iterative job (FLINK-3257 and FLIP-16, which would have changed that, were abandoned; pull request 812
+lets one force it and loses the records inside the loop).
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class Alignment(Method):
         self._recording = Snapshot()
 
     def hear(self, process: Process) -> None:
-        """The coordinator's barrier comes with the requests from outside: they wait like any input."""
+        """Queue the coordinator's barrier with the external requests: they wait like any input."""
         process.hold_requests()
         self._heard.add(process.number)
         self._align(process)
@@ -74,7 +74,7 @@ class Alignment(Method):
             self.snapshot = self._recording
 
     def stuck(self) -> str:
-        """Return who waits for whom: from any process that waits, to a sender whose barrier is missing, and so on."""
+        """Describe the chain of waiting processes, each waiting for the barrier of the next."""
         waiting = [p for p in self.world.processes if p.number not in self._recording.states]
         path = [waiting[0].number]
         while True:

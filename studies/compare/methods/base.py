@@ -1,4 +1,4 @@
-"""Define what every method receives, and what it has to show for it: real bytes of states and of channels."""
+"""The interface of every method, and its result: real bytes of states and of channels."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ STORAGE_BYTES_S: Final = 200e6
 
 @dataclass(slots=True)
 class Snapshot:
-    """Hold what a method recorded: images of states by process, messages by channel, one after the other."""
+    """The recording of a method: images of states by process, messages by channel, in order."""
 
     states: dict[int, bytes] = field(default_factory=dict)
     channels: dict[int, bytes] = field(default_factory=dict)
@@ -32,12 +32,13 @@ class Snapshot:
 
 
 class Method(ABC):
-    """A way to take a snapshot. The world calls; a method records, holds, sends through the world, and so is metered.
+    """A method of taking a snapshot. The world calls it; it records, holds, and sends through the world, and so is
+    metered.
 
     Attributes:
-        name: as it stands in the table.
-        recovery: what a recovery needs.
-        tag_bytes: what every message carries for it at all times, not only during a snapshot.
+        name: as printed in the table.
+        recovery: the needs of a recovery.
+        tag_bytes: the bytes that it adds to every message at all times, not only during a snapshot.
     """
 
     name: ClassVar[str]
@@ -51,50 +52,50 @@ class Method(ABC):
 
     @abstractmethod
     def hear(self, process: Process) -> None:
-        """A snapshot was asked for, and this process hears of it."""
+        """Handle the request for a snapshot, which this process has received."""
 
     def sending(self, process: Process, message: Message) -> None:  # noqa: B027 -- most have nothing to do here
-        """A message is about to leave."""
+        """Handle a message that is about to leave."""
 
     def arrived(self, item: Message | Control) -> None:  # noqa: B027 -- most have nothing to do here
-        """An item came out of its channel and joins the queue of the receiver."""
+        """Handle an item that came out of its channel and joins the queue of the receiver."""
 
     def receiving(self, process: Process, message: Message) -> None:  # noqa: B027 -- most have nothing to do here
-        """A message is about to be taken in."""
+        """Handle a message that is about to be taken in."""
 
     def changed(self, process: Process, slot: int) -> None:  # noqa: B027 -- most have nothing to do here
-        """An event had its effect on the state."""
+        """Handle the effect of an event on the state."""
 
     def kept(self, process: Process, item: Message | Control) -> None:  # noqa: B027 -- most have nothing to do here
-        """An item came on a blocked channel."""
+        """Handle an item that came on a blocked channel."""
 
     def control(self, process: Process, item: Control) -> None:  # noqa: B027 -- most have nothing to do here
-        """A marker was reached."""
+        """Handle a marker that was reached."""
 
     def stuck(self) -> str:
-        """Why there is no snapshot though nothing moves any more."""
+        """Explain why there is no snapshot although nothing moves any more."""
         return "it does not end"
 
     # -- what several need ------------------------------------------------------------------------------------
 
     def copy_state(self, process: Process) -> bytes:
-        """Copy the state on the spot: the process stands still for as long as copying takes."""
+        """Copy the state at once: the process stops for as long as copying takes."""
         image = bytes(process.image)
         process.stall(self.copying_s(len(image)))
         self.meter.hold(process.number, "state", len(image))
         return image
 
     def copying_s(self, size: int) -> float:
-        """How long copying so many bytes in memory takes."""
+        """Return the time to copy so many bytes in memory."""
         return size / (COPY_BYTES_S * self.world.load.scale)
 
     def storing_s(self, size: int) -> float:
-        """How long the storage takes for so many bytes of one node."""
+        """Return the time that the storage takes for so many bytes of one node."""
         return size / (STORAGE_BYTES_S * self.world.load.scale)
 
 
 class Nothing(Method):
-    """No snapshot: what the others are compared with."""
+    """No snapshot: the baseline of the comparison."""
 
     name = "none"
     recovery = ""

@@ -2,9 +2,9 @@
 
 At its cut a process forks. The child shares all pages and writes them to storage; a page that the parent writes
 meanwhile is copied first (K. Li, J. F. Naughton, J. S. Plank, Low-Latency, Concurrent Checkpointing for Parallel
-Programs, IEEE TPDS 5(8), 1994; Redis saves this way). So the stop does not grow with copying, only with the page
-table, and the memory with what is written, not with the state. It states nothing about channels: for those this
-method does as the textbook, and costs as much.
+Programs, IEEE TPDS 5(8), 1994; Redis saves this way). So the stop grows only with the page table, and the memory with
+the written pages, not with the state. It does not cover channels: for those this method works like the textbook, and
+costs as much.
 """
 
 from __future__ import annotations
@@ -39,14 +39,14 @@ class Fork(Textbook):
         self.world.at(self.world.now + self.storing_s(len(process.image)), self._written, child)
 
     def _written(self, child: _Child) -> None:
-        """The child has written everything and has ended, with the pages that it kept."""
+        """End the child, which has written everything, with the pages that it kept."""
         image = child.image()
         child.end()
         self.state_done(child.process, image)
 
 
 class _Child:
-    """The image of the instant: the pages that changed since, as copied; the others are still the parent's."""
+    """The image of the instant: copies of the pages that changed since; the others are still the parent's."""
 
     def __init__(self, world: World, process: Process) -> None:
         self.process = process

@@ -1,4 +1,4 @@
-"""The ledger and one process's machine on it: what `offsets` does with the real protocol and the real wire format."""
+"""The ledger and one process's machine on it, for `offsets`: the real protocol and the real wire format."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ CUT_S: Final = 0.001
 
 
 class Ledger:
-    """All records, with the size of each, and their fold as somebody outside sees it."""
+    """All records, with the size of each, and their fold as seen from outside."""
 
     def __init__(self) -> None:
         self.records: list[LedgerRecord] = []
@@ -67,7 +67,7 @@ class Ledger:
         self.fold = LedgerState()
 
     def append(self, record: LedgerRecord, size: int | None = None) -> int:
-        """The record's offset. `size`: of its bytes, if they were made already."""
+        """Append a record; return its offset. `size`: of its bytes, if they are encoded already."""
         self.records.append(record)
         self.sizes.append(len(codec.encode(record)) if size is None else size)
         offset = LEDGER_BASE + len(self.records) - 1
@@ -76,7 +76,7 @@ class Ledger:
 
 
 class Node:
-    """The driver of one machine: does its actions, feeds back what came of them. Decides nothing."""
+    """The driver of one machine: it does its actions and feeds back the results. It decides nothing."""
 
     def __init__(self, method: Offsets, process: Process) -> None:
         self.method, self.process = method, process
@@ -103,7 +103,7 @@ class Node:
         self.method.ledger.append(hello)
 
     def take_inputs(self) -> None:
-        """The rebalance is over; what was sent so far is in the logs and acknowledged."""
+        """End the rebalance: everything sent so far is in the logs and acknowledged."""
         inputs = tuple(InputGiven(tp=tp, agents=(AGENT,), position=BASE) for tp in self.inputs)
         recovered = ChangelogEnd(table=TABLE, topic=self.changelog.topic, partition=0, end=BASE)
         given = InputsGiven(generation=1, inputs=inputs, changelogs=(recovered,))
@@ -115,7 +115,7 @@ class Node:
         self._has_sent(self.changelog)
 
     def _has_sent(self, tp: TopicPartition) -> None:
-        """This process has written to `tp` for hours; the last record lies just below `BASE`."""
+        """Record that this process has written to `tp` for hours; the last record lies just below `BASE`."""
         machine = self.machine
         machine.colours.sent[tp] = Sent()
         machine.colours.sent[tp].next_seq = BASE - 1
@@ -127,7 +127,7 @@ class Node:
     # -- the ledger -------------------------------------------------------------------------------------------
 
     def catch_up(self, upto: int | None = None) -> None:
-        """Read the ledger, to its end or up to and including `upto`; what is read is kept in the fold, and held."""
+        """Read the ledger, to its end or up to and including `upto`; the records are kept in the fold, and held."""
         ledger = self.method.ledger
         end = len(ledger.records) if upto is None else upto + 1 - LEDGER_BASE
         while self.read < end:
@@ -152,7 +152,8 @@ class Node:
         self.do(self.machine.handle(event))
 
     def meet(self, event: Event) -> None:
-        """Something red: the ledger may have to be read first, which takes a round trip; then it is met again."""
+        """Handle something red: the ledger may have to be read first, which takes a round trip; then it is met
+        again."""
         wanted = self.machine.handle(event)
         if wanted and isinstance(wanted[0], ReadLedgerTo):
             self.process.stall(2 * DELAY_S)
@@ -193,10 +194,10 @@ class Node:
 
 
 def log_end(tp: TopicPartition, records: int) -> LogEnd:
-    """The end of a log that holds so many records."""
+    """Return the end of a log that holds so many records."""
     return LogEnd(topic=tp.topic, partition=tp.partition, end=BASE + records)
 
 
 def partition_of(channel: Channel) -> TopicPartition:
-    """Where a channel lies: in a topic of its own, with a name of a usual length."""
+    """Return the place of a channel: a topic of its own, with a name of a usual length."""
     return TopicPartition(f"from-{channel.sender.number:04d}-to-{channel.receiver.number:04d}", 0)

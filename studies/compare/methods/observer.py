@@ -1,11 +1,11 @@
-"""Forwarding to an observer: colours on messages instead of markers, and somebody who collects.
+"""Forwarding to an observer: colours on messages instead of markers, and one node that collects.
 
 T. H. Lai and T. H. Yang, On Distributed Snapshots, IPL 25(3), 1987: each message carries the colour of its sender, and
 a process turns red before it takes in a red one; so messages may overtake each other. F. Mattern, Efficient Algorithms
 for Distributed Snapshots, JPDC 18(4), 1993: a red process that takes in a white message sends a copy to the observer,
-and the numbers of white messages sent less those received, added up over all cuts, let it know how many are to come.
+and the numbers of white messages sent minus those received, summed over all cuts, show how many are still to come.
 
-No process keeps anything; instead all that was under way goes over the network once more, to one place.
+No process keeps anything; instead every message in flight goes over the network once more, to one place.
 """
 
 from __future__ import annotations

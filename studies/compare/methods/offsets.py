@@ -1,15 +1,15 @@
 """snapkafka: a snapshot is a vector of offsets. Nothing is stopped, copied, blocked or forwarded.
 
-The real thing, not a model of it: each process runs `protocol.WorkerProtocol`, messages carry the real `_sk` header,
-markers are real markers, `CutReport` and `Closed` are encoded by `wire.codec`, and whether the snapshot is captured,
-and what is in it, is what `LedgerState` states. Channels are partitions of logs, states are folds of changelogs; both
-are Kafka's, and there anyway. All that is counted:
+This is the real protocol, not a model: each process runs `protocol.WorkerProtocol`, messages carry the real `_sk`
+header, markers are real markers, `CutReport` and `Closed` are encoded by `wire.codec`, and `LedgerState` decides
+whether the snapshot is captured, and its content. Channels are partitions of logs, states are folds of changelogs;
+both exist in Kafka anyway. Counted are:
 
 * memory: the records of the ledger that a process holds. Its own, from when it wants to write them; and those of all
-  the others, because everybody folds the ledger. So it grows with the number of channels of the whole system.
+  others, because every process folds the ledger. So it grows with the number of channels of the whole system.
 * network: markers, written and read; each record of the ledger, written once and read by every process.
 
-Not counted, for it goes on without snapshots too: the header on each message (`tag_bytes`), and the changelog.
+Not counted, as they exist without snapshots too: the header on each message (`tag_bytes`), and the changelog.
 """
 
 from __future__ import annotations
@@ -86,7 +86,7 @@ class Offsets(Method):
         self.nodes[process.number].catch_up()
 
     def append(self, asked: tuple[LedgerRecord, int]) -> None:
-        """A record reaches the ledger, and soon everybody."""
+        """Append a record to the ledger, which all read soon."""
         self.ledger.append(*asked)
         self.meter.send("control", self.ledger.sizes[-1])
         for node in self.nodes:
@@ -122,7 +122,8 @@ class Offsets(Method):
             self._unsent[message.number] = effect
 
     def arrived(self, item: Message | Control) -> None:
-        """Where the network reorders, it does so on the way to the log, which gives offsets as things come."""
+        """Append an item to the log: a network that reorders does so on the way to the log, which numbers items as
+        they come."""
         if self.world.load.fifo:
             return
         tp, node = self.tps[item.channel.number], self.nodes[item.channel.sender.number]
@@ -145,7 +146,7 @@ class Offsets(Method):
         self._causes[process.number] = cause
 
     def changed(self, process: Process, slot: int) -> None:
-        """The table write of the event goes to the changelog; then the event is over."""
+        """Write the table change of the event to the changelog; then the event is over."""
         node, changelog = self.nodes[process.number], self._changelogs[process.number]
         machine, cause = node.machine, self._causes[process.number]
         effect = machine.send_entered(cause)
@@ -160,7 +161,7 @@ class Offsets(Method):
     # -- markers ----------------------------------------------------------------------------------------------
 
     def send_marker(self, node: Node, tp: TopicPartition, epoch: int, previous: int) -> None:
-        """A marker is a record too: it is written to the log and read from it."""
+        """Send a marker: it is a record too, written to the log and read from it."""
         channel = self._channels.get(tp)
         assert channel is not None and node.machine.process is not None, "markers go to inputs only"
         process, seq = node.machine.process, node.machine.marker_stamped(tp)
@@ -185,7 +186,7 @@ class Offsets(Method):
     # -- logs -------------------------------------------------------------------------------------------------
 
     def log_end(self, channel: Channel) -> LogEnd:
-        """Where the log of a channel ends now."""
+        """Return the present end of a channel's log."""
         return log_end(self.tps[channel.number], len(self._logs[channel.number]))
 
     def _into_log(self, item: Message | Control, payload: bytes | None) -> None:
@@ -201,7 +202,7 @@ class Offsets(Method):
         return stamp
 
     def _read_back(self) -> Snapshot:
-        """Return what assembly would read: the folds of the changelogs, the white records in flight."""
+        """Read what assembly would read: the folds of the changelogs, the white records in flight."""
         captured = self.ledger.fold.captured(self.epoch)
         view = CutView(captured)
         snapshot = Snapshot(finished_s=self.world.now)
@@ -224,7 +225,7 @@ class Offsets(Method):
         return snapshot
 
     def _fold(self, process: Process, end: int) -> bytes:
-        """The state that the changelog below `end` makes."""
+        """Return the state that results from the changelog below `end`."""
         slots, money = [0] * len(process.counts), START_BALANCE
         for slot, count, balance in self._changelogs[process.number][:end]:
             slots[slot], money = count, balance

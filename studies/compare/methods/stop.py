@@ -1,9 +1,9 @@
-"""Stop the world: everybody stops sending, the channels run empty, the states are copied, everybody goes on.
+"""Stop the world: all processes stop sending, the channels run empty, the states are copied, all continue.
 
-The oldest way, and what "drain it, then back it up" still means. A coordinator learns from each process how many
-messages it has sent on each channel, and informs the receiver; who has received them all reports it. When everybody
-has, nothing is under way and the states alone are the global state. Counting needs no order of messages, and works with
-cycles; but for as long as the slowest channel takes nobody may begin anything.
+The oldest method, still used as "drain it, then back it up". A coordinator learns from each process how many messages
+it has sent on each channel, and informs the receiver, which reports when it has received them all. When all have,
+nothing is in flight and the states alone are the global state. Counting needs no order of messages, and works with
+cycles; but for as long as the slowest channel takes, no process may begin anything.
 """
 
 from __future__ import annotations
@@ -45,12 +45,12 @@ class StopTheWorld(Method):
             self.world.call(CALL_BYTES, self._empty, process)
 
     def _stopped(self, counts: list[tuple[Channel, int]]) -> None:
-        """At the coordinator."""
+        """Handle the counts of a stopped process, at the coordinator."""
         for told in counts:
             self.world.call(CALL_BYTES, self._expect, told)
 
     def _expect(self, told: tuple[Channel, int]) -> None:
-        """At a receiver."""
+        """Handle the expected count of a channel, at the receiver."""
         channel, count = told
         process = channel.receiver
         self._known[process.number] += 1
@@ -70,7 +70,7 @@ class StopTheWorld(Method):
             self.world.call(CALL_BYTES, self._empty, process)
 
     def _empty(self, process: Process) -> None:
-        """At the coordinator: everything that was sent to this process is in."""
+        """Note, at the coordinator, that a process has received everything that was sent to it."""
         self._drained += 1
         if self._drained == len(self.world.processes):
             for each in self.world.processes:
@@ -85,7 +85,7 @@ class StopTheWorld(Method):
         self.world.call(CALL_BYTES, self._go_on, process)
 
     def _go_on(self, process: Process) -> None:
-        """At the coordinator: when all have copied, all go on."""
+        """Let all processes continue when all have copied their states, at the coordinator."""
         self._copied += 1
         if self._copied == len(self.world.processes):
             self._recording.finished_s = self.world.now

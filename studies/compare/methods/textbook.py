@@ -1,11 +1,11 @@
 """The textbook: K. M. Chandy and L. Lamport, Distributed Snapshots, ACM TOCS 3(1), 1985.
 
 Marker sending rule: a process records its state and sends a marker on every outgoing channel before it sends anything
-else there. Marker receiving rule: who has not recorded its state does so, and records the channel of the marker as
-empty; else the state of that channel is what came on it since, up to the marker. So the receiver keeps a copy of
-every message that comes between: the rate of the channel times the time that its marker is late.
+else there. Marker receiving rule: a process that has not recorded its state does so, and records the channel of the
+marker as empty; otherwise the state of that channel is the messages on it since then, up to the marker. So the
+receiver keeps a copy of every message in between: the rate of the channel times the delay of its marker.
 
-Any process may begin, also several at once: here all hear of the snapshot at nearly the same time, or by a marker.
+Any process may begin, also several at once: here all learn of the snapshot at nearly the same time, or by a marker.
 """
 
 from __future__ import annotations
@@ -63,15 +63,15 @@ class Textbook(Method):
             self._channels_done(process)
 
     def records(self, channel: Channel) -> bool:
-        """Every channel is recorded. (A test leaves one out, to see that it is noticed.)"""
+        """Return whether to record a channel: every one. (A test leaves one out, to see that it is noticed.)"""
         return True
 
     def record_state(self, process: Process) -> None:
-        """Copy it, which takes a moment."""
+        """Copy the state, which takes a moment."""
         self.state_done(process, self.copy_state(process))
 
     def state_done(self, process: Process, image: bytes) -> None:
-        """The state is being written to storage."""
+        """Note that the state is being written to storage."""
         self.meter.send("state", len(image))
         self._recording.states[process.number] = image
         self._end()

@@ -62,7 +62,7 @@ def _set(place: Any, name: str, value: Any) -> Iterator[None]:
 
 
 def patching(place: Any, name: str, make: Callable[[Any], Any]) -> Patch:
-    """Replace `place.name` by what `make` makes of it."""
+    """Replace `place.name` by the result of `make`."""
     return lambda: _set(place, name, make(getattr(place, name)))
 
 
@@ -85,7 +85,7 @@ def _nothing() -> Iterator[None]:
 
 
 def unmet(*ways: str) -> Patch:
-    """Take in what comes by these ways, whatever its colour."""
+    """Take in records from these sources, whatever their colour."""
 
     def make(meets: Callable[..., None]) -> Callable[..., None]:
         def blind(self: World, process: Process, record: Stored, how: str) -> None:
@@ -106,7 +106,7 @@ def no_headers(meet: Callable[..., None]) -> Callable[..., None]:
 
 
 def believe(_: Callable[..., Any]) -> Callable[..., Any]:
-    """Every epoch is believed."""
+    """Believe every epoch."""
 
     def met(self: worker.WorkerProtocol, epoch: int, heard: Any, *, may: bool) -> list[Action]:
         return self._cut(epoch, heard)
@@ -118,7 +118,7 @@ def believe(_: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def closes_early(*, report: bool = True, running: bool = True, unacked: bool = True) -> Patch:
-    """Closing without waiting for one thing."""
+    """Close without waiting for one thing."""
 
     def make(_: Any) -> Any:
         def ready(cut: Any, colours: Colours) -> bool:
@@ -158,7 +158,7 @@ def closes_early(*, report: bool = True, running: bool = True, unacked: bool = T
 
 
 def counts_all_the_same(lose: Any) -> Any:
-    """Inform the sender of what failed that it lies where it would have."""
+    """Acknowledge a failed send to its sender at the offset where it would have been."""
 
     def acked(self: Sender, sending: Sending, why: str, *, undone: bool) -> None:
         self._settled(sending)
@@ -170,7 +170,7 @@ def counts_all_the_same(lose: Any) -> Any:
 
 
 def close_unreported(close: Any) -> Any:
-    """A `Closed` counts though its report never landed."""
+    """Count a `Closed` although its report never landed."""
 
     def lax(self: ledger_state.LedgerState, offset: int, record: Closed) -> None:
         if record.report < 0:
@@ -205,7 +205,7 @@ def colour_of_the_process(enter: Any) -> Any:
 
 
 def report_is_enough(report: Any) -> Any:
-    """A report counts without its `Closed`."""
+    """Count a report without its `Closed`."""
 
     def counted(self: ledger_state.LedgerState, offset: int, record: CutReport) -> None:
         report(self, offset, record)
@@ -222,7 +222,7 @@ def report_is_enough(report: Any) -> Any:
 
 
 def shifted(ends: int = 0, positions: int = 0) -> Patch:
-    """Ranges that are off by one."""
+    """Shift ranges by one."""
 
     def make(gather: Any) -> Any:
         def shifted(state: Any, epoch: int) -> Any:
@@ -246,7 +246,7 @@ def shifted(ends: int = 0, positions: int = 0) -> Patch:
 
 
 def forget_the_unacknowledged(gather: Any) -> Any:
-    """Nobody reports a send that it does not know the result of."""
+    """Report no send of unknown outcome."""
 
     def forgetful(state: Any, epoch: int) -> Any:
         found = gather(state, epoch)
@@ -267,7 +267,7 @@ def forget_the_left(in_channel: Any) -> Any:
 
 
 def no_history(assigned: Any) -> Any:
-    """Nobody asks who read an input before."""
+    """Forget the earlier readers of an input."""
 
     def forget(self: ledger_state.LedgerState, offset: int, record: Any) -> None:
         assigned(self, offset, record)
@@ -297,7 +297,7 @@ def inputs_do_not_matter(complete: Any) -> Any:
 
 
 def counts_nothing_before(ran: Any) -> Any:
-    """A worker that ran before its Hello counts as one that wrote nothing meanwhile."""
+    """Count a worker that ran before its Hello as one that wrote nothing meanwhile."""
 
     def lax(self: worker.WorkerProtocol, since: int) -> Any:
         actions = ran(self, since)
@@ -354,7 +354,7 @@ def nobody_came_back(record: Any) -> Any:
 
 
 def whoever_joined(state: LedgerView) -> dict[int, Hello]:
-    """Each process as if it had found what the last one of its app found."""
+    """Treat each process as if it had found the same as the last one of its app."""
     last = {view.hello.app: view.hello for _, view in sorted(state.processes.items())}
     return {process: last[view.hello.app] for process, view in sorted(state.processes.items())}
 
@@ -364,5 +364,5 @@ def sees_nothing(check: Any) -> Any:
 
 
 def goes_on_unnoticed(right: Any) -> Any:
-    """A `Bye` of who goes on is like any other."""
+    """Treat a `Bye` of a process that runs on like any other."""
     return lambda self, offset, record: right(self, offset, replace(record, goes_on=False))

@@ -1,7 +1,7 @@
 """Mutants in small worlds: for every rule one in which its removal shows.
 
-A mutant is looked for depth first, in an order drawn by a seed, and from the root again after `STATES_MAX` states: what
-is wrong shows in many runs, and any of them will do. All that is found is one of the runs of the exhaustive search.
+A mutant is sought depth first, in an order drawn by a seed, and from the root again after `STATES_MAX` states: a
+violation shows in many runs, and any of them will do. Each found run is one of the exhaustive search.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ CAUGHT_IN: Final[dict[str, tuple[str, int]]] = {
 
 
 def catch(mutant: Mutant) -> tuple[SmallWorld, tuple[str, ...]] | None:
-    """A small world in which the causal checker catches a mutant, and the choices that lead there."""
+    """Find a small world in which the causal checker catches a mutant, and the choices that lead there."""
     name, first = CAUGHT_IN.get(mutant.name, ("", 0))
     small = by_name(name)
     if small is None:

@@ -15,7 +15,7 @@ __all__ = ["EXPLORED", "SEEDS", "Mutant"]
 
 @dataclass(frozen=True, slots=True)
 class Mutant:
-    """A rule, what is broken of it, how, and the plan that brings it to light sooner (None: any)."""
+    """A broken rule: the defect, its patch, and the plan that reveals it sooner (None: any)."""
 
     name: str
     what: str
@@ -27,7 +27,7 @@ class Mutant:
 
     @property
     def seed(self) -> int:
-        """A seed that is known to catch it."""
+        """A known seed that catches it."""
         return SEEDS.get(self.name, 0)
 
     @property

@@ -1,4 +1,4 @@
-"""Plans that bring a mutant to light sooner: in most worlds something else hides it, or fails the snapshot first."""
+"""Plans that reveal a mutant sooner: in most worlds something else hides it, or fails the snapshot first."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ __all__ = [
 
 
 def faults(**chances: float) -> Callable[[Plan], Plan]:
-    """Let these go wrong, and whatever else the plan has; with many snapshots, for it is them that are to suffer."""
+    """Add these faults to those of the plan, with many snapshots, which are to suffer from them."""
     wanted = {name.replace("_", "-"): chance for name, chance in chances.items()}
     return lambda plan: replace(
         plan, snapshots=6, inputs=10, hops=2, faults={**plan.faults, "forge": 0, "recreate": 0, **wanted}
@@ -45,7 +45,7 @@ def faults(**chances: float) -> Callable[[Plan], Plan]:
 
 
 def deaf(**chances: float) -> Callable[[Plan], Plan]:
-    """As `faults`, and nobody is informed of a snapshot by the ledger, which would often hide what is missing."""
+    """Add faults as `faults` does, without any news of snapshots by the ledger, which would often hide the defect."""
     with_faults = faults(**chances)
     return lambda plan: replace(
         with_faults(plan), hear=frozenset({"headers"}), classic=False, exactly_once=False
@@ -55,9 +55,9 @@ def deaf(**chances: float) -> Callable[[Plan], Plan]:
 def alone(
     *, apps: int, workers: int, slow: dict[str, float] | None = None, **chances: float
 ) -> Callable[[Plan], Plan]:
-    """Only the first apps of the plan, of one partition each, and nothing goes wrong but this.
+    """Keep only the first apps of the plan, of one partition each, with only these faults.
 
-    In a larger world something else mostly fails the snapshot, or informs the process that must not hear of it.
+    In a larger world something else mostly fails the snapshot, or informs the process that must not learn of it.
     """
     wanted = {name.replace("_", "-"): chance for name, chance in chances.items()}
     return lambda plan: replace(
@@ -73,8 +73,8 @@ def alone(
 
 
 def untold(plan: Plan) -> Plan:
-    """Assign inputs to processes that have heard of no snapshot: not by the ledger, nor by the table that it
-    recovers."""
+    """Assign inputs to processes that know of no snapshot: neither by the ledger, nor by the table that they
+    recover."""
     lonely = alone(apps=1, workers=2, rebalance=0.01)(plan)
     apps = tuple(replace(app, agents=tuple(map(_writing_nothing, app.agents))) for app in lonely.apps)
     return replace(lonely, apps=apps, hear=frozenset({"headers"}), classic=False, exactly_once=False)
@@ -89,28 +89,28 @@ def _writing_nothing(agent: Agent) -> Agent:
 
 
 def in_transactions(plan: Plan) -> Plan:
-    """One worker, that commits its transactions long after it could have closed, and dies now and then."""
+    """Keep one worker, which commits its transactions long after it could have closed, and dies sometimes."""
     at_once = dict.fromkeys(("post", "ledger", "ends", "ack"), 20.0)
     lonely = alone(apps=1, workers=1, slow=at_once, crash=0.01, restart=0.1)(plan)
     return replace(lonely, exactly_once=True, classic=False)
 
 
 def fenced(plan: Plan) -> Plan:
-    """Inputs move, and whoever had them finds its transactions aborted."""
+    """Move inputs, and abort the transactions of their former owner."""
     lonely = alone(apps=1, workers=2, rebalance=0.02, fence=0.7)(plan)
     return replace(lonely, exactly_once=True, classic=False)
 
 
 def unanswered(plan: Plan) -> Plan:
-    """The ledger does not always answer in time, nor the broker that is asked where inputs start, and nobody waits for
-    them any longer (R15)."""
+    """Let the ledger, and the broker that is asked where inputs start, not always answer in time, so that workers stop
+    waiting (R15)."""
     return replace(plan, faults={**plan.faults, "silent-ledger": 0.3, "late-told": 0.3, "impatient": 0.1})
 
 
 def without(plan: Plan) -> Plan:
-    """Workers start without snapkafka, or send `Hello` late, or stand down; they stop in order.
+    """Start workers without snapkafka, or with a late `Hello`, or let them stand down; they stop in order.
 
-    Of one that is killed it is unknown what it did since its last commit: nothing of it bears a header.
+    What a killed worker did since its last commit is unknown: nothing of it has a header.
     """
     slow = {"ledger": 0.3, "ends": 0.3, "stopped": 0.3}
     chances = {
@@ -126,33 +126,34 @@ def without(plan: Plan) -> Plan:
 
 
 def late(plan: Plan) -> Plan:
-    """Workers take their time to join, and work meanwhile; others look at their app as at a stopped one."""
+    """Let workers take their time to join, and work meanwhile; others ask about their app as about a stopped one."""
     slow = {"late": 0.02, "stopped": 0.05, "ends": 0.1}
     lonely = alone(apps=3, workers=1, slow=slow, stop=0.04, restart=0.4, late_hello=0.8)(plan)
     return replace(lonely, exactly_once=False, classic=False, hear=HEARD)
 
 
 def windows(plan: Plan) -> Plan:
-    """One worker whose events look at windows over several steps, and windows expire all the time."""
+    """Keep one worker whose events read windows over several steps, with windows that expire all the time."""
     lonely = alone(apps=1, workers=1, window=0.1)(plan)
     looking_on = tuple(looking(random.Random(plan.inputs), app, global_table=False) for app in lonely.apps)
     return replace(lonely, apps=looking_on, exactly_once=False, classic=False, hear=HEARD)
 
 
 def unsettled(plan: Plan) -> Plan:
-    """Sends have no result, and land at once, later or never; records are queued again with all their headers."""
+    """Let sends have no outcome, and land at once, later or never; queue records again with all their headers."""
     more = {"time-out": 0.05, "land-late": 0.03, "queue-again": 0.006}
     return faults()(replace(plan, faults={**plan.faults, **more}))
 
 
 def outgrown(plan: Plan) -> Plan:
-    """Some records are too large with our header, and leave without it."""
+    """Let some records be too large with our header, and leave without it."""
     lonely = alone(apps=2, workers=1, slow={"ledger": 0.2}, outgrow=0.1)(plan)
     return replace(lonely, exactly_once=False, classic=False, hear=HEARD)
 
 
 def relayed(plan: Plan) -> Plan:
-    """An app out of scope passes records from one app of the scope on to the other, and the ledger hangs for it."""
+    """Let an app out of scope pass records from one app of the scope on to the other, with a ledger that hangs for
+    it."""
     sending = Agent("app0.in", "in", 1, ((("read", "x"), ("send", "mid"), ("write", "x")),))
     passing_on = Agent("relay.mid", "mid", 1, ((("send", "out"),),))
     taking = Agent("app1.out", "out", 1, ((("write", "y"),),))
@@ -180,7 +181,7 @@ def relayed(plan: Plan) -> Plan:
 
 
 def renewed(plan: Plan) -> Plan:
-    """The topic between two apps is deleted and recreated now and then; its reader is restarted, its sender is not."""
+    """Recreate the topic between two apps from time to time; its reader is restarted, its sender is not."""
     whole = relayed(plan)
     names = ("app0", "relay", "app1")
     return replace(
@@ -196,18 +197,18 @@ def renewed(plan: Plan) -> Plan:
 
 
 def rotated(plan: Plan) -> Plan:
-    """The relay has another ledger key than the others: in half of the worlds it accepts theirs."""
+    """Give the relay another ledger key than the others: in half of the worlds it accepts theirs."""
     whole = replace(relayed(plan), scope=(), faults={})
     return replace(whole, other_key=("relay",)) if plan.inputs % 2 else replace(whole, own_key=("relay",))
 
 
 def relays_off(plan: Plan) -> Plan:
-    """The app out of scope joined once, and runs without snapkafka."""
+    """Let the app out of scope join once, and run without snapkafka."""
     return replace(relayed(plan), off=("relay",), faults={})
 
 
 def stripped(plan: Plan) -> Plan:
-    """On the way from the first app to the second headers are removed, and nobody reads the ledger often."""
+    """Remove headers between the first app and the second, with rare reads of the ledger."""
     sending = Agent("app0.in", "in", 1, ((("read", "x"), ("send", "mid"), ("write", "x")),))
     taking = Agent("app1.mid", "mid", 1, ((("write", "y"),),))
     return replace(
@@ -230,12 +231,12 @@ def stripped(plan: Plan) -> Plan:
 
 
 def disordered(plan: Plan) -> Plan:
-    """Agents are handed records after later ones, and nothing else goes wrong."""
+    """Hand agents records after later ones, without other faults."""
     return alone(apps=2, workers=1, disorder=0.3)(plan)
 
 
 def as_in_1985(plan: Plan) -> Plan:
-    """Nobody hears of a snapshot but by markers, red sends wait for them, and no input moves."""
+    """Let processes learn of a snapshot only by markers, red sends wait for them, and no input move."""
     apps = tuple(
         replace(app, agents=tuple(replace(agent, programs=plain(agent.programs)) for agent in app.agents))
         for app in plan.apps
@@ -252,7 +253,7 @@ def as_in_1985(plan: Plan) -> Plan:
 
 
 def looks(plan: Plan) -> Plan:
-    """Agents look at their table over several steps, at once with others, and little else happens."""
+    """Let agents read their table over several steps, at once with others, with few other faults."""
     one = alone(apps=1, workers=1)(plan)
     apps = tuple(looking(random.Random(app.name), app, global_table=False) for app in one.apps)
     return replace(one, apps=apps, classic=False, exactly_once=False)

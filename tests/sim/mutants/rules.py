@@ -1,9 +1,9 @@
-"""The rules, each switched off: what a simulator is worth is what it notices.
+"""The rules, each switched off: a simulator is worth as much as it notices.
 
 A mutant breaks one rule in the machine, in the fold, in a driver's duty or in a check. `mutate` runs seeds until the
-causal checker finds an inconsistent snapshot. A rule whose removal nobody notices would be not needed or not tested.
+causal checker finds an inconsistent snapshot. A rule whose removal goes unnoticed is either not needed or not tested.
 
-Some rules are not there for consistency, and no causal checker can miss them: see `LIVENESS` and `VERDICTS`.
+Some rules do not serve consistency, so no causal checker can notice their absence: see `LIVENESS` and `VERDICTS`.
 """
 
 from __future__ import annotations

@@ -39,7 +39,7 @@ def mutate(
     mutants: Iterable[Mutant] = (MUTANTS + WITHOUT + OUTSIDE + STRIPPED + LIVENESS + VERDICTS + RENEWED),
     tell: Callable[[Caught], None] = lambda caught: None,
 ) -> list[Caught]:
-    """Look for a seed that catches each mutant of random worlds: the one that did before, then those from 0 on."""
+    """Find a seed that catches each mutant of random worlds: first the known one, then those from 0 on."""
     found = []
     for mutant in mutants:
         if mutant.name in EXPLORED:
@@ -56,7 +56,7 @@ def mutate(
 
 
 def caught_by(mutant: Mutant, seed: int) -> Violation | None:
-    """Return what the checker states about a mutant in one run; nothing, if it reports it without the mutant too."""
+    """Return a violation in one run with a mutant that the run without it does not have; None: there is none."""
     plan = mutant.plan(replace(make_plan(seed), retries=0))
     wanted = (
         CAUSAL | {"liveness"}

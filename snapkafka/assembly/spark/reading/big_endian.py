@@ -1,9 +1,9 @@
 """Numbers in bytes, the highest byte first.
 
-Spark has no function that reads one. All that comes nearest by its functions goes by way of two texts, hexadecimal
-digits and decimal ones (`by_digits`), and took as long as reading the record from Kafka. But Spark sorts binary columns
-by their first eight bytes as one number, and the expression that makes it (`SortPrefix`) can be had from its JVM. It is
-not a part of Spark's interface: where it cannot be had, digits do.
+Spark has no function that reads one. The nearest combination of its functions goes through two texts, hexadecimal and
+decimal digits (`by_digits`), and took as long as reading the record from Kafka. But Spark sorts binary columns by
+their first eight bytes as one number, and the expression for that (`SortPrefix`) is available from its JVM. It is not
+a part of Spark's interface: where it is unavailable, digits are used.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ BITS: Final = 64
 
 
 def number(data: Column, start: int, size: int) -> Column:
-    """The number in bytes `start`.. (from 1) of `data`; of eight bytes the first bit is its sign.
+    """Read the number in bytes `start`.. (from 1) of `data`; of eight bytes the first bit is its sign.
 
     Args:
-        size: how many bytes, at most eight. Where there are fewer the number means nothing.
+        size: the number of bytes, at most eight. If `data` has fewer, the result means nothing.
     """
     part = fn.substring(data, start, size)
     try:
@@ -35,15 +35,15 @@ def number(data: Column, start: int, size: int) -> Column:
 
 
 def by_digits(part: Column) -> Column:
-    """The number that binary data is, by Spark's functions alone."""
+    """Convert binary data to a number, by Spark's functions alone."""
     return fn.conv(fn.hex(part), 16, -10).cast("bigint")
 
 
 def _sort_prefix(part: Column) -> Column:
-    """The first eight bytes; of fewer the others are zero.
+    """Return the first eight bytes as a number; missing bytes are zero.
 
     Raises:
-        Py4JError, ImportError, TypeError, AttributeError: this Spark has it elsewhere, or is not in reach.
+        Py4JError, ImportError, TypeError, AttributeError: this Spark has it elsewhere, or its JVM is unreachable.
     """
     from pyspark.sql.classic.column import Column as ClassicColumn
 

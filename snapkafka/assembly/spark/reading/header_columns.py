@@ -1,7 +1,7 @@
-"""Bytes to columns: headers, ours and others. Expressions only, no Python per record.
+"""Headers as columns, ours and others: expressions only, no Python per record.
 
-The layout of the `_sk` header is described in `snapkafka.wire.headers`. All that does not fit it, or belongs to another
-ledger or partition, is not a header of ours: the record is external.
+The layout of the `_sk` header is described in `snapkafka.wire.headers`. Bytes of another form, or of another ledger or
+partition, are not a header of ours: the record is external.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ STAMPS_SCHEMA: Final = (
 
 
 def stamped(records: DataFrame, *, ledger_id: int) -> DataFrame:
-    """Adds the columns of a stamp to records of the source (`STAMPS_SCHEMA`; `process` null: external).
+    """Add the columns of a stamp to records of the source (`STAMPS_SCHEMA`; `process` null: external).
 
     Args:
         records: `source.SOURCE_SCHEMA`.
@@ -84,7 +84,7 @@ def stamped(records: DataFrame, *, ledger_id: int) -> DataFrame:
 
 
 def stamps(records: DataFrame) -> DataFrame:
-    """The light part of stamped records, for the checks: `STAMPS_SCHEMA`. The hash of the key need not be there."""
+    """Return the part of stamped records that the checks need: `STAMPS_SCHEMA`. The hash of the key may be missing."""
     if "key_hash" not in records.columns:
         records = records.withColumn("key_hash", _key_hash())
     return records.select(*StructType.fromDDL(STAMPS_SCHEMA).names)
@@ -95,7 +95,7 @@ def _key_hash() -> Column:
 
 
 def _low(number: Column, bits: int) -> Column:
-    """Its last bits, unsigned."""
+    """Return the last bits of a number, unsigned."""
     return number.bitwiseAND(fn.lit((1 << bits) - 1))
 
 

@@ -1,8 +1,8 @@
 """Exact offset ranges of Kafka topics as one DataFrame.
 
-One read for all partitions: each costs a consumer and a task, and a snapshot of a small system should not take longer
-than it must. `failOnDataLoss` stays true always: with false, Spark silently returns half the rows where a record is
-not readable yet.
+There is one read for all partitions: each read costs a consumer and a task, and a snapshot of a small system should be
+fast. `failOnDataLoss` is always true: with false, Spark silently returns half the rows if a record is not readable
+yet.
 """
 
 from __future__ import annotations
@@ -50,13 +50,13 @@ def read_ranges(
     isolation: str = "read_uncommitted",
     options: Mapping[str, str] | None = None,
 ) -> DataFrame:
-    """The records of `ranges`, markers and all, in `SOURCE_SCHEMA`; nothing is read yet.
+    """Return the records of `ranges`, markers included, in `SOURCE_SCHEMA`; nothing is read yet.
 
-    Every range must lie within the log: Spark fails at one that does not.
+    Every range must lie within the log: Spark fails otherwise.
 
     Args:
         spark: the session.
-        ranges: not empty ones, one per partition.
+        ranges: one per partition, none of them empty.
         bootstrap: `host:port` of a broker.
         isolation: "read_committed" for services that run exactly-once.
         options: more of the Kafka source (`kafka.login.security.protocol`, ...).
@@ -93,10 +93,11 @@ def read_ranges(
 
 
 def _newer_interface(spark: SparkSession) -> AbstractContextManager[None]:
-    """Read what is loaded in the block by the interface of streams, which makes Spark's rows at once.
+    """Read frames loaded in the block by the interface of streams, which creates Spark's rows directly.
 
-    By the older one, which Spark takes for batches, the source makes rows of Scala's, headers and all, for Spark to
-    make its own of: that takes longer than reading. But by the newer one a task closes no consumer before it ends.
+    By the older interface, which Spark uses for batches, the source creates Scala rows, headers included, which Spark
+    converts to its own: that takes longer than reading. But with the newer one a task closes no consumer before it
+    ends.
     """
     older = spark.conf.get(OLDER_SOURCES) or ""
     return having(spark, {OLDER_SOURCES: ",".join(name for name in older.split(",") if name != "kafka")})
@@ -110,7 +111,7 @@ def bare_source(
     isolation: str,
     options: Mapping[str, str] | None = None,
 ) -> DataFrameReader:
-    """Spark's Kafka source as it is, for these ranges: without headers."""
+    """Return Spark's Kafka source for these ranges, without headers."""
     partitions = defaultdict(list)
     for item in ranges:
         partitions[item.topic].append(item.partition)
@@ -137,7 +138,7 @@ def bare_source(
 
 
 def _offsets(ranges: Iterable[ReadRange], offset: Callable[[ReadRange], int]) -> str:
-    """`{"topic": {"0": 17}}`, as the Kafka source takes it."""
+    """Format offsets as the Kafka source takes them, `{"topic": {"0": 17}}`."""
     offsets: dict[str, dict[str, int]] = defaultdict(dict)
     for item in ranges:
         offsets[item.topic][str(item.partition)] = offset(item)

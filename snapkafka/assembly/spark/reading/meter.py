@@ -29,7 +29,7 @@ EVERY_S: Final = 0.5
 
 @contextlib.contextmanager
 def step(spark: SparkSession, name: str) -> Iterator[None]:
-    """Name what this thread asks of Spark in the block, on Spark's page and in the reports of a `Meter`."""
+    """Name the work that this thread asks of Spark in the block, on Spark's page and in the reports of a `Meter`."""
     context = spark.sparkContext
     before = [context.getLocalProperty(key) for key in NAMES]
     # Otherwise pyspark calls what it collects by the line that asked for it.
@@ -44,11 +44,11 @@ def step(spark: SparkSession, name: str) -> Iterator[None]:
 
 
 class Meter:
-    """Report how far the work on a snapshot is, while it is done, and afterwards what it came to.
+    """A meter of the work on a snapshot: its progress while it runs, and its total afterwards.
 
     Args:
         name: of the snapshot.
-        tell: is called, from another thread too; not while nothing changes.
+        tell: called with each change, also from another thread.
     """
 
     def __init__(self, spark: SparkSession, name: str, tell: Callable[[Working], None]) -> None:
@@ -75,7 +75,7 @@ class Meter:
         return Working(id=self._name, seconds=round(self._seconds(), 1), steps=self._steps())
 
     def work(self, checks: Iterable[CheckEntry], written: Manifest | None = None) -> Work:
-        """Return what it came to.
+        """Return the total.
 
         Args:
             written: the manifest, if tables were written.
@@ -104,7 +104,7 @@ class Meter:
         return time.monotonic() - self._began
 
     def _steps(self) -> tuple[Step, ...]:
-        """Of stages that have one name the tasks are added up."""
+        """Return the running steps; the tasks of stages of one name are added up."""
         tracker = self._spark.sparkContext.statusTracker()
         stages = [tracker.getStageInfo(stage) for stage in tracker.getActiveStageIds()]
         done, tasks = Counter[str](), Counter[str]()

@@ -1,8 +1,8 @@
-"""The one place where a Spark session is made.
+"""The one place that creates a Spark session.
 
-Under `spark-submit` (or in a notebook) the session that is there is used as it is: master, memory and jars are whoever
-started it to choose. Under plain Python a local one is started, with the Java and the jars that `snapkafka.runtime`
-finds or fetches, bound to this machine only.
+Under `spark-submit` (or in a notebook) the existing session is used as it is: whoever started it chooses master,
+memory and jars. Under plain Python a local one is started, with the Java and the jars that `snapkafka.runtime` finds
+or fetches, bound to this machine only.
 """
 
 from __future__ import annotations
@@ -86,12 +86,12 @@ OF_ANOTHER_SPARK: Final = (
 def session(
     *, offsets: int = 0, ui: bool = False, s3: bool = False, settings: Mapping[str, str] | None = None
 ) -> Iterator[SparkSession]:
-    """A Spark session for the length of the `with` block; one that was there before stays after it.
+    """Provide a Spark session for the length of the `with` block; an existing one stays after it.
 
     Args:
-        offsets: about how many have to be read by one snapshot.
+        offsets: about how many one snapshot has to read.
         ui: serve Spark's web page while it runs (local sessions only).
-        s3: read and write there too (others have to bring the jars).
+        s3: whether it reads and writes S3 (other sessions have to bring the jars).
         settings: Spark settings on top of `LOCAL` (local sessions only).
 
     Raises:
@@ -113,11 +113,11 @@ def session(
 
 @contextlib.contextmanager
 def sized(spark: SparkSession, offsets: int) -> Iterator[None]:
-    """Settings that fit the amount of data, for the length of the block; on any session. Large data gets what the
-    session has.
+    """Apply settings for the amount of data, for the length of the block; on any session. Large data gets the
+    session's own.
 
-    Adaptive planning makes a query again from what its stages have shown. That is what large data needs, and a third
-    of the time of small data.
+    Adaptive planning plans a query again from the results of its stages. Large data needs that; for small data it
+    takes a third of the time.
     """
     fitting = {**ALWAYS, **(SMALL if offsets <= SMALL_MAX else {})}
     with having(spark, fitting):
@@ -125,17 +125,17 @@ def sized(spark: SparkSession, offsets: int) -> Iterator[None]:
 
 
 def storage_level(offsets: int) -> StorageLevel:
-    """Where records are kept while they are looked at. Many in memory would be copied again and again by garbage
-    collection there, and Spark would move most of them to the disk in the end."""
+    """Return the storage level of records that are read several times. Many in memory would be copied again and again
+    by garbage collection there, and Spark would move most of them to the disk in the end."""
     return StorageLevel.MEMORY_AND_DISK if offsets <= SMALL_MAX else StorageLevel.DISK_ONLY
 
 
 @contextlib.contextmanager
 def kept(rows: DataFrame, level: StorageLevel = StorageLevel.MEMORY_AND_DISK_DESER) -> Iterator[DataFrame]:
-    """Rows that are looked at several times, persisted for the length of the block.
+    """Persist rows that are read several times, for the length of the block.
 
-    They are deleted when the block is left. Where a job failed its tasks are still at them for a moment; a session that
-    stops meanwhile prints what became of that, in fifty lines before the error that counts.
+    They are deleted at its end. After a failed job its tasks still use them for a moment; a session that stops
+    meanwhile prints fifty lines about that before the error that counts.
     """
     persisted = rows.persist(level)
     try:
@@ -146,7 +146,7 @@ def kept(rows: DataFrame, level: StorageLevel = StorageLevel.MEMORY_AND_DISK_DES
 
 @contextlib.contextmanager
 def having(spark: SparkSession, settings: Mapping[str, str]) -> Iterator[None]:
-    """These settings for the length of the block."""
+    """Apply these settings for the length of the block."""
     before = {name: spark.conf.get(name, None) for name in settings}
     for name, value in settings.items():
         spark.conf.set(name, value)
@@ -161,7 +161,7 @@ def having(spark: SparkSession, settings: Mapping[str, str]) -> Iterator[None]:
 
 
 def _of_java(offsets: int) -> tuple[str, dict[str, str]]:
-    """Options of a local session's Java, and settings of Spark's that go with them."""
+    """Return options of a local session's Java, and the settings of Spark's that belong to them."""
     if offsets <= SMALL_MAX:
         return JAVA_SMALL, {}
     machine = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
@@ -170,7 +170,7 @@ def _of_java(offsets: int) -> tuple[str, dict[str, str]]:
 
 
 def set_environment(environ: MutableMapping[str, str]) -> None:
-    """Set what a local session of *this* pyspark starts with, whatever other Spark the environment is set up for."""
+    """Set the environment of a local session of *this* pyspark, whatever other Spark the environment is set up for."""
     for name in OF_ANOTHER_SPARK:
         environ.pop(name, None)
     # Spark starts its Python workers by these; the `python3` of the PATH may be another one.

@@ -1,12 +1,12 @@
-"""The table `around`: records in a window about the cut, so that it can be drawn when the log no longer exists.
+"""The table `around`: records in a window around the cut, so that it can be drawn when the log no longer exists.
 
-Of every channel (sender, partition, receiving app) and each side of the cut it holds the nearest records: the last ones
-that were received before it, the first ones in flight across it, the first ones that were sent after it. A record is
-placed by its own time, and its receipt by what it caused: the time of the first record that its event sent. Nothing is
-decided by these times; what is white, red and received follows from the snapshot alone.
+For every channel (sender, partition, receiving app) and each side of the cut it holds the nearest records: the last
+ones received before it, the first ones in flight across it, the first ones sent after it. A record is placed by its
+own time, and its receipt by its effects: the time of the first record that its event sent. These times decide nothing;
+the colour and receipt of a record follow from the snapshot alone.
 
-The window reaches past the ends of the snapshot, so what is in it depends on when the log is read, too. For that reason
-its rows are no part of a manifest's `content`.
+The window reaches past the ends of the snapshot, so its content also depends on when the log is read. For that reason
+its rows are not part of a manifest's `content`.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ CHECKS: Final = "cause_check bigint, cause_topic string"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reach:
-    """Offsets of an input in which its window lies; `late`: None where no living sender writes to it."""
+    """The offsets of an input that contain its window; `late`: None: no living sender writes to it."""
 
     app: str
     topic: str
@@ -66,13 +66,13 @@ class Reach:
 
 
 def per_kind(view: CutView, window: int) -> int:
-    """Return how many records of a kind each channel may have, so that the table stays within `ROWS_MAX` rows."""
+    """Return the number of records of a kind for each channel, so that the table stays within `ROWS_MAX` rows."""
     channels = sum((len(view.senders.get(tp, ())) + 1) * len(sources) for tp, sources in view.inputs.items())
     return max(1, min(window, ROWS_MAX // max(1, KINDS * channels)))
 
 
 def reach(view: CutView, window: int) -> list[Reach]:
-    """Return where the windows of the inputs lie: as many offsets to each side as its senders may fill."""
+    """Return the windows of the inputs: as many offsets to each side as their senders may fill."""
     found = []
     for tp, sources in sorted(view.inputs.items()):
         if tp in view.recreated:
@@ -97,7 +97,7 @@ def reach(view: CutView, window: int) -> list[Reach]:
 def leads(
     view: CutView, reaches: Collection[Reach], read: Collection[ReadRange], window: int
 ) -> list[ReadRange]:
-    """Return what lies before the cut, near it, and is not read anyway: nothing else needs it.
+    """Return the offsets before the cut that only this table needs.
 
     Args:
         read: the reading ranges.
@@ -122,12 +122,12 @@ def leads(
 def around(
     records: DataFrame, lookups: Lookups, window: int, reaches: Sequence[Reach], decoding: Decoding = PLAIN
 ) -> DataFrame:
-    """Return the records about the cut, with the times of their receipts.
+    """Return the records around the cut, with the times of their receipts.
 
     Args:
         records: stamped, of the reading ranges and the `leads`; read twice.
         window: records of each channel and kind at most.
-        reaches: where they lie (`reach`).
+        reaches: the windows (`reach`).
     """
     # Of what is kept, parts without a record of an input are skipped unread.
     of_inputs = records.where(fn.col("topic").isin(sorted({item.topic for item in reaches})))
@@ -168,7 +168,7 @@ def around(
 
 
 def _near(records: DataFrame, lookups: Lookups, reaches: DataFrame) -> DataFrame:
-    """Return records near the cut with their `side`, and whether they had been `received` at it by every agent."""
+    """Return records near the cut with their `side`, and whether every agent had `received` them at the cut."""
     epoch, offset, left = lookups.view.epoch, fn.col("offset"), fn.col("left")
     white = fn.when(left, offset < fn.col("log_end")).otherwise(
         (fn.col("epoch") < epoch) & (offset < fn.coalesce("white_end", fn.lit(0)))
@@ -193,8 +193,8 @@ def _near(records: DataFrame, lookups: Lookups, reaches: DataFrame) -> DataFrame
 
 
 def _nearest(records: DataFrame, window: int) -> DataFrame:
-    """Keep the last that were received of each kind, and the first of those that were not; `more`: the farthest one
-    that is kept, where others lie farther."""
+    """Keep the last received ones of each kind, and the first of the others; `more`: the farthest kept record, if
+    there are farther ones."""
     kind = Window.partitionBy("topic", "partition", "app", "process", "side", "received")
     distance = fn.when(fn.col("received"), -fn.col("offset")).otherwise(fn.col("offset"))
     # One more than are kept shows that there are more. A limit that Spark sees spares it from sorting them all.
@@ -242,7 +242,7 @@ def _is_within(offset: Column) -> Column:
 
 
 def _ms(time: Column) -> Column:
-    """A time that is one: Kafka writes -1 for none."""
+    """Return a valid time: Kafka writes -1 for none."""
     return fn.when(time >= 0, time)
 
 

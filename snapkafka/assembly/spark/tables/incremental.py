@@ -1,12 +1,13 @@
-"""The state of an incremental snapshot: what has changed in the changelogs since its parent.
+"""The state of an incremental snapshot: the changes in the changelogs since its parent.
 
-White of the parent is white of the child: a colour is only ever known from a record's header, from who sent it and from
-the changelog's end, and each of these that made it white then does so now. So the child's state is the parent's, and on
-top of it the records that count for the child and did not count for the parent: those past the parent's end, and those
-below it that were red for the parent. Where the first of these can lie is in the parent's manifest (`settled`).
+A record that is white for the parent is white for the child: its colour follows from its header, its sender and the
+changelog's end, and each of these that made it white then does so now. So the child's state is the parent's, plus the
+records that count for the child and did not count for the parent: those past the parent's end, and those below it that
+were red for the parent. The parent's manifest has the first possible offset of these (`settled`).
 
 A key is part of the delta if its *last* white record is one that the parent did not count. It is not enough to fold
-what is new: behind a record that was red for the parent may lie one that was white for it, of an event that ended late.
+the new records: a record that was red for the parent may be followed by one that was white for it, of an event that
+ended late.
 """
 
 from __future__ import annotations
@@ -39,11 +40,11 @@ CHANGE: Final = tuple(column.split(" ")[0] for column in CHANGES.split(", "))
 
 
 def delta(records: DataFrame, lookups: Lookups, parent: Lookups, decoding: Decoding = PLAIN) -> DataFrame:
-    """Keys whose value at the cut is not the one that the parent has, with that value, or as `deleted`; and all sets,
-    for of these every record of the changelog counts.
+    """Return the keys whose value at the cut differs from the parent's, with that value, or as `deleted`; and all
+    sets, because for these every record of the changelog counts.
 
     Args:
-        records: of each changelog all from where the parent declares it settled; those of sets as a whole.
+        records: of each changelog those from its settled offset in the parent on; changelogs of sets as a whole.
     """
     white, offsets = of_changelogs(records, lookups).where("white"), lookups.view.state_offsets
     last = last_of_keys(white.where(~fn.col("sets")), offsets=offsets)
@@ -62,7 +63,7 @@ def delta(records: DataFrame, lookups: Lookups, parent: Lookups, decoding: Decod
 
 
 def _not_counted(last: DataFrame, parent: Lookups) -> DataFrame:
-    """Of changes those that the parent has not counted."""
+    """Return the changes that the parent has not counted."""
     place = ["app", "table", "topic", "partition"]
     ends = parent.changelogs.select(*place, fn.col("end").alias("parent_end"))
     counted = (fn.col("offset") < fn.col("parent_end")) & is_white(parent.view.epoch)
@@ -75,10 +76,10 @@ def _not_counted(last: DataFrame, parent: Lookups) -> DataFrame:
 
 
 def settled(view: CutView, facts: Mapping[TopicPartition, StateFacts]) -> tuple[SettledEntry, ...]:
-    """Below which offset of each changelog nothing is red for the snapshot: at most its end.
+    """Return for each changelog the offset below which nothing is red for the snapshot: at most its end.
 
     Args:
-        facts: of each changelog partition that holds anything.
+        facts: of each changelog partition that is not empty.
     """
     found = []
     for tp, cuts in sorted(view.changelogs.items()):
@@ -89,7 +90,7 @@ def settled(view: CutView, facts: Mapping[TopicPartition, StateFacts]) -> tuple[
 
 
 def resolved(full: DataFrame, deltas: Sequence[DataFrame]) -> DataFrame:
-    """The state that a full one and deltas on it, oldest first, make up; see `store.state_chain`."""
+    """Combine a full state with deltas on it, oldest first; see `store.state_chain`."""
     numbered = (rows.withColumn("nth", fn.lit(nth)) for nth, rows in enumerate(deltas))
     newest = (
         functools.reduce(DataFrame.unionByName, numbered)
@@ -105,17 +106,17 @@ def resolved(full: DataFrame, deltas: Sequence[DataFrame]) -> DataFrame:
 
 
 def whole_state(spark: SparkSession, store: Store, parts: Sequence[Manifest], own: DataFrame) -> DataFrame:
-    """The state of a snapshot whose own delta is `own`, on top of that of `parts`, which lie in `store`."""
+    """Return the state of a snapshot whose own delta is `own`, on top of that of `parts`, which are in `store`."""
     tables = map(state_table, parts)
     full, *others = (parquet.read(spark, t.name, store.spark_uri(t.path)) for t in tables)
     return resolved(full, [*others, own])
 
 
 def require_columns(parts: Sequence[Manifest]) -> None:
-    """Refuse to build on rows that have other columns than ours will have.
+    """Refuse to build on rows whose columns differ from ours.
 
     Raises:
-        BadInputError: naming the snapshot.
+        BadInputError: names the snapshot.
     """
     for part in parts:
         table = state_table(part)

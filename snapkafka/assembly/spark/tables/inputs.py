@@ -1,10 +1,10 @@
-"""The table `inputs`: external records that the apps had still to read, so that a restore does not need the old log.
+"""The table `inputs`: external records that the apps had not read yet, so that a restore does not need the old log.
 
-Of each input it holds what lies from the lowest position of an agent to the end of the log when assembly read it: what
-came after the cut, too, as all of it is read after a restore. Records of the apps are not in it: what of them was in
-flight is in the table `messages`, and what they sent later they send again.
+For each input it holds the records from the lowest position of an agent to the end of the log when assembly read it;
+also those from after the cut, as a restored app reads all of them. Records of the apps are not in it: those in flight
+are in the table `messages`, and later ones are sent again.
 
-How far it reaches depends on when the log is read. For that reason its rows are no part of a manifest's `content`.
+Its end depends on when the log is read. For that reason its rows are not part of a manifest's `content`.
 """
 
 from __future__ import annotations
@@ -22,7 +22,8 @@ __all__ = ["inputs", "unread_ranges"]
 
 
 def unread_ranges(view: CutView) -> list[ReadRange]:
-    """Return what of each input lies between the lowest position of an agent and the end of the log, empty ones too."""
+    """Return for each input the offsets from the lowest position of an agent to the end of the log, empty ranges
+    too."""
     assert view.bounds is not None, "reading a log needs to know its bounds"
     found = []
     for tp, sources in sorted(view.inputs.items()):

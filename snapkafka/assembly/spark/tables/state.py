@@ -1,8 +1,7 @@
-"""State at the cut: changes of tables folded, and their keys and values decoded.
+"""The state at the cut: changes of tables, folded, with decoded keys and values.
 
 A change is a record of a changelog, or a row of `state` of an earlier snapshot: its bytes (`key_raw`, `value_raw`) are
-those of one record that makes what the row states, so folding a state with the changes since gives the state after
-them.
+those of one record that creates that row, so folding a state with the later changes yields the state after them.
 """
 
 from __future__ import annotations
@@ -47,13 +46,13 @@ SENT_MAX: Final = 200_000_000
 def fold(
     changes: DataFrame, decoding: Decoding, *, sets: bool, windows: bool, offsets: int, deleted: bool = False
 ) -> DataFrame:
-    """The table `state` (`STATE_SCHEMA`) from all changes up to the cut (`CHANGES`), in any order.
+    """Compute the table `state` (`STATE_SCHEMA`) from all changes up to the cut (`CHANGES`), in any order.
 
     Args:
-        decoding: how keys and values are read.
+        decoding: of keys and values.
         sets, windows: whether such tables can be among them; without them there is less to do.
         offsets: how many changes there are, at most.
-        deleted: keys that were deleted have a row too, without a value.
+        deleted: whether deleted keys have a row too, without a value.
     """
     plain = changes.where(~fn.col("sets")) if sets else changes
     last = last_of_keys(plain, offsets=offsets).select(*TABLE, *CODECS, "key", "value", "offset")
@@ -75,10 +74,10 @@ def fold(
 
 
 def last_of_keys(changes: DataFrame, *, offsets: int) -> DataFrame:
-    """Of the changes the last one of each key, as it is.
+    """Return the last change of each key, unaltered.
 
-    Values stay where they are: only keys and offsets are shuffled, by hash. Which changes are the last ones is known by
-    words of 64 bits, one for 64 offsets in a row; these are small enough to be sent to the changes.
+    Values stay where they are: only keys and offsets are shuffled, by hash. Words of 64 bits, one for 64 consecutive
+    offsets, mark the last changes; they are small enough to be sent to the changes.
 
     Args:
         offsets: how many changes there are, at most.
@@ -105,10 +104,10 @@ def last_of_keys(changes: DataFrame, *, offsets: int) -> DataFrame:
 
 
 def _sets(operations: DataFrame) -> DataFrame:
-    """One row per set, from the operations that made it. Its bytes are one operation that recreates it.
+    """Return one row per set, from the operations that made it. Its bytes are one operation that recreates it.
 
-    A member belongs to a set if the last operation on it reports it; what one both adds and removes is removed.
-    Operations that cannot be read stay as they are: of those with the same bytes the last.
+    A member belongs to a set if the last operation on it adds it; a member that one operation both adds and removes is
+    removed. Unreadable operations stay as they are: the last one of those with the same bytes.
     """
     place = [*TABLE, *CODECS, "of", "key", "value"]
     unread = [fn.first(side).alias(side) for side in ("_key", "_value")]
@@ -139,8 +138,8 @@ def _sets(operations: DataFrame) -> DataFrame:
 
 
 def _changed(operations: DataFrame) -> DataFrame:
-    """Operations as changes of members: `of` is the set (as JSON), `change` a member (null: the set itself) and whether
-    it is removed. Of those that cannot be read `of` is null, of the others `key`, `value` and what they decode to."""
+    """Return operations as changes of members: `of` is the set (as JSON), `change` a member (null: the set itself) and
+    whether it is removed. Unreadable operations have no `of`; the others have no `key`, `value` and decoded forms."""
     v, kind = fn.col("v"), fn.col("kind")
     none, one = fn.array().cast("array<string>"), fn.when(v.isNotNull(), fn.array(unparsed(v)))
     why = fn.coalesce("_key.why", fn.when(fn.col("_value.why").isNull(), "no operation of a set"))
@@ -181,7 +180,7 @@ def _changed(operations: DataFrame) -> DataFrame:
 
 
 def _part(index: int) -> Column:
-    """The members in a part of an update, as JSON each."""
+    """Return the members in a part of an update, each as JSON."""
     return fn.transform(fn.try_variant_get("v", f"$[{index}]", "array<variant>"), unparsed)
 
 
@@ -193,7 +192,7 @@ def _change(member: Column, *, gone: bool) -> Column:
 
 
 def _without_windows(changes: DataFrame) -> DataFrame:
-    """Decoded changes with the window beside the key: `[key, [start, end]]` in what Faust writes."""
+    """Split the window from the key of decoded changes: Faust writes `[key, [start, end]]`."""
     readable = fn.col("windowed") & fn.col("_key.why").isNull()
     is_window = fn.col("window_start").isNotNull() & fn.col("window_end").isNotNull()
     no_window = fn.col("_key").withField("why", fn.lit("no window"))

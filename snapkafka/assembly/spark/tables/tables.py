@@ -1,7 +1,7 @@
 """The tables of a snapshot, as transforms from stamped records and the captured snapshot.
 
-Each has its schema stated (`schema`), and ends in a `select` of exactly these columns. No marker and no header of
-ours shows in any of them.
+Each has an explicit schema (`schema`), and ends in a `select` of exactly these columns. No table contains markers or
+headers of ours.
 """
 
 from __future__ import annotations
@@ -94,12 +94,13 @@ SORTED_BY: Final[Mapping[str, tuple[str, ...]]] = {
 
 
 def schema(table: str) -> str:
-    """The columns of a table as it is written; an incremental snapshot has deleted keys among its rows of state."""
+    """Return the columns of a table as it is written; an incremental snapshot has deleted keys among its rows of
+    state."""
     return f"{SCHEMAS[STATE]}, deleted boolean" if table == STATE_DELTA else SCHEMAS[table]
 
 
 def columns(table: str) -> list[str]:
-    """The names of a table's columns, in order."""
+    """Return the names of a table's columns, in order."""
     return [column.split(" ")[0] for column in schema(table).split(", ")]
 
 
@@ -107,7 +108,7 @@ def columns(table: str) -> list[str]:
 
 
 def state(records: DataFrame, lookups: Lookups, decoding: Decoding = PLAIN) -> DataFrame:
-    """The tables of the apps at the cut: what the white changes below the ends of the changelogs make (R8's fold)."""
+    """Return the tables of the apps at the cut: the fold of the white changes below the ends of the changelogs (R8)."""
     white = of_changelogs(records, lookups).where("white")
     found = fold(
         white,
@@ -120,7 +121,7 @@ def state(records: DataFrame, lookups: Lookups, decoding: Decoding = PLAIN) -> D
 
 
 def of_changelogs(records: DataFrame, lookups: Lookups) -> DataFrame:
-    """Records of changelogs below their ends, each with its table, and whether it is `white`."""
+    """Return records of changelogs below their ends, each with its table, and whether it is `white`."""
     return (
         without_void(records, lookups)
         .where(~fn.col("marker"))
@@ -133,17 +134,18 @@ def of_changelogs(records: DataFrame, lookups: Lookups) -> DataFrame:
 
 
 def is_white(epoch: int) -> Column:
-    """Is this record of a changelog, below its end, in the state at the cut? Needs `left` of its process.
+    """Return whether a record of a changelog, below its end, is in the state at the cut. Needs `left` of its process.
 
-    Red is what a process born after the trigger wrote, or one that had turned red; records without our header (older
-    than snapkafka, or of a tool) are white. Of a process that left before the trigger everything below the end is.
+    Records are red if their process was born after the trigger or had turned red; records without our header (older
+    than snapkafka, or of a tool) are white. All records below the end of a process that left before the trigger are
+    white.
     """
     red = fn.col("process").isNotNull() & ((fn.col("process") >= epoch) | (fn.col("epoch") >= epoch))
     return fn.coalesce(fn.col("left"), fn.lit(False)) | ~red
 
 
 def without_void(records: DataFrame, lookups: Lookups) -> DataFrame:
-    """Leave out records that processes from before a restore appended to the restored log: workers skip them."""
+    """Leave out records that processes older than a restore appended to the restored log: workers skip them."""
     over, bases = lookups.view.before_restore, lookups.view.captured.bases
     if not over:
         return records
@@ -158,10 +160,10 @@ def without_void(records: DataFrame, lookups: Lookups) -> DataFrame:
 
 
 def messages(records: DataFrame, lookups: Lookups, decoding: Decoding = PLAIN) -> DataFrame:
-    """Return what was in flight, decoded: one row per message and app that had still to start it (R8).
+    """Return the messages in flight, decoded: one row per message and app that had still to start it (R8).
 
-    A sender that is alive ends at its white end; one that left before the trigger, at the log end that the receiver
-    saw. External records are no messages.
+    A living sender ends at its white end; one that left before the trigger, at the log end that the receiver saw.
+    External records are not messages.
     """
     epoch = lookups.view.epoch
     offset, left = fn.col("offset"), fn.col("left")
@@ -199,7 +201,7 @@ def messages(records: DataFrame, lookups: Lookups, decoding: Decoding = PLAIN) -
 
 
 def timestamp_type() -> Column:
-    """Kafka's name of the type of a record's timestamp; null where the record has none."""
+    """Return Kafka's name of the type of a record's timestamp; null if the record has none."""
     kind, name = fn.col("timestamp_type"), fn.lit(None).cast("string")
     for number, text in TIMESTAMP_TYPE_NAMES.items():
         name = fn.when(kind == number, fn.lit(text)).otherwise(name)
@@ -211,20 +213,20 @@ def _instant(text: str) -> Column:
 
 
 def still_to_start(offset: Column, *, of: str = "") -> Column:
-    """Has some agent of the joined input (columns that begin with `of`) still to start `offset`?"""
+    """Return whether some agent of the joined input (columns that begin with `of`) has still to start `offset`."""
     return (offset >= fn.col(f"{of}position")) & ~fn.array_contains(f"{of}done", offset)
 
 
 def has_started(offset: Column, *, of: str = "") -> Column:
-    """Has some agent of the joined input (columns that begin with `of`) started `offset`?"""
+    """Return whether some agent of the joined input (columns that begin with `of`) has started `offset`."""
     return (offset < fn.col(f"{of}reach")) | fn.array_contains(f"{of}above", offset)
 
 
 def channels(in_flight: DataFrame, lookups: Lookups) -> DataFrame:
-    """Every channel (sender, partition, receiving app) with what is in it, empty ones too.
+    """Return every channel (sender, partition, receiving app) with its content, empty ones too.
 
-    Offsets `[start_offset, end_offset)`: from the receiver's position to the sender's end; both are the position where
-    nothing was in flight. Channels of senders that left are there if they hold something.
+    Offsets `[start_offset, end_offset)` go from the receiver's position to the sender's end; both are the position if
+    nothing was in flight. Channels of senders that left are listed if they hold something.
     """
     keys = ["sender", "sender_app", "receiver_app", "topic", "partition"]
     size = fn.coalesce(fn.length("key_raw"), fn.lit(0)) + fn.coalesce(fn.length("value_raw"), fn.lit(0))
@@ -246,8 +248,8 @@ def channels(in_flight: DataFrame, lookups: Lookups) -> DataFrame:
 
 
 def processes(lookups: Lookups, ledger: LedgerEntry) -> DataFrame:
-    """Return who took part: how each heard of the snapshot, what it was running, which of its events were torn (R6),
-    how long its cut took (microseconds); and when the ledger had the trigger, its report and its closing."""
+    """Return the participants: the source from which each learned of the snapshot, its running and torn events (R6),
+    the duration of its cut (microseconds); and when the ledger had the trigger, its report and its closing."""
     times = {entry.offset: entry.at_ms for entry in ledger.appended}
     rows = [
         asdict(cut)
@@ -264,13 +266,13 @@ def processes(lookups: Lookups, ledger: LedgerEntry) -> DataFrame:
 
 
 def _at(ms: int) -> datetime | None:
-    """A time of the ledger; None where it is not known, and where no reader of a file could follow."""
+    """Convert a time of the ledger; None if it is unknown, or beyond what readers of Parquet files support."""
     return UNIX_EPOCH + timedelta(milliseconds=ms) if 0 < ms <= LAST_MS else None
 
 
 def positions(lookups: Lookups) -> DataFrame:
-    """How far every agent had read: the first offset that it had not started, and those beyond that it had; below
-    `replay_until` events may have had effects in the state before (R10), 0: none have."""
+    """Return the position of every agent: the first offset that it had not started, and later ones that it had; events
+    below `replay_until` may have had effects in the state before (R10), 0: none have."""
     rows = [
         {
             "app": source.app,

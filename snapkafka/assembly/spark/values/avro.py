@@ -1,4 +1,4 @@
-"""Avro to JSON, by Spark expressions; what cannot be read is null, and what is null is `null`."""
+"""Avro to JSON, by Spark expressions; unreadable values are null, and null values are `null`."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ AROUND: Final = "snapkafka_around"
 
 
 def as_json(data: Column, writer: str, reader: str = "") -> Column:
-    """Avro as JSON; null where it cannot be read.
+    """Convert Avro to JSON; null if it cannot be read.
 
     Args:
-        writer: the schema that it was written by.
-        reader: the one that it is read as, by Avro's rules of resolution; empty: the same.
+        writer: the schema by which it was written.
+        reader: the schema to which it is resolved, by Avro's rules; empty: the same.
     """
     # A field that only the reader has gets its default wherever the record can be read, and is null where it cannot.
     read = {"name": "read", "type": "boolean", "default": True}
@@ -40,13 +40,13 @@ def _around(schema: str, *more: dict[str, Any]) -> str:
 
 
 def whole(spark: SparkSession, schema: str, needs: Sequence[str]) -> tuple[str, str] | None:
-    """A schema with all in it that it refers to, and its full name, or its type where it has no name.
+    """Return a schema with all schemas to which it refers, and its full name, or its type if it has no name.
 
     Args:
-        needs: the schemas that it refers to, each after those that it needs itself.
+        needs: the schemas to which it refers, each after those that it needs itself.
 
     Returns:
-        None where Avro's own parser, which Spark uses, does not take it.
+        None if Avro's own parser, which Spark uses, refuses it.
     """
     assert spark._jvm is not None, "a session has a JVM"
     try:
@@ -60,7 +60,7 @@ def whole(spark: SparkSession, schema: str, needs: Sequence[str]) -> tuple[str, 
 
 
 def usable(spark: SparkSession, writer: str, reader: str) -> bool:
-    """Whether Spark has columns for it: not for a record that holds itself, for one."""
+    """Return whether Spark has columns for it: not for a recursive record, for example."""
     try:
         spark.range(0).select(as_json(fn.lit(b""), writer, reader)).schema  # noqa: B018 -- asking is what plans it
     except (PySparkException, Py4JError, ValueError, RecursionError):

@@ -1,13 +1,14 @@
-"""JSON as it lies in keys and values: whether text is JSON, and how people read it. Spark expressions only.
+"""JSON in keys and values: whether text is JSON, and its form for people. Spark expressions only.
 
-Spark's parsers end with the first value that they have read, whatever stands behind it, and some are lax. So text is
-put into an object and into an array: a strict parser has to find the end of the object behind it, and the array has to
-have one element. All that closes a bracket that it did not open closes only one of the two.
+Spark's parsers end after the first value, whatever follows it, and some are lax. So text is put into an object and
+into an array: a strict parser has to find the end of the object after it, and the array has to have one element. Text
+that closes a bracket that it did not open fits only one of the two.
 
-Two parsers take longer than all else that is done for a small value. So what most values are is known by its marks.
+Two parsers take longer than everything else that is done for a small value. So most values are recognised by a regular
+expression.
 
-Spark's variant has whole numbers of up to 38 digits, and makes doubles of longer ones. Where digits count (members and
-keys of sets: ids of 128 bits) such a number goes through it as a string that begins with a control character.
+Spark's variant has integers of up to 38 digits, and turns longer ones into doubles. Where digits count (members and
+keys of sets: ids of 128 bits) such a number passes through it as a string that begins with a control character.
 """
 
 from __future__ import annotations
@@ -45,9 +46,8 @@ BAD: Final = "bad"
 
 
 def plain(levels: int) -> str:
-    """Return what matches values of JSON without escapes, up to so many levels deep; not all of them. Nothing in it
-    goes back over what it has read (`*+`, `++`) but within one string, so it takes as long as the text is.
-    """
+    """Return a pattern for values of JSON without escapes, up to so many levels deep; it does not match all of them.
+    It never backtracks (`*+`, `++`) except within one string, so it takes time linear in the text."""
     space, string = r"[ \t\n\r]*+", STRING
     number = r"-?+(?:0|[1-9][0-9]{0,300}+)(?:\.[0-9]{1,300}+)?+(?:[eE][+-]?+[0-9]{1,300}+)?+"
     value = scalar = f"{string}|{number}|true|false|null"
@@ -61,7 +61,7 @@ def plain(levels: int) -> str:
 
 
 def is_json(text: Column) -> Column:
-    """Is it one value of JSON, and nothing else? Null: no."""
+    """Return whether a text is exactly one value of JSON. Null: no."""
     options = {**STRICT, "columnNameOfCorruptRecord": BAD}
     in_object = fn.from_json(fn.concat(fn.lit('{"":'), text, fn.lit("}")), f"{BAD} string", options)
     in_array = fn.json_array_length(fn.concat(fn.lit("["), text, fn.lit("]")))
@@ -75,7 +75,7 @@ def is_json(text: Column) -> Column:
 
 
 def text_of(content: Column) -> Column:
-    """JSON as people read it: a string is its content; the parser takes care of its escapes."""
+    """Return JSON as people read it: a string is its content; the parser resolves its escapes."""
     string = fn.try_variant_get(fn.try_parse_json(content), "$", "string")
     return (
         fn.when(_is_plain_string(content), fn.replace(content, fn.lit('"'), fn.lit("")))
@@ -85,7 +85,8 @@ def text_of(content: Column) -> Column:
 
 
 def parsed(content: Column) -> Column:
-    """JSON as a variant; long whole numbers are strings in it, which `unparsed` makes numbers again. Null: no JSON."""
+    """Parse JSON to a variant; long integers are strings in it, which `unparsed` turns into numbers again. Null:
+    invalid JSON."""
     # In JSON no control character stands as it is: after these two a number begins, after the first alone a string.
     found = fn.regexp_replace(content, STRING_OR_LONG, "\x01$1\x02$2\x03")
     without_strings = fn.replace(found, fn.lit("\x02\x03"), fn.lit(""))
@@ -95,16 +96,16 @@ def parsed(content: Column) -> Column:
 
 
 def unparsed(value: Column) -> Column:
-    """Return what was `parsed`, or a part of it, as JSON."""
+    """Return a `parsed` value, or a part of it, as JSON."""
     return fn.regexp_replace(fn.to_json(value), MARKED, "$1")
 
 
 def quoted(text: Column) -> Column:
-    """Anything as JSON."""
+    """Return any text as a JSON string."""
     wrapped = fn.to_json(fn.struct(text.alias("v")), {"ignoreNullFields": "false"})
     return wrapped.substr(fn.lit(len('{"v":') + 1), fn.length(wrapped) - len('{"v":}'))
 
 
 def _is_plain_string(content: Column) -> Column:
-    """Stated without the parser, which takes several times as long."""
+    """Return whether it is a JSON string without escapes; the parser would take several times as long."""
     return content.startswith('"') & content.rlike(PLAIN_STRING)

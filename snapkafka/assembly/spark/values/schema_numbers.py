@@ -1,9 +1,9 @@
-"""Keys and values that begin with a number: a zero byte, the number of a schema in a registry, and what it describes.
+"""Keys and values that begin with a number: a zero byte, the number of a schema in a registry, and the encoded value.
 
-The rows contain the numbers, so these are looked at once before they are decoded; then the driver asks the
-registry, and what is left is Spark expressions. Schemas of one name are versions of one another: what was written by
-any of them is read as the latest that is among the rows, so that all have the same fields. It is the latest among the
-rows and not the latest of the registry: the same rows are decoded in the same way, whatever is registered later.
+The rows contain the numbers, so they are read once before they are decoded; then the driver asks the registry, and the
+rest is Spark expressions. Schemas of one name are versions of one another: values of all of them are read by the
+latest one among the rows, so that all have the same fields. It is not the latest one of the registry: so the same rows
+are decoded in the same way, whatever is registered later.
 """
 
 from __future__ import annotations
@@ -42,7 +42,8 @@ _Place = tuple[str, str, int]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reading:
-    """How to read what was written by a schema: as `reader`, the schema of number `newest`; without either as JSON."""
+    """The way to read values of a schema: resolved to `reader`, the schema of number `newest`; without either as
+    JSON."""
 
     writer: str = ""
     reader: str = ""
@@ -51,17 +52,17 @@ class Reading:
 
 @dataclass(frozen=True, slots=True)
 class Numbered:
-    """Hold what is known of the numbers in a table: how to read what they stand before, or why it cannot be read."""
+    """The facts about the numbers in a table: how to read the values of each, or why they cannot be read."""
 
     known: Mapping[_Place, Reading | str]
 
     def decoded(self, side: str, number: Column, found: Column, form: Callable[..., Column]) -> Column:
-        """`found`, but what begins with a number by the schema of that number.
+        """Decode values that begin with a number by its schema, and leave others as `found`.
 
         Args:
             side: "key" or "value", the column.
             number: `number_in` it.
-            form: makes of what was found, as JSON, and of a reason the form that all decoded things have.
+            form: converts JSON and a reason to the form of all decoded values.
         """
         rest = fn.col(side).substr(fn.lit(PREFIX_BYTES + 1), fn.length(side))
         alike: dict[tuple[int, Reading | str], list[str]] = defaultdict(list)
@@ -77,7 +78,7 @@ class Numbered:
 
 
 def number_in(raw: Column) -> Column:
-    """The number that bytes begin with; null where they begin with none."""
+    """Return the number with which bytes begin; null if there is none."""
     begins = (fn.length(raw) >= PREFIX_BYTES) & (fn.substring(raw, 1, 1) == fn.lit(MAGIC))
     return fn.when(begins, fn.conv(fn.hex(fn.substring(raw, 2, 4)), 16, 10).cast("bigint"))
 
@@ -85,12 +86,12 @@ def number_in(raw: Column) -> Column:
 def look_up(
     table: DataFrame, numbers: Mapping[str, Column], registry: Registry, given: Container[str] = ()
 ) -> Numbered:
-    """Return what the registry knows of the numbers in a table. It is read for that.
+    """Ask the registry about the numbers in a table, which is read for that.
 
     Args:
         table: with a `topic`.
         numbers: the column of numbers, by "key" and "value".
-        given: numbers that need not be asked for, as text.
+        given: numbers whose schemas are known, as text.
     """
     spark = table.sparkSession
     with step(spark, "numbers of schemas"):
@@ -108,7 +109,7 @@ def look_up(
 
 
 def _places(table: DataFrame, numbers: Mapping[str, Column]) -> list[_Place]:
-    """Return whose schemas are named, those first that are named most often."""
+    """List the places of numbers (side and topic), those with the most rows first."""
     each = fn.explode(
         fn.array(*(fn.struct(fn.lit(side).alias("side"), n.alias("number")) for side, n in numbers.items()))
     )
@@ -126,7 +127,7 @@ def _places(table: DataFrame, numbers: Mapping[str, Column]) -> list[_Place]:
 def _readings(
     spark: SparkSession, registry: Registry, side: str, topic: str, numbers: Iterable[int]
 ) -> dict[int, Reading | str]:
-    """How the keys or values of a topic are read, by the number that they begin with."""
+    """Return the way to read the keys or values of a topic, by their number."""
     found: dict[int, Reading | str] = {}
     schemas: dict[int, str] = {}
     versions: dict[str, list[int]] = defaultdict(list)
@@ -156,7 +157,8 @@ def _readings(
 
 
 def _newest(registry: Registry, subject: str, numbers: list[int]) -> int | Missing:
-    """The latest of schemas: by their versions where they are all of one subject (rather this one), else by number."""
+    """Return the latest of several schemas: by version if all belong to one subject (preferably this one), else by
+    number."""
     if len(numbers) == 1:
         return numbers[0]
     of_numbers: dict[int, Mapping[str, int]] = {}
@@ -173,7 +175,7 @@ def _newest(registry: Registry, subject: str, numbers: list[int]) -> int | Missi
 
 
 def _read(rest: Column, number: int, how: Reading | str) -> tuple[Column, Column]:
-    """Return what stands behind a number as JSON, and why it cannot be read."""
+    """Convert the bytes after a number to JSON; return also why they cannot be read."""
     if isinstance(how, str):
         return fn.lit(None), fn.lit(f"schema {number}: {how}")
     if not how.writer:

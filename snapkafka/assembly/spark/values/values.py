@@ -1,9 +1,9 @@
-"""Keys and values as people wrote them: bytes to text, by the codec that their table has.
+"""Keys and values as text: bytes are decoded by the codec of their table.
 
-JSON, text, base64 of either and Avro are Spark expressions; schemas are given, or a registry is asked for them
-(`numbered`). Any other codec is the app's own: it is loaded where the data is, by a function over batches (Arrow), and
-only if the user names the module that registers it. All that cannot be decoded stays bytes, with the reason; nothing
-undecodable ends a job.
+JSON, text, base64 of either and Avro are Spark expressions; schemas come from options or from a registry
+(`schema_numbers`). Any other codec belongs to the app: it is loaded where the data is, by a function over batches
+(Arrow), and only if the user names the module that registers it. Undecodable values stay bytes, with the reason; none
+of them ends a job.
 """
 
 from __future__ import annotations
@@ -47,14 +47,14 @@ REFUSED: Final = " is not decoded: pickles execute what they hold"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Decoding:
-    """How keys and values are read that are neither JSON nor text.
+    """The decoding of keys and values that are neither JSON nor text.
 
     Args:
-        codecs: modules that are imported where the data is, so that they register their codecs with Faust.
-        unpickle: whether pickles are loaded, which executes whatever they hold.
-        avro: schemas as JSON, by `<topic>-key`, `<topic>-value`, or the number that a schema registry gave it: of
-            these the bytes begin with a zero byte and that number.
-        registry: is asked for the schemas of other numbers that bytes begin with.
+        codecs: modules to import where the data is, so that they register their codecs with Faust.
+        unpickle: whether to load pickles, which executes whatever they contain.
+        avro: schemas as JSON, by `<topic>-key`, `<topic>-value`, or the number in a schema registry: then the bytes
+            begin with a zero byte and that number.
+        registry: the source of schemas of other numbers.
     """
 
     codecs: tuple[str, ...] = ()
@@ -67,20 +67,20 @@ PLAIN: Final = Decoding()
 
 
 def normal_name(codec: str) -> str:
-    """A codec's name with the base64 last: `binary` alone is text in it."""
+    """Return a codec's name with the base64 last: `binary` alone is text in it."""
     return f"raw{BASE64}" if codec == "binary" else codec
 
 
 def decoded(table: DataFrame, decoding: Decoding = PLAIN) -> DataFrame:
-    """Adds `_key` and `_value`, of type `struct<json string, text string, why string>`, for binary `key` and `value`.
+    """Add `_key` and `_value`, of type `struct<json string, text string, why string>`, for binary `key` and `value`.
 
-    `json` is the content as JSON, `text` the same with a JSON string as its content and other text as it is; both are
-    null where there is nothing or it cannot be decoded, and then `why` states the reason. With a registry the table is
-    read, now, for the numbers of schemas in it.
+    `json` is the content as JSON; `text` is the content of a JSON string, and other text as it is. Both are null for
+    null and undecodable values; `why` gives the reason. With a registry, the table is read at once for the numbers of
+    schemas in it.
 
     Args:
-        table: with the `topic`, that Avro schemas go by, and `key_codec` and `value_codec`, null where it is unknown
-            it: then text that may be JSON.
+        table: with the `topic`, which selects Avro schemas, and `key_codec` and `value_codec`; null: unknown, and the
+            bytes are taken for text that may be JSON.
     """
     sides = ("key", "value")
     numbered = _looked_up(table, sides, decoding)
@@ -94,7 +94,7 @@ def decoded(table: DataFrame, decoding: Decoding = PLAIN) -> DataFrame:
 
 
 def key_and_value() -> list[Column]:
-    """Columns `key`, `value`, `key_raw`, `value_raw` and `why_undecoded` of what was `decoded`."""
+    """Return the columns `key`, `value`, `key_raw`, `value_raw` and `why_undecoded` of `decoded` rows."""
     sides = ("key", "value")
     why = fn.concat_ws("; ", *(fn.concat(fn.lit(f"{side}: "), f"_{side}.why") for side in sides))
     return [
@@ -105,7 +105,7 @@ def key_and_value() -> list[Column]:
 
 
 def form(content: Column) -> Column:
-    """Return what is JSON, in the form that `decoded` gives."""
+    """Return JSON in the form that `decoded` yields."""
     return _struct(content, text_of(content))
 
 
@@ -113,7 +113,7 @@ def form(content: Column) -> Column:
 
 
 def _data(name: str) -> Column:
-    """The bytes without base64; null where they are none."""
+    """Return the bytes without base64; null if it is invalid."""
     raw = fn.col(name)
     return fn.when(_in_base64(name), fn.try_to_binary(_utf8(raw), fn.lit("base64"))).otherwise(raw)
 
@@ -143,7 +143,7 @@ def _form(name: str, decoding: Decoding, numbered: Numbered | None) -> Column:
 
 
 def _plain(name: str, is_json: Column, is_text: Column) -> Column:
-    """JSON, text, or where it is neither of them what looks like JSON and otherwise text."""
+    """Return JSON, text, or, if the codec is neither, JSON for what looks like it and text for the rest."""
     utf8, parsed = fn.col(f"_{name}_utf8"), fn.col(f"_{name}_json")
     content = fn.when(is_text, quoted(utf8)).otherwise(parsed)
     text = (
@@ -184,7 +184,7 @@ def _utf8(data: Column) -> Column:
 
 
 def _by_schema(found: Column, name: str, decoding: Decoding) -> Column:
-    """`found`, but Avro where a schema is given for the topic, or for the number in front of what is not text."""
+    """Return `found`, or Avro if there is a schema for the topic, or for the number before a value that is not text."""
     raw = fn.col(name)
     for known, schema in sorted(decoding.avro.items()):
         if known.isdecimal():
@@ -202,7 +202,7 @@ def _by_schema(found: Column, name: str, decoding: Decoding) -> Column:
 
 
 def _looked_up(table: DataFrame, sides: tuple[str, ...], decoding: Decoding) -> Numbered | None:
-    """Return what the registry knows of the table, where one is to be asked. All that is given needs no asking."""
+    """Ask the registry, if there is one, about the numbers in the table. Schemas from options need no request."""
     if decoding.registry is None:
         return None
     asked = {
@@ -213,7 +213,7 @@ def _looked_up(table: DataFrame, sides: tuple[str, ...], decoding: Decoding) -> 
 
 
 def _number(name: str) -> Column:
-    """Return the number of a schema that stands before a value that is not text."""
+    """Return the number of the schema before a value that is not text."""
     return fn.when(_no_text(name), number_in(fn.col(name)))
 
 
@@ -230,7 +230,7 @@ def _of_json(content: Column, why: Column) -> Column:
 
 
 def _loading(decoding: Decoding) -> Any:
-    """A function of (codec, bytes) over batches. It needs nothing of this package where it runs."""
+    """Create a function of (codec, bytes) over batches. It needs nothing of this package where it runs."""
     modules, unpickle, refused = decoding.codecs, decoding.unpickle, REFUSED
 
     def load(codecs: pa.Array, values: pa.Array) -> pa.Array:

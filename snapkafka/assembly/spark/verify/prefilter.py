@@ -1,12 +1,11 @@
-"""A first look at the log: is there anything for V1, V2, V4 or V5 to find? And what has V3 to judge?
+"""The pre-filter: one query that counts what V1, V2, V4 and V5 may find, and gathers the facts for V3.
 
-Nearly every snapshot is sound, and Spark's fixed costs are what a small one is made of. So one query looks at all
-records first and counts, rule by rule, what *might* be a finding: only rules that have any are then looked at in
-earnest. It may count too much (they find nothing then), but never too little: a test holds it against the checks on
-random damage.
+Nearly every snapshot is sound, and most of the time of a small one is Spark's fixed cost. So one query reads all
+records first and counts, rule by rule, what *might* be a finding: only rules that have any are then run. It may count
+too much (then they find nothing), but never too little: a test compares it with the checks on random damage.
 
-Seqs in the order of the log take a sort, which a large changelog must be spared. In a changelog one process writes at a
-time, so its seqs run as the offsets do: then their distance is the same throughout, and everything is in its place.
+Checking seqs in the order of the log takes a sort, which is too expensive for a large changelog. In a changelog one
+process writes at a time, so its seqs rise with the offsets: then their difference is constant, and all are in order.
 """
 
 from __future__ import annotations
@@ -31,8 +30,8 @@ from snapkafka.checks import (
     written_topics,
 )
 from snapkafka.checks.coverage import channels, total
+from snapkafka.checks.log import EXTERNAL
 from snapkafka.checks.v3_state import StateFacts
-from snapkafka.checks.view import EXTERNAL
 from snapkafka.protocol.records import TopicPartition
 
 from . import v4_unstamped
@@ -40,7 +39,7 @@ from .sequences import TP, is_unacknowledged, with_highest
 
 __all__ = ["Look", "Suspicion", "effect_is_missing", "first_look"]
 
-#: Per sender and partition, as one number (`_by`), what `lookups.SENDERS` has, and: its last white record if that must
+#: Per sender and partition, as one number (`_by`), what `frames.SENDERS` has, and: its last white record if that must
 #: be there, and the offsets that lie in only one of the two ranges which V4 compares: `[low_from, low_to)` and
 #: `[high_from, high_to)`.
 BY_SENDER: Final = (
@@ -51,7 +50,7 @@ BY_SENDER: Final = (
 
 
 class Suspicion(NamedTuple):
-    """How many records each rule has to look at; 0: it would find nothing."""
+    """The number of records that each rule has to check; 0: it would find nothing."""
 
     after_end: int = 0
     left_late: int = 0
@@ -72,12 +71,12 @@ LOOKED_AT: Final = {"V1": "of_ours", "V2": "received", "V3": "held", "V4": "in_f
 
 
 class Look(NamedTuple):
-    """Hold what is worth a second look, and what the changelogs hold, for V3. `untold`: there are records of processes
-    that the snapshot knows, and none of them states which event it comes from (`cause=False`): V5 has nothing to look
-    at. `external`: topics of inputs with records that have no header of ours, below the ends that the snapshot names:
-    what comes later states nothing about it, and depends on when one looks. `looked_at`: by check, what this look has
-    seen. `unstamped`: at how many places an external record may stand where a sender had a last white one. `outside`:
-    outsiders whose records were received since the trigger."""
+    """The result of the pre-filter: suspects of each rule, and the facts about changelogs, for V3. `untold`: there are
+    records of processes that the snapshot knows, and none of them names its cause (`cause=False`): V5 has nothing to
+    check. `external`: topics of inputs with records without a header of ours, below the ends that the snapshot names:
+    later ones say nothing about it, and depend on when the log is read. `looked_at`: the records read, by check.
+    `unstamped`: the number of places at which an external record may be where a sender had a last white one.
+    `outside`: outsiders whose records were received since the trigger."""
 
     suspicion: Suspicion
     held: dict[TopicPartition, StateFacts]
@@ -89,7 +88,7 @@ class Look(NamedTuple):
 
 
 def first_look(stamps: DataFrame, lookups: Lookups) -> Look:
-    """Return what V1 to V5 have to look at more closely."""
+    """Count the suspects of V1 to V5."""
     runs = _runs(_in_turn(stamps, lookups), lookups)
     by_place = defaultdict(list)
     for run in runs:
@@ -122,13 +121,13 @@ def first_look(stamps: DataFrame, lookups: Lookups) -> Look:
 
 
 def _outside(lookups: Lookups, runs: list[Row]) -> tuple[OutsideSender, ...]:
-    """As `checks.outside_senders` has them."""
+    """Return the outsiders as `checks.outside_senders` does."""
     found = {(run.process, lookups.partitions[run.place].topic) for run in runs if run.outside}
     return tuple(outside_senders_of(lookups.view, found))
 
 
 def _external(lookups: Lookups, runs: list[Row]) -> tuple[ExternalTopic, ...]:
-    """As `checks.external_topics` has them."""
+    """Return the topics as `checks.external_topics` does."""
     topics = [lookups.partitions[run.place].topic for run in runs]
     written = written_topics(lookups.view)
     written |= {topic for topic, run in zip(topics, runs, strict=True) if run.of_ours}
@@ -137,7 +136,7 @@ def _external(lookups: Lookups, runs: list[Row]) -> tuple[ExternalTopic, ...]:
 
 
 def _in_turn(stamps: DataFrame, lookups: Lookups) -> DataFrame:
-    """Records with their places, in inputs sorted by `with_highest`; in the others its columns are null."""
+    """Return records with their places, in inputs sorted by `with_highest`; in the others its columns are null."""
     state = [tp for tp in lookups.partitions if lookups.only_state(tp)]
     inputs = [tp for tp in lookups.partitions if not lookups.only_state(tp)]
     unsorted = {name: fn.lit(None).cast("bigint") for name in ("highest", "high_offset", "holes")}
@@ -149,7 +148,7 @@ def _in_turn(stamps: DataFrame, lookups: Lookups) -> DataFrame:
 
 
 def _placed(stamps: DataFrame, lookups: Lookups, tps: Collection[TopicPartition]) -> DataFrame:
-    """The records of these partitions, with what is known of each (`Lookups.places`)."""
+    """Return the records of these partitions, with the facts about each (`Lookups.places`)."""
     wanted = set(tps)
     numbers = [number for number, tp in enumerate(lookups.partitions) if tp in wanted]
     places = lookups.places.where(fn.col("place").isin(numbers))
@@ -159,10 +158,10 @@ def _placed(stamps: DataFrame, lookups: Lookups, tps: Collection[TopicPartition]
 
 
 def _is_restless(view: CutView, tp: TopicPartition, runs: list[Row]) -> bool:
-    """Can seqs of a changelog be out of turn, for all that the runs of its processes show?
+    """Return whether seqs of a changelog can be out of order, as far as the runs of its processes show.
 
-    Where no two processes write by turns, and the distance of seq and offset stays as it is, seqs are in order, and as
-    many are missing as offsets are: compaction took them.
+    If no two processes alternate, and the difference of seq and offset is constant, seqs are in order, and as many are
+    missing as offsets are: compaction removed them.
     """
     if tp in view.inputs:
         return False  # they have been sorted
@@ -191,7 +190,7 @@ def _facts(runs: list[Row]) -> StateFacts:
 
 
 def _runs(records: DataFrame, lookups: Lookups) -> list[Row]:
-    """Of each partition and process what its records are, in numbers.
+    """Summarise the records of each partition and process in numbers.
 
     Args:
         records: `with_highest`, with the columns of `Lookups.places`.
@@ -277,8 +276,8 @@ def _runs(records: DataFrame, lookups: Lookups) -> list[Row]:
 
 
 def effect_is_missing() -> Column:
-    """Of a record joined with its sender's ends and its cause: was it sent of an event that its sender had started by
-    its cut, and has nobody run that again? (Then it should be white.)"""
+    """Return whether a record, joined with its sender's ends and its cause, was sent by an event that its sender had
+    started by its cut and that no process has run again. (Then it should be white.)"""
     by_receiver = (fn.col("process") == fn.col("reader")) & fn.col("steady")
     before_closing = fn.col("offset") < fn.coalesce("sent_end", fn.lit(0))
     return by_receiver & before_closing & ~still_to_start(fn.col("cause_offset"), of="cause_")
@@ -315,7 +314,7 @@ def _by_sender(lookups: Lookups) -> DataFrame:
 
 
 def _widen(row: dict[str, Any], which: str, one: int, other: int) -> None:
-    """Let the range `which` of a row cover the offsets between two bounds as well."""
+    """Extend the range `which` of a row to the offsets between two bounds."""
     if one != other:
         row[f"{which}_from"] = min(one, other, row.get(f"{which}_from", one))
         row[f"{which}_to"] = max(one, other, row.get(f"{which}_to", one))

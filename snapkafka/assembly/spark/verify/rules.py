@@ -1,8 +1,9 @@
-"""V1 to V5 in Spark: the same findings as `snapkafka.checks` has on lists, on logs of any size.
+"""V1 to V5 in Spark: the same findings as in `snapkafka.checks`, on logs of any size.
 
-Each rule is a transform from stamps (`decode.STAMPS_SCHEMA`) to findings (`FINDINGS_SCHEMA`). A sound log has none, so
-`screen` looks first, in one query; only rules for which it sees something are run. Findings are counted, and the first
-20 of each kind fetched; nothing else comes to the driver. V3 has a module of its own, `state_checks`.
+Each rule is a transform from stamps (`header_columns.STAMPS_SCHEMA`) to findings (`FINDINGS_SCHEMA`). A sound log has
+none, so the pre-filter (`prefilter`) runs first, in one query; only rules for which it counts suspects are run.
+Findings are counted, and the first 20 of each kind fetched; nothing else comes to the driver. V3 has a module of its
+own, `v3_state`.
 """
 
 from __future__ import annotations
@@ -49,8 +50,8 @@ LOG_CHECKS: Final = ("V1", "V2", "V3", "V4", "V5")
 
 
 class Checked(NamedTuple):
-    """The outcomes of checks; what the changelogs hold; the inputs with external records; the outsiders whose records
-    were received (see `Look`)."""
+    """The outcomes of checks; the facts about the changelogs; the inputs with external records; the outsiders whose
+    records were received (see `Look`)."""
 
     outcomes: list[CheckOutcome]
     held: dict[TopicPartition, StateFacts]
@@ -65,14 +66,14 @@ def run(
     still_there: StillThere,
     again: v4_unstamped.Stamps | None = None,
 ) -> Checked:
-    """V1 to V5. Where no record shows its cause V5 is not run.
+    """Run V1 to V5. If no record shows its cause, V5 is not run.
 
     Args:
         stamps: those of the reading ranges; read several times, so persisted by the caller.
         lookups: the captured snapshot, with the bounds of the log.
         read: the reading ranges.
-        still_there: looks at the log once more, for V3.
-        again: reads the stamps of more ranges, for V4; None: it looks at `stamps` only.
+        still_there: checks the log once more, for V3.
+        again: reads the stamps of more ranges, for V4; None: V4 reads `stamps` only.
     """
     first, counts = bounds_findings(lookups.view)
     with step(lookups.spark, "V1 to V5: a first look at every record"):
@@ -99,10 +100,10 @@ def run(
 
 
 def findings(stamps: DataFrame, lookups: Lookups, suspicion: Suspicion) -> DataFrame:
-    """Everything that V1, V2, V4 and V5 find in the records: `FINDINGS_SCHEMA`.
+    """Return everything that V1, V2, V4 and V5 find in the records: `FINDINGS_SCHEMA`.
 
     Args:
-        suspicion: what is worth looking at; at least one thing.
+        suspicion: the suspects of each rule; at least one.
     """
     parts: list[DataFrame] = []
     if suspicion.after_end:
@@ -129,7 +130,7 @@ def findings(stamps: DataFrame, lookups: Lookups, suspicion: Suspicion) -> DataF
 
 
 def _first_and_counts(found: DataFrame) -> DataFrame:
-    """The first findings of each kind (by `Finding.order`), each with how many of its kind there are (`found`)."""
+    """Return the first findings of each kind (by `Finding.order`), each with the number of its kind (`found`)."""
     of_kind = Window.partitionBy("kind")
     in_order = of_kind.orderBy("topic", "partition", "offset", "process", "app")
     return (
@@ -143,7 +144,7 @@ def _first_and_counts(found: DataFrame) -> DataFrame:
 def _finding(
     kind: str | Column, *, app: Column | None = None, a: Column | None = None, b: Column | None = None
 ) -> list[Column]:
-    """The columns of `FINDINGS_SCHEMA`, from a row with topic, partition, offset, process and seq."""
+    """Return the columns of `FINDINGS_SCHEMA`, from a row with topic, partition, offset, process and seq."""
     assert not isinstance(kind, str) or kind in KINDS, kind
     return [
         (fn.lit(kind) if isinstance(kind, str) else kind).alias("kind"),
@@ -162,7 +163,7 @@ def _finding(
 
 
 def white_after_end(stamps: DataFrame, lookups: Lookups) -> DataFrame:
-    """V1: white records of living processes at or past their white end, copies, and what nobody acknowledged."""
+    """Find white records of living processes at or past their white end, copies, and unacknowledged records (V1)."""
     white, end = sequences.white_stamped(lookups.view.epoch), fn.col("white_end")
     unknown, past_end = sequences.is_unacknowledged(), fn.col("offset") >= end
     kind = (
@@ -181,8 +182,7 @@ def white_after_end(stamps: DataFrame, lookups: Lookups) -> DataFrame:
 
 
 def late_of_left(stamps: DataFrame, lookups: Lookups) -> DataFrame:
-    """V1: records of processes that were declared dead, past the ends that were seen; what they had sent before is a
-    copy."""
+    """Find records of processes that were declared dead, past the observed ends; earlier ones are copies (V1)."""
     of_left = (
         sequences.of_known(stamps, lookups).join(fn.broadcast(lookups.places), list(TP)).where(fn.col("left"))
     )
@@ -206,8 +206,8 @@ def late_of_left(stamps: DataFrame, lookups: Lookups) -> DataFrame:
 
 
 def out_of_order(late: DataFrame) -> DataFrame:
-    """V1: records that come after a higher seq of their process; a duplicate is only noted, and so is a copy of what
-    lies below all that is looked at. Of what nobody acknowledged the order is not known."""
+    """Find records that come after a higher seq of their process (V1); a duplicate is only noted, and so is a copy of
+    a record below all that are read. The order of unacknowledged records is unknown."""
     kind = (
         fn.when(fn.col("again"), fn.lit("duplicate"))
         .when(fn.col("seq") < fn.col("lowest"), fn.lit("copy"))
@@ -218,7 +218,7 @@ def out_of_order(late: DataFrame) -> DataFrame:
 
 
 def missing_seqs(gaps: DataFrame) -> DataFrame:
-    """V1: seqs that are missing; in a changelog what compaction explains is for V3 to judge."""
+    """Find missing seqs (V1); in a changelog V3 judges those that compaction explains."""
     kind = (
         fn.when(fn.col("reported") & fn.col("explained"), fn.lit("gap-failed"))
         .when(fn.col("explained"), fn.lit("gap-explained"))
@@ -230,7 +230,7 @@ def missing_seqs(gaps: DataFrame) -> DataFrame:
 
 
 def red_received(stamps: DataFrame, lookups: Lookups) -> DataFrame:
-    """V2: records that a receiver had started, red by their header, their sender's birth, or R8."""
+    """Find records that a receiver had started, red by their header, their sender's birth, or R8 (V2)."""
     epoch = lookups.view.epoch
     offset, known = fn.col("offset"), fn.col("left").isNotNull()
     late = fn.when(fn.col("left"), fn.col("log_end")).when(known, fn.coalesce("white_end", fn.lit(0)))
@@ -255,7 +255,8 @@ def red_received(stamps: DataFrame, lookups: Lookups) -> DataFrame:
 
 
 def last_missing(stamps: DataFrame, lookups: Lookups) -> DataFrame:
-    """V4: last white records, still in flight, that are not where their sender counted them, or not with its header."""
+    """Find last white records, still in flight, that are not where their sender counted them, or lack its header
+    (V4)."""
     last = lookups.last
     there = stamps.join(fn.broadcast(last.select(*TP, "offset").distinct()), [*TP, "offset"]).select(
         *TP,
@@ -276,7 +277,7 @@ def last_missing(stamps: DataFrame, lookups: Lookups) -> DataFrame:
 
 
 def missing_in_flight(gaps: DataFrame, lookups: Lookups) -> DataFrame:
-    """V4: seqs of living processes that are missing in what was in flight."""
+    """Find missing seqs of living processes among the records in flight (V4)."""
     inputs = lookups.inputs.select("app", *TP, "position")
     where = fn.when(
         fn.col("explained"), fn.greatest(fn.col("high_offset") + 1, fn.col("position"))
@@ -293,7 +294,8 @@ def missing_in_flight(gaps: DataFrame, lookups: Lookups) -> DataFrame:
 
 
 def recorded_otherwise(stamps: DataFrame, lookups: Lookups) -> DataFrame:
-    """V4: white records in only one of the range that a receiver recorded and the one that follows from the offsets."""
+    """Find white records in only one of two ranges: the one that a receiver recorded and the one that follows from the
+    offsets (V4)."""
     offset = fn.col("offset")
     in_recorded = (offset >= fn.col("start")) & (offset < fn.col("end"))
     in_derived = (offset >= fn.col("position")) & (offset < fn.col("white_end"))
@@ -310,7 +312,7 @@ def recorded_otherwise(stamps: DataFrame, lookups: Lookups) -> DataFrame:
 
 
 def caused_by_later(stamps: DataFrame, lookups: Lookups) -> DataFrame:
-    """V5: white effects of inputs at or past the cut, without those of torn events: the snapshot lists them."""
+    """Find white effects of inputs at or past the cut (V5), without those of torn events: the snapshot lists them."""
     cause, process = fn.col("cause_offset"), fn.col("process")
     before = (process != fn.col("reader")) & (
         fn.array_contains("earlier", process) | fn.array_contains("earlier", fn.lit(NOBODY))
@@ -347,7 +349,7 @@ def caused_by_later(stamps: DataFrame, lookups: Lookups) -> DataFrame:
 
 
 def _red(stamps: DataFrame, lookups: Lookups) -> DataFrame:
-    """Records that are red by their header, or by their sender's birth."""
+    """Return records that are red by their header, or by their sender's birth."""
     epoch = lookups.view.epoch
     by_header = ~fn.coalesce("left", fn.lit(False)) & (fn.col("epoch") >= epoch)
     return (
@@ -359,7 +361,7 @@ def _red(stamps: DataFrame, lookups: Lookups) -> DataFrame:
 
 
 def caused_by_earlier(stamps: DataFrame, lookups: Lookups) -> DataFrame:
-    """V5: red effects of events that their sender had started by its cut, without those of torn ones."""
+    """Find red effects of events that their sender had started by its cut (V5), without those of torn ones."""
     red = ~fn.col("left") & (fn.col("epoch") >= lookups.view.epoch) & ~fn.col("marker")
     found = _finding(
         "effect-missing", app=fn.col("sender_app"), a=fn.col("cause_offset"), b=fn.col("cause_position")
@@ -368,8 +370,8 @@ def caused_by_earlier(stamps: DataFrame, lookups: Lookups) -> DataFrame:
 
 
 def _with_causes(stamps: DataFrame, lookups: Lookups) -> DataFrame:
-    """Effects of inputs of their sender's app, with what is known of both; those of torn events left out, and those of
-    processes of before a restore."""
+    """Return effects of inputs of their sender's app, with the facts about both; without those of torn events, and of
+    processes that are older than a restore."""
     caused = fn.col("cause_offset").isNotNull()
     if over := lookups.view.before_restore:
         caused &= ~fn.col("process").isin(*over)

@@ -1,4 +1,4 @@
-"""Seqs in the order of the log: what V1 and V4 build on. See `checks.log_checks` for the same on lists."""
+"""Seqs in the order of the log: the base of V1 and V4. See `checks.log_checks` for the same on lists."""
 
 from __future__ import annotations
 
@@ -29,25 +29,25 @@ __all__ = [
 
 TP: Final = ("topic", "partition")
 EARLIER: Final = (Window.unboundedPreceding, -1)
-#: Ranges of seqs, as in `lookups.SENDERS`.
+#: Ranges of seqs, as in `frames.SENDERS`.
 RANGES: Final = "array<struct<first: bigint, last: bigint>>"
 #: More offsets of a partition than this no single task sorts.
 STRETCH: Final = 2_000_000
 
 
 def stretch_of(ranges: Iterable[ReadRange]) -> int:
-    """For `with_highest`: is a partition among these that one task should not sort?"""
+    """Return the stretch for `with_highest`: 0 unless a partition is too large to be sorted by one task."""
     return STRETCH if any(item.end - item.start > STRETCH for item in ranges) else 0
 
 
 def with_highest(stamps: DataFrame, stretch: int) -> DataFrame:
-    """Adds to each record the `highest` seq before it (same process and partition), `high_offset` where that stood, and
-    `holes`: how many offsets between the two hold no record at all. Null for the first of a process, and for records
-    that are not ours.
+    """Add to each record the `highest` seq before it (same process and partition), its offset `high_offset`, and
+    `holes`: how many offsets between the two hold no record. Null for the first record of a process, and for external
+    records.
 
     Args:
-        stretch: a task sorts no more than so many offsets of a partition; what was highest in the stretches before is
-            carried into each. Records are shuffled twice for it. 0: one task for a partition, and one shuffle.
+        stretch: a task sorts at most so many offsets of a partition; the highest seqs of earlier stretches are carried
+            into each. This shuffles records twice. 0: one task for a partition, and one shuffle.
     """
     stretches = (*TP, "stretch")
     in_log = Window.partitionBy(*stretches).orderBy("offset")
@@ -74,8 +74,8 @@ def with_highest(stamps: DataFrame, stretch: int) -> DataFrame:
 
 
 def _carried(numbered: DataFrame) -> DataFrame:
-    """Of each stretch and process the highest seq of the stretches before it (`carried`), and how many records of the
-    partition those hold (`first_nth`). As many rows as there are stretches, times the processes that write there."""
+    """Return for each stretch and process the highest seq of the stretches before it (`carried`), and the number of
+    the partition's records in those (`first_nth`). It has one row per stretch and process that writes there."""
     earlier = Window.partitionBy(*TP, "process").orderBy("stretch").rowsBetween(*EARLIER)
     below = Window.partitionBy(*TP).orderBy("stretch").rangeBetween(Window.unboundedPreceding, -1)
     return (
@@ -92,12 +92,12 @@ def _carried(numbered: DataFrame) -> DataFrame:
 
 
 def _high() -> Column:
-    """Where the highest seq stands. Of two records that have it the first one counts: hence the negative offset."""
+    """Return the place of the highest seq. Of two records with it the first one counts: hence the negative offset."""
     return fn.struct("seq", (-fn.col("offset")).alias("back"), "nth")
 
 
 def of_known(records: DataFrame, lookups: Lookups) -> DataFrame:
-    """Records of processes that the snapshot knows, with `left`, and what their sender reported: the `white_end` (0:
+    """Return records of processes that the snapshot knows, with `left`, and the sender's report: the `white_end` (0:
     none), `last_seq`, the seqs of `failed` sends, the `earlier` ones."""
     return (
         records.where(fn.col("process").isNotNull())
@@ -109,17 +109,18 @@ def of_known(records: DataFrame, lookups: Lookups) -> DataFrame:
 
 
 def is_unacknowledged() -> Column:
-    """Of a record with what its sender reported: does that not know of it? (`CutView.is_unacknowledged`)"""
+    """Return whether a record, joined with its sender's report, is unacknowledged in that
+    (`CutView.is_unacknowledged`)."""
     seq = fn.col("seq")
     found = fn.exists("failed", lambda it: (it["first"] <= seq) & (it["last"] >= seq))
     return fn.coalesce(found, fn.lit(False))
 
 
 def is_copy(white: Column) -> Column:
-    """Of a record with what its sender reported: was it sent before? (`CutView.is_copy`)
+    """Return whether a record, joined with its sender's report, was sent before (`CutView.is_copy`).
 
     Args:
-        white: it is white-stamped, of a living process.
+        white: whether it is white-stamped, of a living process.
     """
     offset, seq = fn.col("offset"), fn.col("seq")
     past_end = (offset >= fn.col("white_end")) & (seq <= fn.col("last_seq"))
@@ -128,19 +129,20 @@ def is_copy(white: Column) -> Column:
 
 
 def white_stamped(epoch: int) -> Column:
-    """Sent in white by a living process, as far as its header shows."""
+    """Return whether it was sent in white by a living process, as far as its header shows."""
     return ~fn.col("left") & (fn.col("epoch") < epoch) & (fn.col("process") < epoch) & ~fn.col("marker")
 
 
 def counts_white(epoch: int) -> Column:
-    """Of a record with what its sender reported and the ends of its partition: see `CutView.counts_white`."""
+    """Return whether a record, joined with its sender's report and the ends of its partition, counts as white: see
+    `CutView.counts_white`."""
     by_left = ~fn.col("marker") & (fn.col("offset") < fn.col("left_end"))
     by_living = white_stamped(epoch) & (fn.col("offset") < fn.col("white_end"))
     return fn.when(fn.col("left"), by_left).otherwise(by_living)
 
 
 def without_copies(stamps: DataFrame, lookups: Lookups) -> DataFrame:
-    """The stamps, in which copies are external records: they state nothing about what their sender did in its order."""
+    """Return the stamps with copies as external records: they say nothing about their sender's order."""
     copied = [row for row in lookups.sender_rows if row["earlier_seq"] >= 0]
     if not copied:
         return stamps
@@ -156,17 +158,18 @@ def without_copies(stamps: DataFrame, lookups: Lookups) -> DataFrame:
 
 
 def _overlap(item: Column, above: Column, below: Column) -> Column:
-    """How many seqs of a range lie between two others."""
+    """Count the seqs of a range that are between two others."""
     return fn.greatest(
         fn.lit(0), fn.least(item["last"], below - 1) - fn.greatest(item["first"], above + 1) + 1
     )
 
 
 def suspects(stamps: DataFrame, lookups: Lookups) -> DataFrame:
-    """Records whose seq is not one more than the highest before it, below the end up to which seqs have to be whole.
+    """Return records whose seq is not one more than the highest before it, below the end up to which seqs have no gap.
 
-    Columns of the stamps, and `highest`, `high_offset`, `holes`, `left`, `failed` (ranges of seqs that were not
-    acknowledged), `failures` (how many of those lie between the two), `only_state_below` (see `Lookups.places`).
+    The columns are those of the stamps, and `highest`, `high_offset`, `holes`, `left`, `failed` (ranges of
+    unacknowledged seqs), `failures` (how many of those are between the two), `only_state_below` (see
+    `Lookups.places`).
     """
     judged_end = fn.when(fn.col("left"), fn.col("closed_end")).otherwise(fn.col("white_end"))
     seq, highest = fn.col("seq"), fn.col("highest")
@@ -199,8 +202,8 @@ def suspects(stamps: DataFrame, lookups: Lookups) -> DataFrame:
 
 
 def late(stamps: DataFrame, suspect: DataFrame, lookups: Lookups) -> DataFrame:
-    """Suspects that come after a higher seq, with `again` (has the same seq come before?), and `lowest`: the seq of the
-    first record of their process that is looked at."""
+    """Return suspects that come after a higher seq, with `again` (the same seq has come before), and `lowest`: the seq
+    of the first record of their process that is read."""
     known = without_copies(stamps, lookups)
     earlier = known.select(*TP, "process", "seq", fn.col("offset").alias("earlier"))
     came_late = suspect.where(fn.col("seq") <= fn.col("highest"))
@@ -214,8 +217,8 @@ def late(stamps: DataFrame, suspect: DataFrame, lookups: Lookups) -> DataFrame:
 
 
 def gaps(suspect: DataFrame, came_late: DataFrame) -> DataFrame:
-    """Suspects before which seqs are missing (not merely late): `reported`, where their sender states about some that
-    they were not acknowledged, and `explained`, where as many offsets are missing as there are others."""
+    """Return suspects before which seqs are missing (not merely late): `reported`, if their sender reports some as
+    unacknowledged, and `explained`, if as many offsets are missing as there are others."""
     seq, highest, late_seq = fn.col("seq"), fn.col("highest"), fn.col("late_seq")
     out_of_order = came_late.where(~fn.col("again")).select(*TP, "process", seq.alias("late_seq"))
     jumps = suspect.where(seq > highest + 1)
@@ -236,8 +239,8 @@ def gaps(suspect: DataFrame, came_late: DataFrame) -> DataFrame:
 
 
 def with_only_state(found: DataFrame, stamps: DataFrame, lookups: Lookups) -> DataFrame:
-    """Adds to `gaps` whether all that an explained one misses is state and no more (`only_state`): no offset is missing
-    from `only_state_below` to the record behind. Gaps that reach across are few, one for a process and partition."""
+    """Add to `gaps` whether an explained one misses only state (`only_state`): no offset is missing from
+    `only_state_below` to the record after it. Few gaps reach across, one per process and partition."""
     offset, below = fn.col("offset"), fn.col("only_state_below")
     if not lookups.view.inputs.keys() & lookups.view.changelogs.keys():
         return found.withColumn("only_state", offset <= below)

@@ -1,9 +1,9 @@
-"""`verify --tables`: are the stored tables what the log gives?
+"""`verify --tables`: the stored tables, compared with those computed from the log.
 
-The tables are computed again from the log, and compared with the stored ones by their order-free digests; only where
-these differ are rows compared. All that a key or value decodes to depends on options (codecs, schemas) that no manifest
-holds, so the bytes are compared apart from that: other bytes contradict the log, other texts of the same bytes leave it
-open. A log that no longer shows all of a table (V3, V4) contradicts nothing.
+The tables are computed again from the log, and compared with the stored ones by their order-free digests; rows are
+compared only if these differ. Decoded keys and values depend on options (codecs, schemas) that no manifest holds, so
+the bytes are compared separately: other bytes contradict the log, other texts of the same bytes leave it open. A log
+that no longer shows all of a table (V3, V4) contradicts nothing.
 """
 
 from __future__ import annotations
@@ -74,7 +74,7 @@ def compare(
 def _differences(
     spark: SparkSession, name: str, stored: DataFrame, computed: DataFrame, *, same_bytes: bool
 ) -> tuple[int, list[Witness]]:
-    """How many rows only one of two tables has, and the first of them."""
+    """Return the number of rows that only one of two tables has, and the first of them."""
     why = "" if not same_bytes else (
         "; its bytes are the same: either it was altered, or it was assembled with other --codecs, --unpickle, --avro "
         "or --schema-registry than these"
@@ -95,7 +95,7 @@ def _differences(
 
 
 def _hashed(table: DataFrame) -> DataFrame:
-    """Rows as JSON, with a hash and how often there is one such."""
+    """Return rows as JSON, each with a hash and the number of equal rows."""
     row = fn.to_json(fn.struct(*table.columns))
     return (
         table.withColumns({"_hash": parquet.row_hash(table), "_row": row})

@@ -1,8 +1,8 @@
-"""V1 of what processes report as lost: sends that were refused or have no result, and that are not in the log.
+"""V1 for sends that processes report as lost: refused ones, or ones of unknown outcome, that are not in the log.
 
-Between two records of a sender such a seq is a gap, as any other that is missing (`seqs`). Before the first and after
-the last one, and where there is not one, nothing is missing in the order of the log: so what was reported is asked for.
-Hardly any snapshot has any of it.
+Between two records of a sender such a seq is a gap, as any other missing one (`sequences`). Before the first and after
+the last record, and without records, the order of the log shows no gap: so the reported seqs are sought. Hardly any
+snapshot has any.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ PARTS = "topic string, partition int, process bigint, first bigint, last bigint,
 
 
 def findings(stamps: DataFrame, lookups: Lookups) -> list[Finding]:
-    """See `checks.log_checks.lost_sends`; at most one for each range that a process reports."""
+    """Find lost sends; see `checks.log_checks.lost_sends`; at most one for each range that a process reports."""
     if not any(row["failed"] for row in lookups.sender_rows):
         return []
     judged = sequences.of_known(sequences.without_copies(stamps, lookups), lookups).where(
@@ -37,7 +37,7 @@ def findings(stamps: DataFrame, lookups: Lookups) -> list[Finding]:
 
 
 def _held(judged: DataFrame, lookups: Lookups, parts: list[Unseen]) -> dict[Unseen, int]:
-    """Of those parts of which the log holds any seqs, how many."""
+    """Count the seqs of each part in the log; parts without any are left out."""
     wanted = [
         {
             **part.tp._asdict(),

@@ -1,7 +1,7 @@
-"""V3 in Spark: what the changelogs still hold, for `snapkafka.checks.v3_state` to judge.
+"""V3 in Spark: facts about the changelogs, which `snapkafka.checks.v3_state` judges.
 
-The first look (`screen`), without a key, settles most: a changelog from which nothing was taken. Only of the others
-keys are compared, with one shuffle of them by key.
+The pre-filter (`prefilter`), without keys, decides most cases: a changelog from which nothing was removed. Keys are
+compared only for the others, with one shuffle by key.
 """
 
 from __future__ import annotations
@@ -45,12 +45,12 @@ def findings(
     read: Collection[ReadRange],
     still_there: StillThere,
 ) -> tuple[list[Finding], Counter[str]]:
-    """Return what V3 finds: the first findings of each kind, and how many there are of each.
+    """Return the first findings of V3 of each kind, and the number of each.
 
     Args:
-        seen: what the first look has found about the same stamps.
-        read: what the stamps were read from.
-        still_there: asked once the stamps have been read.
+        seen: the facts of the pre-filter about the same stamps.
+        read: the ranges of the stamps.
+        still_there: called once the stamps have been read.
     """
     view = lookups.view
     found, asked = judge(view, seen)
@@ -75,7 +75,7 @@ def findings(
 def _unordered_keys(
     stamps: DataFrame, lookups: Lookups, tables: list[tuple[TopicPartition, ...]]
 ) -> tuple[list[Finding], int]:
-    """Keys of global tables that are in several partitions: the first findings, and how many there are.
+    """Find keys of global tables that are in several partitions: the first findings, and their number.
 
     Args:
         tables: the changelog partitions of each.
@@ -110,7 +110,7 @@ def key_facts(
     read: Collection[ReadRange],
     still_there: StillThere,
 ) -> dict[TopicPartition, KeyFacts]:
-    """Of the changelog partitions that are asked about."""
+    """Gather the key facts of the changelog partitions that are asked about."""
     view = lookups.view
     offset, earlier = fn.col("offset"), fn.col("offset") < fn.coalesce("first_later", "state_end")
     by_key = (
@@ -147,7 +147,7 @@ def key_facts(
 
 
 def _overtaken(by_key: DataFrame) -> dict[TopicPartition, tuple[tuple[int, ...], int]]:
-    """The first offsets of keys without a white value, and how many of these keys there are."""
+    """Return the first offsets of keys without a white value, and the number of these keys."""
     of_partition = Window.partitionBy(*TP)
     rows = (
         by_key.where(fn.col("first").isNull() & fn.col("later").isNotNull())
@@ -165,7 +165,7 @@ def _overtaken(by_key: DataFrame) -> dict[TopicPartition, tuple[tuple[int, ...],
 
 
 def _of_changelogs(stamps: DataFrame, lookups: Lookups, asked: dict[TopicPartition, StateFacts]) -> DataFrame:
-    """Records of the changelogs that are `asked` about, with `state_end`, `first_later` and `in_state`."""
+    """Return records of the changelogs that are `asked` about, with `state_end`, `first_later` and `in_state`."""
     view = lookups.view
     rows: list[dict[str, Any]] = [
         {
@@ -187,5 +187,5 @@ def _of_changelogs(stamps: DataFrame, lookups: Lookups, asked: dict[TopicPartiti
 
 
 def _later() -> Column:
-    """Written after the cut: none of its state, and no marker."""
+    """Return whether a record was written after the cut: it is not part of its state, and no marker."""
     return ~fn.col("marker") & ~fn.col("in_state")

@@ -1,8 +1,7 @@
-"""V4 of records that lost their header on the way (`checks.unstamped`), in Spark.
+"""V4 for records that lost their header in transit (`checks.unstamped`), in Spark.
 
-An external record has to stand where a sender reports its last white one. The first look knows which partitions hold
-external records, so hardly any snapshot costs a query. Records below the
-reading ranges are read for themselves.
+A suspect is an external record at the place of a sender's last white one. The pre-filter knows which partitions hold
+external records, so hardly any snapshot costs a query. Records below the reading ranges are read separately.
 """
 
 from __future__ import annotations
@@ -42,13 +41,14 @@ def suspected(lookups: Lookups, external: Mapping[TopicPartition, Row]) -> int:
 def findings(
     stamps: DataFrame, lookups: Lookups, read: Collection[ReadRange], *, suspects: int, again: Stamps | None
 ) -> list[Finding]:
-    """See `checks.unstamped.unstamped_received`; at most one for each sender, partition and app.
+    """Find unstamped records; see `checks.unstamped.unstamped_received`; at most one for each sender, partition and
+    app.
 
     Args:
         stamps: those of the reading ranges.
         read: the reading ranges.
-        suspects: of `suspected`; 0: nothing in `stamps` has to be looked at.
-        again: reads what lies below; None: it is not looked at.
+        suspects: the result of `suspected`; 0: nothing in `stamps` has to be checked.
+        again: reads the stamps below; None: those are not checked.
     """
     view = lookups.view
     places = sorted({(*tp, end.white_end - 1) for tp, end, _ in view.last_behind()})

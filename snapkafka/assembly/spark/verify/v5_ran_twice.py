@@ -1,8 +1,8 @@
-"""V5's notes that are none of one record: events that ran twice before the cut, and causes that are not clear.
+"""The notes of V5 that concern several records: events that ran twice before the cut, and ambiguous causes.
 
-To group all effects by their cause would shuffle every change of every table. So one query asks, without a shuffle,
-which offsets of each input every worker has left effects of; only where those of two workers overlap are events looked
-at one by one. Apps of one worker are in neither. See `snapkafka.checks.ran_twice`.
+To group all effects by their cause would shuffle every change of every table. So one query finds, without a shuffle,
+the offsets of each input of which every worker has left effects; only where those of two workers overlap are events
+compared one by one. Apps of one worker are left out. See `snapkafka.checks.ran_twice`.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ INPUT: Final = ("sender_app", "cause_check", "cause_partition")
 
 
 class Span(NamedTuple):
-    """The lowest and the highest offset of an input that a worker has left effects of."""
+    """The lowest and the highest offset of an input whose effects come from one worker."""
 
     worker: int
     first: int
@@ -39,7 +39,7 @@ class Span(NamedTuple):
 
 
 def findings(stamps: DataFrame, lookups: Lookups) -> list[Finding]:
-    """See `checks.ran_twice.ran_twice`: at most one for each app and topic."""
+    """Find events that ran twice; see `checks.ran_twice.ran_twice`: at most one finding for each app and topic."""
     apps = apps_of_several(lookups.view)
     if not apps:
         return []
@@ -72,7 +72,8 @@ def findings(stamps: DataFrame, lookups: Lookups) -> list[Finding]:
 
 
 def unclear_causes(lookups: Lookups) -> list[Finding]:
-    """Inputs of an app whose check values are equal: V5 cannot know which of them a cause names, and looks at none."""
+    """Find inputs of an app whose check values are equal: V5 cannot distinguish their causes, and checks none of
+    them."""
     topics: dict[str, set[str]] = defaultdict(set)
     for source in lookups.view.captured.inputs:
         topics[source.app].add(source.topic)
@@ -84,13 +85,14 @@ def unclear_causes(lookups: Lookups) -> list[Finding]:
 
 
 def shared(spans: Iterable[Span]) -> tuple[int, int] | None:
-    """Return the lowest and the highest offset that the spans of two workers have in common; None: nothing."""
+    """Return the lowest and the highest offset common to the spans of two workers; None: there is none."""
     overlaps = list(_overlaps(spans))
     return (min(first for first, _ in overlaps), max(last for _, last in overlaps)) if overlaps else None
 
 
 def _overlaps(spans: Iterable[Span]) -> Iterator[tuple[int, int]]:
-    """In the order of their first offsets each span overlaps at most with what reached furthest before it."""
+    """Yield the overlaps: in the order of first offsets, each span overlaps at most with the one that reached furthest
+    before it."""
     reach: int | None = None
     for span in sorted(spans, key=lambda span: (span.first, span.last)):
         if reach is not None and span.first <= reach:
@@ -99,7 +101,8 @@ def _overlaps(spans: Iterable[Span]) -> Iterator[tuple[int, int]]:
 
 
 def _effects(stamps: DataFrame, lookups: Lookups) -> DataFrame:
-    """Records that name their cause, of processes that the snapshot knows and no restore has ended."""
+    """Return records that name their cause, of processes that the snapshot knows and that are not older than a
+    restore."""
     caused = fn.col("cause_offset").isNotNull()
     if over := lookups.view.before_restore:
         caused &= ~fn.col("process").isin(*over)
@@ -107,7 +110,7 @@ def _effects(stamps: DataFrame, lookups: Lookups) -> DataFrame:
 
 
 def _spans(stamps: DataFrame, lookups: Lookups) -> dict[tuple[str, int, int], list[Span]]:
-    """Of each input what every worker has left effects of that may be white."""
+    """Return for each input the offsets of which every worker has left effects that may be white."""
     white = fn.col("left") | (fn.col("epoch") < lookups.view.epoch)
     rows = (
         _effects(stamps, lookups)

@@ -23,12 +23,12 @@ _PLACE: Final = ("topic", "partition", "offset")
 
 
 def require_valid(spark: SparkSession, invariants: Iterable[Invariant]) -> None:
-    """Refuse SQL that Spark cannot parse, before any work is done for it, and SQL that is not a query.
+    """Refuse SQL that Spark cannot parse, before any work, and SQL that is not a query.
 
-    A statement (`DROP VIEW state`) Spark would run at once, and as it gives no rows it would seem to hold.
+    Spark would run a statement (`DROP VIEW state`) at once, and as it returns no rows it would seem to hold.
 
     Raises:
-        BadInputError: naming the invariant, and what Spark states about it.
+        BadInputError: names the invariant, with Spark's reason.
     """
     _views({name: spark.createDataFrame([], schema) for name, schema in SCHEMAS.items()})
     session: Any = spark._jsparkSession
@@ -47,7 +47,7 @@ def require_valid(spark: SparkSession, invariants: Iterable[Invariant]) -> None:
 def check(
     spark: SparkSession, invariants: Iterable[Invariant], tables: Mapping[str, DataFrame]
 ) -> list[CheckOutcome]:
-    """The outcome of each invariant; one that fails half-way (an amount that is not a number) proves nothing."""
+    """Evaluate each invariant; one that fails half-way (an amount that is not a number) proves nothing."""
     _views(tables)
     return [_outcome(spark, invariant) for invariant in invariants]
 

@@ -1,4 +1,4 @@
-"""SHA-256 of files, computed by Spark's tasks where they can reach them: nothing is brought here."""
+"""SHA-256 of files, computed by Spark's tasks, so that no content is moved to the driver."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ FILE_BYTES_MAX: Final = 1 << 30
 
 
 def files(spark: SparkSession, folders: Mapping[str, str], sha256: Callable[[str], str]) -> list[FileEntry]:
-    """The Parquet files in some folders, in order of their paths.
+    """Return the Parquet files in some folders, in order of their paths.
 
     Args:
-        folders: the path that a manifest has for it -> where it lies, as Spark takes it.
-        sha256: of a file that is too large for a task, by its path in a manifest.
+        folders: path in a manifest -> place, as Spark takes it.
+        sha256: computes that of a file that is too large for a task, by its path in a manifest.
     """
     with step(spark, "digests of the files"):
         found = _hashed(spark, list(folders.values())).collect()
@@ -37,23 +37,23 @@ def files(spark: SparkSession, folders: Mapping[str, str], sha256: Callable[[str
 
 
 def _tail(uri: str) -> str:
-    """Return what distinguishes one folder of tables from another; Spark writes what stands before it in more than one
-    way."""
+    """Return the part of a URI that distinguishes one folder of tables from another; Spark writes the part before it
+    in more than one way."""
     return "/".join(uri.split("/")[-2:])
 
 
 def folder_of(file: FileEntry) -> str:
-    """The path of the table that it is a file of."""
+    """Return the path of the table of a file."""
     return file.path.rpartition("/")[0]
 
 
 def files_of(spark: SparkSession, store: Store, tables: Iterable[TableEntry]) -> list[FileEntry]:
-    """The files that lie where those of tables do."""
+    """Return the files in the folders of these tables."""
     return files(spark, {table.path: store.spark_uri(table.path) for table in tables}, store.sha256)
 
 
 def _hashed(spark: SparkSession, uris: list[str]) -> DataFrame:
-    """Two reads of the folders: one that asks for no content never loads a file that is too large to be one value."""
+    """Read the folders twice: the read without content never loads a file that is too large to be one value."""
     there = spark.read.format("binaryFile").option("pathGlobFilter", "*.parquet").load(uris)
     whole = there.where(fn.col("length") <= FILE_BYTES_MAX).select("path", "length", fn.sha2("content", 256))
     large = there.where(fn.col("length") > FILE_BYTES_MAX).select("path", "length", fn.lit(""))
@@ -64,10 +64,10 @@ def require_unchanged(spark: SparkSession, store: Store, parts: Sequence[Manifes
     """Refuse to build on state whose files are not, byte for byte, those that were written.
 
     Args:
-        parts: what the state is made of (`store.state_parts`).
+        parts: the snapshots that make up the state (`store.state_parts`).
 
     Raises:
-        StorageError: naming the snapshot and a file that has changed, is missing, or lies there and is not its own.
+        StorageError: names the snapshot and a file that has changed, is missing, or is foreign.
     """
     found = files_of(spark, store, map(state_table, parts))
     for part in parts:

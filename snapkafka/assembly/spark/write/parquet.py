@@ -1,4 +1,4 @@
-"""Tables as Parquet, what the manifest states about them, and their digests."""
+"""Tables as Parquet files, their entries in the manifest, and their digests."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def write(table: DataFrame, name: str, folder: Folder, *, rows_max: int) -> None
     """Write a table into `folder`/`name`; in a local one as `part-00000.parquet` and on.
 
     Args:
-        rows_max: more rows than this it cannot have.
+        rows_max: the upper bound of its rows.
 
     Raises:
         StorageError: the folder cannot be written.
@@ -55,26 +55,28 @@ def write(table: DataFrame, name: str, folder: Folder, *, rows_max: int) -> None
 
 
 def _in_files(table: DataFrame, name: str, rows_max: int) -> DataFrame:
-    """One task for each file. To sort a large table takes as long as all else that is done for its rows."""
+    """Split a table into one task for each file. Sorting a large table takes as long as everything else that is done
+    for its rows."""
     files = max(1, math.ceil(rows_max / ROWS_PER_FILE))
     return table.coalesce(files) if files > 1 else table.coalesce(1).sortWithinPartitions(*SORTED_BY[name])
 
 
 def read_back(spark: SparkSession, name: str, folder: Folder) -> DataFrame:
-    """The table as it was written."""
+    """Read the table as it was written."""
     place = f"{folder.uri}/{name}" if isinstance(folder, RemoteFolder) else spark_uri(folder / name)
     return read(spark, name, place)
 
 
 def read(spark: SparkSession, name: str, uri: str) -> DataFrame:
-    """A table by the folder that it lies in."""
+    """Read a table by its folder."""
     return spark.read.schema(schema(name)).parquet(uri)
 
 
 def digests(tables: Mapping[str, DataFrame]) -> dict[str, tuple[int, str]]:
-    """Per table the number of rows, and a digest that does not depend on their order: the sum of a hash of each.
+    """Compute per table the number of rows, and a digest that does not depend on their order: the sum of a hash of
+    each.
 
-    One job for all of them.
+    This takes one job for all of them.
     """
     file_hashes = [
         table.select(fn.lit(name).alias("name"), row_hash(table).alias("hash"))
@@ -94,7 +96,8 @@ def digests(tables: Mapping[str, DataFrame]) -> dict[str, tuple[int, str]]:
 
 
 def row_hash(table: DataFrame) -> SparkColumn:
-    """64 bits over all columns. Nulls leave a hash as it is, so each value is preceded by the number of its column."""
+    """Hash all columns to 64 bits. Nulls leave a hash as it is, so each value is preceded by the number of its
+    column."""
     values: list[SparkColumn] = []
     for number, (name, kind) in enumerate(table.dtypes):
         column = fn.col(name)
@@ -112,12 +115,12 @@ def entries(
     written: Mapping[str, DataFrame],
     sums: Mapping[str, tuple[int, str]],
 ) -> tuple[TableEntry, ...]:
-    """Return what the manifest states about tables.
+    """Return the entries about tables for the manifest.
 
     Args:
-        folder: where they lie now.
-        stem: the folder of the snapshot, relative to the storage, where those in a local one will lie.
-        sums: what `digests` has found.
+        folder: their present folder.
+        stem: the folder of the snapshot, relative to the storage, in which local ones will be.
+        sums: the result of `digests`.
     """
     if isinstance(folder, RemoteFolder):
         stem, uri, sha256 = folder.path, folder.uri, store.sha256
@@ -138,6 +141,6 @@ def entries(
 
 
 def _sha256(folder: Path, path: str) -> str:
-    """Of a file in a folder of tables, by its path in a manifest."""
+    """Compute the SHA-256 of a file in a folder of tables, by its path in a manifest."""
     with folder.joinpath(*path.split("/")[-2:]).open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()

@@ -1,7 +1,7 @@
-"""Tables in object storage: how Spark's tasks write them there.
+"""Tables in object storage: the way in which Spark's tasks write them there.
 
-Tasks upload where their files shall stay, and the job completes the uploads when all have succeeded (Hadoop's "magic"
-committer): nothing is renamed, nothing is copied, and what a task has written that failed is never seen.
+Tasks upload their files to the final place, and the job completes the uploads when all have succeeded (Hadoop's
+"magic" committer): nothing is renamed or copied, and the files of a failed task never appear.
 """
 
 from __future__ import annotations
@@ -47,8 +47,8 @@ S3A: Final[Mapping[str, str]] = {
 
 @contextlib.contextmanager
 def reached(spark: SparkSession, store: Store) -> Iterator[None]:
-    """Settings with which the session reads and writes a store, for the length of the block. No secret is among them:
-    Spark's processes find credentials as Amazon's own tools do."""
+    """Provide the settings by which the session reads and writes a store, for the length of the block. No secret is
+    among them: Spark's processes find credentials as Amazon's own tools do."""
     given = spark.sparkContext.getConf()
     wanted = {
         name: value
@@ -70,8 +70,8 @@ def _settings(store: Store) -> Mapping[str, str]:
 
 
 def spread(rows: DataFrame) -> DataFrame:
-    """The same rows; each task waits for a random time, up to `JITTER_S`, before it gives the first of its own: many
-    that begin to upload at the same moment would hit a limit of requests together."""
+    """Return the same rows; each task waits for a random time, up to `JITTER_S`, before its first row: many uploads
+    that begin at the same moment would exceed a limit of requests."""
     first = fn.monotonically_increasing_id().bitwiseAND(fn.lit(_OF_TASK)) == 0
     pause_ms = (fn.rand() * (JITTER_S * 1_000)).cast("bigint")
     pause = fn.reflect(fn.lit("java.lang.Thread"), fn.lit("sleep"), pause_ms)

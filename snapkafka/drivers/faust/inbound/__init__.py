@@ -1,11 +1,11 @@
-"""The way in: inputs that are assigned, their records, and the events that run.
+"""The incoming side: the assigned inputs, their records, and the running events.
 
-| module | what it does |
+| module | task |
 |---|---|
 | `assignment` | announce the inputs that were assigned |
 | `resume` | let Faust resume them after it has sought |
-| `conductor` | take our header off, take markers out, meet red records |
-| `replies` | know whose event a reply belongs to |
+| `conductor` | remove our header, take markers out, meet red records |
+| `replies` | find the event to which a reply belongs |
 | `recorder` | record the state of channels |
 | `streams`, `sensors` | learn from Faust which event starts and ends |
 | `running_events` | know which event runs |

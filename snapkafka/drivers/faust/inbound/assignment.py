@@ -1,20 +1,21 @@
-"""R9: what this worker was given, and from where, is reported before Faust lets the inputs go.
+"""R9: the inputs assigned to this worker, and where each starts, are reported before Faust resumes them.
 
-Some of that only the broker knows: what the group has committed, where an input starts of which it has committed
-nothing, and where the inputs end, if a store on the disk holds effects of unknown events (R10). Faust waits
-for it a little (R15). Then it goes on, and the asking does, too: the process is absent until it is done, or the inputs
-are revoked again. So an answer may come when events have run, and has to be right then as well (R14):
+Part of that only the broker knows: the committed offsets of the group, the start of an input without a committed
+offset, and the log ends of the inputs, if a store on disk holds effects of unknown events (R10). Faust waits for the
+answers for a short time (R15). Then it resumes, and the requests continue in the background: the process is absent
+until they are answered or the inputs are revoked again. An answer may therefore arrive after events have run, and it
+must be right then as well (R14):
 
-* What was recovered, who reads what, and the generation are noted before anything runs.
-* Where an input starts of which nothing is committed, the consumer settles once after each assignment, by the reset
-  policy of the app; asked later the broker would report another moment, and the consumer of how far it has come. So
-  the consumer is asked at once, and its first answer stands. If it gives none, only a commit shows.
-* A committed position may be one that was committed since. All below it is done, here or before; and of what has
-  started since it was given the machine knows itself.
-* An end that is reported later is higher: there may be less to replay than a snapshot states then, never more.
+* The recovered offsets, the readers of each input and the generation are noted before any event runs.
+* The consumer decides once after each assignment where an input without a committed offset starts, by the reset policy
+  of the app. Asked later, the broker would answer for a later moment, and the consumer would return how far it has
+  read. So the consumer is asked at once, and its first answer stands. If it gives none, only a commit shows the start.
+* A committed position may have been committed since the assignment. All events below it are done, here or before, and
+  the machine knows which ones have started since the assignment.
+* A log end that is reported later is higher: a snapshot may then list more replays than there will be, never fewer.
 
-The consumer runs in a thread of its own. Faust's calls to it have two places in a queue there, and what waits for the
-broker keeps its place so long; ours go beside the queue.
+The consumer runs in a thread of its own. Faust's calls to it share two slots of a queue there, and a call that waits
+for the broker keeps its slot; our calls bypass the queue.
 """
 
 from __future__ import annotations
@@ -54,7 +55,7 @@ Starts = Mapping[TopicPartition, "asyncio.Future[int | None]"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Assignment:
-    """Hold what is known of an assignment without the broker: who reads each input, how far each table was
+    """The facts of an assignment that are known without the broker: who reads each input, how far each table was
     recovered. `member`: the id of this process in its consumer group."""
 
     generation: int
@@ -64,12 +65,12 @@ class Assignment:
 
 
 class Announcing:
-    """Ask the broker, and feed the machine.
+    """The task that asks the broker about an assignment and feeds the answers to the machine.
 
     Args:
-        host: whose machine is informed.
+        host: whose machine is fed.
         consumer: Faust's.
-        assigned: hears which inputs are ours.
+        assigned: called with the assigned inputs.
     """
 
     def __init__(
@@ -88,12 +89,13 @@ class Announcing:
         self._said = False  # that asking fails, since the latest assignment
 
     async def announce(self) -> bool:
-        """Tables are recovered, and Faust holds the inputs until this returns.
+        """Report the assignment. Tables are recovered, and Faust holds the inputs until this returns.
 
-        Where they are revoked meanwhile it still takes them for its own until it has others: so long it is kept.
+        If the inputs are revoked meanwhile, Faust treats them as its own until it has the next assignment, and so does
+        this.
 
         Returns:
-            are they still what it was given?
+            whether the assignment is still the current one.
         """
         app, generation = self._host.app, self._host.app.consumer_generation_id
 
@@ -113,7 +115,7 @@ class Announcing:
         return not moved_on()
 
     def on_revoked(self) -> None:
-        """The inputs are not ours any more, or not as they were: nobody wants to know."""
+        """Forget the assignment: the inputs were revoked, or assigned again, and nobody waits for the answers."""
         asking, self._asking, self._said = self._asking, None, False
         if asking is not None:
             asking.cancel()
@@ -149,9 +151,10 @@ class Announcing:
     # -- asking ---------------------------------------------------------------------------------------------------
 
     async def _positions(self, starts: Starts) -> dict[TopicPartition, int]:
-        """Where Faust sets the consumer to: the committed offsets; without one the reset policy holds.
+        """Return where Faust sets the consumer to: the committed offsets, or what the reset policy yields where there
+        is none.
 
-        They are asked for, and the consumer is left as it is: a seek by anybody else moves what Faust takes for read.
+        The consumer is asked and left as it is: a seek of ours would move what Faust takes for read.
         """
         found = await asyncio.gather(*(self._position(tp, start) for tp, start in starts.items()))
         return dict(zip(starts, found, strict=True))
@@ -166,14 +169,15 @@ class Announcing:
         return position
 
     async def _bound_effects(self, tps: Iterable[TopicPartition]) -> None:
-        """R10, where a store holds what is not read again: its effects are of events that are in the inputs by now."""
+        """Ask for log ends (R10) where a store holds effects that are not read again: their events are in the inputs
+        by now."""
         unknown = self._tables.to_bound(tps)
         if unknown:
             ends = await self._answer(log_ends, unknown)
             self._tables.bound({TopicPartition(*tp): end for tp, end in ends.items()})
 
     async def _answer(self, ask: Ask, *args: Any) -> Any:
-        """Asked for as often as it takes, while the cluster is at fault; the first failure is logged."""
+        """Ask until there is an answer, while the cluster is at fault; log the first failure."""
         while True:
             try:
                 return await self._in_consumer(ask, *args)
@@ -184,7 +188,7 @@ class Announcing:
             await asyncio.sleep(RETRY_S)
 
     def _in_consumer(self, ask: Ask, *args: Any) -> asyncio.Future[Any]:
-        """Begins at once: `ask(client, ...)` runs in the consumer's thread, beside the queue for Faust's own calls."""
+        """Start `ask(client, ...)` at once in the consumer's thread, beside the queue for Faust's own calls."""
         thread = self._consumer._thread
         work = ask(thread._ensure_consumer(), *args)
         try:
@@ -195,7 +199,7 @@ class Announcing:
 
 
 def assignment_of(app: Any, consumer: Any, events: Events) -> Assignment:
-    """The assignment as it is now, without what is Faust's own."""
+    """Return the current assignment without Faust's own topics."""
     internal = internal_topics(app) | set(app.tables.changelog_topics)
     inputs = sorted(TopicPartition(*tp) for tp in consumer.assignment() if tp.topic not in internal)
     recovery = app.tables.recovery
@@ -222,8 +226,8 @@ def member_of(consumer: Any) -> str:
 
 
 async def starts_at(client: Any, tp: TopicPartition) -> int | None:
-    """Where the consumer starts. Nothing of the input has been handed out when this is asked, and when the consumer
-    settles where to start it answers before it can fetch anything from there."""
+    """Return where the consumer starts. Nothing of the input has been handed out when this is asked, and a consumer
+    that has just decided where to start answers before it can fetch anything from there."""
     try:
         position: int = await client.position(tp)
     except Exception:

@@ -1,9 +1,9 @@
-"""Describe what a Faust app takes in: every record passes here before any agent, reply consumer or table sees it.
+"""The incoming records of a Faust app: each passes here before any agent, reply consumer or table sees it.
 
-`app.topics._build_handler` makes one callback per partition, Cython or not; ours goes around it. It takes our header
-off, takes markers out (acked, never decoded, handed to the recorder), and lets no record in whose epoch is above
-ours before the machine has had its turn (R2). The callback is cancelled by a rebalance, so what has to be awaited is a
-task of its own.
+`app.topics._build_handler` makes one callback per partition, with or without Cython; ours wraps it. It removes our
+header, takes markers out (acknowledged, never decoded, handed to the recorder), and holds a record of a higher epoch
+than ours until the machine has decided (R2). A rebalance cancels the callback, so what has to be awaited is a task of
+its own.
 """
 
 from __future__ import annotations
@@ -35,12 +35,12 @@ Callback = Callable[[Any], Awaitable[Any]]
 
 
 class Incoming:
-    """The way in.
+    """The path of incoming records.
 
     Args:
         host: whose machine decides what a header means.
-        conductor: Faust's `app.topics`; its `_build_handler` is led through here.
-        record: hears where a channel ended.
+        conductor: Faust's `app.topics`; its `_build_handler` is patched.
+        record: called with the end of a channel.
     """
 
     def __init__(
@@ -66,7 +66,7 @@ class Incoming:
         conductor._build_handler = self.build
 
     def build(self, tp: Any, channels: Any) -> Callback:
-        """`Conductor._build_handler`: the callback for one partition."""
+        """Replace `Conductor._build_handler`: return the callback for one partition."""
         take_in = self._build(tp, channels)
         try:
             return self._on_message(tp, channels, take_in)
@@ -85,7 +85,8 @@ class Incoming:
         some: dict[frozenset[str], Callback] = {}  # by the agents that skip
 
         def on_message(message: Any) -> Awaitable[Any]:
-            """A coroutine of our own around Faust's is only there where something has to be awaited before."""
+            """Take in a record. Faust's coroutine is wrapped in one of ours only if something has to be awaited
+            first."""
             try:
                 raw = wire.find(message.headers) if message.headers else None
                 stamp = None
@@ -116,7 +117,7 @@ class Incoming:
             return way(message)
 
         def to_some(message: Any) -> Callback:
-            """The agents that have processed it before the snapshot do not get it again."""
+            """Return a callback that leaves out the agents that have processed the record before the snapshot."""
             skipping = frozenset(scope.skipping(message.offset))
             if skipping not in some:
                 left = _without(channels, skipping, self._events.agents())
@@ -143,14 +144,14 @@ class Incoming:
         return on_message
 
     def _plainly(self, take_in: Callback, message: Any) -> Awaitable[Any]:
-        """Where a fault of ours was met: a marker goes to nobody, and nobody sees our header."""
+        """Take in a record after a fault of ours: a marker goes to no agent, and no agent sees our header."""
         if is_marker(message):
             return self._take_out(message)
         message.headers = without_ours(message.headers)
         return take_in(message)
 
     async def _take_out(self, message: Any) -> None:
-        """Nobody gets it, and it counts as read."""
+        """Acknowledge a record that no agent gets."""
         try:
             _pass_over(self._host.app.consumer, message)
         except Exception as error:
@@ -158,7 +159,7 @@ class Incoming:
             self._host.app.consumer.ack(message)
 
     async def _take_marker(self, message: Any, tp: TopicPartition, stamp: wire.Stamp) -> None:
-        """A marker goes to the recorder, never to a decoder."""
+        """Hand a marker to the recorder, never to a decoder."""
         try:
             await self._take_out(message)
             self._host.metrics.markers += 1
@@ -176,14 +177,14 @@ class Incoming:
             self._host.stand_down("to note a marker", error)
 
     async def _drop_marker(self, message: Any) -> None:
-        """Drop a marker that lost its header: it states nothing, and would be poison to a decoder."""
+        """Drop a marker that lost its header: it carries no information, and a decoder would fail on it."""
         await self._take_out(message)
         with self._host.failing_open("to note a marker without a header", for_good=True):
             self._own_headers.lost(message.topic)
 
     async def _meet(self, event: RecordMet | MarkerMet) -> None:
-        """Feed the machine; if it wants the ledger read first, do that and feed it again. Where the ledger does not
-        answer the record is taken in all the same (R15), and the machine vouches for nothing meanwhile."""
+        """Feed the machine; if it wants the ledger read first, do that and feed it again. If the ledger does not
+        answer, the record is taken in all the same (R15), and the machine vouches for nothing meanwhile."""
         try:
             asked = self._host.feed(event)
             if asked is None or not await self._waiting.ledger_to(asked.offset):
@@ -195,19 +196,19 @@ class Incoming:
 
 
 def _less_ours(headers: Any) -> Any:
-    """The headers without `_sk`, in the type that they came in: agents may look at it."""
+    """Return the headers without `_sk`, in the type in which they came: agents may read it."""
     rest = wire.without_header(headers)
     return rest if type(headers) is list else type(headers)(rest)
 
 
 def _without(channels: Any, skipping: Collection[str], agents: Mapping[int, str]) -> set[Any]:
-    """The channels that no agent of `skipping` reads."""
+    """Return the channels that no agent of `skipping` reads."""
     return {channel for channel in channels if agents.get(id(channel.queue)) not in skipping}
 
 
 def _pass_over(consumer: Any, message: Any) -> None:
-    """Let commits pass a marker when they pass what lies before it, and no sooner: Faust takes a message that is
-    acknowledged before its predecessor for a sign that this one is done, if it is but one."""
+    """Acknowledge a marker together with the records before it, no sooner. Faust takes an acknowledged message with
+    one unacknowledged predecessor for a sign that the predecessor is done."""
     if any(waiting.tp == message.tp for waiting in consumer._unacked_messages):
         gaps = consumer._gap[message.tp]  # as it does with offsets at which there is no record
         gaps.addi(message.offset, message.offset + 1)

@@ -37,10 +37,10 @@ class Membership:
     """The membership of one worker.
 
     Args:
-        host: its machine is informed.
-        consumer: Faust's; its `subscribe` and `ack` are led through here.
-        join: states in the ledger who we are, as a reader of these topics.
-        rebalanced: hears that the inputs are announced.
+        host: whose machine is fed.
+        consumer: Faust's; its `subscribe` and `ack` are patched.
+        join: appends our `Hello` to the ledger, as a reader of these topics.
+        rebalanced: called when the inputs are announced.
     """
 
     def __init__(
@@ -65,7 +65,7 @@ class Membership:
         consumer.subscribe = self.subscribe
 
     async def subscribe(self, topics: Any) -> None:
-        """`Consumer.subscribe`: join the ledger, wait for restores, then join the group."""
+        """Replace `Consumer.subscribe`: join the ledger, wait for restores, then join the group."""
         host = self._host
         if host.machine.process is None and not host.absent:
             with host.failing_open("to join"):
@@ -80,7 +80,7 @@ class Membership:
                 crash_if_refused(host, client)
 
     async def announce(self, *args: Any, **kwargs: Any) -> None:
-        """R9: Faust waits for this before it lets the inputs go."""
+        """Announce the inputs (R9): Faust waits for this before it resumes them."""
         try:
             if self._host.absent or not await self._announcing.announce():
                 return  # or Faust has been given others meanwhile, and begins anew
@@ -90,7 +90,7 @@ class Membership:
             self._host.stand_down("to end a rebalance", error)
 
     def ack(self, message: Any) -> bool:
-        """`Consumer.ack`: also for who acknowledges by `event.ack()`, of which no sensor hears."""
+        """Replace `Consumer.ack`: note an acknowledgement, also by `event.ack()`, which no sensor sees."""
         done = bool(self._ack(message))
         try:
             if self._events.parked:
@@ -100,7 +100,7 @@ class Membership:
         return done
 
     def on_revoked(self) -> None:
-        """Hold no input of before, and announce none."""
+        """Forget the held and the unannounced inputs."""
         self._resuming.on_revoked()
         self._announcing.on_revoked()
 
@@ -126,10 +126,11 @@ class Membership:
 
 
 def _refuse_transport(consumer: Any) -> None:
-    """Refuse a transport when this worker has joined: so the ledger names one that cannot take part.
+    """Refuse an unknown consumer. Asked when this worker has joined, so that the ledger names a worker that cannot
+    take part.
 
     Raises:
-        UnknownClientError: positions and commits of such a consumer are not known here.
+        UnknownClientError: the positions and commits of such a consumer are unknown.
     """
     from faust.transport.drivers.aiokafka import Consumer
 

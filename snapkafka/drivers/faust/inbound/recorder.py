@@ -1,8 +1,7 @@
 """The recorder: an ordinary Faust agent on an in-memory channel.
 
-It is handed every marker that the app receives and records the channel's state as an offset range, and it writes what
-its process has to report about a cut (`CutReport`, `Closed`) to the ledger. Nothing of the app's own work waits for it;
-a snapshot does.
+It gets every marker that the app receives, records the channel's state as an offset range, and writes the reports of
+its process about a cut (`CutReport`, `Closed`) to the ledger. Snapshots wait for it; the app's own work does not.
 """
 
 from __future__ import annotations
@@ -26,10 +25,10 @@ NAME = "snapkafka.recorder"
 
 
 class Recorder:
-    """Made once the app is configured; takes items from then on.
+    """The recorder of one app. It is created once the app is configured, and takes items from then on.
 
     Args:
-        host: its machine is informed.
+        host: whose machine is fed.
         write: appends to the ledger.
     """
 
@@ -39,11 +38,11 @@ class Recorder:
         self.agent: Any = host.app.agent(self._channel, name=NAME)(self._record)
 
     def take(self, item: ChannelEnded | CutReport | Closed) -> None:
-        """Hand over without waiting, as `Channel.put` does with one reader and room in its queue.
+        """Hand an item over without waiting, as `Channel.put` does with one reader and room in its queue.
 
         A full queue, or a recorder that has not started, fails the snapshot and nothing else. Where Faust runs no
         agents (client-only, producer-only, a worker that is stopping or has crashed) there is no channel to record,
-        and the process is waited for all the same: what it has to report goes to the ledger directly.
+        but snapshots still wait for the process: its reports go to the ledger directly.
         """
         if runs_no_agents(self._host.app) or self._host.app.should_stop:
             if isinstance(item, CutReport | Closed):

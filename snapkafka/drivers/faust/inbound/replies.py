@@ -1,7 +1,7 @@
-"""Replies to `agent.ask`, `join` and `map`: whose event takes one in, and in which colour (R6).
+"""Replies to `agent.ask`, `join` and `map`: which event takes a reply in, and its colour (R6).
 
-The event that asks is known where it registers its promise with Faust's reply consumer; the colour of a reply, where it
-comes in. Both meet when the reply consumer takes the reply out of its queue, just before it fulfils the promise.
+The asking event is known when it registers its promise with Faust's reply consumer, and the colour of a reply when it
+arrives. Both meet when the reply consumer takes the reply out of its queue, just before it fulfils the promise.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ __all__ = ["Replies"]
 
 
 class Replies:
-    """Hold who asked, and what was answered.
+    """Open questions with the events that asked them, and the replies that arrived.
 
     Args:
-        host: its machine is informed.
-        events: which one asks.
+        host: whose machine is fed.
+        events: the source of the asking event.
     """
 
     def __init__(self, host: Host, events: Events) -> None:
@@ -37,7 +37,7 @@ class Replies:
         self._add: Callable[..., Awaitable[None]]
 
     def attach(self, consumer: Any) -> None:
-        """Lead the registration of promises through here.
+        """Patch the registration of promises.
 
         Args:
             consumer: Faust's reply consumer.
@@ -47,11 +47,11 @@ class Replies:
 
     @property
     def topics(self) -> set[str]:
-        """Where this worker reads replies."""
+        """The topics from which this worker reads replies."""
         return set(self._consumer._fetchers) if self._consumer is not None else set()
 
     async def add(self, correlation_id: str, promise: Any) -> None:
-        """`ReplyConsumer.add`: a question was asked here and now."""
+        """Replace `ReplyConsumer.add`: note a question that is asked here and now."""
         try:
             cause = self._events.cause()
             if cause is not None:
@@ -61,12 +61,13 @@ class Replies:
         await self._add(correlation_id, promise)
 
     def met(self, tp: Any, offset: int, epoch: int) -> None:
-        """A reply came in; no event can be torn by it unless one was running in an earlier colour by then."""
+        """Note a reply that arrived; it can tear an event only if one was running in an earlier colour at that
+        moment."""
         if self._host.machine.colours.tearing:
             self._colours[tp, offset] = epoch
 
     def taken_in(self, tp: Any, offset: int, reply: Any) -> None:
-        """A reply is about to fulfil its promises."""
+        """Note that a reply is about to fulfil its promises."""
         epoch = self._colours.pop((tp, offset), 0) if self._colours else 0
         if not epoch:
             return
@@ -76,9 +77,9 @@ class Replies:
                 self._host.do(self._host.machine.reply_taken(cause, epoch))
 
     def on_revoked(self) -> None:
-        """A rebalance empties the queues."""
+        """Forget what waits: a rebalance empties the queues."""
         self.forget_epochs()
 
     def forget_epochs(self) -> None:
-        """Epochs of another ledger stand for nothing in this one."""
+        """Forget the epochs: they belong to another ledger."""
         self._colours.clear()

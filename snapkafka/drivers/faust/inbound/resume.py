@@ -1,15 +1,15 @@
-"""After a rebalance the inputs go on when they have been sought and the streams' queues are emptied, and not before.
+"""The end of a rebalance: the inputs resume only after they were sought and the streams' queues emptied.
 
-Faust resumes them, then asks for the committed positions, seeks, and then empties the queues of its streams and lets
-the flow go on. Where tables were recovered the flow is on meanwhile: what was fetched before the seek is handed out,
-and after it is handed out again, or taken for done though nobody has run it; what is fetched behind the seek is handed
-out, and thrown away with what else is in the queues. That happens if a fetch of Faust's, of a second each, ends in
-between. Our announcement (R9), for which Faust waits just before, moves that moment, and where Faust alone had been
-lucky it was not with us. So we make sure that there is no such moment.
+Faust resumes the inputs, asks for the committed positions, seeks, then empties the queues of its streams and resumes
+the flow. If tables were recovered, the flow is on meanwhile. Records fetched before the seek are then handed out, and
+after the seek handed out again, or taken for done though no agent has run them. Records fetched after the seek are
+handed out, and thrown away with the queues. This happens if one of Faust's fetches, of a second each, ends in between.
+Our announcement (R9), for which Faust waits just before, shifts that moment and makes it likelier. So we remove the
+moment altogether.
 
-Nor may a fetch that is under way take records of the inputs meanwhile: Faust would throw them away, and does not come
-back to them where nothing is committed. It takes them where no partition is active at all, for to aiokafka that means
-all (robinhood/faust#69).
+Nor may a fetch in flight take records of the inputs meanwhile: Faust would throw them away, and does not read them
+again if nothing is committed. A fetch takes them if no partition is active at all, because to aiokafka that means all
+partitions (robinhood/faust#69).
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ StandDown = Callable[[str, Exception], None]
 
 
 class OnlyThese:
-    """These partitions and no other, also where there are none."""
+    """A set of partitions that means these and no other, also when it is empty."""
 
     def __init__(self, tps: set[Any]) -> None:
         self._tps = tps
@@ -37,7 +37,7 @@ class Resuming:
     """The end of a rebalance.
 
     Args:
-        consumer: Faust's; four of its methods are led through here.
+        consumer: Faust's; four of its methods are patched.
         stand_down: is called with a fault of ours.
     """
 
@@ -51,16 +51,16 @@ class Resuming:
         consumer.resume_flow, consumer._getmany = self.resume_flow, self.fetch
 
     def announced(self) -> None:
-        """Resume the inputs that we have made Faust wait with; then it seeks and resumes the flow."""
+        """Resume the inputs that we have made Faust hold; then it seeks and resumes the flow."""
         self._announced = True
 
     def on_revoked(self) -> None:
-        """It does not come to that: the next rebalance has begun."""
+        """Forget the rebalance: the next one has begun."""
         self._announced = False
         self._waiting = set()
 
     def resume(self, tps: Iterable[Any]) -> None:
-        """`Consumer.resume_partitions`."""
+        """Replace `Consumer.resume_partitions`."""
         inputs = set(tps)
         try:
             if self._announced and not any(map(self._consumer._is_changelog_tp, inputs)):
@@ -71,7 +71,8 @@ class Resuming:
         self._resume(inputs)
 
     async def seek(self) -> None:
-        """`Consumer.perform_seek`. If it fails Faust does not come to the flow, and the inputs go on all the same."""
+        """Replace `Consumer.perform_seek`. If it fails, Faust does not reach the flow, and the inputs resume all the
+        same."""
         try:
             await self._seek()
         except BaseException:
@@ -79,12 +80,12 @@ class Resuming:
             raise
 
     def resume_flow(self) -> None:
-        """`Consumer.resume_flow`: by now the queues are emptied."""
+        """Replace `Consumer.resume_flow`: by now the queues are emptied."""
         self._resume_flow()
         self._go_on()
 
     async def fetch(self, active_partitions: set[Any] | None, **more: Any) -> Any:
-        """`Consumer._getmany`. All that is active may change while it waits."""
+        """Replace `Consumer._getmany`. The active partitions may change while it waits."""
         only: Any = active_partitions
         try:
             only = None if active_partitions is None else OnlyThese(active_partitions)

@@ -1,14 +1,13 @@
-"""Which events run in this worker: when Faust starts one, when it is over, and which one an effect comes from.
+"""The running events of this worker: when Faust starts one, when it ends, and which one causes an effect.
 
-Faust reports when a stream takes a record out of its queue, and mostly when it is through with it. Where that is not
-the whole truth:
+Faust reports when a stream takes a record out of its queue, and mostly when it is done with it. The exceptions:
 
-- What waits in the buffer of a `take` has not started. The batch starts when it is handed over. If something before
-  the buffer has an effect of its own (`echo`), the record starts with that effect, and all that wait before it. So does
-  what waits in the buffer of another stream of that agent (`concurrency`), if it comes before in the log.
-- A record of a `noack` stream runs until it is acknowledged and its agent has asked for the next one. If that was done
-  in the course of another event, that is where its work was done.
-- The record that an agent raised at is over when its agent is started again, or takes the next one.
+- A record in the buffer of a `take` has not started. The batch starts when it is handed over. If a stage before the
+  buffer has an effect of its own (`echo`), the record starts with that effect, and so do all records that wait before
+  it. So do records in the buffers of other streams of that agent (`concurrency`), if they come earlier in the log.
+- A record of a `noack` stream runs until it is acknowledged and its agent has asked for the next one. If it was
+  acknowledged during another event, that event did its work.
+- A record at which an agent raised an error ends when the agent is restarted or takes the next record.
 
 All of this runs in the one thread of the app's loop.
 """
@@ -39,7 +38,7 @@ Place = tuple[Any, int]  # topic-partition and offset
 
 
 class Reading:
-    """Hold what one stream is at.
+    """The records that one stream is working on.
 
     Args:
         name: of the agent that reads it, for positions.
@@ -59,11 +58,11 @@ class Reading:
 
 
 class Events:
-    """Hold what runs, and what waits for something.
+    """The events that run, and the records that wait to start.
 
     Args:
-        host: its machine is informed.
-        threads: what they have read is taken in before anything is sent, and before an event ends.
+        host: whose machine is fed.
+        threads: their reads are processed before anything is sent, and before an event ends.
     """
 
     several = False  # have there been several apps in this process?
@@ -84,20 +83,20 @@ class Events:
         self.streams: WeakSet[Any] = WeakSet()
 
     def stand_down(self, error: Exception) -> None:
-        """For who calls this in the midst of the app's own work (R15)."""
+        """Stand down, for callers in the midst of the app's own work (R15)."""
         self._host.stand_down("to note what an agent is at", error)
 
     # -- which one ----------------------------------------------------------------------------------------------
 
     def cause(self) -> Cause | None:
-        """The event that whatever is done here and now comes from."""
+        """Return the event that causes what is done here and now."""
         cause = self._cause.get()
         if self._buffered and cause in self._buffered:
             self._start_waiting(self._buffered[cause], upto=cause)
         return cause
 
     def cause_of_send(self) -> Cause | None:
-        """The same of what is sent here and now."""
+        """Return the event that causes what is sent here and now."""
         if self.unnoted:
             self._threads.note()
         cause = self.cause()
@@ -106,12 +105,12 @@ class Events:
         return cause
 
     def cause_in_thread(self) -> Cause | None:
-        """The same in another thread, where one was reported it (`asyncio.to_thread`); nothing is started by that."""
+        """Return the cause in another thread, where the context carries one (`asyncio.to_thread`); start nothing."""
         return self._cause.get()
 
     def _sent_by_another_app(self) -> None:
-        """A send here may come from an event of another app in this process. It has the colour of this process:
-        where that is another one than the event's, the snapshots between fail by name."""
+        """Handle a send that may come from an event of another app in this process. It has the colour of this process:
+        if that differs from the event's, the snapshots in between fail by name."""
         epoch, namespace = self._machine.colours.epoch, self._host.config.namespace
         for other in list(_apps):
             event = other._cause.get()
@@ -129,7 +128,7 @@ class Events:
     # -- one by one ---------------------------------------------------------------------------------------------
 
     def taken_in(self, reading: Reading, tp: Any, offset: int, event: Any) -> Cause:
-        """A stream takes a record out of its queue."""
+        """Note that a stream takes a record out of its queue."""
         if reading.current is not None:
             self.left(reading)
         cause = _cause_of((reading.name, tp, offset, 0))
@@ -149,7 +148,7 @@ class Events:
         return cause
 
     def through_with(self, reading: Reading, tp: Any, offset: int, cause: Cause | None) -> None:
-        """A stream is through with a record: it was acknowledged, or skipped.
+        """Note that a stream is done with a record: it was acknowledged or skipped.
 
         Args:
             cause: what `taken_in` returned; None where an agent acknowledges by hand.
@@ -176,27 +175,27 @@ class Events:
             self.acknowledged(tp, offset)
 
     def left(self, reading: Reading) -> None:
-        """The agent has asked for the next record, or was started again."""
+        """Note that the agent has asked for the next record, or was started again."""
         cause, message = reading.current, reading.message
         reading.current = reading.message = None
         if cause is not None:
             self._left(cause, message if reading.by_hand else None)
 
     def _left(self, cause: Cause, message: Any) -> None:
-        """It is over, unless it is still to be acknowledged."""
+        """End the event, unless its record is still to be acknowledged."""
         if message is None or message.acked:
             self._end(cause)
         else:
             self.parked.setdefault((cause.tp, cause.offset), []).append(cause)
 
     def acknowledged(self, tp: Any, offset: int) -> None:
-        """Every agent has acknowledged a record: whatever runs here has worked it off."""
+        """Note that every agent has acknowledged a record: all its events here end."""
         for cause in self.parked.pop((tp, offset), ()):
             self._host.do(self._machine.worked_off(cause, self.cause()))
             self._end(cause)
 
     def on_revoked(self) -> None:
-        """All inputs are given back: what was not acknowledged will come again."""
+        """Note that all inputs are revoked: records that were not acknowledged will come again."""
         parked, self.parked = self.parked, {}
         for causes in parked.values():
             for cause in causes:
@@ -205,7 +204,7 @@ class Events:
     # -- in batches ---------------------------------------------------------------------------------------------
 
     def handed_over(self, reading: Reading, size: int, events: list[Any] | None) -> None:
-        """A buffer's records, `size` of them, go to the agent.
+        """Start the records of a buffer, `size` of them, as they are handed to the agent.
 
         Args:
             events: those records, where the agent acknowledges each by hand.
@@ -226,13 +225,13 @@ class Events:
         self._cause.set(batch[0] if batch else None)
 
     def batch_left(self, reading: Reading) -> None:
-        """The agent has asked for the next batch, or was started again."""
+        """Note that the agent has asked for the next batch, or was started again."""
         batch, reading.batch = reading.batch, {}
         for cause, message in batch.values():
             self._left(cause, message)
 
     def _start_waiting(self, reading: Reading, *, upto: Cause) -> None:
-        """Records start where they wait, in their order; what was skipped is done with at once."""
+        """Start waiting records in their order; skipped ones end at once."""
         starting: list[tuple[Place, Cause, bool]] = []
         for place, (cause, passed_over) in reading.waiting.items():
             starting.append((place, cause, passed_over))
@@ -247,7 +246,7 @@ class Events:
                 self._end(cause)
 
     def _start_before(self, reading: Reading, starting: list[Cause]) -> None:
-        """Start what waits elsewhere for the same agent before anything later: a cut notes one offset."""
+        """Start earlier records of the same agent that wait elsewhere: a cut notes one offset."""
         last = {cause.tp: cause.offset for cause in starting}
         for stream in self.streams:
             other = stream.reading
@@ -259,7 +258,7 @@ class Events:
     # -- both ---------------------------------------------------------------------------------------------------
 
     def _run_again(self, cause: Cause) -> Cause:
-        """A replay begins while the first run still goes on."""
+        """Begin a replay while the first run still goes on."""
         while cause in self._machine.colours.running:
             cause = cause._replace(run=cause.run + 1)
         return cause
@@ -277,7 +276,7 @@ class Events:
             self._host.do(actions)
 
     def agents(self) -> dict[int, str]:
-        """Return the reader of each channel, by the identity of its queue: agents with `concurrency` share one."""
+        """Return the reader of each channel, by the identity of its queue; agents with `concurrency` share one."""
         return {
             id(queue): stream.reading.name
             for stream in self.streams
@@ -285,7 +284,7 @@ class Events:
         }
 
     def readers(self, tp: TopicPartition) -> tuple[str, ...]:
-        """Return who reads an input."""
+        """Return the names of the agents that read an input."""
         names = {stream.reading.name for stream in self.streams if _reads(stream.channel, tp)}
         return tuple(sorted(names)) or ("stream",)
 

@@ -1,7 +1,7 @@
-"""Where Faust reports that an event starts and ends, and that a table is touched: what it shows its sensors.
+"""The sensor hooks: Faust reports to its sensors that an event starts and ends, and that a table is used.
 
-`app.sensors` informs every sensor of everything, some ten times per event, of which few are news to us. So ours is not
-one of its sensors, which stay the app's own: six of its methods are led through here.
+`app.sensors` notifies every sensor of everything, some ten times per event, of which we need few. So ours is not one
+of its sensors, which stay the app's own: six methods of `app.sensors` are patched.
 """
 
 from __future__ import annotations
@@ -32,10 +32,10 @@ Told = Callable[..., Any]
 
 
 class Sensors:
-    """Receive what an app's sensors are informed of.
+    """Patches of the methods by which an app notifies its sensors.
 
     Args:
-        host: its machine is informed.
+        host: whose machine is fed.
     """
 
     def __init__(self, host: Host, events: Events, replies: Replies, reads: Reads) -> None:
@@ -45,7 +45,7 @@ class Sensors:
         self._told: dict[str, Told] = {}  # of Faust, about tables
 
     def attach(self, sensors: Any) -> None:
-        """Lead `app.sensors` through here: streams and tables take its methods when they are made."""
+        """Patch `app.sensors`: streams and tables take its methods when they are created."""
         self._told = {name: getattr(sensors, name) for name in OF_TABLES}
         for name in OF_STREAMS:
             setattr(sensors, name, getattr(self, name)(getattr(sensors, name)))
@@ -54,19 +54,19 @@ class Sensors:
 
     @staticmethod
     def attach_stream(stream: Any) -> None:
-        """One that was made before."""
+        """Patch a stream that exists already."""
         for name in OF_STREAMS:
             setattr(stream, f"_{name}", getattr(stream.app.sensors, name))
 
     def attach_table(self, table: Any) -> None:
-        """One that is attached (`changelogs`)."""
+        """Patch a table that is attached (`changelogs`)."""
         for name, held in OF_TABLES.items():
             setattr(table, held, getattr(self, name)(self._told[name]))
 
     # -- what stands in for the methods of `app.sensors` ------------------------------------------------------
 
     def on_stream_event_in(self, tell: Told) -> Told:
-        """A stream takes a record out of its queue and is about to hand it to its agent."""
+        """Note that a stream takes a record out of its queue and is about to hand it to its agent."""
         taken_in, replies = self._events.taken_in, self._replies
         stand_down = self._host.stand_down
 
@@ -87,7 +87,7 @@ class Sensors:
         return event_in
 
     def on_stream_event_out(self, tell: Told) -> Told:
-        """The agent asks for the next record, or acknowledges this one (Faust has no state then)."""
+        """Note that the agent asks for the next record, or acknowledges this one (Faust has no state then)."""
         through_with, stand_down = self._events.through_with, self._host.stand_down
 
         def event_out(tp: Any, offset: int | None, stream: Any, event: Any, state: Any = None) -> None:
@@ -104,7 +104,7 @@ class Sensors:
         return event_out
 
     def on_message_out(self, tell: Told) -> Told:
-        """The last agent has acknowledged a record."""
+        """Note that the last agent has acknowledged a record."""
         events, stand_down = self._events, self._host.stand_down
 
         def message_out(tp: Any, offset: int, message: Any) -> None:
@@ -118,7 +118,7 @@ class Sensors:
         return message_out
 
     def _on_late_table(self, tell: Told, *, write: bool) -> Told:
-        """A key of a table is read or written that was made after the others were attached."""
+        """Note the read or write of a key in a table that was created after the others were attached."""
         machine, looks, stand_down = self._machine, self._reads, self._host.stand_down
 
         def touched(table: Any, key: Any, *value: Any) -> None:
@@ -132,7 +132,7 @@ class Sensors:
         return touched
 
     def on_table_get(self, tell: Told) -> Told:
-        """A key is read. All that is hardly ever so is asked here, too."""
+        """Note that a key is read. Rare cases are checked here, too."""
         machine, host, looks = self._machine, self._host, self._reads
 
         def table_get(table: Any, key: Any) -> None:
@@ -146,7 +146,7 @@ class Sensors:
         return table_get
 
     def on_table_set(self, tell: Told) -> Told:
-        """A key is written."""
+        """Note that a key is written."""
         machine, host, looks = self._machine, self._host, self._reads
 
         def table_set(table: Any, key: Any, value: Any) -> None:
@@ -162,7 +162,7 @@ class Sensors:
         return table_set
 
     def on_table_del(self, tell: Told) -> Told:
-        """A key is deleted."""
+        """Note that a key is deleted."""
         looks, stand_down = self._reads, self._host.stand_down
 
         def table_del(table: Any, key: Any) -> None:

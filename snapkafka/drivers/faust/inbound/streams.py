@@ -1,7 +1,7 @@
-"""Streams that state when an agent is handed a batch, when it has asked for the next record, and who reads them.
+"""Streams that report when an agent gets a batch, when it has asked for the next record, and who reads them.
 
-Faust makes every stream in `app.stream` and derives others from it by `clone`, with the class of the first. So a stream
-is given a subclass of its own class where it is made, and what comes of it has that class, too.
+Faust creates every stream in `app.stream` and derives others from it by `clone`, with the class of the first. So a
+stream gets a subclass of its own class where it is created, and streams derived from it have that class, too.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ OUTSIDE = "stream"
 
 
 def watch_streams(host: Host, events: Events, replies: Replies, attach: Callable[[Any], None]) -> None:
-    """Lead `app.stream` through here. All that a module has made of it before `install` stands in the app's tree; each
-    such stream is given to `attach`, too."""
+    """Patch `app.stream`. Streams that a module created before `install` stand in the app's tree; `attach` is called
+    with each of them, too."""
     from faust.types import StreamT
 
     app = host.app
@@ -55,8 +55,8 @@ def _watch(events: Events, replies: Replies, stream: Any) -> None:
 
 
 def reading_of(stream: Any) -> Reading:
-    """Return what a stream is at; one that was made by other ways than `app.stream` states less (no batches, no
-    `noack`)."""
+    """Return the records that a stream is working on; a stream that was not created by `app.stream` has less (no
+    batches, no `noack`)."""
     reading: Reading | None = stream.__dict__.get("reading")
     if reading is None:
         reading = stream.reading = Reading(_agent_of(stream) or OUTSIDE)
@@ -64,7 +64,8 @@ def reading_of(stream: Any) -> Reading:
 
 
 def _agent_of(stream: Any) -> str:
-    """The name of the agent that reads a stream, also one that was derived: the agent stands above it in the tree."""
+    """Return the name of the agent that reads a stream, also of a derived one: the agent stands above it in the
+    tree."""
     from faust.types import AgentT
 
     node = stream.beacon
@@ -76,7 +77,7 @@ def _agent_of(stream: Any) -> str:
 
 
 def _free_name(events: Events, stream: Any) -> str:
-    """Number streams outside agents that read the same topic."""
+    """Return a free name: streams outside agents that read the same topic are numbered."""
     topics = _topics(stream)
     taken = {other.reading.name for other in events.streams if topics & _topics(other)}
     name, number = OUTSIDE, 1
@@ -87,13 +88,13 @@ def _free_name(events: Events, stream: Any) -> str:
 
 
 def _topics(stream: Any) -> set[str]:
-    """None, if it reads a channel in memory."""
+    """Return the topics of a stream; none if it reads a channel in memory."""
     return set(getattr(stream.channel, "topics", None) or ())
 
 
 @cache
 def _watched(cls: Hashable) -> Any:
-    """A subclass of a class of streams, with its name."""
+    """Return a subclass of a class of streams, with its name."""
     base: Any = cls
 
     class Watched(base):
@@ -137,8 +138,8 @@ def _watched(cls: Hashable) -> Any:
 
 @cache
 def _by_hand(cls: Hashable) -> Any:
-    """A subclass for streams whose agents acknowledge: Faust informs no sensor when such a one asks for the next
-    record, but forgets the present one then."""
+    """Return a subclass for streams whose agents acknowledge by hand: Faust then notifies no sensor when such an agent
+    asks for the next record, but drops its reference to the current one."""
     base: Any = cls
 
     class ByHand(base):
@@ -159,7 +160,7 @@ def _by_hand(cls: Hashable) -> Any:
 
 
 def _named_like(new: type, cls: type) -> type:
-    """Logs name streams by their class."""
+    """Give a class the name of another: logs name streams by their class."""
     new.__name__, new.__qualname__, new.__module__ = cls.__name__, cls.__qualname__, cls.__module__
     return new
 
@@ -167,7 +168,7 @@ def _named_like(new: type, cls: type) -> type:
 async def _batches(
     stream: Any, inner: AsyncGenerator[Any, None], *, by_hand: bool
 ) -> AsyncGenerator[Any, None]:
-    """A `take` of Faust's, with the start of each batch reported in the task that it is handed to."""
+    """Yield the batches of a `take` of Faust's, and report the start of each in the task that gets it."""
     events, reading = stream.watched_by, stream.reading
     try:
         events.batch_left(reading)  # an agent that raised begins again

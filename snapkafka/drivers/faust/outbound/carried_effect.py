@@ -1,7 +1,7 @@
-"""The effect that rides along: colour and cause of what is sent, from where it enters to where it leaves.
+"""The carried effect: colour and cause of a record, from where it enters to where it leaves.
 
-It is a header that is not bytes yet, under the name of ours. Anything that else stands under that name is a copy that
-was carried along, and is left behind.
+It is a header under the name of ours that is not bytes yet. Anything else under that name is a copied header, and is
+dropped.
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ _message_of: Final = partial(tuple.__new__, PendingMessage)
 
 
 def attach(fut: Any, effect: Effect) -> None:
-    """Let an effect ride along with a message that waits."""
+    """Attach an effect to a message that waits."""
     fut.message = _with_headers(fut.message, [*_as_list(fut.message[HEADERS]), (wire.HEADER, effect)])
 
 
 def detach(fut: Any) -> Effect | None:
-    """Take it off such a message again."""
+    """Detach the effect of a message."""
     effect, others = split(fut.message[HEADERS])
     if effect is not None:
         fut.message = _with_headers(fut.message, others)
@@ -38,7 +38,8 @@ def detach(fut: Any) -> Effect | None:
 
 
 def keep_partition(fut: Any, partition: int) -> None:
-    """The app's partitioner was asked, and must not be asked again: one that takes turns would skip a partition."""
+    """Keep the partition that the app's partitioner chose. It must not be asked twice: one that takes turns would skip
+    a partition."""
     message = fut.message
     fut.message = _message_of((*message[:PARTITION], partition, *message[PARTITION + 1 :]))
 
@@ -46,7 +47,8 @@ def keep_partition(fut: Any, partition: int) -> None:
 def split(
     headers: Any, met: Callable[[object], None] | None = None
 ) -> tuple[Effect | None, list[tuple[str, bytes]]]:
-    """The effect that rides along, if any, and the headers without any `_sk` (ours, a copy, or the app's own).
+    """Split headers: return the carried effect, if any, and the headers without any `_sk` (ours, a copy, or the app's
+    own).
 
     Args:
         met: is called with each `_sk` that is not an effect.

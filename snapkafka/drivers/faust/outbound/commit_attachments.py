@@ -1,10 +1,10 @@
-"""Describe what `stream_publish_on_commit` holds back: a message that leaves with the commit of its event.
+"""Messages that `stream_publish_on_commit` holds back: each leaves with the commit of its event.
 
-It has entered when its event sends it, in the colour of that event, and closing waits until it is sent. If its
-partition is revoked before the commit, Faust forgets what it might commit there and keeps the message: it leaves
-when the partition has come back and a later position is committed, or never. No cut can wait for that, nor vouch for
-it: a snapshot that the message is white for fails by name, and the message counts as not sent. If it leaves after
-all, it enters then, as what a process does outside any event (R5). Its event runs again, and sends one of its own.
+A message enters when its event sends it, in the colour of that event, and closing waits until it is sent. If its
+partition is revoked before the commit, Faust forgets what it might commit there and keeps the message: it leaves when
+the partition is assigned again and a later position is committed, or never. No cut can wait for that or vouch for it:
+a snapshot for which the message is white fails by name, and the message counts as not sent. If it leaves after all, it
+enters at that moment, in the colour of the process (R5). Its event runs again and sends a message of its own.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ class Attached:
     """The messages that wait for a commit.
 
     Args:
-        host: its machine is informed.
-        enter: lets a message enter; from then on an `Effect` rides along.
-        leave: takes that off again.
+        host: whose machine is fed.
+        enter: lets a message enter; from then on it carries an `Effect`.
+        leave: detaches the `Effect`.
     """
 
     def __init__(
@@ -41,7 +41,7 @@ class Attached:
         self._held.put = self.put
 
     def put(self, message: Any, channel: Any, *args: Any, **options: Any) -> Any:
-        """`Attachments.put`; `message` is the one that the event is of."""
+        """Replace `Attachments.put`; `message` is the one whose event sends."""
         fut = self._put(message, channel, *args, **options)
         try:
             if hasattr(fut.message.channel, "topics"):
@@ -53,11 +53,11 @@ class Attached:
         return fut
 
     def on_assigned(self, inputs: Collection[Any]) -> None:
-        """After a rebalance: these are ours."""
+        """Note the inputs that are assigned after a rebalance."""
         self._ours = frozenset(inputs)
 
     def on_revoked(self) -> None:
-        """All inputs are given back, and Faust has committed what it will."""
+        """Note that all inputs are revoked, after Faust has committed what it will."""
         self._ours = ()
         for tp, waiting in self._held._pending.items():
             for _, fut in waiting:

@@ -1,4 +1,4 @@
-"""Where a record enters: it gets the colour and the cause of the event that sends it (R5)."""
+"""The entry of a record: it gets the colour and the cause of the event that sends it (R5)."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class Entering:
         self._host, self._events = host, events
 
     def entered(self) -> Effect | None:
-        """Return the effect of a record that is sent here and now; None: it is no longer known (R15)."""
+        """Return the effect of what is sent here and now; None: it is unknown (R15)."""
         try:
             return self._host.machine.send_entered(self._events.cause_of_send())
         except Exception as error:
@@ -33,7 +33,7 @@ class Entering:
             return None
 
     def withdraw(self, effect: Effect) -> None:
-        """Note that it is not sent, or as an external writer's."""
+        """Take an effect back: its record is not sent, or is sent as an external one."""
         try:
             self._host.do(self._host.machine.send_withdrawn(effect))
         except Exception as error:

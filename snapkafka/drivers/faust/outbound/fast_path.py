@@ -1,24 +1,23 @@
 """The fast path: a record that need not wait is appended to aiokafka's batch in one step.
 
-Three things of Faust are stood in for, each of which saves more than a stamp costs (docs/evidence/performance.md):
+It replaces three parts of Faust, each of which saves more than a stamp costs (docs/evidence/performance.md):
 
 * `Batches`. `Producer.send` of Faust and `AIOKafkaProducer.send` are four coroutines. For every record they check
-  whether anybody wants to hear of it, whether its topic is known, whether there is such a partition, and then put it
-  into the batch of that partition. Where nothing of this has to be waited for, and nothing goes wrong, `Batches.add`
-  does the same to the batch.
-* `BufferBypass`. Code that writes to a table cannot wait, so Faust puts the record into a queue, and a task of its own
-  takes out one after the other and sends it, by five coroutines. Where nothing has to be waited for, a record leaves
-  where it is put, and no effect has to travel with it (`carried_effect`). Nothing overtakes what waits in the buffer.
-  Faust informs the same objects of a record, and of what becomes of it.
-* `skip_producer_guard`. For each record `topic.send` and `event.forward` ask `app.maybe_start_producer` for the
-  producer. Faust has that guarded against a herd that would start it at once, and the guard lets everything else on the
-  loop run, three times over. Once the producer has been started there is nothing to guard: then everything else runs
-  once, so that a task that does nothing but send holds up nobody.
+  whether a sensor is interested, whether the topic is known and whether the partition exists, and then put it into the
+  batch of that partition. Where none of this has to wait, and nothing fails, `Batches.add` does the same in one step.
+* `BufferBypass`. Code that writes to a table cannot wait, so Faust puts the record into a queue, and a background task
+  sends one after the other, by five coroutines. Where no wait is needed, a record leaves where it is put, and no
+  effect has to be carried (`carried_effect`). No record overtakes one that waits in the buffer. The same objects are
+  notified of a record and its outcome as without us.
+* `skip_producer_guard`. For each record, `topic.send` and `event.forward` ask `app.maybe_start_producer` for the
+  producer. Faust guards that call against many concurrent starts, and the guard yields to the event loop three times.
+  Once the producer has started there is nothing to guard: one yield is enough, so that a task that only sends does not
+  starve others.
 
-Each compares the sources of what it stands in for with those that it was written after, by checksum: others may do
-more, or something else (a tracer that goes around `send`, a later release), and are left to do it. Then, and wherever
-it would have to wait or to raise an error, a record takes the slow path, as it would without us. The parts of
-aiokafka's producer are compared whenever Faust has made one; a wrapper that is put around it later is not seen.
+Each compares the sources that it replaces with the known ones, by checksum: others may do more, or something else (a
+tracer that wraps `send`, a later release), and are not replaced. Then, and where it would have to wait or to raise an
+error, a record takes the slow path, as it would without us. The parts of aiokafka's producer are compared whenever
+Faust has created one; a wrapper that is put around it later is not seen.
 """
 
 from __future__ import annotations
@@ -100,19 +99,21 @@ class Batches:
 
     @property
     def put(self) -> Callable[[Any], None]:
-        """`ProducerBuffer.put`, without asking the app's settings each time whether there is a second producer."""
+        """Return `ProducerBuffer.put`, without a look-up of the app's settings each time whether there is a second
+        producer."""
         buffer = self._producer.buffer
         put: Callable[[Any], None] = buffer.put
         return buffer.pending.put_nowait if self._known and self._producer.threaded_producer is None else put
 
     def _look(self) -> bool:
-        """Faust has made another producer of aiokafka's, or has none any more: may what it gets go the fast path?"""
+        """Return whether records may take the fast path; asked again when Faust has replaced its aiokafka producer."""
         self._client = client = self._producer._producer
         self._open = client is not None and self._suits(client)
         return self._open
 
     def partition(self, topic: str, key: bytes | None) -> int | None:
-        """The partition for a key, chosen by the app's own partitioner; None: ask Faust, which may have to wait."""
+        """Return the partition for a key, chosen by the app's own partitioner; None: ask Faust, which may have to
+        wait."""
         if not self._known or (self._producer._producer is not self._client and not self._look()):
             return None
         if not self._open or topic not in self._cluster._partitions:
@@ -126,7 +127,7 @@ class Batches:
     def add(
         self, tp: Any, key: bytes | None, value: bytes | None, timestamp: float | None, headers: Any
     ) -> tuple[Any, asyncio.Future[Any]] | None:
-        """Put a record into the batch of its partition, here and now.
+        """Put a record into the batch of its partition without waiting.
 
         Args:
             tp: of aiokafka's own type.
@@ -134,7 +135,7 @@ class Batches:
             headers: a list of pairs.
 
         Returns:
-            the batch, and what `send` would have returned; None: nothing was done, send it the slow path.
+            the batch, and what `send` would have returned; None: nothing was done, the record takes the slow path.
         """
         if not self._known or (self._producer._producer is not self._client and not self._look()):
             return None
@@ -167,7 +168,8 @@ class Batches:
         return batch, future
 
     def _suits(self, client: Any) -> bool:
-        """Is everything about aiokafka's producer as it was when this was written? Then keep what `add` needs of it."""
+        """Return whether aiokafka's producer is the one that this was written for; if so, keep what `add` needs of
+        it."""
         try:
             self._accumulator, self._cluster = client._message_accumulator, client._metadata
             self._surely_fits = client._max_request_size - SURELY_LESS
@@ -183,7 +185,7 @@ class Batches:
 
 
 def _of_aiokafka(client: Any) -> list[Any]:
-    """Return what of aiokafka `Batches` does, calls or reads the results of, as this producer has it."""
+    """List the parts of aiokafka that `Batches` replaces, calls or reads the results of, as this producer has them."""
     accumulator = client._message_accumulator
     return [
         client.send,
@@ -203,10 +205,10 @@ def _of_aiokafka(client: Any) -> list[Any]:
 
 
 class BufferBypass:
-    """Past the buffer of one app's producer.
+    """The fast path past the buffer of one app's producer.
 
     Args:
-        host: what fails in a task of its own is logged there.
+        host: logs what fails in a background task.
         producer: Faust's.
         put: puts a message into its buffer.
     """
@@ -241,7 +243,7 @@ class BufferBypass:
 
     @staticmethod
     def topic_of(message: Any) -> str | None:
-        """Where it goes; None: it must not pass."""
+        """Return the topic of a message; None: it must not take the fast path."""
         channel = message.channel
         if type(channel) is not Topic or channel.pattern or len(channel.topics) != 1:
             return None
@@ -249,8 +251,8 @@ class BufferBypass:
         return topic
 
     def passed(self, fut: Any, topic: str, future: asyncio.Future[Any]) -> None:
-        """It is appended: inform those whom Faust informs when it takes a message out of its buffer, and have it go on
-        with what becomes of it."""
+        """Finish a message that is appended: notify the objects that Faust notifies when it takes a message out of its
+        buffer, and let Faust handle the outcome."""
         message, producer = fut.message, self._producer
         key, value = message.key, message.value
         _faust_log.debug(
@@ -275,7 +277,7 @@ class BufferBypass:
 
 
 def _of_buffer(producer: Any) -> list[Any]:
-    """Return what of Faust `BufferBypass` does, and what is done with a message that it lets pass."""
+    """List the parts of Faust that `BufferBypass` replaces, and those that handle a message on the fast path."""
     buffer = producer.buffer
     return [
         buffer.put,
@@ -287,7 +289,7 @@ def _of_buffer(producer: Any) -> list[Any]:
 
 
 def skip_producer_guard(app: Any, producer: Any, stand_down: StandDown = lambda what, error: None) -> None:
-    """Stand in for `app.maybe_start_producer`, which gives this producer.
+    """Replace `app.maybe_start_producer` by a function that returns this producer.
 
     Args:
         stand_down: is called with a fault of ours.

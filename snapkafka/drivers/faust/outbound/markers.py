@@ -1,7 +1,7 @@
-"""Markers in flight out: in each partition one goes before the first red record of this process (R7).
+"""Outgoing markers: in each partition one is sent before the first red record of this process (R7).
 
-Each partition has the markers that are due there (`Way.due`). Anyone who is about to append a red record sends them
-first, under the lock of that partition; where nobody is, a task does soon.
+Each partition lists the markers that are due there (`Way.due`). A sender that is about to append a red record sends
+them first, under the lock of that partition; if there is none, a task sends them soon.
 """
 
 from __future__ import annotations
@@ -32,8 +32,8 @@ class Markers:
     """The markers of one worker.
 
     Args:
-        host: whose machine gives them seqs and hears what became of them.
-        way: the way out to a partition.
+        host: whose machine gives the markers seqs and is fed the results.
+        way: returns the state of sending to a partition.
         send: Faust's own.
     """
 
@@ -49,7 +49,7 @@ class Markers:
         self._stamps, self._way, self._send = stamps, way, send
 
     def due(self, action: SendMarkers) -> None:
-        """Each partition gets its marker before its next red record, and soon in any case."""
+        """Note that each partition gets its marker before its next red record, and soon in any case."""
         for tp in action.tps:
             self._way(tp).due.append(action)
         self._host.spawn(self._flush(action))
@@ -66,7 +66,7 @@ class Markers:
                 way.waiting -= 1
 
     async def append(self, way: Way) -> None:
-        """The first that is due, under the lock. If the task is cancelled meanwhile, it stays due."""
+        """Send the first marker that is due, under the lock. If the task is cancelled meanwhile, it stays due."""
         machine, tp, action = self._machine, way.tp, way.due[0]
         if machine.process is not None:
             seq = machine.marker_stamped(tp)

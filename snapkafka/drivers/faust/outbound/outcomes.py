@@ -1,8 +1,8 @@
-"""Describe what became of a send (R7): acknowledged at an offset, refused, or unknown.
+"""The outcome of a send (R7): acknowledged at an offset, refused, or unknown.
 
-A producer's time-out does not state that the record is not there: the request may lie in the broker's queue, and be
-served after its sender has given it up. Only an error that states that the record itself cannot be appended, whenever
-it is tried, is a refusal. Of any other the result is unknown.
+A producer's time-out does not mean that the record is absent: the request may wait in the broker's queue, and be
+served after its sender has given up. Only an error that says that the record can never be appended is a refusal. After
+any other error the outcome is unknown.
 """
 
 from __future__ import annotations
@@ -40,8 +40,8 @@ FENCED: Final = tuple(
 
 
 class Unacknowledged(NamedTuple):
-    """Why a send was not acknowledged. `refused`: it was not appended; False: it is unknown. `undone`: so was what made
-    it, for its transaction was aborted, positions and all."""
+    """The reason why a send was not acknowledged. `refused`: it was not appended; False: the outcome is unknown.
+    `undone`: its transaction was aborted, so its cause was undone as well, positions included."""
 
     reason: str
     refused: bool = False
@@ -49,7 +49,7 @@ class Unacknowledged(NamedTuple):
 
 
 def outcome(future: asyncio.Future[Any]) -> tuple[int, Unacknowledged | None]:
-    """The offset of what was sent, or why there is not one."""
+    """Return the offset of what was sent, or the reason why there is none."""
     if future.cancelled():
         return -1, Unacknowledged("cancelled")
     if (error := future.exception()) is not None:
@@ -61,11 +61,11 @@ def outcome(future: asyncio.Future[Any]) -> tuple[int, Unacknowledged | None]:
 
 
 def is_refusal(error: BaseException) -> bool:
-    """Does it report that the record can never have been appended?"""
+    """Return whether an error means that the record can never have been appended."""
     return isinstance(error, REFUSED)
 
 
 def not_committed(error: BaseException) -> Unacknowledged:
-    """Of the sends of a transaction whose commit raised this: they are aborted, or it is unknown."""
+    """Return the outcome of the sends of a transaction whose commit raised this: they are aborted, or it is unknown."""
     aborted = isinstance(error, FENCED)
     return Unacknowledged(f"its transaction was not committed: {error!r}", refused=aborted, undone=aborted)

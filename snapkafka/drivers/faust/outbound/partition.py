@@ -1,4 +1,5 @@
-"""The ways out, one to each partition: who waits there, which markers are due, and what is not acknowledged yet."""
+"""The state of sending, one object per partition: who waits there, which markers are due, and which sends are
+unacknowledged."""
 
 from __future__ import annotations
 
@@ -19,7 +20,7 @@ __all__ = ["Partitions", "Run", "Way"]
 
 
 class Run:
-    """Records of one colour, one after the other in one batch."""
+    """Consecutive records of one colour in one batch."""
 
     __slots__ = ("count", "effect", "first", "place")
 
@@ -31,7 +32,8 @@ class Run:
 
 
 class Way:
-    """The way out to one partition: who may append, which markers are due there, what is not acknowledged yet."""
+    """The state of sending to one partition: who may append, which markers are due there, which sends are
+    unacknowledged."""
 
     __slots__ = (
         "batch",
@@ -61,7 +63,8 @@ class Way:
         self.within: str | None = None  # the transaction of that, which has a producer of its own
 
     async def led_by(self, transactional_id: str | None) -> None:
-        """Two producers keep no order in one partition: what one has under way gets there before the other appends."""
+        """Wait until this producer may append. Two producers keep no order in one partition: the records in flight of
+        one arrive before the other appends."""
         if self.within != transactional_id and self.latest is not None and not self.latest.done():
             await asyncio.wait([self.latest])
         self.within = transactional_id
@@ -71,5 +74,5 @@ class Partitions(dict[tuple[str, int], Way]):
     """The ways out to all partitions, by topic and number."""
 
     def way(self, tp: TopicPartition) -> Way:
-        """Return the way out to a partition."""
+        """Return the state of sending to a partition."""
         return self.setdefault(tp, Way(tp))

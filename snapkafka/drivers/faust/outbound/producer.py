@@ -1,16 +1,14 @@
-"""Describe what a Faust app sends: every record passes here, gets its colour where it enters and its stamp where it
-leaves.
+"""The outgoing records of a Faust app: each gets its colour where it enters and its stamp where it leaves.
 
-Faust has two ways out. `producer.send` is called in the context of the event. Table changelogs and `send_soon` are put
-into `producer.buffer`. Mostly they can leave there and then (`fast_path`). Those that cannot leave from a background
-task later, so their colour is taken at `buffer.put` and travels with them as a header that is not bytes yet (an
-`Effect`); `send` takes it off again.
+Faust sends in two ways. `producer.send` is called in the context of the event. Table changelogs and `send_soon` are
+put into `producer.buffer`. Mostly they can leave at once (`fast_path`). The others leave later from a background task,
+so their colour is taken at `buffer.put` and attached as a header that is not bytes yet (an `Effect`); `send` detaches
+it.
 
-A seq and its place in the partition must not be parted: otherwise, with a full batch, a later seq can get an earlier
-offset. Mostly stamp and append are one step that nothing can come between (`fast_path`). Where something has to be
-waited for (a full batch, a marker that is due, a transaction, ...) they stand under one lock per partition, and until
-all who wait there are through nobody takes the fast path past them. A marker goes out under that lock before the first
-red record (`markers`).
+Taking a seq and appending the record must be one step: otherwise, with a full batch, a later seq can get an earlier
+offset. Mostly they are one step without an await (`fast_path`). Where a record has to wait (for a full batch, a marker
+that is due, a transaction, ...), one lock per partition covers both, and while senders wait for it, none takes the
+fast path past them. A marker is sent under that lock before the first red record (`markers`).
 """
 
 from __future__ import annotations
@@ -57,11 +55,11 @@ Send = Callable[..., Awaitable["asyncio.Future[Any]"]]
 
 
 class Outgoing:
-    """The way out of one app's producer.
+    """The sending side of one app's producer.
 
     Args:
         host: whose machine gives colours and seqs.
-        producer: Faust's producer; its `send` and its buffer's `put` are led through here.
+        producer: Faust's producer; its `send` and its buffer's `put` are patched.
         note: adds metadata to offsets that transactions commit.
     """
 
@@ -110,9 +108,9 @@ class Outgoing:
         )
 
     def _leave_the_thread(self, buffer: Any) -> None:
-        """`producer_threaded`: two producers cannot keep the order of seqs in one partition, so what the thread's own
-        one would send goes the way of everything else. In no transaction, as it would: there may be none that could
-        be committed."""
+        """Send what `producer_threaded` would send by the app's own producer: two producers cannot keep the order of
+        seqs in one partition. It belongs to no transaction, as in the thread: there may be none that could be
+        committed."""
         send_pending = buffer._send_pending
 
         async def send_as_the_thread_would(fut: Any) -> None:
@@ -120,7 +118,7 @@ class Outgoing:
             await send_pending(fut)
 
         def put_from_anywhere(fut: Any) -> None:
-            """Other threads may call it, as they may without us."""
+            """Put a message into the buffer from any thread, as Faust allows."""
             if self._host.runs_here():
                 self.put(fut)
             else:
@@ -138,7 +136,8 @@ class Outgoing:
     # -- Faust calls these ------------------------------------------------------------------------------------
 
     def put(self, fut: Any) -> None:
-        """`ProducerBuffer.put`: the colour of a table write or `send_soon` is that of the event that calls it."""
+        """Replace `ProducerBuffer.put`: the colour of a table write or `send_soon` is that of the event that calls
+        it."""
         try:
             if not self._bypass.waiting and self._pass(fut):
                 return
@@ -152,7 +151,7 @@ class Outgoing:
             self._theirs(fut)
 
     def _pass(self, fut: Any) -> bool:
-        """Let it leave here and now; False: nothing has happened yet."""
+        """Send a message at once; False: nothing has happened yet."""
         message, key = fut.message, fut.message.key
         topic = self._bypass.topic_of(message)
         if topic is None or self._machine.process is None or not self._host.runs_here():
@@ -179,8 +178,8 @@ class Outgoing:
         self._own_headers.met(header, "this app sends")
 
     def _enter(self, fut: Any) -> None:
-        """The effect rides along until the message gets to `send`: also where this process has no id yet, or none any
-        more. It may have one when the message leaves, and its event be over and done with."""
+        """Attach the effect until the message reaches `send`, also while this process has no id: it may have one when
+        the message leaves, and the event may be over by then."""
         if not self._host.absent:
             effect = self._entering.entered()
             if effect is not None:
@@ -197,7 +196,7 @@ class Outgoing:
         *,
         transactional_id: str | None = None,
     ) -> Awaitable[Any]:
-        """`Producer.send`: stamp and append; returns what Faust returns, a future of the record's metadata."""
+        """Replace `Producer.send`: stamp and append; return what Faust returns, a future of the record's metadata."""
         others: Any = ()
         try:
             if transactional_id is not None and _by_thread.get():
@@ -243,7 +242,8 @@ class Outgoing:
         value: bytes | None,
         timestamp: float | None,
     ) -> asyncio.Future[Any] | None:
-        """None: it has to go the slow path, and nothing has happened yet. `entered`: when it did, if it has."""
+        """Stamp and append in one step; None: the record has to take the slow path, and nothing has happened yet.
+        `entered`: its effect, if it has entered before."""
         machine, tp = self._machine, way.tp
         try:
             # First of all: it may start what has waited, and that ask for markers.
@@ -287,6 +287,6 @@ class Outgoing:
         return future
 
     def _begin(self, way: Way, batch: Any) -> None:
-        """A batch gets its first record here. Its records are acknowledged together, and so are they counted."""
+        """Note the first record of a batch: the records of a batch are acknowledged, and counted, together."""
         way.batch, way.runs = batch, []
         batch.future.add_done_callback(partial(self.settling.batch_settled, way, batch, way.runs))

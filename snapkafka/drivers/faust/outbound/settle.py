@@ -1,4 +1,4 @@
-"""Describe what becomes of records that were sent: acknowledged, refused, or in the log without our header."""
+"""The outcomes of sent records: acknowledged, refused, or appended without our header."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ __all__ = ["Settling"]
 
 
 class Settling:
-    """Inform the machine what became of the sends of one app.
+    """The task of feeding the machine the outcomes of one app's sends.
 
     Args:
-        host: whose machine is informed.
-        bare: knows which records have left without our header.
+        host: whose machine is fed.
+        bare: the unstamped records.
         transactions: None: the app has none.
     """
 
@@ -68,14 +68,14 @@ class Settling:
             self._host.stand_down("to note that a record is sent", error)
 
     def not_sent(self, tp: TopicPartition, effect: Effect, error: BaseException, *, waited: bool) -> None:
-        """Take back a record that was not appended; `waited`: in a buffer, so its writer does not hear of it."""
+        """Take back a record that was not appended; `waited`: in a buffer, so its writer is not notified."""
         if waited and is_too_large(error):
             self.refused_at_once(effect, tp, repr(error))
         else:
             self._entering.withdraw(effect)
 
     def batch_settled(self, way: Way, batch: Any, runs: list[Run], future: asyncio.Future[Any]) -> None:
-        """A callback of asyncio's: the records of a batch are settled together."""
+        """Settle the records of a batch together; a callback of asyncio's."""
         try:
             self._batch_settled(way, batch, runs, future)
         except Exception as error:
@@ -101,8 +101,8 @@ class Settling:
                 self._host.do(actions)
 
     def acked(self, way: Way, _: asyncio.Future[Any]) -> None:
-        """Settle sends in the order of their partition, mostly many records at once: only the first that
-        is not has a callback."""
+        """Settle sends in the order of their partition, mostly many records at once: only the first unsettled one has
+        a callback."""
         try:
             pending = way.pending
             while pending and pending[0][0].done():
@@ -127,7 +127,8 @@ class Settling:
             self._host.stand_down("to note what became of sends", error)
 
     def refused_at_once(self, effect: Effect, tp: TopicPartition, reason: str) -> None:
-        """The producer itself refuses what waited in a buffer: a table has it, and its changelog never will."""
+        """Note a message from the buffer that the producer itself refuses: the table has the write, and its changelog
+        never will."""
         with self._host.failing_open("to note a refused send", for_good=True):
             self._host.do(self._machine.bare_failed(effect, tp, reason))
             self._host.do(self._machine.send_appended(effect))  # nothing waits for it to leave any more

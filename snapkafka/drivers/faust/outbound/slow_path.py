@@ -1,7 +1,8 @@
-"""The slow path out: where a record has to wait for something (a full batch, a marker that is due, a transaction, ...).
+"""The slow path of sending: for records that have to wait (for a full batch, a marker that is due, a transaction,
+...).
 
-Stamp and append stand under one lock per partition. An error of the app's own client is handed back as a value: so
-whatever is raised from here is a fault of ours, met before anything was sent (R15).
+One lock per partition covers stamp and append. An error of the app's own client is returned as a value: so whatever is
+raised from here is a fault of ours, met before anything was sent (R15).
 """
 
 from __future__ import annotations
@@ -74,10 +75,10 @@ class SlowPath:
     async def send(
         self, effect: Effect | None, record: Record, others: Headers, transactional_id: str | None
     ) -> Sent | None:
-        """Stamp and append; None: nothing has happened, and it is sent as without us.
+        """Stamp and append; None: nothing has happened, and the record is sent as without us.
 
         Args:
-            effect: that rode along; None: the record enters now.
+            effect: the carried one; None: the record enters now.
             others: its headers, without ours.
         """
         topic, key, value, partition, timestamp = record
@@ -94,7 +95,8 @@ class SlowPath:
         return await self._append(way, effect, others, record, transactional_id, waited=waited)
 
     async def _choose(self, effect: Effect, topic: str, key: bytes | None) -> tuple[int, Exception | None]:
-        """The partition, chosen by the app's own partitioner, before stamping; or what was raised by that."""
+        """Choose the partition by the app's own partitioner, before stamping; return it, or the error that it
+        raised."""
         client = self._producer._producer.client
         try:
             if client.cluster.partitions_for_topic(topic) is None:
@@ -116,8 +118,8 @@ class SlowPath:
         *,
         waited: bool = False,
     ) -> Sent:
-        """Stamp and append under the partition's lock. `waited`: it was in a buffer, so its writer does not hear
-        of a failure here."""
+        """Stamp and append under the partition's lock. `waited`: the record was in a buffer, so its writer does not
+        see a failure here."""
         way.waiting += 1
         try:
             async with way.lock:
@@ -142,7 +144,7 @@ class SlowPath:
     async def _stamped(
         self, way: Way, effect: Effect, others: Headers, record: Record, transactional_id: str | None
     ) -> tuple[Effect, int | None]:
-        """Send whatever has to leave before a record does, and return its seq. None: it has no stamp."""
+        """Send whatever has to leave before a record, and return its effect and seq. None: it gets no stamp."""
         try:
             machine, tp = self._machine, way.tp
             while way.due and effect.epoch >= way.due[0].epoch:
@@ -172,7 +174,7 @@ class SlowPath:
         transactional_id: str | None,
         seq: int | None,
     ) -> tuple[Sent, int | None]:
-        """Append it with its stamp; without one where it has none, or is too large with it."""
+        """Append the record with its stamp; without one where it has none, or is too large with it."""
         headers = [*others]
         if seq is not None:
             try:

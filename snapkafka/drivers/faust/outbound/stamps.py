@@ -29,7 +29,8 @@ class Stamps:
         self.ledger_id = 0
 
     def of(self, check: int, effect: Effect, seq: int) -> bytes:
-        """18 bytes, 26 or 27 with the cause. `check` is `wire.tp_check` of where the record goes."""
+        """Return the stamp of a record: 18 bytes, 26 or 27 with the cause. `check` is `wire.tp_check` of its
+        partition."""
         process = self._machine.process
         assert process is not None
         epoch, cause, _, _ = effect
@@ -41,7 +42,7 @@ class Stamps:
         )
 
     def marker(self, tp: TopicPartition, action: SendMarkers, seq: int) -> bytes:
-        """22 bytes: a marker holds from which epoch to which its sender turned."""
+        """Return the stamp of a marker, 22 bytes: it names the epochs from which and to which its sender turned."""
         assert self._machine.process is not None
         return wire.marker(
             self.ledger_id,

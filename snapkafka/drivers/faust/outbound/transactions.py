@@ -1,11 +1,10 @@
-"""Describe what leaves in transactions (`processing_guarantee="exactly_once"`): a send is acknowledged when its
-transaction is committed.
+"""Sends in transactions (`processing_guarantee="exactly_once"`): acknowledged when their transaction is committed.
 
 Faust keeps one transaction open per number of a destination partition, and commits it together with positions of
-inputs whenever it commits: on its timer, and before partitions are given back. We wait for that and commit nothing by
-ourselves: a commit without positions would make a replay of what Faust would have undone. Until then the sends of a
-transaction count as under way, so no cut for which they are white is closed (R7). Of a transaction that is aborted,
-cannot be committed, or is left open by a producer that stops, every send has failed; where the result of a commit is
+inputs whenever it commits: on its timer, and before partitions are revoked. We wait for that and commit nothing
+ourselves: a commit without positions would turn work that Faust would have undone into a replay. Until then the sends
+of a transaction count as in flight, so no cut for which they are white is closed (R7). If a transaction is aborted,
+cannot be committed, or is left open by a producer that stops, all its sends have failed; if the outcome of a commit is
 unknown, so is that of its sends.
 """
 
@@ -29,7 +28,7 @@ class Transactions:
     """The open transactions of one app's producer.
 
     Args:
-        producer: Faust's; it makes an aiokafka producer per transactional id, and each is led through here.
+        producer: Faust's; it creates an aiokafka producer per transactional id, and each is patched.
         note: adds metadata to the offsets that are committed.
     """
 
@@ -40,20 +39,20 @@ class Transactions:
         producer._new_producer = self._made
 
     def sent(self, transactional_id: str, future: Future, settle: Settle) -> None:
-        """A record was appended to an open transaction; to be called in the instant of that."""
+        """Note that a record was appended to an open transaction; to be called in that instant."""
         self._open.setdefault(transactional_id, []).append((future, settle))
         future.add_done_callback(partial(self._sent, transactional_id))
 
     def on_rebalanced(self, consumer: Any) -> None:
-        """After a rebalance: what is open for partitions that are somebody else's now is never committed, though Faust
-        may keep the producer. Anyone who has them next aborts it."""
+        """Fail the open transactions of partitions that are assigned to others after a rebalance: they are never
+        committed, though Faust may keep the producer. The next owner aborts them."""
         ours = consumer.transactions._tps_to_transactional_ids(consumer.assignment())
         for name in self._open.keys() - ours:
             why = "its partition was revoked, and the transaction left open"
             self._ended(name, Unacknowledged(why, refused=True, undone=True))
 
     def _sent(self, transactional_id: str, future: Future) -> None:
-        """Fail the whole transaction with a send that did not get into the log: a fenced producer may never commit
+        """Fail the whole transaction of a send that did not get into the log: a fenced producer may never commit
         again."""
         if not future.cancelled() and (error := future.exception()) is not None:
             self._ended(transactional_id, not_committed(error))
@@ -69,7 +68,7 @@ class Transactions:
         add_positions = producer.send_offsets_to_transaction
 
         async def with_positions(offsets: Any, group_id: str) -> None:
-            """Do what Faust does first; a fenced producer is noticed here."""
+            """Commit positions as Faust does, and notice a fenced producer."""
             try:
                 await add_positions(self._note(offsets), group_id)
             except BaseException as error:
@@ -97,7 +96,7 @@ class Transactions:
         """End a transaction the way Faust wants it; Faust lets nothing into it meanwhile.
 
         Args:
-            failure: why its sends do not count; None: they do, if this goes well.
+            failure: why its sends do not count; None: they do, if this succeeds.
         """
         sent = self._open.pop(name, [])
         try:
@@ -113,7 +112,7 @@ class Transactions:
 
 
 def _soon(sent: list[tuple[Future, Settle]], failure: Unacknowledged | None) -> None:
-    """Not here and now: what goes wrong with us must not reach Faust's commit."""
+    """Settle in a later turn of the loop: a fault of ours must not reach Faust's commit."""
     if sent:
         asyncio.get_running_loop().call_soon(_settle, sent, failure)
 

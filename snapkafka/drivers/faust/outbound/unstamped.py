@@ -1,18 +1,18 @@
-"""Records that leave bare: without our header, because a limit that they kept has no room for it (R15).
+"""Records that leave unstamped: without our header, because a size limit has no room for it (R15).
 
 Producer, broker and topic each limit how large a record may be, and our header takes 18 to 27 bytes besides its name.
-A record that fits without it must arrive, so it leaves without it:
+A record that fits without the header must arrive, so it leaves unstamped:
 
-* The producer's own limit (`producer_max_request_size`) shows at the send. The record is sent again without a stamp, as
-  if that had been tried first.
-* The limits of broker and topic (`message.max.bytes`, `max.message.bytes`, `segment.bytes`) are of batches as they are
-  sent, compressed, and only the broker knows them as they are just then. So it is asked: a batch that it refuses for
-  its size is written again without our headers and takes the place that it had. Its partition stands still meanwhile,
-  as in every retry of aiokafka's, so no record overtakes another, and idempotent producers keep their sequence.
-* Where records are not compressed, a record that is as large as one that was refused goes bare at once for a while.
+* The producer's own limit (`producer_max_request_size`) raises at the send. The record is sent again without a stamp.
+* The limits of broker and topic (`message.max.bytes`, `max.message.bytes`, `segment.bytes`) apply to compressed
+  batches, and only the broker knows their current values. So the broker decides: a batch that it refuses for its size
+  is written again without our headers and keeps its place. Its partition waits meanwhile, as in every retry of
+  aiokafka's, so no record overtakes another, and idempotent producers keep their sequence.
+* Without compression, a record as large as one that was refused leaves unstamped at once, for a while.
 
-The meaning of a bare record to snapshots is in docs/explanation/design-notes.md: those that are open when it leaves
-fail by name, and its sender informs the ledger up to where a partition holds bare ones of its own.
+docs/explanation/design-notes.md explains what an unstamped record means to snapshots: those that are open when it
+leaves fail by name, and its sender reports in the ledger up to which offset a partition holds unstamped records of its
+own.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ LOG_AGAIN_S: Final = 60.0
 
 
 def is_too_large(error: BaseException | None) -> bool:
-    """Is this the producer's own limit, as aiokafka raises it or as Faust wraps it?"""
+    """Return whether this is the producer's own limit, as aiokafka raises it or as Faust wraps it."""
     return isinstance(error, MessageSizeTooLargeError) or (
         isinstance(error, ProducerSendError) and isinstance(error.__cause__, MessageSizeTooLargeError)
     )
@@ -69,18 +69,18 @@ Headers = Sequence[tuple[str, bytes | None]]
 
 @dataclass(frozen=True, slots=True)
 class _Refused:
-    """A record that was too large with our header: its size with it, as aiokafka estimates it, and until when (by the
-    monotonic clock) that is believed."""
+    """A record that was too large with our header: its size with the header, as aiokafka estimates it, and until when
+    (by the monotonic clock) the broker's refusal is taken to hold."""
 
     size: int
     until: float
 
 
 class BareRecords:
-    """The records of one app that have left bare.
+    """The unstamped records of one app.
 
     Args:
-        host: its machine is informed.
+        host: whose machine is fed.
         producer: Faust's; each aiokafka producer that it makes is watched.
     """
 
@@ -102,7 +102,7 @@ class BareRecords:
     # -- asked before a record is stamped -------------------------------------------------------------------------
 
     def expected(self, topic: str, key: bytes | None, value: bytes | None, others: Headers) -> bool:
-        """Was a record of this size refused of late, stamped as this one would be?"""
+        """Return whether a record of this size, stamped as this one would be, was refused recently."""
         refused = self.refused.get(topic)
         if refused is None:
             return False
@@ -114,7 +114,7 @@ class BareRecords:
     # -- told of what has left ------------------------------------------------------------------------------------
 
     def left(self, tp: TopicPartition, future: asyncio.Future[Any]) -> None:
-        """A record was appended bare; to be called in that instant."""
+        """Note that a record was appended unstamped; to be called in that instant."""
         self._futures.add(future)
         self._tell(tp, 1)
 
@@ -153,10 +153,10 @@ class BareRecords:
         sender._send_produce_req = partial(_send_produce_req, sender, self._again_bare, self._host)
 
     def _again_bare(self, accumulator: Any, batch: Any) -> bool:
-        """A batch was refused for its size: write it again without our headers.
+        """Write a batch that was refused for its size again, without our headers.
 
         Returns:
-            was anything taken off? Then it is to be sent again.
+            whether a header was removed; then the batch is to be sent again.
         """
         try:
             return self._stripped(accumulator, batch)
@@ -204,7 +204,8 @@ class BareRecords:
         return True
 
     def _remember(self, topic: str, records: list[Any], *, compressed: bool) -> None:
-        """Try alone what was refused with others, as the compressed size of a record is unknown beforehand."""
+        """Remember the size of a record that was refused alone and uncompressed. Others are tried with a header again:
+        how far one compresses is unknown, and a record that was refused with others may fit alone."""
         if len(records) == 1 and not compressed:
             (record,) = records
             self.refused[topic] = _Refused(
@@ -212,7 +213,7 @@ class BareRecords:
             )
 
     def _give_back(self, tp: TopicPartition, records: list[Any]) -> None:
-        """Their seqs were never used."""
+        """Hand the seqs of these records back to the machine: they were never used."""
         ledger, check = self._stamps.ledger_id, wire.tp_check(tp.topic, tp.partition)
         stamps = [wire.read(wire.find(record.headers) or b"", ledger, check) for record in records]
         seqs = [
@@ -229,7 +230,7 @@ async def _send_produce_req(
     node_id: int,
     batches: Any,
 ) -> None:
-    """`Sender._send_produce_req`, with a handler that asks us about batches that are too large."""
+    """Replace `Sender._send_produce_req` by one whose handler asks us about batches that are too large."""
     try:
         handler: SendProduceReqHandler = _Handler(sender, batches, again_bare)
     except Exception as error:

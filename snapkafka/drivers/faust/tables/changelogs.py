@@ -1,7 +1,8 @@
-"""Describe what comes into tables by their changelogs, and what Faust's sensors do not report about tables.
+"""Tables: the records that come in by their changelogs, and the changes that Faust's sensors do not see.
 
-A record of a changelog is taken in during recovery, and for standbys and global tables all the time. Its colour is that
-of the process which wrote it (R6); its cause states up to where the inputs of the app have had effects (R10).
+A record of a changelog is taken in during recovery, and for standbys and global tables all the time. Its colour is
+that of the process that wrote it (R6); its cause shows up to which offset the inputs of the app have had effects
+(R10).
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ class Tables:
     """The tables of one app.
 
     Args:
-        host: its machine is informed.
+        host: whose machine is fed.
     """
 
     def __init__(self, host: Host, reads: Reads, sensors: Sensors, restored: Restored) -> None:
@@ -50,7 +51,7 @@ class Tables:
         self._bounds: dict[TopicPartition, int] = {}  # input -> where its log ended, when first given
 
     def attach(self) -> None:
-        """All tables are defined by now, and no store is open."""
+        """Patch the tables: all are defined by now, and no store is open."""
         from faust.stores.base import SerializedStore
 
         found = list(self._host.app.tables.values())
@@ -81,9 +82,9 @@ class Tables:
         return set(self._host.app.tables.changelog_topics)
 
     def met(self, tp: Any, offset: int, stamp: wire.Stamp | None) -> None:
-        """A record of a changelog came in; its epoch was met. None: of somebody without snapkafka.
+        """Note a record of a changelog that came in, whose epoch was met. `stamp` None: of a writer without snapkafka.
 
-        Records below the base of a restore, or appended by it, are not effects of present events.
+        Records below the base of a restore, and records that it appended, are not effects of present events.
         """
         base = self._restored.base(tp)
         if base is not None and (offset < base.end or (stamp is not None and stamp.process <= base.author)):
@@ -97,16 +98,16 @@ class Tables:
             self._colours[tp, offset] = stamp.epoch
 
     def effects_until(self, tp: TopicPartition) -> int:
-        """One past the last event of an input that may have had effects in the tables; 0: none had."""
+        """Return one past the last event of an input that may have had effects in the tables; 0: none had."""
         met, noted = self._effects.get(_place(tp), 0), self._noted.get(_place(tp), 0)
         return max(met, noted, self._bounds.get(tp, 0))
 
     def void(self, tp: Any, offset: int) -> None:
-        """A record of a changelog that comes in is of a process from before a restore: it is not applied."""
+        """Drop a record of a changelog by a process that is older than a restore: it is not applied."""
         self._void.add((tp, offset))
 
     def to_bound(self, inputs: Iterable[TopicPartition]) -> list[TopicPartition]:
-        """Those of which a store may hold effects that were never met here: of these the log's end is wanted."""
+        """Return the inputs for which a store may hold effects that were never met here: their log ends are needed."""
         known = self._disk.known if self._disk is not None else None
         if self._holds_unknown:
             known = frozenset()
@@ -115,11 +116,12 @@ class Tables:
         return [tp for tp in inputs if tp not in self._bounds and _place(tp) not in known]
 
     def bound(self, ends: Mapping[TopicPartition, int]) -> None:
-        """Effects that were never met are of events below these ends. Later effects of others will be met."""
+        """Take these log ends as bounds of effects that were never met. Later effects of other processes will be
+        met."""
         self._bounds.update(ends)
 
     def leave(self) -> None:
-        """The worker has stopped in order: note what the tables on its disk hold effects of, if that is known."""
+        """Note which effects the tables on disk hold, if known: the worker has stopped in order."""
         if self._disk is None:
             return
         if self._vague:
@@ -137,12 +139,12 @@ class Tables:
         self._disk.leave(effects, known)
 
     def on_revoked(self) -> None:
-        """A rebalance empties the queues."""
+        """Forget what waits: a rebalance empties the queues."""
         self.forget_epochs()
         self._void.clear()
 
     def forget_epochs(self) -> None:
-        """Epochs of another ledger stand for nothing in this one."""
+        """Forget the epochs: they belong to another ledger."""
         self._colours.clear()
 
     def _attach_to_changelog(self, table: Any) -> None:
@@ -180,7 +182,7 @@ class Tables:
         table.on_changelog_event = on_changelog_event
 
     def _attach_to_store(self, table: Any) -> None:
-        """Faust asks a store how far it has got, and reads the changelog from there."""
+        """Patch a store: Faust asks it how far it has read the changelog, and continues from there."""
         ask = table.persisted_offset
 
         def persisted_offset(tp: Any) -> int | None:
@@ -201,8 +203,8 @@ class Tables:
         table.persisted_offset = persisted_offset
 
     def _attach_to_silent_changes(self, table: Any) -> None:
-        """Windows that expire, and keys that come and go with the partitions of a rebalance: Faust takes them from the
-        store, and reports that to nobody. A read in white, after that, is of something red (R6)."""
+        """Report windows that expire, and keys that come and go with the partitions of a rebalance: Faust removes them
+        from the store without a notification. A white read after that takes in something red (R6)."""
         reads = self._reads
         if getattr(getattr(table, "window", None), "expires", None) is not None:
             pop = table.data.pop
@@ -219,7 +221,7 @@ class Tables:
     # -- what no sensor tells ---------------------------------------------------------------------------------------
 
     def _attach_to_sets(self, table: Any) -> None:
-        """Report a changed set, as a table of sets informs no sensor."""
+        """Report a changed set: a table of sets notifies no sensor."""
         touched = self._reads.touched
         send = table.data.send_changelog_event
 
@@ -234,7 +236,7 @@ class Tables:
 
 
 def _then(change: Callable[..., Awaitable[None]], note: Callable[[], None]) -> Callable[..., Awaitable[None]]:
-    """Do that, and note it; also where it fails half-way."""
+    """Wrap a function so that `note` follows, also if it fails half-way."""
 
     async def changed(*args: Any, **options: Any) -> None:
         try:
@@ -247,8 +249,8 @@ def _then(change: Callable[..., Awaitable[None]], note: Callable[[], None]) -> C
 
 @cache
 def _reporting(cls: Hashable, *, of_sets: bool) -> Any:
-    """A subclass of a class of tables that shows when it is read in a way that Faust's sensors do not hear of: as a
-    whole, for a key that may be there or not, and where it is of sets at all."""
+    """Return a subclass of a class of tables that reports reads that Faust's sensors do not see: as a whole, for a key
+    that may be absent, and any read of a table of sets."""
     base: Any = cls
 
     class Reporting(base):
@@ -331,6 +333,6 @@ def _place(tp: TopicPartition) -> Place:
 
 
 def _key(table: Any, key: Any) -> Any:
-    """The key as agents use it; in the changelog of a table of sets the operation stands in front of it."""
+    """Return the key as agents use it; in the changelog of a table of sets the operation precedes it."""
     key = table._to_key(key)
     return key[1] if hasattr(table.data, "send_changelog_event") else key

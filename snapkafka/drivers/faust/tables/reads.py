@@ -1,9 +1,9 @@
-"""Describe what running events look at in tables, at first and later (R6).
+"""The reads of tables by running events, the first one and later ones (R6).
 
-Faust's sensors hear of a look-up by its key. All else is reported from here: tables as a whole, views and iterators,
-and values that an event can see change while it holds them. Those are what a table in memory hands out (it keeps
-objects: a list or a record is one and the same for all), and the sets of a table of sets. A table in RocksDB decodes a
-new object for each look-up.
+Faust's sensors see a look-up by key. All other reads are reported from here: tables as a whole, views and iterators,
+and values that an event can see change while it holds them. Such values are the objects of a table in memory (a list
+or a record is the same object for all readers), and the sets of a table of sets. A table in RocksDB decodes a new
+object for each look-up.
 
 Reads in another thread are noted for all events that run (`thread_reads`).
 """
@@ -43,7 +43,7 @@ FIXED: Final[frozenset[type]] = frozenset(
 
 
 def is_fixed(value: Any) -> bool:
-    """Return whether a value can never change in place: nor can what it holds."""
+    """Return whether neither a value nor anything in it can ever change in place."""
     kind = type(value)
     if kind in FIXED or isinstance(value, enum.Enum):
         return True
@@ -54,9 +54,9 @@ class Reads:
     """The reads of the tables of one app.
 
     Args:
-        host: its machine is informed.
-        events: which one reads.
-        threads: what others than the loop's have read.
+        host: whose machine is fed.
+        events: the source of the reading event.
+        threads: the reads of other threads.
     """
 
     def __init__(self, host: Host, events: Events, threads: ThreadReads) -> None:
@@ -65,7 +65,7 @@ class Reads:
         self._events, self._threads = events, threads
 
     def by_threads(self) -> tuple[str, ...]:
-        """Describe what no snapshot holds, because other threads have read it."""
+        """List the state that no snapshot holds, because other threads have read it."""
         return tuple(map(self._threads.of_thread, self._threads.first))
 
     # -- keys ---------------------------------------------------------------------------------------------------
@@ -82,7 +82,7 @@ class Reads:
             self._host.stand_down(READS, error)
 
     def looked_up(self, table: Any, key: Any) -> None:
-        """Note that the event running here has looked a value up, and can see it change in such a table."""
+        """Note that the event running here has read a value that it can see change."""
         try:
             if not table.in_place or self._host.absent:
                 self.touched(table, key, write=False)
@@ -92,7 +92,7 @@ class Reads:
             self._host.stand_down(READS, error)
 
     def wrote_object(self, table: Any, key: Any, value: Any) -> None:
-        """An object was set: anyone who sets it has it still, and a table in memory hands it to others."""
+        """Note that an object was set: its writer still holds it, and a table in memory hands it to other readers."""
         if table.keeps_objects and not self._host.absent and not is_fixed(value):
             table.in_place = True
             if get_ident() == self._host.thread:
@@ -106,7 +106,7 @@ class Reads:
                 self._host.do(held)
 
     def vanished(self, table: Any, key: Any) -> None:
-        """Note that a key was taken out of the store with no record of it, as a window is that expires: a write."""
+        """Note that a key was removed from the store without a record, as when a window expires: this is a write."""
         try:
             if self._machine.colours.tearing:
                 self._host.do(self._machine.table_touched(None, table.name, key, write=True))
@@ -114,7 +114,7 @@ class Reads:
             self._host.stand_down("to note that a key expires", error)
 
     def rewritten(self, table: Any) -> None:
-        """Note that Faust has changed a table as a whole, with no record of it."""
+        """Note that Faust has changed a table as a whole without a record."""
         try:
             if self._machine.colours.tearing:
                 self._host.do(self._machine.table_rewritten(table.name))
@@ -134,7 +134,7 @@ class Reads:
             self._host.stand_down(READS, error)
 
     def copied(self, table: Any) -> None:
-        """A copy has the objects of the table in it."""
+        """Note that a table was copied: the copy contains the objects of the table."""
         try:
             if not (table.in_place and self._iterate(table)):
                 self.read_whole(table)
@@ -145,8 +145,8 @@ class Reads:
         """Note that the event running here iterates over a table.
 
         Returns:
-            the same, as fast; when it is at its end or dropped the machine is informed, unless what it has handed out
-            may still change.
+            the same iterator, as fast. When it ends or is dropped the machine is notified, unless the values that it
+            has returned may still change.
         """
         try:
             cause = self._iterate(table)
@@ -161,7 +161,7 @@ class Reads:
         return iterator
 
     def _iterate(self, table: Any) -> Cause | None:
-        """The event that goes over it; None where that is nobody's, or cannot be determined here."""
+        """Return the event that iterates; None where no event does, or where it cannot be determined here."""
         if get_ident() != self._host.thread or self._host.absent:
             return None
         cause = self._events.cause()
@@ -171,7 +171,8 @@ class Reads:
         return None
 
     def iterated(self, cause: Cause, table: str) -> None:
-        """An iterator is at its end, or dropped; where that is noticed in another thread, it is held on to."""
+        """Note that an iterator ended or was dropped; if that is noticed in another thread, the table counts as
+        held."""
         try:
             if get_ident() == self._host.thread:
                 self._machine.iterated(cause, table)
@@ -179,13 +180,13 @@ class Reads:
             self._host.stand_down("to note that an iterator is at its end", error)
 
     def stand_down(self, error: Exception) -> None:
-        """A fault of ours was met in the midst of a look (R15)."""
+        """Stand down after a fault of ours during a read (R15)."""
         self._host.stand_down(READS, error)
 
     # -- other threads ------------------------------------------------------------------------------------------
 
     def _elsewhere(self, table: Any, key: Any, *, write: bool) -> bool:
-        """Note what another thread does in the loop, before anything that comes of it can arrive there."""
+        """Pass what another thread does to the loop, before any consequence of it can arrive there."""
         host, cause = self._host, self._events.cause_in_thread()
         if host.thread is None or host.absent:
             return host.absent != ""
@@ -205,7 +206,7 @@ class Reads:
 
 
 class _End(Iterator[Any]):
-    """The end of an iterator: reached, or dropped with it."""
+    """A guard that reports the end of an iterator, whether it is exhausted or dropped."""
 
     __slots__ = ("_cause", "_reads", "_table")
 

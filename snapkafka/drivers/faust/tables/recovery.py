@@ -1,9 +1,9 @@
-"""Where the recovery of tables ends, with `processing_guarantee="exactly_once"`.
+"""The end offsets to which tables recover with `processing_guarantee="exactly_once"`.
 
-Faust 0.15.3 takes the last stable offset that its consumer knows of each changelog. Before the first fetch that is
-None, and Faust takes None for an empty changelog: most starts recover no table, or some of them, and go on with empty
-ones. After a rebalance it is the one of the last fetch, which may lie below what was committed since. So the broker is
-asked: a consumer that reads committed records gets the last stable offset for an end offset.
+Faust 0.15.3 uses the last stable offset that its consumer knows of each changelog. Before the first fetch that is
+None, and Faust takes None for an empty changelog: most starts recover no table, or only some, and go on with empty
+ones. After a rebalance it is the offset of the last fetch, which may lie below what was committed since. So the broker
+is asked: for a consumer that reads committed records, the end offset is the last stable offset.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ __all__ = ["recover_to_the_end"]
 
 
 def recover_to_the_end(app: Any, consumer: Any) -> None:
-    """Let tables be recovered to the ends that the broker has.
+    """Let tables recover to the ends that the broker reports.
 
     Args:
-        app: whose tables they are.
-        consumer: Faust's; its `highwaters` is led through here.
+        app: whose tables recover.
+        consumer: Faust's; its `highwaters` is patched.
     """
     highwaters = consumer.highwaters
 

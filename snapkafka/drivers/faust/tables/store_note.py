@@ -1,12 +1,13 @@
-"""Describe what the tables on a worker's disk hold effects of, noted beside them when the worker stops in order.
+"""A note beside the tables on a worker's disk: which inputs they hold effects of, written when the worker stops in
+order.
 
-Of a store that has all of its changelog Faust reads nothing, so whoever starts on it meets no causes, and would have to
-report that any event of the inputs may have had effects. So a worker that stops notes up to where events had any, as
-far as it ever knew, and how the files of its stores look then. Anyone who opens a store changes its files, with
-snapkafka or without, and so does whoever writes to it: the note counts as long as nobody has been there since.
+Faust reads no changelog for a store that is complete. A worker that starts on such a store meets no causes, and would
+have to report that any event of the inputs may have had effects. So a worker that stops notes up to which offset
+events had effects, as far as it knew, and the state of its store files. Opening a store changes its files, with
+snapkafka or without, and so does writing to it: the note is valid as long as the files are unchanged.
 
-While a worker runs, a mark of its own stands in the place of the note. Anyone who finds somebody's mark was preceded by
-a crash, or shares the disk with somebody: it leaves no note then, as does who finds its own mark missing.
+While a worker runs, its mark takes the place of the note. A worker that finds the mark of another one follows a crash
+or shares the disk: then it leaves no note. The same holds for a worker that finds its own mark missing.
 """
 
 from __future__ import annotations
@@ -28,12 +29,12 @@ VERSION: Final = 1
 
 
 class Disk:
-    """The tables on the disk, from before any store is opened.
+    """The tables on the disk, as they are before any store is opened.
 
     Attributes:
-        noted: is there a note that counts?
-        effects: one past the last event of an input that had effects in the stores, where any had.
-        known: the inputs of which `effects` states all; None: of every input.
+        noted: whether there is a valid note.
+        effects: input -> one past its last event that had effects in the stores; inputs without effects are missing.
+        known: the inputs for which `effects` is complete; None: all inputs.
 
     Args:
         tables: the folder where Faust keeps them.
@@ -57,7 +58,7 @@ class Disk:
         self._write({"mark": self._mine})
 
     def leave(self, effects: Mapping[Place, int], known: Collection[Place] | None) -> None:
-        """Write the note; all stores are closed by now."""
+        """Write the note. All stores are closed by now."""
         if not self._give_up():
             return
         files = _files(self._tables)
@@ -71,7 +72,7 @@ class Disk:
         self._give_up()
 
     def _give_up(self) -> bool:
-        """Take the mark away; False: it is missing, and another process is here."""
+        """Remove the mark. False: it is missing, so another process uses this disk."""
         mine = _read(self._note).get("mark") == self._mine
         if mine:
             self._note.unlink()
@@ -83,13 +84,13 @@ class Disk:
         fresh.replace(self._note)
 
     def is_noted(self, table: Any, partition: int) -> bool:
-        """Is it known what the store of this partition held at the start?"""
+        """Return whether the effects in the store of this partition were known at the start."""
         store = store_of(table, partition)
         return self.noted and store is not None and store.is_relative_to(self._tables)
 
 
 def store_of(table: Any, partition: int) -> Path | None:
-    """Where a table on the disk keeps a partition; None: it lies in memory, or it is unknown where."""
+    """Return where a table keeps a partition on disk; None: it lies in memory, or the place is unknown."""
     store = getattr(table.data, "storage", table.data)
     path = getattr(store, "partition_path", None)
     return None if path is None else Path(path(partition))
@@ -104,7 +105,7 @@ def _read(note: Path) -> dict[str, Any]:
 
 
 def _files(tables: Path) -> str | None:
-    """How all files below a folder look from outside; None: there are none."""
+    """Hash names, sizes and times of all files below a folder; None: there are none."""
     looks = []
     for path in sorted(tables.rglob("*")):
         if path.is_file():

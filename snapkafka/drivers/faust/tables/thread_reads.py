@@ -1,9 +1,9 @@
 """Reads of tables in other threads than the loop's (R6).
 
-It is unknown at which moment of the loop something was read there, nor mostly for which event. So all that is read
-counts as read, and held to their ends, by all events that run; and it is reported by name, for a thread may hand on
-what it has read to events that start later, and no hook sees that. The loop takes it in before anything is sent and
-before any event ends, also of an event that waits for the thread without giving way to the loop.
+The moment of the loop is unknown for such a read, and mostly the event as well. It counts as a read by all running
+events, held until they end. It is also reported by name: a thread may pass what it has read to events that start
+later, and no hook sees that. The loop processes such reads before anything is sent and before any event ends, even if
+the event blocks the loop while it waits for the thread.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ class ThreadReads:
     """The reads of other threads than the loop's.
 
     Args:
-        host: its machine is informed.
+        host: whose machine is fed.
 
     Attributes:
         unnoted: (table, event as far as it is known) -> the thread that has read it, and the machine does not know yet.
@@ -39,7 +39,7 @@ class ThreadReads:
         self.first: dict[str, str] = {}
 
     def read(self, table: str, cause: Cause | None) -> None:
-        """A table is read in this thread."""
+        """Note that a table is read in this thread."""
         due = (table, cause)
         if due in self.unnoted:
             return
@@ -50,7 +50,7 @@ class ThreadReads:
             self.unnoted.pop(due, None)
 
     def note(self) -> None:
-        """Take in what other threads have read: before an event that may have waited for it sends, or ends."""
+        """Process the reads of other threads: before an event that may have waited for them sends or ends."""
         try:
             machine, unnoted = self._host.machine, self.unnoted
             while unnoted:
@@ -65,7 +65,7 @@ class ThreadReads:
             self._host.stand_down("to note what a thread reads", error)
 
     def of_thread(self, table: str) -> str:
-        """Describe what no snapshot holds of a table that another thread reads."""
+        """Name the state that no snapshot holds of a table that another thread reads."""
         return (
             f"thread {self.first[table]} reads table {table}: that counts for all events that run at the time; what"
             " it hands on to later ones is in no snapshot"

@@ -1,8 +1,8 @@
-"""Views of tables that report each look: `keys()`, `values()` and `items()` of Faust's tables.
+"""Table views that report each read: `keys()`, `values()` and `items()` of Faust's tables.
 
-A view may be kept for as long as its owner likes, and reads the table whenever it is used. So these stand in for the
-views of the store, and report what they read when they read it (R6); an iterator reads on until its end, and is held
-until then (`reads`). Where a fault of ours is met they are plain views (R15).
+A view may be kept as long as its owner likes, and reads the table whenever it is used. So these replace the views of
+the store and report what they read when they read it (R6); an iterator reads on until its end, and counts as held
+until then (`reads`). After a fault of ours they are plain views (R15).
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ __all__ = ["Items", "Keys", "Values"]
 
 
 class _Looking:
-    """Hold what all three have in common.
+    """The common part of the three views.
 
     Args:
         view: of the store.
-        table: whose `reads` are informed.
+        table: whose `reads` are notified.
     """
 
     __slots__ = ()
@@ -66,19 +66,19 @@ class _Looking:
 
     @property
     def mapping(self) -> Any:
-        """The table, to be read only, as views of a dictionary have it."""
+        """The table, read-only, as views of a dictionary have it."""
         return MappingProxyType(self._mapping)
 
 
 class Keys(_Looking, KeysView[Any]):
-    """`table.keys()`."""
+    """The view `table.keys()`."""
 
     __slots__ = ("_view",)
     of_values = False
 
 
 class Values(_Looking, ValuesView[Any]):
-    """`table.values()`."""
+    """The view `table.values()`."""
 
     __slots__ = ("_view",)
 
@@ -91,7 +91,7 @@ class Values(_Looking, ValuesView[Any]):
 
 
 class Items(_Looking, ItemsView[Any, Any]):
-    """`table.items()`."""
+    """The view `table.items()`."""
 
     __slots__ = ("_view",)
 

@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from snapkafka.config import namespace_problem
 from snapkafka.kafka.login.connection import Connection
-from snapkafka.kafka.login.security import CONFIG_VARIABLE, variable
+from snapkafka.kafka.login.properties import CONFIG_VARIABLE, variable
 from snapkafka.ops import Launch
 from snapkafka_airflow.version_compat import AirflowException, BaseHook
 
@@ -79,7 +79,7 @@ class SnapkafkaHook(BaseHook):
         return self._storage or str(self._extra.get("storage") or "")
 
     def environ(self) -> dict[str, str]:
-        """The credentials as variables of the environment, by the names that the command has for them."""
+        """Return the credentials as variables of the environment, by the names that the command has for them."""
         found = {
             CONFIG_VARIABLE: self._extra.get("kafka_config"),
             variable("sasl.username"): self._connection.login,
@@ -93,7 +93,7 @@ class SnapkafkaHook(BaseHook):
         return Connection.from_environment(self.bootstrap, self.environ())
 
     def launch(self) -> Launch:
-        """The Python that runs the Spark job, and the credentials that it gets."""
+        """Return the Python that runs the Spark job, and its credentials."""
         return Launch(python=str(self._extra.get("python") or ""), environ=self.environ())
 
     def test_connection(self) -> tuple[bool, str]:

@@ -140,7 +140,7 @@ class SnapkafkaDrillOperator(SnapkafkaBaseOperator):
 
 
 def _failure(status: int, last: str) -> AirflowException:
-    """The error of a command that found nothing; another try is made unless it would meet the same."""
+    """Return the error of a command without a result; another try is made unless it would meet the same."""
     if status < 0:
         return AirflowException(f"the drill was killed by {signal.Signals(-status).name}: {last}")
     code, meaning = MEANINGS.get(status, ("unknown", ""))

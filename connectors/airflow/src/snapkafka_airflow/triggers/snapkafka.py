@@ -110,7 +110,7 @@ class SnapkafkaVerdictTrigger(BaseEventTrigger):
             await asyncio.sleep(AGAIN_S)
 
     async def _watermark(self) -> int | None:
-        """The offset to read on at; None: from now on."""
+        """Return the offset at which to continue reading; None: from now on."""
         store = getattr(self, "asset_state_store", None)
         try:
             kept = None if store is None else await store.aget(WATERMARK)
