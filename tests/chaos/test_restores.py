@@ -317,7 +317,7 @@ def campaign(folder: Path, seed: int, env: Mapping[str, str]) -> Iterator[Campai
             found.cycle.system.stop()
 
 
-@pytest.mark.timeout(300 + 400 * ROUNDS)
+@pytest.mark.timeout(300 + 600 * ROUNDS)
 @pytest.mark.parametrize(
     ("seed", "kind"), [(SEED + number, [*KINDS][number % len(KINDS)]) for number in range(SEEDS)]
 )
