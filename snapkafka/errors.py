@@ -67,11 +67,11 @@ class SnapkafkaError(Exception):
 
 
 class InternalError(SnapkafkaError):
-    meaning = "A bug of ours that reached a user."
+    meaning = "A bug in snapkafka."
 
 
 class BadInputError(SnapkafkaError):
-    meaning = "An argument, a file or a setting does not make sense."
+    meaning = "An argument, a file or a setting is invalid."
     code = "bad-input"
     exit_status = 2
     hint = "see --help"
@@ -95,30 +95,28 @@ class UnknownSnapshotError(SnapkafkaError):
     meaning = "No snapshot of that id or epoch is in the ledger or in storage."
     code = "unknown-snapshot"
     exit_status = 5
-    hint = "`snapkafka list` shows those there are"
+    hint = "`snapkafka list` lists the snapshots"
 
 
 class TriggerRefusedError(SnapkafkaError):
-    meaning = (
-        "A snapshot cannot start (pre-flight): no process runs, snapshots are paused, too many are open."
-    )
+    meaning = "A snapshot cannot start: no process runs, snapshots are paused, or too many are open."
     code = "trigger-refused"
     exit_status = 6
     hint = "`snapkafka doctor` lists what prevents snapshots"
 
 
 class SnapshotFailedError(SnapkafkaError):
-    meaning = "A snapshot started and failed (in-flight): aborted, or not captured in its time."
+    meaning = "A snapshot started and failed: it was aborted, or not captured in time."
     code = "snapshot-failed"
     exit_status = 7
-    hint = "`snapkafka show ID` names the culprit; a new trigger starts afresh"
+    hint = "`snapkafka show ID` names the culprit; then trigger again"
 
 
 class StorageError(SnapkafkaError):
     meaning = "The place for tables and manifests cannot be read or written."
     code = "storage"
     exit_status = 8
-    hint = "check --storage and the rights on it; nothing half-written is listed as good"
+    hint = "check --storage and the rights on it; incomplete snapshots are never listed"
 
 
 class OffsetsGoneError(SnapkafkaError):
@@ -129,42 +127,42 @@ class OffsetsGoneError(SnapkafkaError):
 
 
 class TimedOutError(SnapkafkaError):
-    meaning = "Something awaited did not come in time; the message names what was awaited and for how long."
+    meaning = "Something did not happen in time; the message names it."
     code = "timed-out"
     exit_status = 10
-    hint = "run it again with a longer time-out, or see what it waits for with `snapkafka show ID`"
+    hint = "run it again with a longer time-out; `snapkafka show ID` shows what it waits for"
 
 
 class InstallError(SnapkafkaError):
-    meaning = "`snapkafka.install` cannot be done as asked (twice on one app, a setting that makes no sense)."
+    meaning = "`snapkafka.install` was called twice on one app, or with an invalid setting."
     code = "install"
     exit_status = 11
     hint = "see 'Use it' in README.md"
 
 
 class DependencyMissingError(SnapkafkaError):
-    meaning = "A part of snapkafka that is not installed is needed (an extra, Java, the jars)."
+    meaning = "A required part is not installed (an extra, Java, the jars)."
     code = "dependency-missing"
     exit_status = 12
     hint = "install the extra that the message names"
 
 
 class OutputError(SnapkafkaError):
-    meaning = "The output of the command cannot be written: a full disk."
+    meaning = "The output of the command cannot be written: the disk is full."
     code = "output"
     exit_status = 13
-    hint = "what was done is done; ask again, with the output elsewhere"
+    hint = "the command did its work; run it again with the output elsewhere"
 
 
 class RestoreRefusedError(SnapkafkaError):
     meaning = "A restore was refused before it changed anything; every reason is named."
     code = "restore-refused"
     exit_status = 14
-    hint = "see what `snapkafka restore SNAP --dry-run` lists"
+    hint = "`snapkafka restore ID --dry-run` lists the reasons"
 
 
 class RestoreFailedError(SnapkafkaError):
-    meaning = "A restore ended before it was done; the same command continues it."
+    meaning = "A restore did not finish; the same command continues it."
     code = "restore-failed"
     exit_status = 15
     hint = "run the same command again: it continues; until then the workers of these apps wait"
@@ -174,21 +172,18 @@ class ForkRefusedError(SnapkafkaError):
     meaning = "A fork was refused before anything was created or removed; every reason is named."
     code = "fork-refused"
     exit_status = 16
-    hint = "see what `snapkafka fork list` lists"
+    hint = "`snapkafka fork list` lists the forks"
 
 
 class ForkFailedError(SnapkafkaError):
-    meaning = "The creation or the removal of a fork ended half-way; the same command starts over."
+    meaning = "Creating or removing a fork did not finish; the same command starts over."
     code = "fork-failed"
     exit_status = 17
     hint = "run the same command again: it removes what it had created and starts over"
 
 
 class ForkIsolationError(SnapkafkaError):
-    meaning = (
-        "A process of a fork was about to use a topic, group or transactional id that is not the fork's, or a client"
-        " whose requests cannot be checked."
-    )
+    meaning = "A process of a fork tried to use a topic, a group, an id or a client outside of the fork."
     code = "fork-isolation"
     exit_status = 18
     hint = (
@@ -198,14 +193,14 @@ class ForkIsolationError(SnapkafkaError):
 
 # Who cannot log in finds no broker, for everything but the message, the code and the exit status.
 class AuthenticationError(BrokerUnavailableError):
-    meaning = "The broker, or the identity provider, refuses these credentials."
+    meaning = "The broker or the identity provider rejects the credentials."
     code = "authentication-failed"
     exit_status = 19
     hint = "check the user name and the password (or the token, or the ticket): see docs/guide/security.md"
 
 
 class MechanismError(BrokerUnavailableError):
-    meaning = "The SASL mechanism is not one of snapkafka's, or not enabled at the broker."
+    meaning = "The SASL mechanism is unknown, or not enabled at the broker."
     code = "wrong-mechanism"
     exit_status = 20
     hint = "set sasl.mechanism to one that the broker has enabled: see docs/guide/security.md"
@@ -219,21 +214,17 @@ class CertificateError(BrokerUnavailableError):
 
 
 class PlanChangedError(SnapkafkaError):
-    meaning = (
-        "The plan is no longer the one that was confirmed; the differences are named, nothing was changed."
-    )
+    meaning = "The plan changed after it was confirmed; nothing was done."
     code = "plan-changed"
     exit_status = 22
-    hint = "run the command again, and read the new plan"
+    hint = "run the command again and read the new plan"
 
 
 class OvertakenError(SnapkafkaError):
-    meaning = (
-        "Another run, or a worker, has taken a consumer group that this run held; it changed nothing more."
-    )
+    meaning = "Another run or a worker took over a consumer group of this run, which then stopped."
     code = "overtaken"
     exit_status = 23
-    hint = "run the same command again: it finishes the rest, or reports that another run did"
+    hint = "run the same command again: it finishes the rest, if any is left"
 
 
 def all_errors() -> list[type[SnapkafkaError]]:

@@ -66,7 +66,7 @@ def find_base(store: Store, captured: Captured, ledger: LedgerEntry, *, isolatio
         parent = store.read(captured.parent)
     except UnknownSnapshotError as error:
         raise UnknownSnapshotError(
-            f"snapshot {captured.id} builds on {captured.parent or 'no other'}, which does not exist in {store}",
+            f"snapshot {captured.id} builds on {captured.parent or 'no other'}, which is not assembled in {store}",
             hint=f"`snapkafka assemble {captured.parent}` first, into the same storage; else {FULL}",
         ) from error
     if why := next(_obstacles(captured, parent, ledger, isolation), ""):
@@ -120,7 +120,7 @@ def _obstacles(captured: Captured, parent: Manifest, ledger: LedgerEntry, isolat
     if parent.verdict not in GOOD:
         yield f"it is {parent.verdict}"
     if not parent.settled and parent.captured.changelogs:
-        yield "it was assembled by a release that knew no incremental snapshots; assemble it again"
+        yield "a release without incremental snapshots assembled it; assemble it again"
     if parent.isolation != isolation:
         yield f"it was read with {parent.isolation or 'no isolation that is known'}, and not with {isolation}"
     ours, settled = _by_place(captured), _settled(parent)
@@ -132,7 +132,7 @@ def _obstacles(captured: Captured, parent: Manifest, ledger: LedgerEntry, isolat
         elif mine.topic_id and theirs.topic_id and mine.topic_id != theirs.topic_id:
             yield f"{what}: the topic was deleted and recreated"
         elif _form(mine) != _form(theirs):
-            yield f"{what} has other codecs by now, or is another kind of table"
+            yield f"{what} has changed its codecs or its kind"
         elif mine.end < theirs.end:
             yield f"{what} ends at offset {mine.end}, and at {theirs.end} in the parent"
         elif (offset := settled.get(TopicPartition(theirs.topic, theirs.partition), 0)) > theirs.end:

@@ -196,8 +196,8 @@ async def _stable_ends(
                     return ends
                 if asyncio.get_running_loop().time() > deadline:
                     raise TimedOutError(
-                        f"a transaction on {late[0]} has been open for {STABLE_TIMEOUT_S:.0f} s: the log can be read "
-                        f"up to {ends[late[0]]}, the snapshot needs it up to {needed[late[0]]}",
+                        f"an open transaction on {late[0]} ends the readable log at {ends[late[0]]}, "
+                        f"the snapshot needs {needed[late[0]]}",
                         hint="end or abort it (kafka-transactions.sh --find-hanging)",
                     )
                 await asyncio.sleep(STABLE_POLL_S)

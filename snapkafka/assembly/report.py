@@ -72,7 +72,7 @@ def report(told: dict[str, Any]) -> Iterator[str]:
     """Format a result in a few lines."""
     yield f"{told['id']} (epoch {told['epoch']}): {told['verdict']}"
     if told["contaminated"]:
-        yield f"  cannot be proved: {told['contaminated']}"
+        yield f"  not verifiable: {told['contaminated']}"
     yield from (
         f"  open:     {line}" for line in unseen_paths([OpenEntry(**entry) for entry in told["open"]])
     )
@@ -82,7 +82,7 @@ def report(told: dict[str, Any]) -> Iterator[str]:
     outsiders = [OutsiderEntry(**entry) for entry in told.get("outsiders", ())]
     yield from (f"  open:     {line}" for line in outside_paths(outsiders))
     yield from (f"  assumed:  {line}" for line in assumptions(external, strict=told["strict"]))
-    yield from (f"  without:  app {item['app']}: {item['what']}" for item in told["uncaptured"])
+    yield from (f"  not included: app {item['app']}: {item['what']}" for item in told["uncaptured"])
     run = [check for check in told["checks"] if check["run"]]
     skipped = ", ".join(check["name"] for check in told["checks"] if not check["run"])
     yield from (f"  unproven: {line}" for line in told["not_compared"])
@@ -104,7 +104,7 @@ def report(told: dict[str, Any]) -> Iterator[str]:
         if told["positions_why_not"]:
             yield f"  positions not committed: {told['positions_why_not']}"
     if told["restorable"] is not None:
-        yield f"  restorable {in_words(RestorableEntry(**told['restorable']), time.time_ns() // 1_000_000)}"
+        yield f"  {in_words(RestorableEntry(**told['restorable']), time.time_ns() // 1_000_000)}"
     yield f"  manifest: {told['manifest']}"
 
 

@@ -43,7 +43,7 @@ AWAY: Final = "the registry does not answer"
 REFUSES: Final = "the registry refuses to answer"
 FAILS: Final = "the registry fails"
 GARBAGE: Final = "the registry's answer cannot be read"
-UNKNOWN: Final = "it is not in the registry"
+UNKNOWN: Final = "the registry does not have it"
 #: There is no such question in an older registry.
 NO_SUCH: Final = (404, 405, 501)
 
@@ -163,7 +163,7 @@ class Registry:
             if name in needs:
                 continue
             if name in above or len(above) + len(needs) > REFERENCES_MAX:
-                return "what it refers to has no end"
+                return "its references form a circle"
             subject, version = name
             other = self._told(f"/subjects/{urllib.parse.quote(subject, safe='')}/versions/{version}")
             found = other if isinstance(other, Missing) else _schema(other)

@@ -27,9 +27,7 @@ __all__ = ["NOTHING_SEEN", "LookedAt", "channels", "first_position", "in_words",
 
 
 #: What a report says where every count is 0.
-NOTHING_SEEN: Final = (
-    "no check looked at any record: the snapshot is empty, and its verdict means no more than that"
-)
+NOTHING_SEEN: Final = "no check read any record: the snapshot is empty, so its verdict proves nothing"
 
 
 class LookedAt(NamedTuple):

@@ -120,8 +120,7 @@ def require_offsets(view: CutView, *, starts: Mapping[TopicPartition, int] | Non
     for tp in sorted(view.recreated):
         if (then := view.renewed.get(tp.topic)) is not None:
             raise OffsetsGoneError(
-                f"topic {tp.topic} was recreated since process {then.process} of app {then.app} joined, which took "
-                f"part in snapshot {view.captured.id}",
+                f"topic {tp.topic} was recreated since process {then.process} of {then.app} joined",
                 hint="restart that process, write its tables again where the topic is a changelog, and take a new "
                 "snapshot",
             )
@@ -130,27 +129,27 @@ def require_offsets(view: CutView, *, starts: Mapping[TopicPartition, int] | Non
                 f"topic {tp.topic} of snapshot {view.captured.id} has no partition {tp.partition}"
             )
         raise OffsetsGoneError(
-            f"topic {tp.topic} was deleted and recreated (or cut short) since snapshot {view.captured.id}",
+            f"topic {tp.topic} was deleted and recreated (or truncated) since snapshot {view.captured.id}",
             hint="take a new snapshot",
         )
     findings, _ = bounds_findings(view)
     gone = next((finding for finding in findings if finding.kind == "gone"), None)
     if gone is not None:
         raise OffsetsGoneError(
-            f"snapshot {view.captured.id} needs {gone.topic}[{gone.partition}] from offset {gone.offset} to "
-            f"{gone.a - 1}, and its log now starts at {gone.b}"
+            f"snapshot {view.captured.id} needs {gone.topic}[{gone.partition}] [{gone.offset}, {gone.a}), but the"
+            f" log starts at {gone.b}"
         )
     for tp, changelogs in sorted(view.changelogs.items()):
         for changelog in changelogs:
             if view.log_start(tp) > changelog.end:
                 raise OffsetsGoneError(
-                    f"snapshot {view.captured.id} needs {tp} (changelog of table {changelog.table}) below offset "
-                    f"{changelog.end}, and its log now starts at {view.log_start(tp)}"
+                    f"snapshot {view.captured.id} needs {tp} (table {changelog.table}) below {changelog.end}, but"
+                    f" the log starts at {view.log_start(tp)}"
                 )
             start = (starts or {}).get(tp, changelog.end)
             if start < min(changelog.end, view.log_start(tp)):
                 raise OffsetsGoneError(
-                    f"snapshot {view.captured.id} builds on its parent with {tp} (changelog of table "
-                    f"{changelog.table}) from offset {start}, and its log now starts at {view.log_start(tp)}",
+                    f"snapshot {view.captured.id} needs {tp} (table {changelog.table}) from {start}, but the log"
+                    f" starts at {view.log_start(tp)}",
                     hint="take a full snapshot, and assemble those that build on it sooner",
                 )

@@ -146,7 +146,9 @@ def lasting(need: Need, log: LogNow, holding: Mapping[str, str], *, cut_ms: int,
         cut_ms: when the snapshot was triggered.
     """
     if not need.state and log.bounds.start > need.start:
-        return _told(need, How.GONE, None, f"its log starts at {log.bounds.start}, needed is {need.start}")
+        return _told(
+            need, How.GONE, None, f"its log starts at {log.bounds.start}, the snapshot needs {need.start}"
+        )
     if need.state and log.bounds.start > need.end:
         return _told(
             need, How.GONE, None, f"its log starts at {log.bounds.start}, past the cut at {need.end}"
@@ -171,9 +173,9 @@ def _by_age(
     kept_ms = bound(holding, "retention.ms")
     if kept_ms == UNBOUNDED or kept_ms > FOR_EVER_MS:
         return
-    first_ms, which = now_ms if log.first_ms is None else log.first_ms, "from the first that is needed on"
+    first_ms, which = now_ms if log.first_ms is None else log.first_ms, "from the first record that is needed"
     if need.expires_ms:
-        first_ms, which = max(log.first_ms or 0, cut_ms - need.expires_ms), "from the oldest window on"
+        first_ms, which = max(log.first_ms or 0, cut_ms - need.expires_ms), "from the oldest window"
     why = f"deletes records after {said_ms(kept_ms)} (retention.ms), counted {which}"
     yield _told(need, How.UNTIL, first_ms + kept_ms, why)
 
@@ -183,15 +185,20 @@ def _by_size(need: Need, log: LogNow, holding: Mapping[str, str], now_ms: int) -
         return
     why = f"keeps {kept:,} bytes of each partition (retention.bytes)"
     if log.size is None or log.first_ms is None:
-        yield _told(need, How.FROM, now_ms, f"{why}, and its size is unauthorized")
+        yield _told(need, How.FROM, now_ms, f"{why}; its size is not visible")
         return
     start = max(need.start, log.bounds.start)
     since = log.size * (log.bounds.end - start) // max(1, log.bounds.end - log.bounds.start)
     if since >= kept:
-        yield _told(need, How.FROM, now_ms, f"{why}, and {since:,} have come since the first that is needed")
+        yield _told(
+            need,
+            How.FROM,
+            now_ms,
+            f"{why}, of which {since:,} were written since the first record that is needed",
+        )
     elif since:
         left_ms = (kept - since) * max(1, now_ms - log.first_ms) // since
-        why += f", of which {since:,} have come since the first that is needed: at that rate"
+        why += f", of which {since:,} were written since the first record that is needed: at that rate"
         yield _told(need, How.FROM, now_ms + left_ms, why)
 
 
@@ -202,14 +209,9 @@ def _by_compaction(need: Need, log: LogNow, holding: Mapping[str, str], cut_ms: 
         return
     # What supersedes a white value is red, or else it is white and the value that is needed.
     since_ms = log.first_ms if need.any_may_go and log.first_ms is not None else cut_ms
-    what = "a record" if need.any_may_go else "a value of before the cut"
-    latest = (
-        "" if most_ms >= FOR_EVER_MS else f" and {said_ms(most_ms)} at the latest (max.compaction.lag.ms)"
-    )
-    why = (
-        f"may be compacted {said_ms(least_ms)} after it was written (min.compaction.lag.ms){latest}:"
-        f" then {what} gives way to a later one of its key"
-    )
+    latest = "" if most_ms >= FOR_EVER_MS else f", and at the latest after {said_ms(most_ms)}"
+    soon = f"after {said_ms(least_ms)}" if least_ms else "without delay"
+    why = f"may be compacted {soon} (min.compaction.lag.ms={least_ms}){latest}: `doctor --fix` delays it"
     yield _told(need, How.FROM, since_ms + least_ms, why)
 
 

@@ -123,7 +123,14 @@ def trigger(
     as_json: AsJson = False,
 ) -> None:
     """Take a snapshot. Services keep running."""
-    with progress_lines(told=wait and not as_json) as progress:
+    running: list[str] = []
+    with progress_lines(told=wait and not as_json) as show_progress:
+
+        def progress(found: ops.Progress) -> None:
+            running[:] = [found.id]
+            if show_progress is not None:
+                show_progress(found)
+
         found = run(
             lambda: ops.trigger(
                 connect(bootstrap),
@@ -141,6 +148,7 @@ def trigger(
                 progress=progress,
             ),
             as_json=as_json,
+            continues=lambda: "".join(f"snapshot {it} continues: `snapkafka show {it}`" for it in running),
         )
     if as_json:
         print_json(found)

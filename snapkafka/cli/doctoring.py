@@ -19,7 +19,7 @@ from snapkafka.runtime.extras import extra_missing
 
 from .propose import Proposal, propose
 from .running import console, print_json, run
-from .tables import duration, table
+from .tables import count, duration, table
 
 __all__ = ["ask_one_way", "examine", "fix", "look_offline", "print_advice", "tell_rights"]
 
@@ -38,7 +38,7 @@ async def ask_one_way(*ways: Mapping[str, bool]) -> None:
     for one_of in ways:
         asked = [name for name, given in one_of.items() if given]
         if len(asked) > 1:
-            raise BadInputError(f"{' and '.join(asked)} do not go together", hint="ask for one at a time")
+            raise BadInputError(f"{' and '.join(asked)} cannot be combined", hint="ask for one at a time")
 
 
 def examine(connected: Callable[[], Connection], namespace: str, within: str, *, as_json: bool) -> None:
@@ -53,15 +53,20 @@ def examine(connected: Callable[[], Connection], namespace: str, within: str, *,
         print_json(found)
     else:
         apps = ", ".join(f"{app} ({count} running)" for app, count in found.apps.items())
-        console.print(f"{escape(found.namespace)}: {escape(apps) or 'nobody has joined'}")
-        keys = found.ledger_keys
-        signed = f"signed and checked, with {keys} key{'s' if keys > 1 else ''}" if keys else "not signed"
-        console.print(f"ledger records are {signed}; {found.ledger_refused} ignored for their signature")
+        console.print(f"{escape(found.namespace)}: {escape(apps) or 'no app has joined'}")
+        console.print(_ledger(found))
         print_advice(found.found)
         if not found.found:
-            console.print("[green]nothing that would spoil a snapshot[/]")
+            console.print("[green]No problems found.[/]")
     if not found.well:
         raise typer.Exit(EXIT_NOT_GOOD)
+
+
+def _ledger(found: ops.Checkup) -> str:
+    keys = found.ledger_keys
+    signed = f"signed ({keys} key{'s' if keys > 1 else ''})" if keys else "unsigned"
+    refused = found.ledger_refused
+    return f"ledger: {signed}" + (f"; {refused:,} records ignored for their signature" if refused else "")
 
 
 def print_advice(found: Iterable[Advice]) -> None:
@@ -88,10 +93,9 @@ def fix(
             act=lambda plan: ops.mend(connected(), namespace, plan),
             show=_print_plan,
             report=lambda plan, done: _print_mended(done),
-            question=lambda plan: f"change the settings of {len(plan)} topics?",
+            question=lambda plan: f"Change the settings of {count(len(plan), 'topic')}?",
             empty=lambda plan: not plan,
             good=lambda done: all(item.done for item in done),
-            asks="--fix asks before it changes a topic",
         ),
         yes=yes,
         as_json=as_json,
@@ -100,19 +104,19 @@ def fix(
 
 def _print_plan(planned: tuple[ops.Mending, ...]) -> None:
     if not planned:
-        console.print("[green]no setting of a topic has to be changed[/]")
+        console.print("[green]No topic setting needs a change.[/]")
     for mending in planned:
         console.print(f"[bold]{escape(mending.topic)}[/]")
         for why in mending.why:
             console.print(f"  {escape(why)}", soft_wrap=True)
         for change in mending.changes:
-            origin = "" if change.own is not None else " (not made on the topic)"
+            origin = "" if change.own is not None else " (inherited)"
             console.print(
                 f"  {change.setting}: {escape(change.before)}{origin} -> [bold]{escape(change.after)}[/]",
                 soft_wrap=True,
             )
-        console.print(f"  keeps longer: {escape(mending.keeps)}", soft_wrap=True)
-        console.print(f"  undone by: {escape(mending.undo)}", soft_wrap=True)
+        console.print(f"  needs disk space: {escape(mending.keeps)}", soft_wrap=True)
+        console.print(f"  undo: {escape(mending.undo)}", soft_wrap=True)
 
 
 def _print_mended(mended: tuple[ops.Mended, ...]) -> None:
@@ -133,19 +137,19 @@ def tell_rights(connected: Callable[[], Connection | None], namespace: str, *, a
     if as_json:
         print_json(found)
         return
-    shown = table("role", "on", "operations", "for", "else")
+    shown = table("role", "on", "operations", "for", "without it")
     for right in found.rights:
-        names = "\n".join(right.names) + ("* (all that begin so)" if right.prefixed else "")
+        names = "\n".join(right.names) + ("* (prefix)" if right.prefixed else "")
         shown.add_row(
             right.role,
             escape(f"{right.kind} {names}" if right.kind != "cluster" else "the cluster"),
             ", ".join(right.operations),
             escape(right.why),
-            escape(right.without or "it cannot work"),
+            escape(right.without or "does not work"),
         )
     console.print(shown)
     if found.guessed:
-        console.print(f"TOPIC and GROUP stand for names that are not known: {escape(found.guessed)}")
+        console.print(f"TOPIC and GROUP are placeholders: {escape(found.guessed)}")
     for right in found.rights:
         console.print(right.command, markup=False, soft_wrap=True)
 
@@ -184,7 +188,7 @@ def _print_described(found: DescribedApp) -> None:
     for agent in found.agents:
         agents.add_row(
             escape(agent.name),
-            escape(", ".join(agent.topics)) or "a channel in memory",
+            escape(", ".join(agent.topics)) or "an in-memory channel",
             str(agent.concurrency),
         )
     topics = table("topic", "read by")
@@ -204,4 +208,4 @@ def _print_described(found: DescribedApp) -> None:
             console.print(shown)
     print_advice(found.found)
     if not found.found:
-        console.print("[green]snapshots hold all of it[/]")
+        console.print("[green]Snapshots hold all of this app.[/]")

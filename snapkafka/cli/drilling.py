@@ -155,7 +155,7 @@ def _print(found: ops.Drill) -> None:
         console.print(f"{item.what}: {item.snapshot:,} in the snapshot, {item.fork:,} in the fork")
     for name, judged in (("snapshot", found.source), ("fork", found.of_fork)):
         if judged is not None:
-            console.print(f"{name}: {judged.verdict}, {judged.records:,} records looked at")
+            console.print(f"{name}: {judged.verdict}, {judged.records:,} records checked")
     console.print(f"RPO {_seconds(found.rpo_s)}, RTO {_seconds(found.rto_s)}")
     for reason in found.reasons:
         console.print(f"[red]reason[/]: {escape(reason)}", soft_wrap=True)
@@ -164,9 +164,7 @@ def _print(found: ops.Drill) -> None:
     else:
         console.print("[bold red]the backup cannot be trusted[/]")
     if found.kept or not found.removed:
-        console.print(
-            f"left: fork {found.fork}; `snapkafka fork drop {found.fork}` removes it", soft_wrap=True
-        )
+        console.print(f"not removed: fork {found.fork} (`snapkafka fork drop {found.fork}`)", soft_wrap=True)
 
 
 def _seconds(seconds: float | None) -> str:

@@ -19,7 +19,7 @@ from .plans import print_plan, print_recovered
 from .propose import Proposal, propose
 from .querying import print_difference
 from .running import connect, console, notices, print_json, run, who
-from .tables import table
+from .tables import count, table
 
 __all__ = ["app"]
 
@@ -99,7 +99,6 @@ def create(
             report=lambda plan, done: _print_created(done),
             question=lambda plan: f"create fork {plan.request.fork}?",
             refused=lambda plan: plan.refused,
-            asks="fork asks before it creates anything",
         ),
         yes=yes,
         as_json=as_json,
@@ -136,7 +135,7 @@ def list_(bootstrap: Bootstrap = None, namespace: Namespace = "", as_json: AsJso
     if found:
         console.print(rows)
     else:
-        console.print("there is no fork")
+        console.print("No forks.")
 
 
 @command(app, "fork diff")
@@ -200,7 +199,6 @@ def drop(
             question=lambda plan: f"remove {', '.join(it.fork for it in plan if not it.kept)}?",
             refused=lambda plan: bool(plan) and all(it.kept for it in plan),
             empty=lambda plan: not plan,
-            asks="fork asks before it removes anything",
             change="removed",
         ),
         yes=yes,
@@ -211,14 +209,14 @@ def drop(
 
 def _print_dropping(planned: tuple[ops.Dropping, ...]) -> None:
     if not planned:
-        console.print("no fork has expired")
+        console.print("No fork has expired.")
     for it in planned:
         if it.kept:
             console.print(f"[red]refused[/]: fork {escape(it.fork)} stays: {escape(it.kept)}", soft_wrap=True)
-            console.print("        stop its workers, and run this again")
+            console.print("        stop its workers and run this again")
             continue
         console.print(
-            f"removes fork [bold]{escape(it.fork)}[/] ({escape(it.namespace)}): {len(it.topics)} topics"
+            f"removes fork [bold]{escape(it.fork)}[/] ({escape(it.namespace)}): {count(len(it.topics), 'topic')}"
         )
         for name, _ in it.topics:
             console.print(f"  {escape(name)}", soft_wrap=True)
@@ -229,9 +227,11 @@ def _print_dropped(found: tuple[ops.Dropped, ...]) -> None:
         if it.kept:
             console.print(f"fork [bold]{escape(it.fork)}[/] stays: {escape(it.kept)}", soft_wrap=True)
         else:
-            console.print(f"removed fork [bold]{escape(it.fork)}[/]: {len(it.topics)} topics")
+            console.print(f"removed fork [bold]{escape(it.fork)}[/]: {count(len(it.topics), 'topic')}")
         if it.left:
-            console.print(f"  not created with it, and left: {escape(', '.join(it.left))}", soft_wrap=True)
+            console.print(
+                f"  kept, as it was not created with the fork: {escape(', '.join(it.left))}", soft_wrap=True
+            )
 
 
 # --- Parts of them ---------------------------------------------------------------------------------------------------
@@ -247,7 +247,7 @@ async def _files(mask: str, suppress: str) -> tuple[tuple[ops.Mask, ...], ops.Su
 
 async def _one_of(name: str, *, expired: bool) -> None:
     if bool(name) == expired:
-        raise BadInputError("drop takes the name of a fork, or --expired", hint="see `snapkafka fork list`")
+        raise BadInputError("name a fork, or add --expired", hint="see `snapkafka fork list`")
 
 
 def _say(*, as_json: bool) -> Callable[[str], None]:

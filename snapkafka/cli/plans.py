@@ -12,7 +12,7 @@ from snapkafka import ops
 from snapkafka.kafka.cluster.retention import said_bytes
 
 from .running import console
-from .tables import duration, table
+from .tables import count, duration, table
 
 __all__ = ["print_plan", "print_recovered"]
 
@@ -48,7 +48,7 @@ def print_recovered(done: ops.Recovered, into: str = "") -> None:
         head = f"restored {apps} to [bold]{snapshot}[/]{where} {took} (plan {done.plan}): start the workers"
     console.print(head, soft_wrap=True)
     if done.topics:
-        console.print(f"created: {len(done.topics)} topics")
+        console.print(f"created: {count(len(done.topics), 'topic')}")
     if done.messages >= 0:
         external = f", {done.inputs:,} external records" if done.inputs else ""
         console.print(f"appended: {done.messages:,} messages{external}, {done.state:,} records of state")
@@ -57,8 +57,7 @@ def print_recovered(done: ops.Recovered, into: str = "") -> None:
     if done.compared:
         tables = sum(line.startswith("equal: table") for line in done.compared)
         console.print(
-            f"compared with the snapshot before it counted: {tables} tables and {len(done.compared) - tables} inputs"
-            " are equal"
+            f"checked before the commit: {tables} tables and {len(done.compared) - tables} inputs equal the snapshot"
         )
     _print_missing(done.absent, done.notes)
     if done.undo and done.kind != "fork":
@@ -75,7 +74,7 @@ def _head(plan: ops.RecoveryPlan) -> str:
     apps = f"[bold]{escape(', '.join(plan.apps))}[/]"
     if plan.kind == "cluster":
         return f"restore of {apps} from {snapshot} into another cluster, namespace {escape(plan.namespace)}"
-    return f"restore of {apps} to {snapshot}: overwrites, does not merge"
+    return f"restore of {apps} to {snapshot}: replaces all state"
 
 
 def _facts(plan: ops.RecoveryPlan) -> Iterable[str]:
@@ -83,26 +82,26 @@ def _facts(plan: ops.RecoveryPlan) -> Iterable[str]:
     if plan.taken_ms:
         yield f"the snapshot was taken {duration(now_ms - plan.taken_ms)} ago"
     if plan.restored_ms:
-        since = "nothing ran since" if plan.idle else "workers ran since"
-        yield f"restored already {duration(now_ms - plan.restored_ms)} ago, {since}"
+        since = "no worker ran since" if plan.idle else "workers ran since"
+        yield f"already restored {duration(now_ms - plan.restored_ms)} ago, {since}"
     if plan.resumes:
         yield f"continues plan {plan.resumes}, which is {plan.stage}"
     if plan.again:
-        yield f"{plan.again:,} events that ran since the snapshot run again"
+        yield f"{plan.again:,} events since the snapshot will run again"
     if plan.work:
         stored = f", {plan.stored:,} stored external records" if plan.stored else ""
         yield f"appends {plan.messages:,} messages in flight{stored}, at most {plan.state:,} rows of state"
     for topic, left_ms in plan.expiring:
         yield (
-            f"[yellow]the oldest message for {escape(topic)} is deleted in {duration(left_ms)}[/] (retention.ms): start"
-            " the workers before, or raise it"
+            f"[yellow]the oldest message for {escape(topic)} is deleted in {duration(left_ms)}[/] (retention.ms):"
+            " start the workers before that, or raise it"
         )
     if plan.open:
-        yield f"unproven paths lead through {escape(', '.join(plan.open))}"
+        yield f"not verified: paths through {escape(', '.join(plan.open))}"
     if plan.removes:
-        yield f"removes first: {len(plan.removes)} topics that an earlier attempt has left"
+        yield f"removes first: {count(len(plan.removes), 'topic')} of an earlier attempt"
     if plan.existing:
-        yield f"exist there: {escape(', '.join(plan.existing))}"
+        yield f"already there: {escape(', '.join(plan.existing))}"
 
 
 def _print_moves(plan: ops.RecoveryPlan) -> None:
@@ -124,7 +123,7 @@ def _print_moves(plan: ops.RecoveryPlan) -> None:
             escape(move.topic),
             str(move.partition),
             "-" if move.before < 0 else str(move.before),
-            "behind its end" if move.after is None else str(move.after),
+            "at the appended messages" if move.after is None else str(move.after),
             f"{move.appends:,}" if move.appends else "",
             f"{move.again:,}" if move.again else "",
         )
@@ -181,13 +180,13 @@ def _settings(settings: Mapping[str, str]) -> str:
 def _print_missing(absent: Iterable[ops.AbsentInput], notes: Iterable[str]) -> None:
     for it in absent:
         apart = (
-            f"; of those below {it.apart_until} some agents have processed a record and others have not"
+            f"; below offset {it.apart_until} some agents had processed records that others had not"
             if it.apart_until > it.start
             else ""
         )
         mixed = "; what the apps had sent there is restored" if it.mixed else ""
         console.print(
-            f"[yellow]not there[/]: external records of {escape(it.topic)}[{it.partition}] from offset {it.start} of"
+            f"[yellow]not restored[/]: external records of {escape(it.topic)}[{it.partition}] from offset {it.start} of"
             f" the old log on ({it.unread:,} offsets up to the cut, and all after it){apart}{mixed}",
             soft_wrap=True,
         )
@@ -202,5 +201,5 @@ def _print_irrevocable(found: Iterable[ops.Irrevocable]) -> None:
     for topic, items in by_topic.items():
         ranges = ", ".join(f"{item.partition}: {item.start}-{item.end - 1}" for item in items)
         console.print(
-            f"cannot be taken back: outputs in {escape(topic)}, partition: offsets {ranges}", soft_wrap=True
+            f"cannot be undone: outputs in {escape(topic)}, partition: offsets {ranges}", soft_wrap=True
         )

@@ -54,9 +54,9 @@ def progress_lines(*, told: bool) -> Iterator[Callable[[Progress], None] | None]
 
 def _bar(progress: Progress) -> str:
     """Format a running snapshot in one line."""
-    waits = f"waits for {progress.waits[0].text}" if progress.waits else ""
-    more = f" and {len(progress.waits) - 1} more" if len(progress.waits) > 1 else ""
-    return f"{progress.id}: {progress.done} of {progress.needed} after {duration(progress.waited_ms)}  {waits}{more}"
+    waits = f"; waiting for {progress.waits[0].text}" if progress.waits else ""
+    more = f" ({len(progress.waits) - 1} more)" if len(progress.waits) > 1 else ""
+    return f"{progress.id}: {progress.done} of {progress.needed} after {duration(progress.waited_ms)}{waits}{more}"
 
 
 def say(line: str) -> None:

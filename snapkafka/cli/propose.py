@@ -25,9 +25,8 @@ class Proposal(Generic[P, D]):
     """A change that is planned, shown, confirmed and made.
 
     `show`, `report`: print the plan, and the result. `refused`: whether the plan has a reason to refuse. `empty`:
-    whether there is nothing to do, so that nothing is asked. `good`: whether everything planned was done. `asks`: the
-    command and its question, as in "{asks}, and there is no terminal to ask on". `change`: the participle for "nothing
-    was ...": "changed" or "removed".
+    whether there is nothing to do, so that nothing is asked. `good`: whether everything planned was done. `change`: the
+    participle for "nothing was ...": "changed" or "removed".
     """
 
     plan: Callable[[], Coroutine[Any, Any, P]]
@@ -35,7 +34,6 @@ class Proposal(Generic[P, D]):
     show: Callable[[P], None]
     report: Callable[[P, D], None]
     question: Callable[[P], str]
-    asks: str
     refused: Callable[[P], bool] = lambda plan: False
     empty: Callable[[P], bool] = lambda plan: False
     good: Callable[[D], bool] = lambda done: True
@@ -74,7 +72,7 @@ def propose(proposal: Proposal[P, D], *, yes: bool, as_json: bool, dry_run: bool
 def _confirm(proposal: Proposal[P, D], planned: P, *, as_json: bool) -> None:
     def nobody_to_ask() -> NoReturn:
         raise BadInputError(
-            f"{proposal.asks}, and there is no terminal to ask on; nothing was {proposal.change}",
+            f"not confirmed, as there is no terminal: nothing was {proposal.change}",
             hint="read the plan, then add --yes",
         )
 

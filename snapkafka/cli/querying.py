@@ -23,7 +23,7 @@ from snapkafka.runtime.extras import require_extra
 from .doctoring import ask_one_way
 from .options import AsJson, Bootstrap, Namespace
 from .running import connect, console, print_json, run
-from .tables import coloured, table
+from .tables import coloured, count, table
 
 __all__ = ["diff", "draw", "print_difference", "query"]
 
@@ -124,12 +124,12 @@ def draw(
             }
         )
     elif found.wall:
-        console.print(f"snapshot {escape(found.id)} is drawn in {escape(str(output))}")
+        console.print(f"Wrote {escape(str(output))}: snapshot {escape(found.id)}")
         for note in found.notes:
             console.print(escape(note))
     else:
         console.print(
-            f"snapshot {escape(found.id)} is drawn in {escape(str(output))}: {found.shown} messages in flight,"
+            f"Wrote {escape(str(output))}: snapshot {escape(found.id)}, {count(found.shown, 'message')} in flight,"
             f" {found.hidden:,} more not shown"
         )
 
@@ -205,14 +205,14 @@ def _print_queried(found: ops.Queried) -> None:
         rows.add_row(*(escape(_printable(_cell(value))) for value in row.values()))
     console.print(rows)
     if found.more:
-        console.print(f"... and more rows than {len(found.rows)}: --json and --csv have them all")
+        console.print(f"... more than {len(found.rows)} rows: --json and --csv print all")
     _print_trust(found.trust)
 
 
 def _print_trust(trust: Trust) -> None:
     """Print the parts that the verdict above does not cover."""
     for line in trust.not_compared:
-        console.print(f"[yellow]unproven:[/] {escape(line)}", soft_wrap=True)
+        console.print(f"[yellow]note:[/] {escape(line)}", soft_wrap=True)
 
 
 def _cell(value: Any) -> str:
@@ -276,7 +276,7 @@ def print_difference(found: ops.Difference) -> None:
         if rows.row_count:
             console.print(rows)
     if (more := len(found.progress) - ROWS_SHOWN) > 0:
-        console.print(f"... and {more} more inputs: --json has them all")
+        console.print(f"... and {more} more inputs: --json prints all")
     _print_trust(found.trust)
 
 

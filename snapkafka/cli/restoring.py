@@ -114,15 +114,13 @@ def restore(
     """
     if abort:
         plan = run(
-            lambda: ops.abort_restore(connect(into or bootstrap), namespace, reason=f"given up by {who()}"),
+            lambda: ops.abort_restore(connect(into or bootstrap), namespace, reason=f"aborted by {who()}"),
             as_json=as_json,
         )
         if as_json:
             print_json({"aborted": plan})
         else:
-            console.print(
-                f"plan {plan} is aborted; nothing was appended: workers start as if it had never begun"
-            )
+            console.print(f"Plan {plan} is aborted. Nothing was appended; start the workers.")
         return
     given = {"--app": app, "--table": tables, "--keys": keys, "--wait": wait, "--no-safety": not safety}
     in_place_only = [option for option, value in given.items() if value]
@@ -176,7 +174,6 @@ def restore(
             report=lambda plan, done: print_recovered(done, into),
             question=lambda plan: f"restore {', '.join(plan.apps)} to {plan.snapshot}?",
             refused=lambda plan: plan.refused,
-            asks="restore asks before it changes anything",
         ),
         yes=yes,
         as_json=as_json,
@@ -195,8 +192,8 @@ async def _restore(
 async def _read(suppress: str, into: str, in_place_only: Collection[str]) -> ops.Suppression | None:
     if into and in_place_only:
         raise BadInputError(
-            f"--into and {', '.join(sorted(in_place_only))} do not go together",
-            hint="a cluster without anything takes the whole snapshot; restore a part of it in place afterwards",
+            f"--into and {', '.join(sorted(in_place_only))} cannot be combined",
+            hint="restore the whole snapshot first, then a part of it in place",
         )
     return ops.read_suppression(suppress) if suppress else None
 

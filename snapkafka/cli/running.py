@@ -53,7 +53,6 @@ ENDED_BY: Final = {
     "interrupted": "SIGINT: Ctrl-C.",
     "terminated": "SIGTERM: `kill`, `timeout`, systemd, Kubernetes.",
 }
-GOES_ON: Final = "what was triggered goes on by itself"
 
 T = TypeVar("T")
 
@@ -66,7 +65,7 @@ def _statuses() -> list[tuple[int, str, str]]:
             "not-good",
             "A snapshot was examined and is INCONSISTENT, UNVERIFIABLE or damaged; or `doctor` found a problem.",
         ),
-        (EXIT_UNREAD, "unread", "The reader of the output has ended (`| head`)."),
+        (EXIT_UNREAD, "unread", "The reader of the output ended first (`| head`)."),
     ]
     told += [(exit_status(number), code, ENDED_BY[code]) for number, code in CODES.items()]
     told += [(cls.exit_status, cls.code, cls.meaning) for cls in all_errors()]
@@ -97,6 +96,7 @@ def run(
     in_lines: bool = False,
     beside: Mapping[str, Any] | None = None,
     ends_within_s: float = ENDS_WITHIN_S,
+    continues: Callable[[], str] = lambda: "",
 ) -> T:
     """Run a verb and return its result; an error becomes one line, a line of advice, and an exit status.
 
@@ -106,6 +106,7 @@ def run(
         in_lines: the JSON is a line among others.
         beside: further fields for it.
         ends_within_s: see `run_until_signalled`.
+        continues: returns what goes on when the command is interrupted.
 
     Raises:
         typer.Exit: it failed.
@@ -129,15 +130,16 @@ def run(
         notices.print(f"       {_plain(error.advice)}")
         raise typer.Exit(error.exit_status) from None
     except Exception as error:
-        bug = InternalError(f"a bug of snapkafka: {type(error).__name__}: {error}")
+        bug = InternalError(f"a bug in snapkafka: {type(error).__name__}: {error}")
         print_error(bug.code, bug.message, bug.advice, bug.exit_status)
-        notices.print("[bold red]error:[/] a bug of snapkafka; please report it with this:", markup=True)
+        notices.print("[bold red]error:[/] a bug in snapkafka; please report it with this:", markup=True)
         traceback.print_exc()
         raise typer.Exit(bug.exit_status) from None
     except Interrupted as interrupted:
         code, status = CODES[interrupted.number], exit_status(interrupted.number)
-        print_error(code, f"{code} by {interrupted.number.name}", GOES_ON, status)
-        notices.print(f"{code}; {GOES_ON}")
+        hint = continues()
+        print_error(code, f"{code} by {interrupted.number.name}", hint, status)
+        notices.print(f"{code}; {_plain(hint)}" if hint else code)
         raise typer.Exit(status) from None
 
 

@@ -61,7 +61,6 @@ def prune(
             report=_print_done,
             question=lambda plan: f"remove {said_bytes(plan.bytes)}?",
             empty=lambda plan: not (plan.removed or plan.leftovers),
-            asks="prune asks before it removes anything",
             change="removed",
         ),
         yes=yes,
@@ -76,8 +75,8 @@ async def _planned(
     planned = await ops.plan_pruning(storage, policy, where=where)
     if planned.removed and where is None and not offline:
         raise BadInputError(
-            "no broker is given, and its ledgers list the snapshots that open restores and forks need",
-            hint="add --bootstrap host:port; or --offline, if nothing is restored or forked from this storage",
+            "no broker is given, so snapshots that open restores and forks need are unknown",
+            hint="add --bootstrap host:port; or --offline if no restore or fork uses this storage",
         )
     return planned
 
@@ -86,17 +85,19 @@ def _print_plan(planned: ops.Pruning) -> None:
     ids = [item.id for item in planned.kept] + [item.id for item in planned.removed]
     rows = table("snapshot", "namespace", "verdict", "assembled", "", "", "bytes", right=("bytes",), ids=ids)
     for kept in planned.kept:
-        rows.add_row(*_told(kept), "stays", escape(kept.why), "")
+        rows.add_row(*_told(kept), "keep", escape(kept.why), "")
     for item in planned.removed:
         others = f"but not {', '.join(item.foreign[:2])}" if item.foreign else ""
         more = f" and {len(item.foreign) - 2} more" if len(item.foreign) > 2 else ""
-        rows.add_row(*_told(item), "[bold]goes[/]", escape(others + more), said_bytes(item.bytes))
+        rows.add_row(*_told(item), "[bold]remove[/]", escape(others + more), said_bytes(item.bytes))
     for left in planned.leftovers:
-        rows.add_row(escape(left.name), "", "", "", "[bold]goes[/]", "never finished", said_bytes(left.bytes))
+        rows.add_row(
+            escape(left.name), "", "", "", "[bold]remove[/]", "never finished", said_bytes(left.bytes)
+        )
     if rows.row_count:
         console.print(rows)
     if not (planned.removed or planned.leftovers):
-        console.print("[green]nothing has to go[/]")
+        console.print("[green]Nothing to remove.[/]")
 
 
 def _told(item: Kept | Prunable) -> tuple[str, ...]:
@@ -109,7 +110,7 @@ def _print_done(planned: ops.Pruning, done: ops.Pruning) -> None:
     )
     for item in planned.removed:
         if item not in done.removed:
-            console.print(f"{escape(item.id)} stays: it has changed, or something needs it by now")
+            console.print(f"{escape(item.id)} was kept: it has changed, or something needs it now")
 
 
 def verify_offline(snapshot: str, namespace: str, manifest: str, storage: str, *, as_json: bool) -> None:
@@ -132,7 +133,7 @@ def _print_examined(found: ops.Examined) -> None:
     if not found.damage:
         console.print(
             f"snapshot [bold]{escape(found.id)}[/]  epoch {found.epoch}: {found.files} files,"
-            f" {said_bytes(found.bytes)}, are as they were written; its verdict was {found.verdict}"
+            f" {said_bytes(found.bytes)}, unaltered; verdict {found.verdict}"
         )
     if found.files and not found.footers:
         console.print("rows and columns were not compared: pip install 'snapkafka\\[query]'")
@@ -166,8 +167,8 @@ def tell_reading(
 
 def _delta(item: ops.Reading) -> str:
     if item.as_full:
-        return f"  as if it were full: its parent {item.parent} is still to be assembled"
-    return f"  what is new since {item.parent}" if item.parent else ""
+        return f"  as a full one, because parent {item.parent} is not assembled yet"
+    return f"  changes since {item.parent}" if item.parent else ""
 
 
 def _size(count: int | None) -> str:

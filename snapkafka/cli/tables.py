@@ -24,6 +24,7 @@ from snapkafka.protocol.records import CheckResult
 
 __all__ = [
     "coloured",
+    "count",
     "duration",
     "print_assembled",
     "print_checkpointed",
@@ -68,6 +69,11 @@ def duration(ms: float) -> str:
     return f"{ms / 3_600_000:.0f} h" if ms < 172_800_000 else f"{ms / 86_400_000:.0f} days"
 
 
+def count(number: int, noun: str) -> str:
+    """Return a number of things: `1 topic`, `2 topics`."""
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"
+
+
 def coloured(word: str) -> str:
     """Return the word for an outcome, in its colour."""
     return f"[{COLOURS.get(word, 'white')}]{escape(word)}[/]"
@@ -95,7 +101,7 @@ def table(*columns: str, right: Iterable[str] = (), ids: Iterable[str] = ()) -> 
 def print_list(console: Console, snapshots: tuple[Summary, ...], now_ms: int) -> None:
     """Print one line for each snapshot, oldest first."""
     if not snapshots:
-        console.print("no snapshot yet: `snapkafka trigger --wait` takes one")
+        console.print("No snapshots yet. Take one: `snapkafka trigger --wait`")
         return
     rows = table(
         "snapshot",
@@ -122,18 +128,18 @@ def print_list(console: Console, snapshots: tuple[Summary, ...], now_ms: int) ->
 
 
 def _unprovable(item: Summary) -> str:
-    return item.contaminated and f"cannot be proved: {item.contaminated}"
+    return item.contaminated and f"not verifiable: {item.contaminated}"
 
 
 def print_triggered(console: Console, item: Summary) -> None:
     """Print the result of `trigger`."""
     head = f"snapshot [bold]{escape(item.id)}[/]  epoch {item.epoch}  {coloured(item.status.value)}"
     if item.capture_ms is None:
-        console.print(f"{head}\n`snapkafka show {escape(item.id)}` shows its progress")
+        console.print(f"{head}\nProgress: `snapkafka show {escape(item.id)}`")
     else:
-        console.print(f"{head}  in {duration(item.capture_ms)}; nothing waited for it")
+        console.print(f"{head} in {duration(item.capture_ms)}. The services were not stopped.")
         storage = "" if item.storage else " --storage DIR"
-        console.print(f"next: `snapkafka assemble {escape(item.id)}{storage}` makes tables of it")
+        console.print(f"Next: `snapkafka assemble {escape(item.id)}{storage}` builds its tables.")
     _print_unread(console, item)
 
 
@@ -144,8 +150,8 @@ def _print_unread(console: Console, item: Summary) -> None:
 
 def print_switched(console: Console, found: Switched) -> None:
     """Print the result of `pause`, `resume` and `retire`."""
-    state = "[bold]paused[/]: `snapkafka resume` ends it" if found.paused else "not paused"
-    console.print(f"{escape(found.namespace)} is {state}" + ("" if found.changed else " (as before)"))
+    state = "[bold]paused[/]; `snapkafka resume` allows snapshots again" if found.paused else "not paused"
+    console.print(f"{escape(found.namespace)} is {state}" + ("" if found.changed else " (unchanged)"))
     if found.aborted:
         console.print(f"aborted: {escape(', '.join(found.aborted))}")
     if found.retired:
@@ -155,11 +161,11 @@ def print_switched(console: Console, found: Switched) -> None:
 def print_checkpointed(console: Console, found: Checkpointed) -> None:
     """Print the result of `checkpoint`."""
     if not found.records:
-        console.print("nothing of the ledger is that old; it stays as it is")
+        console.print("Nothing to trim: no record is that old.")
         return
     console.print(
-        f"the ledger begins at offset {found.upto:,} now: of {found.records:,} records {found.kept:,} still matter, "
-        f"and stand in {found.chunks} at its end"
+        f"The ledger now begins at offset {found.upto:,}. {found.kept:,} of {found.records:,} records still matter;"
+        f" a checkpoint of {found.chunks} records at its end replaces them."
     )
 
 
@@ -187,7 +193,7 @@ def print_details(console: Console, found: Details) -> None:
     if item.manifest:
         console.print(f"manifest: {escape(item.manifest)}")
     if found.restorable is not None:
-        console.print(f"restorable {escape(in_words(found.restorable, wall_ms()))}", soft_wrap=True)
+        console.print(escape(in_words(found.restorable, wall_ms())), soft_wrap=True)
     if found.waits:
         _print_waits(console, found.waits, item.ttl_ms)
     if found.processes:
@@ -207,7 +213,7 @@ def _went(check: CheckResult) -> str:
 
 
 def _print_waits(console: Console, waits: tuple[WaitRow, ...], ttl_ms: int) -> None:
-    console.print(f"\n[bold]it waits for[/] (given up {duration(ttl_ms)} after the trigger)")
+    console.print(f"\n[bold]waiting for[/] (fails {duration(ttl_ms)} after the trigger)")
     rows = table("for", "since", right=("since",))
     for wait in waits:
         rows.add_row(escape(wait.text), duration(wait.waited_ms))
@@ -216,17 +222,17 @@ def _print_waits(console: Console, waits: tuple[WaitRow, ...], ttl_ms: int) -> N
 
 def _print_processes(console: Console, processes: tuple[ProcessRow, ...]) -> None:
     rows = table(
-        "process", "app", "where", "heard by", "cut took", "ran at the cut", "reported after", "closed after",
-        right=("process", "cut took", "ran at the cut", "reported after", "closed after"),
+        "process", "app", "host", "learned from", "cut took", "running", "reported after", "finished after",
+        right=("process", "cut took", "running", "reported after", "finished after"),
     )  # fmt: skip
     for row in processes:
         rows.add_row(
             str(row.process),
             escape(row.app),
             escape(f"{row.host} pid {row.pid}"),
-            "left before" if row.left else row.heard,
+            "left earlier" if row.left else row.heard,
             "" if row.cut_us is None else f"{row.cut_us} us",
-            "" if row.reported_ms is None else f"{row.running} events",
+            "" if row.reported_ms is None else str(row.running),
             "" if row.reported_ms is None else duration(row.reported_ms),
             "" if row.closed_ms is None else duration(row.closed_ms),
         )
@@ -249,14 +255,14 @@ def _print_positions(console: Console, found: Details) -> None:
         )
     console.print(rows)
     if (more := len(found.positions) - POSITIONS_SHOWN) > 0:
-        console.print(f"... and {more} more: --json has them all")
+        console.print(f"... and {more} more: --json prints all")
 
 
 def print_assembled(console: Console, found: tuple[Assembled, ...]) -> None:
     """Print the result of assembly or verification."""
     for item in found:
         console.print(f"snapshot [bold]{escape(item.id)}[/]  epoch {item.epoch}  {coloured(item.verdict)}")
-        rows = table("check", "", "looked at", "found", "what", right=("found",))
+        rows = table("check", "", "read", "found", "first finding", right=("found",))
         for check in item.checks:
             first = next(iter((*check.witnesses, *check.notes)), None)
             rows.add_row(
@@ -281,20 +287,20 @@ def print_assembled(console: Console, found: tuple[Assembled, ...]) -> None:
             console.print(f"assumed: {escape(line)}", soft_wrap=True)
         print_uncaptured(console, item.uncaptured)
         for line in item.not_compared:
-            console.print(f"[yellow]unproven:[/] {escape(line)}", soft_wrap=True)
+            console.print(f"[yellow]note:[/] {escape(line)}", soft_wrap=True)
         if item.tables:
             console.print("tables: " + ", ".join(f"{name} {rows:,}" for name, rows in item.tables.items()))
         if item.tables and not item.positions_committed:
-            console.print(f"positions were not committed: {escape(item.positions_why_not)}")
+            console.print(f"positions not committed: {escape(item.positions_why_not)}")
         if item.restorable is not None:
-            console.print(f"restorable {escape(in_words(item.restorable, wall_ms()))}", soft_wrap=True)
+            console.print(escape(in_words(item.restorable, wall_ms())), soft_wrap=True)
         console.print(f"manifest: {escape(item.manifest)}")
 
 
 def print_uncaptured(console: Console, uncaptured: Iterable[Uncaptured]) -> None:
     """Print the state of the apps that a snapshot does not hold."""
     for item in uncaptured:
-        console.print(f"[yellow]without:[/] app {escape(item.app)}: {escape(item.what)}", soft_wrap=True)
+        console.print(f"[yellow]not included:[/] app {escape(item.app)}: {escape(item.what)}", soft_wrap=True)
 
 
 def witness_line(witness: WitnessEntry) -> str:

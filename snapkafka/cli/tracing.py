@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Final
 
 import typer
 
@@ -13,6 +13,9 @@ from .querying import Storage
 from .running import connect, print_json, run
 
 __all__ = ["trace"]
+
+#: Where a record lies, by its colour.
+SIDES: Final = {"white": "before", "red": "after"}
 
 
 def trace(
@@ -71,12 +74,10 @@ def _line(step: ops.Step) -> str:
     place = f"{step.topic}[{step.partition}] offset {step.offset}"
     if step.process < 0:
         return f"{place}, external"
-    colour = f"{step.side} in snapshot {step.after}" if step.side else _colour(step)
+    when = f"{SIDES[step.side]} the cut of {step.after}" if step.side else _when(step)
     what = "marker of" if step.marker else "sent by"
-    return (
-        f"{place}, {what} {step.app or 'an unknown app'} (process {step.process}, seq {step.seq}), {colour}"
-    )
+    return f"{place}, {what} {step.app or 'an unknown app'} (process {step.process}, seq {step.seq}), {when}"
 
 
-def _colour(step: ops.Step) -> str:
-    return f"red for {step.after or f'epoch {step.epoch}'}" if step.epoch else "white for every snapshot"
+def _when(step: ops.Step) -> str:
+    return f"after snapshot {step.after or f'of epoch {step.epoch}'}" if step.epoch else "before any snapshot"

@@ -105,7 +105,7 @@ def _tell(item: Round) -> None:
         soft_wrap=True,
     )
     if item.holds_ms is not None:
-        console.print(f"it has held since {_clock(item.holds_ms)}, at the latest{_before(item)}")
+        console.print(f"It has held since {_clock(item.holds_ms)} at the latest{_before(item)}")
         console.print(f"manifest: {escape(item.manifest)}", soft_wrap=True)
 
 
@@ -116,7 +116,7 @@ def _more(item: Round) -> str:
 
 
 def _before(item: Round) -> str:
-    return "" if item.not_yet_ms is None else f"; at {_clock(item.not_yet_ms)} it did not hold yet"
+    return "" if item.not_yet_ms is None else f"; at {_clock(item.not_yet_ms)} it did not hold"
 
 
 def _clock(at_ms: int) -> str:

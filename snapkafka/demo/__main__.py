@@ -124,7 +124,7 @@ def main(argv: list[str] | None = None) -> int:
         print_report(Console(highlight=False, width=None if sys.stdout.isatty() else 120), taken)
         if drilled:
             print(f"\n{drill_markdown(drilled[0])}")
-        print(f"\nAll of it took {time.monotonic() - started:.0f} s; nothing is left running.")
+        print(f"\nDone in {time.monotonic() - started:.0f} s. Nothing is left running.")
     good = all(one.adds_up and one.manifest.verdict.startswith("VERIFIED") for one in taken)
     return 0 if good and all(one.trusted for one in drilled) else EXIT_NOT_GOOD
 

@@ -35,7 +35,7 @@ class Told(Protocol):
 
 def run_drill(told: Told, system: System, storage: Path) -> ops.Drill:
     """Drill the newest good snapshot of a demo that runs."""
-    told.begin("Drill: the last snapshot as a throwaway fork")
+    told.begin("Drill: the last snapshot as a temporary fork")
     commands = [
         shlex.join(
             [

@@ -25,9 +25,7 @@ def print_report(console: Console, taken: list[Taken]) -> None:
     console.print(
         f"Proved from the log by Spark ({checks}); the money counted by DuckDB from the Parquet alone."
     )
-    console.print(
-        "The naive readings are true, each number of a moment of its own; a snapshot is of [bold]one[/bold]."
-    )
+    console.print("Each naive number is true, but of a different moment; a snapshot shows [bold]one[/bold].")
     console.print()
     first = taken[0]
     tables = ",".join(table.name for table in first.manifest.tables)
@@ -62,7 +60,7 @@ def _times(taken: list[Taken]) -> Table:
             str(one.running_white),
             one.manifest.verdict,
         )
-    table.caption = "Nothing waits for a cut: events that were running went on and finished in white."
+    table.caption = "No event waits for a cut: those that were running finish as part of the snapshot."
     table.caption_justify = "left"
     return table
 
@@ -103,7 +101,7 @@ def _money(taken: list[Taken]) -> Table:
             f"{one.money.in_flight:,}",
             f"({one.money.messages} messages)",
             f"[bold]{one.money.total:,}[/bold]",
-            "[green]as it must be[/green]" if one.adds_up else "[red]WRONG[/red]",
+            "[green]correct[/green]" if one.adds_up else "[red]WRONG[/red]",
             f"{one.naive.total:,}",
             f"[red]{off:+,}[/red]" if off else "nothing, by luck",
         )

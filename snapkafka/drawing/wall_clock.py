@@ -165,7 +165,7 @@ def instant_of(manifest: Manifest, asked: Instant) -> int:
     """
     if not has_around(manifest):
         raise BadInputError(
-            f"snapshot {manifest.id} has no table {AROUND}: it was assembled without",
+            f"snapshot {manifest.id} has no table {AROUND}: it was assembled without it",
             hint="assemble it again, while its log exists",
         )
     cuts = [at for at in cut_times(manifest).values() if at is not None]

@@ -138,9 +138,7 @@ def require_id(snapshot_id: str) -> None:
         BadInputError: the id is invalid.
     """
     if problem := id_problem(snapshot_id):
-        raise BadInputError(
-            problem, hint="choose another name, such as nightly-2026-05-01, or give none: one is made"
-        )
+        raise BadInputError(problem, hint="choose another id, such as nightly-2026-05-01, or omit it")
 
 
 # -- pre-flight ----------------------------------------------------------------------------------------------
@@ -169,7 +167,7 @@ def check_trigger(
     if unknown := sorted(set(apps) - known):
         raise TriggerRefusedError(
             f"no app {', '.join(unknown)} has joined this namespace",
-            hint=f"known are {', '.join(sorted(known))}"
+            hint=f"known apps: {', '.join(sorted(known))}"
             if known
             else "start it with snapkafka.install first",
         )
@@ -180,7 +178,7 @@ def check_trigger(
     ]
     if not living and without:
         raise TriggerRefusedError(
-            f"nobody takes part: {'; '.join(view.withdrawal for view in without)}",
+            f"no process takes part: {'; '.join(view.withdrawal for view in without)}",
             hint="restart the worker, and report the error in its log",
         )
     if not living and (lost := str(state.tails)):
@@ -196,17 +194,17 @@ def check_trigger(
     if not any(view.hello.inputs or view.inputs for view in living):
         if unread := state.unread(apps):
             raise TriggerRefusedError(
-                f"there is nothing to cut: {'; '.join(map(str, unread))}",
-                hint="create topics before the workers start: Faust looks for one that comes later only after minutes",
+                f"no snapshot is possible: {'; '.join(map(str, unread))}",
+                hint="create topics before the workers start: Faust notices a new one only after minutes",
             )
         names = ", ".join(sorted({view.hello.app for view in living}))
         raise TriggerRefusedError(
-            f"{names} reads no topic: there is nothing to cut", hint="give the app an agent"
+            f"{names} reads no topic: there is nothing to snapshot", hint="give the app an agent"
         )
     if stamping := sorted({view.hello.app for view in living if view.hello.mode == "stamp"}):
         raise TriggerRefusedError(
             f"{', '.join(stamping)} puts headers on what it sends and refuses snapshots (mode stamp)",
-            hint='start all its workers with mode="on" when the roll-out goes on, or leave it out (--apps)',
+            hint='start all its workers with mode="on" once all are upgraded, or leave the app out (--apps)',
         )
     if len(state.open) >= RUNNING_MAX:
         raise TriggerRefusedError(
@@ -216,8 +214,7 @@ def check_trigger(
     if unlike := [said for hello in latest.values() for said in unlike_counts(hello, _counts(hello))]:
         raise TriggerRefusedError(
             "; ".join(unlike),
-            hint="Faust fails at the first write to such a table: make the counts equal and restart the app, or leave"
-            " it out (--apps)",
+            hint="make the counts equal and restart the app (Faust fails at a write), or leave it out (--apps)",
         )
 
 
@@ -256,14 +253,14 @@ def _parent(state: LedgerState, type_: str, parent: str) -> str:
         verified = [view.trigger.id for _, view in sorted(state.snapshots.items()) if good(view)]
         if not verified:
             raise TriggerRefusedError(
-                "no verified snapshot is there to build on", hint="take a full one and assemble it first"
+                "there is no verified snapshot to build on", hint="take a full one and assemble it first"
             )
         return verified[-1]
     found = find_snapshot(state, parent, usable=captured)
     if found.captured_at is None:
         raise TriggerRefusedError(
-            f"snapshot {parent} is not captured: nothing can be built on it",
-            hint=f"`snapkafka show {parent}` gives the reason",
+            f"snapshot {parent} is not captured and cannot be a parent",
+            hint=f"`snapkafka show {parent}` shows the reason",
         )
     return found.trigger.id
 

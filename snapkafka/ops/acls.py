@@ -82,7 +82,7 @@ async def rights(where: Connection | Cluster | None, namespace: str) -> Rights:
         except SnapkafkaError as error:
             guessed = str(error)
     if not guessed and not names.apps:
-        names, guessed = _placeholders(namespace), "nobody has joined yet"
+        names, guessed = _placeholders(namespace), "no app has joined yet"
     bootstrap = where.bootstrap if isinstance(where, Connection) else "BROKER"
     return Rights(namespace=namespace, rights=tuple(_all(names, bootstrap)), guessed=guessed)
 
@@ -141,20 +141,20 @@ def _all(names: _Names, bootstrap: str) -> Iterator[Right]:
             )
 
     ledger, taking_part = (names.ledger,), (*names.inputs, *names.changelogs)
-    no_markers = "no markers are sent, headers alone carry the colours"
+    no_markers = "no markers are sent; headers alone mark the cut"
 
     role = "service"
     yield from right(role, "topic", ledger, "Read Write", "to take part")
     yield from right(
-        role, "topic", ledger, "Create DescribeConfigs", "to make it, and to see that it loses nothing",
-        "create it beforehand (docs/reference/ledger.md); its settings are taken on trust",
+        role, "topic", ledger, "Create DescribeConfigs", "to create it, and to check its settings",
+        "create it beforehand (docs/reference/ledger.md); its settings are not checked",
     )  # fmt: skip
     yield from right(
-        role, "topic", taking_part, "Describe", "ends of logs; Read and Write on its own it has anyway",
+        role, "topic", taking_part, "Describe", "ends of logs; it has Read and Write on its own topics anyway",
         "snapshots that meet a stopped app fail; assembly reads more",
     )  # fmt: skip
     yield from right(
-        role, "group", names.apps, "Describe", "where an app stands that does not run",
+        role, "group", names.apps, "Describe", "positions of an app that does not run",
         "snapshots that meet a stopped app fail",
     )  # fmt: skip
     yield from right(
@@ -173,16 +173,12 @@ def _all(names: _Names, bootstrap: str) -> Iterator[Right]:
 
     role = "operator"
     yield from right(role, "topic", ledger, "Read Write DescribeConfigs", "trigger, pause, resume, retire")
-    yield from right(
-        role, "topic", ledger, "Delete", "checkpoint, and nothing else", "the ledger is never trimmed"
-    )
+    yield from right(role, "topic", ledger, "Delete", "only checkpoint", "the ledger is never trimmed")
     yield from right(
         role, "topic", taking_part, "Describe DescribeConfigs", "ends of logs; doctor",
         "assembly reads more; doctor sees less",
     )  # fmt: skip
-    yield from right(
-        role, "topic", taking_part, "AlterConfigs", "doctor --fix, and nothing else", "no doctor --fix"
-    )
+    yield from right(role, "topic", taking_part, "AlterConfigs", "only doctor --fix", "no doctor --fix")
     yield from right(role, "cluster", ("kafka-cluster",), "Describe", "who reads a topic", no_markers)
     yield from right(role, "group", ("*",), "Describe", "likewise", no_markers)
 

@@ -128,7 +128,7 @@ async def diff(
         DependencyMissingError: DuckDB is not installed.
     """
     if keys < 0:
-        raise BadInputError(f"{keys} keys make no sense", hint="--keys 0 names none")
+        raise BadInputError(f"--keys must be 0 or more, got {keys}", hint="--keys 0 lists none")
     require_extra("query", "a comparison")
     places = await manifest_places(where, namespace, [before, after], storage=storage, good=True)
     older, newer = (Placed(*read_manifest(place)) for place in places)

@@ -92,7 +92,7 @@ def _about_apps(state: LedgerState, views: list[ProcessView]) -> Iterator[Advice
         yield Advice(
             code="nobody",
             weight=Weight.PROBLEM,
-            what="no process has joined, or all have left",
+            what="no process is running",
             do="start the services; each joins when it calls snapkafka.install",
         )
     if stamping := Counter(view.hello.app for view in living if view.hello.mode == "stamp"):
@@ -101,7 +101,7 @@ def _about_apps(state: LedgerState, views: list[ProcessView]) -> Iterator[Advice
             weight=Weight.WARNING,
             what=f"{', '.join(f'{count} of {app}' for app, count in sorted(stamping.items()))} refuse snapshots: mode"
             " stamp",
-            do='start them with mode="on", or SNAPKAFKA=on, when the roll-out goes on',
+            do='start them with mode="on", or SNAPKAFKA=on, once all are upgraded',
         )
     if state.paused:
         yield Advice(code="paused", weight=Weight.PROBLEM, what="snapshots are paused", do="snapkafka resume")
@@ -119,8 +119,8 @@ def _about_apps(state: LedgerState, views: list[ProcessView]) -> Iterator[Advice
             yield Advice(
                 code="stopped",
                 weight=Weight.NOTE,
-                what=f"app {view.hello.app} does not run; its inputs are cut where it stopped",
-                do=f"if it is retired for good: snapkafka retire --app {view.hello.app}",
+                what=f"app {view.hello.app} does not run; snapshots use the positions where it stopped",
+                do=f"if it will not return: snapkafka retire --app {view.hello.app}",
             )
 
 
@@ -139,7 +139,7 @@ def _about_releases(state: LedgerState) -> Iterator[Advice]:
     yield Advice(
         code="releases",
         weight=Weight.WARNING if far else Weight.NOTE,
-        what=f"processes of several releases take part: {'; '.join(told)}"
+        what=f"processes run several releases: {'; '.join(told)}"
         + (": they may not read each other's records" if far else ""),
         do="only neighbouring releases share a ledger; finish the upgrade"
         if far
@@ -168,10 +168,8 @@ def _about_global_tables(views: list[ProcessView]) -> Iterator[Advice]:
                     code="global-partitions",
                     weight=Weight.WARNING,
                     what=f"global table {table.name} of app {view.hello.app} has {table.partitions} changelog"
-                    " partitions: a key that is written in several of them may differ between workers, and makes V3"
-                    " unverifiable",
-                    do="give it one (app.GlobalTable(..., partitions=1)) and recreate its changelog, or write each key"
-                    " in one partition only",
+                    " partitions: V3 is unverifiable",
+                    do="use app.GlobalTable(..., partitions=1) and recreate its changelog",
                 )
 
 
@@ -182,8 +180,7 @@ def _about_uncaptured(views: list[ProcessView]) -> Iterator[Advice]:
                 code="not-captured",
                 weight=Weight.WARNING,
                 what=f"app {view.hello.app}: {what}",
-                do="docs/reference/features.md lists what is captured of Faust; `snapkafka doctor --offline`"
-                " examines an app",
+                do="see docs/reference/features.md; `snapkafka doctor --offline` examines an app",
             )
 
 
@@ -198,10 +195,10 @@ async def _about_unread(work: Opened) -> list[Advice]:
         Advice(
             code="topic-unread",
             weight=Weight.PROBLEM,
-            what=f"{item.app} reads {item.topic}, but no worker has it: it did not exist when the workers started",
+            what=f"topic {item.topic} did not exist when {item.app} started, so no worker reads it",
             do=f"it exists now: restart {item.app}"
             if item.topic in exist
-            else f"create it and restart {item.app}: Faust looks for a topic that comes later only after minutes",
+            else f"create it and restart {item.app}: Faust notices a new topic only after minutes",
         )
         for item in unread
     ]
@@ -217,8 +214,8 @@ async def _about_ledger(work: Opened) -> list[Advice]:
             Advice(
                 code="ledger-long",
                 weight=Weight.WARNING,
-                what=f"{topic} has {long:,} records, and whoever starts reads them all before it takes part",
-                do="snapkafka checkpoint; from a scheduler, from time to time",
+                what=f"{topic} has {long:,} records, which each worker reads before it takes part",
+                do="run `snapkafka checkpoint` regularly",
             )
         )
     if lost := str(work.reading.state.tails):
@@ -237,8 +234,8 @@ async def _about_ledger(work: Opened) -> list[Advice]:
             Advice(
                 code="ledger-garbage",
                 weight=Weight.NOTE,
-                what=f"{work.reading.garbage - work.reading.refused} records in {topic} cannot be read here: external"
-                " ones, or of another release",
+                what=f"{work.reading.garbage - work.reading.refused} records in {topic} cannot be read: not"
+                " written by snapkafka, or by another release",
                 do="see who may write to it; if processes of a later release run, upgrade the command",
             )
         )
@@ -267,8 +264,7 @@ async def _about_ledger(work: Opened) -> list[Advice]:
                     code="ledger-settings",
                     weight=Weight.PROBLEM,
                     what=f"{topic} has {name}={holding[name]}: {why}",
-                    do="docs/reference/ledger.md lists the settings of a ledger; a service that starts repairs what"
-                    " the ledger inherits from its broker, if it may alter the topic",
+                    do="set it on the topic (docs/reference/ledger.md), or restart a service that may alter the topic",
                 )
             )
     needed = int(holding.get("min.insync.replicas", "1"))
@@ -277,9 +273,8 @@ async def _about_ledger(work: Opened) -> list[Advice]:
             Advice(
                 code="ledger-replicas",
                 weight=Weight.PROBLEM,
-                what=f"{topic} has {access.in_sync} replicas in sync and needs {needed} (min.insync.replicas): it"
-                " cannot be written",
-                do="bring the brokers back that hold it",
+                what=f"{topic} has {access.in_sync} replicas in sync, fewer than min.insync.replicas={needed}",
+                do="restart the brokers that hold it",
             )
         )
     return found
@@ -293,10 +288,9 @@ def _about_signatures(work: Opened) -> Iterator[Advice]:
             yield Advice(
                 code="ledger-key",
                 weight=Weight.PROBLEM,
-                what=f"process {process} ({hello.app} on {hello.host}, pid {hello.pid}) joined with a ledger key that"
-                " is not accepted here, or with none: it takes no part, and snapshots are open at best while it runs",
-                do="restart it with the key of the others, in the steps of docs/reference/ledger.md; if it has ended,"
-                " `snapkafka checkpoint` removes it",
+                what=f"process {process} ({hello.app} on {hello.host}, pid {hello.pid}) joined with another ledger"
+                " key, or none: it takes no part",
+                do="restart it with the same key (docs/reference/ledger.md); if it ended: `snapkafka checkpoint`",
             )
     if work.reading.refused:
         yield Advice(
@@ -304,8 +298,7 @@ def _about_signatures(work: Opened) -> Iterator[Advice]:
             weight=Weight.WARNING,
             what=f"{work.reading.refused} records of {topic} are ignored: unsigned, signed with an unknown key, or"
             " replayed",
-            do="if processes run without the key, restart them with it; else see who may write to it"
-            " (docs/reference/ledger.md)",
+            do="restart processes that lack the key; else see who may write to it (docs/reference/ledger.md)",
         )
 
 
@@ -354,8 +347,7 @@ async def _about_headers(work: Opened, views: list[ProcessView]) -> list[Advice]
         Advice(
             code="own-header",
             weight=Weight.WARNING,
-            what=f"the latest record of {tp} has a header {HEADER} of the app's own; it is taken off where"
-            " an agent reads the record, and overwritten where it is sent on",
+            what=f"the latest record of {tp} has a header {HEADER} that is not snapkafka's: it gets lost",
             do=f"rename the header {HEADER} in whatever writes to {topic}",
         )
         for topic, tp in found.items()
@@ -372,7 +364,7 @@ def _about_partitions(views: list[ProcessView], described: Mapping[str, Topic]) 
                     code="topic-missing",
                     weight=Weight.PROBLEM,
                     what=f"topic {source.topic}, an input of app {app}, does not exist",
-                    do="create it, and restart the app: Faust does not see a topic that comes later",
+                    do="create it and restart the app: Faust does not see topics created later",
                 )
             elif (now := counts[source.topic]) != source.partitions and view.hello.mode != FOREIGN:
                 yield Advice(
@@ -386,8 +378,7 @@ def _about_partitions(views: list[ProcessView], described: Mapping[str, Topic]) 
                 code="partition-counts",
                 weight=Weight.PROBLEM,
                 what=said,
-                do="Faust fails at the first write to such a table, and no snapshot is taken: make the counts equal and"
-                " restart the app",
+                do="make the counts equal and restart the app: Faust fails at the first write to the table",
             )
 
 
@@ -400,7 +391,9 @@ async def _about_groups(work: Opened, inputs: set[str]) -> list[Advice]:
     try:
         groups = await work.admin.groups()
     except SnapkafkaError as error:
-        return [_unseen("groups-unseen", error, ": no markers are sent, headers alone do it")]
+        return [
+            _unseen("groups-unseen", error, ": no markers are sent; headers alone separate before from after")
+        ]
     found = []
     for group in groups:
         if group.name.startswith(OWN_GROUPS) or knows_markers(state, group):
@@ -427,8 +420,8 @@ def _about_stranger(
         yield Advice(
             code="app-runs-without",
             weight=Weight.PROBLEM,
-            what=f"app {group.name} runs without snapkafka: its group has {len(group.members)} members, and no process"
-            " of it takes part; every snapshot with it fails",
+            what=f"app {group.name} runs without snapkafka ({len(group.members)} group members): every snapshot"
+            " with it fails",
             do=f"restart it with snapkafka; if it is to run without for good: snapkafka retire --app {group.name}",
         )
         return
@@ -436,7 +429,7 @@ def _about_stranger(
         yield Advice(
             code="group-unknown",
             weight=Weight.WARNING,
-            what=f"what group {group.name} reads cannot be determined; no markers are sent, headers alone do it",
+            what=f"the topics of group {group.name} are unknown; no markers are sent",
         )
     if read := sorted(inputs & topics):
         yield Advice(
@@ -451,6 +444,5 @@ def _about_stranger(
             weight=Weight.NOTE,
             what=f"group {group.name} reads the outputs {', '.join(read)} without snapkafka: what it has read is in no"
             " snapshot",
-            do="if it writes back to topics that are read here, install snapkafka in it: what came through it cannot be"
-            " proven",
+            do="if it writes back to inputs, install snapkafka in it: what came through it cannot be verified",
         )

@@ -113,7 +113,7 @@ async def _mended(work: Opened, mending: Mending) -> Mended:
         if moved := [
             f"{c.setting} is {now[c.setting]}" for c in mending.changes if now[c.setting] != c.before
         ]:
-            why = f"{' and '.join(moved)} by now, not what was shown"
+            why = f"{' and '.join(moved)} now, which differs from the plan"
             return Mended(topic=topic, now=now, done=False, refused=why)
         await work.admin.alter_settings(topic, dict(wanted))
         now = await _now(work, mending)
@@ -141,10 +141,10 @@ async def _growth(
         size = sum((await work.admin.log_bytes(topic)).values())
         oldest_ms = await work.admin.oldest_ms(topic)
     except SnapkafkaError as error:
-        return f"cannot be known: {error}", None
+        return f"unknown: {error}", None
     now_ms = round(time.time() * 1_000)
     if not size or oldest_ms is None or oldest_ms >= now_ms:
-        return "cannot be known: the topic is empty", None
+        return "unknown: the topic is empty", None
     a_day = size * DAY_MS // max(1_000, now_ms - oldest_ms)  # under a second tells nothing of a day
     parts = list(_parts(before, changes, a_day))
     said = "; ".join(words for words, _ in parts)
@@ -160,12 +160,15 @@ def _parts(
     for setting, after in changes.items():
         if setting == "retention.ms" and int(after) >= 0:
             more = a_day * (int(after) - int(before["retention.ms"])) // DAY_MS
-            yield f"about {said_bytes(more)} on each replica, as it grew so far", more
+            yield f"about {said_bytes(more)} on each replica, at its present growth", more
         elif setting == "retention.ms" or (setting == "retention.bytes" and retention_ms < 0):
-            yield f"without bound: about {said_bytes(a_day)} a day on each replica, as it grew so far", None
+            yield (
+                f"without bound: about {said_bytes(a_day)} a day on each replica, at its present growth",
+                None,
+            )
         elif setting == "retention.bytes":
-            yield f"up to what comes in {retention_ms / DAY_MS:g} days: about {said_bytes(a_day)} a day", None
+            yield f"the records of {retention_ms / DAY_MS:g} days: about {said_bytes(a_day)} a day", None
         elif setting == "min.compaction.lag.ms":
-            yield "what compaction would have removed in that time: cannot be known, it leaves no trace", None
+            yield "what compaction would have removed in that time: unknown", None
         else:
-            yield "the last record of every key, for good: how many that are cannot be known", None
+            yield "the last record of every key, permanently: unknown", None

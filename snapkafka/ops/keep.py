@@ -309,7 +309,7 @@ async def keeping_lock(storage: str, namespace: str) -> AsyncIterator[Path]:
             held.enter_context(locked(path, wait=False))
         except BlockingIOError:
             raise TimedOutError(
-                f"another `snapkafka keep` of namespace {namespace} runs for {place}",
-                hint="let it go on, or stop it first",
+                f"another `snapkafka keep` of namespace {namespace} is running for {place}",
+                hint="let it run, or stop it first",
             ) from None
         yield path

@@ -161,7 +161,10 @@ async def show(
         BadInputError: not exactly one of the three is given.
     """
     if [bool(name), epoch is not None, at_ms is not None].count(True) != 1:
-        raise BadInputError("it takes one of: an id (or latest), --epoch, --at")
+        raise BadInputError(
+            "name one snapshot: an id, `latest`, --epoch or --at",
+            hint="`snapkafka show latest` shows the last one",
+        )
     async with opened(where, namespace) as work:
         reading, now_ms = work.reading, clock()
         if at_ms is not None:

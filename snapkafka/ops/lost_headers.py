@@ -44,8 +44,7 @@ async def about_lost_headers(work: Opened, views: list[ProcessView]) -> list[Adv
         Advice(
             code="headers-lost",
             weight=Weight.PROBLEM,
-            what=f"the record at offset {wanted[tp]} of {tp}, sent by {sent[tp][1]} with a header {HEADER}, has none:"
-            f" something on the way to {topic} removes headers, and no snapshot that reads it is VERIFIED",
+            what=f"the record at offset {wanted[tp]} of {tp}, sent by {sent[tp][1]}, lost its header {HEADER}",
             do=f"let the proxy, mirror or transform on the way to {topic} pass the header {HEADER} on",
         )
         for topic, tp in lost.items()

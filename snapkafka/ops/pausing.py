@@ -56,12 +56,12 @@ async def retire(where: Connection | Cluster, namespace: str, app: str) -> Switc
         if app not in known:
             raise BadInputError(
                 f"no app {app!r} has ever joined {namespace}",
-                hint=f"known are {', '.join(sorted(known))}" if known else "nobody has joined at all",
+                hint=f"known apps: {', '.join(sorted(known))}" if known else "no app has joined yet",
             )
         if living := [view.name for view in state.living() if view.hello.app == app]:
             raise BadInputError(
-                f"app {app} still runs: {', '.join(living)}",
-                hint="stop it first; one that was killed is forgotten after the next snapshot that waits for it",
+                f"app {app} is still running: {', '.join(living)}",
+                hint="stop it first; a killed process is removed by the next snapshot that waits for it",
             )
         changed = app not in state.retired_apps()
         if changed:

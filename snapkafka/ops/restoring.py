@@ -166,15 +166,13 @@ async def _safety_snapshot(
     say: Callable[[str], None],
 ) -> str:
     snapshot_id = f"before-restore-{random.getrandbits(32):08x}"
-    say(f"taking snapshot {snapshot_id}, the way back")
+    say(f"taking snapshot {snapshot_id}, to undo the restore")
     try:
         await trigger(
             where, namespace, snapshot_id=snapshot_id, storage=storage, who=who, apps=apps, wait=True
         )
     except SnapkafkaError as error:
-        say(
-            f"no snapshot was taken ({error.message}): the way back is the moment at which Faust would have continued"
-        )
+        say(f"no snapshot was taken ({error.message}): undo returns to where Faust would have continued")
         return ""
     say(f"undo: snapkafka assemble {snapshot_id}; snapkafka restore {snapshot_id}")
     return snapshot_id
@@ -202,7 +200,7 @@ async def abort_restore(where: Connection | Cluster, namespace: str, *, reason: 
         if view.leaves:
             topics = sorted({tp.topic for tp in view.leaves})
             raise RestoreRefusedError(
-                f"{view} has appended records to {', '.join(topics)}, which workers would take in",
+                f"{view} has appended records to {', '.join(topics)}, which workers would read",
                 hint=f"{finish}; or restore another snapshot of all its apps, which takes its place",
             )
         if view.unsure:
@@ -213,5 +211,5 @@ async def abort_restore(where: Connection | Cluster, namespace: str, *, reason: 
         record = Restore(n=random.getrandbits(62), plan=view.plan, stage="aborted", reason=reason)
         await work.catch_up(to=await work.ledger.append(record) + 1)
         if work.reading.state.restores.open is not None:
-            raise RestoreRefusedError(f"{view} went on meanwhile: it is not aborted", hint=finish)
+            raise RestoreRefusedError(f"{view} continued meanwhile: it was not aborted", hint=finish)
         return view.plan

@@ -49,7 +49,7 @@ class Shortfall:
         """Return advice with the command that fixes it and the one that undoes that."""
         after: Mapping[str, str | None] = dict(self.changes)
         before = {name: own.get(name) for name in self.changes}
-        do = f"{change_command(topic, after, bootstrap)}   (the way back: {change_command(topic, before, bootstrap)})"
+        do = f"{change_command(topic, after, bootstrap)}   (undo: {change_command(topic, before, bootstrap)})"
         return Advice(code=self.code, weight=self.weight, what=self.what, do=f"doctor --fix, or {do}")
 
 
@@ -90,8 +90,8 @@ def judged(role: Role, holding: Mapping[str, str], within_ms: int) -> Iterator[S
         yield Shortfall(
             code="compaction",
             weight=Weight.WARNING,
-            what=f"{role.name} may be compacted after {said_ms(lag_ms)}: a value of before the cut may give way to one "
-            f"of after it before assembly has read it, in {said_ms(within_ms)}",
+            what=f"Kafka may compact {role.name} {f'after {said_ms(lag_ms)}' if lag_ms else 'at once'} "
+            f"(min.compaction.lag.ms={lag_ms}): late assembly may lose values",
             changes={"min.compaction.lag.ms": str(within_ms)},
         )
 
@@ -109,8 +109,7 @@ def _state_is_lost(role: Role, holding: Mapping[str, str], within_ms: int) -> Sh
         return Shortfall(
             code="sets-compacted",
             weight=Weight.PROBLEM,
-            what=f"{role.name} of a table of sets has cleanup.policy={policy}: compaction keeps one of many changes "
-            "to a set, so what is in the sets is lost, to Faust's own recovery too",
+            what=f"{role.name} of a table of sets has cleanup.policy={policy}: compaction loses members of sets",
             changes={"cleanup.policy": "delete"} | unbounded,
         )
     if "delete" not in policy or not unbounded:
@@ -126,8 +125,7 @@ def _state_is_lost(role: Role, holding: Mapping[str, str], within_ms: int) -> Sh
     return Shortfall(
         code="state-deleted",
         weight=Weight.PROBLEM,
-        what=f"{role.name} of {kind} has cleanup.policy={policy} and keeps {' and '.join(bounds)}: of a key that was"
-        " not written since, snapshots hold nothing, and Faust's own recovery finds nothing",
+        what=f"{role.name} of {kind} has cleanup.policy={policy} and keeps {' and '.join(bounds)}: older keys are lost",
         changes=changes,
     )
 
@@ -138,8 +136,7 @@ def _deleted_too_soon(role: Role, holding: Mapping[str, str], within_ms: int) ->
         need = f"assembly needs them for {said_ms(needed_ms)}"
         if role.expires_ms:
             need += (
-                f": its windows last for {said_ms(role.expires_ms)}, and {said_ms(within_ms)} until it has read them"
-                " (Faust makes such a changelog with the windows' lifetime as its retention)"
+                f" (windows of {said_ms(role.expires_ms)}, and {said_ms(within_ms)} until it has read them)"
             )
         yield Shortfall(
             code="retention",
@@ -151,8 +148,8 @@ def _deleted_too_soon(role: Role, holding: Mapping[str, str], within_ms: int) ->
         yield Shortfall(
             code="retention-bytes",
             weight=Weight.WARNING,
-            what=f"{role.name} keeps {size:,} bytes of each partition, however young: under enough load less than the "
-            f"{said_ms(needed_ms)} that assembly needs",
+            what=f"{role.name} keeps {size:,} bytes of a partition: under load less than the {said_ms(needed_ms)}"
+            " that assembly needs",
             changes={"retention.bytes": str(UNBOUNDED)},
         )
 

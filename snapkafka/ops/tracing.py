@@ -113,15 +113,17 @@ class _Tracer:
             if why and not steps:
                 return Trace(steps=(), end=why)
             if why:
-                return Trace(steps=tuple(steps), end=f"its cause is known by place alone: {why}")
+                return Trace(steps=tuple(steps), end=f"of its cause only the place is known: {why}")
             steps.append(self._step(tp, offset, stamp))
             if stamp is None:
-                return Trace(steps=tuple(steps), end="the last one is external: its sender stamps no headers")
+                return Trace(
+                    steps=tuple(steps), end="the last record is external: no service with snapkafka sent it"
+                )
             if stamp.marker:
-                return Trace(steps=tuple(steps), end="the last one is a marker: it comes from no event")
+                return Trace(steps=tuple(steps), end="the last record is a marker: it has no cause")
             if stamp.cause is None:
                 return Trace(
-                    steps=tuple(steps), end="the last one was sent outside any event, or without causes"
+                    steps=tuple(steps), end="the last record was sent outside any event, or without a cause"
                 )
             check, partition, cause = stamp.cause
             if check not in self._topics:
@@ -129,7 +131,7 @@ class _Tracer:
                     steps=tuple(steps), end="the topic of its cause is unknown: deleted, or one of two"
                 )
             if len(steps) >= most:
-                return Trace(steps=tuple(steps), end=f"it goes on: --steps {most} is reached")
+                return Trace(steps=tuple(steps), end=f"more causes follow: raise --steps (now {most})")
             tp, offset = TopicPartition(self._topics[check], partition), cause
 
     async def _stamp(self, tp: TopicPartition, offset: int) -> tuple[headers.Stamp | None, str]:
@@ -214,7 +216,7 @@ async def trace_stored(
     _, found = read_manifest(place)
     if not has_around(found):
         raise BadInputError(
-            f"snapshot {found.id} has no table {AROUND}: it was assembled without",
+            f"snapshot {found.id} has no table {AROUND}: it was assembled without it",
             hint="leave --snapshot out to read the log, or assemble it again",
         )
     quoted = "'" + topic.replace("'", "''") + "'"
@@ -224,7 +226,8 @@ async def trace_stored(
     if not rows:
         return Trace(
             steps=(),
-            end=f"table {AROUND} of snapshot {found.id} does not hold {topic}[{partition}] offset {offset}",
+            end=f"snapshot {found.id} keeps only records near its cut;"
+            f" {topic}[{partition}] offset {offset} is not among them",
         )
     steps = tuple(_step(row, found) for row in rows[:most])
     return Trace(steps=steps, end=_end(rows[len(steps) - 1], found, longer=len(rows) > most, most=most))
@@ -246,10 +249,10 @@ def _step(row: Mapping[str, Any], manifest: Manifest) -> Step:
 
 def _end(last: Mapping[str, Any], manifest: Manifest, *, longer: bool, most: int) -> str:
     if last["side"] == "external":
-        return "the last one is external: its sender stamps no headers"
+        return "the last record is external: no service with snapkafka sent it"
     if last["cause_topic"] is None:
-        return "the last one was sent outside any event, or without causes"
+        return "the last record was sent outside any event, or without a cause"
     if longer:
-        return f"it goes on: --steps {most} is reached"
+        return f"more causes follow: raise --steps (now {most})"
     cause = f"{last['cause_topic']}[{last['cause_partition']}] offset {last['cause_offset']}"
-    return f"its cause is {cause}, which table {AROUND} of snapshot {manifest.id} does not hold"
+    return f"its cause is {cause}, and snapshot {manifest.id} keeps only records near its cut"

@@ -69,9 +69,9 @@ async def trigger(
     )  # also where an earlier release has taken such a snapshot: what it names is another one
     if retries < 0 or (retries and not (snapshot_id or wait)):
         raise BadInputError(
-            f"{retries} retries of what nobody waits for, and that has no name"
+            "--retries needs a snapshot that is named or waited for"
             if retries > 0
-            else "retries are 0 or more",
+            else "--retries must be 0 or more",
             hint="add --wait, or the --id of a snapshot that failed",
         )
     async with opened(where, namespace) as work:

@@ -170,8 +170,8 @@ async def watch(
 
 def _so_far(last: Round | None) -> str:
     if last is None:
-        return "and no round was through"
-    return f"{last.number} rounds were through, and the answer of {last.id} is: {last.answer}"
+        return "no round was finished"
+    return f"{last.number} rounds, the last one ({last.id}): {last.answer}"
 
 
 async def rounds(

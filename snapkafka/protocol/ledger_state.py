@@ -409,9 +409,9 @@ class LedgerState(LedgerView):
         """Note a process that was taken for dead, or that a lost tail has hidden, and goes on under another id with
         what it had under way."""
         hidden = self.tails.hides(process)
-        what = f"process {process} was taken for dead, and went on under that identity"
+        what = f"process {process} was declared dead but continued under that identity"
         if hidden:
-            what = f"{LEDGER_CUT_SHORT}: process {process} went on, and the ledger has lost its Hello"
+            what = f"{LEDGER_CUT_SHORT}: process {process} continued, and the ledger has lost its Hello"
         for snapshot in list(self.snapshots.values()):
             if process in snapshot.left or (hidden and snapshot.epoch > process):
                 snapshot.contaminated = what

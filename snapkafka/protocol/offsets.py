@@ -100,7 +100,7 @@ class Table:
 
 @value
 class Agent:
-    """An agent of an app and the types by which it reads `topics`; none: a channel in memory. Codecs: see
+    """An agent of an app and the types by which it reads `topics`; none: an in-memory channel. Codecs: see
     `InputTopic`.
 
     `key_type`, `value_type`: see `Table`.

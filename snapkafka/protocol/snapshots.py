@@ -40,7 +40,7 @@ class Unread:
     topic: str
 
     def __str__(self) -> str:
-        return f"{self.app} reads {self.topic}, but no worker has it: create it and restart {self.app}"
+        return f"topic {self.topic} did not exist when {self.app} started: create it and restart {self.app}"
 
 
 @value
@@ -59,9 +59,9 @@ class Waiting:
             case "input":
                 return f"the cut of input {self.topic}[{self.partition}] by {who}"
             case "report":
-                return f"{who} to cut and report"
+                return f"{who} to report its cut"
             case _:
-                return f"{who} to close: its white events, sends and markers are not all done"
+                return f"{who} to finish events that began before the cut"
 
 
 @dataclass(slots=True, kw_only=True)
@@ -90,7 +90,7 @@ class ProcessView:
     def withdrawal(self) -> str:
         """A sentence on a process that stood down, with the reason (R15)."""
         because = f", because it {self.why}" if self.why else ""
-        return f"{self.name} goes on without taking part in snapshots{because}"
+        return f"{self.name} runs without snapshots{because}"
 
 
 @value

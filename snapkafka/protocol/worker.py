@@ -316,7 +316,7 @@ class WorkerProtocol(Work):
             self._rest()
             return [turned]
         if self.earlier.busy:
-            what = f"{self._name} still has work under way from before it was taken for dead"
+            what = f"{self._name} still has work under way from before it was declared dead"
             return [turned, *self._abort_open(previous, epoch, "contaminated", what, self._name)]
         self.open.cuts[epoch] = cut
         # None: decided, and forgotten; the cut serves an older one.

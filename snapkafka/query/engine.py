@@ -110,7 +110,7 @@ def _make_views(database: DuckDBPyConnection, schema: str, snapshot: Placed) -> 
         there = store.sizes(table)
         gone = next((file.path for file in table.files if file.path not in there), None)
         if gone is not None:
-            raise StorageError(f"snapshot {manifest.id} lacks a file: {store.place(gone)} is not there")
+            raise StorageError(f"snapshot {manifest.id} lacks file {store.place(gone)}")
     if schema != "main":
         try:
             database.execute(f"CREATE SCHEMA {_name(schema)}")

@@ -60,7 +60,7 @@ async def compared_with_ledger(
         StorageError: a manifest is not the one that was verified.
     """
     if where is None:
-        return ("manifest was not compared with the ledger's verdict (no --bootstrap)",)
+        return ("the manifest was not compared with the ledger (add --bootstrap)",)
     readings: dict[str, LedgerReading | str] = {}
     told: list[str] = []
     for store, manifest in found:

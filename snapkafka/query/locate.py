@@ -57,7 +57,9 @@ def find_manifest(store: Store, name: str, *, namespace: str = "", good: bool = 
     if not found:
         what = "good snapshot" if good and name == LATEST else f"snapshot {name!r}"
         of = f" of {namespace}" if namespace else ""
-        raise UnknownSnapshotError(f"no {what}{of} in {store}", hint="`snapkafka assemble` makes one")
+        raise UnknownSnapshotError(
+            f"no {what}{of} is assembled in {store}", hint="`snapkafka assemble` builds its tables"
+        )
     return store.read(found[0].id)
 
 
@@ -86,7 +88,7 @@ async def manifest_places(
         return [store.manifest_place(manifest.id) for manifest in found]
     if where is None:
         raise StorageError(
-            "no storage is given", hint="add --storage DIR, or --bootstrap: the ledger knows where they lie"
+            "no storage is given", hint="add --storage DIR, or --bootstrap: the ledger names their place"
         )
     state = (await read_ledger(where, namespace)).state
     views = [find_snapshot(state, name, usable=verified if good else _assembled) for name in names]

@@ -88,12 +88,13 @@ async def select_apart(
 def too_long(bounds: Bounds) -> TimedOutError:
     """Create the error of a query whose time is over."""
     return TimedOutError(
-        f"the query ran longer than {bounds.seconds:g} s", hint="ask for less, or run it by the command"
+        f"the query ran longer than {bounds.seconds:g} s",
+        hint="narrow the query, or run it with `snapkafka query`",
     )
 
 
 def _too_much(bounds: Bounds) -> BadInputError:
     return BadInputError(
         f"the query takes more than {bounds.memory_mb} MB of memory",
-        hint="ask for less, or run it by the command",
+        hint="narrow the query, or run it with `snapkafka query`",
     )

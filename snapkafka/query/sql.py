@@ -42,7 +42,7 @@ def select(
         statements = database.extract_statements(sql)
         if [statement.type for statement in statements] != [duckdb.StatementType.SELECT]:
             raise BadInputError(
-                "that is not one SELECT", hint="nothing is ever changed here; ask one thing at a time"
+                "only one SELECT is allowed", hint="queries change nothing; run one statement at a time"
             )
         done = database.execute(statements[0])
         columns = _unique(column[0] for column in done.description)

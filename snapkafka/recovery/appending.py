@@ -137,7 +137,7 @@ def read_back(
         if header is not None and stamp is not None and stamp.process == author.process:
             so_far.add(record.key, record.value, tuple(wire.without_header(record.headers)), header)
         elif not allowed(record):
-            sender = "somebody without snapkafka" if stamp is None else named(stamp.process)
+            sender = "an external producer" if stamp is None else named(stamp.process)
             raise RestoreFailedError(
                 f"{sender} has written to {record.tp} at offset {record.offset} during the restore",
                 hint="stop it; the attempt is void and nothing of it counts; run the same command again",
@@ -145,7 +145,7 @@ def read_back(
     for tp, written in sorted(author.written.items()):
         if found[tp] != written:
             raise RestoreFailedError(
-                f"{TopicPartition(*tp)} does not hold what was appended: {found[tp].records:,} of {written.records:,}"
-                f" records are there, checksum {found[tp].checksum:08x} instead of {written.checksum:08x}",
+                f"{TopicPartition(*tp)} holds {found[tp].records:,} of {written.records:,} appended records,"
+                f" checksum {found[tp].checksum:08x} instead of {written.checksum:08x}",
                 hint="the attempt is void and nothing of it counts; run the same command again",
             )

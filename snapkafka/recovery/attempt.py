@@ -72,7 +72,7 @@ class Attempt:
             more = f"; and {count - NAMED:,} more" if count > NAMED else ""
             raise RestoreFailedError(
                 f"the logs do not hold what the snapshot does: {'; '.join(differences[:NAMED])}{more}",
-                hint="nothing is committed; run the same command again, and report it if it stays so",
+                hint="nothing is committed; run the same command again, and report it if it happens again",
             )
         return (
             *(f"equal: table {it.table} of app {it.app}, {it.rows:,} keys" for it in tables),

@@ -227,8 +227,7 @@ class Masking:
         for name, _ in own:
             if name not in named:
                 raise BadInputError(
-                    f"a record in {record.tp} has a header {name}, and the mask of {masks[0]} does not state what"
-                    " becomes of it",
+                    f"a record in {record.tp} has a header {name}, which the mask of {masks[0]} does not mention",
                     hint='add headers = "drop", headers = "keep", or headers = { name = "SQL" } to the mask',
                 )
         return record

@@ -119,7 +119,7 @@ class Irrevocable:
 class AbsentInput:
     """External records that the apps had still to read, and that no table holds: in the old cluster's log from `start`
     on, the lowest position of an agent or the end of the stored records. `apart_until`: the highest position; between
-    both some agents have processed a record and others have not. `cut_end`: the end of that log at the cut; later
+    both some agents had processed records that others had not. `cut_end`: the end of that log at the cut; later
     records are missing as well. `mixed`: the apps write there, too: their records between both are in flight, and are
     restored."""
 
@@ -222,7 +222,7 @@ class Plan:
         yield "open plan", f"{self.resumes or 'none'} {self.stage}".strip()
         yield "plan that is replaced", self.replaces or "none"
         for move in self.moves:
-            after = "behind its end" if move.after is None else str(move.after)
+            after = "at the appended messages" if move.after is None else str(move.after)
             place = TopicPartition(move.topic, move.partition)
             yield f"position of {move.app} in {place}", f"{move.before} to {after}"
         for it in self.work:

@@ -176,8 +176,7 @@ def _logs(
             yield Refusal(
                 code="offsets-gone",
                 what=f"{tp} begins at offset {start}, and external records from {position} on are to be read again",
-                hint=f"choose a later snapshot; for the next one raise retention.ms of {tp.topic}, or assemble it"
-                " with --with-inputs",
+                hint=f"choose a later snapshot; next time raise retention.ms of {tp.topic}, or use --with-inputs",
             )
 
 
@@ -231,7 +230,7 @@ def member_refusals(of_apps: Mapping[str, int]) -> Iterator[Refusal]:
             yield Refusal(
                 code="group-has-members",
                 what=f"consumer group {app} has {members} member{'s' if members > 1 else ''}",
-                hint="stop all workers; after kill -9 they leave by session time-out: add --wait",
+                hint="stop all workers; after kill -9 add --wait 90: Kafka drops them after 60 s",
             )
 
 
@@ -296,8 +295,8 @@ def unstamped_refusals(
             during = channel.tp in since and bare[-1] >= since[channel.tp]
             yield Refusal(
                 code="unstamped",
-                what=f"{channel.tp} holds {len(bare):,} records without a stamp since the snapshot (offset {bare[0]}"
-                f" first), and the snapshot has no external ones there",
+                what=f"{channel.tp} holds {len(bare):,} records without a stamp since the snapshot, offset"
+                f" {bare[0]} first",
                 hint=("a worker has run without snapkafka during the restore; " if during else "")
                 + "what it sent would be received twice; choose a later snapshot, or add --force if a producer"
                 " wrote it",

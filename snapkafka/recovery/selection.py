@@ -239,8 +239,7 @@ def sent_by(
             return True
         if process not in known:
             raise RestoreRefusedError(
-                f"nothing was changed: process {process} has sent to the apps, and the ledger no longer names its app"
-                " (process-unknown)",
+                f"nothing was changed: the ledger no longer names the app of sender {process} (process-unknown)",
                 hint="restore all apps of the snapshot",
             )
         return known[process] in apps

@@ -162,8 +162,8 @@ async def opened_session(
         pinned.epoch,
     ):
         raise PlanChangedError(
-            f"nothing was changed: {place} is no longer the manifest that was confirmed: it is of snapshot"
-            f" {manifest.id}, attempt {manifest.attempt}, content {manifest.content[:16]}"
+            f"nothing was changed: {place} is another manifest now: {manifest.id}, attempt {manifest.attempt},"
+            f" content {manifest.content[:16]}"
         )
     part = select(manifest.captured, request.selection)
     tables = await load(Placed(store, manifest), apps_of(part) if request.selection else ())
@@ -288,9 +288,9 @@ def _taken(group: str, hosts: list[str], workers: bool, refused: type[SnapkafkaE
     if workers:
         return refused(
             f"nothing was changed: consumer group {group} has members{where} (group-has-members)",
-            hint="stop all workers; after kill -9 they leave by session time-out: add --wait",
+            hint="stop all workers; after kill -9 add --wait 90: Kafka drops them after 60 s",
         )
     return refused(
         f"nothing was changed: another run holds consumer group {group}{where} (run-at-work)",
-        hint="let it finish, or end it: its hold is over 30 s later",
+        hint="let it finish, or end it: its hold ends 30 s later",
     )

@@ -101,8 +101,8 @@ def log_refusals(found: Iterable[Shortened]) -> Iterator[Refusal]:
             yield Refusal(
                 code="log-shortened",
                 what=f"{item.kind} {item}",
-                hint="the broker has lost records (an unclean election, a disk set back): choose a snapshot assembled"
-                " since, or restore this one into another cluster (--into)",
+                hint="the broker lost records: choose a snapshot assembled since, or restore into another cluster"
+                " (--into)",
             )
 
 

@@ -172,7 +172,7 @@ class OtherCluster(Target):
         for it in wanted:
             if now[it.topic].partitions != it.partitions:
                 raise RestoreFailedError(
-                    f"topic {it.topic} was created by somebody else meanwhile, with {now[it.topic].partitions}"
+                    f"topic {it.topic} was created by another client meanwhile, with {now[it.topic].partitions}"
                     f" partitions instead of {it.partitions}",
                     hint="delete it, and run the same command again; see auto.create.topics.enable of the brokers",
                 )

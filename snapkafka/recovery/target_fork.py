@@ -193,7 +193,7 @@ class ForkTarget(Target):
             )
             if not created:
                 raise ForkFailedError(
-                    f"topic {it.topic} was created by somebody else meanwhile",
+                    f"topic {it.topic} was created by another client meanwhile",
                     hint="see whether another run creates the same fork; then run the command again",
                 )
         described = await admin.describe_topics([it.topic for it in self._new])
@@ -240,7 +240,7 @@ class ForkTarget(Target):
         ends = dict(await run.admin.log_ends(wanted))
         if written := [tp for tp in wanted if ends[tp]]:
             raise ForkFailedError(
-                f"{written[0]} was created by this run and holds {ends[written[0]]:,} records of somebody else",
+                f"{written[0]} was created by this run and holds {ends[written[0]]:,} records of another client",
                 hint="see who writes there; then run the command again",
             )
         return ends

@@ -71,8 +71,7 @@ class Tokens:
             if not colon or role is None or not TOKEN.fullmatch(token) or len(token) < TOKEN_CHARS_MIN:
                 raise BadInputError(
                     f"line {number} of {where} is invalid",
-                    hint=f"write read:TOKEN, trigger:TOKEN or admin:TOKEN, with at least {TOKEN_CHARS_MIN} letters,"
-                    " digits and any of . _ ~ + / = -",
+                    hint=f"write ROLE:TOKEN, with {TOKEN_CHARS_MIN} or more letters, digits and any of . _ ~ + / = -",
                 )
             found.append((hashlib.sha256(token.encode()).digest(), role))
         if not found:

@@ -160,7 +160,7 @@ async def _bug(request: Request, error: Exception) -> Response:
     """Answer an unforeseen error: logged with its traceback, reported without."""
     logger.error("snapkafka: %s %s failed", request.method, request.url.path, exc_info=error)
     return problem(
-        InternalError("a bug of snapkafka", hint="the log of the service has more; please report it")
+        InternalError("a bug in snapkafka", hint="the log of the service has more; please report it")
     )
 
 

@@ -110,7 +110,7 @@ class Doors:
         found = self._sessions.get(node)
         if found is None:
             raise TriggerRefusedError(
-                f"node {node[:40]!r} takes no part here", hint="call Join, and keep its stream open"
+                f"node {node[:40]!r} has not joined here", hint="call Join, and keep its stream open"
             )
         return found.participant
 

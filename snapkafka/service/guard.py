@@ -103,7 +103,9 @@ class Guard:
         except RefusedError as error:
             await answer.refuse(error)
         except _ClientGoneError:
-            logger.info("snapkafka: a client took nothing for %g s and was cut off", self._settings.write_s)
+            logger.info(
+                "snapkafka: a client read nothing for %g s and was disconnected", self._settings.write_s
+            )
             raise asyncio.CancelledError from None
 
     def _admit(self, scope: Scope) -> Role:

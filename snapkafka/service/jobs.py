@@ -126,7 +126,7 @@ class Jobs:
             job.error, job.state = error, "failed"
         except Exception as error:
             logger.exception("snapkafka: %s failed", job.name)
-            job.error, job.state = InternalError(f"a bug of snapkafka: {type(error).__name__}"), "failed"
+            job.error, job.state = InternalError(f"a bug in snapkafka: {type(error).__name__}"), "failed"
 
     async def close(self) -> None:
         """Cancel running jobs, and wait until their processes have ended."""

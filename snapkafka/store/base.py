@@ -166,8 +166,8 @@ class Store(ABC):
             raise BadInputError(f"invalid manifest {place}: {error}") from error
         if text is None:
             raise UnknownSnapshotError(
-                f"no snapshot {snapshot_id} in {self}",
-                hint="`snapkafka assemble` makes it, where the ledger has it",
+                f"snapshot {snapshot_id} is not assembled in {self}",
+                hint=f"`snapkafka assemble {snapshot_id}` builds its tables",
             )
         return load(text, where=place)
 

@@ -52,8 +52,7 @@ def require_unaltered(store: Store, files: Iterable[FileEntry]) -> int:
         if sha256 != file.sha256:
             raise StorageError(
                 f"file {place} has other bytes than when it was written: SHA-256 {sha256}, and it was {file.sha256}",
-                hint="`snapkafka verify --offline` lists all damage; assemble it again while its log lasts, or read "
-                "it as it is with --unchecked",
+                hint="`snapkafka verify --offline` lists all damage; assemble it again, or read it with --unchecked",
             )
         fresh[place] = (stamp, sha256)
     if fresh:

@@ -34,12 +34,12 @@ _SIGNS: Final = (
     (
         "SlowDown",
         "the server throttles requests (503), for too long",
-        "try again when less is going on there",
+        "try again when its load is lower",
     ),
     (
         "Service Unavailable",
         "the server throttles requests (503), for too long",
-        "try again when less is going on there",
+        "try again when its load is lower",
     ),
     ("Timeout", "no server answers in time", "check AWS_ENDPOINT_URL and that it runs"),
     ("ConnectionClosed", "the server hung up", "check AWS_ENDPOINT_URL: is it http or https?"),

@@ -101,10 +101,10 @@ def test_whatever_is_wrong_in_a_storm_is_said() -> None:
 def test_bugs_of_ours_are_told_apart_from_what_the_world_causes(tmp_path: Path) -> None:
     (tmp_path / "accounts-1.txt").write_text(
         "[ERROR] snapkafka: failed to join (BrokerUnavailableError('away')); this worker goes on\n"
-        "[ERROR] snapkafka: failed to meet a red record (KeyError(1)); this worker goes on\n"
+        "[ERROR] snapkafka: failed to handle a record from after a cut (KeyError(1)); this worker goes on\n"
     )
     (bug,) = bugs_in(tmp_path)
-    assert bug.startswith("accounts-1: [ERROR] snapkafka: failed to meet a red record")
+    assert bug.startswith("accounts-1: [ERROR] snapkafka: failed to handle a record from after a cut")
 
 
 def test_a_judge_that_has_not_read_the_whole_log_judges_nobody() -> None:

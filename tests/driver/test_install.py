@@ -101,7 +101,7 @@ def test_twice_is_an_error_that_says_so() -> None:
 
     app = faust.App("twice", broker="kafka://127.0.0.1:1")
     snapkafka.install(app, namespace="n")
-    with pytest.raises(InstallError, match="installed on this app already") as caught:
+    with pytest.raises(InstallError, match="already installed on this app") as caught:
         snapkafka.install(app, namespace="n")
     assert caught.value.exit_status == InstallError.exit_status
     assert "once per faust.App" in caught.value.advice
@@ -262,7 +262,7 @@ def test_the_sensors_of_an_app_stay_its_own_and_get_back_what_they_said() -> Non
     app.sensors.add(Own())
     running = app.snapkafka.machine.colours.running
     stream, event = SimpleNamespace(reading=Reading("agent")), SimpleNamespace(message=None)
-    for offset in (7, -1):  # of a topic, and of a channel in memory
+    for offset in (7, -1):  # of a topic, and of an in-memory channel
         state = app.sensors.on_stream_event_in(TP("t", 0), offset, stream, event)
         assert [cause.offset for cause in running] == ([7] if offset == 7 else [])
         app.sensors.on_stream_event_out(TP("t", 0), offset, stream, event, state)

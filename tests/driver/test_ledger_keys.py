@@ -66,7 +66,7 @@ def test_a_worker_with_another_key_takes_no_part_and_is_named(
                 timeout_s=30,
                 system=system,
             )
-            assert worker.log.read_text().count("goes on without taking part") == 1, worker.last_lines(40)
+            assert worker.log.read_text().count("runs without snapshots") == 1, worker.last_lines(40)
             observer.call(produce(kafka.bootstrap, f"{other}-in", EVENTS))
             tps = [TopicPartition(f"{other}-out", partition) for partition in range(2)]
             wait_until(

@@ -93,7 +93,7 @@ def test_a_snapshot_over_http_and_a_service_that_is_killed_in_its_midst(
                     timeout_s=30,
                     system=system,
                 )
-                assert any("to cut and report" in wait for wait in shown["waits_for"])
+                assert any("to report its cut" in wait for wait in shown["waits_for"])
                 os.kill(pid, signal.SIGKILL)
             finally:
                 os.kill(victim, signal.SIGCONT)

@@ -120,7 +120,7 @@ def test_replies_that_go_elsewhere_are_those_without_us(judge: Judge) -> None:
 
 
 def test_a_channel_in_memory_is_reported_by_name(judge: Judge) -> None:
-    assert "agent in-memory reads a channel in memory" in judge.pair.ours.log
+    assert "agent in-memory reads an in-memory channel" in judge.pair.ours.log
 
 
 def test_every_snapshot_is_consistent(judge: Judge) -> None:

@@ -103,7 +103,7 @@ def test_604_a_snapshot_waits_for_an_event_that_was_never_acknowledged(
         failure = pair.observer.state.snapshots[take(pair.observer, "held", ttl_ms=1000)].failure
         assert failure is not None
         assert failure.code == "ttl"
-        assert "its white events" in failure.culprit
+        assert "to finish events that began before the cut" in failure.culprit
 
         for side in pair.sides:
             side.system.kill(side.system.workers[0])

@@ -82,7 +82,7 @@ async def test_the_windowed_table_is_mended_and_the_way_back_leads_back(
     assert advice.code == "retention"
     assert "keeps records for 1 min, assembly needs them for 1 h 1 min" in advice.what
     (mending,) = await ops.plan_mending(connection, namespace)
-    assert mending.keeps == "cannot be known: the topic is empty"
+    assert mending.keeps == "unknown: the topic is empty"
     (mended,) = await ops.mend(connection, namespace, (mending,))
     assert (mended.done, mended.now) == (True, {"retention.ms": "3660000"})
     await shows(admin, changelog, retention_ms="3660000")  # and nothing else is another
@@ -119,7 +119,7 @@ async def test_what_it_keeps_longer_is_worked_out_from_what_is_there(
     assert size == pytest.approx(RECORD_BYTES, abs=10)
     (mending,) = await ops.plan_mending(connection, namespace, assembly_within_ms=3_540_000)
     assert mending.keeps_bytes == pytest.approx(1.5 * size, abs=3)
-    assert "on each replica, as it grew so far" in mending.keeps
+    assert "on each replica, at its present growth" in mending.keeps
 
 
 async def fix_on_a_terminal(connection: Connection, namespace: str, answer: str) -> tuple[int, str]:

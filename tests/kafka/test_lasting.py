@@ -96,7 +96,7 @@ async def test_until_when_it_lasts_is_when_the_broker_deletes_within_a_tenth(bro
     with pytest.raises(OffsetsGoneError, match=r"needs orders\[0\] from offset 1 to \d"):
         require_offsets(view)
     again = await restorable(admin, snapshot, cut_ms=written_ms, now=now_ms)
-    assert in_words(again, now_ms()).startswith("no more: orders[0] its log starts at")
+    assert in_words(again, now_ms()).startswith("no longer restorable: orders[0] its log starts at")
     await admin.close()
 
 

@@ -160,7 +160,7 @@ async def test_a_tool_does_not_make_it(ledgers: Callable[[], KafkaLedger], admin
 @pytest.mark.parametrize(
     ("partitions", "settings", "said"),
     [
-        (2, {}, "has 2 partitions; its order must be one"),
+        (2, {}, "has 2 partitions; it must have exactly one"),
         (1, {"cleanup.policy": "compact"}, "has cleanup.policy=compact"),
         (1, {"cleanup.policy": "compact,delete", "retention.ms": "-1"}, "has cleanup.policy=compact,delete"),
         (1, {"retention.ms": "86400000"}, "has retention.ms=86400000"),

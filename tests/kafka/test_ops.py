@@ -86,7 +86,7 @@ async def test_a_ledger_is_trimmed_and_snapshots_go_on(
         found = await ops.checkpoint(connection, namespace, now_ms=wall_ms() + 60_000, keep_ms=0)
         await ledger.open(create=False)
         assert await ledger.start() == found.upto == found.records > 4
-        with pytest.raises(LedgerUnusableError, match="no record at offset 0 any more: it was trimmed"):
+        with pytest.raises(LedgerUnusableError, match="no longer has offset 0: it was trimmed"):
             await anext(ledger.read(0))
         assert await ops.list_snapshots(connection, namespace) == listed
         assert (await ops.show(connection, namespace, "before")).processes == shown.processes
@@ -124,7 +124,7 @@ async def test_one_that_takes_too_long_fails_by_name_and_the_next_does_not_wait_
     dead = await ledger.append(Hello(n=1, app="shop", host="gone", pid=1))
     async with process(connection, namespace, topic):
         with pytest.raises(
-            SnapshotFailedError, match=f"waited for process {dead} of app shop to cut and report"
+            SnapshotFailedError, match=f"waited for process {dead} of app shop to report its cut"
         ):
             await ops.trigger(connection, namespace, ttl_ms=600, wait=True)
         entries = [entry.record async for entry in ledger.read(until=await ledger.end())]
@@ -220,7 +220,7 @@ async def test_show_of_a_running_snapshot_names_who_holds_it_up(
         await until(has_begun)
         shown = await ops.show(connection, namespace, "s")
         assert [wait.what for wait in shown.waits] == ["closing", "input"]
-        assert f"process {me} (shop on box, pid 7) to close" in shown.waits[0].text
+        assert f"process {me} (shop on box, pid 7) to finish events that began" in shown.waits[0].text
         assert shown.waits[1].topic == topic
 
 

@@ -388,12 +388,12 @@ def test_inputs_stand_in_the_order_of_receivers_and_partitions() -> None:
 
 def test_what_the_apps_declare_and_report_stands_in_it() -> None:
     """Sources and what no snapshot holds, as those tell that closed: not who had left, nor who came later."""
-    mine = replace(HELLO, sources=("b", "a"), uncaptured=("a channel in memory", "another"))
+    mine = replace(HELLO, sources=("b", "a"), uncaptured=("an in-memory channel", "another"))
     left = replace(LEFT, sources=("old",), uncaptured=("of old",))
     later = Hello(n=9, app="q", sources=("later",), uncaptured=("of later",))
     whole = captured(left, Bye(process=0, n=1), mine, TRIGGER, REPORT, CLOSED, later)
     assert whole.sources == ("a", "b")
     assert [(item.app, item.what) for item in whole.uncaptured] == [
-        ("p", "a channel in memory"),
+        ("p", "an in-memory channel"),
         ("p", "another"),
     ]

@@ -152,8 +152,8 @@ def test_r11_a_snapshot_says_what_it_waits_for(world: World, pair: tuple[Process
         Waiting(what="input", process=q.id, app="q", topic="b", partition=0),
     ]
     assert [str(wait) for wait in world.fold.waiting(epoch)] == [
-        f"process {p.id} of app p to close: its white events, sends and markers are not all done",
-        f"process {q.id} of app q to cut and report",
+        f"process {p.id} of app p to finish events that began before the cut",
+        f"process {q.id} of app q to report its cut",
         f"the cut of input a[0] by process {p.id} of app p",
         f"the cut of input b[0] by process {q.id} of app q",
     ]
@@ -352,7 +352,7 @@ def test_r11_an_input_that_no_worker_has_is_known(later: list[object], unread: l
     assert [(item.app, item.topic) for item in fold.unread()] == [(app, "to-pay") for app in unread]
     assert fold.unread(["shop"]) == ()
     for item in fold.unread():
-        assert str(item) == "payments reads to-pay, but no worker has it: create it and restart payments"
+        assert str(item) == "topic to-pay did not exist when payments started: create it and restart payments"
 
 
 @pytest.mark.parametrize("history", [True, False])

@@ -221,7 +221,7 @@ def test_r12_a_new_life_keeps_nothing_of_the_old_but_what_it_has_under_way(
     failure = world.snapshot(during).failure
     assert failure is not None
     assert failure.code == "contaminated"
-    assert failure.reason == f"process {p.id} still has work under way from before it was taken for dead"
+    assert failure.reason == f"process {p.id} still has work under way from before it was declared dead"
     assert failure.culprit == f"process {p.id}"
     p.end(event)
     after = world.trigger("after")
@@ -412,7 +412,7 @@ def test_r12_snapshots_captured_while_somebody_was_wrongly_dead_cannot_be_proven
     void = p.id
     p.catch_up()
     p.join(was=void)
-    what = f"process {void} was taken for dead, and went on under that identity"
+    what = f"process {void} was declared dead but continued under that identity"
     assert world.snapshot(captured).contaminated == world.fold.captured(captured).contaminated == what
     assert world.snapshot(captured).status is Status.CAPTURED
     failure = world.snapshot(still_open).failure
@@ -480,6 +480,6 @@ def test_r12_who_joins_watches_over_what_is_under_way(world: World) -> None:
     heir.feed(TimerExpired(epoch=epoch))
     failure = world.snapshot(epoch).failure
     assert failure is not None
-    assert failure.culprit == f"process {dead.id} of app p to cut and report"
+    assert failure.culprit == f"process {dead.id} of app p to report its cut"
     heir.catch_up()
     assert world.fold.processes[dead.id].dead

@@ -212,7 +212,7 @@ def test_r12_ttl_says_who_gave_no_sign_and_whom_it_waited_for(
     p.feed(TimerExpired(epoch=epoch))
     failure = world.snapshot(epoch).failure
     assert failure is not None
-    waited = f"process {q.id} of app q to close: its white events, sends and markers are not all done"
+    waited = f"process {q.id} of app q to finish events that began before the cut"
     assert (failure.code, failure.culprit) == ("ttl", waited)
     assert failure.reason == f"not captured within 77 ms: waited for {waited}"
     assert not [r for r in world.ledger if isinstance(r, Dead)]

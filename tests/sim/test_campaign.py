@@ -61,7 +61,7 @@ PINNED = {
     2727: "an event was torn after its input had moved on, and nobody listed it",
     26099: "what the dead sent to a partition added of late was in flight to one of its readers only",
     85018: "who was taken for dead went on with its event, and what that sent was held against the next reader",
-    5817: "what a process wrote without a result before it was taken for dead was in memory, and not in its state",
+    5817: "what a process wrote without a result before it was declared dead was in memory, and not in its state",
     15111: "an epoch of a ledger that was gone, read from a global table, was taken for one of the new ledger",
     700117: "a range that one app had recorded was held against another one that reads the same partition",
 }

@@ -188,7 +188,7 @@ def test_deleted_offsets_are_named(kafka: Broker, tmp_path: Path, capsys: pytest
     status, told, _ = run(capsys, *where, "--snapshot", f"{stage.namespace}-snap")
     assert status == 9
     assert (
-        f"needs {stage.topic('orders')}[0] from offset 2 to 6, and its log now starts at 5"
+        f"needs {stage.topic('orders')}[0] from offset 2 to 6, but its log now starts at 5"
         in (told["error"]["message"])
     )
     assert list(tmp_path.iterdir()) == []
@@ -215,7 +215,7 @@ def test_what_failed_or_still_runs_is_not_assembled(
     status, told, _ = run(capsys, *where, "--snapshot", "running")
     assert status == 10
     assert (
-        "is not captured yet: it waits for process 1 of app alpha to cut and report"
+        "is not captured yet: it waits for process 1 of app alpha to report its cut"
         in told["error"]["message"]
     )
 

@@ -166,8 +166,8 @@ def test_what_cannot_be_read_stays_bytes_with_the_reason(
         ('{"id":"a"}', None),
         (None, f"value: schema {sound}: not Avro by it"),
         (None, f"value: schema {sound}: not Avro by it"),
-        (None, "value: schema 9999: it is not in the registry"),
-        (None, "value: schema 4294967295: registries have no such number"),
+        (None, "value: schema 9999: the registry does not have it"),
+        (None, "value: schema 4294967295: not a valid schema number"),
         (None, f"value: schema {recursive}: Spark cannot use it"),
         (None, f"value: schema {proto}: it is PROTOBUF, which is not decoded"),
         (None, f"value: schema {numbers[0]}: not Avro by it, read as schema {numbers[1]}"),
@@ -279,7 +279,7 @@ def test_a_snapshot_of_evolving_avro_by_the_command(
     content, rows = assembled("one", server.url, f"{stage.namespace}-snap", child)
     assert rows["first"] == ('{"id":"a","n":null}', None)
     assert rows["second"] == ('{"id":"b","n":2}', None)
-    assert rows["unknown"] == (None, "value: schema 8888: it is not in the registry")
+    assert rows["unknown"] == (None, "value: schema 8888: the registry does not have it")
     server.register(f"{stage.topic('balances')}-value", record("Balance", ID, N, PAID))
     for folder in ("two", "without"):
         shutil.copytree(tmp_path / "one", tmp_path / folder)

@@ -108,9 +108,7 @@ def test_a_mixed_topic_leaves_it_open_whoever_reads_along(
     assert (manifest.verdict, manifest.open) == ("VERIFIED_OPEN", ())
     assert [*contradictions(manifest)] == []
     told = "\n".join(report(told_of(manifest, "place", "", WORK)))
-    assert (
-        f"open:     topic {stage.topic('orders')} holds records with our header and records without" in told
-    )
+    assert f"open:     topic {stage.topic('orders')} holds external records beside those of the apps" in told
 
 
 def test_a_topic_that_is_declared_leaves_nothing_open(
@@ -120,7 +118,7 @@ def test_a_topic_that_is_declared_leaves_nothing_open(
     assert (manifest.verdict, manifest.open) == ("VERIFIED", ())
     assert manifest.external == (ExternalEntry(topic=stage.topic("orders"), mixed=True, declared=True),)
     told = "\n".join(report(told_of(manifest, "place", "", WORK)))
-    assert "are no effects of what the apps send (declared)" in told
+    assert "are not caused by what the apps write (declared)" in told
 
 
 @pytest.mark.long

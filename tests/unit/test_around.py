@@ -253,17 +253,17 @@ def test_causes_are_followed_in_the_table(place: str) -> None:
         "to-pay[0] offset 4, sent by app2 (process 2, seq 4), red in snapshot s",
         "  because of to-pay[0] offset 3, sent by app3 (process 3, seq 3), white in snapshot s",
         "  because of to-pay[0] offset 2, sent by app2 (process 2, seq 2), white in snapshot s",
-        "the last one was sent outside any event, or without causes",
+        "the last record was sent outside any event, or without a cause",
     ]
     told = json.loads(CliRunner().invoke(app, [*asked, "--steps", "2", "--json"]).stdout)
     assert ([step["offset"] for step in told["steps"]], told["end"]) == (
         [4, 3],
-        "it goes on: --steps 2 is reached",
+        "more causes follow: raise --steps (now 2)",
     )
     external = CliRunner().invoke(app, ["trace", "to-pay", "0", "0", "--manifest", place])
     assert external.stdout.splitlines() == [
         "to-pay[0] offset 0, external",
-        "the last one is external: its sender stamps no headers",
+        "the last record is external: no service with snapkafka sent it",
     ]
     away = CliRunner().invoke(app, ["trace", "it's", "0", "40", "--manifest", place])
     assert away.stdout == "table around of snapshot s does not hold it's[0] offset 40\n"

@@ -68,7 +68,7 @@ def test_trigger_wait_says_how_long_it_took_and_what_to_do_next(cluster: FakeClu
     Worker(cluster.the_ledger, "shop", "orders")
     result = call("trigger", "--wait", "--id", "mine")
     assert result.exit_code == 0, result.output
-    assert "snapshot mine  epoch 3  CAPTURED  in 2 ms; nothing waited for it" in result.stdout
+    assert "snapshot mine  epoch 3  CAPTURED in 2 ms. The services were not stopped." in result.stdout
     assert "snapkafka assemble mine" in result.stdout
 
 
@@ -95,7 +95,7 @@ def test_trigger_without_wait_returns_at_once(cluster: FakeCluster) -> None:
 
 
 def test_list_is_a_table(cluster: FakeCluster) -> None:
-    assert "no snapshot yet" in call("list").stdout
+    assert "No snapshots yet" in call("list").stdout
     Worker(cluster.the_ledger, "shop", "orders")
     call("trigger", "--wait", "--id", "good")
     checks = (CheckResult(name="V1", status="passed", records=1_200), CheckResult(name="V4", status="passed"))
@@ -146,7 +146,9 @@ def test_an_assembly_says_what_each_check_looked_at_and_nothing_plainly(
     assert "1,200 records of 1 partition" in shown
     assert "no record" in shown
     assert NOTHING_SEEN not in shown
-    assert "warning: payments reads to-pay, but no worker has it: create it and restart payments" in shown
+    assert (
+        "warning: topic to-pay did not exist when payments started: create it and restart payments" in shown
+    )
     assert NOTHING_SEEN in printed(entry("V1", 0), entry("V2", 0), entry("V6 money", None))
 
 
@@ -169,19 +171,19 @@ def test_show_of_a_running_one(cluster: FakeCluster) -> None:
     Worker(cluster.the_ledger, "tills", "sales", reports=False)
     call("trigger", "--id", "mine")
     shown = call("show", "mine").stdout
-    assert "it waits for (given up 5.0 s after the trigger)" in shown
-    assert "process 0 (shop on box, pid 7) to close" in shown
+    assert "waiting for (fails 5.0 s after the trigger)" in shown
+    assert "process 0 (shop on box, pid 7) to finish events that began" in shown
     assert "the cut of input sales[0] by process 2 (tills on box, pid 7)" in shown
     found = as_json(call("show", "mine", "--json"))
     assert [wait["what"] for wait in found["waits"]] == ["closing", "report", "input", "input"]
 
 
 def test_what_no_snapshot_holds_is_beside_the_verdict(cluster: FakeCluster) -> None:
-    Worker(cluster.the_ledger, "shop", "orders", uncaptured=("agent a reads a channel in memory",))
+    Worker(cluster.the_ledger, "shop", "orders", uncaptured=("agent a reads an in-memory channel",))
     call("trigger", "--wait", "--id", "mine")
-    assert "without: app shop: agent a reads a channel in memory" in call("show", "mine").stdout
+    assert "not included: app shop: agent a reads an in-memory channel" in call("show", "mine").stdout
     found = as_json(call("show", "mine", "--json"))
-    assert found["uncaptured"] == [{"app": "shop", "what": "agent a reads a channel in memory"}]
+    assert found["uncaptured"] == [{"app": "shop", "what": "agent a reads an in-memory channel"}]
 
 
 def test_show_of_a_captured_one(cluster: FakeCluster) -> None:
@@ -199,7 +201,7 @@ def test_show_of_a_captured_one(cluster: FakeCluster) -> None:
 
 def test_trigger_and_show_name_an_input_that_no_worker_has(cluster: FakeCluster) -> None:
     cluster.the_ledger.put(Hello(n=1, app="payments", missing=("to-pay",)))
-    said = "payments reads to-pay, but no worker has it: create it and restart payments"
+    said = "topic to-pay did not exist when payments started: create it and restart payments"
     said_in_one_line_with_advice(call("trigger"), 6, said)
     cluster.the_ledger.put(Bye(process=0, n=1))
     Worker(cluster.the_ledger, "shop", "orders")
@@ -217,7 +219,9 @@ def test_show_of_a_failed_one_names_the_culprit(cluster: FakeCluster) -> None:
     Worker(cluster.the_ledger, "shop", "orders", closes=False)
     call("trigger", "--wait", "--id", "mine", "--ttl", "100")
     shown = call("show", "mine").stdout
-    assert "failed (ttl): not captured within 100 ms: waited for process 0 of app shop to close" in shown
+    assert (
+        "failed (ttl): not captured within 100 ms: waited for process 0 of app shop to finish events" in shown
+    )
 
 
 def test_show_by_epoch_by_time_and_as_latest(cluster: FakeCluster) -> None:
@@ -236,8 +240,8 @@ def test_show_by_epoch_by_time_and_as_latest(cluster: FakeCluster) -> None:
         assert f"snapshot {expected}  attempt 1" in call("show", *arguments).stdout
     said_in_one_line_with_advice(call("show", "--at", "2026-05-01T12:29:00Z"), 5, "at or before that time")
     said_in_one_line_with_advice(call("show", "--at", "noon"), 2, "invalid time: 'noon'")
-    said_in_one_line_with_advice(call("show", "--epoch", "3", "one"), 2, "one of: an id")
-    said_in_one_line_with_advice(call("show"), 2, "one of: an id")
+    said_in_one_line_with_advice(call("show", "--epoch", "3", "one"), 2, "name one snapshot: an id")
+    said_in_one_line_with_advice(call("show"), 2, "name one snapshot: an id")
 
 
 # -- errors --------------------------------------------------------------------------------------------------
@@ -293,7 +297,7 @@ def test_an_error_is_data_too(cluster: FakeCluster) -> None:
     assert as_json(result)["error"] == {
         "code": "unknown-snapshot",
         "message": "no snapshot 'nope' in the ledger",
-        "hint": "`snapkafka list` shows those there are",
+        "hint": "`snapkafka list` lists the snapshots",
         "exit_status": 5,
     }
     assert result.stderr.startswith("error: no snapshot")
@@ -307,9 +311,9 @@ def test_a_bug_of_ours_is_none_of_the_statuses_that_mean_something(cluster: Fake
     cluster.the_ledger.failure = RuntimeError("oops")
     result = call("list")
     assert result.exit_code == 70
-    assert "a bug of snapkafka" in result.stderr
+    assert "a bug in snapkafka" in result.stderr
     told = as_json(call("list", "--json"))["error"]
-    assert (told["code"], told["message"]) == ("internal", "a bug of snapkafka: RuntimeError: oops")
+    assert (told["code"], told["message"]) == ("internal", "a bug in snapkafka: RuntimeError: oops")
 
 
 @pytest.mark.parametrize(
@@ -359,7 +363,7 @@ def test_it_says_which_release_it_is() -> None:
 def test_what_excludes_each_other_is_refused(arguments: tuple[str, ...]) -> None:
     result = call(*arguments)
     assert result.exit_code == 2
-    assert "do not go together" in result.stderr
+    assert "cannot be combined" in result.stderr
 
 
 def test_a_wrong_option_has_the_status_of_bad_input(cluster: FakeCluster) -> None:
@@ -494,15 +498,15 @@ def test_checkpoint_says_what_became_of_the_ledger(cluster: FakeCluster) -> None
     Worker(cluster.the_ledger, "shop", "orders")
     cluster.the_ledger.clock_ms = round(time.time() * 1_000)
     assert call("trigger", "--wait").exit_code == 0
-    assert "the ledger begins at offset 2 now: of 2 records 2 still matter" in call("checkpoint").stdout
-    assert "nothing of the ledger is that old" in call("checkpoint", "--keep", "700000d").stdout
+    assert "The ledger now begins at offset 2. 2 of 2 records still matter" in call("checkpoint").stdout
+    assert "Nothing to trim: no record is that old." in call("checkpoint", "--keep", "700000d").stdout
     found = as_json(call("checkpoint", "--keep", "0", "--json"))
     assert (found["namespace"], found["upto"], found["records"]) == ("ns", 6, 4)
 
 
 def test_pause_resume_and_retire_say_where_the_namespace_stands(cluster: FakeCluster) -> None:
     Worker(cluster.the_ledger, "shop", "orders")
-    assert "ns is paused: `snapkafka resume` ends it" in call("pause").stdout
+    assert "ns is paused; `snapkafka resume` allows snapshots again" in call("pause").stdout
     assert "(as before)" in call("pause").stdout
     refused = call("trigger")
     assert refused.exit_code == TriggerRefusedError.exit_status

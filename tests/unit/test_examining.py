@@ -194,7 +194,7 @@ async def test_an_incremental_one_whose_parent_is_gone_or_another_by_now(tmp_pat
     assert "content is" in found(other)
     assert "one builds on full, which is another one by now" in found(other)
     store.manifest_path("full").unlink()
-    assert "one builds on full, which cannot be used: no snapshot full in" in found(whole)
+    assert "one builds on full, which cannot be used: snapshot full is not assembled in" in found(whole)
 
 
 async def test_an_incremental_one_of_whose_parent_a_bit_was_flipped(tmp_path: Path) -> None:
@@ -414,7 +414,7 @@ def test_the_command_needs_no_broker_and_has_a_status_for_damage(store: LocalSto
     fine = call(*where)
     assert fine.exit_code == 0, fine.output
     assert "3 files, " in fine.stdout
-    assert "its verdict was VERIFIED" in fine.stdout
+    assert "unaltered; verdict VERIFIED" in fine.stdout
     (store.root / STATE).unlink()
     damaged = call(*where)
     assert damaged.exit_code == 1

@@ -348,7 +348,7 @@ async def test_a_process_that_leaves_in_a_hold_fails_its_snapshot_and_starts_whe
     await marker_of(here.till)
     here.consumer.white(P0, b"red", epoch, here.bank.process)
     await here.till.leave("it stops")
-    with pytest.raises(TriggerRefusedError, match="takes part no more: it stops"):
+    with pytest.raises(TriggerRefusedError, match="no longer takes part: it stops"):
         await received.task
     assert here.consumer.closed
     assert view(here.cluster).snapshots[epoch].failure is not None

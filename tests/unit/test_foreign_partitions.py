@@ -339,7 +339,7 @@ async def test_where_an_input_is_recreated_the_session_ends_by_name_and_nothing_
     await received.have(b"0", b"1", b"2")
     here.recreate()
     assert await left(here) == "its input change was recreated"
-    with pytest.raises(TriggerRefusedError, match="takes part no more: its input change was recreated"):
+    with pytest.raises(TriggerRefusedError, match="no longer takes part: its input change was recreated"):
         await here.till.processed([(P0, 3)])
     with pytest.raises(TriggerRefusedError, match="its input change was recreated"):
         await received.task

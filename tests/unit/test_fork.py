@@ -312,7 +312,7 @@ async def test_a_topic_that_appears_meanwhile_is_not_written_to(fork: Fork) -> N
         if at == "topics":
             fork.production.admin.topics[named(OUT).topic] = FakeTopic(1, "9" * 32)
 
-    with pytest.raises(ForkFailedError, match="created by somebody else"):
+    with pytest.raises(ForkFailedError, match="created by another client"):
         await fork.create(crash=crash)
 
 

@@ -178,7 +178,7 @@ def test_forks_are_listed_with_their_snapshot_and_end(monkeypatch: pytest.Monkey
     assert asked == [("shop", {})]
     assert json.loads(invoke("list", "--json").stdout)["forks"][0]["fork"] == "staging"
     answered(monkeypatch, "list_forks", ())
-    assert "there is no fork" in invoke("list").stdout
+    assert "No forks." in invoke("list").stdout
 
 
 # --- diff ------------------------------------------------------------------------------------------------------------
@@ -261,7 +261,7 @@ def test_forks_whose_time_is_over_are_dropped_together_and_what_stays_is_named(
     told = json.loads(invoke("drop", "--expired", "--yes", "--json").stdout)
     assert [it["fork"] for it in told["done"]] == ["old", "busy"]
     answered(monkeypatch, "plan_drop", ())
-    assert "no fork has expired" in invoke("drop", "--expired", "--yes").stdout
+    assert "No fork has expired." in invoke("drop", "--expired", "--yes").stdout
 
 
 def test_drop_takes_a_name_or_expired_and_not_both() -> None:

@@ -59,7 +59,7 @@ async def test_the_bytes_it_keeps_longer_come_from_how_the_log_grew(cluster: Fak
     cluster.the_admin.sizes["orders"] = (240_000_000, round(time.time() * 1_000) - 10 * DAY_MS)
     orders, stock = await ops.plan_mending(cluster, "ns")
     assert orders.keeps_bytes == pytest.approx(1_000_000 * 59 / 60, rel=0.01)
-    assert orders.keeps == "about 983.3 kB on each replica, as it grew so far"
+    assert orders.keeps == "about 983.3 kB on each replica, at its present growth"
     assert stock.keeps_bytes is None
     assert stock.keeps.startswith("cannot be known: ")
 
@@ -70,7 +70,7 @@ async def test_what_has_no_bound_says_how_much_a_day(cluster: FakeCluster) -> No
     cluster.the_ledger.put(Hello(n=2, app="shop", tables=(sets,)))
     cluster.the_admin.sizes["stock"] = (240_000_000, round(time.time() * 1_000) - 10 * DAY_MS)
     (stock,) = await ops.plan_mending(cluster, "ns")
-    assert stock.keeps == "without bound: about 24.0 MB a day on each replica, as it grew so far"
+    assert stock.keeps == "without bound: about 24.0 MB a day on each replica, at its present growth"
     assert stock.keeps_bytes is None
 
 
@@ -90,7 +90,7 @@ async def test_a_setting_that_somebody_changed_meanwhile_is_left_alone(cluster: 
     planned = await ops.plan_mending(cluster, "ns")
     cluster.the_admin.settings["orders"]["retention.ms"] = "70000"
     orders, stock = await ops.mend(cluster, "ns", planned)
-    assert orders.refused == "retention.ms is 70000 by now, not what was shown"
+    assert orders.refused == "retention.ms is 70000 now, which differs from the plan"
     assert stock.done
     assert [topic for topic, _ in cluster.the_admin.altered] == ["stock"]
 
@@ -122,7 +122,7 @@ def test_with_nobody_to_ask_it_shows_and_changes_nothing(cluster: FakeCluster) -
     assert status == 2
     assert "retention.ms: 60000 -> 3600000" in out
     assert "retention.bytes: 1000000 -> -1" in out
-    assert "min.compaction.lag.ms: 0 (not made on the topic) -> 3600000" in out
+    assert "min.compaction.lag.ms: 0 (inherited) -> 3600000" in out
     assert "undone by: kafka-configs.sh --bootstrap-server BROKER --alter" in out
     assert "nothing was changed" in err
     status, out, _ = call("--fix", "--json")
@@ -139,13 +139,13 @@ def test_yes_needs_nobody(cluster: FakeCluster) -> None:
     assert "changed orders: now retention.ms=3600000, retention.bytes=-1" in out
     assert len(cluster.the_admin.altered) == 2
     status, out, _ = call("--fix")
-    assert (status, out) == (0, "no setting of a topic has to be changed\n")
+    assert (status, out) == (0, "No topic setting needs a change.\n")
 
 
 def test_ways_that_exclude_each_other(cluster: FakeCluster) -> None:
     status, _, err = call("--fix", "--acls")
     assert status == 2
-    assert "--fix and --acls do not go together" in err
+    assert "--fix and --acls cannot be combined" in err
 
 
 def test_kafkas_command_takes_lists_in_brackets() -> None:

@@ -59,6 +59,6 @@ def test_each_missing_input_is_one_warning(caplog: pytest.LogCaptureFixture) -> 
     with caplog.at_level(logging.WARNING, logger="snapkafka"):
         report_missing(cast(Any, driver), Hello(n=1, app="payments", missing=("to-pay", "refunds")))
     assert [record.getMessage() for record in caplog.records] == [
-        f"snapkafka: payments reads {topic}, but no worker has it: create it and restart payments"
+        f"snapkafka: topic {topic} did not exist when payments started: create it and restart payments"
         for topic in ("to-pay", "refunds")
     ]

@@ -45,7 +45,7 @@ def test_an_app_that_snapshots_hold_as_a_whole() -> None:
     status, out, _ = look(f"{MODULE}:whole")
     assert status == 0, out
     assert "app whole" in out
-    assert "snapshots hold all of it" in out
+    assert "Snapshots hold all of this app." in out
     for words in (
         ["count", "orders", "2"],
         ["orders", "count"],
@@ -60,7 +60,7 @@ def test_what_no_snapshot_holds_is_named() -> None:
     assert status == 1
     said = {advice["code"]: advice["what"] for advice in found["found"]}
     assert set(said) == {"not-captured", "windows", "sets"}
-    assert said["not-captured"].startswith("agent in-memory reads a channel in memory")
+    assert said["not-captured"].startswith("agent in-memory reads an in-memory channel")
     tables = {table["name"]: (table["kind"], table["expires_ms"]) for table in found["tables"]}
     assert tables == {
         "windows": ("Table", 60_000),
@@ -150,4 +150,4 @@ def test_a_worker_tells_the_ledger_the_same() -> None:
     assert "{'clicks': ('raw', 'json'), 'views': ('', 'reversed')}" in done.stdout
     assert "'groups': ('json', 'json')" in done.stdout
     assert "'odd': ('raw', 'json|reversed'), 'odder': ('json', 'foreign')" in done.stdout
-    assert "agent in-memory reads a channel in memory" in done.stdout
+    assert "agent in-memory reads an in-memory channel" in done.stdout

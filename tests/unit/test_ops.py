@@ -94,7 +94,7 @@ async def test_progress_says_what_is_waited_for_and_for_how_long(cluster: FakeCl
         await ops.trigger(cluster, "ns", ttl_ms=400, wait=True, progress=told.append)
     assert told[-1].waited_ms >= 300
     assert told[-1].needed == 2
-    assert "process 0 (shop on box, pid 7) to close" in told[-1].waits[0].text
+    assert "process 0 (shop on box, pid 7) to finish events that began" in told[-1].waits[0].text
 
 
 async def test_a_failed_snapshot_stays_failed_until_it_is_retried(cluster: FakeCluster) -> None:
@@ -225,7 +225,7 @@ async def test_an_id_that_hides_a_snapshot_is_refused_at_every_attempt(
     for options in attempts:
         with pytest.raises(BadInputError, match=f"snapshot id '{name}' is") as raised:
             await ops.trigger(cluster, "ns", snapshot_id=name, **options)
-        assert "choose another name" in raised.value.advice
+        assert "choose another id" in raised.value.advice
 
 
 async def test_an_id_of_an_earlier_release_hides_neither_the_latest_nor_an_epoch(
@@ -292,7 +292,7 @@ async def test_shown_by_a_moment_is_the_last_one_captured_by_then(cluster: FakeC
 
 @pytest.mark.parametrize("asked", [{}, {"name": "s", "epoch": 1}, {"epoch": 0, "at_ms": 0}])
 async def test_shown_is_one_snapshot(cluster: FakeCluster, asked: dict[str, Any]) -> None:
-    with pytest.raises(BadInputError, match="one of: an id"):
+    with pytest.raises(BadInputError, match="name one snapshot: an id"):
         await ops.show(cluster, "ns", **asked)
 
 
@@ -345,7 +345,7 @@ async def test_an_app_that_is_gone_for_good_is_waited_for_no_more(cluster: FakeC
     """R10: an app can be retired."""
     Worker(cluster.the_ledger, "shop", "orders")
     gone = Worker(cluster.the_ledger, "tills", "sales")
-    with pytest.raises(BadInputError, match="still runs: process"):
+    with pytest.raises(BadInputError, match="is still running: process"):
         await ops.retire(cluster, "ns", "tills")
     cluster.the_ledger.put(Bye(process=gone.process, n=99))
     view = await ops.trigger(cluster, "ns", ttl_ms=100)
@@ -444,5 +444,5 @@ async def test_chunks_are_no_larger_than_the_ledger_takes(
 async def test_a_ledger_that_was_trimmed_by_hand_is_refused(cluster: FakeCluster) -> None:
     Worker(cluster.the_ledger, "shop", "orders")
     await cluster.the_ledger.trim(1)
-    with pytest.raises(LedgerUnusableError, match="begins at offset 1, and no checkpoint stands for"):
+    with pytest.raises(LedgerUnusableError, match="begins at offset 1, and no checkpoint replaces"):
         await ops.list_snapshots(cluster, "ns")

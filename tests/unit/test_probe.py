@@ -108,4 +108,4 @@ async def test_r15_a_driver_that_cannot_be_loaded_leaves_the_app_as_it_is(
     assert started == ["the app's own"]
     (said,) = caplog.messages
     assert said.startswith("snapkafka: its driver cannot be loaded here (")
-    assert said.endswith("this worker goes on without taking part")
+    assert said.endswith("this worker runs without snapshots")

@@ -497,13 +497,13 @@ def test_the_command_shows_bytes_and_removes_with_yes_alone(store: LocalStore) -
     where = ("--storage", str(store.root), "--keep-last", "1", "--offline")
     shown = call(*where, "--dry-run")
     assert shown.exit_code == 0
-    assert re.search(r"old .* goes .* kB", shown.stdout)
+    assert re.search(r"old .* remove .* kB", shown.stdout)
     assert "the newest good one" in shown.stdout
     (told,) = as_json(call(*where, "--dry-run", "--json"))["planned"]["removed"]
     assert (told["id"], told["bytes"]) == ("old", size)
     refused = call(*where)
     assert refused.exit_code == 2
-    assert "there is no terminal to ask on; nothing was removed" in refused.stderr
+    assert "not confirmed, as there is no terminal: nothing was removed" in refused.stderr
     asked = as_json(call(*where, "--json"))
     assert asked["error"]["code"] == "bad-input"
     assert [item["id"] for item in asked["planned"]["removed"]] == ["old"]
@@ -511,7 +511,7 @@ def test_the_command_shows_bytes_and_removes_with_yes_alone(store: LocalStore) -
     done = call(*where, "--yes")
     assert "snapshots removed: 1, leftovers: 0" in done.stdout
     assert [manifest.id for manifest in store.list()] == ["new"]
-    assert "nothing has to go" in call(*where, "--yes").stdout
+    assert "Nothing to remove." in call(*where, "--yes").stdout
 
 
 def test_the_command_asks_the_ledgers_or_is_told_that_nobody_needs_anything(
@@ -525,7 +525,7 @@ def test_the_command_asks_the_ledgers_or_is_told_that_nobody_needs_anything(
         put(store, name, epoch)
     refused = call(*where, "--yes")
     assert refused.exit_code == BadInputError.exit_status
-    assert "no broker is given, and its ledgers list the snapshots" in refused.stderr
+    assert "no broker is given, so snapshots that open restores" in refused.stderr
     cluster = Ledgers("shop", "fork.staging.shop")
     cluster.restore("shop", snapshot="restored")
     cluster.fork("staging", "shop", "forked")

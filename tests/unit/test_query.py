@@ -139,7 +139,7 @@ async def test_epochs_are_those_of_one_namespace(storage: str, tmp_path: Path) -
             await rows(str(tmp_path), "FROM state", name=name)
     found = await ops.query(None, "shop", "FROM state", storage=str(tmp_path))
     assert found.id == "tuesday/noon"
-    with pytest.raises(UnknownSnapshotError, match="no snapshot '20' of tills in"):
+    with pytest.raises(UnknownSnapshotError, match="no snapshot '20' of tills is assembled in"):
         await ops.query(None, "tills", "FROM state", storage=str(tmp_path), name="20")
     with pytest.raises(UnknownSnapshotError, match="no good snapshot of none in"):
         await ops.query(None, "none", "FROM state", storage=str(tmp_path))
@@ -304,7 +304,7 @@ async def test_bad_sql_is_one_line_of_what_duckdb_said(storage: str, sql: str, s
 async def test_what_is_not_one_select_is_refused(storage: str, sql: str) -> None:
     file = Path(storage) / "monday" / "state" / "part-00000.parquet"
     before = file.read_bytes()
-    with pytest.raises(BadInputError, match="not one SELECT"):
+    with pytest.raises(BadInputError, match="only one SELECT"):
         await rows(storage, sql.format(file=file), name="monday")
     assert file.read_bytes() == before
 
@@ -337,7 +337,7 @@ async def test_a_file_that_is_gone_or_spoilt_is_said(storage: str, tmp_path: Pat
     with pytest.raises(StorageError, match="table state of snapshot monday cannot be read: "):
         await rows(str(tmp_path), "SELECT 1", name="monday", unchecked=True)
     file.unlink()
-    with pytest.raises(StorageError, match=r"monday lacks a file: .*part-00000\.parquet is not there"):
+    with pytest.raises(StorageError, match=r"monday lacks file .*part-00000\.parquet"):
         await rows(str(tmp_path), "SELECT 1", name="monday")
 
 
@@ -376,7 +376,7 @@ def test_the_command_prints_a_table(storage: str) -> None:
     result = call("SELECT 1 AS number, 'a' AS word, 2 AS another", "--storage", storage)
     assert "\n      1   a            2 \n" in result.stdout, "numbers are flush right"
     result = call("FROM range(41)", "--storage", storage)
-    assert "... and more rows than 40" in result.stdout
+    assert "... more than 40 rows" in result.stdout
 
 
 def test_a_terminal_obeys_nothing_that_stands_in_a_topic(storage: str) -> None:

@@ -171,7 +171,7 @@ def test_who_crashes_leaves_no_note_that_counts(
 def test_effects_without_a_cause_leave_no_note(
     start: Callable[[], Tables], table: Table, opened: Open
 ) -> None:
-    """Of somebody without snapkafka, or with `cause` switched off: what they are of is not known."""
+    """Of an external producer, or with `cause` switched off: what they are of is not known."""
     for vague in (lambda tables: met(tables, None), lambda tables: tables.met(CHANGELOG, 0, None)):
         tables = start()
         opened().close()

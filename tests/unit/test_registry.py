@@ -181,7 +181,7 @@ def test_references_in_a_circle_and_into_nothing(port: Port) -> None:
         "/schemas/ids/8": [(200, {"schema": "top", "references": [of("gone")]})],
     }
     asking = LedgerWait().asks(port.url())
-    assert asking.schema(7) == Missing("what it refers to has no end")
+    assert asking.schema(7) == Missing("its references form a circle")
     assert asking.schema(8) == Missing(f"of what it refers to (subject gone, version 1): {UNKNOWN}")
 
 

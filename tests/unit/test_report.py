@@ -28,15 +28,12 @@ def test_what_the_verdict_does_not_stand_for_is_beside_it() -> None:
             {"topic": "orders", "mixed": True, "declared": False},
             {"topic": "clicks", "mixed": False, "declared": False},
         ],
-        "uncaptured": [{"app": "shop", "what": "agent a reads a channel in memory"}],
+        "uncaptured": [{"app": "shop", "what": "agent a reads an in-memory channel"}],
     }  # fmt: skip
     lines = list(report(told))
     assert lines[1].startswith("  open:     topic orders holds records with our header and records without")
-    assert (
-        lines[2]
-        == "  assumed:  nothing that writes to topic clicks, all of it external, reads outputs of the apps"
-    )
-    assert lines[3] == "  without:  app shop: agent a reads a channel in memory"
+    assert lines[2] == "  assumed:  whoever writes to topic clicks does not read what the apps write"
+    assert lines[3] == "  not included: app shop: agent a reads an in-memory channel"
     assert lines[4] == "  unproven: stored tables were not compared with the log (--tables)"
     (strict,) = [line for line in report(told | {"strict": True}) if "clicks" in line]
     assert strict.startswith("  open:     topic clicks holds external records, and is not declared")
@@ -50,7 +47,7 @@ def test_why_nobody_can_prove_it_is_said_before_the_checks() -> None:
     lines = list(report(told))
     assert lines[:2] == [
         "daily (epoch 7): UNVERIFIABLE",
-        "  cannot be proved: agent a was handed offset 5 late",
+        "  not verifiable: agent a was handed offset 5 late",
     ]
     assert list(report(told | {"contaminated": ""})) == [lines[0], *lines[2:]]
 
@@ -77,7 +74,10 @@ def test_what_each_check_looked_at_is_said_and_nothing_plainly() -> None:
     }  # fmt: skip
     checks = [check("V1", 1_200, partitions=3), check("V4", 0, channels=2), check("V6 money", None)]
     _, unread, line, *rest = report(told | {"checks": checks})
-    assert unread == "  unread:   payments reads to-pay, but no worker has it: create it and restart payments"
+    assert (
+        unread
+        == "  unread:   topic to-pay did not exist when payments started: create it and restart payments"
+    )
     assert line == (
         "  checks:   V1 passed (1,200 records of 3 partitions), V4 passed (no record, 2 channels), V6 money passed;"
         " not run: "

@@ -51,7 +51,7 @@ async def test_show_says_it_of_what_is_captured(cluster: FakeCluster) -> None:
     assert said.startswith(
         "until 2027-01-15 09:00:00 UTC: orders[0] deletes records after 1 h (retention.ms)"
     )
-    assert "09:00:00 UTC (that has passed): orders" in in_words(found, CUT + 2 * HOUR)
+    assert "no longer restorable since 2027-01-15 09:00:00 UTC: orders" in in_words(found, CUT + 2 * HOUR)
 
 
 async def test_show_says_that_of_compaction_only_the_earliest_time_is_known(cluster: FakeCluster) -> None:
@@ -62,13 +62,15 @@ async def test_show_says_that_of_compaction_only_the_earliest_time_is_known(clus
         "until 2027-01-15 09:00:00 UTC at least: orders[0] may be compacted"
     )
     passed = in_words(found, CUT + 2 * HOUR)
-    assert passed.startswith("not guaranteed any longer since 2027-01-15 09:00:00 UTC: orders[0] may be")
+    assert passed.startswith("possibly no longer restorable since 2027-01-15 09:00:00 UTC: orders[0] may be")
 
 
 async def test_show_says_what_is_gone(cluster: FakeCluster) -> None:
     cluster.the_admin.starts[TopicPartition("orders", 1)] = 11
     found = await shown(cluster)
-    assert in_words(found, NOW) == "no more: orders[1] its log starts at 11, needed is 10"
+    assert (
+        in_words(found, NOW) == "no longer restorable: orders[1] its log starts at 11; the snapshot needs 10"
+    )
     del cluster.the_admin.ends[TopicPartition("orders", 1)]
     cluster.the_admin.topics = {"orders": FakeTopic(1)}
     again = (await ops.show(cluster, "ns", "mine")).restorable
@@ -82,7 +84,7 @@ async def test_show_of_what_cannot_be_looked_at(cluster: FakeCluster, error: typ
     cluster.the_admin.failure = error("not allowed to look")
     found = (await ops.show(cluster, "ns", "mine")).restorable
     assert found is not None
-    assert in_words(found, NOW) == "not guaranteed: not allowed to look"
+    assert in_words(found, NOW) == "unknown for how long it is restorable: not allowed to look"
 
 
 async def test_of_a_windowed_table_and_by_size() -> None:
@@ -97,7 +99,7 @@ async def test_of_a_windowed_table_and_by_size() -> None:
     admin.settings["log"] |= {"retention.ms": "-1", "retention.bytes": "1000"}
     admin.sizes["log"] = (1_001, 0)
     found = await restorable(admin, captured, cut_ms=CUT, now=lambda: NOW)
-    assert "and 1,001 have come since" in found.why
+    assert "of which 1,001 were written since" in found.why
 
 
 def test_a_refusal_says_until_when_it_could_be_done(tmp_path: Any) -> None:

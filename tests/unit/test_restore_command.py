@@ -62,8 +62,8 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> list[dict[str, Any]]:
 def test_a_dry_run_prints_offsets_records_and_outputs_and_does_nothing(asked: list[dict[str, Any]]) -> None:
     result = CliRunner().invoke(app, [*ARGUMENTS, "--dry-run"])
     assert result.exit_code == 0
-    for text in ("900", "behind its end", "77", "55", "4,711", "overwrites, does not merge", "3: 100-119",
-        "55 events that ran since the snapshot run again", "nothing ran since", "the snapshot was taken",
+    for text in ("900", "at the appended messages", "77", "55", "4,711", "replaces all state", "3: 100-119",
+        "55 events since the snapshot will run again", "no worker ran since", "the snapshot was taken",
     ):  # fmt: skip
         assert text in result.stdout, text
     assert not any("plan" in it for it in asked)
@@ -98,7 +98,7 @@ def test_without_a_terminal_it_takes_yes_to_act(asked: list[dict[str, Any]]) -> 
     assert (waiting["wait_s"], waiting["safety"], planning["force"]) == (90, False, True)
     assert doing["plan"] is PLAN, "the plan that was printed is the one that is done"
     assert "undo: snapkafka assemble before-restore-1; snapkafka restore before-restore-1" in result.stdout
-    assert "cannot be taken back: outputs in invoices" in result.stdout
+    assert "cannot be undone: outputs in invoices" in result.stdout
 
 
 def test_an_error_has_its_own_status(asked: list[dict[str, Any]], monkeypatch: pytest.MonkeyPatch) -> None:

@@ -82,9 +82,9 @@ def test_a_dry_run_prints_topics_and_what_is_not_there_and_does_nothing(asked: l
     for text in (
         "cleanup.policy=delete",
         "retention.ms=-1",
-        "exist there: invoices",
-        "not there: external records of orders[3] from offset 100 of the old log on (4,711 offsets up to the cut",
-        "of those below 130 some agents have processed a record and others have not; what the apps had sent there",
+        "already there: invoices",
+        "not restored: external records of orders[3] from offset 100 of the old log on (4,711 offsets up to the cut",
+        "below offset 130 some agents had processed records that others had not; what the apps had sent there",
         "note: outputs begin empty: invoices",
         "77 messages in flight, 5 stored external records, at most 12 rows of state",
     ):
@@ -122,7 +122,7 @@ def test_without_a_terminal_it_takes_yes_to_act(asked: list[dict[str, Any]]) -> 
         "77 messages",
         "5 external records",
         "undo: stop the workers",
-        "not there:",
+        "not restored:",
     ):
         assert text in result.stdout, text
 
@@ -133,7 +133,7 @@ def test_what_a_restore_in_place_alone_has_is_refused(
 ) -> None:
     result = CliRunner().invoke(app, [*ARGUMENTS, "--yes", *option])
     assert (result.exit_code, acted(asked)) == (2, False)
-    assert f"--into and {option[0]} do not go together" in result.stderr
+    assert f"--into and {option[0]} cannot be combined" in result.stderr
 
 
 def test_an_error_has_its_own_status(asked: list[dict[str, Any]], monkeypatch: pytest.MonkeyPatch) -> None:

@@ -164,7 +164,7 @@ async def test_a_part_of_what_was_restored_since_is_refused(two: World) -> None:
 async def test_records_of_a_process_that_nobody_remembers_are_a_reason(two: World) -> None:
     two.log.put(IN, b"k", b"?", by=77, epoch=EPOCH)
     before = two.fingerprint()
-    with pytest.raises(RestoreRefusedError, match=r"process 77 .*process-unknown"):
+    with pytest.raises(RestoreRefusedError, match=r"sender 77 .*process-unknown"):
         await two.restore(**app())
     assert two.fingerprint() == before
 

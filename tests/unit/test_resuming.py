@@ -161,7 +161,7 @@ async def test_what_is_taken_away_meanwhile_does_not_go_on(worker: Worker) -> No
 async def test_r15_who_takes_no_part_any_more_holds_no_input_that_is_taken_away(worker: Worker) -> None:
     """It stood down between the announcement and the flow; what it held must not go on when it is somebody else's."""
     driver = FaustDriver(worker.app, Config(namespace="n"))
-    driver.absent = "failed to note an event"
+    driver.absent = "failed to record an event"
     driver.consumer_made(worker.consumer)
     assert driver.membership is not None
     worker.resuming = driver.membership._resuming

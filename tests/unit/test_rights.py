@@ -44,7 +44,7 @@ async def test_without_rights_placeholders_stand_for_the_names(cluster: FakeClus
     assert ("TOPIC",) in {right.names for right in found.rights}
     assert ("_snapkafka.ns",) in {right.names for right in found.rights}
     assert (await ops.rights(None, "ns")).guessed == "no broker is given"
-    assert (await ops.rights(FakeCluster(), "ns")).guessed == "nobody has joined yet"
+    assert (await ops.rights(FakeCluster(), "ns")).guessed == "no app has joined yet"
 
 
 async def test_a_namespace_that_is_none() -> None:

@@ -188,9 +188,12 @@ def _begun_by_another(world: World) -> None:
 @pytest.mark.parametrize(
     ("change", "what"),
     [
-        (_newer, "no longer the manifest that was confirmed"),
+        (_newer, "is another manifest now"),
         (_more_outputs, r"outputs in out\[0\]: 1 to 3 -> 1 to 4"),
-        (_events_ran, r"position of app in in\[0\]: 7 to behind its end -> 8 to behind its end"),
+        (
+            _events_ran,
+            r"position of app in in\[0\]: 7 to at the appended messages -> 8 to at the appended messages",
+        ),
         (_begun_by_another, "open plan: none -> other begun"),
         (
             lambda world: world.admin.topics.pop("raw"),

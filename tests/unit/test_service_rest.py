@@ -245,7 +245,7 @@ def test_a_running_one_names_whom_it_waits_for_and_can_be_aborted(cluster: FakeC
         client.post("/v1/snapshots/trigger", json=asked(snapshot_id="s"))
         told = client.get("/v1/snapshots/s").json()
         assert (told["status"], told["nodes_completed"], told["nodes_total"]) == ("CAPTURING", 1, 2)
-        assert any("app tills to close" in wait for wait in told["waits_for"])
+        assert any("app tills to finish events" in wait for wait in told["waits_for"])
         assert told["phases"]["first_cut_ms"] == 1
         aborted = client.post("/v1/snapshots/s/abort")
         assert aborted.status_code == 200

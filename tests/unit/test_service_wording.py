@@ -296,7 +296,7 @@ def test_no_phrase_is_left_that_nothing_says() -> None:
 @pytest.mark.parametrize(
     ("text", "told"),
     [
-        ("`snapkafka list` shows those there are", "`GET /v1/snapshots` shows those there are"),
+        ("`snapkafka list` lists the snapshots", "`GET /v1/snapshots` lists the snapshots"),
         ("`snapkafka show ID` names it", "`GET /v1/snapshots/{id}` names it"),
         ("`snapkafka show a b` names it", "`GET /v1/snapshots/a%20b` names it"),
         ("`snapkafka show a/b` names it", "`GET /v1/snapshots/{id}` names it"),
@@ -310,14 +310,14 @@ def test_no_phrase_is_left_that_nothing_says() -> None:
         ),
         ("`snapkafka verify --offline` lists", "`snapkafka verify --offline` lists"),
         ("`snapkafka fork list` lists", "`GET /v1/forks` lists"),
-        ("`snapkafka resume` ends it", "`snapkafka resume` ends it"),
+        ("`snapkafka resume` ends the pause", "`snapkafka resume` ends the pause"),
         ("`snapkafka doctor --fix`", "`snapkafka doctor --fix`"),
         ("`snapkafka lists`", "`snapkafka lists`"),
         ("leave it out (--apps)", "leave it out (apps)"),
         ("--ttl must be 100 to 86,400,000 ms", "ttl_ms must be 100 to 86,400,000 ms"),
         ("add --type incremental", 'add "snapshot_type": "incremental"'),
         ("--retries 1 starts its next attempt", '"retries": 1 starts its next attempt'),
-        ("--keys 0 names none", "keys=0 names none"),
+        ("--keys 0 lists none", "keys=0 lists none"),
         ("add --wait, or the --id of a snapshot", "add the snapshot_id of a snapshot"),
         ("check --storage and the rights", "check target_storage_uri and the rights"),
         ("add --storage DIR, here", "add target_storage_uri, here"),
@@ -365,7 +365,7 @@ def test_a_refused_trigger_names_fields(tmp_path: Path) -> None:
         assert hint(ttl_ms=1) == "ttl_ms must be 100 to 86,400,000 ms"
         assert hint(parent_snapshot_id="x") == 'add "snapshot_type": "incremental"'
         parent = {"snapshot_type": "incremental", "parent_snapshot_id": "none"}
-        assert hint(**parent) == "`GET /v1/snapshots` shows those there are"
+        assert hint(**parent) == "`GET /v1/snapshots` lists the snapshots"
         assert hint(retries=-1, snapshot_id="x") == "add the snapshot_id of a snapshot that failed"
         worker._closes = False
         running = client.post(
@@ -393,7 +393,7 @@ def test_an_unknown_snapshot_is_looked_for_at_a_route() -> None:
             told = client.get(f"/v1/snapshots/{path}").json()
             assert (told["code"], told["hint"]) == (
                 "unknown-snapshot",
-                "`GET /v1/snapshots` shows those there are",
+                "`GET /v1/snapshots` lists the snapshots",
             )
         body = asked(target_storage_uri="s3://elsewhere/")
         refused = client.post("/v1/snapshots/trigger", json=body).json()
@@ -463,4 +463,4 @@ def test_what_leaves_a_verdict_open_names_fields(tmp_path: Path, monkeypatch: py
     with served(cluster, (str(tmp_path),)) as client:
         assembled(cluster, client, tmp_path, "one")
         told = client.get("/v1/snapshots/one").json()["left_open"]
-        assert any("(sources, or install(sources=...), if they are not)" in text for text in told), told
+        assert any("(if not, declare it: sources, or install(sources=...))" in text for text in told), told

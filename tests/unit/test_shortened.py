@@ -133,7 +133,7 @@ def test_a_log_whose_end_was_cut_is_refused_by_name() -> None:
     assert refusals[0].what == (
         "changelog c[0] ends at offset 19, and had records up to 20 when the snapshot was made"
     )
-    assert "unclean election" in refusals[0].hint
+    assert "the broker lost records" in refusals[0].hint
     assert list(log_refusals(item for item in lost if item.lost != "end")) == []
 
 

@@ -112,7 +112,7 @@ def test_a_snapshot_whose_files_are_lost_is_listed(tmp_path: Path) -> None:
     (state,) = (table for table in manifest.tables if table.name == "state")
     Path(store.place(state.files[0].path)).unlink()
     found = asyncio.run(held(store))["lost"]
-    assert any("lacks a file" in problem for problem in found)
+    assert any("lacks file" in problem for problem in found)
 
 
 async def test_a_result_names_what_still_holds_erased_keys(tmp_path: Path) -> None:

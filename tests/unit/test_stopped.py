@@ -1,4 +1,4 @@
-"""R10: where an app stands that does not run, by what the broker and the trigger say."""
+"""R10: positions of an app that does not run, by what the broker and the trigger say."""
 
 from __future__ import annotations
 

@@ -127,8 +127,8 @@ def test_what_a_person_reads() -> None:
     bank, till = OpenEntry(group="bank", topics=("bills", "letters")), OpenEntry(group="till")
     first, second = unseen_paths([bank, till])
     assert first == (
-        "group bank reads bills, letters without snapkafka, and may be who writes to inputs (--sink if it does not)"
+        "group bank reads bills, letters without snapkafka and may write back to inputs (--sink if it does not)"
     )
     assert second.startswith("group till reads unknown topics without snapkafka")
     *_, last = unseen_paths([OpenEntry(group=f"g{n}") for n in range(1_000)])
-    assert last == "and 995 groups more: the manifest has them all"
+    assert last == "and 995 more groups: the manifest lists all"

@@ -60,17 +60,20 @@ async def test_causes_are_followed_to_an_external_record(cluster: FakeCluster) -
         ("orders", 3, "shop"),
         ("raw", 7, ""),
     ]
-    assert found.end == "the last one is external: its sender stamps no headers"
+    assert found.end == "the last record is external: no service with snapkafka sent it"
 
 
 async def test_it_reports_why_it_ends(cluster: FakeCluster) -> None:
     admin = cluster.the_admin
-    assert (await ops.trace(cluster, "ns", "bills", 0, 5, most=1)).end == "it goes on: --steps 1 is reached"
+    assert (
+        await ops.trace(cluster, "ns", "bills", 0, 5, most=1)
+    ).end == "more causes follow: raise --steps (now 1)"
     admin.starts[RAW] = 8
     found = await ops.trace(cluster, "ns", "bills", 0, 5)
     assert len(found.steps) == 2
     assert (
-        found.end == "its cause is known by place alone: offset 7 of raw[0] was deleted: the log begins at 8"
+        found.end
+        == "of its cause only the place is known: offset 7 of raw[0] was deleted: the log begins at 8"
     )
     del admin.topics["orders"]
     assert (await ops.trace(cluster, "ns", "bills", 0, 5)).end.startswith("the topic of its cause is unknown")
@@ -82,7 +85,7 @@ async def test_it_reports_why_it_ends(cluster: FakeCluster) -> None:
     )
     put(cluster, BILLS, 1, Worker(cluster.the_ledger, "timer", "x"), None)
     assert (await ops.trace(cluster, "ns", "bills", 0, 1)).end.startswith(
-        "the last one was sent outside any event"
+        "the last record was sent outside any event"
     )
     put(cluster, BILLS, 2, Worker(cluster.the_ledger, "loop", "x"), (BILLS, 2))
     assert len((await ops.trace(cluster, "ns", "bills", 0, 2)).steps) == ops.STEPS_MAX
@@ -97,10 +100,10 @@ def test_the_command_prints_a_line_for_each(cluster: FakeCluster, monkeypatch: p
     done = CliRunner().invoke(commands, command)
     assert done.exit_code == 0, done.output
     assert done.output.splitlines() == [
-        "bills[0] offset 5, sent by bank (process 2, seq 5), white for every snapshot",
-        "  because of orders[0] offset 3, sent by shop (process 0, seq 3), white for every snapshot",
+        "bills[0] offset 5, sent by bank (process 2, seq 5), before any snapshot",
+        "  because of orders[0] offset 3, sent by shop (process 0, seq 3), before any snapshot",
         "  because of raw[0] offset 7, external",
-        "the last one is external: its sender stamps no headers",
+        "the last record is external: no service with snapkafka sent it",
     ]
     as_json = json.loads(CliRunner().invoke(commands, [*command, "--json"]).stdout)
     assert [step["offset"] for step in as_json["steps"]] == [5, 3, 7]

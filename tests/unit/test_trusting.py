@@ -64,7 +64,7 @@ def test_what_was_left_out_is_named(store: LocalStore) -> None:
         return CliRunner().invoke(app, ["query", sql, "--storage", store.uri, *arguments])
 
     done = call("--snapshot", "two")
-    assert "unproven: manifest was not compared with the ledger's verdict (no --bootstrap)" in done.stdout
+    assert "unproven: the manifest was not compared with the ledger (add --bootstrap)" in done.stdout
     assert "files were" not in done.stdout
     flip(store.root / "two/state/part-00000.parquet")
     assert "has other bytes" in call("--snapshot", "two").output

@@ -290,14 +290,14 @@ def test_what_cannot_be_assembled_any_more_is_refused_by_name() -> None:
     require_offsets(CutView(CAPTURED, now))
     assert refused(CAPTURED, {STATE: now[STATE]})[0].endswith("topic in of snapshot snap has no partition 0")
     made_anew, hint = refused(CAPTURED, now | {TP: LogBounds(start=0, end=9, topic_id="t9")})
-    assert made_anew.endswith("topic in was deleted and recreated (or cut short) since snapshot snap")
+    assert made_anew.endswith("topic in was deleted and recreated (or truncated) since snapshot snap")
     assert hint == "take a new snapshot"
     assert refused(CAPTURED, bounds(start=4))[0].endswith(
-        "snapshot snap needs in[0] from offset 2 to 4, and its log now starts at 4"
+        "snapshot snap needs in[0] from offset 2 to 4, but its log now starts at 4"
     )
     eaten = now | {STATE: LogBounds(start=4, end=9, topic_id="t2")}
     assert refused(CAPTURED, eaten)[0].endswith(
-        "snapshot snap needs table[0] (changelog of table t) below offset 3, and its log now starts at 4"
+        "snapshot snap needs table[0] (changelog of table t) below offset 3, but its log now starts at 4"
     )
 
 
@@ -307,8 +307,8 @@ def test_what_a_snapshot_needs_since_its_parent_may_not_be_gone() -> None:
     require_offsets(CutView(CAPTURED, now))
     message, hint = refused(CAPTURED, now, {STATE: 1})
     assert message.endswith(
-        "snapshot snap builds on its parent with table[0] (changelog of table t) from offset 1, and its log now starts"
-        " at 2"
+        "snapshot snap builds on its parent with table[0] (changelog of table t) from offset 1, but its log now"
+        " starts at 2"
     )
     assert hint == "take a full snapshot, and assemble those that build on it sooner"
 

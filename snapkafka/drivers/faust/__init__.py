@@ -42,7 +42,7 @@ def install(app: Any, namespace: str | None = None, **config: Unpack[Settings]) 
     """
     if getattr(app, "snapkafka", None) is not None:
         raise InstallError(
-            "snapkafka is installed on this app already", hint="call snapkafka.install once per faust.App"
+            "snapkafka is already installed on this app", hint="call snapkafka.install once per faust.App"
         )
     switch = os.environ.get(SWITCH, "")
     fork = os.environ.get(FORK, "")
@@ -121,7 +121,7 @@ def _install_fork(app: Any, namespace: str | None, config: Settings, switch: str
     except ImportError as error:
         refuse(f"its driver cannot be loaded here ({error})")
     if found := not_as_expected():
-        refuse(f"this Faust is not as expected ({', '.join(found)})")
+        refuse(f"this release of Faust is not supported ({', '.join(found)})")
     try:
         become_fork(app, fork)
     except (ImportError, AttributeError) as error:

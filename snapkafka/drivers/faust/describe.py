@@ -133,7 +133,7 @@ def describe_app(app: Any) -> DescribedApp:
             code="not-captured",
             weight=Weight.PROBLEM,
             what=what,
-            do="give it a topic, or keep nothing there that a restore needs (docs/reference/features.md)",
+            do="give it a topic, or send nothing through it that a restore needs (docs/reference/features.md)",
         )
         for what in uncaptured(app, ours)
     ]
@@ -152,7 +152,7 @@ def describe_when_started(app: Any) -> None:
         try:
             _log(describe_app(app))
         except Exception as error:  # R15: what goes wrong here is ours
-            logger.error("snapkafka: cannot describe this app: %r", error, extra=about(), exc_info=True)
+            logger.error("snapkafka: could not examine this app: %r", error, extra=about(), exc_info=True)
 
     app.on_start = started
 
@@ -179,14 +179,11 @@ def uncaptured(app: Any, ours: Any = None) -> Iterator[str]:
     """Name the parts of an app that no snapshot holds, as far as its definition shows; `ours`: the recording agent."""
     for agent in app.agents.values():
         if agent is not ours and not hasattr(agent.channel, "topics"):
-            yield (
-                f"agent {agent.name} reads a channel in memory: what waits there, or runs, at a cut is in no snapshot"
-            )
+            yield (f"agent {agent.name} reads an in-memory channel: no snapshot holds its messages")
     for table in app.tables.values():
         if str(getattr(table, "_store", None) or app.conf.store).startswith(EXPIRES_BY_ITSELF):
             yield (
-                f"table {table.name} lies in Aerospike, which expires keys by itself: what it drops, and when, is in no"
-                " snapshot"
+                f"table {table.name} is stored in Aerospike, which expires keys by itself: no snapshot records which"
             )
 
 
@@ -281,23 +278,22 @@ def _about_joining(app: Any, driver: Any, topics: tuple[DescribedTopic, ...]) ->
         yield Advice(
             code="faust-not-as-expected",
             weight=Weight.PROBLEM,
-            what=f"this Faust is not as snapkafka expects it: {', '.join(found)}",
-            do="its workers run, and take part in no snapshot; use a release of Faust that README names",
+            what=f"this release of Faust is not supported: {', '.join(found)}",
+            do="its workers run without snapshots; use a release of Faust that README names",
         )
     if not topics:
         yield Advice(
             code="nothing-to-cut",
             weight=Weight.PROBLEM,
-            what="no agent reads a topic: there is nothing to cut",
+            what="no agent reads a topic: there is nothing to snapshot",
             do="a process that only sends needs no snapkafka; what it sends is replayable input",
         )
     if "exactly_once" in str(app.conf.processing_guarantee).lower():
         yield Advice(
             code="transactions",
             weight=Weight.NOTE,
-            what="processing_guarantee is exactly_once: a snapshot waits for the commit of what was sent before it",
-            do=f"give snapshots longer than broker_commit_interval ({app.conf.broker_commit_interval:g} s); what Faust"
-            " itself does not do: docs/reference/features.md",
+            what="processing_guarantee is exactly_once: a snapshot waits until earlier messages are committed",
+            do=f"use a --ttl above broker_commit_interval ({app.conf.broker_commit_interval:g} s)",
         )
 
 
@@ -307,15 +303,14 @@ def _about_tables(app: Any) -> Iterator[Advice]:
             yield Advice(
                 code="windows",
                 weight=Weight.NOTE,
-                what=f"table {table.name} has windows that live for {expires / 1_000:g} s; Faust makes its changelog"
-                " with that for its retention: assembly finds the oldest deleted",
-                do="after the first start `snapkafka doctor --fix` makes it longer",
+                what=f"table {table.name} has windows of {expires / 1_000:g} s and the same retention: too short"
+                " for assembly",
+                do="after the first start `snapkafka doctor --fix` raises it",
             )
         elif of_sets(table):
             yield Advice(
                 code="sets",
                 weight=Weight.NOTE,
-                what=f"table {table.name} is of sets: its changelog is made with the cluster's retention, and loses"
-                " sets that do not change for so long",
-                do="after the first start `snapkafka doctor --fix` takes the bound away",
+                what=f"table {table.name} holds sets: those that do not change within the cluster's retention are lost",
+                do="after the first start `snapkafka doctor --fix` removes the limit",
             )

@@ -339,7 +339,7 @@ class FaustDriver(Host):
                 await asyncio.wait_for(self.ledger_tasks.written(), LEDGER_WAIT_S)
             except TimeoutError:
                 logger.warning(
-                    "snapkafka: could not send Bye; the next snapshot may wait for this worker in vain",
+                    "snapkafka: could not announce that this worker stops; the next snapshot may wait for it",
                     extra=self.about(),
                 )
         await self.end_tasks()

@@ -38,7 +38,7 @@ def cannot_be_loaded(app: Any, error: ImportError) -> None:
 
 def _tell_when_started(app: Any, why: str, extra: dict[str, Any]) -> None:
     def tell() -> None:
-        logger.error("snapkafka: %s; this worker goes on without taking part", why, extra=extra)
+        logger.error("snapkafka: %s; this worker runs without snapshots", why, extra=extra)
 
     if not hasattr(app, "on_start"):
         tell()
@@ -46,7 +46,7 @@ def _tell_when_started(app: Any, why: str, extra: dict[str, Any]) -> None:
     start = app.on_start
 
     async def started() -> None:
-        await refuse_if_restored(app, "this worker goes on without snapkafka")
+        await refuse_if_restored(app, "this worker runs without snapkafka")
         await start()
         tell()
 

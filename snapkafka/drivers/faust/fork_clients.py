@@ -168,8 +168,7 @@ def _refused(client: type, fork: str) -> type:
 def _refuse(fork: str) -> Any:
     def refuse(cls: type, *args: Any, **kwargs: Any) -> NoReturn:
         raise ForkIsolationError(
-            f"{cls.__module__}.{cls.__name__} is a client of confluent-kafka: refused in fork {fork}, which cannot"
-            " check what it sends",
+            f"{cls.__module__}.{cls.__name__} is a client of confluent-kafka, which fork {fork} cannot check",
             hint="use topics of the app (`app.topic`), which the fork translates",
         )
 

@@ -26,7 +26,7 @@ logger = logging.getLogger("snapkafka")
 
 #: Errors that may pass, and are no faults of ours.
 CLUSTER_AT_FAULT: Final = (SnapkafkaError, KafkaError, OSError, TimeoutError)
-GOES_ON: Final = "this worker goes on without taking part"
+GOES_ON: Final = "this worker runs without snapshots"
 #: Of a fault's text, this much goes into the ledger.
 REASON_CHARS_MAX: Final = 500
 

@@ -49,7 +49,7 @@ if TYPE_CHECKING:
 __all__ = ["install_hooks"]
 
 #: Where a fault is met at the end.
-STOPS: Final = "this worker stops all the same"
+STOPS: Final = "this worker stops anyway"
 
 
 def install_hooks(driver: FaustDriver) -> None:
@@ -63,7 +63,7 @@ def _install_hooks(driver: FaustDriver) -> None:
 
     def wrap(name: str, attach: Callable[[Any], Any], *, existing: Any) -> None:
         def attach_or_stand_down(made: Any) -> None:
-            with driver.failing_open(f"to patch what Faust's {name} makes", for_good=True):
+            with driver.failing_open(f"to patch what Faust's {name} creates", for_good=True):
                 attach(made)
 
         wrap_factory(app, name, attach_or_stand_down, existing=existing)
@@ -88,7 +88,7 @@ def _install_hooks(driver: FaustDriver) -> None:
 
 
 def _configured(driver: FaustDriver) -> None:
-    with driver.failing_open("to make its recorder", for_good=True):
+    with driver.failing_open("to create its recorder", for_good=True):
         driver.app_configured()
 
 
@@ -106,7 +106,7 @@ def _wrap_life(driver: FaustDriver) -> None:
 
     async def stop() -> None:
         await on_stop()
-        with driver.failing_open("to note what its tables hold", then=STOPS):
+        with driver.failing_open("to record what its tables hold", then=STOPS):
             driver.note_stores()
         with driver.failing_open("to leave", then=STOPS):
             await driver.stop()
@@ -119,6 +119,6 @@ def _on_revoked(driver: FaustDriver) -> Callable[..., Any]:
         try:
             driver.inputs_revoked()
         except Exception as error:
-            driver.stand_down("to note that its inputs are revoked", error)
+            driver.stand_down("to record that its inputs are revoked", error)
 
     return revoked

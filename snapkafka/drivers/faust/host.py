@@ -65,7 +65,7 @@ class Host(Guard, MachineDriver):
         try:
             return super().feed(event)
         except Exception as error:
-            self.stand_down(f"to take in {type(event).__name__}", error)
+            self.stand_down(f"to receive {type(event).__name__}", error)
             return None
 
     def do(self, actions: Sequence[Action], *, us: int = 0) -> ReadLedgerTo | None:
@@ -74,7 +74,7 @@ class Host(Guard, MachineDriver):
         try:
             return super().do(actions, us=us)
         except Exception as error:
-            self.stand_down("to do what its machine asks for", error)
+            self.stand_down("to carry out what the protocol asks for", error)
             return None
 
     def answering(self) -> Callable[[Event], None]:
@@ -87,7 +87,7 @@ class Host(Guard, MachineDriver):
                 if asked_of == self.metrics.ledgers:
                     self.feed(event)
             except Exception as error:
-                self.stand_down(f"to take in {type(event).__name__}", error)
+                self.stand_down(f"to receive {type(event).__name__}", error)
 
         return answer
 
@@ -113,7 +113,7 @@ class Host(Guard, MachineDriver):
             else:
                 logger.error("snapkafka: %s failed: %r", name, error, extra=self.about())
         except Exception as error:
-            self.stand_down("to see how a task ended", error)
+            self.stand_down("to check how a task ended", error)
 
     async def end_tasks(self) -> None:
         """Cancel the background tasks."""

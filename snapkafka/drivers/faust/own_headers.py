@@ -49,8 +49,8 @@ class OwnHeaders:
         if topic not in self._loses:
             self._loses.add(topic)
             logger.error(
-                "snapkafka: something on the way to topic %s removes headers: a marker came without its header, so no"
-                " snapshot that reads the topic is VERIFIED; let what writes there pass the header %s on"
+                "snapkafka: something removes headers on the way to topic %s: a marker arrived without its"
+                " header, so no snapshot that reads the topic is VERIFIED; let it pass the header %s"
                 " (`snapkafka doctor`)",
                 topic,
                 wire.HEADER,

@@ -111,7 +111,7 @@ class Restored:
                 await asyncio.sleep(RETRY_S)
         if logged:
             app = self._host.app.conf.id
-            logger.warning("snapkafka: that is over, app %s goes on", app, extra=self._host.about())
+            logger.warning("snapkafka: that is done, app %s continues", app, extra=self._host.about())
         self._runs_on = self._restores().restored(self._host.app.conf.id)
         self.joined = True
 
@@ -171,7 +171,7 @@ class Restored:
                 await asyncio.sleep(RETRY_S)
             except SnapkafkaError as error:
                 logger.warning(
-                    "snapkafka: could not see whether app %s was restored: %s",
+                    "snapkafka: could not check whether app %s was restored: %s",
                     self._host.app.conf.id,
                     error,
                     extra=self._host.about(),
@@ -354,17 +354,16 @@ async def refuse_restored(app: Any, why: str) -> None:
             plans = await plans_of_app(app)
     except (SnapkafkaError, TimeoutError) as error:
         logger.warning(
-            "snapkafka: could not see whether app %s was restored: %s", app.conf.id, error, extra=about()
+            "snapkafka: could not check whether app %s was restored: %s", app.conf.id, error, extra=about()
         )
         return
     except Exception as error:  # it runs without us, so nothing of ours stops it
-        logger.debug("snapkafka: could not look whether the app was restored: %r", error, extra=about())
+        logger.debug("snapkafka: could not check whether the app was restored: %r", error, extra=about())
         return
     if plans:
         raise InstallError(
             f"{_set_by(app.conf.id, plans)}, and {why}",
-            hint="its agents would process again what was processed before the snapshot: start it with snapkafka"
-            " until every input has passed these offsets",
+            hint="start it with snapkafka until every input has passed these offsets: else events run twice",
         )
 
 

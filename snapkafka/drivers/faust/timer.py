@@ -97,11 +97,11 @@ def _not_now(
 ) -> str | None:
     """Return the reason why this worker requests no snapshot now; None: it does."""
     if (name, 1) in taken:
-        return "somebody has asked already"
+        return "another worker has already triggered it"
     if host.machine.process is None:
         return "this worker does not take part"
     if host.machine.ledger.open:
-        return "another one is under way"
+        return "another snapshot is running"
     if quiet_s() < min_pause:
         return f"the last one ended less than {min_pause:g} s ago"
     return None

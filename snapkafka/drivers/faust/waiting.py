@@ -23,11 +23,9 @@ __all__ = ["Waiting"]
 
 logger = logging.getLogger("snapkafka")
 
-NO_ANSWER: Final = (
-    "snapkafka: the ledger %s did not answer within %.0f s; this worker goes on without taking part"
-)
+NO_ANSWER: Final = "snapkafka: the ledger %s did not answer within %.0f s; this worker runs without snapshots"
 NO_POSITIONS: Final = (
-    "snapkafka: the broker did not report within %.0f s where the inputs start; this worker goes on without taking part"
+    "snapkafka: the broker did not report within %.0f s where the inputs start; this worker runs without snapshots"
     " until it does"
 )
 
@@ -162,7 +160,7 @@ class Waiting:
             return True
         if wait_s and self._ledger_wait.waited(self._host.loop.time(), in_vain=True):
             logger.warning(
-                "snapkafka: it did not answer several times in a row; nothing waits for it in the next %.0f min",
+                "snapkafka: it did not answer several times in a row; nothing waits for it for the next %.0f min",
                 OPEN_S / 60,
                 extra=self._host.about(),
             )

@@ -107,7 +107,7 @@ class Participant:
         require_node(node)
         self.node, self.bounds = node, bounds or Bounds()
         self.notices: asyncio.Queue[Marker | Added | Left] = asyncio.Queue()
-        self.left = ""  # why it takes part no more
+        self.left = ""  # why it no longer takes part
         self._admin, self._writer, self._ledger = admin, writer, ledger
         self._codec, self._hostname = codec, host
         self._state = TopicPartition(changelog_of(namespace, node), 0)
@@ -255,7 +255,7 @@ class Participant:
 
     def _require_here(self) -> None:
         if self.left:
-            raise TriggerRefusedError(f"{self.node} takes part no more: {self.left}", hint="join again")
+            raise TriggerRefusedError(f"{self.node} no longer takes part: {self.left}", hint="join again")
 
     # -- partitions that are added, topics that are gone ------------------------------------------------------------
 
@@ -449,7 +449,7 @@ class Participant:
     def _seen(self) -> None:
         process, ahead = self.process, self._task.ahead
         if process is not None and not ahead.lives(process):
-            self._leave("it was taken for dead")
+            self._leave("it was declared dead")
         elif process is not None and not self.left and any(map(self._replaces, ahead.living())):
             self._host.feed(StopAsked())
             self._leave("another process joined by its node_id")

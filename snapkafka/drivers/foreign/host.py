@@ -65,7 +65,7 @@ class ForeignHost(MachineDriver):
 
     def say_hello(self, was: int) -> None:
         """Leave: a process whose id is void has to join by itself."""
-        self._leave("its id is void: it was taken for dead, or the ledger is another one")
+        self._leave("its id is void: it was declared dead, or the ledger is another one")
 
     def turned_red(self, action: TurnedRed, us: int) -> None:
         """Tear the events that run across a cut (R6): all events of the process share one state."""

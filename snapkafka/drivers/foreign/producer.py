@@ -63,7 +63,7 @@ class Sending:
         """
         machine, process = self._machine, self._machine.process
         if process is None:
-            raise TriggerRefusedError(f"{self._node} takes part no more", hint="join again")
+            raise TriggerRefusedError(f"{self._node} no longer takes part", hint="join again")
         effect = machine.send_entered(cause)
         lock = self._locks.setdefault(tp, asyncio.Lock())
         try:

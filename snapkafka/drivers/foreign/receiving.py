@@ -150,7 +150,7 @@ class Receiving:
         await self._rewind(mine)
         while self._stream == mine:
             if self._left:
-                raise TriggerRefusedError(f"{node} takes part no more: {self._left}", hint="join again")
+                raise TriggerRefusedError(f"{node} no longer takes part: {self._left}", hint="join again")
             record = self._next()
             if record is None:
                 await self._wait(mine)

@@ -68,7 +68,7 @@ class KafkaTopicAdmin:
             if topics is not None and code == errors.TopicAuthorizationFailedError.errno:
                 raise LedgerUnusableError(
                     f"not allowed to describe topic {topic}",
-                    hint="see docs/reference/ledger.md for the rights that it takes",
+                    hint="see docs/reference/ledger.md for the rights that it needs",
                 )
         return found
 
@@ -222,7 +222,7 @@ class KafkaTopicAdmin:
         if len(largest) < partitions:
             raise LedgerUnusableError(
                 f"the size of topic {topic} is unknown",
-                hint="it takes DESCRIBE on the cluster (docs/reference/ledger.md)",
+                hint="it needs DESCRIBE on the cluster (docs/reference/ledger.md)",
             )
         return largest
 
@@ -278,7 +278,7 @@ class KafkaTopicAdmin:
             if not may_describe_cluster(await self._ask_any(DescribeClusterRequest())):
                 raise LedgerUnusableError(
                     "not allowed to see all consumer groups",
-                    hint="it takes DESCRIBE on the cluster (docs/reference/ledger.md)",
+                    hint="it needs DESCRIBE on the cluster (docs/reference/ledger.md)",
                 )
             return await list_groups(admin)
 
@@ -322,7 +322,7 @@ class KafkaTopicAdmin:
                 )
             except errors.CommitFailedError as error:
                 raise LedgerUnusableError(
-                    f"could not commit positions for group {group}: it has members, whose own positions they are",
+                    f"could not commit positions for group {group}: it has members of its own",
                     hint="stop its members; this group is meant for tools that show lag",
                 ) from error
             finally:

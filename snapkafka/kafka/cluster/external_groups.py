@@ -82,7 +82,7 @@ def unseen_paths(entries: Sequence[OpenEntry]) -> Iterator[str]:
     """Format the first few of them for people."""
     yield from map(_unseen_path, entries[:SHOWN_MAX])
     if (more := len(entries) - SHOWN_MAX) > 0:
-        yield f"and {more} groups more: the manifest has them all"
+        yield f"and {more} more groups: the manifest lists all"
 
 
 def open_topics(entries: Iterable[ExternalEntry], *, strict: bool) -> Iterator[str]:
@@ -92,11 +92,11 @@ def open_topics(entries: Iterable[ExternalEntry], *, strict: bool) -> Iterator[s
             continue
         if entry.mixed:
             yield (
-                f"topic {entry.topic} holds records with our header and records without: these may be effects of what "
-                "the snapshot's apps send (--source, or install(sources=...), if they are not)"
+                f"topic {entry.topic} holds external records beside those of the apps: they may be caused by what"
+                " the apps write (if not, declare it: --source, or install(sources=...))"
             )
         elif strict:
-            yield f"topic {entry.topic} holds external records, and is not declared (--source): --strict"
+            yield f"topic {entry.topic} holds external records and is not declared with --source (--strict)"
 
 
 def outside_paths(entries: Iterable[OutsiderEntry]) -> Iterator[str]:
@@ -104,15 +104,15 @@ def outside_paths(entries: Iterable[OutsiderEntry]) -> Iterator[str]:
     for entry in entries:
         if not entry.topic:
             yield (
-                f"process {entry.process} of app {entry.app} joined with another ledger key, or none: it is not part "
-                "of the snapshot (restart it with the key of the others)"
+                f"process {entry.process} of app {entry.app} joined with another ledger key, or none, and is not"
+                " part of the snapshot: restart it with the key of the others"
             )
             continue
         who = f"process {entry.process} of app {entry.app}" if entry.app else f"process {entry.process}"
         why = "is not part of the snapshot" if entry.app else "has no accepted Hello in the ledger"
         yield (
-            f"{who} {why} and did not turn red for it: what was received of it in topic {entry.topic} may come from "
-            "behind the cut (take its app into the scope; `snapkafka doctor` reports why a process does not take part)"
+            f"{who} {why} but sent to topic {entry.topic}, which the apps read: that may come from after the cut"
+            " (include its app; `snapkafka doctor` shows why a process does not take part)"
         )
 
 
@@ -120,13 +120,15 @@ def assumptions(entries: Iterable[ExternalEntry], *, strict: bool) -> Iterator[s
     """Format the assumptions of a verdict about topics with external records, for people."""
     for entry in entries:
         if entry.declared:
-            yield f"external records of topic {entry.topic} are no effects of what the apps send (declared)"
+            yield f"external records of topic {entry.topic} are not caused by what the apps write (declared)"
         elif not (entry.mixed or strict):
-            yield f"nothing that writes to topic {entry.topic}, all of it external, reads outputs of the apps"
+            yield f"whoever writes to topic {entry.topic} does not read what the apps write"
 
 
 def _unseen_path(entry: OpenEntry) -> str:
     if not entry.group:
-        return "groups cannot be seen (it takes DESCRIBE on the cluster); inputs hold external records"
+        return "consumer groups are not visible (needs DESCRIBE on the cluster), and inputs hold external records"
     read = f"reads {', '.join(entry.topics)}" if entry.topics else "reads unknown topics"
-    return f"group {entry.group} {read} without snapkafka, and may be who writes to inputs (--sink if it does not)"
+    return (
+        f"group {entry.group} {read} without snapkafka and may write back to inputs (--sink if it does not)"
+    )

@@ -67,19 +67,18 @@ def in_words(entry: RestorableEntry, now_ms: int) -> str:
     where = f"{entry.topic}[{entry.partition}] {entry.why}"
     when = f"{entry.until[:19].replace('T', ' ')} UTC"
     passed = entry.until < _iso(now_ms)
-    if entry.how == How.UNTIL:
-        return f"until {when}{' (that has passed)' if passed else ''}: {where}"
-    if entry.how == How.FROM:
-        return (
-            f"not guaranteed any longer since {when}: {where}"
-            if passed
-            else f"until {when} at least: {where}"
-        )
-    if entry.how == How.GONE:
-        return f"no more: {where}"
-    if entry.how == How.ALWAYS:
-        return "as long as its topics are there"
-    return f"not guaranteed: {entry.why}"
+    match entry.how:
+        case How.UNTIL:
+            return f"{'no longer restorable since' if passed else 'restorable until'} {when}: {where}"
+        case How.FROM if passed:
+            return f"possibly no longer restorable since {when}: {where}"
+        case How.FROM:
+            return f"restorable until {when} at least: {where}"
+        case How.GONE:
+            return f"no longer restorable: {where}"
+        case How.ALWAYS:
+            return "restorable as long as its topics exist"
+    return f"unknown for how long it is restorable: {entry.why}"
 
 
 def _iso(ms: int | None) -> str:

@@ -64,7 +64,7 @@ class RecordTooLargeError(LedgerUnusableError):
 def beginning_is_gone(topic: str, start: int) -> LedgerUnusableError:
     """Return the error for a ledger that begins at `start`, without a checkpoint that stands for the older records."""
     return LedgerUnusableError(
-        f"ledger {topic} begins at offset {start}, and no checkpoint stands for what was deleted",
+        f"ledger {topic} begins at offset {start}, and no checkpoint replaces the deleted records",
         hint="delete the topic and restart the services, which start a new one (docs/reference/ledger.md)",
     )
 
@@ -135,7 +135,7 @@ class KafkaLedger:
             found = await self._create()
         if found.partitions != 1:
             raise LedgerUnusableError(
-                f"ledger {self.topic} has {found.partitions} partitions; its order must be one",
+                f"ledger {self.topic} has {found.partitions} partitions; it must have exactly one",
                 hint="delete it and create it with 1 partition (docs/reference/ledger.md)",
             )
         await self._check_settings(found.replicas, repair=create)
@@ -200,7 +200,8 @@ class KafkaLedger:
         except LedgerUnusableError:
             return  # not allowed; whatever cannot be lived with is refused by name
         logger.warning(
-            "snapkafka: ledger %s had inherited settings of its broker that harm it; they are set on it now: %s",
+            "snapkafka: ledger %s inherited settings of its broker that would harm it; they are now set on the"
+            " topic: %s",
             self.topic,
             ", ".join(f"{name}={value} (was {holding[name]})" for name, value in changes.items()),
             extra=about(namespace=self._namespace),

@@ -46,9 +46,7 @@ class LedgerRecreatedError(LedgerUnusableError):
     """
 
     def __init__(self, topic: str) -> None:
-        super().__init__(
-            f"ledger {topic} was deleted meanwhile (and perhaps made again)", hint="run it again"
-        )
+        super().__init__(f"ledger {topic} was deleted meanwhile (and perhaps recreated)", hint="run it again")
 
 
 class Entry(NamedTuple):
@@ -194,8 +192,8 @@ class _Reader:
             if not await self._same():
                 raise LedgerRecreatedError(self._tp.topic) from error
             raise LedgerUnusableError(
-                f"ledger {self._tp.topic} has no record at offset {self.next} any more: it was trimmed",
-                hint="run it again: reading begins where the ledger does now",
+                f"ledger {self._tp.topic} no longer has offset {self.next}: it was trimmed",
+                hint="run it again: it starts where the ledger now begins",
             ) from error
         except (errors.UnsupportedCodecError, errors.CorruptRecordException) as error:
             if isinstance(error, errors.UnsupportedCodecError) and not self._said:

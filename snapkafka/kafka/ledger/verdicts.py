@@ -52,9 +52,8 @@ def not_compared(store: Store, manifest: Manifest, reading: LedgerReading | str)
         yield f"{head}: that is of {verdict.manifest}"
         return
     raise StorageError(
-        f"manifest {place} is not the one that was verified: SHA-256 {sha256}, and the ledger's verdict names "
-        f"{verdict.manifest_sha256}",
-        hint="`snapkafka verify --tables --record` compares its tables with the log, and records the manifest as it is",
+        f"manifest {place} has SHA-256 {sha256}, the verdict in the ledger {verdict.manifest_sha256}",
+        hint="`snapkafka verify --tables --record` compares it with the log and records it as it is",
     )
 
 

@@ -237,7 +237,7 @@ def find_captured(state: LedgerState, name: str) -> Captured:
     if snapshot.captured_at is None:
         first = next(iter(state.waiting(snapshot.epoch)), "the ledger")
         raise TimedOutError(
-            f"snapshot {name} is not captured yet: it waits for {first}",
+            f"snapshot {name} is not captured yet: waiting for {first}",
             hint="`snapkafka trigger --wait` returns when it is",
         )
     return gather(state, snapshot.epoch)

@@ -137,7 +137,7 @@ def _named(connection: Connection, what: str, error: Exception) -> SnapkafkaErro
     if isinstance(error, _FORBIDDEN):
         return LedgerUnusableError(
             f"not allowed to {what}: {_one_line(error)}",
-            hint="see docs/reference/ledger.md for the rights that it takes",
+            hint="see docs/reference/ledger.md for the rights that it needs",
         )
     if refused := refusal(connection.bootstrap, error):
         return refused
@@ -153,7 +153,7 @@ def _named(connection: Connection, what: str, error: Exception) -> SnapkafkaErro
     if isinstance(error, errors.KafkaError):
         return LedgerUnusableError(f"could not {what}: {_one_line(error)}", hint="see the broker's log")
     if isinstance(error, ValueError):
-        # The client library's word on settings that do not go together.
+        # The client library's word on settings that cannot be combined.
         return BadInputError(f"could not {what}: {error}", hint="check the security settings")
     return None
 

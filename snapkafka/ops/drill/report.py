@@ -126,7 +126,7 @@ def _head(drill: Drill) -> Iterator[str]:
             ("fork", drill.fork),
             ("RPO: age of the snapshot", _seconds(drill.rpo_s)),
             (
-                "RTO: from the begin of the fork until in-flight messages were worked off",
+                "RTO: from the start of the fork until in-flight messages were worked off",
                 _seconds(drill.rto_s),
             ),
             *((f"RTO: {name}", _seconds(seconds)) for name, seconds in drill.rto_phases.items()),

@@ -61,7 +61,7 @@ export function ago(at) {
 
 export function restorable(told) {
   if (!told) return "";
-  if (told.how === "always") return "as long as its topics are there";
+  if (told.how === "always") return "as long as its topics exist";
   if (told.how === "gone") return `no more: ${told.topic}`;
   if (!told.until) return "unknown";
   return `${told.how === "from" ? "at least " : ""}${time(told.until)}`;

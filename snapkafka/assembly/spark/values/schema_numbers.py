@@ -31,9 +31,9 @@ PREFIX_BYTES: Final = 5
 NUMBER_MAX: Final = (1 << 31) - 1
 #: One table asks for so many: bytes that begin with a zero byte by chance may have any number.
 NUMBERS_MAX: Final = 500
-TOO_MANY: Final = f"more than {NUMBERS_MAX} are named, and others more often"
-NO_NUMBER: Final = "registries have no such number"
-OF_KIND: Final = "it is {}, which is not decoded"
+TOO_MANY: Final = f"more than {NUMBERS_MAX} schema numbers occur, and this one is rare"
+NO_NUMBER: Final = "not a valid schema number"
+OF_KIND: Final = "it is {}, which is not supported"
 NOT_USABLE: Final = "Spark cannot use it"
 
 #: Whose schema: of keys or of values ("key", "value"), of a topic, by its number.

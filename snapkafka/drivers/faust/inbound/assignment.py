@@ -45,7 +45,7 @@ __all__ = ["Announcing"]
 
 #: What may pass; anything else is a fault of ours, or a client that we do not know.
 MAY_PASS: Final = (*CLUSTER_AT_FAULT, ConsumerStoppedError, NotReady)
-TRIES_AGAIN: Final = "this worker goes on without taking part, and tries again"
+TRIES_AGAIN: Final = "this worker runs without snapshots, and tries again"
 
 #: What is asked of the consumer's client, in its thread.
 Ask = Callable[..., Coroutine[Any, Any, Any]]

@@ -71,7 +71,7 @@ class Incoming:
         try:
             return self._on_message(tp, channels, take_in)
         except Exception as error:
-            self._host.stand_down("to make a way in", error)
+            self._host.stand_down("to patch an input", error)
         return partial(self._plainly, take_in)
 
     def _on_message(self, tp: Any, channels: Any, take_in: Callback) -> Callback:
@@ -112,7 +112,7 @@ class Incoming:
                     tell_of(message, stamp)
                 way = take_in if message.offset >= scope.until else to_some(message)
             except Exception as error:
-                host.stand_down("to note what comes in", error)
+                host.stand_down("to record what arrives", error)
                 return self._plainly(take_in, message)
             return way(message)
 
@@ -132,7 +132,7 @@ class Incoming:
                 if message.offset < scope.until:
                     way = to_some(message)
             except Exception as error:
-                host.stand_down("to note what comes in", error)
+                host.stand_down("to record what arrives", error)
             await way(message)
 
         def tell_of(message: Any, stamp: wire.Stamp | None) -> None:
@@ -155,7 +155,7 @@ class Incoming:
         try:
             _pass_over(self._host.app.consumer, message)
         except Exception as error:
-            self._host.stand_down("to take a record out", error)
+            self._host.stand_down("to take a record from a queue", error)
             self._host.app.consumer.ack(message)
 
     async def _take_marker(self, message: Any, tp: TopicPartition, stamp: wire.Stamp) -> None:
@@ -174,12 +174,12 @@ class Incoming:
                 )
             )
         except Exception as error:
-            self._host.stand_down("to note a marker", error)
+            self._host.stand_down("to record a marker", error)
 
     async def _drop_marker(self, message: Any) -> None:
         """Drop a marker that lost its header: it carries no information, and a decoder would fail on it."""
         await self._take_out(message)
-        with self._host.failing_open("to note a marker without a header", for_good=True):
+        with self._host.failing_open("to record a marker without a header", for_good=True):
             self._own_headers.lost(message.topic)
 
     async def _meet(self, event: RecordMet | MarkerMet) -> None:
@@ -192,7 +192,7 @@ class Incoming:
             if self._host.feed(event) is not None:
                 self._host.metrics.disbelieved += 1  # the ledger holds no such trigger: forged or foreign
         except Exception as error:
-            self._host.stand_down("to meet a red record", error)
+            self._host.stand_down("to handle a record from after a cut", error)
 
 
 def _less_ours(headers: Any) -> Any:

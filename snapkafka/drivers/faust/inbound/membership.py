@@ -96,7 +96,7 @@ class Membership:
             if self._events.parked:
                 self._events.acknowledged(message.tp, message.offset)
         except Exception as error:
-            self._host.stand_down("to note that an event is acknowledged", error)
+            self._host.stand_down("to record that an event is acknowledged", error)
         return done
 
     def on_revoked(self) -> None:
@@ -120,7 +120,7 @@ class Membership:
         except Exception as error:
             if host.absent:
                 logger.warning(
-                    "snapkafka: could not see whether the app was restored: %r", error, extra=host.about()
+                    "snapkafka: could not check whether the app was restored: %r", error, extra=host.about()
                 )
             host.stand_down("to see whether a restore is open", error)
 

@@ -57,7 +57,7 @@ class Replies:
             if cause is not None:
                 self._asked[promise] = cause
         except Exception as error:
-            self._host.stand_down("to note who asks", error)
+            self._host.stand_down("to record who asks", error)
         await self._add(correlation_id, promise)
 
     def met(self, tp: Any, offset: int, epoch: int) -> None:

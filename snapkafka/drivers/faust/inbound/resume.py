@@ -67,7 +67,7 @@ class Resuming:
                 self._announced, self._waiting = False, inputs
                 return
         except Exception as error:
-            self._stand_down("to hold the inputs until they are sought", error)
+            self._stand_down("to hold the inputs until they are positioned", error)
         self._resume(inputs)
 
     async def seek(self) -> None:
@@ -98,6 +98,6 @@ class Resuming:
         try:
             self._waiting = set()
         except Exception as error:
-            self._stand_down("to let the inputs go", error)
+            self._stand_down("to release the inputs", error)
         if waiting:
             self._resume(waiting)

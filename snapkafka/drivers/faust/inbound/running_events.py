@@ -84,7 +84,7 @@ class Events:
 
     def stand_down(self, error: Exception) -> None:
         """Stand down, for callers in the midst of the app's own work (R15)."""
-        self._host.stand_down("to note what an agent is at", error)
+        self._host.stand_down("to record the position of an agent", error)
 
     # -- which one ----------------------------------------------------------------------------------------------
 

@@ -81,7 +81,7 @@ class Sensors:
                     return state, None
                 return state, taken_in(reading, tp, offset, event)
             except Exception as error:
-                stand_down("to note that an event starts", error)
+                stand_down("to record that an event starts", error)
                 return state, None
 
         return event_in
@@ -99,7 +99,7 @@ class Sensors:
             try:
                 through_with(stream.__dict__.get("reading") or reading_of(stream), tp, offset, cause)
             except Exception as error:
-                stand_down("to note that an event is over", error)
+                stand_down("to record that an event is over", error)
 
         return event_out
 
@@ -113,7 +113,7 @@ class Sensors:
                 if events.parked:  # asked here, too: it hardly ever is so
                     events.acknowledged(tp, offset)
             except Exception as error:
-                stand_down("to note that a record is acknowledged", error)
+                stand_down("to record that a record is acknowledged", error)
 
         return message_out
 
@@ -127,7 +127,7 @@ class Sensors:
                 if machine.colours.tearing:
                     looks.touched(table, key, write=write)
             except Exception as error:
-                stand_down("to note that a table is used", error)
+                stand_down("to record that a table is used", error)
 
         return touched
 
@@ -141,7 +141,7 @@ class Sensors:
                 if table.in_place or machine.colours.tearing or get_ident() != host.thread:
                     looks.looked_up(table, key)
             except Exception as error:
-                host.stand_down("to note that a table is read", error)
+                host.stand_down("to record that a table is read", error)
 
         return table_get
 
@@ -157,7 +157,7 @@ class Sensors:
                 if type(value) not in FIXED:
                     looks.wrote_object(table, key, value)
             except Exception as error:
-                host.stand_down("to note that a table is written", error)
+                host.stand_down("to record that a table is written", error)
 
         return table_set
 
@@ -170,6 +170,6 @@ class Sensors:
             try:
                 looks.touched(table, key, write=True)
             except Exception as error:
-                stand_down("to note that a key is deleted", error)
+                stand_down("to record that a key is deleted", error)
 
         return table_del

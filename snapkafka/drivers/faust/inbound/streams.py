@@ -88,7 +88,7 @@ def _free_name(events: Events, stream: Any) -> str:
 
 
 def _topics(stream: Any) -> set[str]:
-    """Return the topics of a stream; none if it reads a channel in memory."""
+    """Return the topics of a stream; none if it reads an in-memory channel."""
     return set(getattr(stream.channel, "topics", None) or ())
 
 

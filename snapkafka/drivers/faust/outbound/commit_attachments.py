@@ -49,7 +49,7 @@ class Attached:
                 if message.tp not in self._ours:
                     self._give_up(fut, message.tp)
         except Exception as error:
-            self._host.stand_down("to note a message that waits for a commit", error)
+            self._host.stand_down("to record a message that waits for a commit", error)
         return fut
 
     def on_assigned(self, inputs: Collection[Any]) -> None:

@@ -29,7 +29,7 @@ class Entering:
         try:
             return self._host.machine.send_entered(self._events.cause_of_send())
         except Exception as error:
-            self._host.stand_down("to note a send", error)
+            self._host.stand_down("to record a send", error)
             return None
 
     def withdraw(self, effect: Effect) -> None:
@@ -37,4 +37,4 @@ class Entering:
         try:
             self._host.do(self._host.machine.send_withdrawn(effect))
         except Exception as error:
-            self._host.stand_down("to note a send", error)
+            self._host.stand_down("to record a send", error)

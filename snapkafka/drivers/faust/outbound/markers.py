@@ -99,4 +99,4 @@ def _acked(
         else:
             answer(MarkerSent(epoch=epoch, tp=tp, offset=offset))
     except Exception as error:
-        host.stand_down("to note what became of a marker", error)
+        host.stand_down("to record what became of a marker", error)

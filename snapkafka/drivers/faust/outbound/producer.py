@@ -129,7 +129,7 @@ class Outgoing:
         buffer.queue = buffer.pending  # what `buffer.size` counts
         buffer.put = put_from_anywhere
         logger.info(
-            "snapkafka: producer_threaded is set; while snapkafka is on, the app's own loop sends",
+            "snapkafka: producer_threaded is ignored while snapkafka is on: the app's own loop sends",
             extra=self._host.about(),
         )
 
@@ -143,7 +143,7 @@ class Outgoing:
                 return
             self._enter(fut)
         except Exception as error:
-            self._host.stand_down("to note a send", error)
+            self._host.stand_down("to record a send", error)
         try:
             self._put(fut)
         except Exception as error:
@@ -220,7 +220,7 @@ class Outgoing:
                     effect, (topic, key, value, partition, timestamp), others, transactional_id
                 )
         except Exception as error:
-            self._host.stand_down("to note a send", error)
+            self._host.stand_down("to record a send", error)
             sent, others = None, without_ours(headers)
         if sent is None:
             return await self._send(
@@ -283,7 +283,7 @@ class Outgoing:
                 if actions:
                     self._host.do(actions)
         except Exception as error:
-            self._host.stand_down("to note that a record is sent", error)
+            self._host.stand_down("to record that a record is sent", error)
         return future
 
     def _begin(self, way: Way, batch: Any) -> None:

@@ -65,7 +65,7 @@ class Settling:
             if self._transactions is not None:
                 way.latest = future
         except Exception as error:
-            self._host.stand_down("to note that a record is sent", error)
+            self._host.stand_down("to record that a record is sent", error)
 
     def not_sent(self, tp: TopicPartition, effect: Effect, error: BaseException, *, waited: bool) -> None:
         """Take back a record that was not appended; `waited`: in a buffer, so its writer is not notified."""
@@ -79,7 +79,7 @@ class Settling:
         try:
             self._batch_settled(way, batch, runs, future)
         except Exception as error:
-            self._host.stand_down("to note what became of sends", error)
+            self._host.stand_down("to record what became of sends", error)
 
     def _batch_settled(self, way: Way, batch: Any, runs: list[Run], future: asyncio.Future[Any]) -> None:
         if way.batch is batch:
@@ -111,7 +111,7 @@ class Settling:
             if pending:
                 pending[0][0].add_done_callback(partial(self.acked, way))
         except Exception as error:
-            self._host.stand_down("to note what became of sends", error)
+            self._host.stand_down("to record what became of sends", error)
 
     def settled_in_transaction(
         self,
@@ -124,12 +124,12 @@ class Settling:
         try:
             self._settled(effect, tp, None if sent in self._bare else seq, future)
         except Exception as error:
-            self._host.stand_down("to note what became of sends", error)
+            self._host.stand_down("to record what became of sends", error)
 
     def refused_at_once(self, effect: Effect, tp: TopicPartition, reason: str) -> None:
         """Note a message from the buffer that the producer itself refuses: the table has the write, and its changelog
         never will."""
-        with self._host.failing_open("to note a refused send", for_good=True):
+        with self._host.failing_open("to record a refused send", for_good=True):
             self._host.do(self._machine.bare_failed(effect, tp, reason))
             self._host.do(self._machine.send_appended(effect))  # nothing waits for it to leave any more
 

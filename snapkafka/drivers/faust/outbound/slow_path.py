@@ -138,7 +138,7 @@ class SlowPath:
         try:  # it is in flight: what goes wrong now must not make its caller send it again
             self._host.do(self._machine.send_appended(effect))
         except Exception as error:
-            self._host.stand_down("to note that a record is sent", error)
+            self._host.stand_down("to record that a record is sent", error)
         return sent
 
     async def _stamped(
@@ -187,7 +187,7 @@ class SlowPath:
                 sent = self._send(*record, headers=headers, transactional_id=transactional_id)
                 return Sent(await sent), seq
             except BaseException as error:
-                with self._host.failing_open("to note a send that failed", for_good=True):
+                with self._host.failing_open("to record a send that failed", for_good=True):
                     self._machine.send_unstamped(effect, way.tp, seq)
                 if not isinstance(error, Exception):
                     raise

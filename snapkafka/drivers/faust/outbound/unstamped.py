@@ -125,8 +125,9 @@ class BareRecords:
         if now > self._logged.get(tp.topic, float("-inf")) + LOG_AGAIN_S:
             self._logged[tp.topic] = now
             logger.warning(
-                "snapkafka: %d records to %s left without our header, which would have made them larger than a limit of"
-                " producer, broker or topic; snapshots that are open fail (sent-bare); raise max.message.bytes of the"
+                "snapkafka: %d records to %s were sent without the header of snapkafka, which would have exceeded"
+                " a size limit of producer, broker or topic; open snapshots fail (sent-bare); raise"
+                " max.message.bytes of the"
                 " topic, or producer_max_request_size, by 64 bytes",
                 count,
                 tp,
@@ -145,8 +146,8 @@ class BareRecords:
         sender = getattr(client, "_sender", None)
         if sender is None or checksum([getattr(sender, "_send_produce_req", None)]) not in AIOKAFKA:
             logger.warning(
-                "snapkafka: this release of aiokafka is not known here; a record that is just below a limit of its"
-                " broker or topic is refused with our header",
+                "snapkafka: unknown release of aiokafka; the header makes records fail that are just below a size"
+                " limit of broker or topic",
                 extra=self._host.about(),
             )
             return

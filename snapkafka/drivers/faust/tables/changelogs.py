@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 __all__ = ["Tables"]
 
 
-COMES_IN: Final = "to note what comes into a table"
+COMES_IN: Final = "to record what arrivesto a table"
 
 
 class Tables:
@@ -230,7 +230,7 @@ class Tables:
             try:
                 touched(table, key, write=True)
             except Exception as error:
-                self._host.stand_down("to note that a set is changed", error)
+                self._host.stand_down("to record that a set is changed", error)
 
         table.data.send_changelog_event = send_changelog_event
 

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 __all__ = ["FIXED", "Reads", "is_fixed"]
 
-READS: Final = "to note what an event reads"
+READS: Final = "to record what an event reads"
 
 #: Objects of these types never change.
 FIXED: Final[frozenset[type]] = frozenset(
@@ -111,7 +111,7 @@ class Reads:
             if self._machine.colours.tearing:
                 self._host.do(self._machine.table_touched(None, table.name, key, write=True))
         except Exception as error:
-            self._host.stand_down("to note that a key expires", error)
+            self._host.stand_down("to record that a key expires", error)
 
     def rewritten(self, table: Any) -> None:
         """Note that Faust has changed a table as a whole without a record."""
@@ -119,7 +119,7 @@ class Reads:
             if self._machine.colours.tearing:
                 self._host.do(self._machine.table_rewritten(table.name))
         except Exception as error:
-            self._host.stand_down("to note that a table changes", error)
+            self._host.stand_down("to record that a table changes", error)
 
     # -- whole tables -------------------------------------------------------------------------------------------
 
@@ -177,7 +177,7 @@ class Reads:
             if get_ident() == self._host.thread:
                 self._machine.iterated(cause, table)
         except Exception as error:
-            self._host.stand_down("to note that an iterator is at its end", error)
+            self._host.stand_down("to record that an iterator is at its end", error)
 
     def stand_down(self, error: Exception) -> None:
         """Stand down after a fault of ours during a read (R15)."""
@@ -202,7 +202,7 @@ class Reads:
             if self._machine.colours.tearing:
                 self._host.do(self._machine.table_touched(cause, table.name, key, write=True))
         except Exception as error:
-            self._host.stand_down("to note what a thread writes", error)
+            self._host.stand_down("to record what a thread writes", error)
 
 
 class _End(Iterator[Any]):

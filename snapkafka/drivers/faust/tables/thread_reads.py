@@ -62,7 +62,7 @@ class ThreadReads:
                     self.first[table] = thread
                     logger.warning("snapkafka: %s", self.of_thread(table), extra=self._host.about())
         except Exception as error:
-            self._host.stand_down("to note what a thread reads", error)
+            self._host.stand_down("to record what a thread reads", error)
 
     def of_thread(self, table: str) -> str:
         """Name the state that no snapshot holds of a table that another thread reads."""
