@@ -114,5 +114,7 @@ def _tell(item: KeptRound) -> None:
     parts = [item.type, item.verdict, item.why, item.manifest]
     parts += [f"made up for {', '.join(item.made_up_for)}"] if item.made_up_for else []
     parts += [f"removed {len(item.removed)}"] if item.removed else []
+    if item.checkpoint_due:
+        parts.append(f"{item.checkpoint_due:,} old records in the ledger: run snapkafka checkpoint")
     more = "  ".join(part for part in parts if part)
     console.print(f"{item.id}  [{COLOURS[item.outcome]}]{item.outcome}[/]  {escape(more)}", soft_wrap=True)

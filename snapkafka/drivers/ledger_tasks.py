@@ -17,6 +17,7 @@ from snapkafka.errors import SnapkafkaError
 from snapkafka.kafka.ledger.ledger import LedgerCutShortError, LedgerRecreatedError, RecordTooLargeError
 from snapkafka.ports import Entry
 from snapkafka.protocol.events import (
+    CheckpointGoesOn,
     Event,
     LedgerBegins,
     LedgerCutShort,
@@ -38,6 +39,8 @@ logger = logging.getLogger("snapkafka")
 
 #: Of so many snapshots a worker that joins late remembers when they were captured: as many as its fold remembers.
 CAPTURED_MAX: Final = 64
+#: Of the records that a checkpoint stands for so many are folded before the host has its turn: some three milliseconds.
+FOLD_AT_ONCE: Final = 50
 #: Between two attempts to reach a ledger that is not there.
 RETRY_S: Final = 1.0
 
@@ -132,6 +135,8 @@ class LedgerTasks:
                 self._opened.set()
                 async for read in self._host.ledger.read(max(start, self._host.machine.ledger.end)):
                     self.take(read)
+                    if self._host.machine.ledger.resuming:
+                        await self._resume()
             except LedgerRecreatedError:
                 logger.warning(
                     "snapkafka: the ledger %s was deleted and recreated; joining the new one",
@@ -167,16 +172,25 @@ class LedgerTasks:
                 "snapkafka: %s; this worker tries again (%s)", error, error.advice, extra=self._host.about()
             )
 
+    async def _resume(self) -> None:
+        """Fold the records that a checkpoint stands for, in pieces: the host has its turn between two of them."""
+        while self._host.machine.ledger.resuming:
+            await asyncio.sleep(0)
+            self._host.feed(CheckpointGoesOn(at_once=FOLD_AT_ONCE))
+        self._restore_read()
+
     def take(self, read: Entry) -> None:
         """Feed the next record of the ledger; count the snapshots that it decides."""
         self._unread = ""
         ledger = self._host.machine.ledger
         before = list(ledger.open.values())
         process = self._host.machine.process
-        self._host.feed(LedgerRead(offset=read.offset, record=read.record, refused=read.states))
+        self._host.feed(
+            LedgerRead(offset=read.offset, record=read.record, refused=read.states, at_once=FOLD_AT_ONCE)
+        )
         if self._host.machine.withdrawn:
             self._host.take_no_part(self._host.machine.withdrawn)
-        if isinstance(read.record, Hello | Restore | Checkpoint):
+        if isinstance(read.record, Hello | Restore | Checkpoint) and not ledger.resuming:
             self._restore_read()
         if self._host.machine.process not in (None, process):
             self._joined(read)

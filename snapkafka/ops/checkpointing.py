@@ -12,16 +12,19 @@ from dataclasses import dataclass
 from typing import Final
 
 from snapkafka.kafka.ledger.ledger import RECORD_BYTES_MAX
-from snapkafka.kafka.ledger.view import opened
+from snapkafka.kafka.ledger.view import LedgerReading, opened
 from snapkafka.kafka.login.connection import Connection
 from snapkafka.ports import Cluster
 from snapkafka.protocol.ledger_checkpoint import take_checkpoint
 from snapkafka.wire.codec import encode
 
-__all__ = ["KEEP_MS", "Checkpointed", "checkpoint"]
+__all__ = ["DUE", "KEEP_MS", "Checkpointed", "checkpoint", "checkpoint_due"]
 
 #: What is younger stays as it is: whoever reads the ledger, and is no more than this behind, misses nothing.
 KEEP_MS: Final = 60 * 60 * 1000
+#: A checkpoint that would remove more records is due: a worker that starts waits two seconds for the ledger, and reads
+#: some thousand records in that time, beside its own work.
+DUE: Final = 10_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,6 +38,14 @@ class Checkpointed:
     records: int
     kept: int
     chunks: int
+
+
+def checkpoint_due(reading: LedgerReading, now_ms: int, *, keep_ms: int = KEEP_MS) -> int:
+    """Count the records of the ledger that a checkpoint would remove now; 0 if that is not worth it yet."""
+    old = sum(
+        offset >= reading.start and at_ms <= now_ms - keep_ms for offset, at_ms in reading.times_ms.items()
+    )
+    return old if old > DUE else 0
 
 
 async def checkpoint(

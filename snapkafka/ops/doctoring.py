@@ -19,6 +19,8 @@ from snapkafka.protocol.ledger_state import LedgerState, ProcessView
 from snapkafka.protocol.records import FOREIGN, TopicPartition
 from snapkafka.wire.headers import HEADER, looks_like_ours
 
+from .checkpointing import checkpoint_due
+from .listing import Clock, wall_ms
 from .lost_headers import about_lost_headers
 from .topic_settings import judged, roles
 
@@ -26,8 +28,6 @@ __all__ = ["ASSEMBLY_WITHIN_MS", "Checkup", "doctor"]
 
 #: How long after a snapshot its records must still be there, if nobody says otherwise.
 ASSEMBLY_WITHIN_MS: Final = 3_600_000
-#: A worker reads some 7,000 records of the ledger a second, beside its own work.
-LONG_LEDGER: Final = 100_000
 #: One record is read of each of so many partitions at most.
 LOOKED_INTO_MAX: Final = 200
 
@@ -51,12 +51,17 @@ class Checkup:
 
 
 async def doctor(
-    where: Connection | Cluster, namespace: str, *, assembly_within_ms: int = ASSEMBLY_WITHIN_MS
+    where: Connection | Cluster,
+    namespace: str,
+    *,
+    assembly_within_ms: int = ASSEMBLY_WITHIN_MS,
+    clock: Clock = wall_ms,
 ) -> Checkup:
     """Examine the ledger, the topics of the apps that have joined, and the groups that read them.
 
     Args:
         assembly_within_ms: how long after a snapshot its records must be kept.
+        clock: milliseconds since 1970.
     """
     async with opened(where, namespace) as work:
         state = work.reading.state
@@ -64,7 +69,7 @@ async def doctor(
         found = [*_about_apps(state, views), *_about_releases(state), *_about_uncaptured(views)]
         found += _about_global_tables(views)
         found += await _about_unread(work)
-        found += await _about_ledger(work)
+        found += await _about_ledger(work, clock())
         found += await _about_topics(work, views, assembly_within_ms)
         found += await _about_headers(work, views)
         found += await about_lost_headers(work, views)
@@ -204,18 +209,19 @@ async def _about_unread(work: Opened) -> list[Advice]:
     ]
 
 
-async def _about_ledger(work: Opened) -> list[Advice]:
+async def _about_ledger(work: Opened, now_ms: int) -> list[Advice]:
     """Check whether the ledger, which was read just now, can be written. This is asked, not tried: nothing is
     appended."""
     found: list[Advice] = []
     topic = work.reading.topic
-    if (long := work.reading.state.end - work.reading.start) > LONG_LEDGER:
+    if old := checkpoint_due(work.reading, now_ms):
         found.append(
             Advice(
                 code="ledger-long",
                 weight=Weight.WARNING,
-                what=f"{topic} has {long:,} records, which each worker reads before it takes part",
-                do="run `snapkafka checkpoint` regularly",
+                what=f"{topic} has {old:,} records that a checkpoint would remove, and whoever starts reads them all"
+                " before it takes part",
+                do="snapkafka checkpoint; from a scheduler, from time to time",
             )
         )
     if lost := str(work.reading.state.tails):

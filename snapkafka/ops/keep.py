@@ -31,6 +31,7 @@ from snapkafka.errors import (
     TimedOutError,
     TriggerRefusedError,
 )
+from snapkafka.kafka.ledger.view import read_ledger
 from snapkafka.kafka.login.connection import Connection
 from snapkafka.ports import Cluster
 from snapkafka.protocol.ledger_state import Status
@@ -39,7 +40,8 @@ from snapkafka.store import open_store
 from snapkafka.store.locks import locked
 
 from .assembling import AS_IT_IS, Assembled, HowToRead, assemble
-from .listing import Summary, list_snapshots, wall_ms
+from .checkpointing import checkpoint_due
+from .listing import Summary, list_snapshots, summaries, wall_ms
 from .pruning import Policy, plan_pruning, prune
 from .triggering import trigger
 
@@ -121,7 +123,7 @@ class Round:
     """A moment of the schedule and the outcome of its snapshot.
 
     `made_up_for`: earlier snapshots that were assembled as well; `removed`: the pruned ones; `why`, `code`: of a
-    failure.
+    failure. `checkpoint_due`: the number of records that a `snapkafka checkpoint` would remove; 0: it is not due.
     """
 
     id: str
@@ -134,6 +136,7 @@ class Round:
     removed: tuple[str, ...] = ()
     why: str = ""
     code: str = ""
+    checkpoint_due: int = 0
 
 
 Assemble = Callable[[Sequence[str]], Awaitable[tuple[Assembled, ...]]]
@@ -215,7 +218,8 @@ async def round_at(
     name = name_at(now_ms, schedule.every_ms)
     if any(quiet.covers(now_ms) for quiet in schedule.quiet):
         return Round(id=name, outcome=Outcome.QUIET)
-    kind = _type(schedule, await list_snapshots(where, namespace), name)
+    ledger = await read_ledger(where, namespace)
+    kind, due = _type(schedule, summaries(ledger), name), checkpoint_due(ledger, now_ms)
     try:
         taken = await trigger(
             where,
@@ -230,8 +234,8 @@ async def round_at(
         )
         found = await _assembled(await list_snapshots(where, namespace), taken, made)
     except OF_ONE as error:
-        return _failed(name, error)
-    return replace(found, removed=await _pruned(where, schedule, namespace, storage))
+        return replace(_failed(name, error), checkpoint_due=due)
+    return replace(found, removed=await _pruned(where, schedule, namespace, storage), checkpoint_due=due)
 
 
 async def _assembled(listed: Iterable[Summary], taken: Summary, made: Assemble) -> Round:

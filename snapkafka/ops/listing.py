@@ -137,6 +137,11 @@ async def list_snapshots(where: Connection | Cluster, namespace: str) -> tuple[S
     reading = await read_ledger(where, namespace)
     if lost := str(reading.state.tails):
         logger.warning("snapkafka: %s: snapshots that stood there are not listed", lost, extra=about())
+    return summaries(reading)
+
+
+def summaries(reading: LedgerReading) -> tuple[Summary, ...]:
+    """List the snapshots of a ledger that was read, oldest first."""
     return tuple(summary(reading, view) for _, view in sorted(reading.state.snapshots.items()))
 
 

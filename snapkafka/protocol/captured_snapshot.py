@@ -30,6 +30,7 @@ from .snapshots import Unread
 
 if TYPE_CHECKING:
     from .ledger_view import LedgerView
+    from .ownership import Reader
     from .snapshots import Part, SnapshotView
 
 __all__ = [
@@ -253,6 +254,7 @@ def gather(state: LedgerView, epoch: int) -> Captured:
     """Return the vector of offsets of the captured snapshot of `epoch`, gathered from the ledger."""
     snapshot = state.snapshots[epoch]
     assert snapshot.captured_at is not None, "asked of captured snapshots only"
+    assert not snapshot.forgotten, "asked of a fold that only takes part"
     trigger = snapshot.trigger
     parts = list(snapshot.parts())
     own = {part.process: part for part in parts if not part.report.supplement}
@@ -437,14 +439,14 @@ def _input_cuts(
     yield from sorted(cuts, key=lambda cut: (cut.receiver, cut.app, cut.topic, cut.partition))
 
 
-def _with_later_lives(readers: tuple[int, ...], lives: dict[int, int]) -> tuple[int, ...]:
+def _with_later_lives(readers: tuple[Reader, ...], lives: dict[int, int]) -> tuple[int, ...]:
     """Add the later ids of processes that were declared dead in the midst of an event and continue under another id
     (R12).
 
     Args:
         lives: process -> its earlier id, in the order of the ledger.
     """
-    found = dict.fromkeys(readers)
+    found = dict.fromkeys(reader.process for reader in readers)
     for process, was in lives.items():
         if was in found:
             found[process] = None

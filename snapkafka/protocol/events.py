@@ -9,6 +9,7 @@ from .records import ChangelogEnd, Hello, LedgerRecord, LogEnd, Position, TopicP
 __all__ = [
     "CameBack",
     "ChannelEnded",
+    "CheckpointGoesOn",
     "CutTimed",
     "EndsSeen",
     "Event",
@@ -44,11 +45,20 @@ class Joined:
 @value
 class LedgerRead:
     """The ledger was read at `offset`; `record` is None for garbage. `refused`: the record in that garbage, if only
-    its signature is wrong."""
+    its signature is wrong. `at_once`: so many records of a checkpoint are applied now, the others with
+    `CheckpointGoesOn`; None: all of them."""
 
     offset: int
     record: LedgerRecord | None
     refused: LedgerRecord | None = None
+    at_once: int | None = None
+
+
+@value
+class CheckpointGoesOn:
+    """Others had their turn: so many more records of a checkpoint are folded now (`LedgerRead.at_once`)."""
+
+    at_once: int
 
 
 @value
@@ -236,6 +246,7 @@ class StopAsked:
 Event = (
     Joined
     | LedgerRead
+    | CheckpointGoesOn
     | LedgerBegins
     | LedgerCutShort
     | LedgerRecreated

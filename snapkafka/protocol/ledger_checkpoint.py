@@ -48,7 +48,7 @@ def take_checkpoint(
     *,
     first_n: int,
     start: int = 0,
-    chunk: int = 100,
+    chunk: int = 50,
     snapshots: int = KEEP_DECIDED,
     times_ms: Mapping[int, int] | None = None,
     fits: Callable[[Checkpoint], bool] = lambda chunk: True,

@@ -14,7 +14,9 @@ The latest `Assigned` names the owner of an input (`owners`).
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections import deque
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import islice
 from typing import TYPE_CHECKING, Final, assert_never
 
 from . import ownership, unstamped
@@ -83,36 +85,65 @@ class LedgerState(LedgerView):
             self._epochs = Latest(KEEP_NAMES)
         self._names: Latest[tuple[str, int]] = Latest(KEEP_NAMES)  # those that are taken (R1)
         self._repeats = Repeats()
+        self._latest_captured: dict[str, int] = {}  # app -> epoch, without a history
         self._start = start
         #: What was read of a ledger whose beginning is gone, until its checkpoint is whole; None: nothing is missing.
         self._held: list[tuple[int, LedgerRecord | None]] | None = [] if start else None
+        #: Applies a checkpoint, a record at each step; None: nothing of it is left.
+        self._resuming: Iterator[None] | None = None
 
     # -- feeding ----------------------------------------------------------------------------------------------
 
-    def apply(self, offset: int, record: LedgerRecord | None, *, refused: LedgerRecord | None = None) -> bool:
-        """Apply the record at `offset`; `None` stands for garbage, which only moves the end. `refused`: the content of
-        a record whose signature is refused.
+    def apply(
+        self,
+        offset: int,
+        record: LedgerRecord | None,
+        *,
+        refused: LedgerRecord | None = None,
+        at_once: int | None = None,
+    ) -> bool:
+        """Apply the record at `offset`; `None` stands for garbage, which only moves the end.
 
         Offsets rise but need not be contiguous (a transaction of somebody, a trimmed log).
+
+        Args:
+            refused: the content of a record whose signature is refused.
+            at_once: with the last chunk of a checkpoint, apply so many of its records; `resume` applies the others.
+                None: all of them.
 
         Returns:
             whether the record took effect: it is neither garbage nor a duplicate, and nothing before it is missing.
         """
         assert offset >= self.end, "the ledger is read in its order"
+        self.resume()
         self.end = offset + 1
         if refused is not None:
             self.refusals.refuse(offset, refused)
         if self._held is not None:
             self._held.append((offset, record))
             if isinstance(record, Checkpoint):
-                self._resume(self._held, record)
+                self._begin_to_resume(self._held, record)
+                self.resume(at_once)
             return False
+        return self._fold(offset, record)
+
+    def _fold(self, offset: int, record: LedgerRecord | None) -> bool:
         if record is None or self._repeats.repeated(
             record.process, record.n, lives=self.lives(record.process)
         ):
             return False
         self._take(offset, record)
         return True
+
+    @property
+    def resuming(self) -> bool:
+        """Whether a complete checkpoint was read of which `resume` still has to apply some records."""
+        return self._resuming is not None
+
+    def resume(self, at_once: int | None = None) -> None:
+        """Apply so many more records of a checkpoint; None: all that are left."""
+        if self._resuming is not None:
+            deque(islice(self._resuming, at_once), maxlen=0)
 
     def _take(self, offset: int, record: LedgerRecord) -> None:
         """Apply a record that is neither garbage nor a duplicate."""
@@ -173,32 +204,38 @@ class LedgerState(LedgerView):
         yet."""
         return self._held is None
 
-    def _resume(self, held: list[tuple[int, LedgerRecord | None]], last: Checkpoint) -> None:
-        """Apply a complete checkpoint: the records that it kept, then those read since it was taken."""
+    def _begin_to_resume(self, held: list[tuple[int, LedgerRecord | None]], last: Checkpoint) -> None:
+        """Begin to apply a complete checkpoint: the records that it kept, then those read since it was taken."""
         chunks = {
             record.part: record
             for _, record in held
             if isinstance(record, Checkpoint)
             and (record.n - record.part, record.upto) == (last.n - last.part, last.upto)
         }
-        if len(chunks) < last.parts or last.upto < self._start:
-            return
-        end, self.end, self._held = self.end, 0, None
-        ordered = [chunks[part] for part in sorted(chunks)]
-        for kept in (kept for chunk in ordered for kept in chunk.kept):
-            self.apply(kept.offset, kept.record)
+        if len(chunks) >= last.parts and last.upto >= self._start:
+            self._resuming = self._resumed(held, [chunks[part] for part in sorted(chunks)])
+
+    def _resumed(
+        self, held: list[tuple[int, LedgerRecord | None]], chunks: Sequence[Checkpoint]
+    ) -> Iterator[None]:
+        """Apply one record of a checkpoint at each step; after the last one nothing is missing."""
+        last = chunks[-1]
+        for kept in (kept for chunk in chunks for kept in chunk.kept):
+            yield
+            self._fold(kept.offset, kept.record)
         self._names = Latest(
-            KEEP_NAMES, ((name.id, name.attempt) for chunk in ordered for name in chunk.names)
+            KEEP_NAMES, ((name.id, name.attempt) for chunk in chunks for name in chunk.names)
         )
         self._repeats = Repeats(
-            (seen for chunk in ordered for seen in chunk.seen),
-            (other for chunk in ordered for other in chunk.others),
+            (seen for chunk in chunks for seen in chunk.seen),
+            (other for chunk in chunks for other in chunk.others),
         )
         self.highest_epoch = max(self.highest_epoch, last.highest_epoch)
         for offset, record in held:
             if offset >= last.upto:
-                self.apply(offset, record)
-        self.end = end
+                yield
+                self._fold(offset, record)
+        self._held = self._resuming = None
 
     def taken(self) -> tuple[list[SnapshotName], list[Seen], list[Number]]:
         """Return the names and numbers that are taken, for a checkpoint."""
@@ -355,11 +392,15 @@ class LedgerState(LedgerView):
                 snapshot.supplements_closed.setdefault(record.report, (offset, record))
             else:
                 continue
-            for sent in record.sent:
-                for app, topics in snapshot.apps.items():
-                    if sent.topic in topics and (sent.white_end or sent.landed_end or sent.bare_end):
-                        # a partition that nobody had named: white lies in it, so somebody has to cut it
-                        snapshot.expected.add((app, TopicPartition(sent.topic, sent.partition)))
+            for app, topics in snapshot.apps.items():
+                # a partition that nobody had named: white lies in it, so somebody has to cut it
+                snapshot.expected |= {
+                    (app, TopicPartition(sent.topic, sent.partition))
+                    for sent in record.sent
+                    if sent.topic in topics
+                    and (sent.white_end or sent.landed_end or sent.bare_end)
+                    and (app, (sent.topic, sent.partition)) not in snapshot.expected
+                }
             self._complete(offset, snapshot)
 
     def _bye(self, offset: int, record: Bye) -> None:
@@ -496,12 +537,23 @@ class LedgerState(LedgerView):
         del self.open[snapshot.epoch]
         if self._history:
             return
+        self._forget_parts(snapshot)
         decided = [epoch for epoch in self.snapshots if epoch not in self.open]
         for epoch in decided[:-KEEP_DECIDED]:
             trigger = self.snapshots.pop(epoch).trigger
             del self.by_id[trigger.id, trigger.attempt]
             if self.latest_of[trigger.id] == epoch:
                 del self.latest_of[trigger.id]
+
+    def _forget_parts(self, decided: SnapshotView) -> None:
+        """Forget reports of captured snapshots, but for the latest one of each app: those state where its restored
+        inputs begin (`restored_starts`)."""
+        over = {decided.epoch}
+        for app in decided.apps if decided.failure is None else ():
+            over.add(self._latest_captured.get(app, decided.epoch))
+            self._latest_captured[app] = max(decided.epoch, self._latest_captured.get(app, 0))
+        for epoch in over.difference(self._latest_captured.values()) & self.snapshots.keys():
+            self.snapshots[epoch].forget()
 
     # -- what was captured -----------------------------------------------------------------------------------------
 
@@ -523,7 +575,7 @@ class LedgerState(LedgerView):
         for epoch, view in sorted(self.snapshots.items(), reverse=True):
             if not any(since < epoch for _, since in unseen.values()):
                 break
-            if view.captured_at is None or app not in view.apps:
+            if view.captured_at is None or view.forgotten or app not in view.apps:
                 continue
             for cut in self.captured(epoch).inputs:
                 tp = TopicPartition(cut.topic, cut.partition)

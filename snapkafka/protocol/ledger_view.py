@@ -195,9 +195,9 @@ class LedgerView:
         last = {
             v.hello.app: v.process
             for v in self.processes.values()
-            if self.unretired(v) and v.hello.mode not in (RESTORE, FOREIGN)
+            if v.hello.app not in alive and self.unretired(v) and v.hello.mode not in (RESTORE, FOREIGN)
         }
-        return {process for app, process in last.items() if app not in alive}
+        return {*last.values()}
 
     def input_topics(self) -> set[str]:
         """Return every topic that some living app named as an input."""

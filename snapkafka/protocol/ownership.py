@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Final, NamedTuple
 
-from .exact import exact
 from .records import NOBODY, CutReport, TopicPartition
 
 __all__ = [
@@ -94,11 +93,13 @@ def came_and_went(owners: dict[Input, Owner], report: CutReport, app: str) -> di
 
     It read them in red, and the next owner could not know. Each comes with the offset of the `Assigned` that gave it.
     """
+    since = report.assigned
     return {
         tp: reader.offset
         for (owner_app, tp), owner in owners.items()
+        if owner.earlier and owner.earlier[-1].offset > since  # they stand in the order of their offsets
         for reader in owner.earlier
-        if (owner_app, reader.process) == (app, report.process) and reader.offset > report.assigned
+        if (owner_app, reader.process) == (app, report.process) and reader.offset > since
     }
 
 
@@ -126,9 +127,10 @@ def before(owner: Owner | None, process: int) -> int:
     return owner.before if owner.process == process else max(owner.before, owner.red)
 
 
-def earlier(owner: Owner | None, process: int) -> tuple[int, ...]:
+def earlier(owner: Owner | None, process: int) -> tuple[Reader, ...]:
     """Return the readers of the input before `process` cut it (as its owner, or for an app that does not run)."""
     if owner is None:
         return ()
-    known = exact(reader.process for reader in owner.earlier)
-    return known if owner.process == process else (*known, owner.process)
+    if owner.process == process:
+        return owner.earlier
+    return (*owner.earlier, Reader(owner.process, owner.offset))

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
 from ._dataclass import value
-from .ownership import Input
+from .ownership import Input, Reader
 from .records import NOBODY, Closed, CutReport, Hello, TopicPartition, Trigger, Verdict
 
 __all__ = ["Failure", "Part", "ProcessView", "SnapshotView", "Status", "Unread", "Waiting"]
@@ -127,7 +127,7 @@ class SnapshotView:
     supplements: dict[int, CutReport] = field(default_factory=dict)
     supplements_closed: dict[int, tuple[int, Closed]] = field(default_factory=dict)
     claims: dict[Input, int] = field(default_factory=dict)
-    earlier: dict[Input, tuple[int, ...]] = field(
+    earlier: dict[Input, tuple[Reader, ...]] = field(
         default_factory=dict
     )  # who had it before the one that cut it
     captured_at: int | None = None  # ledger offset of the record that completed it
@@ -137,6 +137,17 @@ class SnapshotView:
     verdict: Verdict | None = None
     unread: tuple[Unread, ...] = ()
     beside: set[int] = field(default_factory=set)
+    forgotten: bool = False  # how it was decided, see `forget`
+
+    def forget(self) -> None:
+        """Keep what became of a decided snapshot, and drop how: its reports hold a hundred times as much."""
+        self.forgotten = True
+        self.trigger = replace(self.trigger, ends=())
+        self.expected.clear()
+        for kept in (self.reports, self.closed, self.supplements, self.supplements_closed):
+            kept.clear()
+        self.claims.clear()
+        self.earlier.clear()
 
     @property
     def open(self) -> bool:

@@ -59,6 +59,7 @@ from .cut import take_cut
 from .events import (
     CameBack,
     ChannelEnded,
+    CheckpointGoesOn,
     CutTimed,
     EndsSeen,
     Event,
@@ -143,6 +144,9 @@ class WorkerProtocol(Work):
         match event:
             case LedgerRead():
                 return self._ledger_read(event)
+            case CheckpointGoesOn():
+                self.ledger.resume(event.at_once)
+                return self._drop_and_advance() if self.ledger.whole else []
             case TriggerAppended():
                 self._own_triggers.add(event.n)
                 return []
@@ -199,7 +203,7 @@ class WorkerProtocol(Work):
                 assert_never(event)
 
     def _ledger_read(self, event: LedgerRead) -> list[Action]:
-        news = self.ledger.apply(event.offset, event.record, refused=event.refused)
+        news = self.ledger.apply(event.offset, event.record, refused=event.refused, at_once=event.at_once)
         if event.refused is not None and self.process is not None:
             return [*self._refuses(event.refused), *self._drop_and_advance()]
         if not self.ledger.whole:

@@ -168,8 +168,15 @@ class Fold(LedgerState):
         super().__init__(history=history)
         self.next: dict[int, tuple[LedgerRecord | None, dict[str, Any], bool]] = {}
 
-    def apply(self, offset: int, record: LedgerRecord | None, *, refused: LedgerRecord | None = None) -> bool:
-        assert refused is None, "nobody has a key"
+    def apply(
+        self,
+        offset: int,
+        record: LedgerRecord | None,
+        *,
+        refused: LedgerRecord | None = None,
+        at_once: int | None = None,
+    ) -> bool:
+        assert refused is None and at_once is None, "nobody has a key, or writes a checkpoint"
         known = self.next.get(id(record))
         if known is None:
             memo: Memo = {}

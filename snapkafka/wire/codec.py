@@ -4,9 +4,10 @@
 each type of `protocol.records`, and the single source of truth. `schemas/ledger/old/*.avsc` are those of earlier
 releases: their records are read with them and resolved to today's, and fields added since take their defaults.
 
-Records of today's schema are read and written field by field, by Avro's own primitives: a schema has its dataclass's
-fields in their order (tested). Avro's generic reader compares two schemas at every value and takes four times as long,
-which slows down every snapshot (docs/evidence/performance.md); it is used for older schemas only.
+Records of today's schema are read by functions compiled for their types (`compiled`) and written field by field, by
+Avro's own primitives: a schema has its dataclass's fields in their order (tested). Avro's generic reader compares two
+schemas at every value and takes ten times as long, which slows down every start (docs/evidence/performance.md); it is
+used for older schemas only.
 
 Works with `avro` (1.12) and with `avro-python3` 1.10, which share the import name. Avro takes some 100 ms to
 import and a service must start fast, so nothing is loaded before `load()`: call it before the first event, or the
@@ -22,9 +23,9 @@ from functools import cache
 from io import BytesIO
 from typing import Any, Final, NamedTuple
 
-from snapkafka.protocol import records
 from snapkafka.protocol.records import LedgerRecord
 
+from .compiled import Read, Readers, hints_of, is_record
 from .fingerprint import fingerprint
 
 if typing.TYPE_CHECKING:
@@ -36,8 +37,7 @@ __all__ = ["MAGIC", "UndecodableError", "decode", "encode", "load", "schema_file
 MAGIC: Final = b"\xc3\x01"
 PREFIX_BYTES: Final = 10
 
-#: Reads a value by an Avro decoder; writes one by an encoder.
-Read = Callable[[Any], Any]
+#: Writes a value by an Avro encoder.
 Write = Callable[[Any, Any], None]
 #: Makes one value of a record (a tuple of dataclasses, ...) from what Avro's generic reader gives.
 Convert = Callable[[Any], Any]
@@ -66,52 +66,44 @@ def decode(data: bytes | None) -> LedgerRecord:
         UndecodableError: the bytes encode no record, or have a schema that this release does not know. Bytes that
             Avro's own reader can read, and ours cannot, are a fault of ours, which is raised as it is.
     """
-    from avro.io import BinaryDecoder
-
     if data is None or data[:2] != MAGIC:
         raise UndecodableError("no ledger record: it does not begin as one")
     writer = _writers().get(data[2:PREFIX_BYTES])
     if writer is None:
         raise UndecodableError(f"schema {data[2:PREFIX_BYTES].hex()} is unknown to this release")
-    buffer = BytesIO(data)
-    buffer.seek(PREFIX_BYTES)
     form = _forms()[writer.name]
     try:
-        decoder = BinaryDecoder(buffer)
-        if data[:PREFIX_BYTES] == form.prefix:
-            record = form.read(decoder)
+        if data.startswith(form.prefix):
+            record, end = form.read(data, PREFIX_BYTES)
         else:
-            record = _resolved(writer, decoder)
+            record, end = _resolved(writer, data)
     except UndecodableError:
         raise
     except Exception as error:
         if _is_whole(writer, data):
             raise
         raise UndecodableError(f"a damaged {writer.name}: {error!r}"[:500]) from error
-    if buffer.tell() != len(data):
-        raise UndecodableError(f"a {writer.name} with {len(data) - buffer.tell()} bytes too many")
+    if end != len(data):
+        raise UndecodableError(f"a {writer.name} of {len(data)} bytes that should have {end}")
     return typing.cast(LedgerRecord, record)
 
 
-def _resolved(writer: _Writer, decoder: Any) -> Any:
-    """Read a record by Avro's generic reader, which resolves the writer's schema to today's."""
-    from avro.io import DatumReader
+def _resolved(writer: _Writer, data: bytes) -> tuple[Any, int]:
+    """Read a record by Avro's generic reader, which resolves the writer's schema to today's; return where it ends."""
+    from avro.io import BinaryDecoder, DatumReader
 
+    buffer = BytesIO(data)
+    buffer.seek(PREFIX_BYTES)
     form = _forms()[writer.name]
-    return form.typed(DatumReader(writer.schema, form.schema).read(decoder))
+    return form.typed(DatumReader(writer.schema, form.schema).read(BinaryDecoder(buffer))), buffer.tell()
 
 
 def _is_whole(writer: _Writer, data: bytes) -> bool:
     """Return whether Avro's generic reader can read the bytes."""
-    from avro.io import BinaryDecoder
-
-    buffer = BytesIO(data)
-    buffer.seek(PREFIX_BYTES)
     try:
-        _resolved(writer, BinaryDecoder(buffer))
+        return _resolved(writer, data)[1] == len(data)
     except Exception:
         return False
-    return buffer.tell() == len(data)
 
 
 def load() -> None:
@@ -159,12 +151,12 @@ def _schemas() -> Traversable:
 def _forms() -> dict[str, _Form]:
     import avro.schema
 
-    forms = {}
+    forms, readers = {}, Readers(decode)
     for cls in typing.get_args(LedgerRecord):
         text = (_schemas() / f"{cls.__name__}.avsc").read_text(encoding="utf-8")
         prefix = MAGIC + fingerprint(json.loads(text))
         forms[cls.__name__] = _Form(
-            prefix, avro.schema.parse(text), _reader_of(cls), _writer_of(cls), _typed_of(cls)
+            prefix, avro.schema.parse(text), readers.reader(cls), _writer_of(cls), _typed_of(cls)
         )
     return forms
 
@@ -185,40 +177,6 @@ def _writers() -> dict[bytes, _Writer]:
 # -- dataclasses <-> bytes ------------------------------------------------------------------------------------
 
 
-def _hints(cls: type) -> dict[str, Any]:
-    return typing.get_type_hints(cls, vars(records))
-
-
-def _is_record(kind: Any) -> bool:
-    return isinstance(kind, type) and hasattr(kind, "__annotations__")
-
-
-@cache
-def _reader_of(kind: Any) -> Read:
-    """Make a function that reads a value of this type, as its schema has it."""
-    from avro.io import BinaryDecoder
-
-    if kind == LedgerRecord:  # a record within a record (Checkpoint)
-        return lambda decoder: decode(decoder.read_bytes())
-    if _is_record(kind):
-        fields = [(name, _reader_of(hint)) for name, hint in _hints(kind).items()]
-        return lambda decoder: kind(**{name: read(decoder) for name, read in fields})
-    if typing.get_origin(kind) is tuple:
-        item = _reader_of(typing.get_args(kind)[0])
-
-        def read_array(decoder: Any) -> tuple[Any, ...]:
-            found: list[Any] = []
-            while count := decoder.read_long():
-                if count < 0:  # then the size of the block in bytes comes next
-                    count = -count
-                    decoder.read_long()
-                found += [item(decoder) for _ in range(count)]
-            return tuple(found)
-
-        return read_array
-    return getattr(BinaryDecoder, f"read_{_primitive(kind)}")  # type: ignore[no-any-return]
-
-
 @cache
 def _writer_of(kind: Any) -> Write:
     """Make a function that writes a value of this type, as its schema has it."""
@@ -226,8 +184,8 @@ def _writer_of(kind: Any) -> Write:
 
     if kind == LedgerRecord:
         return lambda encoder, record: encoder.write_bytes(encode(record))
-    if _is_record(kind):
-        fields = [(name, _writer_of(hint)) for name, hint in _hints(kind).items()]
+    if is_record(kind):
+        fields = [(name, _writer_of(hint)) for name, hint in hints_of(kind).items()]
 
         def write_record(encoder: Any, record: Any) -> None:
             for name, write in fields:
@@ -249,7 +207,7 @@ def _writer_of(kind: Any) -> Write:
 
 
 def _primitive(kind: Any) -> str:
-    """Return the name of the type in Avro's decoders and encoders."""
+    """Return the name of the type in Avro's encoders."""
     if kind is int:
         return "long"
     if kind is bool:
@@ -263,8 +221,8 @@ def _typed_of(kind: Any) -> Convert:
     """Make a function that turns dicts, lists and atoms back into a value of this type."""
     if kind == LedgerRecord:
         return decode
-    if _is_record(kind):
-        fields = [(name, _typed_of(hint)) for name, hint in _hints(kind).items()]
+    if is_record(kind):
+        fields = [(name, _typed_of(hint)) for name, hint in hints_of(kind).items()]
         return lambda value: kind(**{name: convert(value[name]) for name, convert in fields})
     if typing.get_origin(kind) is tuple:
         item = _typed_of(typing.get_args(kind)[0])

@@ -23,9 +23,8 @@ from snapkafka.protocol.events import (
     WentAbsent,
 )
 from snapkafka.protocol.ledger_state import Failure, Status
-from snapkafka.protocol.ownership import KEEP_EARLIER, Owner
+from snapkafka.protocol.ownership import KEEP_EARLIER, UNKNOWN, Owner
 from snapkafka.protocol.records import (
-    NOBODY,
     Abort,
     Assigned,
     ChangelogEnd,
@@ -660,7 +659,7 @@ def test_r15_of_more_readers_than_are_remembered_anyone_may_have_read_an_input()
             owner, offset=1_000 + process, process=process, generation=process, red=0, unknown=False
         )
         assert owner is not None
-        assert (NOBODY in ownership.earlier(owner, process)) == (process > KEEP_EARLIER)
+        assert (UNKNOWN in ownership.earlier(owner, process)) == (process > KEEP_EARLIER)
     assert owner is not None
     assert len(owner.earlier) == KEEP_EARLIER
     source = InputCut(
@@ -673,7 +672,7 @@ def test_r15_of_more_readers_than_are_remembered_anyone_may_have_read_an_input()
         low=0,
         log_end=1,
         receiver=owner.process,
-        earlier=ownership.earlier(owner, owner.process),
+        earlier=tuple(reader.process for reader in ownership.earlier(owner, owner.process)),
     )
     assert read_before(source, 0), "the first one, whom nobody remembers"
 

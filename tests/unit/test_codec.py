@@ -383,7 +383,7 @@ def test_r15_what_only_our_own_reader_cannot_read_is_a_fault_and_no_garbage(
     data = codec.encode(Trigger(n=1, id="s"))
     form = codec._forms()["Trigger"]
 
-    def fail(decoder: Any) -> Any:
+    def fail(data: bytes, at: int) -> Any:
         raise RuntimeError("a bug of ours")
 
     monkeypatch.setitem(codec._forms(), "Trigger", form._replace(read=fail))

@@ -9,7 +9,7 @@ import pytest
 
 from snapkafka import ops
 from snapkafka.errors import LedgerUnusableError
-from snapkafka.ops import doctoring
+from snapkafka.ops import checkpointing
 from snapkafka.protocol.records import (
     FOREIGN,
     Bye,
@@ -53,21 +53,26 @@ def cluster() -> FakeCluster:
     return made
 
 
-async def codes(cluster: FakeCluster, **options: int) -> dict[str, str]:
+async def codes(cluster: FakeCluster, **options: Any) -> dict[str, str]:
     found = await ops.doctor(cluster, "ns", **options)
     assert found.well == all(advice.weight != "problem" for advice in found.found)
     return {advice.code: f"{advice.weight}: {advice.what} | {advice.do}" for advice in found.found}
 
 
-async def test_a_ledger_that_has_grown_long_is_told_of(
+async def test_a_checkpoint_is_proposed_when_it_would_remove_many_records(
     cluster: FakeCluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """Records of the last hour stay: a ledger that is written to a lot is not reported for ever."""
     joined(cluster)
-    length = len(cluster.the_ledger.entries)
-    monkeypatch.setattr(doctoring, "LONG_LEDGER", length)
-    assert "ledger-long" not in await codes(cluster)
-    monkeypatch.setattr(doctoring, "LONG_LEDGER", length - 1)
-    assert "snapkafka checkpoint" in (await codes(cluster))["ledger-long"]
+    entries = cluster.the_ledger.entries
+    monkeypatch.setattr(checkpointing, "DUE", len(entries) - 1)
+    an_hour_later = entries[-1].timestamp_ms + checkpointing.KEEP_MS
+    found = await codes(cluster, clock=lambda: an_hour_later)
+    assert f"{len(entries)} records that a checkpoint would remove" in found["ledger-long"]
+    assert "snapkafka checkpoint" in found["ledger-long"]
+    assert "ledger-long" not in await codes(cluster, clock=lambda: an_hour_later - 1)
+    await ops.checkpoint(cluster, "ns", now_ms=an_hour_later)
+    assert "ledger-long" not in await codes(cluster, clock=lambda: an_hour_later), "what it kept is in it"
 
 
 async def test_a_healthy_cluster_is_told_to_be(cluster: FakeCluster) -> None:

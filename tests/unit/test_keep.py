@@ -9,7 +9,10 @@ from pathlib import Path
 import pytest
 
 from snapkafka import ops
+from snapkafka.cli.keep import _tell
+from snapkafka.cli.running import console
 from snapkafka.errors import BadInputError, OffsetsGoneError, TimedOutError
+from snapkafka.ops import checkpointing
 from snapkafka.ops.keep import keeping_lock, name_at, round_at
 from snapkafka.protocol.records import Fork, Trigger, Verdict
 from snapkafka.store import LocalStore
@@ -131,6 +134,25 @@ async def test_one_that_fails_is_told_and_costs_only_its_round(tmp_path: Path) -
     )
     keeper.beyond_help.clear()
     assert (await keeper.round(10)).outcome is ops.Outcome.VERIFIED
+
+
+async def test_a_round_proposes_a_checkpoint_when_one_is_due(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whoever keeps snapshots has a ledger that grows, and need not run `doctor` to know."""
+    keeper = Keeper(tmp_path)
+    assert (await keeper.round(0)).checkpoint_due == 0
+    records = len(keeper.cluster.the_ledger.entries)
+    monkeypatch.setattr(checkpointing, "DUE", records - 1)
+    assert (await keeper.round(10)).checkpoint_due == records
+    monkeypatch.setattr(checkpointing, "DUE", 100 * records)
+    assert (await keeper.round(20)).checkpoint_due == 0
+
+
+def test_a_checkpoint_that_is_due_is_printed_with_its_command() -> None:
+    with console.capture() as printed:
+        _tell(ops.KeptRound(id="keep-x", outcome=ops.Outcome.VERIFIED, checkpoint_due=12_345))
+    assert "12,345 old records in the ledger: run snapkafka checkpoint" in printed.get()
 
 
 async def test_old_ones_are_pruned(tmp_path: Path) -> None:

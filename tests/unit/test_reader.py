@@ -1,8 +1,10 @@
-"""What a reader of the ledger makes of an offset that is not there."""
+"""What a reader of the ledger makes of an offset that is not there or cannot be parsed, and how it shares the loop."""
 
 from __future__ import annotations
 
 import asyncio
+import time
+from collections.abc import AsyncIterator, Callable
 from types import SimpleNamespace
 from typing import Any
 
@@ -11,9 +13,11 @@ from aiokafka import TopicPartition as KafkaPartition
 from aiokafka.errors import OffsetOutOfRangeError
 
 from snapkafka.errors import LedgerUnusableError
+from snapkafka.kafka.ledger import reader
 from snapkafka.kafka.ledger.lost_tail import LedgerCutShortError
-from snapkafka.kafka.ledger.reader import LedgerRecreatedError, _Reader
+from snapkafka.kafka.ledger.reader import SLICE_S, Entry, LedgerRecreatedError, _Reader, read_entries
 from snapkafka.kafka.login.connection import Connection
+from snapkafka.protocol.records import LedgerRecord, Pause
 
 TP = KafkaPartition("_snapkafka.n", 0)
 
@@ -45,8 +49,97 @@ async def test_an_end_below_what_was_read_is_no_trimmed_beginning(
     async def getmany(*_: Any, **__: Any) -> Any:
         raise OffsetOutOfRangeError({TP: 9})
 
-    reader = _Reader(Connection(bootstrap="127.0.0.1:1"), TP.topic, 9, is_same, suspect, lambda *_: True)
-    reader._consumer = SimpleNamespace(getmany=getmany)
+    one = _Reader(Connection(bootstrap="127.0.0.1:1"), TP.topic, 9, is_same, suspect, lambda *_: True)
+    one._consumer = SimpleNamespace(getmany=getmany)
     with pytest.raises(error, match=said) as raised:
-        await reader.some()
+        await one.some()
     assert type(raised.value) is error
+
+
+class Log:
+    """The part of aiokafka's consumer that the reader uses, on a log whose records at some offsets cannot be parsed."""
+
+    def __init__(self, length: int, damaged: frozenset[int] = frozenset()) -> None:
+        self.length, self.damaged, self.at = length, damaged, 0
+        self.asked: list[int] = []
+
+    async def start(self) -> None: ...
+
+    async def stop(self) -> None: ...
+
+    def assign(self, _: Any) -> None: ...
+
+    def seek(self, _: Any, offset: int) -> None:
+        self.at = offset
+
+    async def getmany(self, _: Any, *, timeout_ms: int, max_records: int) -> dict[KafkaPartition, list[Any]]:
+        self.asked.append(max_records)
+        end = min(self.at + max_records, self.length)
+        if not self.damaged.isdisjoint(range(self.at, end)):
+            raise ValueError("a damaged record")  # the client gives none of those that were taken with it
+        found = [
+            SimpleNamespace(offset=at, value=b"", timestamp=at, headers=()) for at in range(self.at, end)
+        ]
+        self.at = end
+        return {TP: found} if found else {}
+
+
+@pytest.fixture
+def read(monkeypatch: pytest.MonkeyPatch) -> Callable[[Log, int], AsyncIterator[Entry]]:
+    async def same() -> bool:
+        return True
+
+    def opened(log: Log, until: int) -> AsyncIterator[Entry]:
+        monkeypatch.setattr(reader, "AIOKafkaConsumer", lambda **_: log)
+        return read_entries(
+            Connection(bootstrap="127.0.0.1:1"),
+            TP.topic,
+            0,
+            until=until,
+            same=same,
+            suspect=asyncio.Event(),
+            accepts=lambda *_: True,
+        )
+
+    return opened
+
+
+async def test_records_that_cannot_be_parsed_are_garbage_and_spoil_none_that_are_taken_with_them(
+    read: Callable[[Log, int], AsyncIterator[Entry]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(reader, "decode", lambda value: Pause(n=1, paused=True))
+    log = Log(1_000, damaged=frozenset({0, 5, 6, 450, 999}))
+    found = [entry async for entry in read(log, 1_000)]
+    assert [entry.offset for entry in found] == list(range(1_000))
+    assert {entry.offset for entry in found if entry.record is None} == log.damaged
+    assert max(log.asked[-2:]) == 1 and log.asked.count(reader.AT_ONCE) > 3, (
+        "one by one around them, and then no more"
+    )
+
+
+async def test_r15_others_have_their_turn_after_each_slice(
+    read: Callable[[Log, int], AsyncIterator[Entry]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Two hundred records are taken at once; at two milliseconds each, the host stood still for half a second."""
+
+    def slow(value: bytes) -> LedgerRecord:
+        ends = time.perf_counter() + SLICE_S / 2.5
+        while time.perf_counter() < ends:
+            pass
+        return Pause(n=1, paused=True)
+
+    turns = 0
+
+    async def host() -> None:
+        nonlocal turns
+        while True:
+            await asyncio.sleep(0)
+            turns += 1
+
+    monkeypatch.setattr(reader, "decode", slow)
+    running = asyncio.ensure_future(host())
+    since: dict[int, int] = {}
+    async for _ in read(Log(100), 100):
+        since[turns] = since.get(turns, 0) + 1
+    running.cancel()
+    assert max(since.values()) <= 6, "three to a slice, and the host may have its turn at its end"

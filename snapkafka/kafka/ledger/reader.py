@@ -27,10 +27,12 @@ FETCH_WAIT_MS: Final = 500
 LOOK_UP_MS: Final = 250
 #: The time of an offset that holds no record: the end of a transaction, for one.
 HOLE: Final = -1
-#: Decoding takes up to a millisecond, so a reader lets others have their turn after so many records.
-YIELD_EVERY: Final = 8
-#: A record that took longer had to be waited for.
+#: So long a reader works before it lets others have their turn; one record takes up to a millisecond.
+SLICE_S: Final = 0.005
+#: What took longer to get had to be waited for.
 AT_HAND_S: Final = 0.005
+#: So many of the fetched records are taken at once; one, where some of them cannot be parsed.
+AT_ONCE: Final = 200
 #: Between two looks at the topic id: one small request per process.
 WATCH_S: Final = 3.0
 
@@ -95,12 +97,16 @@ async def read_entries(
         clock, pace = asyncio.get_running_loop().time, Pace(live=until is None)
         try:
             while until is None or reader.next < until:
-                if reader.next % YIELD_EVERY == 0:
-                    await asyncio.sleep(pace.rest())
                 began = clock()
-                for entry in await reader.some():
+                found = await reader.some()
+                pace.waited(clock() - began)
+                began = clock()
+                for entry in found:
                     if until is None or entry.offset < until:
                         yield entry
+                    if pace.is_over(clock() - began):
+                        await asyncio.sleep(pace.rest(clock() - began))
+                        began = clock()
                 pace.took(clock() - began)
                 if watch is not None and watch.done():
                     watch.result()
@@ -113,20 +119,29 @@ async def read_entries(
 
 
 class Pace:
-    """The pauses of a reader. A service that reads a long ledger at its start must go on meanwhile, so a live reader
-    takes half of the loop; a tool, which waits for the end, takes all of it."""
+    """The work and the pauses of a reader. A service that reads a long ledger at its start must go on meanwhile, so a
+    live reader takes half of the loop; a tool, which waits for the end, takes all of it."""
 
     def __init__(self, *, live: bool) -> None:
         self._live = live
         self._busy = 0.0
 
-    def took(self, seconds: float) -> None:
-        """Note the time of the latest record. A record that had to be waited for shows that there is no backlog."""
-        self._busy = self._busy + seconds if seconds < AT_HAND_S else 0.0
+    def waited(self, seconds: float) -> None:
+        """Note how long it took to get records. Those that had to be waited for show that nothing is behind."""
+        if seconds >= AT_HAND_S:
+            self._busy = 0.0
 
-    def rest(self) -> float:
-        """Return the pause in seconds for what was read since the last one."""
-        busy, self._busy = self._busy, 0.0
+    def took(self, seconds: float) -> None:
+        """Note for how long the reader has worked."""
+        self._busy += seconds
+
+    def is_over(self, seconds: float) -> bool:
+        """Return whether it is the turn of others, after so much more work."""
+        return self._busy + seconds >= SLICE_S
+
+    def rest(self, seconds: float) -> float:
+        """Begin a rest, after so much more work; returns its seconds."""
+        busy, self._busy = self._busy + seconds, 0.0
         return busy if self._live else 0.0
 
 
@@ -148,6 +163,7 @@ class _Reader:
         self._same = same
         self._suspect = suspect
         self._consumer: Any = None
+        self._at_once, self._alone = AT_ONCE, 0  # how many records are taken at once; for how long it is one
         self._said = False  # that records are compressed with a codec that is not installed
         self.next = start
 
@@ -168,25 +184,31 @@ class _Reader:
         if self._consumer is not None:
             await self._consumer.stop()
 
-    async def some(self) -> list[Entry]:
-        """Return the available entries, one record at most (garbage that fails to parse spoils a whole batch); wait a
-        little."""
+    async def some(self) -> Iterable[Entry]:
+        """Return the entries at hand, decoded one by one as they are taken; wait a little for the first."""
         try:
             with translated(self._connection, "read the ledger"):
                 batches = await self._fetch()
         except _UnreadableError:
+            if self._at_once > 1:  # one that cannot be parsed spoils all that are taken with it
+                self._at_once, self._alone = 1, AT_ONCE
+                self._consumer.seek(self._tp, self.next)
+                return []
             return [self._skip()]
-        found = [self._entry(record) for records in batches.values() for record in records]
-        if not found:
-            position = self._consumer._subscription.subscription.assignment.state_value(self._tp).position
-            if position > self.next:  # offsets without a record: a transaction's end, or a compacted batch
-                self.next = position
-                found = [Entry(position - 1, HOLE, None)]
-        return found
+        if self._at_once == 1:
+            self._alone -= 1
+            self._at_once = 1 if self._alone else AT_ONCE
+        if batches:
+            return (self._entry(record) for records in batches.values() for record in records)
+        position = self._consumer._subscription.subscription.assignment.state_value(self._tp).position
+        if position > self.next:  # offsets without a record: a transaction's end, or a compacted batch
+            self.next = position
+            return [Entry(position - 1, HOLE, None)]
+        return []
 
     async def _fetch(self) -> Any:
         try:
-            return await self._consumer.getmany(self._tp, timeout_ms=LOOK_UP_MS, max_records=1)
+            return await self._consumer.getmany(self._tp, timeout_ms=LOOK_UP_MS, max_records=self._at_once)
         except errors.OffsetOutOfRangeError as error:
             self._suspect.set()
             if not await self._same():
