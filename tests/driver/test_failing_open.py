@@ -34,7 +34,7 @@ LONG_WAY = ("send_entered", "send_appended")
         ("Recorder", "failed to create its recorder"),
         pytest.param("Outgoing", "failed to patch what Faust's _new_producer makes", marks=pytest.mark.long),
         pytest.param("Incoming", "failed to patch what Faust's _new_conductor makes", marks=pytest.mark.long),
-        ("Resuming", "failed to patch what Faust's _new_consumer makes"),
+        ("Resuming", "failed to patch what Faust's _new_consumer creates"),
     ],
 )
 def test_r15_a_broken_seam_stops_nothing_but_us(

@@ -250,9 +250,9 @@ def test_causes_are_followed_in_the_table(place: str) -> None:
     asked = ["trace", "to-pay", "0", "4", "--manifest", place]
     found = CliRunner().invoke(app, asked)
     assert found.stdout.splitlines() == [
-        "to-pay[0] offset 4, sent by app2 (process 2, seq 4), red in snapshot s",
-        "  because of to-pay[0] offset 3, sent by app3 (process 3, seq 3), white in snapshot s",
-        "  because of to-pay[0] offset 2, sent by app2 (process 2, seq 2), white in snapshot s",
+        "to-pay[0] offset 4, sent by app2 (process 2, seq 4), after the cut of s",
+        "  because of to-pay[0] offset 3, sent by app3 (process 3, seq 3), before the cut of s",
+        "  because of to-pay[0] offset 2, sent by app2 (process 2, seq 2), before the cut of s",
         "the last record was sent outside any event, or without a cause",
     ]
     told = json.loads(CliRunner().invoke(app, [*asked, "--steps", "2", "--json"]).stdout)

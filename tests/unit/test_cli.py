@@ -507,7 +507,7 @@ def test_checkpoint_says_what_became_of_the_ledger(cluster: FakeCluster) -> None
 def test_pause_resume_and_retire_say_where_the_namespace_stands(cluster: FakeCluster) -> None:
     Worker(cluster.the_ledger, "shop", "orders")
     assert "ns is paused; `snapkafka resume` allows snapshots again" in call("pause").stdout
-    assert "(as before)" in call("pause").stdout
+    assert "(unchanged)" in call("pause").stdout
     refused = call("trigger")
     assert refused.exit_code == TriggerRefusedError.exit_status
     assert "snapshots are paused in this namespace" in refused.stderr

@@ -532,8 +532,8 @@ def test_the_command_asks_the_ledgers_or_is_told_that_nobody_needs_anything(
     monkeypatch.setattr(storing, "connect", lambda bootstrap: cluster)
     asking = (*where, "--bootstrap", "127.0.0.1:1")
     shown = call(*asking, "--dry-run")
-    assert re.search(r"restored .* stays .* plan r restores it", shown.stdout), shown.stdout
-    assert re.search(r"forked .* stays .* fork staging was", shown.stdout), shown.stdout
+    assert re.search(r"restored .* keep .* plan r restores it", shown.stdout), shown.stdout
+    assert re.search(r"forked .* keep .* fork staging was", shown.stdout), shown.stdout
     done = as_json(call(*asking, "--yes", "--json"))["done"]
     assert [item["id"] for item in done["removed"]] == ["old"]
     assert {manifest.id for manifest in store.list()} == {"new", "restored", "forked"}

@@ -141,7 +141,7 @@ async def test_epochs_are_those_of_one_namespace(storage: str, tmp_path: Path) -
     assert found.id == "tuesday/noon"
     with pytest.raises(UnknownSnapshotError, match="no snapshot '20' of tills is assembled in"):
         await ops.query(None, "tills", "FROM state", storage=str(tmp_path), name="20")
-    with pytest.raises(UnknownSnapshotError, match="no good snapshot of none in"):
+    with pytest.raises(UnknownSnapshotError, match="no good snapshot of none is assembled in"):
         await ops.query(None, "none", "FROM state", storage=str(tmp_path))
 
 

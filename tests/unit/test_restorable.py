@@ -49,7 +49,7 @@ async def test_show_says_it_of_what_is_captured(cluster: FakeCluster) -> None:
     )
     said = in_words(found, NOW)
     assert said.startswith(
-        "until 2027-01-15 09:00:00 UTC: orders[0] deletes records after 1 h (retention.ms)"
+        "restorable until 2027-01-15 09:00:00 UTC: orders[0] deletes records after 1 h (retention.ms)"
     )
     assert "no longer restorable since 2027-01-15 09:00:00 UTC: orders" in in_words(found, CUT + 2 * HOUR)
 
@@ -59,7 +59,7 @@ async def test_show_says_that_of_compaction_only_the_earliest_time_is_known(clus
     found = await shown(cluster)
     assert found.how == "from"
     assert in_words(found, NOW).startswith(
-        "until 2027-01-15 09:00:00 UTC at least: orders[0] may be compacted"
+        "restorable until 2027-01-15 09:00:00 UTC at least: orders[0] may be compacted"
     )
     passed = in_words(found, CUT + 2 * HOUR)
     assert passed.startswith("possibly no longer restorable since 2027-01-15 09:00:00 UTC: orders[0] may be")
@@ -69,7 +69,7 @@ async def test_show_says_what_is_gone(cluster: FakeCluster) -> None:
     cluster.the_admin.starts[TopicPartition("orders", 1)] = 11
     found = await shown(cluster)
     assert (
-        in_words(found, NOW) == "no longer restorable: orders[1] its log starts at 11; the snapshot needs 10"
+        in_words(found, NOW) == "no longer restorable: orders[1] its log starts at 11, the snapshot needs 10"
     )
     del cluster.the_admin.ends[TopicPartition("orders", 1)]
     cluster.the_admin.topics = {"orders": FakeTopic(1)}

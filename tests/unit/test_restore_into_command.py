@@ -118,7 +118,7 @@ def test_without_a_terminal_it_takes_yes_to_act(asked: list[dict[str, Any]]) -> 
     assert doing["plan"] is PLAN
     assert (options["storage"], options["force"], options["drop_missing"]) == ("/there", True, False)
     for text in (
-        "created: 1 topics",
+        "created: 1 topic",
         "77 messages",
         "5 external records",
         "undo: stop the workers",

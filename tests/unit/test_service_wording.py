@@ -371,7 +371,7 @@ def test_a_refused_trigger_names_fields(tmp_path: Path) -> None:
         running = client.post(
             "/v1/snapshots/trigger", json=asked(snapshot_id="runs", target_storage_uri=str(tmp_path))
         ).json()["epoch"]
-        assert hint(**parent | {"parent_snapshot_id": "runs"}) == "`GET /v1/snapshots/runs` gives the reason"
+        assert hint(**parent | {"parent_snapshot_id": "runs"}) == "`GET /v1/snapshots/runs` shows the reason"
         cluster.the_ledger.put(Abort(n=3, epoch=running, code="ttl", reason="late", culprit="shop"))
         until(lambda: client.get("/v1/snapshots/runs").json()["status"] == "FAILED", "it to fail")
         assert (
