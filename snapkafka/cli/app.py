@@ -14,23 +14,24 @@ from snapkafka.durations import moment_ms
 from snapkafka.errors import EXIT_NOT_GOOD
 from snapkafka.ops.listing import wall_ms
 
-from . import (
-    doctoring,
-    drilling,
-    forking,
-    freshness,
-    helping,
+from .commands import doctor as doctor_ways
+from .commands import (
+    drill,
+    fork,
+    help_texts,
     keep,
-    querying,
-    restoring,
-    serving,
-    storing,
-    switching,
-    tracing,
+    metrics,
+    query,
+    restore,
+    serve,
+    switches,
+    trace,
     verdicts,
-    watching,
+    watch,
 )
+from .commands import storage as stored_files
 from .helps import HELPS, SNAPKAFKA, START, command
+from .job_options import AS_IT_IS, Reading, reads_the_log
 from .options import (
     AsJson,
     Bootstrap,
@@ -42,15 +43,9 @@ from .options import (
     names_in,
     ttl_ms_of,
 )
+from .present.tables import print_assembled, print_details, print_list, print_triggered
 from .progress import job_log, progress_lines
-from .reading import AS_IT_IS, Reading, reads_the_log
 from .running import connect, console, print_json, run, who
-from .tables import (
-    print_assembled,
-    print_details,
-    print_list,
-    print_triggered,
-)
 
 __all__ = ["app"]
 
@@ -204,12 +199,12 @@ def show(
         print_details(console, found)
 
 
-command(app, "watch")(watching.watch)
+command(app, "watch")(watch.watch)
 command(app, "keep")(keep.keep)
-command(app, "query")(querying.query)
-command(app, "diff")(querying.diff)
-command(app, "draw")(querying.draw)
-command(app, "trace")(tracing.trace)
+command(app, "query")(query.query)
+command(app, "diff")(query.diff)
+command(app, "draw")(query.draw)
+command(app, "trace")(trace.trace)
 
 
 @command(app, "assemble")
@@ -245,7 +240,7 @@ def assemble(
         )
 
     if dry_run:
-        storing.tell_reading(lambda: asked(ops.plan_assembly), as_json=as_json)
+        stored_files.tell_reading(lambda: asked(ops.plan_assembly), as_json=as_json)
         return
     with job_log(told=not as_json) as log:
         found = run(
@@ -285,7 +280,7 @@ def verify(
     It needs the manifest and the log; with --offline the files alone.
     """
     run(
-        lambda: doctoring.ask_one_way(
+        lambda: doctor_ways.ask_one_way(
             {"an id": bool(snapshot), "--manifest": bool(manifest)},
             {"--offline": offline, "--record": record},
             {"--offline": offline, "--tables": tables},
@@ -294,7 +289,7 @@ def verify(
         as_json=as_json,
     )
     if offline:
-        storing.verify_offline(snapshot, namespace, manifest, storage, as_json=as_json)
+        stored_files.verify_offline(snapshot, namespace, manifest, storage, as_json=as_json)
         return
     with job_log(told=not as_json) as log:
         found = run(
@@ -328,10 +323,10 @@ def _tell(found: tuple[ops.Assembled, ...], *, as_json: bool) -> None:
 
 
 command(app, "verdicts")(verdicts.verdicts)
-command(app, "drill")(drilling.drill)
-command(app, "restore")(restoring.restore)
+command(app, "drill")(drill.drill)
+command(app, "restore")(restore.restore)
 app.add_typer(
-    forking.app,
+    fork.app,
     name="fork",
     epilog=f"Example: {HELPS['fork'].example}",
     rich_help_panel=HELPS["fork"].panel,
@@ -368,25 +363,25 @@ def doctor(
     Changes nothing without --fix.
     """
     ways = {"--fix": fix, "--acls": acls, "--offline": bool(offline)}
-    run(lambda: doctoring.ask_one_way(ways), as_json=as_json)
+    run(lambda: doctor_ways.ask_one_way(ways), as_json=as_json)
     if offline:
-        doctoring.look_offline(offline, as_json=as_json)
+        doctor_ways.look_offline(offline, as_json=as_json)
     elif acls:
-        doctoring.tell_rights(lambda: connect(bootstrap) if bootstrap else None, namespace, as_json=as_json)
+        doctor_ways.tell_rights(lambda: connect(bootstrap) if bootstrap else None, namespace, as_json=as_json)
     elif fix:
-        doctoring.fix(lambda: connect(bootstrap), namespace, assembly_within, yes=yes, as_json=as_json)
+        doctor_ways.fix(lambda: connect(bootstrap), namespace, assembly_within, yes=yes, as_json=as_json)
     else:
-        doctoring.examine(lambda: connect(bootstrap), namespace, assembly_within, as_json=as_json)
+        doctor_ways.examine(lambda: connect(bootstrap), namespace, assembly_within, as_json=as_json)
 
 
-command(app, "pause")(switching.pause)
-command(app, "resume")(switching.resume)
-command(app, "retire")(switching.retire)
-command(app, "checkpoint")(switching.checkpoint)
-command(app, "prune")(storing.prune)
-command(app, "metrics")(freshness.metrics)
-command(app, "serve")(serving.serve)
-command(app, "help")(helping.help_)
+command(app, "pause")(switches.pause)
+command(app, "resume")(switches.resume)
+command(app, "retire")(switches.retire)
+command(app, "checkpoint")(switches.checkpoint)
+command(app, "prune")(stored_files.prune)
+command(app, "metrics")(metrics.metrics)
+command(app, "serve")(serve.serve)
+command(app, "help")(help_texts.help_)
 
 
 @command(

@@ -14,8 +14,8 @@ from rich.progress import Progress as Bars
 from snapkafka.assembly.progress import Working, now_and_then
 from snapkafka.ops import Progress
 
+from .present.tables import duration
 from .running import notices
-from .tables import duration
 
 __all__ = ["Log", "job_log", "progress_lines", "say"]
 

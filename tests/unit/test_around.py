@@ -266,7 +266,7 @@ def test_causes_are_followed_in_the_table(place: str) -> None:
         "the last record is external: no service with snapkafka sent it",
     ]
     away = CliRunner().invoke(app, ["trace", "it's", "0", "40", "--manifest", place])
-    assert away.stdout == "table around of snapshot s does not hold it's[0] offset 40\n"
+    assert away.stdout == "snapshot s keeps only records near its cut; it's[0] offset 40 is not among them\n"
 
 
 def test_a_snapshot_without_the_table_is_refused_by_name(tmp_path: Path) -> None:

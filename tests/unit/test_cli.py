@@ -18,10 +18,11 @@ from typer.testing import CliRunner, Result
 from snapkafka import __version__
 from snapkafka.checks.coverage import NOTHING_SEEN
 from snapkafka.cli import app as commands
-from snapkafka.cli import running, switching
+from snapkafka.cli import running
+from snapkafka.cli.commands import switches
 from snapkafka.cli.helps import HELPS, Panel
+from snapkafka.cli.present.tables import duration, print_assembled
 from snapkafka.cli.running import STATUSES
-from snapkafka.cli.tables import duration, print_assembled
 from snapkafka.errors import (
     BadInputError,
     BrokerUnavailableError,
@@ -48,7 +49,7 @@ def cluster(monkeypatch: pytest.MonkeyPatch) -> FakeCluster:
     for name in ("SNAPKAFKA_BOOTSTRAP", "SNAPKAFKA_NAMESPACE"):
         monkeypatch.delenv(name, raising=False)
     made = FakeCluster()
-    for module in (commands, switching):
+    for module in (commands, switches):
         monkeypatch.setattr(module, "connect", lambda bootstrap: made)
     return made
 

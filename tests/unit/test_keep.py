@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from snapkafka import ops
-from snapkafka.cli.keep import _tell
+from snapkafka.cli.commands.keep import _tell
 from snapkafka.cli.running import console
 from snapkafka.errors import BadInputError, OffsetsGoneError, TimedOutError
 from snapkafka.ops import checkpointing

@@ -17,7 +17,7 @@ from typer.testing import CliRunner, Result
 from snapkafka import manifest as manifests
 from snapkafka import ops
 from snapkafka.cli import app as commands
-from snapkafka.cli import storing
+from snapkafka.cli.commands import storage
 from snapkafka.errors import BadInputError, BrokerUnavailableError, LedgerUnusableError, StorageError
 from snapkafka.manifest import FileEntry, LedgerEntry, Manifest, Times
 from snapkafka.protocol.records import RESTORE, Fork, Hello, Restore
@@ -529,7 +529,7 @@ def test_the_command_asks_the_ledgers_or_is_told_that_nobody_needs_anything(
     cluster = Ledgers("shop", "fork.staging.shop")
     cluster.restore("shop", snapshot="restored")
     cluster.fork("staging", "shop", "forked")
-    monkeypatch.setattr(storing, "connect", lambda bootstrap: cluster)
+    monkeypatch.setattr(storage, "connect", lambda bootstrap: cluster)
     asking = (*where, "--bootstrap", "127.0.0.1:1")
     shown = call(*asking, "--dry-run")
     assert re.search(r"restored .* keep .* plan r restores it", shown.stdout), shown.stdout

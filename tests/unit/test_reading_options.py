@@ -11,7 +11,7 @@ from typer.testing import CliRunner
 
 from snapkafka import ops
 from snapkafka.cli.app import app
-from snapkafka.cli.reading import AS_IT_IS, Reading, reads_the_log
+from snapkafka.cli.job_options import AS_IT_IS, Reading, reads_the_log
 
 WANTED = {item.name for item in fields(ops.HowToRead)}
 

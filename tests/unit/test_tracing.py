@@ -8,8 +8,8 @@ import pytest
 from typer.testing import CliRunner
 
 from snapkafka import ops
-from snapkafka.cli import tracing
 from snapkafka.cli.app import app as commands
+from snapkafka.cli.commands import trace
 from snapkafka.errors import BadInputError
 from snapkafka.protocol.records import TopicPartition
 from snapkafka.wire import headers
@@ -95,7 +95,7 @@ async def test_it_reports_why_it_ends(cluster: FakeCluster) -> None:
 
 
 def test_the_command_prints_a_line_for_each(cluster: FakeCluster, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(tracing, "connect", lambda bootstrap: cluster)
+    monkeypatch.setattr(trace, "connect", lambda bootstrap: cluster)
     command = ["trace", "bills", "0", "5", "--namespace", "ns"]
     done = CliRunner().invoke(commands, command)
     assert done.exit_code == 0, done.output

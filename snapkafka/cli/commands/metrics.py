@@ -9,10 +9,9 @@ from typing import Annotated
 import typer
 
 from snapkafka import ops
+from snapkafka.cli.options import AsJson, Bootstrap, Namespace
+from snapkafka.cli.running import connect, print_json, run
 from snapkafka.errors import OutputError
-
-from .options import AsJson, Bootstrap, Namespace
-from .running import connect, print_json, run
 
 __all__ = ["metrics"]
 

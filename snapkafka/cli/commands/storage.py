@@ -9,15 +9,14 @@ import typer
 from rich.markup import escape
 
 from snapkafka import ops
+from snapkafka.cli.options import AsJson, Bootstrap
+from snapkafka.cli.present.tables import table
+from snapkafka.cli.propose import Proposal, propose
+from snapkafka.cli.running import connect, console, print_json, run
 from snapkafka.errors import EXIT_NOT_GOOD, BadInputError
 from snapkafka.kafka.cluster.retention import said_bytes
 from snapkafka.kafka.login.connection import Connection
 from snapkafka.ops.pruning import Kept, Prunable
-
-from .options import AsJson, Bootstrap
-from .propose import Proposal, propose
-from .running import connect, console, print_json, run
-from .tables import table
 
 __all__ = ["prune", "tell_reading", "verify_offline"]
 

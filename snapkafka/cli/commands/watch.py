@@ -9,21 +9,13 @@ import typer
 from rich.markup import escape
 
 from snapkafka import ops
+from snapkafka.cli.job_options import AS_IT_IS, Reading, reads_the_log
+from snapkafka.cli.options import AsJson, Bootstrap, Namespace, Parameters, Ttl, ttl_ms_of
+from snapkafka.cli.present.tables import witness_line
+from snapkafka.cli.progress import say
+from snapkafka.cli.running import connect, console, print_json, run, who
 from snapkafka.durations import duration_ms
 from snapkafka.ops import Answer, Round
-
-from .options import (
-    AsJson,
-    Bootstrap,
-    Namespace,
-    Parameters,
-    Ttl,
-    ttl_ms_of,
-)
-from .progress import say
-from .reading import AS_IT_IS, Reading, reads_the_log
-from .running import connect, console, print_json, run, who
-from .tables import witness_line
 
 __all__ = ["watch"]
 

@@ -9,14 +9,14 @@ from typing import Annotated
 import typer
 
 from snapkafka import ops
+from snapkafka.cli.options import AllowUnmatched, AsJson, Bootstrap, Namespace
+from snapkafka.cli.present.plans import print_plan, print_recovered
+from snapkafka.cli.propose import Proposal, propose
+from snapkafka.cli.running import connect, console, notices, print_json, run, who
 from snapkafka.errors import BadInputError
 from snapkafka.ops import RestoreSelection
 
-from .options import AllowUnmatched, AsJson, Bootstrap, Namespace
-from .plans import print_plan, print_recovered
-from .propose import Proposal, propose
-from .restore_checking import check_restored
-from .running import connect, console, notices, print_json, run, who
+from .restore_check import check_restored
 
 __all__ = ["restore"]
 

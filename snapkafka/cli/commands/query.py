@@ -14,16 +14,16 @@ from rich.markup import escape
 from rich.table import Table
 
 from snapkafka import ops
+from snapkafka.cli.options import AsJson, Bootstrap, Namespace
+from snapkafka.cli.present.tables import coloured, count, table
+from snapkafka.cli.running import connect, console, print_json, run
 from snapkafka.errors import BadInputError, OutputError
 from snapkafka.kafka.ledger.view import LATEST
 from snapkafka.ops.diffing import ChannelChange, KeyChange, Progressed, TableChange
 from snapkafka.query.integrity import Trust
 from snapkafka.runtime.extras import require_extra
 
-from .doctoring import ask_one_way
-from .options import AsJson, Bootstrap, Namespace
-from .running import connect, console, print_json, run
-from .tables import coloured, count, table
+from .doctor import ask_one_way
 
 __all__ = ["diff", "draw", "print_difference", "query"]
 

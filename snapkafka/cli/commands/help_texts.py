@@ -8,10 +8,9 @@ from typing import Annotated, Any, Final
 import typer
 from rich.markup import escape
 
+from snapkafka.cli.present.tables import table
+from snapkafka.cli.running import STATUSES, console, run
 from snapkafka.errors import BadInputError
-
-from .running import STATUSES, console, run
-from .tables import table
 
 __all__ = ["EXIT_STATUS", "help_"]
 

@@ -10,16 +10,16 @@ import typer
 from rich.markup import escape
 
 from snapkafka import ops
+from snapkafka.cli.helps import command
+from snapkafka.cli.options import AllowUnmatched, AsJson, Bootstrap, Namespace
+from snapkafka.cli.present.plans import print_plan, print_recovered
+from snapkafka.cli.present.tables import count, table
+from snapkafka.cli.propose import Proposal, propose
+from snapkafka.cli.running import connect, console, notices, print_json, run, who
 from snapkafka.durations import duration_ms
 from snapkafka.errors import BadInputError
 
-from .helps import command
-from .options import AllowUnmatched, AsJson, Bootstrap, Namespace
-from .plans import print_plan, print_recovered
-from .propose import Proposal, propose
-from .querying import print_difference
-from .running import connect, console, notices, print_json, run, who
-from .tables import count, table
+from .query import print_difference
 
 __all__ = ["app"]
 

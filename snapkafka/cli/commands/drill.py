@@ -13,18 +13,12 @@ import typer
 from rich.markup import escape
 
 from snapkafka import ops
+from snapkafka.cli.job_options import AS_IT_IS, Reading, reads_the_log
+from snapkafka.cli.options import Bootstrap, Invariants, Namespace, Parameters
+from snapkafka.cli.present.tables import table
+from snapkafka.cli.running import connect, console, notices, run, who
 from snapkafka.durations import duration_ms
 from snapkafka.errors import EXIT_NOT_GOOD, OutputError
-
-from .options import (
-    Bootstrap,
-    Invariants,
-    Namespace,
-    Parameters,
-)
-from .reading import AS_IT_IS, Reading, reads_the_log
-from .running import connect, console, notices, run, who
-from .tables import table
 
 __all__ = ["drill"]
 

@@ -7,10 +7,10 @@ from typing import Annotated, Final
 import typer
 
 from snapkafka import ops
+from snapkafka.cli.options import AsJson, Bootstrap, Namespace
+from snapkafka.cli.running import connect, print_json, run
 
-from .options import AsJson, Bootstrap, Namespace
-from .querying import Storage
-from .running import connect, print_json, run
+from .query import Storage
 
 __all__ = ["trace"]
 

@@ -11,15 +11,14 @@ from rich.markup import escape
 
 from snapkafka import ops
 from snapkafka.advice import Advice, Weight
+from snapkafka.cli.present.tables import count, duration, table
+from snapkafka.cli.propose import Proposal, propose
+from snapkafka.cli.running import console, print_json, run
 from snapkafka.drivers.faust.describe import DescribedApp, describe_app_at
 from snapkafka.durations import duration_ms
 from snapkafka.errors import EXIT_NOT_GOOD, BadInputError
 from snapkafka.kafka.login.connection import Connection
 from snapkafka.runtime.extras import extra_missing
-
-from .propose import Proposal, propose
-from .running import console, print_json, run
-from .tables import count, duration, table
 
 __all__ = ["ask_one_way", "examine", "fix", "look_offline", "print_advice", "tell_rights"]
 

@@ -6,10 +6,9 @@ import typer
 from rich.markup import escape
 
 from snapkafka import ops
+from snapkafka.cli.present.tables import table
+from snapkafka.cli.running import connect, console, print_json, run
 from snapkafka.errors import EXIT_NOT_GOOD
-
-from .running import connect, console, print_json, run
-from .tables import table
 
 __all__ = ["check_restored"]
 

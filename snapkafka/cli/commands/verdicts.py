@@ -7,9 +7,8 @@ from typing import Annotated
 import typer
 
 from snapkafka import ops
-
-from .options import Bootstrap, Namespace
-from .running import connect, print_json, run
+from snapkafka.cli.options import Bootstrap, Namespace
+from snapkafka.cli.running import connect, print_json, run
 
 __all__ = ["verdicts"]
 

@@ -7,13 +7,12 @@ from typing import Annotated
 import typer
 
 from snapkafka import ops
+from snapkafka.cli.options import AsJson, Bootstrap, Namespace
+from snapkafka.cli.present.tables import print_checkpointed, print_switched
+from snapkafka.cli.running import connect, console, print_json, run
 from snapkafka.durations import duration_ms
 from snapkafka.ops.checkpointing import KEEP_MS
 from snapkafka.ops.listing import wall_ms
-
-from .options import AsJson, Bootstrap, Namespace
-from .running import connect, console, print_json, run
-from .tables import print_checkpointed, print_switched
 
 __all__ = ["checkpoint", "pause", "resume", "retire"]
 

@@ -9,11 +9,10 @@ from typing import Annotated
 
 import typer
 
+from snapkafka.cli.options import Bootstrap, Namespace
+from snapkafka.cli.running import connect, notices, run
 from snapkafka.errors import BadInputError
 from snapkafka.runtime.extras import require_extra
-
-from .options import Bootstrap, Namespace
-from .running import connect, notices, run
 
 __all__ = ["serve"]
 

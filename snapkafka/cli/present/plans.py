@@ -9,9 +9,9 @@ from collections.abc import Iterable, Mapping
 from rich.markup import escape
 
 from snapkafka import ops
+from snapkafka.cli.running import console
 from snapkafka.kafka.cluster.retention import said_bytes
 
-from .running import console
 from .tables import count, duration, table
 
 __all__ = ["print_plan", "print_recovered"]
