@@ -182,7 +182,7 @@ def test_r12_a_hidden_process_that_comes_back_with_work_under_way_spoils_what_wa
     assert world.snapshot(epoch).contaminated == ""
     join(late)
     assert world.snapshot(epoch).contaminated == (
-        f"{LEDGER_CUT_SHORT}: process {hidden} went on, and the ledger has lost its Hello"
+        f"{LEDGER_CUT_SHORT}: process {hidden} continued, and the ledger has lost its Hello"
     )
 
 

@@ -234,7 +234,7 @@ async def test_r15_a_machine_that_raises_stops_no_record(
     await service.take(0, epoch=FORGED)
     await service.take(1, epoch=FORGED)
     assert service.came == [0, 1]
-    assert "to take in RecordMet" in service.driver.absent
+    assert "to receive RecordMet" in service.driver.absent
 
 
 async def test_r9_inputs_that_run_unannounced_spoil_every_snapshot_until_they_are_announced(
