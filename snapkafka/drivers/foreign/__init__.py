@@ -5,6 +5,7 @@
 | `settings` | bounds, and the values of its calls |
 | `ledger_task` | read the ledger, and append to it in order |
 | `driver` | one process in the protocol: its calls, its cut |
+| `hello`, `due` | what it states when it joins; the snapshot that waits for its state |
 | `host` | the machine, and the hooks of its loop |
 | `producer`, `state` | append what it sends, and its state |
 | `assignment`, `progress`, `conductor`, `receiving` | starting offsets, progress, records that have to wait, the

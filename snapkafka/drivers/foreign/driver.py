@@ -19,10 +19,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import random
-import socket
 from collections.abc import AsyncIterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Any, Final
 
 from snapkafka.checks.retention import promised_by
@@ -30,35 +27,28 @@ from snapkafka.errors import BadInputError, TimedOutError, TriggerRefusedError
 from snapkafka.kafka.records.read import Record
 from snapkafka.ports import Entry, Ledger
 from snapkafka.protocol.events import (
-    InputGiven,
     InputsAdded,
-    InputsGiven,
     Joined,
     LedgerBegins,
     LedgerCutShort,
     LedgerRead,
     StopAsked,
-    TimerExpired,
 )
 from snapkafka.protocol.records import (
-    FOREIGN,
     NOT_GIVEN,
     RESTORE,
-    Abort,
-    ChangelogEnd,
-    Hello,
-    Retention,
-    Table,
     TopicPartition,
 )
 from snapkafka.protocol.snapshots import ProcessView
 
-from .assignment import READER, Input, Starts, resolve
+from .assignment import Input, resolve
+from .due import StateDue
+from .hello import given_at, hello_of, inputs_at, require_alone
 from .host import ForeignHost
 from .ledger_task import LedgerTask
 from .producer import Sending, Writer
 from .receiving import Consumer, Receiving
-from .settings import TABLE, Added, Bounds, Left, Marker, changelog_of, key_of, require_node
+from .settings import Added, Bounds, Left, Marker, changelog_of, key_of, require_node
 from .state import State
 from .watching import Watching
 
@@ -69,15 +59,6 @@ Place = tuple[TopicPartition, int]
 
 #: Of the topic with the state: nobody has to look after it, and a snapshot can be assembled for a week.
 CHANGELOG_SETTINGS: Final = {"cleanup.policy": "compact", "min.compaction.lag.ms": str(7 * 24 * 3_600_000)}
-
-
-@dataclass(slots=True)
-class _Due:
-    """A snapshot that waits for the state of the process, and the pieces that have arrived."""
-
-    marker: Marker
-    timer: asyncio.TimerHandle | None = None
-    given: dict[bytes, int] = field(default_factory=dict)  # key -> bytes
 
 
 class Participant:
@@ -120,9 +101,10 @@ class Participant:
             cut_short=self._ledger_cut_short,
         )
         self._host = ForeignHost(
-            admin=admin, append=self._task.append, expire=self._expire, leave=self._leave
+            admin=admin, append=self._task.append, expire=self._expired, leave=self._leave
         )
         self._machine = self._host.machine
+        self._due = StateDue(node, self._host, self._task, self.notices.put_nowait)
         self._sending = Sending(self._host, writer, node=node, ledger_id=self._ledger_id)
         self._given = State(node, self._state, writer=writer, sending=self._sending, bounds=self.bounds)
         self._receiving = Receiving(
@@ -133,9 +115,7 @@ class Participant:
         )
         self._unannounced: dict[TopicPartition, int] = {}  # partitions that were added
         self._announced: dict[TopicPartition, int] = {}  # those whose `Assigned` is not read yet
-        self._due: _Due | None = None
         self._sends = asyncio.Semaphore(self.bounds.sends_max)
-        self._expired: set[int] = set()  # timers that went off while the machine was not fed
 
     # -- joining and leaving ----------------------------------------------------------------------------------
 
@@ -165,74 +145,38 @@ class Participant:
         end = (await self._admin.log_ends([self._state]))[self._state]
         await self._receiving.start(starts)
         await self._task.start(lambda start: self._host.feed(LedgerBegins(start=start)))
-        hello = self._hello(starts, described.topic_id, promised_by(self._state.topic, holding))
+        hello = hello_of(
+            self.node,
+            starts,
+            hostname=self._hostname,
+            codec=self._codec,
+            changelog=self._state.topic,
+            topic_id=described.topic_id,
+            retention=promised_by(self._state.topic, holding),
+        )
         self._host.feed(Joined(hello=hello))
         self._task.append(hello)
         try:
             async with asyncio.timeout(self.bounds.call_s):
                 await self._task.until(lambda: bool(self.left) or self.process is not None)
                 self._require_here()
-                self._host.feed(self._given_at(starts, end))
+                assert self.process is not None
+                self._host.feed(given_at(self.process, starts, self._state.topic, end))
                 await self._task.until(lambda: bool(self.left) or self._machine.inputs.assigned >= 0)
         except TimeoutError:
             raise TimedOutError(
                 f"{self.node} got no id within {self.bounds.call_s:g} s", hint="check the broker; join again"
             ) from None
         self._require_here()
-        self._require_alone()
+        require_alone(self.node, self._machine.ledger)
         self._watching.start(starts)
         self._host.spawn(self._watching.follow())
         assert self.process is not None
         return self.process
 
-    def _given_at(self, starts: Starts, end: int) -> InputsGiven:
-        """Return its inputs. Of two processes of that name the later one has the higher id, which serves as the
-        generation: what the earlier one announces before it reads of the later one has no effect."""
-        assert self.process is not None
-        return InputsGiven(
-            generation=self.process,
-            inputs=_inputs(starts.positions),
-            changelogs=(ChangelogEnd(table=TABLE, topic=self._state.topic, partition=0, end=end),),
-        )
-
-    def _hello(self, starts: Starts, topic_id: str, retention: Retention) -> Hello:
-        table = Table(
-            name=TABLE,
-            changelog=self._state.topic,
-            partitions=1,
-            key_codec="json",
-            value_codec=self._codec,
-            topic_id=topic_id,
-        )
-        return Hello(
-            n=random.getrandbits(63),
-            app=self.node,
-            host=self._hostname or socket.gethostname(),
-            mode=FOREIGN,
-            inputs=starts.topics,
-            tables=(table,),
-            retention=(retention,),
-            reset="earliest" if starts.topics else "",
-        )
-
-    def _require_alone(self) -> None:
-        ledger = self._machine.ledger
-        for view in ledger.processes.values():
-            if view.hello.app != self.node or view.hello.mode in (FOREIGN, RESTORE):
-                continue
-            if view.left is None:
-                raise TriggerRefusedError(
-                    f"an app {self.node} runs that speaks Kafka", hint="join by another node_id"
-                )
-            if ledger.unretired(view):
-                raise TriggerRefusedError(
-                    f"an app {self.node} that speaks Kafka is stopped, and snapshots still hold it",
-                    hint=f"join by another node_id, or retire it: snapkafka retire {self.node}",
-                )
-
     async def leave(self, reason: str) -> None:
         """Append `Bye`: no snapshot waits for the process any more, and its state is in none from here on."""
-        self._give_up_due(f"{self.node} left before it gave its state")
+        self._due.give_up(f"{self.node} left before it gave its state")
         in_order = not self.left  # otherwise its inputs may be those of another one by now
         if in_order:
             self._host.feed(StopAsked())
@@ -250,6 +194,7 @@ class Participant:
     def _leave(self, reason: str) -> None:
         if not self.left:
             self.left = reason
+            self._due.leave()
             self._receiving.leave(reason)
             self.notices.put_nowait(Left(reason))
 
@@ -265,9 +210,9 @@ class Participant:
 
     def _announce(self) -> None:
         """Feed the machine the added partitions, unless a trigger waits for the state, which is fed first."""
-        if self._unannounced and self._due is None and self._machine.inputs.ready and not self.left:
+        if self._unannounced and self._due.now is None and self._machine.inputs.ready and not self.left:
             self._announced, self._unannounced = self._unannounced, {}
-            self._host.feed(InputsAdded(inputs=_inputs(self._announced)))
+            self._host.feed(InputsAdded(inputs=inputs_at(self._announced)))
 
     def _receive_added(self) -> None:
         """Receive from added partitions: the ledger is read up to their `Assigned` (R9)."""
@@ -287,7 +232,7 @@ class Participant:
     def _lost(self, reason: str) -> None:
         """Stop committing and taking part: its inputs are not those with which it joined any more."""
         if not self.left:
-            self._give_up_due(f"{self.node} left: {reason}")
+            self._due.give_up(f"{self.node} left: {reason}")
             self._host.feed(StopAsked())
             self._leave(reason)
 
@@ -370,11 +315,11 @@ class Participant:
             )
         key_of(channel, chunk)  # refuses what can be none, whether it is awaited or not
         self._require_here()
-        due = self._due_for(snapshot_id)
+        due = self._due.of(snapshot_id)
         if due is None:
             return False
         await self._given.give(due.given, channel, chunk, data)
-        return self._due is due
+        return self._due.now is due
 
     async def cut(self, snapshot_id: str, positions: Sequence[Place] = ()) -> bool:
         """Turn red: the state is complete, and what is sent from here on is after the cut.
@@ -391,28 +336,24 @@ class Participant:
             BrokerUnavailableError: unknown whether it succeeded; call it again.
         """
         self._require_here()
-        due = self._due_for(snapshot_id)
+        due = self._due.of(snapshot_id)
         if due is None:
             return False
         self._receiving.require_state(positions)
         await self._watching.look()
         self._require_here()
         await self._given.keep(due.given)
-        if self._due is not due:
+        if self._due.now is not due:
             return False  # its time was over meanwhile
         self._receiving.move(positions, of_state=True)
-        self._settle(due)
+        self._due.settle()
         self._host.spawn(self._receiving.commit_quietly())
         return True
-
-    def _due_for(self, snapshot_id: str) -> _Due | None:
-        due = self._due
-        return due if due is not None and due.marker.snapshot_id == snapshot_id else None
 
     @property
     def due(self) -> Marker | None:
         """The snapshot that waits for the state of the process; None: there is none."""
-        return None if self._due is None else self._due.marker
+        return None if self._due.now is None else self._due.now.marker
 
     def _ledger_id(self) -> int:
         return int(getattr(self._ledger, "ledger_id", 0))
@@ -420,23 +361,8 @@ class Participant:
     # -- the ledger -------------------------------------------------------------------------------------------
 
     def _asks(self, epoch: int, entry: Entry) -> bool:
-        """Return whether the snapshot of this trigger waits for the state of the process; if so, ask the process for
-        it."""
-        view = self._task.ahead.open.get(epoch)
-        if view is None or self.process is None or self.process not in view.required or self.left:
-            return False
-        joining = self._machine.inputs.assigned < 0
-        if joining or not self._machine.inputs.ready:
-            what = "joining" if joining else "being assigned partitions that were added to its inputs"
-            self._abort(epoch, f"{self.node} was {what}")
-            return False
-        marker = Marker(view.trigger.id, epoch, entry.timestamp_ms * 1_000_000)
-        self._due = due = _Due(marker)
-        what = f"{self.node} did not give its state within {view.trigger.ttl_ms} ms"
-        loop = asyncio.get_running_loop()
-        due.timer = loop.call_later(view.trigger.ttl_ms / 1_000, self._expire_due, due, what)
-        self.notices.put_nowait(marker)
-        return True
+        """Return whether the snapshot of this trigger waits for the state of the process."""
+        return self._due.asks(epoch, entry)
 
     def _fed(self, entry: Entry) -> None:
         self._host.feed(LedgerRead(offset=entry.offset, record=entry.record, refused=entry.states))
@@ -453,8 +379,8 @@ class Participant:
         elif process is not None and not self.left and any(map(self._replaces, ahead.living())):
             self._host.feed(StopAsked())
             self._leave("another process joined by its node_id")
-        if self._due is not None and self._due.marker.epoch not in ahead.open:
-            self._settle(self._due)  # decided without it: aborted
+        if self._due.now is not None and self._due.now.marker.epoch not in ahead.open:
+            self._due.settle()  # decided without it: aborted
 
     def _replaces(self, view: ProcessView) -> bool:
         """Return whether this is a later process of the same name, of another instance of the service. Then the inputs
@@ -462,43 +388,5 @@ class Participant:
         assert self.process is not None
         return view.process > self.process and view.hello.app == self.node and view.hello.mode != RESTORE
 
-    def _settle(self, due: _Due) -> None:
-        """Feed the trigger, in the same instant as the cut."""
-        if due.timer is not None:
-            due.timer.cancel()
-        self._due = None
-        self._task.go_on()
-        if self.due is None:
-            expired, self._expired = self._expired, set()
-            for epoch in sorted(expired):
-                self._expire(epoch)
-
-    def _expire_due(self, due: _Due, what: str) -> None:
-        if self._due is due:
-            self._give_up_due(what)
-
-    def _give_up_due(self, what: str) -> None:
-        """Fail the snapshot that waits for a state, before the machine reports a cut without one."""
-        due = self._due
-        if due is None:
-            return
-        self._abort(due.marker.epoch, what)
-        self._settle(due)
-
-    def _abort(self, epoch: int, what: str) -> None:
-        culprit = f"process {self.process}"
-        self._task.append(
-            Abort(n=random.getrandbits(63), epoch=epoch, code=NOT_GIVEN, reason=what, culprit=culprit)
-        )
-
-    def _expire(self, epoch: int) -> None:
-        """Pass an expired timer to the machine, unless a trigger waits: it judges by what it was fed, and would take
-        others for late."""
-        if self._due is not None:
-            self._expired.add(epoch)
-        elif epoch in self._task.ahead.open and not self.left:
-            self._host.feed(TimerExpired(epoch=epoch))
-
-
-def _inputs(positions: Mapping[TopicPartition, int]) -> tuple[InputGiven, ...]:
-    return tuple(InputGiven(tp=tp, agents=(READER,), position=at) for tp, at in positions.items())
+    def _expired(self, epoch: int) -> None:
+        self._due.expire(epoch)
