@@ -12,14 +12,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from snapkafka.protocol.events import LedgerCutShort
 from snapkafka.protocol.ledger_state import LedgerState
 
 if TYPE_CHECKING:
     from .process import Process
     from .surroundings import Surroundings
 
-__all__ = ["cut_short", "hide", "notice"]
+__all__ = ["cut_short", "hide"]
 
 #: Stands for a process whose number was in a lost tail.
 HIDDEN: Final = -2
@@ -67,20 +66,3 @@ def hide(world: Surroundings[Process]) -> None:
     for step in world.history.steps:
         if step.instant is not None and tails.hides(step.instant[0]):
             step.instant = None
-
-
-def notice(world: Surroundings[Process], process: Process) -> None:
-    """Let a process find that the ledger is not the one that it has read."""
-    assert process.lost is not None
-    since, upto = process.lost
-    event = LedgerCutShort(since=since, upto=upto, n=world.number())
-    world.count("losses_noticed")
-    process.lost = None
-    process.read = process.seen = 0
-    process.posts.clear()
-    process.ends.clear()
-    process.stopped.clear()
-    process.timers.clear()
-    process.missed = None
-    process.feed(event)
-    process.made_up_for()

@@ -22,6 +22,7 @@ from snapkafka.protocol.events import (
     EndsSeen,
     InputsGiven,
     Joined,
+    LedgerCutShort,
     LedgerRead,
     MarkerMet,
     RanWithout,
@@ -42,7 +43,6 @@ from snapkafka.protocol.records import (
 )
 
 from .log import ABORTED, COMMITTED, OPEN, Stored
-from .lost_tail import notice
 from .plan import App
 from .running import Runner
 
@@ -70,7 +70,6 @@ class Process(Runner):
         self.launched_at = len(world.broker.ledger) if late else 0  # nothing of it ran before
         self.read = self.seen = 0  # of the ledger; `seen`: read, or written and acknowledged
         self.lost: tuple[int, int] | None = None  # what of that the ledger has lost: from, to
-        self.shared_at = 0
         self.replies_at = 0
         self.posts: deque[LedgerRecord] = deque()
         self.ends: deque[AskEnds] = deque()
@@ -256,7 +255,19 @@ class Process(Runner):
         self.made_up_for()
 
     def _notice(self, _: object) -> None:
-        notice(self.world, self)
+        """Find that the ledger is not the one that this process has read."""
+        assert self.lost is not None
+        since, upto = self.lost
+        event = LedgerCutShort(since=since, upto=upto, n=self.world.number())
+        self.world.count("losses_noticed")
+        self.lost = self.missed = None
+        self.read = self.seen = 0
+        self.posts.clear()
+        self.ends.clear()
+        self.stopped.clear()
+        self.timers.clear()
+        self.feed(event)
+        self.made_up_for()
 
     def _late(self, _: object) -> None:
         self.late, self.greeting = False, True
@@ -353,20 +364,6 @@ class Process(Runner):
         self.consumer.done.setdefault(tp, {})[offset] = len(agents)
         for agent in agents:
             self.consumer.queues.setdefault((agent, tp), deque()).append((offset, record))
-
-    def _global(self, _: object) -> None:
-        record = self.world.broker.log(self.world.shared_tp)[self.shared_at]
-        if record.state == OPEN:
-            return
-        self.shared_at += 1
-        if record.state == ABORTED or record.step < 0:
-            return
-        self.world.meets(self, record, "global")
-        if record.process != self.machine.process or not self.is_ours(record):
-            key, epoch = record.key, record.epoch
-            if self.is_ours(record):
-                self.torn(lambda: self.do(self.machine.key_received("g", key, epoch)))
-            self.world.history.recovered(self.shared, record.key, record.value, record.step)
 
     def _reply(self, _: object) -> None:
         record = self.world.broker.log(self.reply_tp)[self.replies_at]

@@ -10,7 +10,7 @@ from snapkafka.protocol.colours import Cause
 from snapkafka.protocol.records import TopicPartition
 
 from .history import Cell, Memory
-from .log import Stored
+from .log import ABORTED, OPEN, Stored
 from .plan import App
 from .sending import Sender, Sending
 from .underway import Consumer, Running
@@ -29,6 +29,7 @@ class Runner(Sender):
         self.consumer = Consumer()
         self.memory: dict[int, Memory] = {}
         self.shared: Memory = {}
+        self.shared_at = 0  # so far the global table is read
         self.running: list[Running] = []
         self.finished: list[Running] = []
         self.progress = False  # since the last commit
@@ -179,6 +180,20 @@ class Runner(Sender):
             running.iterator = None
             self.machine.iterated(running.cause, running.iterates)
             self.world.history.step(running.execution, "next")
+
+    def _global(self, _: object) -> None:
+        record = self.world.broker.log(self.world.shared_tp)[self.shared_at]
+        if record.state == OPEN:
+            return
+        self.shared_at += 1
+        if record.state == ABORTED or record.step < 0:
+            return
+        self.world.meets(self, record, "global")
+        if record.process != self.machine.process or not self.is_ours(record):
+            key, epoch = record.key, record.epoch
+            if self.is_ours(record):
+                self.torn(lambda: self.do(self.machine.key_received("g", key, epoch)))
+            self.world.history.recovered(self.shared, record.key, record.value, record.step)
 
     def torn(self, ask: Callable[[], object]) -> None:
         """Note where in the history events were torn, if any were: only the checker uses this."""

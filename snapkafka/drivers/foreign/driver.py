@@ -19,6 +19,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import random
 from collections.abc import AsyncIterator, Mapping, Sequence
 from typing import Any, Final
 
@@ -225,7 +226,7 @@ class Participant:
 
     def _ledger_cut_short(self, since: int, upto: int) -> None:
         """R11: its id is void. Append the range that is lost, and leave."""
-        self._give_up_due(f"{self.node} left: the ledger has lost its tail")
+        self._due.give_up(f"{self.node} left: the ledger has lost its tail")
         self._host.feed(LedgerCutShort(since=since, upto=upto, n=random.getrandbits(63)))
         self._leave("the ledger has lost acknowledged records: its id is void")
 
