@@ -83,6 +83,7 @@ class Campaign:
         self.rng = random.Random(seed)
         self.fed = 0
         self.done: Counter[str] = Counter()
+        self.irrevocable: list[ops.Irrevocable] = []  # of the restore that is next
         self.taken_back: list[ops.Irrevocable] = []
 
     def start(self) -> None:
@@ -151,8 +152,15 @@ class Campaign:
             self.done["restored twice"] += 1
             self.restore(name)
 
+    def plan(self, name: str) -> None:
+        """Note which outputs the next restore cannot take back, unless it is past its commit point already."""
+        plan = asyncio.run(ops.plan_restore(self.connection, self.observer.namespace, name))
+        if not plan.committed:
+            self.irrevocable = list(plan.irrevocable)
+
     def restore(self, name: str) -> None:
         """Restore by the command, which is killed up to twice; the workers run afterwards."""
+        self.plan(name)
         waiting = False
         for _ in range(self.rng.randrange(3)):
             phase = self.rng.choice(EARLY + LATE)
@@ -176,13 +184,15 @@ class Campaign:
         self.done["messages"] += max(0, done["messages"])
         self.done["resumed"] += done["resumed"]
         self.done["restores"] += 1
-        outputs = [ops.Irrevocable(**it) for it in done["irrevocable"]]
+        # Past the commit point a run finishes from the ledger alone, and cannot list them.
+        outputs = [ops.Irrevocable(**it) for it in done["irrevocable"]] or self.irrevocable
         self.taken_back += [it for it in outputs if it.topic == f"{self.cycle.prefix}out"]
         if not waiting:
             self.start()
 
     def give_up(self, name: str) -> None:
         """Kill a restore in a random phase, and abort it: refused once it has appended; else workers go on."""
+        self.plan(name)
         phase = self.rng.choice(self.rng.choice((EARLY, LATE)))
         if not self.killed(name, phase):
             return
