@@ -29,7 +29,7 @@ from typing import TYPE_CHECKING, Final
 from snapkafka.errors import DependencyMissingError
 from snapkafka.runtime import KAFKA_JARS, S3_JARS, SPARK_JARS, cache_dir, cached_jars, find_java
 from snapkafka.runtime.environment import child_environment
-from snapkafka.runtime.fetching import telling_line
+from snapkafka.runtime.fetching import relevant_line
 from tools.toolchain import S3_SERVER_JARS
 
 if TYPE_CHECKING:
@@ -178,7 +178,7 @@ def _perform(step: Step, title: str) -> None:
                 log.seek(0)
                 _line(title, "failed", end="\n")
                 raise DependencyMissingError(
-                    f"{step.what}: {telling_line(log.read())}",
+                    f"{step.what}: {relevant_line(log.read())}",
                     hint=f"run it again when fixed; the whole output is in {LOG.name}",
                 )
     LOG.unlink(missing_ok=True)

@@ -14,7 +14,7 @@ from snapkafka.checks import CutView, Keeping
 from snapkafka.checks.retention import keeping, promised_by
 from snapkafka.errors import BadInputError, LedgerUnusableError, TimedOutError
 from snapkafka.kafka.cluster.admin import KafkaTopicAdmin
-from snapkafka.kafka.cluster.external_groups import strangers
+from snapkafka.kafka.cluster.external_groups import external_readers
 from snapkafka.kafka.cluster.retention import log_bounds, wall_ms
 from snapkafka.kafka.login.connection import Connection, hear_of, translated
 from snapkafka.kafka.login.security import Security
@@ -30,7 +30,7 @@ __all__ = [
     "kafka_options",
     "look",
     "look_at_topics",
-    "look_for_strangers",
+    "look_for_external_readers",
     "require_around",
     "require_isolation",
 ]
@@ -102,12 +102,12 @@ async def look(
         known = triggered_ms > 0 and age_ms >= 0
         changelogs = sorted({tp.topic for tp in bounds if tp in unbound.changelogs} if known else ())
         then = {promised.topic: promised for promised in captured.retention}
-        told = await asyncio.gather(
+        answers = await asyncio.gather(
             *(_keeping(admin, topic, then.get(topic), age_ms) for topic in changelogs)
         )
     finally:
         await admin.close()
-    kept = dict(zip(changelogs, told, strict=True))
+    kept = dict(zip(changelogs, answers, strict=True))
     ends = {tp: now.end for tp, now in bounds.items()}
     if isolation == "read_committed":
         needed = {tp: min(unbound.closed_end(tp), end) for tp, end in ends.items()}
@@ -118,13 +118,13 @@ async def look(
     )
 
 
-async def look_for_strangers(
+async def look_for_external_readers(
     connection: Connection, captured: Captured, *, sinks: Collection[str] = ()
 ) -> tuple[OpenEntry, ...]:
     """Return the open groups; see `kafka.cluster.external_groups`."""
     admin = KafkaTopicAdmin(connection)
     try:
-        return await strangers(admin, captured, sinks=sinks)
+        return await external_readers(admin, captured, sinks=sinks)
     finally:
         await admin.close()
 

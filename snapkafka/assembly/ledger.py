@@ -34,7 +34,7 @@ from snapkafka.protocol import records
 from snapkafka.protocol.captured_snapshot import Captured
 from snapkafka.protocol.records import TopicPartition
 
-from .cluster import look, look_at_topics, look_for_strangers
+from .cluster import look, look_at_topics, look_for_external_readers
 
 __all__ = ["Desk"]
 
@@ -76,12 +76,14 @@ class Desk:
     def ledger(self, captured: Captured) -> LedgerEntry:
         """Return the entry about the ledger for the manifest of a snapshot."""
         known = {at: ms for at, ms in self.reading.times_ms.items() if ms > 0}
-        told = sorted({at for cut in captured.processes for at in (cut.report, cut.closed)} & known.keys())
+        reported = sorted(
+            {at for cut in captured.processes for at in (cut.report, cut.closed)} & known.keys()
+        )
         return LedgerEntry(
             topic=self._ledger.topic,
             topic_id=self._ledger.topic_id,
             triggered_ms=known.get(captured.epoch - 1, 0),
-            appended=tuple(AppendedEntry(offset=at, at_ms=known[at]) for at in told),
+            appended=tuple(AppendedEntry(offset=at, at_ms=known[at]) for at in reported),
         )
 
     def captured(self, name: str) -> Captured:
@@ -102,10 +104,10 @@ class Desk:
             )
         )
 
-    def strangers(self, captured: Captured, sinks: Collection[str]) -> tuple[OpenEntry, ...]:
+    def external_readers(self, captured: Captured, sinks: Collection[str]) -> tuple[OpenEntry, ...]:
         """Return the groups without snapkafka that read outputs of the snapshot: see
         `kafka.cluster.external_groups`."""
-        return self._loop.run(look_for_strangers(self.connection, captured, sinks=sinks))
+        return self._loop.run(look_for_external_readers(self.connection, captured, sinks=sinks))
 
     def restorable(self, captured: Captured) -> RestorableEntry:
         """Determine how long its log keeps what it needs, as of now."""

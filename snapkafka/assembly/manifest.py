@@ -222,7 +222,7 @@ def check_entries(outcomes: Iterable[CheckOutcome]) -> tuple[CheckEntry, ...]:
 
 def entry(outcome: CheckOutcome) -> CheckEntry:
     """Convert an outcome to the manifest's entry."""
-    records, partitions, channels = outcome.looked_at or (None, None, None)
+    records, partitions, channels = outcome.examined or (None, None, None)
     return CheckEntry(
         name=outcome.check,
         run=True,

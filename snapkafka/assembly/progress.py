@@ -11,7 +11,7 @@ from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from typing import Final
 
-from snapkafka.kafka.cluster.retention import said_bytes
+from snapkafka.kafka.cluster.retention import format_bytes
 
 __all__ = ["Step", "Work", "Working", "as_line", "from_line", "in_words", "now_and_then"]
 
@@ -49,17 +49,17 @@ class Work:
     seconds: float
 
 
-def in_words(told: Working | Work) -> str:
+def in_words(reported: Working | Work) -> str:
     """Format on one line."""
-    if isinstance(told, Working):
-        steps = "".join(f"; {step.name}: {step.done} of {step.tasks} tasks" for step in told.steps)
-        return f"{told.id}: {told.seconds:.0f} s{steps}"
-    parts = [f"read {told.offsets_read:,} offsets"]
-    if told.tables_written:
-        rows, size = told.rows_written, said_bytes(told.bytes_written)
-        parts.append(f"wrote {rows:,} rows in {told.tables_written} tables, {size}")
-    parts.append(f"checked {', '.join(told.checks)}")
-    return f"{told.id}: {'; '.join(parts)}; {told.seconds:.1f} s"
+    if isinstance(reported, Working):
+        steps = "".join(f"; {step.name}: {step.done} of {step.tasks} tasks" for step in reported.steps)
+        return f"{reported.id}: {reported.seconds:.0f} s{steps}"
+    parts = [f"read {reported.offsets_read:,} offsets"]
+    if reported.tables_written:
+        rows, size = reported.rows_written, format_bytes(reported.bytes_written)
+        parts.append(f"wrote {rows:,} rows in {reported.tables_written} tables, {size}")
+    parts.append(f"checked {', '.join(reported.checks)}")
+    return f"{reported.id}: {'; '.join(parts)}; {reported.seconds:.1f} s"
 
 
 def as_line(working: Working) -> str:
@@ -71,8 +71,8 @@ def from_line(line: str) -> Working | None:
     """Decode a line of `as_line`; None: it is another line."""
     if not line.startswith(_LINE):
         return None
-    told = json.loads(line)["working"]
-    return Working(**{**told, "steps": tuple(Step(**step) for step in told["steps"])})
+    reported = json.loads(line)["working"]
+    return Working(**{**reported, "steps": tuple(Step(**step) for step in reported["steps"])})
 
 
 def now_and_then(
@@ -81,10 +81,10 @@ def now_and_then(
     """Return a function that prints the progress in words, not more often than every so many seconds."""
     last = clock()
 
-    def tell(working: Working) -> None:
+    def notify(working: Working) -> None:
         nonlocal last
         if (now := clock()) - last >= every_s:
             last = now
             say(in_words(working))
 
-    return tell
+    return notify

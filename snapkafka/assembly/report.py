@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from snapkafka.checks import Status
 from snapkafka.checks.coverage import NOTHING_SEEN
-from snapkafka.checks.coverage import in_words as in_words_looked_at
+from snapkafka.checks.coverage import in_words as examined_in_words
 from snapkafka.kafka.cluster.external_groups import assumptions, open_topics, outside_paths, unseen_paths
 from snapkafka.kafka.cluster.retention import in_words
 from snapkafka.manifest import (
@@ -68,26 +68,26 @@ def verified(manifest: Manifest, path: str, work: Work, not_compared: Sequence[s
     }
 
 
-def report(told: dict[str, Any]) -> Iterator[str]:
+def report(result: dict[str, Any]) -> Iterator[str]:
     """Format a result in a few lines."""
-    yield f"{told['id']} (epoch {told['epoch']}): {told['verdict']}"
-    if told["contaminated"]:
-        yield f"  not verifiable: {told['contaminated']}"
+    yield f"{result['id']} (epoch {result['epoch']}): {result['verdict']}"
+    if result["contaminated"]:
+        yield f"  not verifiable: {result['contaminated']}"
     yield from (
-        f"  open:     {line}" for line in unseen_paths([OpenEntry(**entry) for entry in told["open"]])
+        f"  open:     {line}" for line in unseen_paths([OpenEntry(**entry) for entry in result["open"]])
     )
-    yield from (f"  unread:   {Unread(**item)}" for item in told.get("unread", ()))
-    external = [ExternalEntry(**entry) for entry in told["external"]]
-    yield from (f"  open:     {line}" for line in open_topics(external, strict=told["strict"]))
-    outsiders = [OutsiderEntry(**entry) for entry in told.get("outsiders", ())]
+    yield from (f"  unread:   {Unread(**item)}" for item in result.get("unread", ()))
+    external = [ExternalEntry(**entry) for entry in result["external"]]
+    yield from (f"  open:     {line}" for line in open_topics(external, strict=result["strict"]))
+    outsiders = [OutsiderEntry(**entry) for entry in result.get("outsiders", ())]
     yield from (f"  open:     {line}" for line in outside_paths(outsiders))
-    yield from (f"  assumed:  {line}" for line in assumptions(external, strict=told["strict"]))
-    yield from (f"  not included: app {item['app']}: {item['what']}" for item in told["uncaptured"])
-    run = [check for check in told["checks"] if check["run"]]
-    skipped = ", ".join(check["name"] for check in told["checks"] if not check["run"])
-    yield from (f"  unproven: {line}" for line in told["not_compared"])
+    yield from (f"  assumed:  {line}" for line in assumptions(external, strict=result["strict"]))
+    yield from (f"  not included: app {item['app']}: {item['what']}" for item in result["uncaptured"])
+    run = [check for check in result["checks"] if check["run"]]
+    skipped = ", ".join(check["name"] for check in result["checks"] if not check["run"])
+    yield from (f"  unproven: {line}" for line in result["not_compared"])
     yield "  checks:   " + ", ".join(map(_went, run)) + f"; not run: {skipped}"
-    if saw_nothing(CheckEntry(**check) for check in told["checks"]):
+    if saw_nothing(CheckEntry(**check) for check in result["checks"]):
         yield f"  {NOTHING_SEEN}"
     for check in run:
         if check["status"] != Status.PASSED:
@@ -99,17 +99,17 @@ def report(told: dict[str, Any]) -> Iterator[str]:
             yield f"  {check['name']} notes {check['noted']}, as {_place(check['notes'][0])}{check['notes'][0]['what']}"
         if check["name"] == "V5":  # those of whole topics come first
             yield from (f"    and {_place(note)}{note['what']}" for note in check["notes"][1:SHOWN_MAX])
-    if "tables" in told:
-        yield "  tables:   " + ", ".join(f"{name} {rows:,}" for name, rows in told["tables"].items())
-        if told["positions_why_not"]:
-            yield f"  positions not committed: {told['positions_why_not']}"
-    if told["restorable"] is not None:
-        yield f"  {in_words(RestorableEntry(**told['restorable']), time.time_ns() // 1_000_000)}"
-    yield f"  manifest: {told['manifest']}"
+    if "tables" in result:
+        yield "  tables:   " + ", ".join(f"{name} {rows:,}" for name, rows in result["tables"].items())
+        if result["positions_why_not"]:
+            yield f"  positions not committed: {result['positions_why_not']}"
+    if result["restorable"] is not None:
+        yield f"  {in_words(RestorableEntry(**result['restorable']), time.time_ns() // 1_000_000)}"
+    yield f"  manifest: {result['manifest']}"
 
 
 def _went(check: dict[str, Any]) -> str:
-    seen = in_words_looked_at(*(check.get(name) for name in ("records", "partitions", "channels")))
+    seen = examined_in_words(*(check.get(name) for name in ("records", "partitions", "channels")))
     return f"{check['name']} {check['status']}" + (f" ({seen})" if seen else "")
 
 

@@ -126,14 +126,14 @@ class Registry:
     def schema(self, number: int) -> Schema | Missing:
         """Return the schema of a number, with those to which it refers."""
         with self._one_at_a_time:
-            told = self._told(f"/schemas/ids/{number}")
-            if isinstance(told, Missing):
-                return told
+            parsed = self._answer(f"/schemas/ids/{number}")
+            if isinstance(parsed, Missing):
+                return parsed
             needs: dict[tuple[str, str], str] = {}
-            found = _schema(told)
+            found = _schema(parsed)
             if isinstance(found, Missing):
                 return found
-            why = self._gather(told, needs, ())
+            why = self._gather(parsed, needs, ())
             return (
                 Missing(why) if why else Schema(kind=found.kind, text=found.text, needs=tuple(needs.values()))
             )
@@ -141,20 +141,20 @@ class Registry:
     def versions(self, number: int) -> Mapping[str, int] | Missing:
         """Return the version of a schema by subject; empty if the registry does not support the question."""
         with self._one_at_a_time:
-            told = self._told(f"/schemas/ids/{number}/versions")
-        if isinstance(told, Missing):
-            return {} if told.absent else told
+            parsed = self._answer(f"/schemas/ids/{number}/versions")
+        if isinstance(parsed, Missing):
+            return {} if parsed.absent else parsed
         try:
-            return {str(item["subject"]): int(item["version"]) for item in told}
+            return {str(item["subject"]): int(item["version"]) for item in parsed}
         except (TypeError, KeyError, ValueError):
             return Missing(GARBAGE)
 
     def _gather(
-        self, told: Any, needs: dict[tuple[str, str], str], above: tuple[tuple[str, str], ...]
+        self, parsed: Any, needs: dict[tuple[str, str], str], above: tuple[tuple[str, str], ...]
     ) -> str:
         """Add the schemas to which a schema refers to `needs`, deepest first; return why that is impossible, if it
         is."""
-        references = told.get("references") or ()
+        references = parsed.get("references") or ()
         try:
             named = [(str(item["subject"]), str(int(item["version"]))) for item in references]
         except (TypeError, KeyError, ValueError):
@@ -165,7 +165,7 @@ class Registry:
             if name in above or len(above) + len(needs) > REFERENCES_MAX:
                 return "its references form a circle"
             subject, version = name
-            other = self._told(f"/subjects/{urllib.parse.quote(subject, safe='')}/versions/{version}")
+            other = self._answer(f"/subjects/{urllib.parse.quote(subject, safe='')}/versions/{version}")
             found = other if isinstance(other, Missing) else _schema(other)
             if isinstance(found, Missing):
                 return f"of what it refers to (subject {subject}, version {version}): {found.why}"
@@ -176,7 +176,7 @@ class Registry:
 
     # -- asking -----------------------------------------------------------------------------------------------
 
-    def _told(self, path: str) -> Any:
+    def _answer(self, path: str) -> Any:
         """Return the registry's answer, as JSON, or `Missing`; the same each time."""
         if path not in self._answers:
             self._answers[path] = Missing(self._given_up) if self._given_up else self._asked(path)
@@ -262,8 +262,8 @@ def _parts(url: str) -> tuple[urllib.parse.SplitResult, str]:
     )
 
 
-def _schema(told: Any) -> Schema | Missing:
+def _schema(parsed: Any) -> Schema | Missing:
     """Parse the registry's answer about one schema, without those to which it refers."""
-    if not isinstance(told, dict) or not isinstance(told.get("schema"), str):
+    if not isinstance(parsed, dict) or not isinstance(parsed.get("schema"), str):
         return Missing(GARBAGE)
-    return Schema(kind=str(told.get("schemaType") or AVRO).upper(), text=told["schema"])
+    return Schema(kind=str(parsed.get("schemaType") or AVRO).upper(), text=parsed["schema"])

@@ -17,7 +17,7 @@
 Pure: no Kafka, no Spark.
 """
 
-from .coverage import LookedAt
+from .coverage import Examined
 from .external import (
     ExternalTopic,
     OutsideSender,
@@ -38,12 +38,12 @@ __all__ = [
     "WITNESSES_MAX",
     "CheckOutcome",
     "CutView",
+    "Examined",
     "ExternalTopic",
     "Finding",
     "Keeping",
     "LogBounds",
     "LogRecord",
-    "LookedAt",
     "OutsideSender",
     "ReadRange",
     "Status",

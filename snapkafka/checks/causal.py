@@ -120,8 +120,8 @@ class _Truth:
             if any(received(s, record.offset) for s in self.view.inputs.get(tp, ())):
                 return True
             # Past a position it is replayable input, whatever it came from; but a sender that lives answers for it.
-            lives = self.view.living(self.outgrown.get((tp, record.offset), -1))
-            return False if lives and tp in self.view.inputs else None
+            alive = self.view.living(self.outgrown.get((tp, record.offset), -1))
+            return False if alive and tp in self.view.inputs else None
         if tp in self.view.changelogs:
             return self.view.in_state(record)
         answers = [

@@ -23,14 +23,14 @@ from snapkafka.protocol.records import TopicPartition
 from .log import EXTERNAL, NO_END, LogRecord
 from .view import CutView, received
 
-__all__ = ["NOTHING_SEEN", "LookedAt", "channels", "first_position", "in_words", "on_list", "total"]
+__all__ = ["NOTHING_SEEN", "Examined", "channels", "first_position", "in_words", "on_list", "total"]
 
 
 #: What a report says where every count is 0.
 NOTHING_SEEN: Final = "no check read any record: the snapshot is empty, so its verdict proves nothing"
 
 
-class LookedAt(NamedTuple):
+class Examined(NamedTuple):
     """The input of a check: records, the partitions that had any, and channels if the check is about these."""
 
     records: int = 0
@@ -48,7 +48,7 @@ def channels(view: CutView) -> int:
     return sum(len(sources) * len(view.senders.get(tp, {})) for tp, sources in view.inputs.items())
 
 
-def total(of_partition: Iterable[Mapping[str, int]], channels: int) -> dict[str, LookedAt]:
+def total(of_partition: Iterable[Mapping[str, int]], channels: int) -> dict[str, Examined]:
     """Sum up what each check has read.
 
     Args:
@@ -62,12 +62,12 @@ def total(of_partition: Iterable[Mapping[str, int]], channels: int) -> dict[str,
             records[check] += count
             partitions[check] += count > 0
     return {
-        check: LookedAt(records[check], partitions[check], channels if check == "V4" else 0)
+        check: Examined(records[check], partitions[check], channels if check == "V4" else 0)
         for check in ("V1", "V2", "V3", "V4", "V5")
     }
 
 
-def on_list(view: CutView, records: Collection[LogRecord]) -> dict[str, LookedAt]:
+def on_list(view: CutView, records: Collection[LogRecord]) -> dict[str, Examined]:
     """Count what V1 to V5 read in a list of records, without those of recreated topics."""
     counts: dict[TopicPartition, dict[str, int]] = defaultdict(lambda: defaultdict(int))
     for record in records:

@@ -27,16 +27,16 @@ from .view import CutView
 __all__ = [
     "UNBOUNDED",
     "How",
-    "Lasting",
     "LogNow",
     "Need",
+    "RetentionEstimate",
     "bound",
+    "estimate_retention",
     "first_to_go",
+    "format_ms",
     "keeping",
-    "lasting",
     "needs",
     "promised_by",
-    "said_ms",
 ]
 
 #: In Kafka's settings: no bound.
@@ -63,7 +63,7 @@ class How(StrEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Lasting:
+class RetentionEstimate:
     """The time until which it is kept: `until_ms` since 1970, None if unknown. `topic`: the first to lose records,
     `why`."""
 
@@ -127,18 +127,20 @@ def needs(view: CutView) -> Iterator[Need]:
             )
 
 
-def first_to_go(found: Iterable[Lasting]) -> Lasting:
+def first_to_go(found: Iterable[RetentionEstimate]) -> RetentionEstimate:
     """Return the one that is lost first: those that are lost already come first, then unknown ones, then the
     earliest."""
     ranks = {How.GONE: 0, How.UNKNOWN: 1, How.UNTIL: 2, How.FROM: 2, How.ALWAYS: 3}
     return min(
         found,
         key=lambda item: (ranks[item.how], item.until_ms or 0, item.how, item.topic, item.partition),
-        default=Lasting(how=How.ALWAYS),
+        default=RetentionEstimate(how=How.ALWAYS),
     )
 
 
-def lasting(need: Need, log: LogNow, holding: Mapping[str, str], *, cut_ms: int, now_ms: int) -> Lasting:
+def estimate_retention(
+    need: Need, log: LogNow, holding: Mapping[str, str], *, cut_ms: int, now_ms: int
+) -> RetentionEstimate:
     """Determine how long a partition keeps what is needed of it.
 
     Args:
@@ -146,15 +148,15 @@ def lasting(need: Need, log: LogNow, holding: Mapping[str, str], *, cut_ms: int,
         cut_ms: when the snapshot was triggered.
     """
     if not need.state and log.bounds.start > need.start:
-        return _told(
+        return _estimate(
             need, How.GONE, None, f"its log starts at {log.bounds.start}, the snapshot needs {need.start}"
         )
     if need.state and log.bounds.start > need.end:
-        return _told(
+        return _estimate(
             need, How.GONE, None, f"its log starts at {log.bounds.start}, past the cut at {need.end}"
         )
     policy = holding.get("cleanup.policy", "delete")
-    found: list[Lasting] = []
+    found: list[RetentionEstimate] = []
     if "delete" in policy:
         found += [*_by_age(need, log, holding, cut_ms, now_ms), *_by_size(need, log, holding, now_ms)]
     if "compact" in policy:
@@ -162,35 +164,37 @@ def lasting(need: Need, log: LogNow, holding: Mapping[str, str], *, cut_ms: int,
     return first_to_go(found)
 
 
-def _told(need: Need, how: How, until_ms: int | None, why: str) -> Lasting:
+def _estimate(need: Need, how: How, until_ms: int | None, why: str) -> RetentionEstimate:
     until_ms = None if until_ms is None else max(0, min(until_ms, LAST_MS))
-    return Lasting(how=how, until_ms=until_ms, topic=need.tp.topic, partition=need.tp.partition, why=why)
+    return RetentionEstimate(
+        how=how, until_ms=until_ms, topic=need.tp.topic, partition=need.tp.partition, why=why
+    )
 
 
 def _by_age(
     need: Need, log: LogNow, holding: Mapping[str, str], cut_ms: int, now_ms: int
-) -> Iterator[Lasting]:
+) -> Iterator[RetentionEstimate]:
     kept_ms = bound(holding, "retention.ms")
     if kept_ms == UNBOUNDED or kept_ms > FOR_EVER_MS:
         return
     first_ms, which = now_ms if log.first_ms is None else log.first_ms, "from the first record that is needed"
     if need.expires_ms:
         first_ms, which = max(log.first_ms or 0, cut_ms - need.expires_ms), "from the oldest window"
-    why = f"deletes records after {said_ms(kept_ms)} (retention.ms), counted {which}"
-    yield _told(need, How.UNTIL, first_ms + kept_ms, why)
+    why = f"deletes records after {format_ms(kept_ms)} (retention.ms), counted {which}"
+    yield _estimate(need, How.UNTIL, first_ms + kept_ms, why)
 
 
-def _by_size(need: Need, log: LogNow, holding: Mapping[str, str], now_ms: int) -> Iterator[Lasting]:
+def _by_size(need: Need, log: LogNow, holding: Mapping[str, str], now_ms: int) -> Iterator[RetentionEstimate]:
     if (kept := bound(holding, "retention.bytes")) == UNBOUNDED:
         return
     why = f"keeps {kept:,} bytes of each partition (retention.bytes)"
     if log.size is None or log.first_ms is None:
-        yield _told(need, How.FROM, now_ms, f"{why}; its size is not visible")
+        yield _estimate(need, How.FROM, now_ms, f"{why}; its size is not visible")
         return
     start = max(need.start, log.bounds.start)
     since = log.size * (log.bounds.end - start) // max(1, log.bounds.end - log.bounds.start)
     if since >= kept:
-        yield _told(
+        yield _estimate(
             need,
             How.FROM,
             now_ms,
@@ -199,20 +203,22 @@ def _by_size(need: Need, log: LogNow, holding: Mapping[str, str], now_ms: int) -
     elif since:
         left_ms = (kept - since) * max(1, now_ms - log.first_ms) // since
         why += f", of which {since:,} were written since the first record that is needed: at that rate"
-        yield _told(need, How.FROM, now_ms + left_ms, why)
+        yield _estimate(need, How.FROM, now_ms + left_ms, why)
 
 
-def _by_compaction(need: Need, log: LogNow, holding: Mapping[str, str], cut_ms: int) -> Iterator[Lasting]:
+def _by_compaction(
+    need: Need, log: LogNow, holding: Mapping[str, str], cut_ms: int
+) -> Iterator[RetentionEstimate]:
     least_ms = int(holding.get("min.compaction.lag.ms", "0"))
     most_ms = int(holding.get("max.compaction.lag.ms", FOR_EVER_MS))
     if least_ms >= FOR_EVER_MS:
         return
     # What supersedes a white value is red, or else it is white and the value that is needed.
     since_ms = log.first_ms if need.any_may_go and log.first_ms is not None else cut_ms
-    latest = "" if most_ms >= FOR_EVER_MS else f", and at the latest after {said_ms(most_ms)}"
-    soon = f"after {said_ms(least_ms)}" if least_ms else "without delay"
+    latest = "" if most_ms >= FOR_EVER_MS else f", and at the latest after {format_ms(most_ms)}"
+    soon = f"after {format_ms(least_ms)}" if least_ms else "without delay"
     why = f"may be compacted {soon} (min.compaction.lag.ms={least_ms}){latest}: `doctor --fix` delays it"
-    yield _told(need, How.FROM, since_ms + least_ms, why)
+    yield _estimate(need, How.FROM, since_ms + least_ms, why)
 
 
 def bound(holding: Mapping[str, str], name: str) -> int:
@@ -246,7 +252,7 @@ def keeping(then: Retention, now: Retention, *, age_ms: int) -> Keeping:
     )
 
 
-def said_ms(ms: int) -> str:
+def format_ms(ms: int) -> str:
     """Format milliseconds for a person."""
     if ms < 1_000:
         return f"{ms} ms"

@@ -199,10 +199,10 @@ def _holes(view: CutView, tp: TopicPartition, fact: StateFacts) -> int:
 
 def _expired(view: CutView, tp: TopicPartition) -> bool:
     """Return whether age can only have removed windows from the changelog that had expired before the cut."""
-    keeping, lives = _known(view.keeping(tp)), max(cut.expires_ms for cut in view.changelogs[tp])
-    if keeping is None or keeping.retained_ms is None or not lives:
+    keeping, windows_ms = _known(view.keeping(tp)), max(cut.expires_ms for cut in view.changelogs[tp])
+    if keeping is None or keeping.retained_ms is None or not windows_ms:
         return False
-    return keeping.retained_ms >= lives + keeping.age_ms
+    return keeping.retained_ms >= windows_ms + keeping.age_ms
 
 
 def _known(keeping: Keeping | None) -> Keeping | None:

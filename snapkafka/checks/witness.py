@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from .kinds import KINDS, OF_TOPICS, Weight
 
 if TYPE_CHECKING:
-    from .coverage import LookedAt
+    from .coverage import Examined
 
 __all__ = ["WITNESSES_MAX", "CheckOutcome", "Finding", "Status", "Witness", "outcome"]
 
@@ -89,7 +89,7 @@ class CheckOutcome:
     """The outcome of one check: `found` counts the findings that accuse, `noted` the others; both lists hold the first
     20.
 
-    `looked_at`: None: not counted. `replayed`: how many of the notes a restore runs again.
+    `examined`: None: not counted. `replayed`: how many of the notes a restore runs again.
     """
 
     check: str
@@ -98,12 +98,12 @@ class CheckOutcome:
     witnesses: tuple[Witness, ...] = ()
     noted: int = 0
     notes: tuple[Witness, ...] = field(default=())
-    looked_at: LookedAt | None = None
+    examined: Examined | None = None
     replayed: int = 0
 
 
 def outcome(
-    check: str, first: Iterable[Finding], counts: Mapping[str, int], looked_at: LookedAt | None = None
+    check: str, first: Iterable[Finding], counts: Mapping[str, int], examined: Examined | None = None
 ) -> CheckOutcome:
     """Return the outcome of a check.
 
@@ -111,7 +111,7 @@ def outcome(
         check: "V1", ...
         first: findings, at least the first 20 of each kind by `Finding.order`; those of other checks are skipped.
         counts: the number of findings of each kind.
-        looked_at: the input of the check.
+        examined: the input of the check.
     """
     mine = sorted(
         (finding for finding in first if KINDS[finding.kind].check == check),
@@ -131,16 +131,16 @@ def outcome(
     else:
         status = Status.PASSED
 
-    def told(wanted: tuple[Weight, ...]) -> tuple[Witness, ...]:
+    def witnesses_of(wanted: tuple[Weight, ...]) -> tuple[Witness, ...]:
         return tuple(Witness.of(f) for f in mine if KINDS[f.kind].weight in wanted)[:WITNESSES_MAX]
 
     return CheckOutcome(
         check=check,
         status=status,
         found=sum(of_weight[weight] for weight in weights),
-        witnesses=told(weights),
+        witnesses=witnesses_of(weights),
         noted=of_weight[Weight.NOTE],
-        notes=told((Weight.NOTE,)),
-        looked_at=looked_at,
+        notes=witnesses_of((Weight.NOTE,)),
+        examined=examined,
         replayed=counts.get("replayed", 0) if check == KINDS["replayed"].check else 0,
     )

@@ -119,7 +119,7 @@ def trigger(
 ) -> None:
     """Take a snapshot. Services keep running."""
     running: list[str] = []
-    with progress_lines(told=wait and not as_json) as show_progress:
+    with progress_lines(printed=wait and not as_json) as show_progress:
 
         def progress(found: ops.Progress) -> None:
             running[:] = [found.id]
@@ -227,7 +227,7 @@ def assemble(
 ) -> None:
     """Build the tables of captured snapshots with Spark, and verify."""
 
-    def asked(verb: Callable[..., Coroutine[Any, Any, T]], **told: Any) -> Coroutine[Any, Any, T]:
+    def asked(verb: Callable[..., Coroutine[Any, Any, T]], **options: Any) -> Coroutine[Any, Any, T]:
         return verb(
             connect(bootstrap),
             namespace,
@@ -236,18 +236,18 @@ def assemble(
             invariants=invariants or (),
             parameters=parameters or (),
             reading=reading(),
-            **told,
+            **options,
         )
 
     if dry_run:
-        stored_files.tell_reading(lambda: asked(ops.plan_assembly), as_json=as_json)
+        stored_files.print_reading(lambda: asked(ops.plan_assembly), as_json=as_json)
         return
-    with job_log(told=not as_json) as log:
+    with job_log(printed=not as_json) as log:
         found = run(
             lambda: asked(ops.assemble, say=log.say, progress=log.progress),
             as_json=as_json,
         )
-    _tell(found, as_json=as_json)
+    _print_assembled(found, as_json=as_json)
 
 
 @command(app, "verify")
@@ -291,7 +291,7 @@ def verify(
     if offline:
         stored_files.verify_offline(snapshot, namespace, manifest, storage, as_json=as_json)
         return
-    with job_log(told=not as_json) as log:
+    with job_log(printed=not as_json) as log:
         found = run(
             lambda: ops.verify(
                 connect(bootstrap),
@@ -309,10 +309,10 @@ def verify(
             ),
             as_json=as_json,
         )
-    _tell(found, as_json=as_json)
+    _print_assembled(found, as_json=as_json)
 
 
-def _tell(found: tuple[ops.Assembled, ...], *, as_json: bool) -> None:
+def _print_assembled(found: tuple[ops.Assembled, ...], *, as_json: bool) -> None:
     """Print the results; one that is not good also sets the exit status."""
     if as_json:
         print_json({"snapshots": found})
@@ -367,7 +367,9 @@ def doctor(
     if offline:
         doctor_ways.look_offline(offline, as_json=as_json)
     elif acls:
-        doctor_ways.tell_rights(lambda: connect(bootstrap) if bootstrap else None, namespace, as_json=as_json)
+        doctor_ways.print_rights(
+            lambda: connect(bootstrap) if bootstrap else None, namespace, as_json=as_json
+        )
     elif fix:
         doctor_ways.fix(lambda: connect(bootstrap), namespace, assembly_within, yes=yes, as_json=as_json)
     else:

@@ -25,18 +25,18 @@ JOB_LINE_EVERY_S: Final = 10.0
 
 
 @contextlib.contextmanager
-def progress_lines(*, told: bool) -> Iterator[Callable[[Progress], None] | None]:
+def progress_lines(*, printed: bool) -> Iterator[Callable[[Progress], None] | None]:
     """Provide progress on standard error: a line that changes on a terminal, a new one every two seconds elsewhere.
 
     Args:
-        told: False provides None: no progress is wanted.
+        printed: False provides None: no progress is wanted.
     """
-    if not told:
+    if not printed:
         yield None
         return
     last = time.monotonic()
 
-    def tell(progress: Progress) -> None:
+    def notify(progress: Progress) -> None:
         nonlocal last
         if notices.is_terminal:
             notices.file.write(f"\r\x1b[2K{_bar(progress)[: notices.width - 1]}")
@@ -46,7 +46,7 @@ def progress_lines(*, told: bool) -> Iterator[Callable[[Progress], None] | None]
             notices.print(_bar(progress), markup=False)
 
     try:
-        yield tell
+        yield notify
     finally:
         if notices.is_terminal:
             notices.file.write("\r\x1b[2K")
@@ -72,14 +72,14 @@ class Log(NamedTuple):
 
 
 @contextlib.contextmanager
-def job_log(*, told: bool) -> Iterator[Log]:
+def job_log(*, printed: bool) -> Iterator[Log]:
     """Provide the output of a job on standard error: its log, and below it bars on a terminal; elsewhere a line every
     ten seconds.
 
     Args:
-        told: False: no output is wanted.
+        printed: False: no output is wanted.
     """
-    if not told:
+    if not printed:
         yield Log()
         return
 

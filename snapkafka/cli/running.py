@@ -58,7 +58,7 @@ T = TypeVar("T")
 
 
 def _statuses() -> list[tuple[int, str, str]]:
-    told = [
+    statuses = [
         (EXIT_OK, "done", ""),
         (
             EXIT_NOT_GOOD,
@@ -67,9 +67,9 @@ def _statuses() -> list[tuple[int, str, str]]:
         ),
         (EXIT_UNREAD, "unread", "The reader of the output ended first (`| head`)."),
     ]
-    told += [(exit_status(number), code, ENDED_BY[code]) for number, code in CODES.items()]
-    told += [(cls.exit_status, cls.code, cls.meaning) for cls in all_errors()]
-    return sorted(told)
+    statuses += [(exit_status(number), code, ENDED_BY[code]) for number, code in CODES.items()]
+    statuses += [(cls.exit_status, cls.code, cls.meaning) for cls in all_errors()]
+    return sorted(statuses)
 
 
 #: (exit status, code, meaning), by status.
@@ -114,8 +114,8 @@ def run(
 
     def print_error(code: str, message: str, hint: str, exit_status: int) -> None:
         if as_json:
-            told = {"code": code, "message": message, "hint": hint, "exit_status": exit_status}
-            print_json({**(beside or {}), "error": told}, in_lines=in_lines)
+            details = {"code": code, "message": message, "hint": hint, "exit_status": exit_status}
+            print_json({**(beside or {}), "error": details}, in_lines=in_lines)
 
     # What the client library thinks of a broker that is away is said by us, once.
     logging.getLogger("aiokafka").setLevel(logging.CRITICAL)

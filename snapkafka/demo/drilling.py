@@ -23,7 +23,7 @@ INVARIANTS: Final = Path(__file__).parent / "invariants"
 TIMEOUT_S: Final = 240.0
 
 
-class Told(Protocol):
+class Reporter(Protocol):
     """The receiver of progress, as in `story`."""
 
     def begin(self, what: str) -> None: ...
@@ -33,9 +33,9 @@ class Told(Protocol):
     def done(self, note: str = "") -> None: ...
 
 
-def run_drill(told: Told, system: System, storage: Path) -> ops.Drill:
+def run_drill(reporter: Reporter, system: System, storage: Path) -> ops.Drill:
     """Drill the newest good snapshot of a demo that runs."""
-    told.begin("Drill: the last snapshot as a temporary fork")
+    reporter.begin("Drill: the last snapshot as a temporary fork")
     commands = [
         shlex.join(
             [
@@ -64,10 +64,10 @@ def run_drill(told: Told, system: System, storage: Path) -> ops.Drill:
                 timeout_s=TIMEOUT_S,
                 lock=not lock_problem(),  # these apps are ours
                 who="demo",
-                say=told.tick,
+                say=reporter.tick,
             )
         )
-    told.done("trusted" if found.trusted else "; ".join(found.reasons))
+    reporter.done("trusted" if found.trusted else "; ".join(found.reasons))
     return found
 
 

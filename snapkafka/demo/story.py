@@ -28,7 +28,7 @@ from snapkafka.ops.assembling import JOB
 from snapkafka.runtime.child import Child
 from snapkafka.testing import kafka
 
-__all__ = ["INVARIANTS", "Taken", "Told", "assemble", "run_story"]
+__all__ = ["INVARIANTS", "Reporter", "Taken", "assemble", "run_story"]
 
 INVARIANTS: Final = Path(__file__).parent / "invariants"
 #: Long enough for money to be under way everywhere.
@@ -39,7 +39,7 @@ ASSEMBLY_TIMEOUT_S: Final = 120.0
 ASSEMBLY_TIMEOUT_EACH_S: Final = 60.0
 
 
-class Told(Protocol):
+class Reporter(Protocol):
     """The receiver of progress: a phase, and its duration once it is over."""
 
     def begin(self, what: str) -> None: ...
@@ -70,50 +70,52 @@ class Taken:
         return self.money.total == TOTAL
 
 
-def run_story(told: Told, storage: Path, *, then: Callable[[System], None] | None = None) -> list[Taken]:
+def run_story(
+    reporter: Reporter, storage: Path, *, then: Callable[[System], None] | None = None
+) -> list[Taken]:
     """Start everything, take three snapshots under load, assemble and verify them, stop everything.
 
     Args:
-        told: called with every phase.
+        reporter: called with every phase.
         storage: for tables and manifests.
         then: called at the end, while the system still runs.
     """
     with ExitStack() as stack:
-        told.begin("Kafka broker")
+        reporter.begin("Kafka broker")
         broker = stack.enter_context(kafka())
-        told.done(broker.bootstrap)
-        told.begin("Faust services: accounts and clearing, two workers each")
+        reporter.done(broker.bootstrap)
+        reporter.begin("Faust services: accounts and clearing, two workers each")
         system = stack.enter_context(running_system(broker.bootstrap, "demo"))
         observer = stack.enter_context(observing(broker.bootstrap, "demo"))
         observer.wait_for_workers(system)
-        told.done(
+        reporter.done(
             f"4 processes, {sum(len(view.inputs) for view in observer.state.living())} input partitions"
         )
         load = Load(broker.bootstrap)
-        told.begin(f"Load: {ACCOUNTS} accounts, {RATE} transfers a second, round and round")
+        reporter.begin(f"Load: {ACCOUNTS} accounts, {RATE} transfers a second, round and round")
         observer.open_accounts(load, system)
         observer.start_load(load)
         time.sleep(WARM_UP_S)  # not a wait for anything: the load has to run for a while
         system.check_alive()
-        told.done(f"{load.asked} transfers asked for")
-        naive = take_three(told, observer, system, storage)
+        reporter.done(f"{load.asked} transfers asked for")
+        naive = take_three(reporter, observer, system, storage)
         observer.stop_load()  # the snapshots are taken: the two cores are Spark's now
-        told.begin("Assembly and verification in Spark")
-        assemble(broker.bootstrap, "demo", list(naive), storage, tick=told.tick)
-        told.done()
+        reporter.begin("Assembly and verification in Spark")
+        assemble(broker.bootstrap, "demo", list(naive), storage, tick=reporter.tick)
+        reporter.done()
         taken = [_taken(observer, name, reading, storage) for name, reading in naive.items()]
         if then is not None:
             then(system)
         return taken
 
 
-def take_three(told: Told, observer: Observer, system: System, storage: Path) -> dict[str, Naive]:
+def take_three(reporter: Reporter, observer: Observer, system: System, storage: Path) -> dict[str, Naive]:
     """Take one snapshot by the command, and two at the same moment by two workers; with a naive reading beside each."""
-    told.begin("Snapshot 1: `snapkafka trigger --wait`")
+    reporter.begin("Snapshot 1: `snapkafka trigger --wait`")
     command(observer, "trigger", "--wait", "--id", "by-command", "--storage", str(storage))
     naive = {"by-command": observer.call(read_naively(observer.connection.bootstrap))}
-    told.done()
-    told.begin("Snapshots 2 and 3: two workers trigger at the same moment")
+    reporter.done()
+    reporter.begin("Snapshots 2 and 3: two workers trigger at the same moment")
     before = set(observer.state.snapshots)
     for app in ("accounts", "clearing"):
         os.kill(system.workers_of(app)[0].pid, signal.SIGUSR1)
@@ -131,7 +133,7 @@ def take_three(told: Told, observer: Observer, system: System, storage: Path) ->
         if view.failure is not None:
             raise SnapshotFailedError(f"snapshot {view.trigger.id} failed: {view.failure.reason}")
         naive[view.trigger.id] = observer.call(read_naively(observer.connection.bootstrap))
-    told.done()
+    reporter.done()
     return naive
 
 

@@ -107,17 +107,17 @@ def _lines(layout: Layout) -> Iterator[str]:
 def _lane(place: Placed, *, names: bool) -> str:
     lane = place.lane
     dashes = ' stroke-dasharray="4 4"' if lane.left or place.cut is None else ""
-    told = [
+    title = [
         f"{lane.app} on {lane.host}, pid {lane.pid}"
         if lane.process != EXTERNAL
         else "senders without snapkafka"
     ]
     if lane.heard:
-        told.append(f"heard by {lane.heard}")
+        title.append(f"heard by {lane.heard}")
     if lane.left and lane.process != EXTERNAL:
-        told.append("had left before the trigger")
+        title.append("had left before the trigger")
     elif place.cut is None and lane.process != EXTERNAL:
-        told.append("has not cut yet")
+        title.append("has not cut yet")
     unseen = "" if names else ' visibility="hidden"'
     label = (
         f'<text class="ink name" x="{LABELS - 10}" y="{place.y + 4:g}" text-anchor="end" fill="{INK}"{unseen}>'
@@ -131,7 +131,7 @@ def _lane(place: Placed, *, names: bool) -> str:
     ends = f'x1="{LABELS}" y1="{place.y:g}" x2="{place.end:g}" y2="{place.y:g}"'
     return (
         f'<g class="lane" data-process="{lane.process}" data-app={quoteattr(_clean(lane.app))}>'
-        f"<title>{_text(chr(10).join(told))}</title>{label}"
+        f"<title>{_text(chr(10).join(title))}</title>{label}"
         f'<line {ends} stroke="transparent" stroke-width="9"/>'
         f'<line class="line" {ends} stroke="{PALE}" stroke-width="1.5"{dashes}/>{end}</g>'
     )
@@ -147,16 +147,16 @@ def _arrow(arrow: Arrow, names: Mapping[int, str], *, glyphs: bool) -> str:
     where = f"{message.topic}[{message.partition}]"
     at = (message.topic, message.partition, message.offset)
     cause = f" data-cause={quoteattr(_clean(_place(message.cause)))}" if message.cause else ""
-    told = [f"{where} offset {message.offset}" if message.offset >= 0 else where]
-    told += [f"from {names[message.sender]} to {names[message.receiver]}"]
-    told += [f"key {message.key}"] if message.key else []
-    told += [f"value {message.value}"] if message.value else []
-    told += [message.what] if message.what else []
+    title = [f"{where} offset {message.offset}" if message.offset >= 0 else where]
+    title += [f"from {names[message.sender]} to {names[message.receiver]}"]
+    title += [f"key {message.key}"] if message.key else []
+    title += [f"value {message.value}"] if message.value else []
+    title += [message.what] if message.what else []
     if message.at_cut:
-        told += [WALL_EXPLAINED.get(message.kind, ""), EXPLAINED[message.at_cut]]
+        title += [WALL_EXPLAINED.get(message.kind, ""), EXPLAINED[message.at_cut]]
     elif not message.what:
-        told += [EXPLAINED.get(message.kind, "")]
-    told += [f"because of {_place(message.cause)}"] if message.cause else []
+        title += [EXPLAINED.get(message.kind, "")]
+    title += [f"because of {_place(message.cause)}"] if message.cause else []
     ends = (
         f'<circle cx="{x1:.1f}" cy="{y1:.1f}" r="2.5" class="dot-{name}" fill="{colour}"/>'
         if name != "marker"
@@ -165,7 +165,7 @@ def _arrow(arrow: Arrow, names: Mapping[int, str], *, glyphs: bool) -> str:
     return (
         f'<g class="message {name}" data-at={quoteattr(_clean(_place(at)))}{cause} data-sender="{message.sender}"'
         f' data-receiver="{message.receiver}">'
-        f"<title>{_text(chr(10).join(line for line in told if line))}</title>"
+        f"<title>{_text(chr(10).join(line for line in title if line))}</title>"
         f'<path d="{path}" fill="none" stroke="transparent" stroke-width="9"/>'
         f'<path class="arrow-{name}" d="{path}" fill="none" stroke="{colour}" stroke-width="1.7"{dots}'
         f' marker-end="url(#head-{name})"/>{ends}</g>'
@@ -226,16 +226,16 @@ def _cut_of(place: Placed, size: float) -> Iterator[str]:
     if x is None:
         return
     if lane.running:
-        told = "\n".join(["running at the cut, white to its end:", *lane.running])
+        title = "\n".join(["running at the cut, white to its end:", *lane.running])
         yield (
-            f'<g class="running" data-process="{lane.process}"><title>{_text(told)}</title>'
+            f'<g class="running" data-process="{lane.process}"><title>{_text(title)}</title>'
             f'<rect class="run" x="{x - 12:.1f}" y="{y - 4:.1f}" width="24" height="8" rx="4" fill="{RUN}"'
             f' fill-opacity="0.55"/></g>'
         )
     if lane.torn:
-        told = "\n".join(["torn: met red work, a restore runs it again:", *lane.torn])
+        title = "\n".join(["torn: met red work, a restore runs it again:", *lane.torn])
         yield (
-            f'<g class="torn" data-process="{lane.process}"><title>{_text(told)}</title><path class="tear"'
+            f'<g class="torn" data-process="{lane.process}"><title>{_text(title)}</title><path class="tear"'
             f' d="M{x + 8:.1f},{y - 7:.1f} l4,5 l-4,4 l4,5" fill="none" stroke="{TORN}" stroke-width="2"/></g>'
         )
     if place.wall is not None:
@@ -246,11 +246,11 @@ def _cut_of(place: Placed, size: float) -> Iterator[str]:
             f' l-{size:g},-{half:g} z" fill="{WALL}"'
             ' stroke="#ffffff"/></g>'
         )
-    told = f"{lane.name} cut {lane.cut_ms} ms after the trigger"
+    title = f"{lane.name} cut {lane.cut_ms} ms after the trigger"
     if lane.closed_ms is not None:
-        told += f"\nclosed at {lane.closed_ms} ms"
+        title += f"\nclosed at {lane.closed_ms} ms"
     yield (
-        f'<g class="cut-point" data-process="{lane.process}"><title>{_text(told)}</title><circle class="point"'
+        f'<g class="cut-point" data-process="{lane.process}"><title>{_text(title)}</title><circle class="point"'
         f' cx="{x:.1f}" cy="{y:.1f}" r="{size:g}" fill="{CUT}" stroke="#ffffff"/></g>'
     )
 

@@ -229,10 +229,10 @@ def unlike_counts(hello: Hello, counts: Mapping[str, int]) -> Iterator[str]:
     for table in hello.tables:
         count = counts.get(table.changelog)
         if table.copartitioned and count is not None and inputs and count not in inputs.values():
-            told = ", ".join(f"{topic} has {number}" for topic, number in sorted(inputs.items()))
+            counted = ", ".join(f"{topic} has {number}" for topic, number in sorted(inputs.items()))
             yield (
                 f"partition counts of table {table.name} of app {hello.app} differ: its changelog {table.changelog} has"
-                f" {count}, of the inputs {told}"
+                f" {count}, of the inputs {counted}"
             )
 
 
@@ -314,14 +314,18 @@ def _marker_topics(
 ) -> tuple[str, ...]:
     """Return the inputs whose every reader knows markers, without changelogs."""
     readers = [group for group in groups if not group.name.startswith(OWN_GROUPS)]
-    strangers = [group for group in readers if group.name not in knowing and not knows_markers(state, group)]
-    if blind := [group.name for group in strangers if group.topics is None]:
+    external_readers = [
+        group for group in readers if group.name not in knowing and not knows_markers(state, group)
+    ]
+    if blind := [group.name for group in external_readers if group.topics is None]:
         logger.info(
             "what %s reads cannot be determined: no markers will be sent", ", ".join(blind), extra=fields
         )
         return ()
     topics = state.input_topics() - state.changelogs()
-    return tuple(sorted(topic for topic in topics if not any(topic in (g.topics or ()) for g in strangers)))
+    return tuple(
+        sorted(topic for topic in topics if not any(topic in (g.topics or ()) for g in external_readers))
+    )
 
 
 def knows_markers(state: LedgerState, group: Group) -> bool:

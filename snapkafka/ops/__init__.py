@@ -30,7 +30,7 @@ from .drawing import MESSAGES_SHOWN, Drawn, draw, draw_details
 from .drill import Drill, drill
 from .drill import markdown as drill_markdown
 from .dry_run import Reading, plan_assembly
-from .fixing import Mended, Mending, mend, plan_mending
+from .fixing import AppliedFix, PlannedFix, apply_fixes, plan_fixes
 from .following import Progress
 from .fork_diffing import diff_fork
 from .forking import create_fork, plan_fork
@@ -57,6 +57,7 @@ __all__ = [
     "AbsentInput",
     "Advice",
     "Answer",
+    "AppliedFix",
     "Assembled",
     "Bounds",
     "Checked",
@@ -79,9 +80,8 @@ __all__ = [
     "Launch",
     "LedgerReading",
     "Mask",
-    "Mended",
-    "Mending",
     "Outcome",
+    "PlannedFix",
     "Policy",
     "Progress",
     "Pruning",
@@ -107,6 +107,7 @@ __all__ = [
     "WallCut",
     "abort",
     "abort_restore",
+    "apply_fixes",
     "assemble",
     "await_captured",
     "await_workers",
@@ -130,12 +131,11 @@ __all__ = [
     "keep",
     "list_forks",
     "list_snapshots",
-    "mend",
     "pause",
     "plan_assembly",
     "plan_drop",
+    "plan_fixes",
     "plan_fork",
-    "plan_mending",
     "plan_pruning",
     "plan_restore",
     "png",

@@ -319,51 +319,53 @@ async def _job(
         result.seek(0)
         out = result.read()
     try:
-        told = json.loads(out)
+        parsed = json.loads(out)
     except ValueError:
         raise InternalError(f"the Spark job ended with status {status}: {last}") from None
-    if "error" in told:
-        raise _error(told["error"])
-    return tuple(_assembled(item) for item in told["snapshots"])
+    if "error" in parsed:
+        raise _error(parsed["error"])
+    return tuple(_assembled(item) for item in parsed["snapshots"])
 
 
-def _error(told: Mapping[str, Any]) -> SnapkafkaError:
+def _error(parsed: Mapping[str, Any]) -> SnapkafkaError:
     """Return the error of the job as our own, of the same class."""
     classes = {cls.code: cls for cls in all_errors()}
-    return classes.get(told["code"], InternalError)(told["message"], hint=told["hint"])
+    return classes.get(parsed["code"], InternalError)(parsed["message"], hint=parsed["hint"])
 
 
-def _assembled(told: Mapping[str, Any]) -> Assembled:
+def _assembled(parsed: Mapping[str, Any]) -> Assembled:
     return Assembled(
-        id=told["id"],
-        epoch=told["epoch"],
-        verdict=told["verdict"],
-        good=Verdict(told["verdict"]).good,
-        manifest=told["manifest"],
-        checks=tuple(_check(check) for check in told["checks"]),
-        tables=told.get("tables", {}),
-        answers=tuple(_check(answer) for answer in told.get("answers", ())),
-        content=told.get("content", ""),
-        seconds=told.get("seconds", {}),
-        positions_committed=told.get("positions_committed", False),
-        positions_why_not=told.get("positions_why_not", ""),
-        restorable=RestorableEntry(**told["restorable"]) if told.get("restorable") else None,
+        id=parsed["id"],
+        epoch=parsed["epoch"],
+        verdict=parsed["verdict"],
+        good=Verdict(parsed["verdict"]).good,
+        manifest=parsed["manifest"],
+        checks=tuple(_check(check) for check in parsed["checks"]),
+        tables=parsed.get("tables", {}),
+        answers=tuple(_check(answer) for answer in parsed.get("answers", ())),
+        content=parsed.get("content", ""),
+        seconds=parsed.get("seconds", {}),
+        positions_committed=parsed.get("positions_committed", False),
+        positions_why_not=parsed.get("positions_why_not", ""),
+        restorable=RestorableEntry(**parsed["restorable"]) if parsed.get("restorable") else None,
         open=tuple(
-            OpenEntry(group=item["group"], topics=tuple(item["topics"])) for item in told.get("open", ())
+            OpenEntry(group=item["group"], topics=tuple(item["topics"])) for item in parsed.get("open", ())
         ),
-        unread=tuple(Unread(**item) for item in told.get("unread", ())),
-        external=tuple(ExternalEntry(**item) for item in told.get("external", ())),
-        outsiders=tuple(OutsiderEntry(**item) for item in told.get("outsiders", ())),
-        strict=told.get("strict", False),
-        uncaptured=tuple(Uncaptured(**item) for item in told.get("uncaptured", ())),
-        not_compared=tuple(told.get("not_compared", ())),
-        work=Work(**{**told["work"], "checks": tuple(told["work"]["checks"])}) if "work" in told else None,
+        unread=tuple(Unread(**item) for item in parsed.get("unread", ())),
+        external=tuple(ExternalEntry(**item) for item in parsed.get("external", ())),
+        outsiders=tuple(OutsiderEntry(**item) for item in parsed.get("outsiders", ())),
+        strict=parsed.get("strict", False),
+        uncaptured=tuple(Uncaptured(**item) for item in parsed.get("uncaptured", ())),
+        not_compared=tuple(parsed.get("not_compared", ())),
+        work=Work(**{**parsed["work"], "checks": tuple(parsed["work"]["checks"])})
+        if "work" in parsed
+        else None,
     )
 
 
-def _check(told: Mapping[str, Any]) -> CheckEntry:
+def _check(parsed: Mapping[str, Any]) -> CheckEntry:
     witnesses = {
-        name: tuple(WitnessEntry(**witness) for witness in told.get(name, ()))
+        name: tuple(WitnessEntry(**witness) for witness in parsed.get(name, ()))
         for name in ("witnesses", "notes")
     }
-    return CheckEntry(**{**told, **witnesses})
+    return CheckEntry(**{**parsed, **witnesses})

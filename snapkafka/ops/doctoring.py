@@ -29,7 +29,7 @@ __all__ = ["ASSEMBLY_WITHIN_MS", "Checkup", "doctor"]
 #: How long after a snapshot its records must still be there, if nobody says otherwise.
 ASSEMBLY_WITHIN_MS: Final = 3_600_000
 #: One record is read of each of so many partitions at most.
-LOOKED_INTO_MAX: Final = 200
+EXAMINED_MAX: Final = 200
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -136,7 +136,7 @@ def _about_releases(state: LedgerState) -> Iterator[Advice]:
         running.setdefault(view.hello.release, Counter())[view.hello.app] += 1
     if len(running) < 2:
         return
-    told = [
+    releases_of = [
         f"{release or 'unknown'} ({', '.join(f'{count} of {app}' for app, count in sorted(apps.items()))})"
         for release, apps in sorted(running.items())
     ]
@@ -144,7 +144,7 @@ def _about_releases(state: LedgerState) -> Iterator[Advice]:
     yield Advice(
         code="releases",
         weight=Weight.WARNING if far else Weight.NOTE,
-        what=f"processes run several releases: {'; '.join(told)}"
+        what=f"processes run several releases: {'; '.join(releases_of)}"
         + (": they may not read each other's records" if far else ""),
         do="only neighbouring releases share a ledger; finish the upgrade"
         if far
@@ -336,7 +336,7 @@ async def _about_headers(work: Opened, views: list[ProcessView]) -> list[Advice]
         for view in views
         for source in view.hello.inputs
         for partition in range(source.partitions)
-    ][:LOOKED_INTO_MAX]
+    ][:EXAMINED_MAX]
     try:
         ends = await work.admin.log_ends(tps)
         starts = await work.admin.log_starts(tps)
@@ -404,11 +404,11 @@ async def _about_groups(work: Opened, inputs: set[str]) -> list[Advice]:
     for group in groups:
         if group.name.startswith(OWN_GROUPS) or knows_markers(state, group):
             continue
-        found += list(_about_stranger(state, group, inputs, outputs_of(state) - inputs))
+        found += list(_about_external_group(state, group, inputs, outputs_of(state) - inputs))
     return found
 
 
-def _about_stranger(
+def _about_external_group(
     state: LedgerState, group: Group, inputs: set[str], outputs: set[str]
 ) -> Iterator[Advice]:
     joined = sum(view.hello.app == group.name for view in state.living())

@@ -1,8 +1,8 @@
 """`doctor --fix`: change settings of topics that would spoil a snapshot, after confirmation.
 
-There are two verbs: `plan_mending` lists for each topic the changes, their cost and the command that undoes them;
-`mend` makes exactly these changes, incrementally, and reads the settings back. A setting that has changed since the
-plan is left as it is. Nothing else is touched.
+There are two verbs: `plan_fixes` lists for each topic the changes, their cost and the command that undoes them;
+`apply_fixes` makes exactly these changes, incrementally, and reads the settings back. A setting that has changed since
+the plan is left as it is. Nothing else is touched.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from snapkafka.errors import SnapkafkaError
-from snapkafka.kafka.cluster.retention import said_bytes
+from snapkafka.kafka.cluster.retention import format_bytes
 from snapkafka.kafka.ledger.view import Opened, latest_of_apps, opened
 from snapkafka.kafka.login.connection import Connection
 from snapkafka.ports import Cluster
@@ -21,7 +21,7 @@ from snapkafka.ports import Cluster
 from .doctoring import ASSEMBLY_WITHIN_MS
 from .topic_settings import Role, change_command, judged, roles
 
-__all__ = ["Change", "Mended", "Mending", "mend", "plan_mending"]
+__all__ = ["AppliedFix", "Change", "PlannedFix", "apply_fixes", "plan_fixes"]
 
 DAY_MS: Final = 86_400_000
 
@@ -38,7 +38,7 @@ class Change:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Mending:
+class PlannedFix:
     """The planned changes of one topic.
 
     `why`: the problems, a sentence each. `keeps`: what it will keep longer, in words; `keeps_bytes`: in bytes on each
@@ -54,8 +54,8 @@ class Mending:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Mended:
-    """The result of a `Mending`. `now`: the effective values afterwards, as read back; `refused`: why nothing was
+class AppliedFix:
+    """The result of a `PlannedFix`. `now`: the effective values afterwards, as read back; `refused`: why nothing was
     changed."""
 
     topic: str
@@ -65,18 +65,18 @@ class Mended:
     undo: str = ""
 
 
-async def plan_mending(
+async def plan_fixes(
     where: Connection | Cluster, namespace: str, *, assembly_within_ms: int = ASSEMBLY_WITHIN_MS
-) -> tuple[Mending, ...]:
-    """Plan the changes that `mend` would make. Change nothing."""
+) -> tuple[PlannedFix, ...]:
+    """Plan the changes that `apply_fixes` would make. Change nothing."""
     async with opened(where, namespace) as work:
         needed = roles(latest_of_apps(work.reading.state))
         there = await work.admin.describe_topics([role.topic for role in needed]) if needed else {}
         planned = [await _planned(work, role, assembly_within_ms) for role in needed if role.topic in there]
-        return tuple(mending for mending in planned if mending is not None)
+        return tuple(planned_fix for planned_fix in planned if planned_fix is not None)
 
 
-async def _planned(work: Opened, role: Role, within_ms: int) -> Mending | None:
+async def _planned(work: Opened, role: Role, within_ms: int) -> PlannedFix | None:
     holding, own = await work.admin.topic_settings(role.topic)
     found = list(judged(role, holding, within_ms))
     after = {name: value for finding in found for name, value in finding.changes.items()}
@@ -87,7 +87,7 @@ async def _planned(work: Opened, role: Role, within_ms: int) -> Mending | None:
         for name, value in after.items()
     )
     keeps, keeps_bytes = await _growth(work, role.topic, holding, after)
-    return Mending(
+    return PlannedFix(
         topic=role.topic,
         changes=changes,
         why=tuple(finding.what for finding in found),
@@ -97,37 +97,37 @@ async def _planned(work: Opened, role: Role, within_ms: int) -> Mending | None:
     )
 
 
-async def mend(
-    where: Connection | Cluster, namespace: str, planned: tuple[Mending, ...]
-) -> tuple[Mended, ...]:
+async def apply_fixes(
+    where: Connection | Cluster, namespace: str, planned: tuple[PlannedFix, ...]
+) -> tuple[AppliedFix, ...]:
     """Make these changes and no others, and read the settings back. A refused change does not stop the others."""
     async with opened(where, namespace) as work:
-        return tuple([await _mended(work, mending) for mending in planned])
+        return tuple([await _apply(work, planned_fix) for planned_fix in planned])
 
 
-async def _mended(work: Opened, mending: Mending) -> Mended:
-    topic, wanted = mending.topic, {change.setting: change.after for change in mending.changes}
+async def _apply(work: Opened, planned_fix: PlannedFix) -> AppliedFix:
+    topic, wanted = planned_fix.topic, {change.setting: change.after for change in planned_fix.changes}
     now: dict[str, str] = {}
     try:
-        now = await _now(work, mending)
+        now = await _now(work, planned_fix)
         if moved := [
-            f"{c.setting} is {now[c.setting]}" for c in mending.changes if now[c.setting] != c.before
+            f"{c.setting} is {now[c.setting]}" for c in planned_fix.changes if now[c.setting] != c.before
         ]:
             why = f"{' and '.join(moved)} now, which differs from the plan"
-            return Mended(topic=topic, now=now, done=False, refused=why)
+            return AppliedFix(topic=topic, now=now, done=False, refused=why)
         await work.admin.alter_settings(topic, dict(wanted))
-        now = await _now(work, mending)
+        now = await _now(work, planned_fix)
     except SnapkafkaError as error:
-        return Mended(topic=topic, now=now, done=False, refused=f"{error} ({error.advice})")
+        return AppliedFix(topic=topic, now=now, done=False, refused=f"{error} ({error.advice})")
     if now != wanted:
         why = "the broker accepted the change, but reports another value: retry in a moment"
-        return Mended(topic=topic, now=now, done=False, refused=why, undo=mending.undo)
-    return Mended(topic=topic, now=now, done=True, undo=mending.undo)
+        return AppliedFix(topic=topic, now=now, done=False, refused=why, undo=planned_fix.undo)
+    return AppliedFix(topic=topic, now=now, done=True, undo=planned_fix.undo)
 
 
-async def _now(work: Opened, mending: Mending) -> dict[str, str]:
-    holding, _ = await work.admin.topic_settings(mending.topic)
-    return {change.setting: holding.get(change.setting, "") for change in mending.changes}
+async def _now(work: Opened, planned_fix: PlannedFix) -> dict[str, str]:
+    holding, _ = await work.admin.topic_settings(planned_fix.topic)
+    return {change.setting: holding.get(change.setting, "") for change in planned_fix.changes}
 
 
 # -- what it costs --------------------------------------------------------------------------------------------
@@ -160,14 +160,14 @@ def _parts(
     for setting, after in changes.items():
         if setting == "retention.ms" and int(after) >= 0:
             more = a_day * (int(after) - int(before["retention.ms"])) // DAY_MS
-            yield f"about {said_bytes(more)} on each replica, at its present growth", more
+            yield f"about {format_bytes(more)} on each replica, at its present growth", more
         elif setting == "retention.ms" or (setting == "retention.bytes" and retention_ms < 0):
             yield (
-                f"without bound: about {said_bytes(a_day)} a day on each replica, at its present growth",
+                f"without bound: about {format_bytes(a_day)} a day on each replica, at its present growth",
                 None,
             )
         elif setting == "retention.bytes":
-            yield f"the records of {retention_ms / DAY_MS:g} days: about {said_bytes(a_day)} a day", None
+            yield f"the records of {retention_ms / DAY_MS:g} days: about {format_bytes(a_day)} a day", None
         elif setting == "min.compaction.lag.ms":
             yield "what compaction would have removed in that time: unknown", None
         else:

@@ -157,14 +157,14 @@ async def keep(
     once: bool = False,
     who: str = "",
     reading: HowToRead = AS_IT_IS,
-    told: Callable[[Round], None] = lambda item: None,
+    report: Callable[[Round], None] = lambda item: None,
     say: Callable[[str], None] | None = None,
     clock: Callable[[], int] = wall_ms,
 ) -> Round:
     """Keep snapshots until cancelled; with `once`, run and return only the round of the present moment.
 
     Args:
-        told: called with each round.
+        report: called with each round.
         say: called with each line of an assembly's progress.
 
     Raises:
@@ -192,7 +192,7 @@ async def keep(
                 if first:
                     raise
                 found = _failed(name_at(now_ms, schedule.every_ms), error)
-            told(found)
+            report(found)
             if once:
                 return found
             first = False

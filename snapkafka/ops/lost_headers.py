@@ -18,7 +18,7 @@ from snapkafka.wire.headers import HEADER
 __all__ = ["about_lost_headers"]
 
 #: One record is read of each of so many partitions at most.
-LOOKED_INTO_MAX: Final = 200
+EXAMINED_MAX: Final = 200
 
 
 async def about_lost_headers(work: Opened, views: list[ProcessView]) -> list[Advice]:
@@ -26,7 +26,7 @@ async def about_lost_headers(work: Opened, views: list[ProcessView]) -> list[Adv
     topics = {source.topic for view in views for source in view.hello.inputs}
     topics |= {table.changelog for view in views for table in view.hello.tables}
     sent = {tp: at for tp, at in _last_sent(work.reading.state).items() if tp.topic in topics}
-    wanted = dict(sorted((tp, offset) for tp, (offset, _) in sent.items())[:LOOKED_INTO_MAX])
+    wanted = dict(sorted((tp, offset) for tp, (offset, _) in sent.items())[:EXAMINED_MAX])
     if not wanted:
         return []
     try:

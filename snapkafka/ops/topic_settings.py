@@ -14,7 +14,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from snapkafka.advice import Advice, Weight
-from snapkafka.checks.retention import UNBOUNDED, bound, said_ms
+from snapkafka.checks.retention import UNBOUNDED, bound, format_ms
 from snapkafka.protocol.ledger_state import ProcessView
 
 __all__ = ["Role", "Shortfall", "change_command", "judged", "roles"]
@@ -79,9 +79,9 @@ def judged(role: Role, holding: Mapping[str, str], within_ms: int) -> Iterator[S
     policy = holding.get("cleanup.policy", "delete")
     deletes, compacts = "delete" in policy, "compact" in policy
     if role.table and not role.expires_ms:
-        mended = _state_is_lost(role, holding, within_ms)
-        if mended is not None:
-            yield mended
+        finding = _state_is_lost(role, holding, within_ms)
+        if finding is not None:
+            yield finding
             return
     elif deletes:
         yield from _deleted_too_soon(role, holding, within_ms)
@@ -90,7 +90,7 @@ def judged(role: Role, holding: Mapping[str, str], within_ms: int) -> Iterator[S
         yield Shortfall(
             code="compaction",
             weight=Weight.WARNING,
-            what=f"Kafka may compact {role.name} {f'after {said_ms(lag_ms)}' if lag_ms else 'at once'} "
+            what=f"Kafka may compact {role.name} {f'after {format_ms(lag_ms)}' if lag_ms else 'at once'} "
             f"(min.compaction.lag.ms={lag_ms}): late assembly may lose values",
             changes={"min.compaction.lag.ms": str(within_ms)},
         )
@@ -114,7 +114,7 @@ def _state_is_lost(role: Role, holding: Mapping[str, str], within_ms: int) -> Sh
         )
     if "delete" not in policy or not unbounded:
         return None
-    bounds = [said_ms(retention_ms)] if retention_ms != UNBOUNDED else []
+    bounds = [format_ms(retention_ms)] if retention_ms != UNBOUNDED else []
     bounds += [f"{retention_bytes:,} bytes a partition"] if retention_bytes != UNBOUNDED else []
     changes = unbounded
     if not role.sets:  # as Faust makes it
@@ -133,22 +133,20 @@ def _state_is_lost(role: Role, holding: Mapping[str, str], within_ms: int) -> Sh
 def _deleted_too_soon(role: Role, holding: Mapping[str, str], within_ms: int) -> Iterator[Shortfall]:
     retention_ms, needed_ms = bound(holding, "retention.ms"), within_ms + role.expires_ms
     if retention_ms != UNBOUNDED and retention_ms < needed_ms:
-        need = f"assembly needs them for {said_ms(needed_ms)}"
+        need = f"assembly needs them for {format_ms(needed_ms)}"
         if role.expires_ms:
-            need += (
-                f" (windows of {said_ms(role.expires_ms)}, and {said_ms(within_ms)} until it has read them)"
-            )
+            need += f" (windows of {format_ms(role.expires_ms)}, and {format_ms(within_ms)} until it has read them)"
         yield Shortfall(
             code="retention",
             weight=Weight.PROBLEM,
-            what=f"{role.name} keeps records for {said_ms(retention_ms)}, {need}",
+            what=f"{role.name} keeps records for {format_ms(retention_ms)}, {need}",
             changes={"retention.ms": str(needed_ms)},
         )
     if (size := bound(holding, "retention.bytes")) != UNBOUNDED:
         yield Shortfall(
             code="retention-bytes",
             weight=Weight.WARNING,
-            what=f"{role.name} keeps {size:,} bytes of a partition: under load less than the {said_ms(needed_ms)}"
+            what=f"{role.name} keeps {size:,} bytes of a partition: under load less than the {format_ms(needed_ms)}"
             " that assembly needs",
             changes={"retention.bytes": str(UNBOUNDED)},
         )

@@ -101,7 +101,7 @@ async def watch(
     ttl_ms: int = 5_000,
     who: str = "",
     reading: HowToRead = AS_IT_IS,
-    told: Callable[[Round], None] = lambda item: None,
+    report: Callable[[Round], None] = lambda item: None,
     say: Callable[[str], None] | None = None,
 ) -> Round:
     """Take snapshots until the predicate holds in one; return that one.
@@ -115,7 +115,7 @@ async def watch(
         timeout_ms: for all rounds together; None: for ever.
         keep_last: remove the snapshots that were taken here, except those that `prune` would keep with this number.
         reading: the settings by which an assembly reads the log.
-        told: hears of each round.
+        report: hears of each round.
         say: hears each line of an assembly's progress.
 
     Raises:
@@ -152,13 +152,17 @@ async def watch(
     def heard(item: Round) -> None:
         nonlocal last
         last = item
-        told(item)
+        report(item)
 
     clear = partial(_clear, where, storage, Policy(last=keep_last, namespace=namespace))
     try:
         async with asyncio.timeout(None if timeout_ms is None else timeout_ms / 1_000):
             return await rounds(
-                take, judge, every_s=every_ms / 1_000, told=heard, clear=None if keep_last is None else clear
+                take,
+                judge,
+                every_s=every_ms / 1_000,
+                report=heard,
+                clear=None if keep_last is None else clear,
             )
     except TimeoutError:
         assert timeout_ms is not None
@@ -179,7 +183,7 @@ async def rounds(
     judge: Judge,
     *,
     every_s: float,
-    told: Callable[[Round], None],
+    report: Callable[[Round], None],
     clear: Clear | None = None,
 ) -> Round:
     """Take a snapshot, judge it and wait, until the predicate holds.
@@ -187,7 +191,7 @@ async def rounds(
     Args:
         take: requests the snapshot of this id, and waits until it is captured.
         judge: assembles it, and evaluates the predicate.
-        told: called with each round, also the last one.
+        report: called with each round, also the last one.
         clear: removes those of these snapshots that are not kept.
     """
     loop = asyncio.get_running_loop()
@@ -196,7 +200,7 @@ async def rounds(
     while True:
         started = loop.time()
         found = await _round(found, take, judge)
-        told(found)
+        report(found)
         if found.answer is Answer.HOLDS:
             return found
         taken.append(found.id)

@@ -349,13 +349,13 @@ def _outsiders(state: LedgerView, snapshot: SnapshotView) -> Iterator[Outsider]:
 
 def _retention(state: LedgerView, epoch: int) -> tuple[Retention, ...]:
     """Return the settings of each changelog, as the last process that joined before the trigger reported them."""
-    told = {
+    reported = {
         promised.topic: promised
         for process, view in sorted(state.processes.items())
         if process < epoch
         for promised in view.hello.retention
     }
-    return tuple(promised for _, promised in sorted(told.items()))
+    return tuple(promised for _, promised in sorted(reported.items()))
 
 
 def _bases(state: LedgerView, epoch: int) -> Iterator[BaseCut]:
@@ -403,7 +403,9 @@ def _input_cuts(
 ) -> Iterator[InputCut]:
     """Yield the inputs, each as cut by the report that claimed it first; in the order of apps and partitions."""
     low = {(end.topic, end.partition): end.end for end in snapshot.trigger.ends}
-    lives = {p: view.hello.was for p, view in sorted(state.processes.items()) if view.hello.was != NOBODY}
+    predecessors = {
+        p: view.hello.was for p, view in sorted(state.processes.items()) if view.hello.was != NOBODY
+    }
     cuts = []
     for part in parts:
         app = _app(state, part)
@@ -430,7 +432,7 @@ def _input_cuts(
                     receiver=part.process,
                     agents=agents,
                     torn=torn,
-                    earlier=_with_later_lives(snapshot.earlier.get((app, tp), ()), lives),
+                    earlier=_with_successors(snapshot.earlier.get((app, tp), ()), predecessors),
                     steady=state.processes[part.process].assigned == part.report.assigned,
                     key_codec=topic.key_codec,
                     value_codec=topic.value_codec,
@@ -439,15 +441,15 @@ def _input_cuts(
     yield from sorted(cuts, key=lambda cut: (cut.receiver, cut.app, cut.topic, cut.partition))
 
 
-def _with_later_lives(readers: tuple[Reader, ...], lives: dict[int, int]) -> tuple[int, ...]:
+def _with_successors(readers: tuple[Reader, ...], predecessors: dict[int, int]) -> tuple[int, ...]:
     """Add the later ids of processes that were declared dead in the midst of an event and continue under another id
     (R12).
 
     Args:
-        lives: process -> its earlier id, in the order of the ledger.
+        predecessors: process -> its earlier id, in the order of the ledger.
     """
     found = dict.fromkeys(reader.process for reader in readers)
-    for process, was in lives.items():
+    for process, was in predecessors.items():
         if was in found:
             found[process] = None
     return tuple(found)

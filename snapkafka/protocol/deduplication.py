@@ -61,9 +61,9 @@ class Repeats:
         self._living = {seen.process: _Numbers(seen) for seen in living}
         self._others = Latest(KEEP_NUMBERS, ((other.process, other.n) for other in others))
 
-    def repeated(self, process: int, n: int, *, lives: bool) -> bool:
+    def repeated(self, process: int, n: int, *, is_alive: bool) -> bool:
         """Note record `n` of `process`; return whether it was seen before."""
-        if lives:
+        if is_alive:
             return self._living.setdefault(process, _Numbers()).repeats(n)
         if (process, n) in self._others:
             return True

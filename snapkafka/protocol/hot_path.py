@@ -14,7 +14,7 @@ from .actions import Action, SendMarkers
 from .closing import OpenCuts
 from .colours import Cause, Colours, Effect, Torn
 from .cut import Positions
-from .identity import EarlierLives
+from .identity import EarlierIncarnations
 from .ledger_state import LedgerState
 from .records import MIXED, OUT_OF_ORDER, SENT_BARE, TopicPartition
 
@@ -37,7 +37,7 @@ class Work(ABC):
         self.colours = Colours()
         self.positions = Positions()
         self.open = OpenCuts()
-        self.earlier = EarlierLives()
+        self.earlier = EarlierIncarnations()
         self._batches: dict[Cause, tuple[Cause, ...]] = {}  # running event -> those that were started with it
 
     # -- what the rules do with it ----------------------------------------------------------------------------

@@ -14,10 +14,10 @@ from .colours import Cause, Colours
 from .exact import exact
 from .records import ChangelogEnd, TopicPartition
 
-__all__ = ["EarlierLives"]
+__all__ = ["EarlierIncarnations"]
 
 
-class EarlierLives:
+class EarlierIncarnations:
     """The identities before this one."""
 
     def __init__(self) -> None:

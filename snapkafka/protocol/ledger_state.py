@@ -129,7 +129,7 @@ class LedgerState(LedgerView):
 
     def _fold(self, offset: int, record: LedgerRecord | None) -> bool:
         if record is None or self._repeats.repeated(
-            record.process, record.n, lives=self.lives(record.process)
+            record.process, record.n, is_alive=self.is_alive(record.process)
         ):
             return False
         self._take(offset, record)
@@ -253,7 +253,7 @@ class LedgerState(LedgerView):
         mine = []
         for tp in (*record.inputs, *record.changelogs):
             last = self.owners.get((app, tp))
-            if last is not None and last.generation > record.generation and self.lives(last.process):
+            if last is not None and last.generation > record.generation and self.is_alive(last.process):
                 continue  # who wakes up late is not the owner any more, whatever it says
             self.owners[app, tp] = ownership.next_owner(
                 last,

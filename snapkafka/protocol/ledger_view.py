@@ -211,7 +211,7 @@ class LedgerView:
         """Return the app of a process."""
         return self.processes[process].hello.app
 
-    def lives(self, process: int) -> bool:
+    def is_alive(self, process: int) -> bool:
         view = self.processes.get(process)
         return view is not None and view.left is None
 

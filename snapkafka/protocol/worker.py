@@ -220,7 +220,7 @@ class WorkerProtocol(Work):
                     return self._pass_the_lost()
             case _ if not news:
                 pass  # also of our own records the first one stands
-            case Hello() as hello if hello.n == self._hello_n and not self.ledger.lives(event.offset):
+            case Hello() as hello if hello.n == self._hello_n and not self.ledger.is_alive(event.offset):
                 return self._join_behind_the_lost(event.offset, hello.was)
             case Hello() as hello if hello.n == self._hello_n:
                 return self._recognised(event.offset)
@@ -272,7 +272,7 @@ class WorkerProtocol(Work):
 
     def _has_left(self) -> bool:
         """Return whether a record has ended this identity: a restore of our app, or a lost tail with our number."""
-        return self.process is not None and not self.ledger.lives(self.process)
+        return self.process is not None and not self.ledger.is_alive(self.process)
 
     # -- hearing of a snapshot (R1, R2) -----------------------------------------------------------------------
 

@@ -62,15 +62,15 @@ async def compared_with_ledger(
     if where is None:
         return ("the manifest was not compared with the ledger (add --bootstrap)",)
     readings: dict[str, LedgerReading | str] = {}
-    told: list[str] = []
+    reasons: list[str] = []
     for store, manifest in found:
         if manifest.namespace not in readings:
             try:
                 readings[manifest.namespace] = await read_ledger(where, manifest.namespace)
             except (BrokerUnavailableError, LedgerUnusableError) as error:
                 readings[manifest.namespace] = error.message
-        told += not_compared(store, manifest, readings[manifest.namespace])
-    return tuple(told)
+        reasons += not_compared(store, manifest, readings[manifest.namespace])
+    return tuple(reasons)
 
 
 async def trusted(
@@ -84,9 +84,9 @@ async def trusted(
     snapshots = tuple(snapshots)
     of_manifests = [(item.store, part) for item in snapshots for part in (item.manifest, *item.parents)]
     not_compared = await compared_with_ledger(where, of_manifests)
-    files, told = 0, dict.fromkeys(not_compared)
+    files, reasons = 0, dict.fromkeys(not_compared)
     for item in snapshots:
         found = await asyncio.to_thread(compared_with_manifest, item.store, item.tables, unchecked=unchecked)
         files += found.files
-        told |= dict.fromkeys(found.not_compared)
-    return Trust(files=files, not_compared=tuple(told))
+        reasons |= dict.fromkeys(found.not_compared)
+    return Trust(files=files, not_compared=tuple(reasons))

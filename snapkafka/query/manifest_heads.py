@@ -17,7 +17,7 @@ from snapkafka.store.base import manifest_name
 __all__ = ["Head", "assembled_ms", "heads", "oldest_first"]
 
 
-class _Told(Protocol):
+class _Head(Protocol):
     """The common part of a head and a whole manifest, as far as it gives an order."""
 
     @property
@@ -28,7 +28,7 @@ class _Told(Protocol):
     def times(self) -> Times: ...
 
 
-_T = TypeVar("_T", bound=_Told)
+_T = TypeVar("_T", bound=_Head)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,16 +55,16 @@ def _head(text: str) -> Head | None:
     a manifest."""
     for part in (text.partition(',\n "tables":')[0] + "}", text):
         with contextlib.suppress(ValueError, KeyError, TypeError):
-            told = json.loads(part)
+            parsed = json.loads(part)
             return Head(
-                id=str(told["id"]),
-                epoch=int(told["epoch"]),
-                namespace=str(told["namespace"]),
-                verdict=str(told["verdict"]),
+                id=str(parsed["id"]),
+                epoch=int(parsed["epoch"]),
+                namespace=str(parsed["namespace"]),
+                verdict=str(parsed["verdict"]),
                 ledger=LedgerEntry(
-                    topic=str(told["ledger"]["topic"]), topic_id=str(told["ledger"]["topic_id"])
+                    topic=str(parsed["ledger"]["topic"]), topic_id=str(parsed["ledger"]["topic_id"])
                 ),
-                times=Times(assembled_at=str(told["times"]["assembled_at"])),
+                times=Times(assembled_at=str(parsed["times"]["assembled_at"])),
             )
     return None
 

@@ -78,11 +78,13 @@ async def select_apart(
         raise InternalError(f"the process of a query ended with status {process.returncode} before it began")
     if not line:  # the system ended it
         raise _too_much(bounds)
-    told = json.loads(line)
-    if "code" in told:
+    answer = json.loads(line)
+    if "code" in answer:
         classes = {cls.code: cls for cls in all_errors()}
-        raise classes.get(told["code"], InternalError)(told["message"], hint=told["hint"])
-    return tuple(told["columns"]), [dict(zip(told["columns"], row, strict=True)) for row in told["rows"]]
+        raise classes.get(answer["code"], InternalError)(answer["message"], hint=answer["hint"])
+    return tuple(answer["columns"]), [
+        dict(zip(answer["columns"], row, strict=True)) for row in answer["rows"]
+    ]
 
 
 def too_long(bounds: Bounds) -> TimedOutError:

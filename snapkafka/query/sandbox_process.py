@@ -31,19 +31,19 @@ def main() -> None:
     asked = json.load(sys.stdin)
     try:
         with ending_with(asked["parent"]):
-            told = json.dumps(
+            answer = json.dumps(
                 _answer(asked["place"], asked["sql"], asked["rows_max"], Bounds(**asked["bounds"]))
             )
-        if len(told) > ANSWER_BYTES_MAX:
+        if len(answer) > ANSWER_BYTES_MAX:
             raise BadInputError(
                 f"the result has more than {ANSWER_BYTES_MAX:,} bytes",
                 hint="ask for fewer rows, or shorter values",
             )
     except SnapkafkaError as error:
-        told = json.dumps({"code": error.code, "message": error.message, "hint": error.advice})
+        answer = json.dumps({"code": error.code, "message": error.message, "hint": error.advice})
     except MemoryError:  # without a line: the same as where the system ends this process
         sys.exit(1)
-    sys.stdout.write(told + "\n")
+    sys.stdout.write(answer + "\n")
 
 
 def _answer(place: str, sql: str, rows_max: int | None, bounds: Bounds) -> dict[str, Any]:

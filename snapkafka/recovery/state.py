@@ -134,14 +134,16 @@ def _change(key: bytes, value: bytes | None) -> tuple[str, list[str]] | None:
     """Read a change of a set: the set and the members that it names, each as JSON text; None: no such change."""
     try:
         kind, of = json.loads(key)
-        told = json.loads(value or b"")
+        decoded = json.loads(value or b"")
     except (ValueError, TypeError):
         return None
     match kind:
         case 1 | 2:
-            return _text(of), [_text(told)]
-        case 15 if isinstance(told, list) and len(told) == 2 and all(isinstance(p, list) for p in told):
-            return _text(of), [_text(member) for part in told for member in part]
+            return _text(of), [_text(decoded)]
+        case 15 if (
+            isinstance(decoded, list) and len(decoded) == 2 and all(isinstance(p, list) for p in decoded)
+        ):
+            return _text(of), [_text(member) for part in decoded for member in part]
         case _:
             return None
 

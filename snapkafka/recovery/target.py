@@ -125,16 +125,16 @@ class Target(ABC):
         """Prepare the records of inputs to examine: messages in flight, and external records that are written or stay
         unread by their position; by the names of the snapshot. The result blocks."""
 
-    def base_plan(self, lasting: RestoreView | None) -> Plan:
+    def base_plan(self, unfinished: RestoreView | None) -> Plan:
         """Fill in the common part of every plan.
 
         Args:
-            lasting: the plan to continue.
+            unfinished: the plan to continue.
         """
         session, manifest = self.session, self.session.manifest
         return Plan(
             kind=session.request.kind,
-            plan=f"{random.getrandbits(64):016x}" if lasting is None else lasting.plan,
+            plan=f"{random.getrandbits(64):016x}" if unfinished is None else unfinished.plan,
             request=session.request,
             snapshot=manifest.id,
             attempt=manifest.attempt,
@@ -147,8 +147,8 @@ class Target(ABC):
             taken_ms=manifest.ledger.triggered_ms,
             open=open_readers(manifest),
             notes=tuple(f"{item} is no longer in the code, and left out" for item in session.dropped),
-            resumes="" if lasting is None else lasting.plan,
-            stage="" if lasting is None else lasting.stage,
+            resumes="" if unfinished is None else unfinished.plan,
+            stage="" if unfinished is None else unfinished.stage,
         )
 
     def work(self, carried: Mapping[str, Carried]) -> tuple[TopicWork, ...]:

@@ -70,15 +70,15 @@ class OtherCluster(Target):
 
     async def plan(self) -> Plan:
         session, manifest = self.session, self.session.manifest
-        lasting = session.state.restores.open
-        same = lasting is not None and _is_of(lasting, manifest)
+        unfinished = session.state.restores.open
+        same = unfinished is not None and _is_of(unfinished, manifest)
         begins = self._begins()
         carried = carried_by(record for records in begins.values() for record in records)
         facts = await self.facts(
-            topics_of(manifest), carried, "" if lasting is None or same else str(lasting)
+            topics_of(manifest), carried, "" if unfinished is None or same else str(unfinished)
         )
         there = [TopicPartition(name, n) for name, it in facts.topics.items() for n in range(it.partitions)]
-        plan = self.base_plan(lasting if same else None)
+        plan = self.base_plan(unfinished if same else None)
         stored = sum(map(len, session.tables.external.values()))
         unseen = [app for app in plan.apps if app not in facts.hellos]
         self._new, unfit = new_topics(manifest, {}, self._contents(), await session.defaults())
@@ -98,7 +98,7 @@ class OtherCluster(Target):
                         facts,
                         await self._held(there),
                         session.state.restores,
-                        resumes=lasting if same else None,
+                        resumes=unfinished if same else None,
                     ),
                     *unfit,
                     *await validated(session.admin, missing),

@@ -48,20 +48,20 @@ class InPlace(Target):
 
     async def plan(self) -> Plan:
         session = self.session
-        captured, lasting = session.captured, session.state.restores.open
+        captured, unfinished = session.captured, session.state.restores.open
         self._sender = sent_by(session.request.selection, session.whole, captured, session.state)
-        same = lasting is not None and self._is_of(lasting)
+        same = unfinished is not None and self._is_of(unfinished)
         self._groups = {app: await session.admin.committed(app) for app in apps_of(captured)}
         found = await self._found()
         appends = {channel.tp: channel.records for channel in found}
         carried = carried_by(record for channel in found for record in channel.records)
         replaced, blocked = replacing_refusals(
-            captured, None if same else lasting, in_part=bool(session.request.selection)
+            captured, None if same else unfinished, in_part=bool(session.request.selection)
         )
         self._facts = facts = await self.facts(topics_of(session.placed), carried)
-        plan = self.base_plan(lasting if same else None)
+        plan = self.base_plan(unfinished if same else None)
         selection = session.request.selection
-        replaces = (f"takes the place of {lasting}, which was not finished",) if replaced else ()
+        replaces = (f"takes the place of {unfinished}, which was not finished",) if replaced else ()
         restored_ms, idle = self._restored_already()
         return replace(
             plan,
@@ -69,7 +69,7 @@ class InPlace(Target):
             work=self.work(carried_by(record for found in self._in_flight().values() for record in found)),
             irrevocable=await self._irrevocable(),
             notes=(*([selection.note] if selection else ()), *replaces, *plan.notes),
-            refusals=(*blocked, *self._refusals(facts, found, appends, lasting if same else None)),
+            refusals=(*blocked, *self._refusals(facts, found, appends, unfinished if same else None)),
             replaces=replaced,
             expiring=tuple(expiring(facts)),
             restored_ms=restored_ms,

@@ -65,7 +65,7 @@ def _of_pip(environ: Mapping[str, str]) -> Iterator[str]:
     if spec is None:
         return
     with contextlib.suppress(OSError, subprocess.TimeoutExpired):
-        told = subprocess.run(
+        completed = subprocess.run(
             [sys.executable, "-m", "pip", "config", "list"],
             stdin=subprocess.DEVNULL,
             capture_output=True,
@@ -74,7 +74,7 @@ def _of_pip(environ: Mapping[str, str]) -> Iterator[str]:
             env=dict(environ),
             timeout=60,
         )
-        yield from re.findall(r"^\S+\.cert='(.+)'$", told.stdout, re.MULTILINE)
+        yield from re.findall(r"^\S+\.cert='(.+)'$", completed.stdout, re.MULTILINE)
     for folder in spec.submodule_search_locations or ():
         yield str(Path(folder, "_vendor", "certifi", "cacert.pem"))
 

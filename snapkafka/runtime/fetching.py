@@ -23,8 +23,8 @@ __all__ = [
     "child_environment",
     "fetch_lock",
     "fetched_into",
+    "relevant_line",
     "run_fetch",
-    "telling_line",
     "writing",
 ]
 
@@ -127,11 +127,11 @@ def run_fetch(command: Sequence[str], *, what: str, hint: str, folder: Path | No
         raise DependencyMissingError(f"{what} could not be fetched: {error}", hint=hint) from error
     if done.returncode != 0:
         raise DependencyMissingError(
-            f"{what} could not be fetched: {telling_line(done.stdout + done.stderr)}", hint=hint
+            f"{what} could not be fetched: {relevant_line(done.stdout + done.stderr)}", hint=hint
         )
 
 
-def telling_line(output: str) -> str:
+def relevant_line(output: str) -> str:
     """Return the line of what pip, uv or Ivy printed before it failed that a user needs to know."""
     if no_network := NO_NETWORK.search(output):
         return f"the network cannot be reached ({no_network[0]})"

@@ -54,8 +54,8 @@ def require_ready_made(names: tuple[str, ...]) -> None:
         )
 
 
-def bounded(told: dict[str, Any]) -> Response:
-    body = json.dumps(told)
+def bounded(answer: dict[str, Any]) -> Response:
+    body = json.dumps(answer)
     if len(body) > ANSWER_BYTES_MAX:  # ASCII
         raise BadInputError(
             f"the result has more than {ANSWER_BYTES_MAX:,} bytes",

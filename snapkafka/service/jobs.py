@@ -49,7 +49,7 @@ class Job:
     def over(self) -> bool:
         return self.state not in ("queued", "running")
 
-    def told(self) -> dict[str, Any]:
+    def as_json(self) -> dict[str, Any]:
         """Return the job as JSON."""
         error = self.error
         return {

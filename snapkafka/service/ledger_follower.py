@@ -111,10 +111,10 @@ class Standing:
                     self._opened += 1
                     self._restorable.clear()
                     self._heartbeats.clear()
-                    self._tell()
+                    self._notify()
                     async for entry in work.ledger.read(work.reading.state.end):
                         work.reading.apply(entry)
-                        self._tell()
+                        self._notify()
             except SnapkafkaError as error:
                 if self.problem is None or self.problem.message != error.message:
                     logger.warning("snapkafka: the ledger cannot be followed: %s", error)
@@ -123,10 +123,10 @@ class Standing:
                 logger.exception("snapkafka: the ledger cannot be followed")
                 self.problem = BrokerUnavailableError(f"the ledger cannot be followed: {error}")
             self._work = None
-            self._tell()
+            self._notify()
             await asyncio.sleep(AGAIN_AFTER_S)
 
-    def _tell(self) -> None:
+    def _notify(self) -> None:
         self.version += 1
         news, self._news = self._news, asyncio.Event()
         news.set()

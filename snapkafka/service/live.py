@@ -48,14 +48,14 @@ class Streams:
 
 
 async def progress(
-    standing: Standing, view: SnapshotView, told: Callable[[], dict[str, Any]], streams: Streams
+    standing: Standing, view: SnapshotView, describe: Callable[[], dict[str, Any]], streams: Streams
 ) -> AsyncIterator[str]:
     """Send a snapshot whenever it changes, until it is captured or has failed: events `snapshot`, and finally `end`."""
     with streams.one():
         last = ""
         while True:
             version, over = standing.version, not view.open
-            now = told()  # before anything is sent: meanwhile more may be read
+            now = describe()  # before anything is sent: meanwhile more may be read
             kept = json.dumps({**now, "duration_ms": 0})
             if kept != last:
                 last = kept
@@ -84,13 +84,13 @@ async def begun(events: AsyncIterator[str]) -> AsyncIterator[str]:
 
 
 async def every_change(
-    standing: Standing, told: Callable[[], dict[str, Any]], streams: Streams
+    standing: Standing, describe: Callable[[], dict[str, Any]], streams: Streams
 ) -> AsyncIterator[str]:
     """Send a line about the namespace whenever the ledger has more: events `changed`."""
     with streams.one():
         while True:
             version = standing.version
-            yield _event("changed", told())
+            yield _event("changed", describe())
             while await standing.changed(version, BEAT_S) == version:
                 yield ": nothing new\n\n"
             await asyncio.sleep(AT_MOST_EVERY_S)

@@ -144,13 +144,13 @@ class Handlers:
         """Handle `GET /v1/snapshots/{id}/events`."""
         view = await self._found(request)
         stored = await self._rows.stored(view)
-        told = partial(self._rows.row, view, stored)
-        return await stream(progress(self._standing, view, told, self.streams))
+        describe = partial(self._rows.row, view, stored)
+        return await stream(progress(self._standing, view, describe, self.streams))
 
     async def events(self, request: Request) -> Response:
         """Handle `GET /v1/events`."""
 
-        def told() -> dict[str, Any]:
+        def describe() -> dict[str, Any]:
             state = self._standing.reading.state
             return {
                 "ledger_end": state.end,
@@ -160,7 +160,7 @@ class Handlers:
                 "followed": self._standing.followed,
             }
 
-        return await stream(every_change(self._standing, told, self.streams))
+        return await stream(every_change(self._standing, describe, self.streams))
 
     async def processes(self, request: Request) -> Response:
         """Handle `GET /v1/processes`."""
@@ -240,7 +240,7 @@ class Handlers:
     def _submitted(self, kind: str, view: SnapshotView, work: Callable[..., Awaitable[Any]]) -> Response:
         job = Job(kind=kind, snapshot_id=view.trigger.id, epoch=view.epoch)
         job = self.jobs.submit(job, lambda say: work(say=say))
-        return JSONResponse(job.told(), 202, {"Location": f"/v1/jobs/{job.name}"})
+        return JSONResponse(job.as_json(), 202, {"Location": f"/v1/jobs/{job.name}"})
 
     async def job(self, request: Request) -> Response:
         """Handle `GET /v1/jobs/{id}`."""
@@ -251,7 +251,7 @@ class Handlers:
                 "this instance of the service has no such job",
                 "jobs end with their service; GET /v1/snapshots/{id} shows the verdict of one that was done",
             )
-        return JSONResponse(found.told())
+        return JSONResponse(found.as_json())
 
     # -- asking tables ----------------------------------------------------------------------------------------
 
@@ -306,9 +306,9 @@ class Handlers:
                 raise RefusedError(
                     "busy", "the comparison takes too long here", "run `snapkafka diff` instead"
                 ) from None
-        told = dataclasses.asdict(found)
-        told["trust"]["not_compared"] = list(map(wording.sentence, found.trust.not_compared))
-        return bounded(told)
+        answer = dataclasses.asdict(found)
+        answer["trust"]["not_compared"] = list(map(wording.sentence, found.trust.not_compared))
+        return bounded(answer)
 
     async def diagram(self, request: Request) -> Response:
         """Handle `GET /v1/snapshots/{id}/diagram.svg`."""

@@ -52,13 +52,13 @@ def main(arguments: Sequence[str]) -> int:
         options.first,
         options.seeds,
         jobs=max(1, options.jobs),
-        tell=lambda report: _bar(report, options.seeds),
+        notify=lambda report: _bar(report, options.seeds),
     )
     progress("")
     if options.json:
         print(json.dumps(report.as_json(), indent=1))
     else:
-        _tell(report)
+        _print_report(report)
     return 1 if report.violations else 0
 
 
@@ -80,7 +80,7 @@ def _bar(report: Report, seeds: int) -> None:
     )
 
 
-def _tell(report: Report) -> None:
+def _print_report(report: Report) -> None:
     data = report.as_json()
     print(
         "{seeds} seeds: {captured} snapshots captured, {aborted} aborted, {in_flight} messages in flight, {crashes} "

@@ -56,13 +56,13 @@ class Report:
 
 
 def campaign(
-    first: int, seeds: int, *, jobs: int = 1, tell: Callable[[Report], None] = lambda report: None
+    first: int, seeds: int, *, jobs: int = 1, notify: Callable[[Report], None] = lambda report: None
 ) -> Report:
     """Run `seeds` seeds from `first` on.
 
     Args:
         jobs: worker processes.
-        tell: called with the progress.
+        notify: called with the progress.
     """
     report = Report()
     chunks = [range(at, min(at + CHUNK, first + seeds)) for at in range(first, first + seeds, CHUNK)]
@@ -70,7 +70,7 @@ def campaign(
         report.seeds += part.seeds
         report.violations += part.violations
         report.counts += part.counts
-        tell(report)
+        notify(report)
     return report
 
 

@@ -194,8 +194,8 @@ def _end(
     outcome, wrong = _judge(small, world)
     found.outcomes[outcome] += 1
     if wrong:
-        told = labels(small, root, path, reduced=reduced)
-        found.violations.extend(Broken(small.name, violation, told) for violation in wrong)
+        chosen = labels(small, root, path, reduced=reduced)
+        found.violations.extend(Broken(small.name, violation, chosen) for violation in wrong)
 
 
 def _judge(small: SmallWorld, world: ExploredWorld) -> tuple[tuple[End, ...], list[Violation]]:
@@ -260,23 +260,23 @@ def labels(
     small: SmallWorld, root: ExploredWorld, path: Sequence[Choice], *, reduced: bool = True
 ) -> tuple[str, ...]:
     """Return the names of a run's choices; single options are left out."""
-    told = []
+    chosen = []
     world = root
     for choice in path:
         options = _named(choices(world, small, reduced=reduced))
         if len(options) > 1:
-            told.append(next(name for name, option in options.items() if option == choice))
+            chosen.append(next(name for name, option in options.items() if option == choice))
         world = world.after(choice)
-    return tuple(told)
+    return tuple(chosen)
 
 
-def replay(small: SmallWorld, told: Sequence[str]) -> tuple[list[str], list[Violation]]:
+def replay(small: SmallWorld, chosen: Sequence[str]) -> tuple[list[str], list[Violation]]:
     """Replay one run, by the names of its choices; return a line per step, and the violations.
 
     Raises:
         ValueError: there is no such choice.
     """
-    world, lines, left = small.root(), list[str](), list(told)
+    world, lines, left = small.root(), list[str](), list(chosen)
     while options := _named(choices(world, small)):
         name = next(iter(options)) if len(options) == 1 else (left.pop(0) if left else "")
         if name not in options:
@@ -325,7 +325,7 @@ def main(arguments: Sequence[str]) -> int:
             )
             found[-1].violations.append(Broken(world.name, Violation("states", what), ()))
         if not options.json:
-            _tell(world, found[-1], time.process_time() - started)
+            _print_found(world, found[-1], time.process_time() - started)
     violations = [broken for one in found for broken in one.violations]
     states = sum(one.states for one in found)
     if options.json:
@@ -340,7 +340,7 @@ def main(arguments: Sequence[str]) -> int:
     return 1 if violations else 0
 
 
-def _tell(small: SmallWorld, found: Found, seconds: float) -> None:
+def _print_found(small: SmallWorld, found: Found, seconds: float) -> None:
     print(
         f"{small.name}: {small.what}\n    {found.states} distinct states, {found.transitions} transitions, "
         f"{found.ends} ends, {len(found.outcomes)} outcomes ({seconds:.1f} s)"
@@ -352,9 +352,9 @@ def _tell(small: SmallWorld, found: Found, seconds: float) -> None:
     sys.stdout.flush()
 
 
-def _replay(parser: argparse.ArgumentParser, small: SmallWorld, told: str) -> int:
+def _replay(parser: argparse.ArgumentParser, small: SmallWorld, chosen: str) -> int:
     try:
-        lines, wrong = replay(small, [name.strip() for name in told.split(";") if name.strip()])
+        lines, wrong = replay(small, [name.strip() for name in chosen.split(";") if name.strip()])
     except ValueError as error:
         parser.error(str(error))
     print("\n".join(lines))

@@ -206,7 +206,7 @@ class ExploredWorld(World):
         new.generation, new.unbalanced = self.generation.copy(), set(self.unbalanced)
         new.faults, new.shifts = self.faults.copy(), self.shifts.copy()
         new.lost, new.in_queue = self.lost.copy(), self.in_queue.copy()
-        new.told_failed = self.told_failed.copy()  # the history tells worlds apart that differ in it
+        new.reported_failed = self.reported_failed.copy()  # the history tells worlds apart that differ in it
         new.processes_ever = list(self.processes_ever)
         memo: Memo = {}
         for number, process in enumerate(self.processes_ever):

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from .process import Process
     from .surroundings import Surroundings
 
-__all__ = ["commit", "rebalance", "revoke", "run_without", "stopped_app", "tell"]
+__all__ = ["announce_inputs", "commit", "rebalance", "revoke", "run_without", "stopped_app"]
 
 
 def rebalance(world: Surroundings[Process], app_name: str) -> None:
@@ -46,7 +46,7 @@ def rebalance(world: Surroundings[Process], app_name: str) -> None:
 
 def revoke(world: Surroundings[Process], process: Process) -> None:
     process.consumer = Consumer()
-    process.to_tell = None
+    process.to_announce = None
     process.feed(InputsTaken())
 
 
@@ -85,14 +85,14 @@ def give(world: Surroundings[Process], process: Process, inputs: list[TopicParti
     )
     if world.chance("late-told"):
         world.count("late_told")
-        process.to_tell = given
+        process.to_announce = given
     else:
         process.feed(given)
 
 
-def tell(world: Surroundings[Process], process: Process) -> None:
+def announce_inputs(world: Surroundings[Process], process: Process) -> None:
     """Feed the broker's answer to the machine: the offsets recovered then, and those committed by now."""
-    given, process.to_tell = process.to_tell, None
+    given, process.to_announce = process.to_announce, None
     assert given is not None
     committed = world.broker.committed
     inputs = (replace(item, position=committed.get((process.app.name, item.tp), 0)) for item in given.inputs)

@@ -12,9 +12,9 @@ __all__ = [
     "App",
     "Op",
     "Plan",
-    "looking",
     "make_plan",
     "plain",
+    "with_reads",
 ]
 
 #: What an event does, one step each: ("read" | "write", key), ("send", topic), ("buffer", topic) which leaves later,
@@ -121,8 +121,8 @@ CUT_SHORT_SEEDS = frozenset({2, 12})
 
 #: The share of worlds in which agents look at tables over several steps. The name is so chosen that the seeds which are
 #: known by number (of mutants, and those that once showed something) are none of them.
-LOOKING = 0.25
-LOOKS = "looks 7618"
+READING = 0.25
+READS_SEED = "looks 7618"
 
 #: The share of worlds in which the last app is out of scope, and the ledger hangs for its workers now and then. Their
 #: seeds, too, are none of those that are known by number.
@@ -187,9 +187,9 @@ def make_plan(seed: int) -> Plan:
     short = CUT_SHORT if seed % 16 in CUT_SHORT_SEEDS and seed >= PINNED_BELOW else {}
     if short:
         chosen = [fault for fault in chosen if fault not in ("recreate", "forge")]
-    looks = random.Random(f"{LOOKS} {seed}")
-    if looks.random() < LOOKING:
-        apps = [looking(looks, app, global_table and style >= 0.1) for app in apps]
+    chance_of_reads = random.Random(f"{READS_SEED} {seed}")
+    if chance_of_reads.random() < READING:
+        apps = [with_reads(chance_of_reads, app, global_table and style >= 0.1) for app in apps]
     rough = 4.0 if rng.random() < 0.25 else 1.0
     windows = WINDOWS if seed % 16 in WINDOW_SEEDS and seed >= PINNED_BELOW else {}
     unsettled = UNSETTLED if seed % 16 in UNSETTLED_SEEDS else {}
@@ -218,16 +218,18 @@ def make_plan(seed: int) -> Plan:
     )
 
 
-def looking(rng: random.Random, app: App, global_table: bool) -> App:
+def with_reads(rng: random.Random, app: App, global_table: bool) -> App:
     """Return the same app, with agents that read the table over several steps."""
     agents = tuple(
-        replace(agent, programs=tuple(_with_looks(rng, program, global_table) for program in agent.programs))
+        replace(
+            agent, programs=tuple(_with_reads_in(rng, program, global_table) for program in agent.programs)
+        )
         for agent in app.agents
     )
     return replace(app, agents=agents)
 
 
-def _with_looks(rng: random.Random, program: tuple[Op, ...], global_table: bool) -> tuple[Op, ...]:
+def _with_reads_in(rng: random.Random, program: tuple[Op, ...], global_table: bool) -> tuple[Op, ...]:
     """Insert steps between the others, in their order."""
     shared = "g" if global_table and rng.random() < 0.3 else ""
     key = rng.choice("uv" if shared else "xy")

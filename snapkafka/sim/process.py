@@ -78,7 +78,7 @@ class Process(Runner):
         self.missed: int | None = (
             None  # up to where the ledger should have been read, and did not answer (R15)
         )
-        self.to_tell: InputsGiven | None = None  # the broker has not said yet where these start
+        self.to_announce: InputsGiven | None = None  # the broker has not said yet where these start
         self.impatient = False  # its inputs run, though nobody has been told of them
         self.paused = False
         self.hung = False  # the ledger answers nothing, and nothing arrives there
@@ -168,8 +168,8 @@ class Process(Runner):
             yield "ends", None
         if self.stopped:
             yield "stopped", None
-        if self.to_tell is not None:
-            yield "tell", None
+        if self.to_announce is not None:
+            yield "announce", None
         for tp, queue in self.outbox.items():
             if queue:
                 yield "append", tp
@@ -309,7 +309,7 @@ class Process(Runner):
         )
         self.feed(EndsSeen(report=ask.report, ends=tuple(ends)))
 
-    def _tell(self, _: object) -> None:
+    def _announce(self, _: object) -> None:
         self.world.announce(self)
 
     def _stopped(self, _: object) -> None:

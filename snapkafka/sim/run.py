@@ -146,12 +146,12 @@ def _doubted(world: World, findings: list[Finding]) -> Iterator[Violation]:
     """Find doubts about sends that were undone with their event: those are not lost."""
     for finding in findings:
         place = TopicPartition(finding.topic, finding.partition)
-        told = (
+        reported = (
             failed[:3] == (world.broker.ledger_id, finding.process, place)
             and finding.a <= failed[3] <= finding.b
-            for failed in world.told_failed
+            for failed in world.reported_failed
         )
-        if finding.kind == "send-failed" and not any(told):
+        if finding.kind == "send-failed" and not any(reported):
             what = f"seq {finding.a} to {finding.b} of process {finding.process} to {place} were undone"
             yield Violation("doubted", what)
 

@@ -188,14 +188,14 @@ class Sender(MachineDriver):
         if undone:
             self.world.count("undone_sends")
         else:
-            self._told_of_failure(sending)
+            self._reported_failure(sending)
         self._settled(sending)
         self.do(self.machine.send_failed(sending.effect, sending.tp, record.seq, why, undone=undone))
 
-    def _told_of_failure(self, sending: Sending) -> None:
+    def _reported_failure(self, sending: Sending) -> None:
         record = sending.record
         self.world.lost.add((record.ledger, record.process, sending.tp, record.epoch, record.seq))
-        self.world.told_failed.add((record.ledger, record.process, sending.tp, record.seq))
+        self.world.reported_failed.add((record.ledger, record.process, sending.tp, record.seq))
 
     def _time_out(self, sending: Sending) -> None:
         """Leave a send without an outcome: it may be in the log, get there later, or never."""
@@ -204,7 +204,7 @@ class Sender(MachineDriver):
         world.count("timed_out")
         world.history.fail(record.step)
         fate = world.rng.choice(("there", "later", "never"))
-        self._told_of_failure(sending)
+        self._reported_failure(sending)
         if fate == "there":
             world.append_late(sending.tp, record)
         elif fate == "later":

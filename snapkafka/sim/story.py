@@ -21,7 +21,7 @@ from snapkafka.protocol.records import TopicPartition
 from .story_file import Channel, Story, load_story
 from .story_run import Ledger, Logs, StoryRun, changelog_of, topic_of
 
-__all__ = ["Outcome", "main", "outcomes", "tell"]
+__all__ = ["Outcome", "main", "outcomes", "play_story"]
 
 NOTHING: Final = 0
 WHAT: Final = (
@@ -76,7 +76,7 @@ def outcomes(run: StoryRun) -> list[Outcome]:
     ]
 
 
-def tell(story: Story, *, one_ledger: bool = False) -> list[Outcome]:
+def play_story(story: Story, *, one_ledger: bool = False) -> list[Outcome]:
     """Run a story; return the outcomes of its snapshots.
 
     Raises:
@@ -97,7 +97,7 @@ def main(arguments: list[str]) -> int:
     )
     asked = parser.parse_args(arguments)
     try:
-        found = tell(load_story(asked.file), one_ledger=asked.one_ledger)
+        found = play_story(load_story(asked.file), one_ledger=asked.one_ledger)
     except BadInputError as error:
         print(f"error: {error}", file=sys.stderr)
         return error.exit_status

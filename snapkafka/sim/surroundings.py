@@ -55,7 +55,7 @@ class Surroundings(ABC, Generic[P]):
         #: Seqs that their sender was told of as failed, and that are in no log: (ledger, process, place, epoch).
         self.lost: set[tuple[int, int, TopicPartition, int, int]] = set()
         #: Seqs that their sender was ever told of as failed, and not as undone: (ledger, process, place, seq).
-        self.told_failed: set[tuple[int, int, TopicPartition, int]] = set()
+        self.reported_failed: set[tuple[int, int, TopicPartition, int]] = set()
 
     # -- chance ------------------------------------------------------------------------------------------------
 

@@ -22,7 +22,7 @@ from snapkafka.protocol.records import (
 )
 
 from .faults import strike
-from .groups import commit, rebalance, revoke, run_without, stopped_app, tell
+from .groups import announce_inputs, commit, rebalance, revoke, run_without, stopped_app
 from .log import ABORTED, Stored
 from .plan import Plan
 from .process import Process
@@ -77,7 +77,7 @@ class World(Surroundings[Process]):
                 continue
             weights = RARE if self.healthy else self._weights
             ((kind, what),) = self.rng.choices(options, [weights.get(kind, 1.0) for kind, _ in options])
-            self.say(f"p{process.number} {kind} {_told(what)}")
+            self.say(f"p{process.number} {kind} {_in_words(what)}")
             process.perform(kind, what)
             return True
         return bool(self.unbalanced)
@@ -167,7 +167,7 @@ class World(Surroundings[Process]):
 
     def announce(self, process: Process) -> None:
         """Let a process hear where its inputs start."""
-        tell(self, process)
+        announce_inputs(self, process)
 
     def stopped_app(self, ask: AskStopped) -> StoppedSeen:
         """Answer for an app that does not run."""
@@ -260,5 +260,5 @@ class World(Surroundings[Process]):
         return [view.process for view in self.fold.living() if view.process not in here]
 
 
-def _told(what: object) -> str:
+def _in_words(what: object) -> str:
     return "" if what is None else str(getattr(what, "cause", what))

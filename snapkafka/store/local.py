@@ -91,8 +91,8 @@ class LocalStore(Store):
         with self._errors("read"):
             if not file.is_file():
                 return None
-            told = file.stat()
-            return f"{told.st_size} {told.st_mtime_ns} {told.st_ctime_ns} {told.st_ino}"
+            status = file.stat()
+            return f"{status.st_size} {status.st_mtime_ns} {status.st_ctime_ns} {status.st_ino}"
 
     def sizes(self, table: TableEntry) -> Mapping[str, int]:
         sizes = {file.path: self.size(file.path) for file in table.files}

@@ -93,7 +93,7 @@ def reason(error: BaseException) -> tuple[str, str | None]:
     while one is not None:
         chain += [type(one).__name__, str(one)]
         one = one.__cause__
-    for sign, told, hint in _SIGNS:
+    for sign, meaning, hint in _SIGNS:
         if any(sign in text for text in chain):
-            return told, hint
+            return meaning, hint
     return " ".join(str(error).split())[:200] or type(error).__name__, None

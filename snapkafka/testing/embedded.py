@@ -206,9 +206,9 @@ class EmbeddedKafka:
             lines = self.log_file.read_text("utf-8", errors="replace").splitlines()
         except OSError:
             lines = []
-        telling = [line for line in lines if " INFO " not in line and not line.startswith("\t")] or lines
+        relevant = [line for line in lines if " INFO " not in line and not line.startswith("\t")] or lines
         return (
-            "\n".join(f"    {line[:300]}" for line in telling[-LOG_LINES_SHOWN:]) or "    (its log is empty)"
+            "\n".join(f"    {line[:300]}" for line in relevant[-LOG_LINES_SHOWN:]) or "    (its log is empty)"
         )
 
     def _reap(self) -> None:

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 __all__ = ["draw", "require_matplotlib"]
 
 #: Name in the picture, colour, mark, dashes.
-LOOKS: Final[dict[str, tuple[str, str, str, str]]] = {
+STYLES: Final[dict[str, tuple[str, str, str, str]]] = {
     StopTheWorld.name: ("stop-the-world", "#000000", "s", "-"),
     Textbook.name: ("textbook", "#D55E00", "o", "-"),
     Alignment.name: ("alignment", "#0072B2", "^", "-"),
@@ -105,7 +105,7 @@ def _sweeps(study: Study) -> Figure:
         for column, sweep in enumerate(study.sweeps):
             ax = axes[row][column]
             ends = []
-            for method, (_, colour, mark, dash) in LOOKS.items():
+            for method, (_, colour, mark, dash) in STYLES.items():
                 xs = [at for at, _ in sweep.scenes]
                 found = [_of(scene.outcomes, method) for _, scene in sweep.scenes]
                 pairs = sorted(zip(xs, map(value, found), strict=True))
@@ -158,7 +158,7 @@ def _label_ends(figure: Figure, ax: Axes, ends: list[tuple[str, float]]) -> None
     points = 72.0 / figure.dpi
     box = ax.get_window_extent()
     top = (box.y1 - box.y0) * points
-    ordered = sorted(ends, key=lambda end: (end[1], -list(LOOKS).index(end[0])))
+    ordered = sorted(ends, key=lambda end: (end[1], -list(STYLES).index(end[0])))
     places = [(float(ax.transData.transform((1.0, y))[1]) - box.y0) * points for _, y in ordered]
     for i in range(1, len(places)):
         places[i] = max(places[i], places[i - 1] + LABEL_GAP)
@@ -166,7 +166,7 @@ def _label_ends(figure: Figure, ax: Axes, ends: list[tuple[str, float]]) -> None
     for i in range(len(places) - 2, -1, -1):
         places[i] = min(places[i], places[i + 1] - LABEL_GAP)
     for (method, _), at in zip(ordered, places, strict=True):
-        name, colour, _, _ = LOOKS[method]
+        name, colour, _, _ = STYLES[method]
         ax.annotate(
             name,
             (1.0, 0.0),
@@ -220,7 +220,7 @@ def _reach(ax: Axes, reach: Reach) -> None:
 
 def _reached(ax: Axes, found: Reached, real: float) -> None:
     """Draw points, line, the star at the real size with its interval, and its value."""
-    name, colour, mark, _ = LOOKS[found.method]
+    name, colour, mark, _ = STYLES[found.method]
     over_load = found.over.startswith("byte")
     points = [(p.x, found.times * p.y) for p in found.line.points if over_load]
     _line(ax, found, [x for x, _ in points] or [real / 1e5, real / 1e2], real, colour)

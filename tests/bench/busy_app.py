@@ -69,13 +69,13 @@ def write_memory() -> None:
     draft.replace(MEMORY)
 
 
-async def tell_memory() -> None:
+async def report_memory() -> None:
     """Once a second."""
     write_memory()
 
 
 if MEMORY:
-    app.timer(1.0)(tell_memory)
+    app.timer(1.0)(report_memory)
 if KIND != "forward":
     counts = app.Table("counts", default=int, partitions=PARTITIONS)
 app.agent(source, name=KIND, concurrency=AT_ONCE)({"count": count, "forward": forward, "wait": wait}[KIND])

@@ -73,7 +73,7 @@ def typical(values: Sequence[float]) -> tuple[float, float]:
     return drawn[int(0.025 * RESAMPLES)], drawn[int(0.975 * RESAMPLES)]
 
 
-def growth(looks: Sequence[tuple[float, float]], sections: int) -> tuple[float, float, float]:
+def growth(samples: Sequence[tuple[float, float]], sections: int) -> tuple[float, float, float]:
     """By how much something grows at each step, and the interval of that.
 
     Memory grows by pages that are touched for the first time, here and there, and stay: so a look is as high as the one
@@ -81,21 +81,21 @@ def growth(looks: Sequence[tuple[float, float]], sections: int) -> tuple[float, 
     section of the looks to the next does: that is by chance each time.
 
     Args:
-        looks: the step, and what was seen then.
+        samples: the step, and what was seen then.
         sections: so many, each long enough that one does not tell what the next will bring.
     """
-    assert len(looks) >= sections > 1, f"{len(looks)} looks are no {sections} sections"
+    assert len(samples) >= sections > 1, f"{len(samples)} looks are no {sections} sections"
     # Levels are means of a few looks where sections meet, lest what comes and goes counts; with many more one section
     # would tell of the next.
-    few = max(1, len(looks) // sections // 4)
-    starts = [(len(looks) - few) * n // sections for n in range(sections + 1)]
-    parts = [looks[start : start + few] for start in starts]
+    few = max(1, len(samples) // sections // 4)
+    starts = [(len(samples) - few) * n // sections for n in range(sections + 1)]
+    parts = [samples[start : start + few] for start in starts]
     levels = [tuple(statistics.fmean(axis) for axis in zip(*part, strict=True)) for part in parts]
     slopes = [(y - was) / (x - before) for (before, was), (x, y) in pairwise(levels)]
     return statistics.fmean(slopes), *typical(slopes)
 
 
-def trend(looks: Sequence[tuple[float, float]], sections: int) -> tuple[float, float, float]:
+def trend(samples: Sequence[tuple[float, float]], sections: int) -> tuple[float, float, float]:
     """By how much something that goes up and down at each look, now and then far up, rises with each step; and the 95 %
     interval of that.
 
@@ -104,13 +104,13 @@ def trend(looks: Sequence[tuple[float, float]], sections: int) -> tuple[float, f
     1968).
 
     Args:
-        looks: the step, and what was seen then.
+        samples: the step, and what was seen then.
         sections: so many, each long enough that one does not tell what the next will bring.
     """
-    assert len(looks) >= sections > 2, f"{len(looks)} looks are no {sections} sections"
-    starts = [len(looks) * n // sections for n in range(sections + 1)]
+    assert len(samples) >= sections > 2, f"{len(samples)} looks are no {sections} sections"
+    starts = [len(samples) * n // sections for n in range(sections + 1)]
     levels = [
-        tuple(statistics.median(axis) for axis in zip(*looks[start:end], strict=True))
+        tuple(statistics.median(axis) for axis in zip(*samples[start:end], strict=True))
         for start, end in pairwise(starts)
     ]
     slopes = sorted((y - was) / (x - before) for (before, was), (x, y) in combinations(levels, 2))

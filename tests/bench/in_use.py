@@ -27,15 +27,15 @@ class _MallInfo(ctypes.Structure):
 def of_python() -> int:
     """Bytes in use by the books of Python's own allocator, which has what is not above 512 bytes."""
     stderr = os.dup(2)
-    with tempfile.TemporaryFile() as told:
-        os.dup2(told.fileno(), 2)  # it says so there, and nowhere else
+    with tempfile.TemporaryFile() as reported:
+        os.dup2(reported.fileno(), 2)  # it says so there, and nowhere else
         try:
             sys._debugmallocstats()
         finally:
             os.dup2(stderr, 2)
             os.close(stderr)
-        told.seek(0)
-        (found,) = re.findall(rb"bytes in allocated blocks *= *([0-9,]+)", told.read())
+        reported.seek(0)
+        (found,) = re.findall(rb"bytes in allocated blocks *= *([0-9,]+)", reported.read())
     return int(found.replace(b",", b""))
 
 

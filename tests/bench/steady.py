@@ -87,7 +87,7 @@ def bench_memory() -> list[Figure]:
 
     What is held is told from outside, but in pages, which a few bytes keep: it can go up where the other does not.
     """
-    looks: list[_Look] = []
+    samples: list[_Look] = []
     with (
         _place() as place,
         _worker(place, "memory", rate=SPARE * RATE, partitions=PARTITIONS) as one,
@@ -102,7 +102,7 @@ def bench_memory() -> list[Figure]:
             time.sleep(max(0.0, began + number / PACE - time.monotonic()))
             one.take()
             if number >= FROM and number % LOOK_EVERY == 0:
-                looks.append(_Look(number, one.memory(), other.memory()))
+                samples.append(_Look(number, one.memory(), other.memory()))
         took = time.monotonic() - began
         assert took < 1.1 * SNAPSHOTS / PACE, f"{SNAPSHOTS / took:.1f} snapshots per second, and not {PACE}"
         for worker in (one, other):
@@ -111,18 +111,28 @@ def bench_memory() -> list[Figure]:
             assert waiting <= RATE, f"{waiting:,} messages of {worker.name} waited at the end"
     for what in ("one", "beside"):
         print(
-            f"    {what}: {getattr(looks[0], what)} at first, {getattr(looks[-1], what)} at last", flush=True
+            f"    {what}: {getattr(samples[0], what)} at first, {getattr(samples[-1], what)} at last",
+            flush=True,
         )
-    filled += looks[0].one.held - looks[0].beside.held
+    filled += samples[0].one.held - samples[0].beside.held
     return [
         Figure(name="memory_filled", value=filled, low=filled, high=filled, unit="B"),
-        _slope("memory_slope", looks, lambda look: look.one.used - look.beside.used, "B", bar=0.0),
-        _slope("memory_slope_alone", looks, lambda look: look.one.used, "B"),
+        _slope("memory_slope", samples, lambda look: look.one.used - look.beside.used, "B", bar=0.0),
+        _slope("memory_slope_alone", samples, lambda look: look.one.used, "B"),
         _slope(
-            "memory_blocks_slope", looks, lambda look: look.one.blocks - look.beside.blocks, "blocks", bar=0.0
+            "memory_blocks_slope",
+            samples,
+            lambda look: look.one.blocks - look.beside.blocks,
+            "blocks",
+            bar=0.0,
         ),
         _slope(
-            "memory_held_slope", looks, lambda look: look.one.held - look.beside.held, "B", by=growth, bar=0.0
+            "memory_held_slope",
+            samples,
+            lambda look: look.one.held - look.beside.held,
+            "B",
+            by=growth,
+            bar=0.0,
         ),
     ]
 
@@ -146,7 +156,7 @@ class _Look(NamedTuple):
 
 def _slope(
     name: str,
-    looks: Sequence[_Look],
+    samples: Sequence[_Look],
     of: Callable[[_Look], float],
     unit: str,
     *,
@@ -154,7 +164,7 @@ def _slope(
     bar: float | None = None,
 ) -> Figure:
     """By how much it grows with each snapshot; where there is a bar the interval should include it, or be below."""
-    value, low, high = by([(look.number, of(look)) for look in looks], SECTIONS)
+    value, low, high = by([(look.number, of(look)) for look in samples], SECTIONS)
     return Figure(name=name, value=value, low=low, high=high, unit=unit, bar=bar, surely=False)
 
 

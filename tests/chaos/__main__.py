@@ -19,7 +19,7 @@ def main() -> int:
     minutes = float(os.environ.get("MINUTES", MINUTES))
     with stormy("chaos") as system:
         found = storm(system, seed=seed, seconds=minutes * 60)
-        print(*found.told(), *found.crashed, sep="\n", flush=True)
+        print(*found.reported(), *found.crashed, sep="\n", flush=True)
         system.rest()
         verdicts = judged(system, found, at_most=60)
     wrong = problems(found, verdicts, faults=round(FAULTS * minutes / MINUTES), good=len(verdicts) * 8 // 10)

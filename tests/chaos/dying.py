@@ -79,9 +79,9 @@ def do_or_die(actions: Sequence[Action]) -> None:
         die_at(f"after {name_of(action)}")
 
 
-def tell_or_die(event: Event) -> Any:
+def notify_or_die(event: Event) -> Any:
     die_at(f"told {name_of(event)}")
     return tell(event)
 
 
-driver.do, driver.tell = do_or_die, tell_or_die
+driver.do, driver.tell = do_or_die, notify_or_die

@@ -135,25 +135,25 @@ def problems(
         faults: so many have to have happened at least, of every kind.
         good: so many snapshots have to have a good verdict.
     """
-    told = [f"no fault of kind {kind}" for kind in KINDS - {fault.kind for fault in found.faults}]
-    told += found.bugs
+    reported = [f"no fault of kind {kind}" for kind in KINDS - {fault.kind for fault in found.faults}]
+    reported += found.bugs
     if len(found.faults) < faults:
-        told.append(f"only {len(found.faults)} faults")
+        reported.append(f"only {len(found.faults)} faults")
     for epoch, view in found.views.items():
         if view.open:
-            told.append(f"epoch {epoch} hangs")
+            reported.append(f"epoch {epoch} hangs")
         elif view.failure is not None and not view.failure.culprit:
-            told.append(f"epoch {epoch} failed, and nobody is named: {view.failure}")
-    told += [
+            reported.append(f"epoch {epoch} failed, and nobody is named: {view.failure}")
+    reported += [
         f"no good snapshot within {RECOVERY_S * found.slowness:.0f} s of {fault}"
         for fault in found.without_recovery()
     ]
     if found.share < LEAST_CAPTURED:
-        told.append(f"only {found.share:.0%} were captured")
+        reported.append(f"only {found.share:.0%} were captured")
     for epoch, (verdict, counts) in verdicts.items():
         excused = verdict is Verdict.UNVERIFIABLE and (counts["left-late"] or found.views[epoch].contaminated)
         if not (verdict.good or excused):
-            told.append(f"epoch {epoch} is {verdict}: {dict(counts)}")
+            reported.append(f"epoch {epoch} is {verdict}: {dict(counts)}")
     if (n := sum(verdict.good for verdict, _ in verdicts.values())) < good:
-        told.append(f"only {n} of {len(verdicts)} that were judged are good")
-    return told
+        reported.append(f"only {n} of {len(verdicts)} that were judged are good")
+    return reported

@@ -49,7 +49,7 @@ class Fault:
 
     kind: str
     heavy: bool
-    told: str
+    reported: str
     began_ms: int
     done_ms: int
 
@@ -86,9 +86,9 @@ class Storm:
         """Of all that were asked for, how many were captured."""
         return len(self.captured_ms) / (len(self.asked) + len(self.refused))
 
-    def told(self) -> list[str]:
+    def reported(self) -> list[str]:
         """All of it, line by line, in the order of time; seconds since the first fault."""
-        lines = [(fault.began_ms, f"FAULT {fault.kind}: {fault.told}") for fault in self.faults]
+        lines = [(fault.began_ms, f"FAULT {fault.kind}: {fault.reported}") for fault in self.faults]
         lines += [(at, f"refused: {why}") for at, why in self.refused]
         for epoch, view in self.views.items():
             what = f"failed, {view.failure.code}: {view.failure.reason}" if view.failure else "captured"
@@ -111,7 +111,7 @@ class Storm:
                 if self.asked[epoch] >= fault.began_ms
             ]
             if not done or min(done) > RECOVERY_S * self.slowness * 1000:
-                late.append(f"{fault.kind} ({fault.told}): {min(done, default=-1)} ms")
+                late.append(f"{fault.kind} ({fault.reported}): {min(done, default=-1)} ms")
         return late
 
 
@@ -186,8 +186,8 @@ def _supervise(live: Live, found: Storm) -> None:
 def _do(faults: Faults, found: Storm, rng: random.Random, *, heavy: bool) -> None:
     kind = _rarest(Faults.HEAVY if heavy else Faults.LIGHT, found, rng)
     began = _now_ms()
-    told = faults.do(kind)
-    found.faults.append(Fault(kind, heavy, told, began, _now_ms()))
+    reported = faults.do(kind)
+    found.faults.append(Fault(kind, heavy, reported, began, _now_ms()))
 
 
 def _rarest(kinds: Iterable[str], found: Storm, rng: random.Random) -> str:

@@ -58,7 +58,7 @@ def judged(one: Lane) -> Counter[str]:
     """Every captured snapshot is good by the log; what was seen in them."""
     log = one.log()
     verdicts = one.verdicts(log)
-    bad = {epoch: told for epoch, told in verdicts.items() if not told[0].good}
+    bad = {epoch: reported for epoch, reported in verdicts.items() if not reported[0].good}
     assert not bad, bad
     counts = Counter(verdict.value for verdict, _ in verdicts.values())
     counts["in flight"] = one.in_flight(log)

@@ -30,7 +30,7 @@ def test_a_storm_of_faults(namespace: str) -> None:
             found.counts(),
             f"{found.share:.0%} captured",
             f"slow {found.slowness:.1f} times",
-            *found.told(),
+            *found.reported(),
             *found.crashed,
             sep="\n",
         )
@@ -98,7 +98,7 @@ def test_whatever_is_wrong_in_a_storm_is_said() -> None:
     assert len(problems(found, verdicts, faults=1, good=1)) == 2
 
 
-def test_bugs_of_ours_are_told_apart_from_what_the_world_causes(tmp_path: Path) -> None:
+def test_bugs_of_ours_are_distinguished_from_what_the_world_causes(tmp_path: Path) -> None:
     (tmp_path / "accounts-1.txt").write_text(
         "[ERROR] snapkafka: failed to join (BrokerUnavailableError('away')); this worker goes on\n"
         "[ERROR] snapkafka: failed to handle a record from after a cut (KeyError(1)); this worker goes on\n"

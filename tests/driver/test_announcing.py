@@ -47,7 +47,7 @@ class Client:
         self.commits: dict[Any, int] = {}
         self.end = 0
         self.failures = 0
-        self.tells = True
+        self.answers = True
         self._start: asyncio.Future[int] = asyncio.get_running_loop().create_future()
 
     def settle(self, start: int) -> None:
@@ -61,7 +61,7 @@ class Client:
         return self.commits.get(tuple(tp))
 
     async def position(self, tp: Any) -> int:
-        if not self.tells:
+        if not self.answers:
             raise ConnectionError("no coordinator")
         return await asyncio.shield(self._start)
 
@@ -219,7 +219,9 @@ async def test_r15_faust_waits_for_positions_no_longer_than_for_the_ledger(
     assert [given.inputs for given in service.said(Assigned)] == [(TopicPartition("in", 0),)]
 
 
-async def test_r15_it_does_not_wait_again_and_again_for_a_broker_that_tells_nothing(service: Service) -> None:
+async def test_r15_it_does_not_wait_again_and_again_for_a_broker_that_reports_nothing(
+    service: Service,
+) -> None:
     """Three times in vain, as for the ledger."""
     service.client.there.clear()
     waited = [await service.rebalance() for _ in range(4)]
@@ -261,9 +263,9 @@ async def test_r15_a_partition_without_a_leader_is_waited_for_in_absence(service
     assert places(await service.cut("with a leader")) == [(11, 0)]
 
 
-async def test_r15_where_the_consumer_does_not_tell_only_a_commit_does(service: Service) -> None:
+async def test_r15_where_the_consumer_does_not_report_only_a_commit_does(service: Service) -> None:
     """By what the broker says now it cannot be known where the consumer started a while ago."""
-    service.client.tells = False
+    service.client.answers = False
     service.client.end = 20
     assert await service.given() < LONG_S
     service.runs(12)
@@ -322,5 +324,5 @@ async def test_r9_a_new_life_announces_nothing_that_was_taken_away(service: Serv
     assert await service.fails("in the new life") == "contaminated"
     service.client.there.set()
     await service.back()
-    told = [(given.process, given.generation) for given in service.said(Assigned)]
-    assert told == [(first, 1), (service.driver.machine.process, 2)]
+    reported = [(given.process, given.generation) for given in service.said(Assigned)]
+    assert reported == [(first, 1), (service.driver.machine.process, 2)]

@@ -172,9 +172,9 @@ def test_r15_who_stands_aside_says_so(kafka: Broker, namespace: str, tmp_path: P
         why = get(f"{page}/")["absent"]
         assert "is not as expected" in why
         assert metric(page, "snapkafka_participating") == 0
-        status, told = post(f"{page}/trigger/")
+        status, reported = post(f"{page}/trigger/")
         assert status == 409
-        assert told["error"] == f"this worker takes no part in snapshots: it {why}"
+        assert reported["error"] == f"this worker takes no part in snapshots: it {why}"
         log = worker.log.read_text()
         assert log.count("snapkafka: ") == 1, log
         assert "Consumer.resume_flow is not there" in log

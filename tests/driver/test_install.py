@@ -246,14 +246,14 @@ def test_the_sensors_of_an_app_stay_its_own_and_get_back_what_they_said() -> Non
     import snapkafka
     from snapkafka.drivers.faust.inbound.running_events import Reading
 
-    told: list[object] = []
+    reported: list[object] = []
 
     class Own(faust.Sensor):
         def on_stream_event_in(self, *_: object) -> str:
             return "mine"
 
         def on_stream_event_out(self, *args: object) -> None:
-            told.append(args[4])
+            reported.append(args[4])
 
     app = faust.App("sensed", broker="kafka://127.0.0.1:1")
     before = set(app.sensors)
@@ -268,7 +268,7 @@ def test_the_sensors_of_an_app_stay_its_own_and_get_back_what_they_said() -> Non
         app.sensors.on_stream_event_out(TP("t", 0), offset, stream, event, state)
         assert not running
     app.sensors.on_stream_event_out(TP("t", 0), 8, stream, event)  # acknowledged by hand
-    assert told == ["mine", "mine", None]
+    assert reported == ["mine", "mine", None]
 
 
 async def test_streams_and_tables_that_were_made_before_are_heard() -> None:
@@ -289,7 +289,7 @@ async def test_streams_and_tables_that_were_made_before_are_heard() -> None:
     stream._on_stream_event_out(TP("t", 0), 7, stream, event, state)
     assert not running
     reads, heard = app.snapkafka.reads, []
-    reads.looked_up = lambda table, key: heard.append("read")
+    reads.note_lookup = lambda table, key: heard.append("read")
     reads.touched = lambda table, key, *, write: heard.append("write" if write else "read")
 
     def use() -> None:

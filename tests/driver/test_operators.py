@@ -93,12 +93,12 @@ def metric(page: str, name: str, label: str = "") -> float:
     return 0.0
 
 
-def test_a_service_is_asked_for_a_snapshot_and_tells_of_it_by_http(
+def test_a_service_is_asked_for_a_snapshot_and_reports_it_by_http(
     kafka: Broker, namespace: str, tmp_path: Path
 ) -> None:
     with two_workers(kafka, namespace, tmp_path) as (system, observer, pages):
-        status, told = post(f"{pages[0]}/trigger/", b'{"id": "by-web"}')
-        assert (status, told) == (202, {"id": "by-web"})
+        status, reported = post(f"{pages[0]}/trigger/", b'{"id": "by-web"}')
+        assert (status, reported) == (202, {"id": "by-web"})
         wait_until(
             "both workers to know that it is captured",
             lambda: all(get(f"{page}/")["snapshots"][:1] == rows(observer, "by-web") != [] for page in pages),

@@ -69,6 +69,6 @@ def _show(bootstrap: str, namespace: str) -> str:
     """What `show` says; `--json` has the same."""
     command = [sys.executable, "-m", "snapkafka.cli", "show", "void", "--bootstrap", bootstrap]
     command += ["--namespace", namespace]
-    told = json.loads(subprocess.run([*command, "--json"], capture_output=True, check=True).stdout)
-    assert "after a later one" in told["summary"]["contaminated"]
+    reported = json.loads(subprocess.run([*command, "--json"], capture_output=True, check=True).stdout)
+    assert "after a later one" in reported["summary"]["contaminated"]
     return subprocess.run(command, capture_output=True, check=True, text=True).stdout

@@ -70,8 +70,8 @@ def test_a_snapshot_over_http_and_a_service_that_is_killed_in_its_midst(
 ) -> None:
     with two_workers(kafka, namespace, tmp_path) as (system, observer, _):
         with service(kafka, namespace, tmp_path, system) as (url, pid):
-            told = trigger(url, tmp_path, "first")
-            assert (told["snapshot_id"], told["status"]) == ("first", "INITIATED")
+            reported = trigger(url, tmp_path, "first")
+            assert (reported["snapshot_id"], reported["status"]) == ("first", "INITIATED")
             shown: dict[str, Any] = {}
 
             def status(of: str) -> str:
@@ -81,7 +81,7 @@ def test_a_snapshot_over_http_and_a_service_that_is_killed_in_its_midst(
             wait_until("the capture", lambda: status("first") == "CAPTURED", timeout_s=30, system=system)
             assert (shown["nodes_completed"], shown["nodes_failed"]) == (2, 0)
             assert shown["checkpoint_manifest_uri"] == str(tmp_path / "first.json")
-            assert trigger(url, tmp_path, "first")["epoch"] == told["epoch"]
+            assert trigger(url, tmp_path, "first")["epoch"] == reported["epoch"]
 
             victim = system.workers[1].pid
             os.kill(victim, signal.SIGSTOP)

@@ -72,7 +72,7 @@ class Sends:
         for n, future in enumerate(self.futures):
             future.set_result(f"at {n}")
 
-    async def told(self) -> list[tuple[int, object]]:
+    async def reported(self) -> list[tuple[int, object]]:
         await asyncio.sleep(0)
         await asyncio.sleep(0)
         return self.settled
@@ -81,15 +81,15 @@ class Sends:
 async def test_r7_what_the_broker_has_counts_when_it_is_committed() -> None:
     sends = Sends()
     sends.acked()
-    assert await sends.told() == []
+    assert await sends.reported() == []
     await sends.producer.send_offsets_to_transaction({}, "app")
-    assert await sends.told() == []
+    assert await sends.reported() == []
     await sends.producer.commit_transaction()
     assert sends.producer.steps == ["positions {} of app", "commit"]
-    assert await sends.told() == [(0, "at 0"), (1, "at 1")]
+    assert await sends.reported() == [(0, "at 0"), (1, "at 1")]
     await sends.producer.commit_transaction()
     await sends.producer.stop()
-    assert len(await sends.told()) == 2, "of the next transaction, which has no sends"
+    assert len(await sends.reported()) == 2, "of the next transaction, which has no sends"
 
 
 @pytest.mark.parametrize(
@@ -106,13 +106,13 @@ async def test_r7_of_a_transaction_that_is_not_committed_every_send_has_failed(
     sends.acked()
     await end(sends.producer)
     refused = Unacknowledged(why, refused=True, undone=True)
-    assert await sends.told() == [(0, refused), (1, refused)]
+    assert await sends.reported() == [(0, refused), (1, refused)]
 
 
 @pytest.mark.parametrize(
     "step", [lambda p: p.commit_transaction(), lambda p: p.send_offsets_to_transaction({}, "app")]
 )
-async def test_r7_of_a_commit_that_fails_too_and_faust_is_told(
+async def test_r7_of_a_commit_that_fails_too_and_faust_is_notified(
     step: Callable[[Any], Awaitable[None]],
 ) -> None:
     for error, refused in ((ProducerFenced("fenced"), True), (KafkaTimeoutError("late"), False)):
@@ -124,7 +124,7 @@ async def test_r7_of_a_commit_that_fails_too_and_faust_is_told(
         failure = Unacknowledged(
             f"its transaction was not committed: {error!r}", refused=refused, undone=refused
         )
-        assert await sends.told() == [(0, failure), (1, failure)], "of a time-out nobody knows what came"
+        assert await sends.reported() == [(0, failure), (1, failure)], "of a time-out nobody knows what came"
 
 
 async def test_r7_a_send_that_fails_takes_its_transaction_with_it() -> None:
@@ -134,16 +134,16 @@ async def test_r7_a_send_that_fails_takes_its_transaction_with_it() -> None:
     failure = Unacknowledged(
         f"its transaction was not committed: {ProducerFenced()!r}", refused=True, undone=True
     )
-    assert await sends.told() == [(0, failure), (1, failure)]
+    assert await sends.reported() == [(0, failure), (1, failure)]
 
 
-async def test_r7_a_send_that_its_caller_gives_up_is_told_with_the_others() -> None:
+async def test_r7_a_send_that_its_caller_gives_up_is_reported_with_the_others() -> None:
     sends = Sends()
     sends.futures[0].cancel()
     sends.futures[1].set_result("at 1")
-    assert await sends.told() == []
+    assert await sends.reported() == []
     await sends.producer.stop()
-    assert len(await sends.told()) == 2
+    assert len(await sends.reported()) == 2
 
 
 @pytest.mark.parametrize(("ours", "failed"), [({TID}, 0), (set[str](), 2)])
@@ -165,7 +165,9 @@ async def test_r7_what_a_rebalance_leaves_open_for_somebody_else_has_failed(
     sends.acked()
     sends.transactions.on_rebalanced(Consumer())
     why = "its partition was revoked, and the transaction left open"
-    assert await sends.told() == [(n, Unacknowledged(why, refused=True, undone=True)) for n in range(failed)]
+    assert await sends.reported() == [
+        (n, Unacknowledged(why, refused=True, undone=True)) for n in range(failed)
+    ]
 
 
 async def test_what_is_in_no_transaction_is_left_alone() -> None:

@@ -34,9 +34,9 @@ def test_the_result_as_data(tmp_path: Path) -> None:
     """Three verified snapshots, the money right in each; what is said on the way goes to standard error."""
     done = subprocess.run([*DEMO, str(tmp_path)], capture_output=True, text=True, timeout=800)
     assert done.returncode == 0, done.stderr[-4000:]
-    told = json.loads(done.stdout)
-    assert len(told["snapshots"]) == 3
-    for one in told["snapshots"]:
+    reported = json.loads(done.stdout)
+    assert len(reported["snapshots"]) == 3
+    for one in reported["snapshots"]:
         assert one["verdict"] == "VERIFIED"
         assert one["money"]["total"] == TOTAL
         assert one["money"]["in_tables"] + one["money"]["in_flight"] == TOTAL
@@ -59,7 +59,7 @@ def test_ctrl_c_leaves_no_process_behind(tmp_path: Path) -> None:
             start_new_session=True,
         )
     try:
-        with telling(said):
+        with relevant(said):
             wait_until("the load", lambda: loaded(said) or demo.poll() is not None, timeout_s=150)
         assert demo.poll() is None, said.read_text()
         assert len(marked(tmp_path)) > 6, "broker, four workers, and who watches over them"
@@ -79,7 +79,7 @@ def loaded(said: Path) -> bool:
 
 
 @contextlib.contextmanager
-def telling(said: Path) -> Iterator[None]:
+def relevant(said: Path) -> Iterator[None]:
     """What was said until then, where a wait is in vain."""
     try:
         yield

@@ -50,10 +50,10 @@ def test_from_worker_to_spark(door: str, tmp_path: Path) -> None:
             for number in range(30):
                 producer.produce(f"{app}-in", b"1", key=b"k%d" % (number % 3))
             producer.flush(30)
-            status, told = command(environ, "trigger", "--id", "s", "--wait", "--ttl", "20s")
-            assert status == 0, told
-            status, told = command(environ, "assemble", "s", "--storage", str(tmp_path / "tables"))
-            assert status == 0, told
+            status, reported = command(environ, "trigger", "--id", "s", "--wait", "--ttl", "20s")
+            assert status == 0, reported
+            status, reported = command(environ, "assemble", "s", "--storage", str(tmp_path / "tables"))
+            assert status == 0, reported
             assert json.loads((tmp_path / "tables" / "s.json").read_text())["verdict"].startswith("VERIFIED")
         finally:
             system.stop()
@@ -65,5 +65,5 @@ def test_from_worker_to_spark(door: str, tmp_path: Path) -> None:
             AuthenticationError: {"SNAPKAFKA_KAFKA_SASL_PASSWORD": "wrong"},
         }
         for kind, change in wrong.items() if door == "sasl" else ():
-            status, told = command({**environ, **change}, "list")
-            assert (status, told["error"]["code"]) == (kind.exit_status, kind.code), told
+            status, reported = command({**environ, **change}, "list")
+            assert (status, reported["error"]["code"]) == (kind.exit_status, kind.code), reported

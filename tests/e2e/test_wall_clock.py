@@ -78,14 +78,14 @@ def test_a_cut_at_one_wall_clock_time_is_inconsistent_where_the_snapshot_is_not(
 
 def assembled(url: str) -> None:
     """By REST; VERIFIED, with all the money."""
-    job, told = submit(url)["job_id"], {"state": ""}
+    job, reported = submit(url)["job_id"], {"state": ""}
 
     def over() -> bool:
-        told.update(get(f"{url}/v1/jobs/{job}"))
-        return told["state"] not in ("queued", "running")
+        reported.update(get(f"{url}/v1/jobs/{job}"))
+        return reported["state"] not in ("queued", "running")
 
     wait_until("the job to end", over, timeout_s=1200, period_s=0.5)
-    assert (told["state"], told["verdict"]) == ("done", "VERIFIED"), told
+    assert (reported["state"], reported["verdict"]) == ("done", "VERIFIED"), reported
 
 
 def drawn_by_command(storage: Path) -> dict[str, Any]:

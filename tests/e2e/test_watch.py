@@ -28,13 +28,13 @@ def test_termination_is_seen_when_the_last_message_is_taken_in_and_not_before(
     app, enough = f"{namespace}-app", tmp_path / "enough"
     create_topics(kafka.bootstrap, f"{app}-hops", partitions=2)
     system = System(bootstrap=kafka.bootstrap, namespace=namespace, folder=tmp_path)
-    told: list[Round] = []
+    report: list[Round] = []
 
     def hops() -> int:
         return len(read_topics(kafka.bootstrap, f"{app}-").get("hops", ()))
 
     def heard(item: Round) -> None:
-        told.append(item)
+        report.append(item)
         enough.touch()
 
     try:
@@ -47,14 +47,14 @@ def test_termination_is_seen_when_the_last_message_is_taken_in_and_not_before(
             connection = Connection(bootstrap=kafka.bootstrap)
             watching = ops.watch(
                 connection, namespace, "termination", storage=str(tmp_path / "snaps"), every_ms=1, ttl_ms=20_000,
-                timeout_ms=400_000, told=heard,
+                timeout_ms=400_000, report=heard,
             )  # fmt: skip
             found = asyncio.run(watching)
             at_the_end = hops()
             listed = asyncio.run(ops.list_snapshots(connection, namespace))
     finally:
         system.stop()
-    first, *_, last = told
+    first, *_, last = report
     assert first.answer is Answer.NOT_YET, first
     assert (first.found, first.witnesses[0].topic) == (1, f"{app}-hops"), "one token is in one place"
     assert last is found

@@ -142,9 +142,13 @@ def test_every_command_works_or_names_its_extra(venv: Path, extra: str, tmp_path
         missing = next((name for name in ("cli", *needed.split()) if not brings(extra, name)), None)
         expected = [status] if missing is None else [MISSING, f"snapkafka[{missing}]"]
         named = re.findall(r"pip install '(.+?)'", done.stderr)
-        told = [done.returncode, *named]
-        if told != expected or "Traceback" in done.stderr or (named and len(done.stderr.splitlines()) > 2):
-            wrong.append((arguments, expected, told, done.stderr))
+        reported = [done.returncode, *named]
+        if (
+            reported != expected
+            or "Traceback" in done.stderr
+            or (named and len(done.stderr.splitlines()) > 2)
+        ):
+            wrong.append((arguments, expected, reported, done.stderr))
     assert wrong == []
 
 

@@ -342,8 +342,8 @@ def await_inputs(side: Side, ready: Path, count: int) -> None:
     (docs/reference/features.md)."""
 
     def running_inputs() -> int:
-        told = [ready / f"{side.id}.{worker.pid}" for worker in side.system.workers]
-        return sum(int(file.read_text()) for file in told if file.exists())
+        reported = [ready / f"{side.id}.{worker.pid}" for worker in side.system.workers]
+        return sum(int(file.read_text()) for file in reported if file.exists())
 
     wait_until(
         f"the workers of {side.id} to run {count} inputs",

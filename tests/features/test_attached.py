@@ -31,8 +31,8 @@ def test_what_waits_for_a_commit_when_its_partition_is_taken_away(
     sign.touch()
 
     def commit() -> None:
-        with sign.open("a") as told:
-            told.write(".")
+        with sign.open("a") as reported:
+            reported.write(".")
 
     with running(
         kafka.bootstrap,

@@ -91,7 +91,7 @@ REBALANCED = "rebalanced"
 EFFECTS = ("exact-mid", "exact-changelog")
 
 
-class Told:
+class Signals:
     """Both runs commit when they are told to, and not before; they tell what their streams are handed."""
 
     def __init__(self, folder: Path) -> None:
@@ -162,12 +162,12 @@ def fence(pair: Pair) -> None:
 
 
 @pytest.fixture
-def told(tmp_path: Path) -> Told:
-    return Told(tmp_path)
+def signals(tmp_path: Path) -> Signals:
+    return Signals(tmp_path)
 
 
 @pytest.fixture
-def pair(kafka: Broker, tmp_path: Path, told: Told) -> Iterator[Pair]:
+def pair(kafka: Broker, tmp_path: Path, signals: Signals) -> Iterator[Pair]:
     """Both runs, the effects of a few events committed, and those of a few more in open transactions."""
     with running(
         kafka.bootstrap,
@@ -180,20 +180,20 @@ def pair(kafka: Broker, tmp_path: Path, told: Told) -> Iterator[Pair]:
         isolation="read_committed",
         env={
             "FEATURES_COMMIT": "600",
-            "FEATURES_COMMIT_WHEN": str(told.sign),
-            "FEATURES_TRACE": str(told.trace),
+            "FEATURES_COMMIT_WHEN": str(signals.sign),
+            "FEATURES_TRACE": str(signals.trace),
         },
     ) as pair:
         _few(pair)
         _open(pair, appended=FEW, committed=0)
-        told.commit()
+        signals.commit()
         pair.wait_for(dict.fromkeys(EFFECTS, FEW))
         _few(pair)
         _open(pair, appended=2 * FEW, committed=FEW)
         yield pair
 
 
-def test_white_sends_count_when_they_are_committed(pair: Pair, told: Told) -> None:
+def test_white_sends_count_when_they_are_committed(pair: Pair, signals: Signals) -> None:
     """R7: `Closed` after every open transaction is committed. Where they are aborted instead, since somebody else has
     taken the transactional ids, there is no `Closed`, but an `Abort` that says so. Faust ends its worker then, with
     snapkafka or without."""
@@ -202,7 +202,7 @@ def test_white_sends_count_when_they_are_committed(pair: Pair, told: Told) -> No
     assert view.failure.code == "ttl"
 
     epoch = _trigger(pair.observer, "committed late", 40_000)
-    told.commit()
+    signals.commit()
     view = _decided(pair.observer, epoch)
     assert view.failure is None, view.failure
 
@@ -211,7 +211,7 @@ def test_white_sends_count_when_they_are_committed(pair: Pair, told: Told) -> No
     _open(pair, appended=3 * FEW, committed=2 * FEW)
     epoch = _trigger(pair.observer, "fenced", 40_000)
     fence(pair)
-    told.commit()
+    signals.commit()
     view = _decided(pair.observer, epoch)
     assert view.failure is not None
     assert view.failure.code == "send-failed"
@@ -225,7 +225,7 @@ def test_white_sends_count_when_they_are_committed(pair: Pair, told: Told) -> No
 
 
 @pytest.mark.long
-def test_a_transaction_that_a_rebalance_leaves_open_has_failed(pair: Pair, told: Told) -> None:
+def test_a_transaction_that_a_rebalance_leaves_open_has_failed(pair: Pair, signals: Signals) -> None:
     """Faust forgets what it may commit before it gives partitions away (docs/reference/features.md): what is open then
     for those that another worker gets is aborted, and the events run again there. The snapshot under way fails at once
     and by name; the next one is captured, and what was sent twice is listed."""
@@ -238,10 +238,12 @@ def test_a_transaction_that_a_rebalance_leaves_open_has_failed(pair: Pair, told:
     assert "was revoked" in view.failure.reason
     pair.observer.wait_for_workers(pair.ours.system)
     _few(pair)  # Faust commits where something was read
-    view = _decided(pair.observer, epoch := _trigger(pair.observer, "after", 60_000), meanwhile=told.commit)
+    view = _decided(
+        pair.observer, epoch := _trigger(pair.observer, "after", 60_000), meanwhile=signals.commit
+    )
     assert view.failure is None, view.failure
-    wait_until("both workers to run their inputs", lambda: not _idle(told.trace, pair.ours), timeout_s=20)
-    assert not _out_of_order(told.trace, pair.ours), "inputs went on before they were sought"
+    wait_until("both workers to run their inputs", lambda: not _idle(signals.trace, pair.ours), timeout_s=20)
+    assert not _out_of_order(signals.trace, pair.ours), "inputs went on before they were sought"
     pair.epochs.append(epoch)
     pair.ours.records = read_topics(pair.bootstrap, f"{pair.ours.id}-", pair.isolation)
     assert {finding.kind for finding in Judge(pair).findings(epoch)} <= {"replayed"}

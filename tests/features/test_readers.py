@@ -41,7 +41,7 @@ WRITTEN: Final = ("mid", "told", "out", "counts-changelog")
 @pytest.mark.kafka
 @pytest.mark.long
 @pytest.mark.timeout(900)  # the first run fetches the readers, 70 MB
-def test_strangers_read_an_app_through_a_hundred_snapshots(
+def test_external_groups_read_an_app_through_a_hundred_snapshots(
     kafka: Broker, namespace: str, tmp_path: Path
 ) -> None:
     """They read each record, which has its header, and no marker. If they are allow-listed, markers are what they
@@ -141,11 +141,11 @@ class Scene:
             ),
         )
         logs = read_topics(self.bootstrap, f"{self.app}-")
-        mid, told, out, changelog = (logs[name] for name in WRITTEN)
+        mid, reported, out, changelog = (logs[name] for name in WRITTEN)
         expected = {
             "console": [in_console(record) for record in [*mid, *out, *changelog]],
             "json": [in_json(record) for record in [*mid, *out]],
-            "avro": [in_avro(record) for record in told],
+            "avro": [in_avro(record) for record in reported],
         }
         self._wait(
             "the readers to come to the end",
@@ -154,7 +154,7 @@ class Scene:
         assert {name: sorted(self._lines(name)) for name in expected} == {
             name: sorted(lines) for name, lines in expected.items()
         }
-        return [*mid, *told, *out, *changelog]
+        return [*mid, *reported, *out, *changelog]
 
     def _lines(self, name: str) -> list[str]:
         return self.files[name].read_text().splitlines()
@@ -182,8 +182,8 @@ def in_avro(record: Record) -> str:
     if record.value is None:
         return "null"
     body = io.BytesIO(record.value.removeprefix(AVRO_PREFIX))
-    told = DatumReader(parse(AVRO_SCHEMA)).read(BinaryDecoder(body))
-    return f"Struct{{n={told['n']}}}"
+    reported = DatumReader(parse(AVRO_SCHEMA)).read(BinaryDecoder(body))
+    return f"Struct{{n={reported['n']}}}"
 
 
 @contextlib.contextmanager

@@ -73,8 +73,8 @@ def test_after_a_crash_the_snapshot_says_up_to_where_events_run_again(
         run.wait_for_effects(BEFORE + COUNT + 1)  # one has run again
         captured = capture(observer, "replaying")
         assert captured.replays == 2, "of both inputs"
-        told = {cut.partition: cut.agents[0].replay_until for cut in captured.inputs}
-        assert told == (ends if keeps.disk else effects)
+        reported = {cut.partition: cut.agents[0].replay_until for cut in captured.inputs}
+        assert reported == (ends if keeps.disk else effects)
         assert all(cut.position < effects[cut.partition] for cut in captured.inputs)
         run.judge_replays(captured, effects)
         run.wait_for_effects(BEFORE + 2 * COUNT + LATER, timeout_s=90)

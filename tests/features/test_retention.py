@@ -45,10 +45,10 @@ class Recovering:
 
     def inputs(self) -> int:
         """How many it runs; -1 while it recovers."""
-        (told,) = (self.folder / "ready").iterdir()
-        return int(told.read_text())
+        (reported,) = (self.folder / "ready").iterdir()
+        return int(reported.read_text())
 
-    def told(self) -> list[list[str]]:
+    def reported(self) -> list[list[str]]:
         """The keys of its table at each event."""
         records = read_topics(self.broker.bootstrap, f"{self.app}-kept-out").get("", [])
         return [json.loads(record.value or b"null") for record in records]
@@ -151,7 +151,7 @@ def test_651_plain_faust_never_ends_a_recovery_from_which_retention_takes(recove
         system=recovering.system,
     )
     assert recovering.inputs() == -1
-    assert not recovering.told()
+    assert not recovering.reported()
 
 
 @pytest.mark.long
@@ -168,8 +168,10 @@ def test_651_plain_faust_runs_events_on_what_retention_leaves_of_a_table(recover
         system=recovering.system,
     )
     send_one(recovering)
-    wait_until("an answer", lambda: bool(recovering.told()), timeout_s=DEADLINE_S, system=recovering.system)
-    (keys,) = recovering.told()
+    wait_until(
+        "an answer", lambda: bool(recovering.reported()), timeout_s=DEADLINE_S, system=recovering.system
+    )
+    (keys,) = recovering.reported()
     read = len(keys) - NEW
     assert 0 < read < OLD, "all or nothing of what was old: the test shows nothing"
     assert keys == [f"k{n:02}" for n in (*range(read), *range(OLD, OLD + NEW))]

@@ -119,8 +119,8 @@ def produce_to(bootstrap: str, tp: TopicPartition, count: int) -> int:
     """So many records into one partition; where it ends now."""
     producer, ends = Producer({"bootstrap.servers": bootstrap, "log_level": 0}), [0]
     for n in range(count):
-        told = lambda error, record: ends.append(record.offset() + 1)  # noqa: E731
-        producer.produce(tp.topic, b"{}", b"k%d" % (n % 7), partition=tp.partition, on_delivery=told)
+        reported = lambda error, record: ends.append(record.offset() + 1)  # noqa: E731
+        producer.produce(tp.topic, b"{}", b"k%d" % (n % 7), partition=tp.partition, on_delivery=reported)
     assert producer.flush(30) == 0
     return max(ends)
 

@@ -37,8 +37,8 @@ def test_after_a_crash_the_standby_that_takes_over_says_up_to_where_events_run_a
         observer = run.observer
 
         def commits(count: int) -> bool:
-            with sign.open("a") as told:
-                told.write(".")
+            with sign.open("a") as reported:
+                reported.write(".")
             return run.committed == count
 
         def has_heard(worker: Worker) -> bool:
@@ -67,8 +67,8 @@ def test_after_a_crash_the_standby_that_takes_over_says_up_to_where_events_run_a
         ends = effects | run.produce(LATER)
         run.bury({processes[goes.pid]})
         captured = capture(observer, "replaying")
-        told = {cut.partition: cut.agents[0].replay_until for cut in captured.inputs}
-        assert told == effects
+        reported = {cut.partition: cut.agents[0].replay_until for cut in captured.inputs}
+        assert reported == effects
         assert captured.replays == 2
         run.judge_replays(captured, effects)
         slow.unlink()

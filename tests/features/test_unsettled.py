@@ -33,7 +33,7 @@ class Live:
     system: System
     observer: Observer
     app: str
-    told: Path
+    reported: Path
 
     def do(self, key: str, value: str) -> None:
         harness.produce(
@@ -43,7 +43,7 @@ class Live:
     def wait_for(self, name: str) -> None:
         wait_until(
             f"the app to write {name}",
-            (self.told / name).exists,
+            (self.reported / name).exists,
             timeout_s=60,
             system=self.system,
             period_s=0.02,
@@ -81,19 +81,19 @@ class Live:
 
 @pytest.fixture
 def live(namespace: str, tmp_path: Path) -> Iterator[Live]:
-    app, told = f"{namespace}-unsettled", tmp_path / "told"
-    told.mkdir()
+    app, reported = f"{namespace}-unsettled", tmp_path / "told"
+    reported.mkdir()
     with EmbeddedKafka() as broker:
         create_topics(broker.bootstrap, f"{app}-in-orders", f"{app}-orders-out", partitions=1)
         settings = {"cleanup.policy": "compact", "max.message.bytes": "2000"}
         create_topics(broker.bootstrap, f"{app}-orders-changelog", partitions=1, config=settings)
         system = System(bootstrap=broker.bootstrap, namespace=namespace, folder=tmp_path)
-        env = {"FEATURES_ID": app, "FEATURES_INPUT": f"{app}-in", "FEATURES_TOLD": str(told)}
+        env = {"FEATURES_ID": app, "FEATURES_INPUT": f"{app}-in", "FEATURES_TOLD": str(reported)}
         try:
             with observing(broker.bootstrap, namespace) as observer:
                 system.start_worker(app, env, module=MODULE)
                 observer.wait_for_workers(system)
-                yield Live(broker, system, observer, app, told)
+                yield Live(broker, system, observer, app, reported)
         finally:
             harness.stop(system)
 
@@ -120,7 +120,7 @@ def test_r8_a_send_that_timed_out_and_lies_in_the_log_counts_as_sent(live: Live)
     live.wait_for("waiting")
     live.broker.freeze()
     try:
-        (live.told / "frozen").touch()
+        (live.reported / "frozen").touch()
         live.wait_for("failed")
     finally:
         live.broker.thaw()

@@ -196,7 +196,7 @@ def _answers(patch: pytest.MonkeyPatch, storage: Path) -> None:
 def _answering(answer: Any, rounds: tuple[Any, ...] = ()) -> Any:
     async def verb(*arguments: Any, **options: Any) -> Any:
         for item in rounds:
-            options["told"](item)
+            options["report"](item)
         return answer
 
     return verb

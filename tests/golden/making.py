@@ -84,7 +84,7 @@ def _kept(key: str, value: str, **more: Any) -> dict[str, Any]:
     return {**in_state(key, value, **more), "changelog_topic": "bank-changelog", "changelog_offset": 9}
 
 
-def _write(store: LocalStore, name: str, epoch: int, **told: Any) -> Manifest:
+def _write(store: LocalStore, name: str, epoch: int, **reported: Any) -> Manifest:
     """Write a snapshot with all of its tables and a manifest that says all that a manifest can."""
     written = write_snapshot(
         store,
@@ -97,7 +97,7 @@ def _write(store: LocalStore, name: str, epoch: int, **told: Any) -> Manifest:
             {"app": "bank", "agent": "pay", "topic": "to-pay", "partition": 0, "position": 3, "process": 2}
         ],
         around=_around(),
-        **told,
+        **reported,
     )
     parent = written.parents[-1].id if written.parents else ""
     appended = [AppendedEntry(offset=epoch + n, at_ms=NOON_MS + epoch + 5 * n) for n in (2, 3, 12, 13)]

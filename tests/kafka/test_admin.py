@@ -35,7 +35,7 @@ async def admin(kafka: Broker) -> AsyncIterator[KafkaTopicAdmin]:
     await made.close()
 
 
-async def test_a_topic_has_an_id_that_tells_it_from_the_next_of_its_name(
+async def test_a_topic_has_an_id_that_distinguishes_it_from_the_next_of_its_name(
     admin: KafkaTopicAdmin, topic_prefix: str
 ) -> None:
     topic = f"{topic_prefix}a"
@@ -186,7 +186,7 @@ async def test_a_group_is_known_by_what_it_reads_or_has_read(
     assert topics[0] in stopped.topics
 
 
-async def test_a_group_of_a_newer_kind_whose_topics_cannot_be_told_is_said_to_be_one(
+async def test_a_group_of_a_newer_kind_whose_topics_are_unknown_is_reported_as_such(
     kafka: Broker, admin: KafkaTopicAdmin, topic_prefix: str
 ) -> None:
     """KIP-848: the classic request that describes groups knows nothing of it."""
@@ -200,8 +200,8 @@ async def test_a_group_of_a_newer_kind_whose_topics_cannot_be_told_is_said_to_be
     consumer.subscribe([topic])
 
     def has_joined() -> bool:
-        told = consumer.poll(0.2)
-        error = None if told is None else told.error()
+        reported = consumer.poll(0.2)
+        error = None if reported is None else reported.error()
         assert error is None or not error.fatal(), error.str()  # a broker before Kafka 4 has no such groups
         return bool(consumer.assignment())
 

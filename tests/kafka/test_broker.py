@@ -230,19 +230,19 @@ def test_another_broker_on_our_port_is_not_taken_for_ours(embedded: EmbeddedKafk
 
 
 def test_a_listener_that_is_no_kafka_is_no_broker() -> None:
-    with socket.socket() as stranger:
-        stranger.bind(("127.0.0.1", 0))
-        stranger.listen()
+    with socket.socket() as external:
+        external.bind(("127.0.0.1", 0))
+        external.listen()
 
         def answer() -> None:
-            connection, _ = stranger.accept()
+            connection, _ = external.accept()
             with connection:
                 connection.recv(1024)
                 connection.sendall(b"HTTP/1.1 400 Bad Request\r\n\r\n")
 
         thread = threading.Thread(target=answer)
         thread.start()
-        assert cluster_id_at("127.0.0.1", stranger.getsockname()[1]) is None
+        assert cluster_id_at("127.0.0.1", external.getsockname()[1]) is None
         thread.join()
 
 

@@ -75,20 +75,20 @@ async def shows(admin: KafkaTopicAdmin, topic: str, **expected: str) -> None:
     await until(seen)
 
 
-async def test_the_windowed_table_is_mended_and_the_way_back_leads_back(
+async def test_the_windowed_table_is_fixed_and_the_way_back_leads_back(
     connection: Connection, admin: KafkaTopicAdmin, namespace: str, changelog: str
 ) -> None:
     (advice,) = [a for a in (await ops.doctor(connection, namespace)).found if changelog in a.what]
     assert advice.code == "retention"
     assert "keeps records for 1 min, assembly needs them for 1 h 1 min" in advice.what
-    (mending,) = await ops.plan_mending(connection, namespace)
-    assert mending.keeps == "unknown: the topic is empty"
-    (mended,) = await ops.mend(connection, namespace, (mending,))
-    assert (mended.done, mended.now) == (True, {"retention.ms": "3660000"})
+    (planned_fix,) = await ops.plan_fixes(connection, namespace)
+    assert planned_fix.keeps == "unknown: the topic is empty"
+    (fixed,) = await ops.apply_fixes(connection, namespace, (planned_fix,))
+    assert (fixed.done, fixed.now) == (True, {"retention.ms": "3660000"})
     await shows(admin, changelog, retention_ms="3660000")  # and nothing else is another
-    assert await ops.plan_mending(connection, namespace) == ()
+    assert await ops.plan_fixes(connection, namespace) == ()
 
-    await kafkas_own_tool(mending.undo)
+    await kafkas_own_tool(planned_fix.undo)
     await shows(admin, changelog)
 
 
@@ -117,9 +117,9 @@ async def test_what_it_keeps_longer_is_worked_out_from_what_is_there(
     assert await admin.oldest_ms(changelog) == written_ms
     (size,) = (await admin.log_bytes(changelog)).values()
     assert size == pytest.approx(RECORD_BYTES, abs=10)
-    (mending,) = await ops.plan_mending(connection, namespace, assembly_within_ms=3_540_000)
-    assert mending.keeps_bytes == pytest.approx(1.5 * size, abs=3)
-    assert "on each replica, at its present growth" in mending.keeps
+    (planned_fix,) = await ops.plan_fixes(connection, namespace, assembly_within_ms=3_540_000)
+    assert planned_fix.keeps_bytes == pytest.approx(1.5 * size, abs=3)
+    assert "on each replica, at its present growth" in planned_fix.keeps
 
 
 async def fix_on_a_terminal(connection: Connection, namespace: str, answer: str) -> tuple[int, str]:
@@ -146,8 +146,8 @@ async def fix_on_a_terminal(connection: Connection, namespace: str, answer: str)
 async def test_it_asks_and_obeys(
     connection: Connection, admin: KafkaTopicAdmin, namespace: str, changelog: str
 ) -> None:
-    status, told, _ = await command(connection, namespace, "doctor", "--fix")
-    assert (status, told["error"]["code"]) == (2, "bad-input")
+    status, reported, _ = await command(connection, namespace, "doctor", "--fix")
+    assert (status, reported["error"]["code"]) == (2, "bad-input")
     status, said = await fix_on_a_terminal(connection, namespace, "n")
     assert (status, "nothing was changed" in said) == (1, True), said
     assert "retention.ms: 60000 -> 3660000" in said
@@ -158,7 +158,7 @@ async def test_it_asks_and_obeys(
     await shows(admin, changelog, retention_ms="3660000")
 
 
-async def test_a_value_that_the_broker_refuses_is_told(admin: KafkaTopicAdmin, changelog: str) -> None:
+async def test_a_value_that_the_broker_refuses_is_reported(admin: KafkaTopicAdmin, changelog: str) -> None:
     with pytest.raises(LedgerUnusableError, match=r"could not change retention.ms of topic .*Invalid value"):
         await admin.alter_settings(changelog, {"retention.ms": "soon"})
     await shows(admin, changelog)
@@ -263,8 +263,8 @@ async def test_the_rights_that_are_printed_are_what_each_role_needs(
 
     # the reader reads, and cannot ask for anything
     assert await refused(lambda: ops.pause(as_reader, namespace))
-    told = {advice.code for advice in (await ops.doctor(as_reader, namespace)).found}
-    assert {"ledger-rights", "topics-unseen", "groups-unseen"} <= told
+    reported = {advice.code for advice in (await ops.doctor(as_reader, namespace)).found}
+    assert {"ledger-rights", "topics-unseen", "groups-unseen"} <= reported
     # a service joins; the operator triggers, with ends and with every reader seen, and is told what to mend
     async with process(login(address, "SERVICE"), namespace, topic):
         taken = await ops.trigger(as_operator, namespace, snapshot_id="s", wait=True)
@@ -280,8 +280,8 @@ async def test_the_rights_that_are_printed_are_what_each_role_needs(
             "ledger-unseen",
         }
     assert await service_sees(login(address, "SERVICE"), topic, group)
-    mended = await ops.mend(as_operator, namespace, await ops.plan_mending(as_operator, namespace))
-    assert [item.done for item in mended] == [True]
+    fixed = await ops.apply_fixes(as_operator, namespace, await ops.plan_fixes(as_operator, namespace))
+    assert [item.done for item in fixed] == [True]
     now_ms = round(time.time() * 1_000) + 60_000
     assert (await ops.checkpoint(as_operator, namespace, now_ms=now_ms, keep_ms=0)).records > 5
     # nobody else may

@@ -72,10 +72,10 @@ async def test_until_when_it_lasts_is_when_the_broker_deletes_within_a_tenth(bro
     write(broker, "log", 0)
     written_ms = write(broker, "orders", 6_000, 4_000, 0)  # 0 was read; 1 is the first that is needed
     snapshot = captured(1, 3)
-    told = await restorable(admin, snapshot, cut_ms=written_ms, now=now_ms)
-    assert (told.how, told.topic) == ("until", "orders")
+    reported = await restorable(admin, snapshot, cut_ms=written_ms, now=now_ms)
+    assert (reported.how, reported.topic) == ("until", "orders")
     until_ms = written_ms - 4_000 + RETENTION_MS
-    assert datetime.fromisoformat(told.until).timestamp() * 1_000 == pytest.approx(until_ms, abs=1)
+    assert datetime.fromisoformat(reported.until).timestamp() * 1_000 == pytest.approx(until_ms, abs=1)
 
     gone_ms: dict[int, int] = {}
 
@@ -129,15 +129,15 @@ async def test_by_size_it_lasts_as_long_as_the_rate_so_far_says_within_a_tenth(b
     writing = asyncio.ensure_future(write_until(4 * kept))
     await until(lambda: time.monotonic() - began > kept * pace_s / 2)
     await restorable(admin, captured(1, 3), cut_ms=now_ms(), now=now_ms)  # connections are made
-    told = await restorable(admin, captured(1, 3), cut_ms=now_ms(), now=now_ms)
-    assert (told.how, told.topic) == ("from", "orders")
-    assert "at that rate" in told.why
-    said_ms, asked_ms = datetime.fromisoformat(told.until).timestamp() * 1_000, now_ms()
+    reported = await restorable(admin, captured(1, 3), cut_ms=now_ms(), now=now_ms)
+    assert (reported.how, reported.topic) == ("from", "orders")
+    assert "at that rate" in reported.why
+    format_ms, asked_ms = datetime.fromisoformat(reported.until).timestamp() * 1_000, now_ms()
     assert not await gone()
     await writing
     gone_ms = now_ms()
     assert await gone(), "four times what is kept was written"
     lasted_ms = (time.monotonic() - began - pace_s) * 1_000
     assert gone_ms - asked_ms > lasted_ms / 4, "else a tenth says nothing"
-    assert abs(gone_ms - said_ms) <= lasted_ms / 10, (said_ms - asked_ms, gone_ms - asked_ms)
+    assert abs(gone_ms - format_ms) <= lasted_ms / 10, (format_ms - asked_ms, gone_ms - asked_ms)
     await admin.close()

@@ -280,10 +280,10 @@ async def test_what_the_client_library_cannot_unpack_is_passed_over(
     ledger = ledgers()
     await ledger.open()
     await ledger.append(bye(1))
-    stranger = Producer({"bootstrap.servers": kafka.bootstrap, "compression.type": codec, "linger.ms": 50})
+    external = Producer({"bootstrap.servers": kafka.bootstrap, "compression.type": codec, "linger.ms": 50})
     for _ in range(3):
-        stranger.produce(ledger.topic, b"x" * 1_000, partition=0)
-    await asyncio.to_thread(stranger.flush, 10)
+        external.produce(ledger.topic, b"x" * 1_000, partition=0)
+    await asyncio.to_thread(external.flush, 10)
     await ledger.append(bye(2))
     expected = [bye(1), None, None, None, bye(2)]
     assert [entry.record for entry in await all_of(ledger)] == expected
@@ -373,7 +373,7 @@ async def test_a_ledger_that_was_made_again_is_noticed_by_its_readers(
     assert len(await all_of(old)) == refilled + 1
 
 
-async def test_a_writer_notices_as_soon_as_it_writes_and_tells_its_readers(
+async def test_a_writer_notices_as_soon_as_it_writes_and_notifies_its_readers(
     ledgers: Callable[[], KafkaLedger], admin: KafkaTopicAdmin
 ) -> None:
     old, new = ledgers(), ledgers()

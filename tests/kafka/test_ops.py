@@ -138,10 +138,10 @@ async def test_garbage_in_the_ledger_is_no_obstacle(
 ) -> None:
     async with (
         process(connection, namespace, topic),
-        AIOKafkaProducer(bootstrap_servers=kafka.bootstrap) as stranger,
+        AIOKafkaProducer(bootstrap_servers=kafka.bootstrap) as external,
     ):
         for value in (b"garbage", b"\xc3\x01" + bytes(20), None):
-            await stranger.send_and_wait(topic_name(namespace), value, b"key", partition=0)
+            await external.send_and_wait(topic_name(namespace), value, b"key", partition=0)
         assert (await ops.trigger(connection, namespace, wait=True)).status is Status.CAPTURED
         assert (await ops.read_ledger(connection, namespace)).garbage == 3
 
@@ -235,10 +235,10 @@ async def test_the_doctor_sees_what_the_broker_has(
     try:
         async with process(connection, namespace, topic):
             found = await ops.doctor(connection, namespace)
-            told = {advice.code: advice.what for advice in found.found if topic in advice.what}
+            reported = {advice.code: advice.what for advice in found.found if topic in advice.what}
             assert not found.well
-            assert f"input {topic} keeps records for 1 min" in told["retention"]
-            assert f"group {topic}-reports reads {topic}" in told["stranger"]
+            assert f"input {topic} keeps records for 1 min" in reported["retention"]
+            assert f"group {topic}-reports reads {topic}" in reported["stranger"]
             status, said, _ = await command(connection, namespace, "doctor", "--json")
             assert status == 1
             assert {advice["code"] for advice in said["found"]} >= {"retention", "stranger"}

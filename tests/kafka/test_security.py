@@ -85,9 +85,9 @@ def topics_in_bulk(bootstrap: str, environ: Mapping[str, str]) -> set[str]:
 
 
 def refused(bootstrap: str, environ: Mapping[str, str]) -> SnapkafkaError:
-    with pytest.raises(SnapkafkaError) as told:
+    with pytest.raises(SnapkafkaError) as error:
         topics(bootstrap, environ)
-    return told.value
+    return error.value
 
 
 @pytest.mark.parametrize("mechanism", ["PLAIN", "SCRAM-SHA-512"])
@@ -131,35 +131,35 @@ def test_tokens_of_an_identity_provider_and_of_a_file(
         "OAUTHBEARER", SASL_OAUTHBEARER_TOKEN_ENDPOINT_URL=f"file:{tmp_path}/token"
     )
     assert "seen" in topics(secured.sasl, from_file)
-    told = refused(secured.sasl, environ | {"SNAPKAFKA_KAFKA_SASL_OAUTHBEARER_CLIENT_SECRET": "wrong"})
-    assert type(told) is AuthenticationError
-    assert told.message == f"the identity provider at {identity_provider} refuses client app: HTTP 401"
+    error = refused(secured.sasl, environ | {"SNAPKAFKA_KAFKA_SASL_OAUTHBEARER_CLIENT_SECRET": "wrong"})
+    assert type(error) is AuthenticationError
+    assert error.message == f"the identity provider at {identity_provider} refuses client app: HTTP 401"
     (tmp_path / "token").write_text(token("app", holds_s=-5))
-    told = refused(secured.sasl, from_file)
-    assert type(told) is AuthenticationError
-    assert told.message == f"the broker at {secured.sasl} does not accept this token"
+    error = refused(secured.sasl, from_file)
+    assert type(error) is AuthenticationError
+    assert error.message == f"the broker at {secured.sasl} does not accept this token"
 
 
 def test_a_wrong_password(secured: Secured) -> None:
     for mechanism in ("PLAIN", "SCRAM-SHA-512"):
-        told = refused(secured.sasl, secured.by_password(mechanism, SASL_PASSWORD="wrong"))
-        assert type(told) is AuthenticationError
-        assert told.message.startswith(
+        error = refused(secured.sasl, secured.by_password(mechanism, SASL_PASSWORD="wrong"))
+        assert type(error) is AuthenticationError
+        assert error.message.startswith(
             f"the broker at {secured.sasl} refuses these credentials: Authentication failed"
         )
 
 
 def test_a_mechanism_that_the_broker_does_not_have(secured: Secured) -> None:
-    told = refused(secured.sasl, secured.by_password("SCRAM-SHA-256"))
-    assert type(told) is MechanismError
-    assert told.message.startswith(f"the broker at {secured.sasl} does not accept this sasl.mechanism")
+    error = refused(secured.sasl, secured.by_password("SCRAM-SHA-256"))
+    assert type(error) is MechanismError
+    assert error.message.startswith(f"the broker at {secured.sasl} does not accept this sasl.mechanism")
 
 
 def test_certificates_that_one_side_does_not_trust(secured: Secured) -> None:
     other = {"SNAPKAFKA_KAFKA_SSL_CA_LOCATION": secured.certificates.other}
-    told = refused(secured.sasl, secured.by_password() | other)
-    assert type(told) is CertificateError
-    assert told.message.startswith(f"the certificate of the broker at {secured.sasl} is not trusted: ")
+    error = refused(secured.sasl, secured.by_password() | other)
+    assert type(error) is CertificateError
+    assert error.message.startswith(f"the certificate of the broker at {secured.sasl} is not trusted: ")
 
     nothing = {
         name: value
@@ -167,9 +167,9 @@ def test_certificates_that_one_side_does_not_trust(secured: Secured) -> None:
         if "CERTIFICATE" not in name and "KEY" not in name
     }
     for environ in (nothing, secured.by_certificate("unknown")):
-        told = refused(secured.mutual, environ)
-        assert type(told) is CertificateError
-        assert "certificate" in told.message
+        error = refused(secured.mutual, environ)
+        assert type(error) is CertificateError
+        assert "certificate" in error.message
 
 
 def test_a_wrong_protocol(secured: Secured) -> None:
@@ -178,7 +178,7 @@ def test_a_wrong_protocol(secured: Secured) -> None:
         (secured.sasl, secured.by_certificate()),
         (secured.broker.bootstrap, secured.by_password()),
     ):
-        told = refused(bootstrap, environ)
-        assert type(told) is BrokerUnavailableError
-        assert f"the broker at {bootstrap}" in told.message
-        assert "SNAPKAFKA_KAFKA_SECURITY_PROTOCOL" in told.advice
+        error = refused(bootstrap, environ)
+        assert type(error) is BrokerUnavailableError
+        assert f"the broker at {bootstrap}" in error.message
+        assert "SNAPKAFKA_KAFKA_SECURITY_PROTOCOL" in error.advice

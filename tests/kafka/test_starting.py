@@ -50,7 +50,7 @@ async def fetched(consumer: AIOKafkaConsumer, start: int) -> None:
 
 
 @pytest.mark.parametrize(("reset", "start"), [("earliest", 0), ("latest", BEFORE)])
-async def test_r14_where_it_started_is_told_later_too(
+async def test_r14_where_it_started_is_reported_later_too(
     kafka: Broker, namespace: str, reset: str, start: int
 ) -> None:
     """The log has grown behind the end and been trimmed at its beginning since."""

@@ -120,7 +120,7 @@ def whole() -> Captured:
     return captured(LEFT, Bye(process=0, n=1), HELLO, TRIGGER, REPORT, CLOSED)
 
 
-def test_what_was_asked_for_is_told(whole: Captured) -> None:
+def test_what_was_asked_for_is_reported(whole: Captured) -> None:
     assert (whole.id, whole.attempt, whole.epoch, whole.type) == ("snap", 2, 4, "incremental")
     assert (whole.parent, whole.storage, whole.contaminated) == ("before", "file:///x", "")
 
@@ -289,7 +289,7 @@ def test_r7_a_changelog_ends_past_whatever_anybody_wrote_there_in_white(whole: C
 
 
 @pytest.mark.parametrize(
-    ("told", "sets", "windowed"),
+    ("reported", "sets", "windowed"),
     [
         ({}, False, False),
         ({"sets": True}, True, False),
@@ -297,11 +297,13 @@ def test_r7_a_changelog_ends_past_whatever_anybody_wrote_there_in_white(whole: C
         ({"expires_ms": 1}, False, True),
     ],
 )
-def test_what_a_table_is_goes_with_its_changelog(told: dict[str, Any], sets: bool, windowed: bool) -> None:
+def test_what_a_table_is_goes_with_its_changelog(
+    reported: dict[str, Any], sets: bool, windowed: bool
+) -> None:
     """Earlier releases tell of windows only that they expire."""
-    hello = replace(HELLO, tables=(replace(HELLO.tables[0], **told),))
+    hello = replace(HELLO, tables=(replace(HELLO.tables[0], **reported),))
     (cut,) = captured(LEFT, Bye(process=0, n=1), hello, TRIGGER, REPORT, CLOSED).changelogs
-    assert (cut.sets, cut.windowed, cut.expires_ms) == (sets, windowed, told.get("expires_ms", 0))
+    assert (cut.sets, cut.windowed, cut.expires_ms) == (sets, windowed, reported.get("expires_ms", 0))
 
 
 def test_how_an_input_is_read_goes_with_it() -> None:

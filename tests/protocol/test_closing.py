@@ -102,7 +102,7 @@ def test_r11_the_numbers_of_a_process_have_no_gaps(world: World, pair: tuple[Pro
     assert numbers == [*range(1, len(numbers) + 1)]
 
 
-def test_r7_closed_tells_white_ends(world: World, pair: tuple[Process, Process]) -> None:
+def test_r7_closed_reports_white_ends(world: World, pair: tuple[Process, Process]) -> None:
     """R7: per topic-partition its white end, last white seq and marker."""
     p, q = pair
     p.send(B)
@@ -317,8 +317,8 @@ def fail(p: Process, *, refused: bool) -> int:
     """A send that is not acknowledged; its seq."""
     p.send(B, ack=False)
     effect, tp, seq, _ = p.unacked.popleft()
-    told = p.machine.send_failed if refused else p.machine.send_unsettled
-    p.do(told(effect, tp, seq, "full"))
+    reported = p.machine.send_failed if refused else p.machine.send_unsettled
+    p.do(reported(effect, tp, seq, "full"))
     return seq
 
 
@@ -428,7 +428,7 @@ def test_r7_the_seq_of_a_marker_that_failed_is_reported(world: World, pair: tupl
     assert sent_in(world, p, q).unacknowledged == (SeqRange(first=seq, last=seq),)
 
 
-def test_r8_an_earlier_end_tells_a_copy_from_what_was_sent_since(
+def test_r8_an_earlier_end_distinguishes_a_copy_from_what_was_sent_since(
     world: World, pair: tuple[Process, Process]
 ) -> None:
     """`SentEnd.earlier_seq`, `earlier_end`: every record up to this seq was appended below this offset."""
@@ -495,7 +495,7 @@ def test_r8_a_marker_ends_the_channel_of_just_the_cuts_that_it_is_for(world: Wor
     )
 
 
-def test_r7_closed_tells_where_the_changelogs_end(world: World) -> None:
+def test_r7_closed_reports_where_the_changelogs_end(world: World) -> None:
     """R7: per changelog partition its end: past our last white write, or what was recovered where we wrote nothing."""
     changelog = TopicPartition("p-t-changelog", 0)
     p = Process(world, "p", (A,), assign=False)

@@ -134,7 +134,7 @@ def test_r6_an_event_may_be_torn_twice(world: World) -> None:
     assert torn == {first: [(0, first)], second: [(first, second)]}
 
 
-def test_r6_what_is_torn_is_told_with_the_cuts_that_it_crossed(world: World) -> None:
+def test_r6_what_is_torn_is_reported_with_the_cuts_that_it_crossed(world: World) -> None:
     """Not with one that it is red for anyway, and not with one that both are white for."""
     p = Process(world, "p", (A,))
     white = p.start(A, 0)

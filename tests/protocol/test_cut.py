@@ -56,7 +56,7 @@ def test_r1_first_trigger_of_an_id_and_attempt_is_the_snapshot(
     assert [p.epoch for p in pair] == [retry, retry]
 
 
-def test_r2_a_header_that_a_stranger_made_up_belongs_to_nobody(
+def test_r2_a_header_that_an_external_process_made_up_belongs_to_nobody(
     world: World, pair: tuple[Process, Process]
 ) -> None:
     """R2: An epoch is believed only if the ledger holds a `Trigger` at E - 1; a process, if it holds its `Hello`."""
@@ -279,7 +279,7 @@ def test_r2_an_epoch_of_ones_own_is_no_news(world: World, pair: tuple[Process, P
 
 
 @pytest.mark.parametrize(("hear", "asks"), [("headers", True), ("ledger", True), ("markers", False)])
-def test_r2_who_may_not_hear_it_from_there_reads_on_only_if_the_ledger_may_tell(
+def test_r2_who_may_not_hear_it_from_there_reads_on_only_if_the_ledger_may_announce_it(
     world: World, hear: str, asks: bool
 ) -> None:
     """`hear` is for tests and proof: by headers, or by the ledger itself; who hears markers only takes red in."""

@@ -167,7 +167,7 @@ def test_r10_of_a_stopped_app_its_youngest_before_the_trigger_counts(comes_back:
     assert facts(captured(*records)) == ({("a-new", "json")}, {("c-new", False, "json")})
 
 
-def test_what_a_process_did_not_find_when_it_joined_is_told_by_another_of_its_app() -> None:
+def test_what_a_process_did_not_find_when_it_joined_is_reported_by_another_of_its_app() -> None:
     """A topic that came later: it has the id that a later one names, if it joined before the trigger."""
     early = replace(OLD, inputs=(), tables=())
     late = replace(NEW, inputs=(replace(NEW.inputs[0], partitions=1),))

@@ -117,7 +117,7 @@ def test_r11_what_is_missing_for_long_was_never_written() -> None:
     assert fold.snapshots[2].verdict == retire_like(6 + KEEP_ABOVE, 0)
 
 
-def test_what_strangers_and_the_dead_say_of_themselves_moves_nothing() -> None:
+def test_what_external_and_dead_processes_state_of_themselves_moves_nothing() -> None:
     report = CutReport(process=0, n=5, epoch=3, previous=0, heard="ledger", assigned=-1, positions=())
     fold = fold_of(
         Hello(n=1, app="p", inputs=(InputTopic(topic="a", partitions=1),)),

@@ -20,7 +20,7 @@ from snapkafka.protocol.events import (
     TimerExpired,
     WentAbsent,
 )
-from snapkafka.protocol.identity import EarlierLives
+from snapkafka.protocol.identity import EarlierIncarnations
 from snapkafka.protocol.ledger_state import Failure, LedgerState, Status
 from snapkafka.protocol.records import NOBODY, Abort, ChangelogEnd, Dead, Hello, TopicPartition
 from snapkafka.protocol.sent import Sent
@@ -250,12 +250,12 @@ def test_r12_a_later_life_of_an_earlier_reader_is_one_as_well(world: World) -> N
     """It goes on with its event under another id; what that sends runs again where the next reader stands."""
     p, q = Process(world, "p", (A,)), Process(world, "q", (B,))
     event = p.start(A, 0)
-    lives = [p.id]
+    incarnations = [p.id]
     for n in range(3):
         world.append(Dead(n=9 + n, dead=p.id))
         p.catch_up()
-        p.join(was=lives[-1])
-        lives.append(p.id)
+        p.join(was=incarnations[-1])
+        incarnations.append(p.id)
         p.give(
             generation=2 + n
         )  # it has lost the input by then: the first of these lives had announced it still
@@ -266,18 +266,18 @@ def test_r12_a_later_life_of_an_earlier_reader_is_one_as_well(world: World) -> N
     epoch = world.trigger()
     settle(p, q, heir)
     cuts = {cut.app: cut for cut in world.fold.captured(epoch).inputs}
-    assert (cuts["p"].receiver, cuts["p"].earlier) == (heir.id, tuple(lives))
+    assert (cuts["p"].receiver, cuts["p"].earlier) == (heir.id, tuple(incarnations))
     assert cuts["q"].earlier == (), "not everybody who was nobody before"
 
 
-@pytest.mark.parametrize(("lives", "end"), [(("writes", "fails"), 1), (("fails",), 0)])
+@pytest.mark.parametrize(("incarnations", "end"), [(("writes", "fails"), 1), (("fails",), 0)])
 def test_r12_an_old_life_whose_writes_failed_wrote_nothing(
-    world: World, lives: tuple[str, ...], end: int
+    world: World, incarnations: tuple[str, ...], end: int
 ) -> None:
     """Nor does it take away what a life before it wrote."""
     p = Process(world, "p", (A,))
     changelog = TopicPartition("p-t-changelog", 0)
-    for n, life in enumerate(lives):
+    for n, life in enumerate(incarnations):
         p.send(changelog, ack=False)
         if life == "writes":
             p.ack()
@@ -314,16 +314,16 @@ def test_r12_what_an_old_life_wrote_without_a_result_counts_where_it_has_landed(
 
 def test_r12_an_end_that_an_old_life_had_asked_for_is_kept() -> None:
     """A send without a result had landed behind one that was acknowledged, as the log's end has shown."""
-    changelog, old, lives = TopicPartition("p-t-changelog", 0), Colours(0), EarlierLives()
+    changelog, old, incarnations = TopicPartition("p-t-changelog", 0), Colours(0), EarlierIncarnations()
     old.sent[changelog] = sent = Sent()
     sent.failed(0, 0, refused=False)
     sent.acked(0, 1, 0)
     old.ends_seen({changelog: 2})
-    lives.add(old)
-    lives.settle()
+    incarnations.add(old)
+    incarnations.settle()
     recovered = ChangelogEnd(table="t", topic=changelog.topic, partition=0, end=0)
-    assert [end.end for end in lives.ends([recovered])] == [2]
-    assert lives.unknown == set(), "nothing is to be asked again"
+    assert [end.end for end in incarnations.ends([recovered])] == [2]
+    assert incarnations.unknown == set(), "nothing is to be asked again"
 
 
 def test_r12_who_had_nothing_under_way_comes_back_as_if_new(

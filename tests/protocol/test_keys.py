@@ -171,7 +171,7 @@ def test_who_is_refused_is_informed_once_by_each_who_refuses_it(world: Signed) -
         assert len(by) == len({record.hello for record in by}) <= KEEP_REFUSED
 
 
-def test_whoever_joins_without_the_key_of_one_that_runs_tells_it(world: Signed) -> None:
+def test_whoever_joins_without_the_key_of_one_that_runs_reports_it(world: Signed) -> None:
     """All others are restarted with the old key only, while it runs with the new one."""
     p = Member(world, "p", (A,), (OLD, NEW))
     z = Member(world, "z", (B,), (NEW, OLD))
@@ -183,7 +183,7 @@ def test_whoever_joins_without_the_key_of_one_that_runs_tells_it(world: Signed) 
     assert f"process {p.id}" in z.machine.withdrawn
 
 
-def test_one_that_has_left_is_told_nothing_and_opens_nothing(world: Signed) -> None:
+def test_one_that_has_left_gets_no_answer_and_opens_nothing(world: Signed) -> None:
     """Also what the ledger still holds of the time before a key was changed."""
     gone = Member(world, "z", (A,), (OLD,))
     stop(gone)
@@ -211,7 +211,7 @@ def test_one_that_others_have_taken_for_dead_opens_nothing(world: Signed) -> Non
     assert world.seen_by((OLD,)).captured(found[1]) == captured(found), "of now nothing is used for then"
 
 
-def test_what_strangers_write_with_the_ids_of_others_makes_nobody_leave(world: Signed) -> None:
+def test_what_external_processes_write_with_the_ids_of_others_makes_nobody_leave(world: Signed) -> None:
     """Copies of what accepted processes wrote, whose signature is stale, and records of before it joined."""
     p = Member(world, "p", (A,), (OLD,))
     q = Member(world, "q", (B,), (OLD,))

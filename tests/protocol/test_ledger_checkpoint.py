@@ -464,7 +464,9 @@ def test_names_are_taken_for_so_many_snapshots_whoever_reads(world: World) -> No
             assert fold.is_epoch(fold.end) is again
 
 
-def test_when_the_broker_appended_what_is_kept_is_told(world: World, pair: tuple[Process, Process]) -> None:
+def test_when_the_broker_appended_what_is_kept_is_reported(
+    world: World, pair: tuple[Process, Process]
+) -> None:
     ledger = list(enumerate(world.ledger))
     (chunk,) = take_checkpoint(ledger, first_n=N, times_ms={at: 1_000 + at for at, _ in ledger})
     assert [kept.at_ms for kept in chunk.kept] == [1_000 + kept.offset for kept in chunk.kept] != []

@@ -92,7 +92,7 @@ def test_r11_who_has_read_what_is_lost_joins_as_another_process_and_the_next_sna
         assert process.machine.process is None
         assert join(process) >= upto
     settle(p, q)
-    assert [world.fold.lives(process) for process in old] == [False, False]
+    assert [world.fold.is_alive(process) for process in old] == [False, False]
     after = captured(world, p, q, name="after")
     assert after > upto
     assert [world.snapshot(epoch).contaminated for epoch in (before, after)] == ["", ""]

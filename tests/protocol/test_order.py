@@ -62,7 +62,7 @@ def test_only_the_cuts_that_took_it_for_started_are_void(world: World, pair: tup
     assert world.snapshot(after).contaminated
 
 
-def test_each_cut_is_told_once(world: World, pair: tuple[Process, Process]) -> None:
+def test_each_cut_is_reported_once(world: World, pair: tuple[Process, Process]) -> None:
     p, q = pair
     p.end(p.start(A, 5))
     world.trigger()
@@ -73,7 +73,9 @@ def test_each_cut_is_told_once(world: World, pair: tuple[Process, Process]) -> N
     assert len(records(p, Abort)) == 1
 
 
-def test_what_fails_for_another_reason_is_not_told_again(world: World, pair: tuple[Process, Process]) -> None:
+def test_what_fails_for_another_reason_is_not_reported_again(
+    world: World, pair: tuple[Process, Process]
+) -> None:
     p, q = pair
     p.end(p.start(A, 5))
     epoch = world.trigger()
@@ -87,7 +89,7 @@ def test_what_fails_for_another_reason_is_not_told_again(world: World, pair: tup
     assert world.snapshot(epoch).contaminated == "", "it failed, and for what came first"
 
 
-def test_what_this_process_has_given_up_on_is_not_told_again(
+def test_what_this_process_has_given_up_on_is_not_reported_again(
     world: World, pair: tuple[Process, Process]
 ) -> None:
     p, q = pair

@@ -373,9 +373,9 @@ def test_r9_inputs_are_not_ready_from_when_they_are_taken_until_those_that_come_
     assert ready == [True, False, True]
 
 
-@pytest.mark.parametrize(("told", "position"), [(2, 4), (4, 4), (6, 6)])
-def test_r15_what_starts_before_the_inputs_are_told_of_is_of_them(
-    world: World, told: int, position: int
+@pytest.mark.parametrize(("announced", "position"), [(2, 4), (4, 4), (6, 6)])
+def test_r15_what_starts_before_the_inputs_are_reported_is_of_them(
+    world: World, announced: int, position: int
 ) -> None:
     """The driver could not tell in time where they start, and they went on. It tells a position of some moment since:
     what has started by itself lies above, or all below the position is done."""
@@ -385,7 +385,7 @@ def test_r15_what_starts_before_the_inputs_are_told_of_is_of_them(
     p.feed(WentAbsent())
     for offset in (2, 3):
         p.end(p.start(A, offset))
-    given = InputGiven(tp=A, agents=("agent",), position=told)
+    given = InputGiven(tp=A, agents=("agent",), position=announced)
     p.feed(InputsGiven(generation=2, inputs=(given,), changelogs=()))
     p.catch_up()
     p.feed(CameBack())

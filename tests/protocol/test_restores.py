@@ -104,7 +104,7 @@ def test_the_process_that_restores_is_neither_waited_for_nor_a_stopped_app(world
     one = world.trigger(apps=("b",))
     ready(world, author, plan="r")
     say(world, "done")
-    assert not world.fold.lives(author)
+    assert not world.fold.is_alive(author)
     two = world.trigger("two")
     settle(b)
     for epoch in (one, two):
@@ -126,7 +126,7 @@ def test_only_the_latest_author_commits(world: World) -> None:
     say(world, "begun", author=second)
     say(world, "begun", author=first)  # a copy, or late: a newer author is never replaced by an older one
     ready(world, first, (B, 1))
-    assert not world.fold.restores.bases and not world.fold.lives(first) and world.fold.lives(second)
+    assert not world.fold.restores.bases and not world.fold.is_alive(first) and world.fold.is_alive(second)
     ready(world, second, (B, 2))
     ready(world, second, (B, 3))
     assert world.fold.restores.bases == {B: Base("r", second, 2, ("b",))}
@@ -183,7 +183,7 @@ def test_who_ran_before_the_commit_point_takes_another_identity(world: World) ->
     a.catch_up()
     assert b.machine.process is None
     assert a.id == stays
-    assert not world.fold.lives(was)
+    assert not world.fold.is_alive(was)
     late.join()
     say(world, "done")
     late.catch_up()

@@ -54,7 +54,7 @@ def test_r6_a_batch_has_the_latest_colour_in_it_wherever_that_stands(
     assert [p.machine.send_entered(event).epoch for event in (red, white)] == [p.epoch, p.epoch]
 
 
-def test_r6_of_all_of_a_batch_is_told_which_table_tore_it(
+def test_r6_of_a_whole_batch_it_is_reported_which_table_tore_it(
     world: World, pair: tuple[Process, Process]
 ) -> None:
     p, q = pair

@@ -75,8 +75,8 @@ def _rows(item: Any) -> Iterator[tuple[str, str, str]]:
     names = " ".join([*item.opts, *item.secondary_opts])
     value = "" if item.is_flag else f" {_value(item)}"
     variable = item.envvar or ""
-    told = (item.help or "") + (f" Variable: `{variable}`." if variable else "")
-    yield code(names + value), _default(item), told
+    reported = (item.help or "") + (f" Variable: `{variable}`." if variable else "")
+    yield code(names + value), _default(item), reported
 
 
 def _default(item: Any) -> str:

@@ -59,8 +59,8 @@ def _rows(found: Iterable[Any], names: Mapping[str, Sequence[str]]) -> Iterator[
                 if label != "le":
                     values.setdefault(label, set()).add(value)
         labels = names.get(family.name) or getattr(family, "_labelnames", ()) or tuple(values)
-        told = family.documentation
+        reported = family.documentation
         for label in labels:
             if len(values.get(label, ())) > 1:
-                told += f"; {label}: " + ", ".join(code(value) for value in sorted(values[label]))
-        yield code(name), " ".join(code(label) for label in labels), family.type, told
+                reported += f"; {label}: " + ", ".join(code(value) for value in sorted(values[label]))
+        yield code(name), " ".join(code(label) for label in labels), family.type, reported

@@ -82,28 +82,28 @@ Command options set the first seven ([commands.md](commands.md#serve)); the othe
 {_fields(Settings)}
 ## Environment variables
 
-{table(("variable", "read by", "value"), ((code(name), *told) for name, told in VARIABLES.items()))}"""
+{table(("variable", "read by", "value"), ((code(name), *described) for name, described in VARIABLES.items()))}"""
 
 
 def _fields(settings: type[Any]) -> str:
-    told = _described(settings)
+    described = _described(settings)
     rows = []
     for field in dataclasses.fields(settings):
-        if field.name not in told:
+        if field.name not in described:
             raise ValueError(
                 f"{settings.__name__}.{field.name} is not described in the docstring of its class"
             )
-        rows.append((code(field.name), code(field.type), _default(field), told[field.name]))
+        rows.append((code(field.name), code(field.type), _default(field), described[field.name]))
     return table(("setting", "type", "default", "meaning"), rows)
 
 
 def _described(settings: type[Any]) -> dict[str, str]:
     """Return field -> its text in the section `Args` of the docstring; one text may be of several fields."""
     args = inspect.cleandoc(settings.__doc__ or "").partition("Args:\n")[2]
-    told: dict[str, str] = {}
+    described: dict[str, str] = {}
     for names, text in re.findall(r"^ {4}(\w+(?:, \w+)*): (.+(?:\n {8}.+)*)", args, re.MULTILINE):
-        told |= dict.fromkeys(names.split(", "), text)
-    return told
+        described |= dict.fromkeys(names.split(", "), text)
+    return described
 
 
 def _default(field: dataclasses.Field[Any]) -> str:

@@ -40,7 +40,7 @@ from snapkafka.protocol.records import (
     Verdict,
 )
 from snapkafka.protocol.worker import HEAR_ALL
-from snapkafka.sim.story import tell
+from snapkafka.sim.story import play_story
 from snapkafka.sim.story_file import load_story
 
 from . import words
@@ -466,7 +466,7 @@ class Play:
     def do_story(self, command: Words) -> None:
         """story FILE.json [one-ledger]: what `python -m snapkafka.sim run` says"""
         one_ledger = command.flag("one-ledger")
-        for outcome in tell(load_story(self._directory / command.next()), one_ledger=one_ledger):
+        for outcome in play_story(load_story(self._directory / command.next()), one_ledger=one_ledger):
             self.say(json.dumps(outcome.as_data()))
 
 

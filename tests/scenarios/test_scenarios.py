@@ -31,6 +31,6 @@ def test_a_changed_line_is_noticed_and_rewriting_mends_it() -> None:
 
 
 @pytest.mark.parametrize("line", ["fly P1", "show", "process P1 app=a colour=red", "start P9 A[0]@0"])
-def test_a_command_that_makes_no_sense_is_told(line: str) -> None:
+def test_a_command_that_makes_no_sense_is_reported(line: str) -> None:
     with pytest.raises(AssertionError, match=line.split()[0]):
         played(f"{line}\n----\n", HERE)

@@ -190,8 +190,8 @@ def snapshot(view: SnapshotView, stage: Stage) -> list[str]:
     captured = stage.fold.captured(view.epoch)
     whose = {cut.process: cut.app for cut in captured.processes}
     for cut in captured.processes:
-        told = "had left before" if cut.left else _stood(captured, cut.process, cut.app, stage)
-        lines.append(f"  {stage.actor_of(cut.process)} {told}")
+        reported = "had left before" if cut.left else _stood(captured, cut.process, cut.app, stage)
+        lines.append(f"  {stage.actor_of(cut.process)} {reported}")
     stopped = {(i.receiver, i.app) for i in captured.inputs if whose.get(i.receiver) != i.app}
     for process, app in sorted(stopped):
         lines.append(f"  app {app}, which does not run, {_stood(captured, process, app, stage)}")

@@ -361,8 +361,8 @@ def test_outside_a_checkout_a_verb_names_it_in_one_line(
 ) -> None:
     monkeypatch.setitem(sys.modules, module, None)
     assert main([verb, "--help"]) == DependencyMissingError.exit_status
-    told = f"error: `{verb}` is not in the package: run it in a checkout of snapkafka\n"
-    assert capsys.readouterr().err == told
+    reported = f"error: `{verb}` is not in the package: run it in a checkout of snapkafka\n"
+    assert capsys.readouterr().err == reported
 
 
 def _sim(*arguments: str, hashseed: str = "0") -> subprocess.CompletedProcess[str]:

@@ -92,9 +92,9 @@ def test_a_mutant_is_caught(mutant: Mutant) -> None:
     """By the causal checker; and the same run of the protocol as it is breaks nothing."""
     caught = catch(mutant)
     assert caught is not None, f"{mutant.name}: {mutant.what}"
-    small, told = caught
+    small, reported = caught
     with mutant.patch():
-        _, wrong = replay(small, told)
+        _, wrong = replay(small, reported)
     assert wrong
 
 
@@ -133,11 +133,11 @@ def test_a_violation_comes_with_the_choices_that_lead_there(capsys: pytest.Captu
     with mutant.patch():
         assert main(["--world", "torn", "--json"]) == 1
         data = json.loads(capsys.readouterr().out)
-        told = data["violations"][0]
+        reported = data["violations"][0]
         assert data["states"] == data["worlds"]["torn"]["states"] > 0
-        assert main(["--world", "torn", "--replay", "; ".join(told["choices"])]) == 1
-    assert f"VIOLATION {told['rule']}: {told['what']}" in capsys.readouterr().out
-    assert main(["--world", "torn", "--replay", "; ".join(told["choices"])]) == 0, "it is the mutant's"
+        assert main(["--world", "torn", "--replay", "; ".join(reported["choices"])]) == 1
+    assert f"VIOLATION {reported['rule']}: {reported['what']}" in capsys.readouterr().out
+    assert main(["--world", "torn", "--replay", "; ".join(reported["choices"])]) == 0, "it is the mutant's"
 
 
 def test_the_command(capsys: pytest.CaptureFixture[str]) -> None:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import pytest
 
 from snapkafka.protocol.worker import HEAR_ALL
-from snapkafka.sim.story import Outcome, outcomes, tell
+from snapkafka.sim.story import Outcome, outcomes, play_story
 from snapkafka.sim.story_file import Channel, parse_story
 from snapkafka.sim.story_run import StoryRun, topic_of
 
@@ -164,7 +164,7 @@ def test_a_process_that_no_marker_path_reaches_is_named_and_not_waited_for() -> 
     named = 0
     for seed in SEEDS:
         scenario = random_scenario(seed)
-        (outcome,) = tell(parse_story(scenario))
+        (outcome,) = play_story(parse_story(scenario))
         reached = {step["at"] for step in scenario["steps"] if step["do"] == "snapshot"}
         while fresh := {b for a, b in scenario["channels"] if a in reached} - reached:
             reached |= fresh
@@ -210,7 +210,7 @@ def test_colours_instead_of_fifo(hear: frozenset[str], markers: bool, seeds: int
 
 def recorded_in(found: Walk) -> tuple[dict[str, tuple[str, ...]], dict[tuple[str, str], tuple[str, ...]]]:
     """S*, from the real machines."""
-    (outcome,) = tell(parse_story(found.scenario))
+    (outcome,) = play_story(parse_story(found.scenario))
     assert outcome.complete
     return dict(outcome.processes), {tuple(c): m for c, m in outcome.channels.items()}  # type: ignore[misc]
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from snapkafka.sim.story import main, tell
+from snapkafka.sim.story import main, play_story
 from snapkafka.sim.story_file import parse_story
 
 from .causality import Recorded, complaints
@@ -22,7 +22,7 @@ PAIR = {"processes": ["N1", "N2"], "channels": [["N1", "N2"], ["N2", "N1"]]}
 def run(steps: list[dict[str, Any]], *, one_ledger: bool = False, **system: Any) -> list[dict[str, Any]]:
     """The snapshots of a scenario, between two processes if nothing else is said."""
     scenario = {**PAIR, **system, "steps": steps}
-    return [outcome.as_data() for outcome in tell(parse_story(scenario), one_ledger=one_ledger)]
+    return [outcome.as_data() for outcome in play_story(parse_story(scenario), one_ledger=one_ledger)]
 
 
 def send(sender: str, receiver: str, message: str, **more: str) -> dict[str, Any]:
@@ -45,7 +45,7 @@ DRAIN = {"do": "drain"}
 
 def same_as_textbook(scenario: Scenario) -> tuple[int, int]:
     """Ours and the textbook's are the same; how many snapshots were complete, and how many had messages in flight."""
-    ours = [outcome.as_data() for outcome in tell(parse_story(scenario))]
+    ours = [outcome.as_data() for outcome in play_story(parse_story(scenario))]
     theirs = textbook(scenario).result()
     for mine in ours:
         assert not mine.pop("under_way", []), "everything was handed over"
@@ -75,7 +75,7 @@ def test_a_scenario_that_stops_half_way() -> None:
         scenario = random_scenario(seed, snapshots=2, drained=False)
         story = parse_story(scenario)
         book = textbook(scenario)
-        for mine, theirs in zip(tell(story), book.result(), strict=True):
+        for mine, theirs in zip(play_story(story), book.result(), strict=True):
             data = mine.as_data()
             recording = book.snapshots[mine.id]
             assert data["processes"] == theirs["processes"]
@@ -201,7 +201,7 @@ def test_a_process_that_no_marker_path_reaches_is_named(
     assert err == "snapshot 0: no marker can reach N4; it waits in vain\n"
 
 
-def test_a_marker_that_is_still_on_its_way_is_told_from_one_that_never_comes() -> None:
+def test_a_marker_that_is_still_on_its_way_is_distinguished_from_one_that_never_comes() -> None:
     (found,) = run([start("N1")])
     assert (found["complete"], found["unreached"], found["under_way"]) == (False, [], ["N2"])
 

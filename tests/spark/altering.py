@@ -18,8 +18,8 @@ Rows = list[dict[str, Any]]
 def alter(store: LocalStore, snapshot: str, table: str, change: Callable[[Rows], Rows]) -> None:
     """Change the rows of a table of one file."""
     path = store.manifest_path(snapshot)
-    told = json.loads(path.read_text())
-    (entry,) = (entry for entry in told["tables"] if entry["name"] == table)
+    reported = json.loads(path.read_text())
+    (entry,) = (entry for entry in reported["tables"] if entry["name"] == table)
     (file,) = entry["files"]
     place = store.root / file["path"]
     with pq.ParquetFile(place) as read:
@@ -28,4 +28,4 @@ def alter(store: LocalStore, snapshot: str, table: str, change: Callable[[Rows],
     assert rows != before.to_pylist(), "nothing was altered"
     pq.write_table(pa.Table.from_pylist(rows, schema=before.schema), place)
     file |= {"bytes": place.stat().st_size, "sha256": hashlib.sha256(place.read_bytes()).hexdigest()}
-    path.write_text(json.dumps(told))
+    path.write_text(json.dumps(reported))

@@ -159,7 +159,7 @@ class Sender:
         )
         return offset
 
-    async def tell(self, kind: type[LedgerRecord], **fields: Any) -> int:
+    async def write_record(self, kind: type[LedgerRecord], **fields: Any) -> int:
         self.n += 1
         return await self.stage.append(kind(process=self.process, n=self.n, **fields))
 
@@ -261,7 +261,7 @@ async def _join(stage: Stage, ids: dict[str, str], sources: tuple[str, ...]) -> 
     old = await hello("beta", 1, back)
     a = await hello("alpha", 2, orders, table)
     b = await hello("beta", 3, back)
-    await old.tell(Bye)
+    await old.write_record(Bye)
     return old, a, b
 
 
@@ -311,7 +311,7 @@ async def _cut(stage: Stage, a: Sender, b: Sender, acts: _Acts, relay: Sender | 
     orders, back, balances = stage.tp("orders"), stage.tp("credits"), stage.tp("balances")
     for sender, topic in ((a, "orders"), (b, "credits")):
         inputs = (stage.tp(topic, 0), stage.tp(topic, 1))
-        await sender.tell(Assigned, generation=1, inputs=inputs)
+        await sender.write_record(Assigned, generation=1, inputs=inputs)
     low = (LogEnd(topic=orders.topic, partition=0, end=2), LogEnd(topic=back.topic, partition=1, end=0))
     scope = ("alpha", "beta") if relay is not None else ()
     trigger = Trigger(n=9, id=f"{stage.namespace}-snap", who="test", ends=low, apps=scope)
@@ -324,7 +324,9 @@ async def _cut(stage: Stage, a: Sender, b: Sender, acts: _Acts, relay: Sender | 
         position = relay.send(orders, b'"on"', b"{}") + 1
     if acts.relay == "cuts":
         assert relay is not None
-        await relay.tell(CutReport, epoch=stage.epoch, previous=0, heard="ledger", assigned=-1, positions=())
+        await relay.write_record(
+            CutReport, epoch=stage.epoch, previous=0, heard="ledger", assigned=-1, positions=()
+        )
     if acts.red_received:
         position = b.send(orders, b'"red"', b"{}", epoch=stage.epoch) + 1
     report_a = await _report(stage, a, "orders", {0: (position, ()), 1: (0, ())})
@@ -343,7 +345,7 @@ async def _cut(stage: Stage, a: Sender, b: Sender, acts: _Acts, relay: Sender | 
     ends = {
         tp: LogEnd(topic=tp.topic, partition=tp.partition, end=end) for tp, end in _log_ends(stage, marker)
     }
-    await a.tell(
+    await a.write_record(
         Closed,
         epoch=stage.epoch,
         report=report_a,
@@ -358,7 +360,7 @@ async def _cut(stage: Stage, a: Sender, b: Sender, acts: _Acts, relay: Sender | 
         ),
         cut_us=40,
     )
-    await b.tell(
+    await b.write_record(
         Closed,
         epoch=stage.epoch,
         report=report_b,
@@ -401,7 +403,7 @@ async def _play_on(
                 ChangelogEnd(table="balances", topic=balances.topic, partition=partition, end=upto)
                 for partition, upto in ((0, end), (1, 0))
             )
-            await sender.tell(
+            await sender.write_record(
                 Closed,
                 epoch=stage.epoch,
                 report=report,
@@ -429,7 +431,7 @@ async def _report(
     stage: Stage, sender: Sender, topic: str, positions: dict[int, tuple[int, tuple[int, ...]]]
 ) -> int:
     assigned = stage.state.processes[sender.process].assigned
-    return await sender.tell(
+    return await sender.write_record(
         CutReport,
         epoch=stage.epoch,
         previous=stage.state.processes[sender.process].epoch,

@@ -212,13 +212,13 @@ def test_times_are_in_the_manifest_so_that_verification_has_the_same(
     spark: SparkSession, assembled: Assembled
 ) -> None:
     """`verify` makes the tables again without the ledger."""
-    (told,) = {row[:1] for row in assembled.rows("processes", "triggered_at")}
+    (printed,) = {row[:1] for row in assembled.rows("processes", "triggered_at")}
     rows = {row[0]: row[1:] for row in assembled.rows("processes", "process", "reported_at", "closed_at")}
     manifest = assembled.store.read(assembled.manifest.id)
     again = tables.processes(Lookups(spark, CutView(manifest.captured)), manifest.ledger)
     in_ms = [fn.unix_millis(name) for name in ("triggered_at", "reported_at", "closed_at")]
     assert {row[0]: tuple(row[1:]) for row in again.select("process", *in_ms).collect()} == {
-        process: tuple(time and round(time.timestamp() * 1000) for time in (*told, *times))
+        process: tuple(time and round(time.timestamp() * 1000) for time in (*printed, *times))
         for process, times in rows.items()
     }
 
@@ -255,8 +255,8 @@ def test_schemas_are_those_stated(assembled: Assembled) -> None:
 
 def test_verified_and_says_by_what(assembled: Assembled) -> None:
     assert assembled.manifest.verdict == Verdict.VERIFIED
-    told = {check.name: check.status for check in assembled.manifest.checks}
-    assert told == {
+    printed = {check.name: check.status for check in assembled.manifest.checks}
+    assert printed == {
         "V1": "passed",
         "V2": "passed",
         "V3": "passed",
@@ -522,10 +522,10 @@ def test_one_token_is_in_one_place(spark: SparkSession, assembled: Assembled) ->
         }
         wanted = load(["one_token"], {"table": "ring", "holds": "$.token", "topics": "left,right"})
         (found,) = v6_invariants.check(spark, wanted, given)
-        told = [json.loads(witness.what) for witness in found.witnesses]
-        assert found.found == len(told)
+        printed = [json.loads(witness.what) for witness in found.witnesses]
+        assert found.found == len(printed)
         return found.status, sorted(
-            (one.get("tokens", -1), one.get("place"), one.get("offset")) for one in told
+            (one.get("tokens", -1), one.get("place"), one.get("offset")) for one in printed
         )
 
     a: dict[str, str | None] = {"a": '{"token": true}'}

@@ -23,10 +23,10 @@ from snapkafka.assembly.spark.verify.sequences import STRETCH, stretch_of, with_
 from snapkafka.checks import (
     KINDS,
     CutView,
+    Examined,
     Finding,
     LogBounds,
     LogRecord,
-    LookedAt,
     ReadRange,
     external_topics,
     log_checks,
@@ -135,7 +135,7 @@ def _found_in_lists(world: World) -> list[Finding]:
     return [finding for check in checks for finding in check(view, records)]
 
 
-def _looked_at_on_lists(world: World) -> dict[str, LookedAt]:
+def _examined_on_lists(world: World) -> dict[str, Examined]:
     view = CutView(captured(world), world.bounds)
     return on_list(view, _visible(view, world.records))
 
@@ -234,8 +234,8 @@ def test_first_look_misses_nothing(spark: SparkSession) -> None:
     honest = together([history(rng, n) for n in range(1, WORLDS + 1)])
     look = first_look(*_stamps(spark, honest))
     assert look.suspicion == Suspicion()
-    assert look.looked_at == _looked_at_on_lists(honest)
-    assert all(seen.records and seen.partitions for seen in look.looked_at.values()), (
+    assert look.examined == _examined_on_lists(honest)
+    assert all(seen.records and seen.partitions for seen in look.examined.values()), (
         "else agreeing means little"
     )
 
@@ -250,7 +250,7 @@ def test_first_look_misses_nothing(spark: SparkSession) -> None:
             covered |= kinds
             look = first_look(*_stamps(spark, by_kinds[kinds]))
             suspicion, suspects = look.suspicion, look.unstamped
-            assert look.looked_at == _looked_at_on_lists(by_kinds[kinds])
+            assert look.examined == _examined_on_lists(by_kinds[kinds])
             missed = {
                 kind
                 for kind in kinds
@@ -365,7 +365,7 @@ def test_v4_last_records_below_what_is_read_are_read_for_themselves(spark: Spark
 
 
 @pytest.mark.spark
-def test_v5_is_not_run_where_no_record_tells_its_cause(spark: SparkSession) -> None:
+def test_v5_is_not_run_where_no_record_names_its_cause(spark: SparkSession) -> None:
     """As of services with `cause=False`: it would pass, and nothing would have been looked at."""
     rng = random.Random(5)
     world = together([history(rng, n) for n in range(1, 6)])
@@ -377,11 +377,11 @@ def test_v5_is_not_run_where_no_record_tells_its_cause(spark: SparkSession) -> N
 
     silent = [record._replace(cause=None) for record in world.records]
     read = set(_visible(CutView(captured(world), world.bounds), world.records))
-    one_tells = next(
+    one_named = next(
         n for n, record in enumerate(world.records) if record.cause is not None and record in read
     )
     assert run_on(silent) == ["V1", "V2", "V3", "V4"]
-    assert run_on([*silent[:one_tells], world.records[one_tells], *silent[one_tells + 1 :]])[-1] == "V5"
+    assert run_on([*silent[:one_named], world.records[one_named], *silent[one_named + 1 :]])[-1] == "V5"
 
 
 @pytest.mark.spark
@@ -404,7 +404,7 @@ def test_no_consistent_snapshot_is_accused(spark: SparkSession, snapshots: int) 
         stamps, lookups = _stamps(spark, world)
         look = first_look(stamps, lookups)
         suspicion, held = look.suspicion, look.held
-        assert look.looked_at == on_list(lookups.view, _visible(lookups.view, world.records)), (
+        assert look.examined == on_list(lookups.view, _visible(lookups.view, world.records)), (
             f"seeds up to {seed}"
         )
         found = in_spark.findings(stamps, lookups, suspicion).collect() if any(suspicion) else []
@@ -469,9 +469,9 @@ def _passes_what_is_whole(world: World, view: CutView, doubted: list[Finding], c
 
 def _as_headers_tell(world: World) -> World:
     """A header has two bytes for the topic of its cause: where two that are read share them, it tells nothing."""
-    told = set(topics_by_check({source.topic for source in world.inputs}).values())
+    reported = set(topics_by_check({source.topic for source in world.inputs}).values())
     world.records = [
-        record if record.cause is None or record.cause[0].topic in told else record._replace(cause=None)
+        record if record.cause is None or record.cause[0].topic in reported else record._replace(cause=None)
         for record in world.records
     ]
     return world

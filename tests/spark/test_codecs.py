@@ -96,7 +96,7 @@ def test_strings_that_look_plain_are_read_as_the_parser_reads_them(spark: SparkS
     ]
     texts += ['"', '""""', '"a', 'a"', '"a"b', "''"]
 
-    wanted = [told(text) for text in texts]
+    wanted = [reported(text) for text in texts]
     assert len({content for content, _ in wanted}) > 50, "else little is compared"
     assert read(spark, [(text.encode(), "json") for text in texts]) == wanted
 
@@ -112,7 +112,7 @@ def test_json_is_what_python_takes_for_it_and_nothing_behind_it(spark: SparkSess
     texts += ["NaN", "[Infinity]", '{"a":-Infinity}', "[" * 900 + "]" * 900]
     texts += [form % chr(code) for code in range(33) for form in ('"x%sy"', '{"a":"x%sy"}')]
 
-    wanted = [told(text)[1] for text in texts]
+    wanted = [reported(text)[1] for text in texts]
     assert 30 < wanted.count(None) < len(texts) / 2
     found = [why for _, why in read(spark, [(text.encode(), "json") for text in texts])]
     assert [text for text, one, other in zip(texts, found, wanted, strict=True) if one != other] == []
@@ -159,7 +159,7 @@ def test_json_that_is_not_parsed_is_json(spark: SparkSession) -> None:
         texts.append(text[:at] + rng.choice(["", *marks]) + text[at + rng.randrange(2) :])
     texts.append(json.dumps({f"{n}": n for n in range(340)}))
     texts.append(json.dumps([list(range(1000))]))
-    wanted = [told(text)[1] for text in texts]
+    wanted = [reported(text)[1] for text in texts]
     assert 500 < wanted.count("value: not JSON") < len(texts) / 2
     found = [why for _, why in read(spark, [(text.encode(), "json") for text in texts])]
     assert [text for text, one, other in zip(texts, found, wanted, strict=True) if one != other] == []
@@ -169,7 +169,7 @@ def test_json_that_is_not_parsed_is_json(spark: SparkSession) -> None:
     assert len(matched) > 1500, "else little is told by marks"
 
 
-def told(text: str) -> tuple[str | None, str | None]:
+def reported(text: str) -> tuple[str | None, str | None]:
     """What Python reads in JSON that is a string, and why it is no JSON."""
 
     def no_number(name: str) -> None:

@@ -133,13 +133,13 @@ def everything_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_nothing_is_held_against_what_is_sound(spark: SparkSession, runs: Played) -> None:
     outcomes = _verified(spark, runs, runs.sound)
-    told = {name: found.witnesses for name, found in outcomes.items()}
+    reported = {name: found.witnesses for name, found in outcomes.items()}
     assert {name: found.status for name, found in outcomes.items() if name != "V3"} == dict.fromkeys(
         ("V1", "V2", "V4", "V5"), Status.PASSED
-    ), told
+    ), reported
     assert outcomes["V3"].status is not Status.FAILED
     cleaned = {tp.topic for one in runs.sound for tp in one.leaps}
-    assert {witness.topic for witness in told["V3"]} <= cleaned, "who was left alone is not even doubted"
+    assert {witness.topic for witness in reported["V3"]} <= cleaned, "who was left alone is not even doubted"
     assert {_place(w) for w in outcomes["V1"].notes + outcomes["V5"].notes} == _in_lists(
         runs.sound, Weight.NOTE
     )

@@ -159,10 +159,10 @@ def test_sets_and_windows(spark: SparkSession) -> None:
     parent, child = (Lookups(spark, _of_kinds(all_.view(snapshot))) for snapshot in range(2))
     full = tables.state(_read(spark, all_, parent.view), parent)
     records = _read(spark, all_, child.view)
-    told = ("table", "key", "value", "window_start", "changelog_offset")
+    reported = ("table", "key", "value", "window_start", "changelog_offset")
 
     def rows(state: DataFrame) -> list[tuple[Any, ...]]:
-        return sorted(tuple(row) for row in state.select(*told).collect())
+        return sorted(tuple(row) for row in state.select(*reported).collect())
 
     assert rows(full) == [
         ("sets", "s", '["one","two"]', None, 2),

@@ -115,10 +115,10 @@ def test_its_tables_are_compared_with_the_log(
 
     def verified() -> dict[str, Any]:
         status = main(again)
-        (told,) = json.loads(capsys.readouterr().out)["snapshots"]
-        assert status == (0 if told["verdict"] == "VERIFIED" else 1)
-        (check,) = (check for check in told["checks"] if check["name"] == "tables")
-        return {"verdict": told["verdict"], **check}
+        (reported,) = json.loads(capsys.readouterr().out)["snapshots"]
+        assert status == (0 if reported["verdict"] == "VERIFIED" else 1)
+        (check,) = (check for check in reported["checks"] if check["name"] == "tables")
+        return {"verdict": reported["verdict"], **check}
 
     capsys.readouterr()
     assert (verified()["verdict"], verified()["status"]) == ("VERIFIED", "passed")
@@ -179,8 +179,8 @@ def test_a_dry_run_says_what_the_delta_reads(chain: Chain, capfd: pytest.Capture
     assert (plan.parent, plan.as_full) == (chain.name("snap"), False)
     capfd.readouterr()
     assert main(chain.arguments("next")) == 0
-    (told,) = json.loads(capfd.readouterr().out)["snapshots"]
-    assert told["work"]["offsets_read"] == plan.records
+    (reported,) = json.loads(capfd.readouterr().out)["snapshots"]
+    assert reported["work"]["offsets_read"] == plan.records
     (changelog,) = (topic for topic in plan.topics if topic.topic == chain.stage.topic("balances"))
     (read,) = (part for part in chain.manifest("next").read if part.topic == changelog.topic)
     assert (read.start, read.end - read.start) == (7, changelog.records), "its parent is settled at 7"

@@ -158,10 +158,10 @@ def test_what_is_refused(
     (tmp_path / "file").write_text("")
     names = {"snap": f"{stage.namespace}-snap", "file": str(tmp_path / "file")}
     where = ["--bootstrap", stage.bootstrap, "--namespace", stage.namespace]
-    found, told, err = run(capsys, *where, *(argument.format(**names) for argument in arguments))
-    assert (found, told["error"]["exit_status"]) == (status, status)
-    assert said in told["error"]["message"]
-    assert err.splitlines()[0] == f"error: {told['error']['message']}"
+    found, reported, err = run(capsys, *where, *(argument.format(**names) for argument in arguments))
+    assert (found, reported["error"]["exit_status"]) == (status, status)
+    assert said in reported["error"]["message"]
+    assert err.splitlines()[0] == f"error: {reported['error']['message']}"
     assert "starting Spark" not in err
     assert [path.name for path in tmp_path.iterdir()] == ["file"]
 
@@ -185,11 +185,11 @@ def test_deleted_offsets_are_named(kafka: Broker, tmp_path: Path, capsys: pytest
     for done in admin.delete_records([KafkaPartition(*stage.tp("orders"), 5)]).values():
         done.result()
     where = ["--bootstrap", stage.bootstrap, "--namespace", stage.namespace, "--storage", str(tmp_path)]
-    status, told, _ = run(capsys, *where, "--snapshot", f"{stage.namespace}-snap")
+    status, reported, _ = run(capsys, *where, "--snapshot", f"{stage.namespace}-snap")
     assert status == 9
     assert (
         f"needs {stage.topic('orders')}[0] from offset 2 to 6, but its log now starts at 5"
-        in (told["error"]["message"])
+        in (reported["error"]["message"])
     )
     assert list(tmp_path.iterdir()) == []
 
@@ -210,13 +210,13 @@ def test_what_failed_or_still_runs_is_not_assembled(
 
     asyncio.run(trigger())
     where = ["--bootstrap", stage.bootstrap, "--namespace", stage.namespace, "--storage", str(tmp_path)]
-    status, told, _ = run(capsys, *where, "--snapshot", "lost")
-    assert (status, told["error"]["message"]) == (7, "snapshot lost failed: nobody came")
-    status, told, _ = run(capsys, *where, "--snapshot", "running")
+    status, reported, _ = run(capsys, *where, "--snapshot", "lost")
+    assert (status, reported["error"]["message"]) == (7, "snapshot lost failed: nobody came")
+    status, reported, _ = run(capsys, *where, "--snapshot", "running")
     assert status == 10
     assert (
         "is not captured yet: it waits for process 1 of app alpha to report its cut"
-        in told["error"]["message"]
+        in reported["error"]["message"]
     )
 
 

@@ -68,9 +68,9 @@ def test_the_rights_that_are_printed_are_enough_and_one_less_is_named(tmp_path: 
         )
         wait_until("the rights to be there", lambda: changelog in error()["message"], timeout_s=60)
         done = job()
-        told = json.loads(done.stdout)["error"]
-        assert told["message"].startswith("not allowed to read what the snapshot needs: ")
-        assert "`snapkafka doctor --acls`" in told["hint"]
+        reported = json.loads(done.stdout)["error"]
+        assert reported["message"].startswith("not allowed to read what the snapshot needs: ")
+        assert "`snapkafka doctor --acls`" in reported["hint"]
         assert "\tat org." not in done.stderr
         assert len(done.stderr.splitlines()) < 30, done.stderr
         assert [path.name for path in tmp_path.iterdir()] == []

@@ -49,7 +49,7 @@ class Done:
     folder: Path
     work: Work
     verified: Work
-    told: list[Working]
+    reported: list[Working]
     jobs: set[int]
 
 
@@ -60,7 +60,7 @@ def all_jobs(spark: SparkSession) -> set[int]:
 @pytest.fixture(scope="module")
 def done(spark: SparkSession, kafka: Broker, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Done]:
     """A snapshot, assembled and verified again."""
-    stage, folder, told = (
+    stage, folder, reported = (
         play(kafka.bootstrap, f"m{id(spark)}"),
         tmp_path_factory.mktemp("snaps"),
         list[Working](),
@@ -73,14 +73,14 @@ def done(spark: SparkSession, kafka: Broker, tmp_path_factory: pytest.TempPathFa
         captured = desk.captured(f"{stage.namespace}-snap")
         view = desk.look(captured, "read_uncommitted")
         settings = Settings(bootstrap=kafka.bootstrap, ledger=desk.ledger(captured), around=50)
-        before, metered = all_jobs(spark), Meter(spark, captured.id, told.append)
+        before, metered = all_jobs(spark), Meter(spark, captured.id, reported.append)
         manifest = job.assemble(
             spark, view, settings, LocalStore(folder), namespace=stage.namespace, wanted=[FEW], meter=metered
         )
         work, jobs = metered.work(manifest.checks, written=manifest), all_jobs(spark) - before
-        again = Meter(spark, captured.id, told.append)
+        again = Meter(spark, captured.id, reported.append)
         job.verify(spark, view, settings, meter=again)
-        yield Done(stage, manifest, folder, work, again.work(()), told, jobs)
+        yield Done(stage, manifest, folder, work, again.work(()), reported, jobs)
 
 
 def test_every_stage_has_the_name_of_its_step(spark: SparkSession, done: Done) -> None:
@@ -124,10 +124,10 @@ def test_rows_and_bytes_written_are_those_of_the_files(done: Done) -> None:
     )
 
 
-def test_meanwhile_it_tells_how_far_it_is(done: Done) -> None:
-    assert done.told
-    assert done.told[-1].steps == (), "in the end nothing runs"
-    running = {item for told in done.told for item in told.steps}
+def test_meanwhile_it_reports_how_far_it_is(done: Done) -> None:
+    assert done.reported
+    assert done.reported[-1].steps == (), "in the end nothing runs"
+    running = {item for reported in done.reported for item in reported.steps}
     assert running
     assert {item.name for item in running} <= NAMES
     assert all(0 <= item.done <= item.tasks for item in running)
@@ -173,23 +173,23 @@ def test_what_is_damaged_is_found_with_the_meter_on_as_without(
     """It asks Spark again and again while the checks look for what is wrong."""
     monkeypatch.setattr(meter, "EVERY_S", 0.001)
     for stage, places in damaged:
-        told: list[Working] = []
+        reported: list[Working] = []
         with Desk(Connection(bootstrap=stage.bootstrap), stage.namespace) as desk:
             captured = desk.captured(f"{stage.namespace}-snap")
             view = desk.look(captured, "read_uncommitted")
             settings = Settings(bootstrap=stage.bootstrap, ledger=desk.ledger(captured))
-        metered = Meter(spark, captured.id, told.append)
+        metered = Meter(spark, captured.id, reported.append)
         seen = job.verify(spark, view, settings, wanted=wanted, meter=metered).outcomes
         assert seen == job.verify(spark, view, settings, wanted=wanted).outcomes
         failed = {one.check: one.witnesses[0] for one in seen if one.status == "failed"}
         found = {check: (first.topic, first.partition, first.offset) for check, first in failed.items()}
         assert found == places
-        assert told
+        assert reported
         offsets = sum(item.end - item.start for item in reading_ranges(view))
         assert metered.work(()).offsets_read == offsets
 
 
-def test_where_spark_has_died_its_own_error_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_where_spark_has_died_its_own_error_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     def no_answer(self: Meter) -> Any:
         raise Py4JError("no answer from the JVM")
 

@@ -181,19 +181,19 @@ def forge_marker(rng: random.Random, case: Case) -> bool:
             and r.process == item.sender
             and item.start < r.offset < item.end
         ]
-        strangers = [
+        externals = [
             r
             for r in case.world.records
             if after and r.tp == after[0].tp and r.process < 0 and item.start <= r.offset < after[-1].offset
         ]
-        room += [(item, stranger, after) for stranger in strangers]
+        room += [(item, external, after) for external in externals]
     if not room:
         return False
-    item, stranger, after = rng.choice(room)
-    white = next(r for r in after if r.offset > stranger.offset)
-    forged = stranger._replace(process=item.sender, epoch=EPOCH, seq=white.seq, marker=True)
-    case.world.records = [forged if r is stranger else r for r in case.world.records]
-    shorter = replace(item, end=stranger.offset)
+    item, external, after = rng.choice(room)
+    white = next(r for r in after if r.offset > external.offset)
+    forged = external._replace(process=item.sender, epoch=EPOCH, seq=white.seq, marker=True)
+    case.world.records = [forged if r is external else r for r in case.world.records]
+    shorter = replace(item, end=external.offset)
     case.world.recorded = [shorter if one is item else one for one in case.world.recorded]
     case.check, case.place = "V4", white[:3]
     return True
@@ -437,7 +437,7 @@ def _await_end(ends: Consumer, line: LogRecord) -> None:
 
 
 @dataclass
-class Looked:
+class Examined:
     cases: list[Case]
     by_place: dict[TopicPartition, list[Finding]]
     transactions: int
@@ -447,7 +447,7 @@ class Looked:
 
 
 @pytest.fixture(scope="module")
-def looked(kafka: Broker, spark: SparkSession, namespace: str) -> Looked:
+def examined(kafka: Broker, spark: SparkSession, namespace: str) -> Examined:
     return asyncio.run(look(kafka.bootstrap, spark, namespace))
 
 
@@ -456,7 +456,7 @@ def namespace() -> str:
     return f"m{random.randrange(10**9)}"
 
 
-async def look(bootstrap: str, spark: SparkSession, namespace: str) -> Looked:
+async def look(bootstrap: str, spark: SparkSession, namespace: str) -> Examined:
     seed = random.randrange(10**9)
     print(f"{seed=}")  # what fails can be had again
     made = cases(seed)
@@ -495,7 +495,7 @@ async def look(bootstrap: str, spark: SparkSession, namespace: str) -> Looked:
     by_place = defaultdict(list)
     for finding in found + of_state:
         by_place[TopicPartition(finding.topic, finding.partition)].append(finding)
-    return Looked(there, by_place, transactions)
+    return Examined(there, by_place, transactions)
 
 
 def _delete(bootstrap: str, places: list[tuple[TopicPartition, int]]) -> None:
@@ -505,11 +505,11 @@ def _delete(bootstrap: str, places: list[tuple[TopicPartition, int]]) -> None:
 
 
 @pytest.mark.parametrize("kind", KINDS_OF_DAMAGE)
-def test_found_by_the_right_check_at_the_right_offset(looked: Looked, kind: str) -> None:
-    of_kind = [case for case in looked.cases if case.kind == kind]
+def test_found_by_the_right_check_at_the_right_offset(examined: Examined, kind: str) -> None:
+    of_kind = [case for case in examined.cases if case.kind == kind]
     assert len(of_kind) == CASES
     for case in of_kind:
-        found = looked.of(case)
+        found = examined.of(case)
         places = [
             f[1:4]
             for f in found
@@ -518,9 +518,9 @@ def test_found_by_the_right_check_at_the_right_offset(looked: Looked, kind: str)
         assert case.place in places, (case.kind, case.place, found)
 
 
-def test_what_was_not_damaged_is_not_accused(looked: Looked) -> None:
-    healthy = [case for case in looked.cases if not case.kind]
+def test_what_was_not_damaged_is_not_accused(examined: Examined) -> None:
+    healthy = [case for case in examined.cases if not case.kind]
     assert len(healthy) == HEALTHY
-    assert looked.transactions > 5, "no transaction: no offset was missing"
-    accused = [f for case in healthy for f in looked.of(case) if KINDS[f.kind].weight is Weight.FAILS]
+    assert examined.transactions > 5, "no transaction: no offset was missing"
+    accused = [f for case in healthy for f in examined.of(case) if KINDS[f.kind].weight is Weight.FAILS]
     assert accused == []

@@ -125,7 +125,7 @@ def _has(stage: Stage, name: str, partition: int) -> bool:
 
 
 @pytest.mark.parametrize("name", ["orders", "balances"])
-def test_a_topic_that_was_made_anew_is_told_by_its_id(
+def test_a_topic_that_was_made_anew_is_known_by_its_id(
     spark: SparkSession, stage: Stage, tmp_path: Path, name: str
 ) -> None:
     """It has as many records as the snapshot needs: no offset gives it away."""

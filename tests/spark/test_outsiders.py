@@ -27,9 +27,11 @@ def assembled(spark: SparkSession, stage: Stage, folder: Path) -> Manifest:
         captured = desk.captured(f"{stage.namespace}-snap")
         view = desk.look(captured, "read_committed")
         settings = Settings(bootstrap=stage.bootstrap, ledger=desk.ledger(captured))
-        strangers = desk.strangers(captured, ())
+        external_readers = desk.external_readers(captured, ())
         store = LocalStore(folder)
-        return job.assemble(spark, view, settings, store, namespace=stage.namespace, strangers=strangers)
+        return job.assemble(
+            spark, view, settings, store, namespace=stage.namespace, external_readers=external_readers
+        )
 
 
 def passed_on_unsent(stage: Stage) -> bool:
@@ -57,9 +59,9 @@ def test_a_relay_that_did_not_cut_is_named(
     assert list(contradictions(manifest)) == []
     place = tmp_path / f"{manifest.id}.json"
     assert main(["--bootstrap", stage.bootstrap, "--verify-only", "--manifest", str(place)]) == 0
-    told = capsys.readouterr().out
-    assert "VERIFIED_OPEN" in told, "verification says the same"
-    assert f"process {entry.process}" in told and f"topic {entry.topic}" in told
+    reported = capsys.readouterr().out
+    assert "VERIFIED_OPEN" in reported, "verification says the same"
+    assert f"process {entry.process}" in reported and f"topic {entry.topic}" in reported
 
 
 def test_a_relay_that_turned_red_as_well_leaves_nothing_open(

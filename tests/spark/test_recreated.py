@@ -129,7 +129,7 @@ class Play:
         return worker
 
     def leave(self, worker: Worker) -> None:
-        self.runner.run(worker.sender.tell(Bye))
+        self.runner.run(worker.sender.write_record(Bye))
         self.workers.remove(worker)
 
     def snapshot(self, name: str) -> int:
@@ -147,7 +147,7 @@ class Play:
         return epoch
 
     async def _report(self, worker: Worker, epoch: int) -> int:
-        return await worker.sender.tell(
+        return await worker.sender.write_record(
             CutReport,
             epoch=epoch,
             previous=worker.red,
@@ -162,7 +162,7 @@ class Play:
 
     async def _close(self, worker: Worker, epoch: int, report: int) -> None:
         ends = await self.admin.log_ends(sorted(worker.positions))
-        await worker.sender.tell(
+        await worker.sender.write_record(
             Closed,
             epoch=epoch,
             report=report,

@@ -107,8 +107,8 @@ def test_duckdb_pandas_and_spark_read_it_without_us(made: Made, spark: SparkSess
     """By the manifest alone, as the docs say."""
     place = made.store.manifest_place(made.name("snap"))
     with fsspec.open(place) as file:
-        told = json.load(file)
-    (state,) = (table for table in told["tables"] if table["name"] == "state")
+        reported = json.load(file)
+    (state,) = (table for table in reported["tables"] if table["name"] == "state")
     paths = [f"{place.rpartition('/')[0]}/{file['path']}" for file in state["files"]]
     assert sorted(pd.concat(map(pd.read_parquet, paths))["key"]) == ["late", "old", "poison", "x"]
     with duckdb.connect() as database:
@@ -210,9 +210,9 @@ def test_what_spark_meets_there_is_said(server: EmbeddedS3, spark: SparkSession)
     store = open_store("s3a://nowhere/x")
     with s3_commit.reached(spark, store), pytest.raises(Exception, match="nowhere") as met:
         spark.range(1).write.parquet(store.spark_uri("y"))
-    told = translate(met.value)
-    assert isinstance(told, StorageError)
-    assert told.message.startswith("there is no such bucket")
+    reported = translate(met.value)
+    assert isinstance(reported, StorageError)
+    assert reported.message.startswith("there is no such bucket")
 
 
 def test_each_task_begins_at_a_time_of_its_own(spark: SparkSession) -> None:

@@ -166,8 +166,10 @@ def test_a_session_for_much_data_has_memory_for_it_and_a_small_one_takes_none() 
     memory, options = {}, {}
     for offsets in (SMALL_MAX, SMALL_MAX + 1):
         command = [sys.executable, "-c", STARTED, str(offsets)]
-        told = subprocess.run(command, capture_output=True, text=True, check=True, timeout=120).stdout.split()
-        memory[offsets], options[offsets] = int(told[0]), told[1:]
+        reported = subprocess.run(
+            command, capture_output=True, text=True, check=True, timeout=120
+        ).stdout.split()
+        memory[offsets], options[offsets] = int(reported[0]), reported[1:]
     machine = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     assert memory[SMALL_MAX] <= MEMORY_MIN
     # Java leaves out one of the two parts between which it moves what is young.

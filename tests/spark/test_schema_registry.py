@@ -96,7 +96,7 @@ def test_versions_in_one_topic_are_read_as_the_latest_of_them(
     ]
 
 
-def test_the_latest_is_told_by_the_version_and_not_by_the_number(
+def test_the_latest_is_known_by_the_version_and_not_by_the_number(
     spark: SparkSession, server: EmbeddedRegistry
 ) -> None:
     """A schema may have been registered elsewhere before it became the latest here."""

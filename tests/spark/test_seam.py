@@ -136,16 +136,18 @@ def test_a_delta_that_does_not_follow_on_its_parent(
         where = ["--bootstrap", stage.bootstrap, "--namespace", stage.namespace, "--storage", str(tmp_path)]
         capsys.readouterr()
         main([*where, "--snapshot", f"{stage.namespace}-{name}", "--json"])
-        (told,) = json.loads(capsys.readouterr().out)["snapshots"]
-        return dict(told)
+        (reported,) = json.loads(capsys.readouterr().out)["snapshots"]
+        return dict(reported)
 
     assert assembled("snap")["verdict"] == "VERIFIED"
     manifest = json.loads((tmp_path / f"{stage.namespace}-snap.json").read_text())
     assert {entry["partition"]: entry["offset"] for entry in manifest["settled"]} == {0: 7, 1: 0}
     happens(broker, stage)
     play_on(stage, f"{stage.namespace}-next", parent=f"{stage.namespace}-snap", written=[(b'"new"', b"7")])
-    told = assembled("next")
-    assert told["verdict"] == ("INCONSISTENT" if failed else "VERIFIED"), told["checks"]
-    found = {check["name"]: check["witnesses"] for check in told["checks"] if check.get("status") == "failed"}
+    reported = assembled("next")
+    assert reported["verdict"] == ("INCONSISTENT" if failed else "VERIFIED"), reported["checks"]
+    found = {
+        check["name"]: check["witnesses"] for check in reported["checks"] if check.get("status") == "failed"
+    }
     places = {name: [(w["topic"], w["offset"]) for w in witnesses] for name, witnesses in found.items()}
     assert places == {name: [(stage.topic("balances"), offset)] for name, offset in failed.items()}

@@ -49,12 +49,12 @@ def test_a_snapshot_is_assembled_and_what_is_refused_has_its_exit_status(
 
     done = submit(*common, "--snapshot", name)
     assert done.returncode == 0, done.stdout + done.stderr[-4000:]
-    (told,) = json.loads(done.stdout)["snapshots"]
+    (reported,) = json.loads(done.stdout)["snapshots"]
     manifest = json.loads((tmp_path / f"{name}.json").read_text())
-    assert told["manifest"] == str(tmp_path / f"{name}.json")
+    assert reported["manifest"] == str(tmp_path / f"{name}.json")
     assert (manifest["verdict"], manifest["captured"]["epoch"]) == ("VERIFIED", stage.epoch)
     rows = {"state": 4, "messages": 6, "channels": 4, "processes": 3, "positions": 4, "around": 14}
-    assert told["tables"] == rows
+    assert reported["tables"] == rows
     for table in manifest["tables"]:
         assert list((tmp_path / name / table["name"]).glob("*.parquet")), table
 

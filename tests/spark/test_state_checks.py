@@ -384,6 +384,6 @@ def test_a_log_that_the_cleaner_went_through_is_assembled(
     assert sorted((row["key"], row["value"], row["changelog_offset"]) for row in rows) == [
         (str(key), value, offset) for key, (value, offset) in sorted(expected.items()) if value is not None
     ]
-    told = {check.name: (check.status, check.found) for check in manifest.checks}
-    assert told["V3"] == ("passed", 0)
+    reported = {check.name: (check.status, check.found) for check in manifest.checks}
+    assert reported["V3"] == ("passed", 0)
     assert manifest.verdict == Verdict.VERIFIED

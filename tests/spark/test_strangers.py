@@ -83,9 +83,11 @@ def assembled(
             sources=sources,
             strict=strict,
         )
-        strangers = desk.strangers(captured, sinks)
+        external_readers = desk.external_readers(captured, sinks)
         store = LocalStore(folder)
-        return job.assemble(spark, view, settings, store, namespace=stage.namespace, strangers=strangers)
+        return job.assemble(
+            spark, view, settings, store, namespace=stage.namespace, external_readers=external_readers
+        )
 
 
 @pytest.mark.long
@@ -107,8 +109,10 @@ def test_a_mixed_topic_leaves_it_open_whoever_reads_along(
     manifest = assembled(spark, stage, tmp_path, f"{stage.namespace}-bank")
     assert (manifest.verdict, manifest.open) == ("VERIFIED_OPEN", ())
     assert [*contradictions(manifest)] == []
-    told = "\n".join(report(told_of(manifest, "place", "", WORK)))
-    assert f"open:     topic {stage.topic('orders')} holds external records beside those of the apps" in told
+    reported = "\n".join(report(told_of(manifest, "place", "", WORK)))
+    assert (
+        f"open:     topic {stage.topic('orders')} holds external records beside those of the apps" in reported
+    )
 
 
 def test_a_topic_that_is_declared_leaves_nothing_open(
@@ -117,8 +121,8 @@ def test_a_topic_that_is_declared_leaves_nothing_open(
     manifest = assembled(spark, stage, tmp_path, sources=(stage.topic("orders"),))
     assert (manifest.verdict, manifest.open) == ("VERIFIED", ())
     assert manifest.external == (ExternalEntry(topic=stage.topic("orders"), mixed=True, declared=True),)
-    told = "\n".join(report(told_of(manifest, "place", "", WORK)))
-    assert "are not caused by what the apps write (declared)" in told
+    reported = "\n".join(report(told_of(manifest, "place", "", WORK)))
+    assert "are not caused by what the apps write (declared)" in reported
 
 
 @pytest.mark.long

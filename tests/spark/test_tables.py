@@ -243,15 +243,15 @@ def test_the_codec_of_each_table_counts_and_one_that_all_have_is_a_constant(
     plain, *others = alike.changelogs
     assert plain.table == "plain"
     apart = replace(alike, changelogs=(replace(plain, key_codec="raw"), *others))
-    keys, told = [], []
+    keys, reported = [], []
     for shot in (alike, apart):
         state = tables.state(records, Lookups(spark, CutView(shot)))
         keys.append({(row.table, row.key) for row in state.collect() if row.changelog_offset == 0})
         plan = state._jdf.queryExecution().optimizedPlan().toString()
-        told.append(["key_codec#" in plan, "value_codec#" in plan])
+        reported.append(["key_codec#" in plan, "value_codec#" in plan])
     others_as_json = {("sets", "k0"), ("windows", "k0")}
     assert keys == [{("plain", "k0"), *others_as_json}, {("plain", '"k0"'), *others_as_json}]
-    assert told == [[False, False], [True, False]]
+    assert reported == [[False, False], [True, False]]
 
 
 def test_torn_events_and_replays_are_in_the_tables(spark: SparkSession) -> None:
@@ -286,7 +286,7 @@ def test_times_of_the_ledger_that_nobody_knows_are_null(spark: SparkSession) -> 
     left = ProcessCut(process=2, app="app", left=True)
     lookups = Lookups(spark, CutView(replace(CAPTURED, processes=(cut, left))))
 
-    def told(triggered_ms: int, **appended_ms: int) -> list[tuple[int | None, ...]]:
+    def reported(triggered_ms: int, **appended_ms: int) -> list[tuple[int | None, ...]]:
         offsets = {"report": EPOCH, "closed": EPOCH + 1}
         appended = tuple(AppendedEntry(offset=offsets[who], at_ms=ms) for who, ms in appended_ms.items())
         ledger = replace(ENTRY, triggered_ms=triggered_ms, appended=appended)
@@ -296,6 +296,6 @@ def test_times_of_the_ledger_that_nobody_knows_are_null(spark: SparkSession) -> 
         return [tuple(row) for row in in_ms.collect()]
 
     now, last = TIMES["now"], TIMES["the last"]
-    assert told(now, report=now + 1, closed=last) == [(now, now + 1, last), (now, None, None)]
-    assert told(0, report=TIMES["none"], closed=TIMES["past the last"]) == [(None, None, None)] * 2
-    assert told(TIMES["absurd"]) == [(None, None, None)] * 2
+    assert reported(now, report=now + 1, closed=last) == [(now, now + 1, last), (now, None, None)]
+    assert reported(0, report=TIMES["none"], closed=TIMES["past the last"]) == [(None, None, None)] * 2
+    assert reported(TIMES["absurd"]) == [(None, None, None)] * 2

@@ -47,12 +47,12 @@ def until(holds: Callable[[], bool], what: str, seconds: float = 30.0) -> None:
 
 def asked(**more: Any) -> dict[str, Any]:
     """The body of a trigger."""
-    told = {
+    reported = {
         "initiated_by_node_id": "worker-node-42",
         "snapshot_type": "full",
         "target_storage_uri": STORAGE,
     }
-    return told | more
+    return reported | more
 
 
 def assembled(cluster: FakeCluster, client: TestClient, folder: Path, name: str, **rows: Any) -> Manifest:

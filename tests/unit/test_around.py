@@ -124,8 +124,8 @@ def test_the_job_hears_of_another_window_alone() -> None:
 
 
 def message(kind: str, sender: int, receiver: int, offset: int, **more: object) -> Message:
-    told = {"kind": kind, "sender": sender, "receiver": receiver, "offset": offset, "partition": 0}
-    return Message(**(told | {"topic": f"to-{receiver}"} | more))  # type: ignore[arg-type]
+    reported = {"kind": kind, "sender": sender, "receiver": receiver, "offset": offset, "partition": 0}
+    return Message(**(reported | {"topic": f"to-{receiver}"} | more))  # type: ignore[arg-type]
 
 
 def test_what_is_certain_orders_and_times_only_where_nothing_is() -> None:
@@ -255,8 +255,8 @@ def test_causes_are_followed_in_the_table(place: str) -> None:
         "  because of to-pay[0] offset 2, sent by app2 (process 2, seq 2), before the cut of s",
         "the last record was sent outside any event, or without a cause",
     ]
-    told = json.loads(CliRunner().invoke(app, [*asked, "--steps", "2", "--json"]).stdout)
-    assert ([step["offset"] for step in told["steps"]], told["end"]) == (
+    reported = json.loads(CliRunner().invoke(app, [*asked, "--steps", "2", "--json"]).stdout)
+    assert ([step["offset"] for step in reported["steps"]], reported["end"]) == (
         [4, 3],
         "more causes follow: raise --steps (now 2)",
     )

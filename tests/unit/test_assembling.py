@@ -82,7 +82,9 @@ class Job:
         self._registry = folder / "registry"
         monkeypatch.setattr(assembling, "JOB", (sys.executable, str(self._program)))
 
-    def says(self, told: object, *, status: int = 0, lines: tuple[str, ...] = (), noise: str = "") -> None:
+    def says(
+        self, reported: object, *, status: int = 0, lines: tuple[str, ...] = (), noise: str = ""
+    ) -> None:
         """`lines` on standard error, `noise` on standard output, where a JVM writes, too."""
         self._program.write_text(
             "import json, os, pathlib, sys\n"
@@ -90,7 +92,7 @@ class Job:
             f"pathlib.Path({str(self._registry)!r}).write_text(os.environ.get('SNAPKAFKA_SCHEMA_REGISTRY', ''))\n"
             f"for line in {lines!r}: print(line, file=sys.stderr)\n"
             f"print({noise!r})\n"
-            f"result = {told if isinstance(told, str) else json.dumps(told)!r}\n"
+            f"result = {reported if isinstance(reported, str) else json.dumps(reported)!r}\n"
             "pathlib.Path(sys.argv[2].split('=')[1]).write_text(result)\n"
             f"sys.exit({status})\n"
         )
@@ -115,7 +117,7 @@ def job(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Job:
     return Job(tmp_path, monkeypatch)
 
 
-async def test_results_come_back_and_progress_is_told(job: Job) -> None:
+async def test_results_come_back_and_progress_is_reported(job: Job) -> None:
     job.says({"snapshots": [RESULT]}, lines=("starting Spark", "mine: verifying"))
     said: list[str] = []
     (found,) = await ops.assemble(
@@ -178,16 +180,16 @@ async def test_without_spark_the_extra_is_named(job: Job, monkeypatch: pytest.Mo
     assert "snapkafka[spark]" in raised.value.advice
 
 
-async def test_how_far_it_is_is_told_apart_from_the_log(job: Job) -> None:
+async def test_how_far_it_is_is_distinguished_from_the_log(job: Job) -> None:
     step = Step(name="table state", done=14, tasks=40)
     working = Working(id="mine", seconds=1.5, steps=(step,))
     job.says(
         {"snapshots": [RESULT | {"work": WORK}]}, lines=("starting Spark", as_line(working), "mine: read")
     )
     said: list[str] = []
-    told: list[Working] = []
-    (found,) = await ops.assemble(HERE, "ns", ["mine"], say=said.append, progress=told.append)
-    assert (said, told) == (["starting Spark", "mine: read"], [working])
+    reported: list[Working] = []
+    (found,) = await ops.assemble(HERE, "ns", ["mine"], say=said.append, progress=reported.append)
+    assert (said, reported) == (["starting Spark", "mine: read"], [working])
     assert job.arguments[0] == "--progress"
     assert found.work == Work(**{**WORK, "checks": ("V1", "V2")})
 
@@ -203,9 +205,9 @@ async def test_how_the_log_is_read_is_passed_on(job: Job) -> None:
         with_inputs=True,
     )
     await ops.assemble(HERE, "ns", ["mine"], reading=reading)
-    told = parser().parse_args(job.arguments)
-    assert told.with_inputs
-    assert (told.isolation, told.sink, told.codecs, told.unpickle, told.avro) == (
+    reported = parser().parse_args(job.arguments)
+    assert reported.with_inputs
+    assert (reported.isolation, reported.sink, reported.codecs, reported.unpickle, reported.avro) == (
         "read_uncommitted",
         ["a", "b"],
         ["mine.codecs"],
@@ -301,12 +303,12 @@ def test_verify_says_the_same_as_data(job: Job) -> None:
 def test_unwritable_storage_has_its_status(job: Job) -> None:
     from snapkafka.cli.app import app
 
-    told = {
+    reported = {
         "code": "storage",
         "message": "storage /snaps cannot be written: Permission denied",
         "hint": "check",
     }
-    job.says({"error": told}, status=8)
+    job.says({"error": reported}, status=8)
     result = RUNNER.invoke(app, ["assemble", "mine", "--storage", "/snaps"])
     assert result.exit_code == 8
     assert "error: storage /snaps cannot be written" in result.stderr
@@ -320,8 +322,12 @@ def test_how_keys_and_values_are_decoded_is_passed_on(job: Job) -> None:
     for command in (["assemble", "mine"], ["verify", "--manifest", "/snaps/mine.json"]):
         result = RUNNER.invoke(app, [*command, *decoding])
         assert result.exit_code == 0, result.output
-        told = parser().parse_args(job.arguments)
-        assert (told.codecs, told.avro, told.unpickle) == (["shop.codecs"], ["7=order.avsc"], True)
+        reported = parser().parse_args(job.arguments)
+        assert (reported.codecs, reported.avro, reported.unpickle) == (
+            ["shop.codecs"],
+            ["7=order.avsc"],
+            True,
+        )
 
 
 def test_groups_that_write_nothing_back_are_named_on_the_command_line(job: Job) -> None:

@@ -49,7 +49,7 @@ class Limited(Log):
         async def answered(node: int, request: Any, **_: Any) -> Any:
             topics = []
             for topic, partitions in request._topics if hasattr(request, "_topics") else request.topics:
-                told = []
+                reported = []
                 for partition, data in partitions:
                     tp = type(THERE)(topic, partition)
                     log = self.records.setdefault(tp, [])
@@ -58,8 +58,8 @@ class Limited(Log):
                         written = MemoryRecords(bytes(data))
                         while (chunk := written.next_batch()) is not None:
                             log += chunk
-                    told.append((partition, code, base, -1, 0))
-                topics.append((topic, told))
+                    reported.append((partition, code, base, -1, 0))
+                topics.append((topic, reported))
             return SimpleNamespace(topics=topics, API_VERSION=7)
 
         monkeypatch.setattr(self.client.client, "send", answered)
@@ -171,7 +171,7 @@ async def test_r15_a_record_that_is_too_large_by_itself_fails_as_without_us(log:
     assert not log.driver.machine.colours.busy
 
 
-async def test_r15_open_snapshots_fail_by_name_and_the_next_one_is_told_where(log: Limited) -> None:
+async def test_r15_open_snapshots_fail_by_name_and_the_next_one_is_reported_where(log: Limited) -> None:
     driver = log.driver
     cause = Cause("agent", TopicPartition("in", 0), 5)
     driver.machine.event_started(cause)

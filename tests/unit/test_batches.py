@@ -114,17 +114,17 @@ async def test_the_installed_versions_are_known(log: Log, added: list[bool]) -> 
 async def test_a_record_is_the_same_by_either_way(log: Log, added: list[bool]) -> None:
     """Key, value, partition, time and headers; and what the app is told of it."""
     driver = Driver(log.producer)
-    told: list[tuple[Any, Any]] = []
+    reported: list[tuple[Any, Any]] = []
     for key, value, timestamp, headers in [
         (b"k", b"v", 1_700_000_000.25, None),
         (b"other", None, 1.5, [("mine", b"1"), ("mine", b"2")]),
         (None, b"v", 2.0, {"mine": None}),
     ]:
         future = await send(driver, key=key, value=value, timestamp=timestamp, headers=headers)
-        stamp = driver.stamps.of(wire.tp_check("t", 0), driver.machine.send_entered(None), len(told))
+        stamp = driver.stamps.of(wire.tp_check("t", 0), driver.machine.send_entered(None), len(reported))
         pairs = headers.items() if isinstance(headers, dict) else headers or []
         plain = await log.own_send("t", key, value, 0, timestamp, [*pairs, ("_sk", stamp)])
-        told.append((future, plain))
+        reported.append((future, plain))
     log.take()
     assert added == [True] * 3
     records = log.records[THERE]
@@ -135,7 +135,7 @@ async def test_a_record_is_the_same_by_either_way(log: Log, added: list[bool]) -
             long.timestamp,
             long.headers,
         )
-    for short, long in told:
+    for short, long in reported:
         assert short.result()._replace(offset=0) == long.result()._replace(offset=0)
         assert type(short.result().topic_partition) is type(long.result().topic_partition)
 
@@ -235,7 +235,7 @@ async def test_a_batch_that_fails_fails_all_its_records(log: Log) -> None:
     assert not driver.machine.colours.busy
 
 
-async def test_an_app_that_cancels_what_it_was_told_takes_nothing_back(log: Log) -> None:
+async def test_an_app_that_cancels_what_it_was_notified_of_takes_nothing_back(log: Log) -> None:
     """aiokafka: to cancel the future does not stop the record. So it counts."""
     driver = Driver(log.producer)
     for future in [await send(driver) for _ in range(2)]:
@@ -247,7 +247,7 @@ async def test_an_app_that_cancels_what_it_was_told_takes_nothing_back(log: Log)
     assert not driver.machine.colours.busy
 
 
-async def test_a_broker_that_tells_no_offsets_is_a_failure(log: Log) -> None:
+async def test_a_broker_that_reports_no_offsets_is_a_failure(log: Log) -> None:
     """`producer_acks=0`."""
     driver = Driver(log.producer)
     await send(driver)

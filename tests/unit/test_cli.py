@@ -313,8 +313,8 @@ def test_a_bug_of_ours_is_none_of_the_statuses_that_mean_something(cluster: Fake
     result = call("list")
     assert result.exit_code == 70
     assert "a bug in snapkafka" in result.stderr
-    told = as_json(call("list", "--json"))["error"]
-    assert (told["code"], told["message"]) == ("internal", "a bug in snapkafka: RuntimeError: oops")
+    reported = as_json(call("list", "--json"))["error"]
+    assert (reported["code"], reported["message"]) == ("internal", "a bug in snapkafka: RuntimeError: oops")
 
 
 @pytest.mark.parametrize(

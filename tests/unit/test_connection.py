@@ -35,10 +35,10 @@ def test_who_logs_in_and_is_not_answered_may_have_said_the_wrong_thing() -> None
     """aiokafka says the same of wrong credentials, of SSL where there is none, and of a broker that is away."""
     logging_in = Connection(bootstrap="broker:9092", security={"security_protocol": "SASL_SSL"})
     for connection, said in ((HERE, False), (logging_in, True)):
-        with pytest.raises(BrokerUnavailableError) as told, translated(connection, "connect"):
+        with pytest.raises(BrokerUnavailableError) as error, translated(connection, "connect"):
             raise errors.KafkaConnectionError("refused")
-        assert ("or not for these credentials" in told.value.message) is said
-        assert ("SNAPKAFKA_KAFKA_*" in told.value.advice) is said
+        assert ("or not for these credentials" in error.value.message) is said
+        assert ("SNAPKAFKA_KAFKA_*" in error.value.advice) is said
 
 
 class GSSError(Exception):
@@ -61,14 +61,14 @@ async def test_without_a_ticket_of_kerberos_the_reason_and_what_to_do_are_in_one
 
     monkeypatch.setattr("snapkafka.kafka.login.diagnosis._first_answer", answers)
     monkeypatch.setattr("snapkafka.kafka.login.diagnosis.create_conn", no_login)
-    with pytest.raises(AuthenticationError) as told:
+    with pytest.raises(AuthenticationError) as error:
         async with translated(HERE, "connect"):
             raise no_ticket if found_by == "client" else errors.KafkaConnectionError("refused")
-    assert told.value.message == (
+    assert error.value.message == (
         "Kerberos has no ticket for the broker at broker:9092: "
         "Major (458752): No credentials were supplied, Minor (2529639107): no cache found"
     )
-    assert "kinit" in told.value.advice and "KRB5_CLIENT_KTNAME" in told.value.advice
+    assert "kinit" in error.value.advice and "KRB5_CLIENT_KTNAME" in error.value.advice
 
 
 @pytest.mark.parametrize(
@@ -91,10 +91,10 @@ async def test_without_a_ticket_of_kerberos_the_reason_and_what_to_do_are_in_one
 def test_failures_of_the_client_get_our_names_in_one_line(
     raised: Exception, expected: type[SnapkafkaError]
 ) -> None:
-    with pytest.raises(expected) as told, translated(HERE, "read the ledger"):
+    with pytest.raises(expected) as error, translated(HERE, "read the ledger"):
         raise raised
-    assert "\n" not in told.value.message
-    assert told.value.advice
+    assert "\n" not in error.value.message
+    assert error.value.advice
 
 
 def test_bugs_of_ours_keep_their_names() -> None:

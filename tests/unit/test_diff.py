@@ -91,10 +91,10 @@ async def test_keys_are_counted_per_table_and_change(storage: str) -> None:
     assert found.keys == ()
 
 
-async def test_keys_are_named_up_to_a_number_and_told_apart_by_their_bytes(storage: str) -> None:
+async def test_keys_are_named_up_to_a_number_and_distinguished_by_their_bytes(storage: str) -> None:
     found = await ops.diff(None, "", "10", "20", storage=storage, keys=1)
-    told = [(key.app, key.table, key.change, key.partition, key.key, key.key_raw) for key in found.keys]
-    assert told == [
+    reported = [(key.app, key.table, key.change, key.partition, key.key, key.key_raw) for key in found.keys]
+    assert reported == [
         ("bank", "balances", "added", 0, "new", b"new".hex()),
         ("bank", "balances", "changed", 0, "changed", b"changed".hex()),
         ("bank", "balances", "removed", 0, "gone", b"gone".hex()),

@@ -75,7 +75,7 @@ async def test_a_checkpoint_is_proposed_when_it_would_remove_many_records(
     assert "ledger-long" not in await codes(cluster, clock=lambda: an_hour_later), "what it kept is in it"
 
 
-async def test_a_healthy_cluster_is_told_to_be(cluster: FakeCluster) -> None:
+async def test_a_healthy_cluster_is_reported_as_such(cluster: FakeCluster) -> None:
     joined(cluster)
     found = await ops.doctor(cluster, "ns")
     assert found.found == ()
@@ -115,7 +115,7 @@ async def test_an_app_that_does_not_run_is_named_until_it_is_retired(cluster: Fa
     assert await codes(cluster) == {}
 
 
-async def test_a_pause_and_two_releases_are_told(cluster: FakeCluster) -> None:
+async def test_a_pause_and_two_releases_are_reported(cluster: FakeCluster) -> None:
     joined(cluster)
     joined(cluster, release="1.1")
     cluster.the_ledger.put(Pause(n=9, paused=True))
@@ -222,7 +222,7 @@ SETS = Table(name="stock", changelog="shop-stock-changelog", partitions=4, sets=
 
 
 @pytest.mark.parametrize(
-    ("table", "holding", "code", "mended"),
+    ("table", "holding", "code", "fixed"),
     [
         (SETS, {"cleanup.policy": "delete"}, "state-deleted", "retention.ms=-1"),
         (SETS, {"cleanup.policy": "compact"}, "sets-compacted", "cleanup.policy=delete,retention.ms=-1"),
@@ -239,7 +239,7 @@ SETS = Table(name="stock", changelog="shop-stock-changelog", partitions=4, sets=
     ],
 )
 async def test_a_changelog_that_does_not_hold_all_of_the_state(
-    cluster: FakeCluster, table: Table | None, holding: dict[str, str], code: str, mended: str
+    cluster: FakeCluster, table: Table | None, holding: dict[str, str], code: str, fixed: str
 ) -> None:
     """Faust makes that of a table of sets with `delete`: after the retention it has lost what did not change."""
     joined(cluster, **(dict[str, Any](tables=(table,)) if table else {}))
@@ -248,7 +248,7 @@ async def test_a_changelog_that_does_not_hold_all_of_the_state(
     assert set(found) == ({code} if code else set())
     if code:
         assert found[code].startswith("problem: changelog shop-stock-changelog of")
-        assert mended in found[code]
+        assert fixed in found[code]
 
 
 async def test_compaction_that_comes_before_assembly(cluster: FakeCluster) -> None:

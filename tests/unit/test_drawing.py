@@ -23,12 +23,18 @@ SVG = "{http://www.w3.org/2000/svg}"
 
 
 def in_flight(sender: int, receiver: int, offset: int, **more: object) -> Message:
-    told = {"kind": "in-flight", "topic": "to-pay", "partition": 0, "sender": sender, "receiver": receiver}
-    return Message(**(told | {"offset": offset} | more))  # type: ignore[arg-type]
+    reported = {
+        "kind": "in-flight",
+        "topic": "to-pay",
+        "partition": 0,
+        "sender": sender,
+        "receiver": receiver,
+    }
+    return Message(**(reported | {"offset": offset} | more))  # type: ignore[arg-type]
 
 
 def picture(lanes: int = 4, **more: object) -> Picture:
-    told = {
+    reported = {
         "title": "friday",
         "verdict": "VERIFIED",
         "lanes": tuple(
@@ -39,7 +45,7 @@ def picture(lanes: int = 4, **more: object) -> Picture:
             in_flight(a, b, 10 + n) for n, (a, b) in enumerate(itertools.product(range(lanes), repeat=2))
         ),
     }
-    return Picture(**(told | more))  # type: ignore[arg-type]
+    return Picture(**(reported | more))  # type: ignore[arg-type]
 
 
 def crossings(layout: Layout) -> list[tuple[str, bool, bool]]:
@@ -132,7 +138,7 @@ def ends(layout: Layout) -> list[tuple[tuple[float, float], tuple[float, float]]
     return [(arrow.start, arrow.end) for arrow in layout.arrows]
 
 
-def test_what_is_drawn_is_told_on_hovering_and_nothing_is_taken_for_markup() -> None:
+def test_what_is_drawn_is_reported_on_hovering_and_nothing_is_taken_for_markup() -> None:
     lane = Lane(
         process=0,
         app="<b>&'\"",
@@ -142,8 +148,8 @@ def test_what_is_drawn_is_told_on_hovering_and_nothing_is_taken_for_markup() -> 
         torn=("sum at in[0] offset 3",),
     )
     message = in_flight(EXTERNAL, 0, 8, topic='t"><script>', key="k\x00\x1b", value="\ud800 ünï")
-    told = Picture(title="<s>", verdict="VERIFIED_OPEN", lanes=(lane,), messages=(message,), hidden=1_234)
-    drawn = svg(lay_out(told))
+    reported = Picture(title="<s>", verdict="VERIFIED_OPEN", lanes=(lane,), messages=(message,), hidden=1_234)
+    drawn = svg(lay_out(reported))
     root = ET.fromstring(drawn)
     assert not root.findall(f".//{SVG}script")
     assert "style" not in {name for element in root.iter() for name in element.attrib}
@@ -170,8 +176,8 @@ def test_the_same_picture_is_the_same_file() -> None:
 
 
 def cut(process: int, **more: object) -> ProcessCut:
-    told = {"process": process, "app": f"app{process}", "host": "box", "pid": 1, "report": 20 + process}
-    return ProcessCut(**(told | {"closed": 30 + process} | more))  # type: ignore[arg-type]
+    reported = {"process": process, "app": f"app{process}", "host": "box", "pid": 1, "report": 20 + process}
+    return ProcessCut(**(reported | {"closed": 30 + process} | more))  # type: ignore[arg-type]
 
 
 def an_input(receiver: int) -> InputCut:

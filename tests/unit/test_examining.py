@@ -100,9 +100,9 @@ async def damage(store: LocalStore) -> list[tuple[str, str]]:
 
 def edit(store: LocalStore, change: Edit) -> None:
     path = store.manifest_path("one")
-    told = json.loads(path.read_text())
-    change(told)
-    path.write_text(json.dumps(told))
+    manifest_json = json.loads(path.read_text())
+    change(manifest_json)
+    path.write_text(json.dumps(manifest_json))
 
 
 # -- sound ---------------------------------------------------------------------------------------------------
@@ -113,7 +113,7 @@ async def test_a_sound_one_is_good(store: LocalStore) -> None:
     assert await damage(store) == []
 
 
-async def test_what_was_looked_at_is_told(store: LocalStore) -> None:
+async def test_what_was_looked_at_is_reported(store: LocalStore) -> None:
     found = await ops.verify_offline("one", storage=store.uri)
     assert (found.id, found.epoch, found.verdict, found.files, found.footers) == (
         "one",
@@ -128,9 +128,9 @@ async def test_what_was_looked_at_is_told(store: LocalStore) -> None:
 async def test_a_verdict_that_is_no_good_one_is_not_good_although_nothing_is_damaged(
     store: LocalStore,
 ) -> None:
-    def condemn(told: dict[str, Any]) -> None:
-        told["checks"][0] |= {"status": "unverifiable"}
-        told["verdict"] = "UNVERIFIABLE"
+    def condemn(manifest_json: dict[str, Any]) -> None:
+        manifest_json["checks"][0] |= {"status": "unverifiable"}
+        manifest_json["verdict"] = "UNVERIFIABLE"
 
     edit(store, condemn)
     found = await ops.verify_offline("one", storage=store.uri)
@@ -214,8 +214,8 @@ async def test_an_incremental_one_of_whose_parent_a_bit_was_flipped(tmp_path: Pa
 
 @pytest.mark.parametrize("path", ["../one/state/part-00000.parquet", "/etc/hostname"])
 async def test_a_path_that_leads_elsewhere(store: LocalStore, path: str) -> None:
-    def lead_away(told: dict[str, Any]) -> None:
-        told["tables"][0]["files"][0]["path"] = path
+    def lead_away(manifest_json: dict[str, Any]) -> None:
+        manifest_json["tables"][0]["files"][0]["path"] = path
 
     edit(store, lead_away)
     assert (path, "lies outside of the storage") in await damage(store)
@@ -223,9 +223,9 @@ async def test_a_path_that_leads_elsewhere(store: LocalStore, path: str) -> None
 
 @pytest.mark.usefixtures("reader")
 async def test_rows_that_were_edited_everywhere_but_in_the_files(store: LocalStore) -> None:
-    def forge(told: dict[str, Any]) -> None:
-        told["tables"][0]["rows"] = 6
-        told["content"] = content_digest(
+    def forge(manifest_json: dict[str, Any]) -> None:
+        manifest_json["tables"][0]["rows"] = 6
+        manifest_json["content"] = content_digest(
             [dataclasses.replace(t, rows=6) if t.name == "state" else t for t in tables]
         )
 
@@ -236,8 +236,8 @@ async def test_rows_that_were_edited_everywhere_but_in_the_files(store: LocalSto
 
 @pytest.mark.usefixtures("reader")
 async def test_columns_that_were_edited(store: LocalStore) -> None:
-    def rename(told: dict[str, Any]) -> None:
-        told["tables"][1]["schema"][0]["name"] = "owner"
+    def rename(manifest_json: dict[str, Any]) -> None:
+        manifest_json["tables"][1]["schema"][0]["name"] = "owner"
 
     edit(store, rename)
     assert await damage(store) == [
@@ -249,8 +249,8 @@ async def test_columns_that_were_edited(store: LocalStore) -> None:
 async def test_what_is_no_parquet_and_named_with_its_own_digest(store: LocalStore) -> None:
     (store.root / STATE).write_bytes(b"rows")
 
-    def name_it(told: dict[str, Any]) -> None:
-        told["tables"][0]["files"][0] |= {"bytes": 4, "sha256": hashlib.sha256(b"rows").hexdigest()}
+    def name_it(manifest_json: dict[str, Any]) -> None:
+        manifest_json["tables"][0]["files"][0] |= {"bytes": 4, "sha256": hashlib.sha256(b"rows").hexdigest()}
 
     edit(store, name_it)
     ((file, what),) = await damage(store)
@@ -301,9 +301,9 @@ def alter_a_value(store: LocalStore) -> None:
     path = store.root / "one/state/part-00001.parquet"
     pq.write_table(pa.table({"app": ["shop", "shop", "shop"], "n": [0, 1, 200]}), path)
 
-    def renew(told: dict[str, Any]) -> None:
+    def renew(manifest_json: dict[str, Any]) -> None:
         data = path.read_bytes()
-        entry = told["tables"][0]["files"][1]
+        entry = manifest_json["tables"][0]["files"][1]
         entry |= {"bytes": len(data), "sha256": hashlib.sha256(data).hexdigest()}
 
     edit(store, renew)
@@ -313,8 +313,8 @@ def alter_a_value(store: LocalStore) -> None:
 
 
 def put(*path: str | int, value: object) -> Edit:
-    def change(told: dict[str, Any]) -> None:
-        place: Any = told
+    def change(manifest_json: dict[str, Any]) -> None:
+        place: Any = manifest_json
         for step in path[:-1]:
             place = place[step]
         place[path[-1]] = value
@@ -359,17 +359,17 @@ async def test_a_manifest_that_contradicts_itself(store: LocalStore, change: Edi
 async def test_a_failed_check_that_was_taken_out(store: LocalStore) -> None:
     """A bad verdict, and somebody who wants it to look good."""
 
-    def condemn(told: dict[str, Any]) -> None:
+    def condemn(manifest_json: dict[str, Any]) -> None:
         witness = {"topic": "in", "partition": 0, "offset": 8, "what": "white after the end"}
-        told["checks"][1] |= {"status": "failed", "found": 1, "witnesses": [witness]}
-        told["verdict"] = "INCONSISTENT"
+        manifest_json["checks"][1] |= {"status": "failed", "found": 1, "witnesses": [witness]}
+        manifest_json["verdict"] = "INCONSISTENT"
 
     edit(store, condemn)
     found = await ops.verify_offline("one", storage=store.uri)
     assert (found.damage, found.verdict) == ((), "INCONSISTENT")
     edit(store, put("verdict", value="VERIFIED"))
     assert await damage(store) == [("one.json", "verdict is VERIFIED, and its checks give INCONSISTENT")]
-    edit(store, lambda told: told["checks"].pop(1))
+    edit(store, lambda manifest_json: manifest_json["checks"].pop(1))
     assert await damage(store) == [("one.json", "check V2 is not listed")]
 
 
@@ -419,8 +419,11 @@ def test_the_command_needs_no_broker_and_has_a_status_for_damage(store: LocalSto
     damaged = call(*where)
     assert damaged.exit_code == 1
     assert f"damaged {STATE}: is missing" in damaged.stdout
-    told = json.loads(call(*where, "--json").stdout)
-    assert (told["good"], told["damage"]) == (False, [{"file": STATE, "what": "is missing"}])
+    manifest_json = json.loads(call(*where, "--json").stdout)
+    assert (manifest_json["good"], manifest_json["damage"]) == (
+        False,
+        [{"file": STATE, "what": "is missing"}],
+    )
     assert call(*where, "--record").exit_code == 2
     assert call("two", "--storage", str(store.root)).exit_code == 5
 
@@ -431,8 +434,8 @@ def test_of_two_namespaces_one_is_named(tmp_path: Path) -> None:
         write_snapshot(store, f"of-{namespace}", number, namespace=namespace)
     both = call("latest", "--storage", store.uri)
     assert (both.exit_code, "choose one with --namespace" in both.output) == (2, True)
-    told = json.loads(call("latest", "--storage", store.uri, "--namespace", "shop", "--json").stdout)
-    assert told["id"] == "of-shop"
+    manifest_json = json.loads(call("latest", "--storage", store.uri, "--namespace", "shop", "--json").stdout)
+    assert manifest_json["id"] == "of-shop"
 
 
 def test_where_nothing_reads_footers_that_is_said(store: LocalStore, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -161,8 +161,8 @@ def test_an_extra_that_brings_another_one_brings_its_modules(extra: str) -> None
 
 
 def test_the_extras_are_those_of_the_package() -> None:
-    told = set(metadata("snapkafka").get_all("Provides-Extra") or ())
-    assert told - {"dev", "mutation"} == set(EXTRAS)
+    reported = set(metadata("snapkafka").get_all("Provides-Extra") or ())
+    assert reported - {"dev", "mutation"} == set(EXTRAS)
     whole = {module for extra in ("faust", "cli", "spark", "query") for module in EXTRAS[extra]}
     assert set(EXTRAS["demo"]) >= whole
 

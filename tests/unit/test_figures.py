@@ -51,21 +51,21 @@ def test_a_leak_is_found_among_pages_that_two_workers_touch_by_chance(
 ) -> None:
     """Of a hundred runs; at 95 % both ways, two or three of those without a leak should be taken for one, and no more
     than a few are; the bootstrap of a line's looks took more than half."""
-    found = sum(growth(_looks(seed, leak), SECTIONS)[1] > 0 for seed in range(100))
+    found = sum(growth(_samples(seed, leak), SECTIONS)[1] > 0 for seed in range(100))
     assert found_at_least <= found <= found_at_most
 
 
 def test_a_leak_is_as_large_as_it_is_said_to_be() -> None:
     held = 0
     for seed in range(100):
-        value, low, high = growth(_looks(seed, 100), SECTIONS)
+        value, low, high = growth(_samples(seed, 100), SECTIONS)
         held += low <= 100 <= high
         assert abs(value - 100) < 20
     assert held >= 88
 
 
 def test_what_shrinks_is_no_growth() -> None:
-    _, low, high = growth([(x, -y) for x, y in _looks(1, 100)], SECTIONS)
+    _, low, high = growth([(x, -y) for x, y in _samples(1, 100)], SECTIONS)
     assert low < high < 0
 
 
@@ -79,11 +79,11 @@ def test_a_leak_is_found_in_what_goes_up_and_down_at_each_look(
     found = held = 0
     for seed in range(100):
         chance = random.Random(seed)
-        looks = [
+        samples = [
             (float(n), leak * n + chance.gauss(0, 20_000) + 270_000 * (chance.random() < 0.05))
             for n in range(0, SNAPSHOTS, EVERY)
         ]
-        value, low, high = trend(looks, SECTIONS)
+        value, low, high = trend(samples, SECTIONS)
         assert abs(value - leak) < 8
         found += low > 0
         held += low <= leak <= high
@@ -91,14 +91,14 @@ def test_a_leak_is_found_in_what_goes_up_and_down_at_each_look(
     assert held >= 88
 
 
-def _looks(seed: int, leak: float) -> list[tuple[float, float]]:
+def _samples(seed: int, leak: float) -> list[tuple[float, float]]:
     """How much more memory a worker has than the one beside it, if it keeps so many bytes for each snapshot."""
     chance = random.Random(seed)
     kept = chance.uniform(0, PAGE)
-    steps, looks = 0, []
+    steps, samples = 0, []
     for number in range(0, SNAPSHOTS, EVERY):
         for worker in (1, -1):
             steps += worker * chance.choice((1, 2)) * (chance.random() < TOUCHED)
         kept += leak * EVERY
-        looks.append((float(number), float(PAGE * (steps + kept // PAGE))))
-    return looks
+        samples.append((float(number), float(PAGE * (steps + kept // PAGE))))
+    return samples

@@ -9,10 +9,10 @@ import pytest
 
 from snapkafka.checks import (
     CutView,
+    Examined,
     Finding,
     LogBounds,
     LogRecord,
-    LookedAt,
     Witness,
     log_checks,
 )
@@ -287,7 +287,7 @@ def test_v1_compaction_and_failed_sends_together_accuse_nobody() -> None:
     assert [f.kind for f in log_checks.v1(view, both_lost)] == ["gap"]
 
 
-def test_v1_gaps_of_strangers_are_nobodys() -> None:
+def test_v1_gaps_of_external_senders_are_nobodys() -> None:
     log = [
         LogRecord("in", 0, offset, process, 0, 2 * offset) for offset in range(3) for process in (EXTERNAL, 7)
     ]
@@ -585,14 +585,14 @@ def test_v5_what_a_process_sends_before_its_marker_may_be_of_a_running_event() -
 def test_what_each_check_has_looked_at() -> None:
     """Process 1 sent five white records and one red one to `in`, three to `table`; it stood at 2."""
     assert on_list(CutView(CAPTURED), LOG) == {
-        "V1": LookedAt(9, 2),
-        "V2": LookedAt(2, 1),
-        "V3": LookedAt(3, 1),
-        "V4": LookedAt(3, 1, channels=1),
-        "V5": LookedAt(0, 0),
+        "V1": Examined(9, 2),
+        "V2": Examined(2, 1),
+        "V3": Examined(3, 1),
+        "V4": Examined(3, 1, channels=1),
+        "V5": Examined(0, 0),
     }
     caused = LOG[1]._replace(cause=(TP, 0))
-    assert on_list(CutView(CAPTURED), [caused])["V5"] == LookedAt(1, 1)
+    assert on_list(CutView(CAPTURED), [caused])["V5"] == Examined(1, 1)
 
 
 def test_markers_external_records_and_other_topics_are_no_records_of_a_check() -> None:
@@ -601,7 +601,7 @@ def test_markers_external_records_and_other_topics_are_no_records_of_a_check() -
         ("V1", "V2", "V3", "V4", "V5"), 0
     )
     anew = {TP: LogBounds(start=0, end=9, topic_id="another"), STATE: LogBounds(start=0, end=3)}
-    assert on_list(CutView(CAPTURED, anew), LOG)["V1"] == LookedAt(3, 1), (
+    assert on_list(CutView(CAPTURED, anew), LOG)["V1"] == Examined(3, 1), (
         "of a topic that is another one nothing"
     )
 
@@ -618,5 +618,5 @@ def test_markers_external_records_and_other_topics_are_no_records_of_a_check() -
         ((5,), "5 records"),
     ],
 )
-def test_what_was_looked_at_is_told_plainly(seen: tuple[int | None, ...], said: str) -> None:
+def test_what_was_looked_at_is_reported_plainly(seen: tuple[int | None, ...], said: str) -> None:
     assert in_words(*seen) == said

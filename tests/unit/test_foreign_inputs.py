@@ -380,7 +380,7 @@ async def test_of_two_processes_of_one_name_the_later_has_the_inputs_and_the_oth
     await other.join([CHANGE])
     await until(lambda: bool(here.till.left), "the first one to leave")
     assert here.till.left == "another process joined by its node_id"
-    await until(lambda: not view(here.cluster).lives(here.till.process or 0), "its Bye")
+    await until(lambda: not view(here.cluster).is_alive(here.till.process or 0), "its Bye")
     epoch = trigger(here.cluster, "one")
     await marker_of(other)
     await other.flush("one", "", 0, b"{}")
@@ -407,7 +407,7 @@ async def test_after_a_service_was_killed_the_process_goes_on_elsewhere_from_wha
     await marker_of(here.till)
     await here.cut("one", (P0, 2))
     await until(lambda: view(here.cluster).snapshots[lost].failure is not None, "the failure")
-    await until(lambda: not view(here.cluster).lives(killed.process or 0), "its Dead")
+    await until(lambda: not view(here.cluster).is_alive(killed.process or 0), "its Dead")
     epoch = trigger(here.cluster, "two")
     await marker_of(here.till)
     await here.cut("two", (P0, 3))

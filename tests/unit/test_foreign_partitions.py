@@ -323,7 +323,7 @@ async def test_a_notice_that_an_earlier_stream_did_not_send_is_sent_by_the_next_
 
 async def left(here: Growing) -> str:
     await until(lambda: bool(here.till.left), "its leaving")
-    await until(lambda: not view(here.cluster).lives(here.till.process or 0), "its Bye")
+    await until(lambda: not view(here.cluster).is_alive(here.till.process or 0), "its Bye")
     notice = await notice_of(here.till)
     assert isinstance(notice, Left)
     return notice.reason

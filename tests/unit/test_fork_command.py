@@ -119,8 +119,8 @@ def test_a_refused_plan_is_status_1_and_names_the_reason(
     result = invoke("create", "staging")
     assert result.exit_code == 1
     assert "refused (fork-exists): fork staging exists" in result.stdout
-    told = json.loads(invoke("create", "staging", "--dry-run", "--json").stdout)
-    assert (told["planned"]["refusals"][0]["code"], told["done"]) == ("fork-exists", None)
+    reported = json.loads(invoke("create", "staging", "--dry-run", "--json").stdout)
+    assert (reported["planned"]["refusals"][0]["code"], reported["done"]) == ("fork-exists", None)
     assert created == []
 
 
@@ -162,8 +162,8 @@ def test_what_cannot_be_read_or_created_has_its_own_status(
     answered(monkeypatch, "create_fork", ForkRefusedError("nothing was changed: no"))
     assert invoke("create", "staging", "--yes").exit_code == ForkRefusedError.exit_status
     answered(monkeypatch, "create_fork", UnknownSnapshotError("no good snapshot"))
-    told = json.loads(invoke("create", "staging", "--yes", "--json").stdout)
-    assert told["error"]["code"] == "unknown-snapshot"
+    reported = json.loads(invoke("create", "staging", "--yes", "--json").stdout)
+    assert reported["error"]["code"] == "unknown-snapshot"
 
 
 # --- list ------------------------------------------------------------------------------------------------------------
@@ -258,8 +258,8 @@ def test_forks_whose_time_is_over_are_dropped_together_and_what_stays_is_named(
         "fork busy stays: consumer group fork.busy.app",
     ):
         assert text in result.stdout, text
-    told = json.loads(invoke("drop", "--expired", "--yes", "--json").stdout)
-    assert [it["fork"] for it in told["done"]] == ["old", "busy"]
+    reported = json.loads(invoke("drop", "--expired", "--yes", "--json").stdout)
+    assert [it["fork"] for it in reported["done"]] == ["old", "busy"]
     answered(monkeypatch, "plan_drop", ())
     assert "No fork has expired." in invoke("drop", "--expired", "--yes").stdout
 

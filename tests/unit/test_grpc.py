@@ -167,12 +167,12 @@ async def test_a_process_that_does_not_come_back_leaves_and_one_of_its_name_is_a
         stream, first = await here.join()
         stream.cancel()
         gone = first.joined.process
-        await until(lambda: not view(here.cluster).lives(gone), "its Bye")
+        await until(lambda: not view(here.cluster).is_alive(gone), "its Bye")
         _, second = await here.join(session=first.joined.session)
         assert second.joined.process > gone
         old, third = await here.join()  # a process of that name again, without a session
         assert third.joined.process > second.joined.process
-        assert not view(here.cluster).lives(second.joined.process)
+        assert not view(here.cluster).is_alive(second.joined.process)
         old.cancel()
 
 
@@ -307,8 +307,8 @@ async def test_a_call_ends_at_its_deadline() -> None:
 
 
 async def test_tokens_are_those_of_rest() -> None:
-    told = "read:" + "r" * 20 + "\ntrigger:" + "t" * 20
-    async with door(tokens=Tokens.parse(told, "a test")) as here:
+    reported = "read:" + "r" * 20 + "\ntrigger:" + "t" * 20
+    async with door(tokens=Tokens.parse(reported, "a test")) as here:
         send = pb.SendRequest(node_id="till", topic="deposits", value=b"1")
         for token, status in (
             ("", Status.UNAUTHENTICATED),

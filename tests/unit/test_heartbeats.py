@@ -74,7 +74,7 @@ def test_a_process_without_a_group_and_one_that_has_left(cluster: FakeCluster) -
     assert sessions(cluster) == [("over", ""), none, none]
 
 
-def test_what_the_broker_does_not_tell_is_unknown_with_the_reason(cluster: FakeCluster) -> None:
+def test_what_the_broker_does_not_report_is_unknown_with_the_reason(cluster: FakeCluster) -> None:
     cluster.the_admin.member_failure = LedgerUnusableError("not allowed to describe group shop")
     assert sessions(cluster) == [("unknown", "not allowed to describe group shop")] * 2
 

@@ -85,7 +85,7 @@ async def test_what_needs_no_wait_goes_to_faust_without_a_detour() -> None:
     assert way.driver.metrics.foreign_headers == 1, "it was copied from another partition"
 
 
-async def test_a_reply_is_told_of_before_it_is_taken_in() -> None:
+async def test_a_reply_is_reported_before_it_is_taken_in() -> None:
     """R6: who takes it in must know its colour."""
     way = Way(replies=True)
     await way.callback(message(0, [("_sk", way.stamp(0))]))

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from snapkafka import ops
-from snapkafka.cli.commands.keep import _tell
+from snapkafka.cli.commands.keep import _print_round
 from snapkafka.cli.running import console
 from snapkafka.errors import BadInputError, OffsetsGoneError, TimedOutError
 from snapkafka.ops import checkpointing
@@ -123,7 +123,7 @@ async def test_one_beyond_help_does_not_keep_the_next_from_being_assembled(tmp_p
     assert (found.outcome, found.made_up_for) == (ops.Outcome.VERIFIED, ())
 
 
-async def test_one_that_fails_is_told_and_costs_only_its_round(tmp_path: Path) -> None:
+async def test_one_that_fails_is_reported_and_costs_only_its_round(tmp_path: Path) -> None:
     keeper = Keeper(tmp_path)
     keeper.beyond_help.add(name_at(START_MS, 10 * MINUTE_MS))
     found = await keeper.round(0)
@@ -151,7 +151,7 @@ async def test_a_round_proposes_a_checkpoint_when_one_is_due(
 
 def test_a_checkpoint_that_is_due_is_printed_with_its_command() -> None:
     with console.capture() as printed:
-        _tell(ops.KeptRound(id="keep-x", outcome=ops.Outcome.VERIFIED, checkpoint_due=12_345))
+        _print_round(ops.KeptRound(id="keep-x", outcome=ops.Outcome.VERIFIED, checkpoint_due=12_345))
     assert "12,345 old records in the ledger: run snapkafka checkpoint" in printed.get()
 
 

@@ -273,19 +273,19 @@ async def test_a_copy_of_a_table_object_is_a_plain_table(worker: Worker) -> None
     assert worker.numbers.clone(name="other").name == "other"
 
 
-@pytest.mark.parametrize("told", [True, False])
+@pytest.mark.parametrize("reported", [True, False])
 async def test_a_thread_reads_for_all_events_that_run(
-    worker: Worker, caplog: pytest.LogCaptureFixture, *, told: bool
+    worker: Worker, caplog: pytest.LogCaptureFixture, *, reported: bool
 ) -> None:
     """Nobody can say for which event it reads, unless it was told (`to_thread`), nor what it reads next."""
     white, other = worker.event(0), worker.event(1)
-    call = (lambda: worker.numbers["a"]) if told else (lambda: [worker.numbers[key] for key in "aab"])
-    run = asyncio.to_thread if told else _in_executor
+    call = (lambda: worker.numbers["a"]) if reported else (lambda: [worker.numbers[key] for key in "aab"])
+    run = asyncio.to_thread if reported else _in_executor
     await white(lambda: asyncio.ensure_future(run(call)))
     await other(lambda: asyncio.sleep(0))
     worker.cut()
     worker.event(2)(lambda: write_number(worker))
-    assert worker.torn == ([0] if told else [0, 1])
+    assert worker.torn == ([0] if reported else [0, 1])
     (line,) = [record.message for record in caplog.records if "reads table numbers" in record.message]
     assert worker.driver.reads._threads.of_thread("numbers") in line
 

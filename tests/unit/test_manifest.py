@@ -137,10 +137,10 @@ def test_fits_its_schema(manifest: Manifest) -> None:
 
 
 def test_schema_refuses_a_skipped_check_that_is_called_passed() -> None:
-    told = json.loads(manifests.dump(example()))
-    told["checks"][1]["status"] = "passed"
+    manifest_json = json.loads(manifests.dump(example()))
+    manifest_json["checks"][1]["status"] = "passed"
     with pytest.raises(jsonschema.ValidationError):
-        jsonschema.validate(told, SCHEMA)
+        jsonschema.validate(manifest_json, SCHEMA)
 
 
 def test_schema_names_every_field() -> None:
@@ -150,17 +150,17 @@ def test_schema_names_every_field() -> None:
 
 
 def test_a_manifest_of_before_a_field_is_read_and_fits() -> None:
-    told = json.loads(manifests.dump(example()))
-    del told["restorable"]
-    assert manifests.load(json.dumps(told)) == dataclasses.replace(example(), restorable=None)
-    jsonschema.validate(told, SCHEMA)
-    jsonschema.validate(told | {"restorable": None}, SCHEMA)
+    manifest_json = json.loads(manifests.dump(example()))
+    del manifest_json["restorable"]
+    assert manifests.load(json.dumps(manifest_json)) == dataclasses.replace(example(), restorable=None)
+    jsonschema.validate(manifest_json, SCHEMA)
+    jsonschema.validate(manifest_json | {"restorable": None}, SCHEMA)
 
 
 def test_unknown_fields_are_skipped() -> None:
-    told = json.loads(manifests.dump(example()))
-    told["later"] = told["captured"]["later"] = 1
-    assert manifests.load(json.dumps(told)) == example()
+    manifest_json = json.loads(manifests.dump(example()))
+    manifest_json["later"] = manifest_json["captured"]["later"] = 1
+    assert manifests.load(json.dumps(manifest_json)) == example()
 
 
 @pytest.mark.parametrize(
@@ -177,13 +177,13 @@ def test_unknown_fields_are_skipped() -> None:
     ],
 )
 def test_what_does_not_fit_is_named(path: list[str | int], value: object, said: str) -> None:
-    told = json.loads(manifests.dump(example()))
-    place = told
+    manifest_json = json.loads(manifests.dump(example()))
+    place = manifest_json
     for step in path[:-1]:
         place = place[step]
     place[path[-1]] = value
     with pytest.raises(BadInputError, match=said):
-        manifests.load(json.dumps(told), where="x.json")
+        manifests.load(json.dumps(manifest_json), where="x.json")
 
 
 @pytest.mark.parametrize("text", ["", "{", "[]", '"x"', '{"version": 1}', "null"])

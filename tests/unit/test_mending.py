@@ -11,7 +11,7 @@ from typer.testing import CliRunner
 from snapkafka import ops
 from snapkafka.cli import app as commands
 from snapkafka.errors import LedgerUnusableError
-from snapkafka.kafka.cluster.retention import said_bytes
+from snapkafka.kafka.cluster.retention import format_bytes
 from snapkafka.ops.topic_settings import change_command
 from snapkafka.protocol.records import Hello, InputTopic, Table
 from tests.fakes import FakeCluster, FakeTopic
@@ -38,7 +38,7 @@ def cluster(monkeypatch: pytest.MonkeyPatch) -> FakeCluster:
 
 
 async def test_the_plan_says_before_after_and_the_way_back(cluster: FakeCluster) -> None:
-    orders, stock = await ops.plan_mending(cluster, "ns")
+    orders, stock = await ops.plan_fixes(cluster, "ns")
     assert [(c.setting, c.before, c.own, c.after) for c in orders.changes] == [
         ("retention.ms", "60000", "60000", "3600000"),
         ("retention.bytes", "1000000", "1000000", "-1"),
@@ -57,7 +57,7 @@ async def test_the_bytes_it_keeps_longer_come_from_how_the_log_grew(cluster: Fak
     """240 MB in ten days are 1 MB an hour: 59 minutes more of it."""
     del cluster.the_admin.settings["orders"]["retention.bytes"]
     cluster.the_admin.sizes["orders"] = (240_000_000, round(time.time() * 1_000) - 10 * DAY_MS)
-    orders, stock = await ops.plan_mending(cluster, "ns")
+    orders, stock = await ops.plan_fixes(cluster, "ns")
     assert orders.keeps_bytes == pytest.approx(1_000_000 * 59 / 60, rel=0.01)
     assert orders.keeps == "about 983.3 kB on each replica, at its present growth"
     assert stock.keeps_bytes is None
@@ -69,36 +69,36 @@ async def test_what_has_no_bound_says_how_much_a_day(cluster: FakeCluster) -> No
     sets = Table(name="stock", changelog="stock", partitions=4, sets=True)
     cluster.the_ledger.put(Hello(n=2, app="shop", tables=(sets,)))
     cluster.the_admin.sizes["stock"] = (240_000_000, round(time.time() * 1_000) - 10 * DAY_MS)
-    (stock,) = await ops.plan_mending(cluster, "ns")
+    (stock,) = await ops.plan_fixes(cluster, "ns")
     assert stock.keeps == "without bound: about 24.0 MB a day on each replica, at its present growth"
     assert stock.keeps_bytes is None
 
 
 async def test_it_changes_what_was_shown_and_nothing_else(cluster: FakeCluster) -> None:
-    planned = await ops.plan_mending(cluster, "ns")
-    mended = await ops.mend(cluster, "ns", planned)
-    assert all(item.done for item in mended)
-    assert mended[0].now == {"retention.ms": "3600000", "retention.bytes": "-1"}
+    planned = await ops.plan_fixes(cluster, "ns")
+    fixed = await ops.apply_fixes(cluster, "ns", planned)
+    assert all(item.done for item in fixed)
+    assert fixed[0].now == {"retention.ms": "3600000", "retention.bytes": "-1"}
     assert cluster.the_admin.altered == [
         ("orders", {"retention.ms": "3600000", "retention.bytes": "-1"}),
         ("stock", {"min.compaction.lag.ms": "3600000"}),
     ]
-    assert await ops.plan_mending(cluster, "ns") == (), "what was mended is well"
+    assert await ops.plan_fixes(cluster, "ns") == (), "what was mended is well"
 
 
 async def test_a_setting_that_somebody_changed_meanwhile_is_left_alone(cluster: FakeCluster) -> None:
-    planned = await ops.plan_mending(cluster, "ns")
+    planned = await ops.plan_fixes(cluster, "ns")
     cluster.the_admin.settings["orders"]["retention.ms"] = "70000"
-    orders, stock = await ops.mend(cluster, "ns", planned)
+    orders, stock = await ops.apply_fixes(cluster, "ns", planned)
     assert orders.refused == "retention.ms is 70000 now, which differs from the plan"
     assert stock.done
     assert [topic for topic, _ in cluster.the_admin.altered] == ["stock"]
 
 
-async def test_a_change_that_is_refused_is_told_and_stops_nothing(
+async def test_a_change_that_is_refused_is_reported_and_stops_nothing(
     cluster: FakeCluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    planned = await ops.plan_mending(cluster, "ns")
+    planned = await ops.plan_fixes(cluster, "ns")
     alter = cluster.the_admin.alter_settings
 
     async def refuse(topic: str, changes: dict[str, str | None]) -> None:
@@ -107,7 +107,7 @@ async def test_a_change_that_is_refused_is_told_and_stops_nothing(
         await alter(topic, changes)
 
     monkeypatch.setattr(cluster.the_admin, "alter_settings", refuse)
-    orders, stock = await ops.mend(cluster, "ns", planned)
+    orders, stock = await ops.apply_fixes(cluster, "ns", planned)
     assert (orders.done, orders.refused) == (False, "not allowed (grant AlterConfigs)")
     assert stock.done
 
@@ -127,9 +127,9 @@ def test_with_nobody_to_ask_it_shows_and_changes_nothing(cluster: FakeCluster) -
     assert "nothing was changed" in err
     status, out, _ = call("--fix", "--json")
     assert status == 2
-    told = json.loads(out)
-    assert told["error"]["code"] == "bad-input"
-    assert [item["topic"] for item in told["planned"]] == ["orders", "stock"]
+    reported = json.loads(out)
+    assert reported["error"]["code"] == "bad-input"
+    assert [item["topic"] for item in reported["planned"]] == ["orders", "stock"]
     assert cluster.the_admin.altered == []
 
 
@@ -154,7 +154,7 @@ def test_kafkas_command_takes_lists_in_brackets() -> None:
 
 
 def test_bytes_are_said_as_people_do() -> None:
-    assert [said_bytes(n) for n in (0, 999, 1_000, 25_000_000)] == [
+    assert [format_bytes(n) for n in (0, 999, 1_000, 25_000_000)] == [
         "0 bytes",
         "999 bytes",
         "1.0 kB",

@@ -52,7 +52,7 @@ def test_what_was_counted_can_be_read() -> None:
     assert found["snapkafka_cut_seconds_bucket", "0.00025"] == 1
 
 
-def test_a_lag_that_nobody_knows_is_not_told() -> None:
+def test_a_lag_that_nobody_knows_is_not_reported() -> None:
     text, _ = rendered(Metrics(), participating=False, ledger_lag=None)
     assert ("snapkafka_ledger_lag", "") not in read(text)
     assert read(text)["snapkafka_participating", ""] == 0

@@ -311,9 +311,9 @@ async def test_verify_offline_finds_damage(store: ObjectStore) -> None:
     put(store, f"{made.tables[0].path}/more.parquet")
     store._delete([file.path])
     found = await ops.verify_offline("one", storage=store.uri)
-    told = {item.file: item.what for item in found.damage}
-    assert told[file.path] == "is missing"
-    assert told[f"{made.tables[0].path}/more.parquet"] == "the manifest does not name it"
+    reported = {item.file: item.what for item in found.damage}
+    assert reported[file.path] == "is missing"
+    assert reported[f"{made.tables[0].path}/more.parquet"] == "the manifest does not name it"
 
 
 async def test_a_query_reads_the_files_of_its_snapshots_alone(store: ObjectStore, tmp_path: Path) -> None:

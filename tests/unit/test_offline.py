@@ -117,7 +117,7 @@ def test_what_is_no_app_is_one_line_and_status_2(app: str, said: str) -> None:
     assert "write module:app" in err
 
 
-def test_a_worker_tells_the_ledger_the_same() -> None:
+def test_a_worker_reports_the_same_to_the_ledger() -> None:
     """`Hello` names what no snapshot holds, how long windows live, and what reads its tables: nobody needs the app."""
     code = (
         "import asyncio, types\n"

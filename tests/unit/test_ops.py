@@ -39,8 +39,8 @@ def records(cluster: FakeCluster, kind: type[Kind]) -> list[Kind]:
 async def test_a_snapshot_is_captured_when_everybody_has_closed(cluster: FakeCluster) -> None:
     Worker(cluster.the_ledger, "shop", "orders")
     Worker(cluster.the_ledger, "tills", "sales", partitions=2)
-    told: list[ops.Progress] = []
-    found = await ops.trigger(cluster, "ns", snapshot_id="s", who="ann", wait=True, progress=told.append)
+    reported: list[ops.Progress] = []
+    found = await ops.trigger(cluster, "ns", snapshot_id="s", who="ann", wait=True, progress=reported.append)
     assert (found.id, found.status, found.epoch) == ("s", Status.CAPTURED, 5)
     assert found.capture_ms == 4  # of the ledger's own clock: two reports, two closings
 
@@ -89,12 +89,12 @@ async def test_what_takes_too_long_is_aborted_and_the_silent_are_named_dead(clus
 
 async def test_progress_says_what_is_waited_for_and_for_how_long(cluster: FakeCluster) -> None:
     Worker(cluster.the_ledger, "shop", "orders", closes=False)
-    told: list[ops.Progress] = []
+    reported: list[ops.Progress] = []
     with pytest.raises(SnapshotFailedError):
-        await ops.trigger(cluster, "ns", ttl_ms=400, wait=True, progress=told.append)
-    assert told[-1].waited_ms >= 300
-    assert told[-1].needed == 2
-    assert "process 0 (shop on box, pid 7) to finish events that began" in told[-1].waits[0].text
+        await ops.trigger(cluster, "ns", ttl_ms=400, wait=True, progress=reported.append)
+    assert reported[-1].waited_ms >= 300
+    assert reported[-1].needed == 2
+    assert "process 0 (shop on box, pid 7) to finish events that began" in reported[-1].waits[0].text
 
 
 async def test_a_failed_snapshot_stays_failed_until_it_is_retried(cluster: FakeCluster) -> None:

@@ -85,8 +85,8 @@ def test_the_page_has_its_columns_from_the_list(tmp_path: Path) -> None:
         by_id = {row["snapshot_id"]: row for row in rows}
         assert by_id["runs"]["waits_for"]
         assert by_id["failed"]["failure"]["reason"] == "too slow"
-        told = set(re.findall(r"\btold\.(\w+)", (PAGE / "detail.js").read_text("utf-8")))
-        assert told <= client.get("/v1/snapshots/done").json().keys()
+        reported = set(re.findall(r"\btold\.(\w+)", (PAGE / "detail.js").read_text("utf-8")))
+        assert reported <= client.get("/v1/snapshots/done").json().keys()
         for name in by_id:  # drawn as soon as there is anything to draw
             answer = client.get(f"/v1/snapshots/{name}/diagram.svg")
             assert (answer.status_code, answer.headers["content-type"]) == (200, "image/svg+xml"), name

@@ -189,9 +189,9 @@ def _lose_root(store: LocalStore) -> None:
 
 
 def _other_rows(store: LocalStore) -> None:
-    told = json.loads(store.manifest_path("monday").read_text())
-    told["tables"][0]["digest"] = "77"
-    store.manifest_path("monday").write_text(json.dumps(told))
+    reported = json.loads(store.manifest_path("monday").read_text())
+    reported["tables"][0]["digest"] = "77"
+    store.manifest_path("monday").write_text(json.dumps(reported))
 
 
 @pytest.mark.parametrize(
@@ -226,9 +226,9 @@ def test_a_broken_or_deleted_parent_is_found(
 
 
 def test_a_manifest_of_an_older_release_can_be_read(tmp_path: Path) -> None:
-    told = json.loads(dump(publish(LocalStore(tmp_path), captured("monday", 1, cut(5)))))
-    del told["parents"], told["settled"], told["isolation"]
-    (tmp_path / "monday.json").write_text(json.dumps(told))
+    reported = json.loads(dump(publish(LocalStore(tmp_path), captured("monday", 1, cut(5)))))
+    del reported["parents"], reported["settled"], reported["isolation"]
+    (tmp_path / "monday.json").write_text(json.dumps(reported))
     with pytest.raises(BadInputError, match="without incremental snapshots"):
         find(LocalStore(tmp_path), captured("tuesday", 2, cut(8), parent="monday"))
 

@@ -69,13 +69,13 @@ async def test_a_message_is_the_same_by_either_way(way: Buffered) -> None:
     """The record, what the app is told of it, and when."""
     other = Buffered()
     other.driver.outgoing._bypass.waiting = 1  # nothing may pass
-    told: dict[Buffered, list[Any]] = {way: [], other: []}
+    reported: dict[Buffered, list[Any]] = {way: [], other: []}
     for one in (way, other):
-        sensor = _Sensor(told[one])
+        sensor = _Sensor(reported[one])
         one.app.sensors.add(sensor)
         for more in ({}, {"timestamp": 1.5}, {"headers": {"mine": b"1"}}, {"partition": None}):
             promise = one.soon(
-                callback=lambda fut, of=told[one]: of.append(("called", fut.result()[:4])), **more
+                callback=lambda fut, of=reported[one]: of.append(("called", fut.result()[:4])), **more
             )
             assert isinstance(promise, FutureMessage)
         assert one.buffer.size == (0 if one is way else 4)
@@ -83,8 +83,8 @@ async def test_a_message_is_the_same_by_either_way(way: Buffered) -> None:
         one.log.take()
         await settle()
         await settle()
-    assert sorted(map(str, told[way])) == sorted(map(str, told[other]))
-    assert len(told[way]) == 4 * 3
+    assert sorted(map(str, reported[way])) == sorted(map(str, reported[other]))
+    assert len(reported[way]) == 4 * 3
     for tp, records in other.log.records.items():
         passed = way.log.records[tp]
         assert [record.headers for record in passed] == [record.headers for record in records]
@@ -93,9 +93,9 @@ async def test_a_message_is_the_same_by_either_way(way: Buffered) -> None:
 
 
 class _Sensor(faust.Sensor):
-    def __init__(self, told: list[Any]) -> None:
+    def __init__(self, reported: list[Any]) -> None:
         super().__init__()
-        self._told = told
+        self._told = reported
 
     def on_send_initiated(self, producer: Any, topic: Any, message: Any, keysize: int, valsize: int) -> Any:
         self._told.append(("begins", topic, message.value, keysize, valsize))

@@ -97,8 +97,8 @@ def test_the_command_starts_no_spark(cluster: FakeCluster) -> None:
     assert shown.exit_code == 0, shown.output
     assert "900.0 MB" in shown.stdout
     assert "120" in shown.stdout
-    (told,) = json.loads(call("mine", "--json").stdout)["snapshots"]
-    assert told["topics"] == [{"topic": "orders", "partitions": 2, "records": 120, "bytes": 900_000_000}]
+    (reported,) = json.loads(call("mine", "--json").stdout)["snapshots"]
+    assert reported["topics"] == [{"topic": "orders", "partitions": 2, "records": 120, "bytes": 900_000_000}]
     assert not {name for name in set(sys.modules) - before if name.startswith("pyspark")}
     assert call("nope").exit_code == 5
 
@@ -209,8 +209,8 @@ def test_the_command_says_what_is_new_and_touches_nothing(chain: Chain) -> None:
     assert shown.exit_code == 0, shown.output
     assert "changes since monday" in shown.stdout
     assert "993.0 kB" in shown.stdout
-    (told,) = json.loads(call("tuesday", "--storage", str(chain.folder), "--json").stdout)["snapshots"]
-    assert (told["parent"], told["as_full"]) == ("monday", False)
+    (reported,) = json.loads(call("tuesday", "--storage", str(chain.folder), "--json").stdout)["snapshots"]
+    assert (reported["parent"], reported["as_full"]) == ("monday", False)
     assert {path: path.stat().st_mtime_ns for path in chain.folder.rglob("*")} == before
     assert "as a full one, because parent" in " ".join(
         call("monday", "tuesday", "--storage", str(chain.folder / "new")).stdout.split()

@@ -45,7 +45,7 @@ def many(tmp_path_factory: pytest.TempPathFactory) -> str:
 
 
 @pytest.mark.parametrize("form", ["--csv", "--json"])
-def test_who_has_read_enough_is_told_nothing_more(many: str, form: str) -> None:
+def test_who_has_read_enough_gets_nothing_more(many: str, form: str) -> None:
     """`| head -1`: 1 would be the status of a snapshot that is not good."""
     query = (*COMMAND, "query", "SELECT key, value FROM state", "--storage", many, form)
     process = subprocess.Popen(query, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
@@ -62,9 +62,9 @@ def test_a_full_disk_is_said_and_is_no_verdict() -> None:
     with Path("/dev/full").open("wb") as full:
         done = ended(*RIGHTS, stdout=full)
     assert done.returncode == OutputError.exit_status
-    told = done.stderr.decode().splitlines()
-    assert told[0] == "error: the output cannot be written: No space left on device"
-    assert len(told) == 2
+    reported = done.stderr.decode().splitlines()
+    assert reported[0] == "error: the output cannot be written: No space left on device"
+    assert len(reported) == 2
 
 
 @pytest.mark.parametrize("number", [1, 2])

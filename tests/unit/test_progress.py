@@ -52,12 +52,12 @@ def test_a_line_of_it_comes_back_and_no_other_is_taken_for_one() -> None:
         assert from_line(other) is None
 
 
-def test_it_is_told_now_and_then() -> None:
+def test_it_is_reported_now_and_then() -> None:
     clock = count(0.0, 4.0)
     said: list[str] = []
-    tell = now_and_then(said.append, 10.0, lambda: next(clock))
+    notify = now_and_then(said.append, 10.0, lambda: next(clock))
     for _ in range(6):  # at 4, 8, 12, ... 24
-        tell(WORKING)
+        notify(WORKING)
     assert said == [in_words(WORKING)] * 2
 
 
@@ -71,7 +71,7 @@ def terminal(monkeypatch: pytest.MonkeyPatch) -> io.StringIO:
 
 
 def test_bars_of_steps_below_a_log_that_stays(terminal: io.StringIO) -> None:
-    with job_log(told=True) as log:
+    with job_log(printed=True) as log:
         assert log.say is not None and log.progress is not None
         log.say("starting Spark [1]")
         log.progress(WORKING)
@@ -84,7 +84,7 @@ def test_bars_of_steps_below_a_log_that_stays(terminal: io.StringIO) -> None:
 
 
 def test_a_step_that_is_over_has_no_bar_any_more(terminal: io.StringIO) -> None:
-    with job_log(told=True) as log:
+    with job_log(printed=True) as log:
         assert log.progress is not None
         log.progress(WORKING)
         bars = log.progress.__self__  # type: ignore[attr-defined]
@@ -97,5 +97,5 @@ def test_a_step_that_is_over_has_no_bar_any_more(terminal: io.StringIO) -> None:
 
 
 def test_nothing_is_said_where_nothing_is_to_be_said() -> None:
-    with job_log(told=False) as log:
+    with job_log(printed=False) as log:
         assert (log.say, log.progress) == (None, None)

@@ -128,8 +128,8 @@ async def test_a_ledger_that_was_made_anew_begins_with_low_epochs(store: LocalSt
 @pytest.mark.parametrize("when", ["", "yesterday", "2999-01-01"])
 async def test_nonsense_for_a_time_removes_nothing_by_age(store: LocalStore, when: str) -> None:
     put(store, "new", 2)
-    told = dataclasses.replace(put(store, "odd", 1, days_old=99), times=Times(assembled_at=when))
-    store.manifest_path("odd").write_text(manifests.dump(told))
+    reported = dataclasses.replace(put(store, "odd", 1, days_old=99), times=Times(assembled_at=when))
+    store.manifest_path("odd").write_text(manifests.dump(reported))
     assert await going(store, days=1) == []
 
 
@@ -186,9 +186,9 @@ async def test_a_manifest_of_a_later_release_keeps_its_parent(
     put(store, "parent", 1)
     put(store, "other", 2)
     put(store, "new", 3)
-    told = json.loads(store.manifest_path("other").read_text()) | {"version": 9, "id": "later"}
-    told |= {"captured": "in another form", "tables": {}} | named
-    (store.root / "later.json").write_text(json.dumps(told))
+    reported = json.loads(store.manifest_path("other").read_text()) | {"version": 9, "id": "later"}
+    reported |= {"captured": "in another form", "tables": {}} | named
+    (store.root / "later.json").write_text(json.dumps(reported))
     found = await plan(store, last=1)
     assert [item.id for item in found.removed] == ["other"]
     assert {item.id: item.why for item in found.kept}["parent"] == "later builds on it"
@@ -499,8 +499,8 @@ def test_the_command_shows_bytes_and_removes_with_yes_alone(store: LocalStore) -
     assert shown.exit_code == 0
     assert re.search(r"old .* remove .* kB", shown.stdout)
     assert "the newest good one" in shown.stdout
-    (told,) = as_json(call(*where, "--dry-run", "--json"))["planned"]["removed"]
-    assert (told["id"], told["bytes"]) == ("old", size)
+    (reported,) = as_json(call(*where, "--dry-run", "--json"))["planned"]["removed"]
+    assert (reported["id"], reported["bytes"]) == ("old", size)
     refused = call(*where)
     assert refused.exit_code == 2
     assert "not confirmed, as there is no terminal: nothing was removed" in refused.stderr
@@ -514,7 +514,7 @@ def test_the_command_shows_bytes_and_removes_with_yes_alone(store: LocalStore) -
     assert "Nothing to remove." in call(*where, "--yes").stdout
 
 
-def test_the_command_asks_the_ledgers_or_is_told_that_nobody_needs_anything(
+def test_the_command_asks_the_ledgers_or_is_assured_that_nobody_needs_anything(
     store: LocalStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """`--dry-run` lists what stays for a restore or a fork; without a broker nothing goes."""

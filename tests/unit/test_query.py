@@ -152,11 +152,11 @@ async def test_a_ledger_that_was_made_anew_begins_with_low_epochs_and_has_the_la
     store = LocalStore(tmp_path)
     for name, epoch in (("anew", 3), ("again", 10)):
         write_snapshot(store, name, epoch, state=[in_state("x", "5")])
-        told = store.read(name)
-        anew = dataclasses.replace(told.ledger, topic_id="1" * 32)
-        later = dataclasses.replace(told.times, assembled_at="2026-05-02T00:00:00+00:00")
+        reported = store.read(name)
+        anew = dataclasses.replace(reported.ledger, topic_id="1" * 32)
+        later = dataclasses.replace(reported.times, assembled_at="2026-05-02T00:00:00+00:00")
         store.manifest_path(name).write_text(
-            manifests.dump(dataclasses.replace(told, ledger=anew, times=later))
+            manifests.dump(dataclasses.replace(reported, ledger=anew, times=later))
         )
     assert find_manifest(store, "latest").id == find_manifest(store, "latest", good=True).id == "again"
     assert (await ops.query(None, "", "FROM state", storage=str(tmp_path), name="3")).id == "anew"

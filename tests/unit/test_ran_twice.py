@@ -114,10 +114,10 @@ def test_inputs_with_equal_check_values_are_named() -> None:
 def test_notes_of_topics_are_listed_before_those_of_records() -> None:
     many = [Finding("replayed", "a", 0, offset, 1, 1, "app", 3, 2) for offset in range(30)]
     twice = Finding("ran-twice", "in", 0, 0, 1, app="app", a=2, b=2)
-    told = outcome("V5", [*many, twice], {"replayed": 30, "ran-twice": 1})
-    assert told.notes[0] == Witness.of(twice)
-    assert told.notes[0].what.startswith("2 events of topic in ran twice in app before the cut")
-    assert len(told.notes) == 20
+    reported = outcome("V5", [*many, twice], {"replayed": 30, "ran-twice": 1})
+    assert reported.notes[0] == Witness.of(twice)
+    assert reported.notes[0].what.startswith("2 events of topic in ran twice in app before the cut")
+    assert len(reported.notes) == 20
 
 
 @pytest.mark.parametrize(

@@ -19,7 +19,7 @@ NOTHING: dict[str, Any] = {
 
 
 def test_what_the_verdict_does_not_stand_for_is_beside_it() -> None:
-    told = {
+    reported = {
         "id": "daily", "epoch": 7, "verdict": "VERIFIED_OPEN", "contaminated": "",
         "checks": [], "restorable": None, "manifest": "daily.json",
         "open": [], "strict": False, "unread": [],
@@ -30,35 +30,35 @@ def test_what_the_verdict_does_not_stand_for_is_beside_it() -> None:
         ],
         "uncaptured": [{"app": "shop", "what": "agent a reads an in-memory channel"}],
     }  # fmt: skip
-    lines = list(report(told))
+    lines = list(report(reported))
     assert lines[1].startswith("  open:     topic orders holds records with our header and records without")
     assert lines[2] == "  assumed:  whoever writes to topic clicks does not read what the apps write"
     assert lines[3] == "  not included: app shop: agent a reads an in-memory channel"
     assert lines[4] == "  unproven: stored tables were not compared with the log (--tables)"
-    (strict,) = [line for line in report(told | {"strict": True}) if "clicks" in line]
+    (strict,) = [line for line in report(reported | {"strict": True}) if "clicks" in line]
     assert strict.startswith("  open:     topic clicks holds external records, and is not declared")
 
 
 def test_why_nobody_can_prove_it_is_said_before_the_checks() -> None:
-    told = {
+    reported = {
         "id": "daily", "epoch": 7, "verdict": "UNVERIFIABLE", "contaminated": "agent a was handed offset 5 late",
         "checks": [], "restorable": None, "manifest": "daily.json", **NOTHING,
     }  # fmt: skip
-    lines = list(report(told))
+    lines = list(report(reported))
     assert lines[:2] == [
         "daily (epoch 7): UNVERIFIABLE",
         "  not verifiable: agent a was handed offset 5 late",
     ]
-    assert list(report(told | {"contaminated": ""})) == [lines[0], *lines[2:]]
+    assert list(report(reported | {"contaminated": ""})) == [lines[0], *lines[2:]]
 
 
 def test_who_leaves_it_open_is_said_before_the_checks() -> None:
-    told = {
+    reported = {
         "id": "daily", "epoch": 7, "verdict": "VERIFIED_OPEN", "contaminated": "",
         "checks": [], "restorable": None, "manifest": "daily.json", **NOTHING,
         "open": [{"group": "bank", "topics": ["bills"]}],
     }  # fmt: skip
-    first, second, *_ = report(told)
+    first, second, *_ = report(reported)
     assert first == "daily (epoch 7): VERIFIED_OPEN"
     assert second.startswith("  open:     group bank reads bills without snapkafka")
 
@@ -68,12 +68,12 @@ def check(name: str, records: int | None, **more: int) -> dict[str, object]:
 
 
 def test_what_each_check_looked_at_is_said_and_nothing_plainly() -> None:
-    told = {
+    reported = {
         "id": "daily", "epoch": 7, "verdict": "VERIFIED", "contaminated": "", "restorable": None,
         "manifest": "daily.json", **NOTHING, "unread": [{"app": "payments", "topic": "to-pay"}],
     }  # fmt: skip
     checks = [check("V1", 1_200, partitions=3), check("V4", 0, channels=2), check("V6 money", None)]
-    _, unread, line, *rest = report(told | {"checks": checks})
+    _, unread, line, *rest = report(reported | {"checks": checks})
     assert (
         unread
         == "  unread:   topic to-pay did not exist when payments started: create it and restart payments"
@@ -84,7 +84,7 @@ def test_what_each_check_looked_at_is_said_and_nothing_plainly() -> None:
     )
     assert NOTHING_SEEN not in "".join(rest)
     _, _, line, note, *_ = report(
-        told | {"checks": [check("V1", 0), check("V2", 0), check("V6 money", None)]}
+        reported | {"checks": [check("V1", 0), check("V2", 0), check("V6 money", None)]}
     )
     assert "V1 passed (no record)" in line
     assert note.strip() == NOTHING_SEEN
@@ -93,11 +93,11 @@ def test_what_each_check_looked_at_is_said_and_nothing_plainly() -> None:
 def test_notes_of_v5_are_printed_one_by_one() -> None:
     """Events that ran twice before the cut must not hide behind a replay."""
     note = {"topic": "posts", "partition": 1, "offset": 7, "what": "3 events of topic posts ran twice"}
-    told = {
+    reported = {
         "id": "daily", "epoch": 7, "verdict": "VERIFIED", "contaminated": "", "restorable": None,
         "manifest": "daily.json", **NOTHING,
         "checks": [{**check("V5", 9), "noted": 2, "notes": [note, {**note, "topic": "likes", "what": "another"}]}],
     }  # fmt: skip
-    lines = list(report(told))
+    lines = list(report(reported))
     assert "  V5 notes 2, as posts[1] offset 7: 3 events of topic posts ran twice" in lines
     assert "    and likes[1] offset 7: another" in lines

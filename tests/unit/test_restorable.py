@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from snapkafka import ops
-from snapkafka.assembly.spark.spark_errors import told_when_it_was_lost
+from snapkafka.assembly.spark.spark_errors import with_time_of_loss
 from snapkafka.errors import BrokerUnavailableError, LedgerUnusableError, OffsetsGoneError, SnapkafkaError
 from snapkafka.kafka.cluster.retention import in_words, restorable
 from snapkafka.manifest import RestorableEntry
@@ -111,8 +111,8 @@ def test_a_refusal_says_until_when_it_could_be_done(tmp_path: Any) -> None:
     with store.staging("one") as folder:
         store.publish(dataclasses.replace(example(), id="one", restorable=entry), folder)
     said = r"gone; it could be restored until 2027-01-15T09:00:00\+00:00: orders deletes"
-    with pytest.raises(OffsetsGoneError, match=said), told_when_it_was_lost(store, captured):
+    with pytest.raises(OffsetsGoneError, match=said), with_time_of_loss(store, captured):
         raise OffsetsGoneError("gone")
     unknown = dataclasses.replace(captured, id="two")
-    with pytest.raises(OffsetsGoneError, match=r"^gone$"), told_when_it_was_lost(store, unknown):
+    with pytest.raises(OffsetsGoneError, match=r"^gone$"), with_time_of_loss(store, unknown):
         raise OffsetsGoneError("gone")

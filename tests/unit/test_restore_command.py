@@ -81,9 +81,9 @@ def test_a_refusal_is_printed_with_its_code_and_is_status_1(
     result = CliRunner().invoke(app, [*ARGUMENTS, "--dry-run"])
     assert result.exit_code == 1
     assert "refused (group-has-members): consumer group accounts has 2 members" in result.stdout
-    told = json.loads(CliRunner().invoke(app, [*ARGUMENTS, "--dry-run", "--json"]).stdout)
-    assert told["planned"]["refusals"][0]["code"] == "group-has-members"
-    assert told["done"] is None
+    reported = json.loads(CliRunner().invoke(app, [*ARGUMENTS, "--dry-run", "--json"]).stdout)
+    assert reported["planned"]["refusals"][0]["code"] == "group-has-members"
+    assert reported["done"] is None
 
 
 def test_without_a_terminal_it_takes_yes_to_act(asked: list[dict[str, Any]]) -> None:

@@ -102,8 +102,8 @@ def test_a_refusal_is_printed_with_its_code_and_is_status_1(
     result = CliRunner().invoke(app, [*ARGUMENTS])
     assert result.exit_code == 1
     assert "refused (topic-not-empty): topic orders exists here" in result.stdout
-    told = json.loads(CliRunner().invoke(app, [*ARGUMENTS, "--dry-run", "--json"]).stdout)
-    assert (told["planned"]["refusals"][0]["code"], told["done"]) == ("topic-not-empty", None)
+    reported = json.loads(CliRunner().invoke(app, [*ARGUMENTS, "--dry-run", "--json"]).stdout)
+    assert (reported["planned"]["refusals"][0]["code"], reported["done"]) == ("topic-not-empty", None)
     assert not acted(asked)
 
 

@@ -123,20 +123,20 @@ async def test_if_the_seek_fails_the_inputs_go_on_all_the_same(worker: Worker) -
 
 async def test_a_fetch_that_is_under_way_takes_nothing_where_no_partition_is_active(worker: Worker) -> None:
     """aiokafka takes an empty set for all. What is resumed meanwhile it may take."""
-    told: list[Any] = []
+    reported: list[Any] = []
 
     async def fetch(active_partitions: Any, *_: Any) -> dict[TP, Any]:
-        told.append(active_partitions)
+        reported.append(active_partitions)
         return {}
 
     worker.consumer._thread.getmany = fetch
     active: set[TP] = set()
     await worker.consumer._getmany(active_partitions=active, timeout=1.0)
     await worker.consumer._getmany(active_partitions=None, timeout=1.0)
-    assert told[0] and INPUT not in told[0]
+    assert reported[0] and INPUT not in reported[0]
     active.add(INPUT)
-    assert INPUT in told[0]
-    assert told[1] is None, "a client without a group reads all"
+    assert INPUT in reported[0]
+    assert reported[1] is None, "a client without a group reads all"
 
 
 async def test_changelogs_go_on_at_once(worker: Worker) -> None:

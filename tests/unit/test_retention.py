@@ -14,15 +14,15 @@ from snapkafka.checks.retention import (
     LAST_MS,
     UNBOUNDED,
     How,
-    Lasting,
     LogNow,
     Need,
+    RetentionEstimate,
+    estimate_retention,
     first_to_go,
+    format_ms,
     keeping,
-    lasting,
     needs,
     promised_by,
-    said_ms,
 )
 from snapkafka.protocol.captured_snapshot import ChangelogCut, InputCut, SenderEnd
 from snapkafka.protocol.records import Retention, TopicPartition
@@ -36,9 +36,9 @@ INPUT = Need(tp=IN, start=10, end=20)
 STATE = Need(tp=LOG, start=0, end=50, state=True)
 
 
-def judged(need: Need, holding: Mapping[str, str], **log: Any) -> Lasting:
+def judged(need: Need, holding: Mapping[str, str], **log: Any) -> RetentionEstimate:
     bounds = log.pop("bounds", LogBounds(start=0, end=100))
-    return lasting(need, LogNow(bounds=bounds, **log), holding, cut_ms=CUT, now_ms=NOW)
+    return estimate_retention(need, LogNow(bounds=bounds, **log), holding, cut_ms=CUT, now_ms=NOW)
 
 
 # -- what is needed ------------------------------------------------------------------------------------------
@@ -200,12 +200,12 @@ def test_what_is_gone_is_said() -> None:
     assert judged(STATE, {"retention.ms": "-1"}, bounds=LogBounds(start=50, end=100)).how == How.ALWAYS
 
 
-def test_the_first_to_go_is_told() -> None:
+def test_the_first_to_go_is_reported() -> None:
     late, soon, open_end = (
-        Lasting(how=how, until_ms=until_ms, topic=f"{how}")
+        RetentionEstimate(how=how, until_ms=until_ms, topic=f"{how}")
         for how, until_ms in ((How.UNTIL, 9), (How.UNTIL, 3), (How.FROM, 5))
     )
-    always, unknown, gone = (Lasting(how=how) for how in (How.ALWAYS, How.UNKNOWN, How.GONE))
+    always, unknown, gone = (RetentionEstimate(how=how) for how in (How.ALWAYS, How.UNKNOWN, How.GONE))
     assert first_to_go([late, always, soon, open_end]) == soon
     assert first_to_go([late, open_end]) == open_end
     assert first_to_go([soon, unknown]) == unknown, "nothing is promised"
@@ -254,8 +254,8 @@ def test_where_size_decides_what_is_deleted_no_age_is_safe(
 ) -> None:
     for policy in ("delete", "compact,delete"):
         promised = promised_by("t", COMPACTED | {"cleanup.policy": policy} | bounds)
-        told = keeping(promised, promised, age_ms=HOUR)
-        assert told.retained_ms == retained_ms
+        reported = keeping(promised, promised, age_ms=HOUR)
+        assert reported.retained_ms == retained_ms
 
 
 @pytest.mark.parametrize(
@@ -272,4 +272,4 @@ def test_where_size_decides_what_is_deleted_no_age_is_safe(
     ],
 )
 def test_times_are_said_as_a_person_says_them(ms: int, said: str) -> None:
-    assert said_ms(ms) == said
+    assert format_ms(ms) == said

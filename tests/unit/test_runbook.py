@@ -89,10 +89,10 @@ def problems(page: str) -> list[str]:
     """What the page and the code do not have in common."""
     found = []
     for heading, codes in expected().items():
-        told = words(page, heading)
-        found += [f"{heading}: no line for {code}" for code in sorted(codes - set(told))]
-        found += [f"{heading}: nothing in the code says {word}" for word in told if word not in codes]
-        found += [f"{heading}: {word} has two lines" for word in set(told) if told.count(word) > 1]
+        reported = words(page, heading)
+        found += [f"{heading}: no line for {code}" for code in sorted(codes - set(reported))]
+        found += [f"{heading}: nothing in the code says {word}" for word in reported if word not in codes]
+        found += [f"{heading}: {word} has two lines" for word in set(reported) if reported.count(word) > 1]
     statuses = {(EXIT_OK, "ok"), (EXIT_NOT_GOOD, "not-good")}
     statuses |= {*((exit_status(number), code) for number, code in CODES.items()), (EXIT_UNREAD, "unread")}
     statuses |= {(cls.exit_status, cls.code) for cls in all_errors()}
@@ -151,6 +151,6 @@ def test_a_code_that_nobody_could_list_is_noticed() -> None:
 
 def test_the_page_of_the_command_names_what_doctor_finds_on_a_cluster() -> None:
     page = (ROOT / "docs" / "reference" / "cli.md").read_text()
-    told = {code for row in section(page, "doctor") for code in re.findall(r"`([a-z-]+)`", row[0])}
+    reported = {code for row in section(page, "doctor") for code in re.findall(r"`([a-z-]+)`", row[0])}
     offline = set(made((ROOT / "snapkafka" / "drivers" / "faust" / "looking.py").read_text(), FINDINGS))
-    assert told == all_made(FINDINGS) - (offline - {"not-captured"})
+    assert reported == all_made(FINDINGS) - (offline - {"not-captured"})

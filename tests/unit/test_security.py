@@ -107,10 +107,10 @@ def test_a_properties_file_of_java_is_the_same_as_one_of_librdkafka(tmp_path: Pa
 def test_what_is_wrong_is_named_with_its_setting(
     environ: dict[str, str], kind: type[SnapkafkaError], said: str
 ) -> None:
-    with pytest.raises(SnapkafkaError, match=said) as told:
+    with pytest.raises(SnapkafkaError, match=said) as error:
         read(environ)
-    assert type(told.value) is kind
-    assert told.value.advice
+    assert type(error.value) is kind
+    assert error.value.advice
 
 
 def test_a_setting_of_the_file_that_is_not_known_is_refused(tmp_path: Path) -> None:
@@ -167,12 +167,12 @@ def test_a_key_that_java_cannot_read_is_named_with_the_way_to_convert_it(pem: Ce
             "SNAPKAFKA_KAFKA_SSL_KEY_LOCATION": str(old),
         }
     )
-    with pytest.raises(CertificateError, match="no key in PKCS#8") as told:
+    with pytest.raises(CertificateError, match="no key in PKCS#8") as error:
         found.for_java()
-    assert "openssl pkcs8 -topk8" in told.value.advice
+    assert "openssl pkcs8 -topk8" in error.value.advice
 
 
-def test_kerberos_as_far_as_it_can_be_told(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_kerberos_as_far_as_it_can_be_tested(monkeypatch: pytest.MonkeyPatch) -> None:
     environ = {
         "SNAPKAFKA_KAFKA_SECURITY_PROTOCOL": "SASL_PLAINTEXT",
         "SNAPKAFKA_KAFKA_SASL_MECHANISM": "GSSAPI",
@@ -199,9 +199,9 @@ def test_a_restore_by_kerberos_names_what_its_client_was_built_without(
         "SNAPKAFKA_KAFKA_SECURITY_PROTOCOL": "SASL_PLAINTEXT",
         "SNAPKAFKA_KAFKA_SASL_MECHANISM": "GSSAPI",
     }
-    with pytest.raises(DependencyMissingError, match=r"GSSAPI.*confluent-kafka.*built without") as told:
+    with pytest.raises(DependencyMissingError, match=r"GSSAPI.*confluent-kafka.*built without") as error:
         KafkaBulk(Connection.from_environment("127.0.0.1:1", environ))
-    assert "--no-binary confluent-kafka" in told.value.advice
+    assert "--no-binary confluent-kafka" in error.value.advice
 
     def refuses(settings: dict[str, str]) -> None:
         raise KafkaException(KafkaError(KafkaError._INVALID_ARG, "no such keytab"))

@@ -56,12 +56,12 @@ def client(cluster: FakeCluster) -> Iterator[TestClient]:
         yield client
 
 
-def like(example: dict[str, Any], told: dict[str, Any]) -> None:
+def like(example: dict[str, Any], fields: dict[str, Any]) -> None:
     """Has an answer every name of the example, with a value of the same type and form?"""
     for name, value in example.items():
-        assert type(told[name]) is type(value), name
+        assert type(fields[name]) is type(value), name
     if "initiated_at" in example:
-        assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ", told["initiated_at"])
+        assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ", fields["initiated_at"])
 
 
 # -- the contract --------------------------------------------------------------------------------------------
@@ -74,12 +74,16 @@ def test_the_example_of_the_contract_triggers_a_snapshot(cluster: FakeCluster) -
         answer = client.post("/v1/snapshots/trigger", json=REQUEST | {"snapshot_type": "full"})
         assert answer.status_code == 202
         assert answer.headers["content-type"] == "application/json"
-        told = answer.json()
-        like(ACCEPTED, told)
+        fields = answer.json()
+        like(ACCEPTED, fields)
         (trigger,) = [e.record for e in cluster.the_ledger.entries if isinstance(e.record, Trigger)]
-        assert (trigger.id, trigger.who, trigger.storage) == (told["snapshot_id"], "worker-node-42", STORAGE)
-        assert (told["initiated_at"], told["status"]) == (ACCEPTED["initiated_at"], ACCEPTED["status"])
-        assert answer.headers["location"] == f"/v1/snapshots/{told['snapshot_id']}"
+        assert (trigger.id, trigger.who, trigger.storage) == (
+            fields["snapshot_id"],
+            "worker-node-42",
+            STORAGE,
+        )
+        assert (fields["initiated_at"], fields["status"]) == (ACCEPTED["initiated_at"], ACCEPTED["status"])
+        assert answer.headers["location"] == f"/v1/snapshots/{fields['snapshot_id']}"
         for name in (".", "..", "a/b"):  # clients make another path of these
             answer = client.post("/v1/snapshots/trigger", json=asked(snapshot_id=name))
             assert answer.headers["location"] == f"/v1/snapshots/{answer.json()['epoch']}", name
@@ -105,10 +109,10 @@ def test_the_example_of_the_contract_shows_a_snapshot(cluster: FakeCluster, tmp_
         manifest = assembled(cluster, client, tmp_path, "snap-9874-abcde")
         answer = client.get("/v1/snapshots/snap-9874-abcde")
         assert answer.status_code == 200
-        told = answer.json()
-        like(SHOWN, told)
+        fields = answer.json()
+        like(SHOWN, fields)
         size = sum(file.bytes for table in manifest.tables for file in table.files)
-        assert {name: told[name] for name in SHOWN} == {
+        assert {name: fields[name] for name in SHOWN} == {
             "snapshot_id": "snap-9874-abcde",
             "status": "COMPLETED",
             "duration_ms": 6,  # of the ledger's own clock: three reports, three closings
@@ -122,9 +126,9 @@ def test_the_example_of_the_contract_shows_a_snapshot(cluster: FakeCluster, tmp_
 
 def test_the_manifest_uri_is_that_of_the_example(client: TestClient) -> None:
     client.post("/v1/snapshots/trigger", json=asked(snapshot_id="snap-9874-abcde"))
-    told = client.get("/v1/snapshots/snap-9874-abcde").json()
-    assert told["checkpoint_manifest_uri"] == SHOWN["checkpoint_manifest_uri"]
-    assert (told["status"], told["total_size_bytes"]) == ("CAPTURED", 0)
+    fields = client.get("/v1/snapshots/snap-9874-abcde").json()
+    assert fields["checkpoint_manifest_uri"] == SHOWN["checkpoint_manifest_uri"]
+    assert (fields["status"], fields["total_size_bytes"]) == ("CAPTURED", 0)
 
 
 @pytest.mark.parametrize("name", sorted(REQUEST))
@@ -243,15 +247,15 @@ def test_a_running_one_names_whom_it_waits_for_and_can_be_aborted(cluster: FakeC
     Worker(cluster.the_ledger, "tills", "sales", closes=False)
     with served(cluster) as client:
         client.post("/v1/snapshots/trigger", json=asked(snapshot_id="s"))
-        told = client.get("/v1/snapshots/s").json()
-        assert (told["status"], told["nodes_completed"], told["nodes_total"]) == ("CAPTURING", 1, 2)
-        assert any("app tills to finish events" in wait for wait in told["waits_for"])
-        assert told["phases"]["first_cut_ms"] == 1
+        fields = client.get("/v1/snapshots/s").json()
+        assert (fields["status"], fields["nodes_completed"], fields["nodes_total"]) == ("CAPTURING", 1, 2)
+        assert any("app tills to finish events" in wait for wait in fields["waits_for"])
+        assert fields["phases"]["first_cut_ms"] == 1
         aborted = client.post("/v1/snapshots/s/abort")
         assert aborted.status_code == 200
-        told = aborted.json()
-        assert (told["status"], told["nodes_failed"], told["waits_for"]) == ("FAILED", 1, [])
-        assert told["failure"] == {
+        fields = aborted.json()
+        assert (fields["status"], fields["nodes_failed"], fields["waits_for"]) == ("FAILED", 1, [])
+        assert fields["failure"] == {
             "code": "aborted",
             "reason": "aborted by the service",
             "culprit": "the service",
@@ -293,11 +297,11 @@ def test_every_error_has_its_status() -> None:
 def test_errors_are_problems(client: TestClient, method: str, path: str, status: int, code: str) -> None:
     answer = client.request(method, path, follow_redirects=False)
     assert answer.headers["content-type"] == "application/problem+json"
-    told = answer.json()
-    assert (answer.status_code, told["status"], told["code"]) == (status, status, code)
-    assert told["type"] == f"urn:snapkafka:problem:{code}"
-    assert told["detail"]
-    assert set(told) == {"type", "title", "status", "detail", "code", "hint"}
+    fields = answer.json()
+    assert (answer.status_code, fields["status"], fields["code"]) == (status, status, code)
+    assert fields["type"] == f"urn:snapkafka:problem:{code}"
+    assert fields["detail"]
+    assert set(fields) == {"type", "title", "status", "detail", "code", "hint"}
 
 
 def test_a_body_that_is_not_declared_as_json_is_refused(client: TestClient) -> None:
@@ -314,9 +318,9 @@ def test_assembly_is_submitted_and_ends_in_a_verdict(cluster: FakeCluster) -> No
     calls: list[tuple[Any, dict[str, Any]]] = []
     released = threading.Event()
 
-    async def job(where: object, namespace: str, names: list[str], **told: Any) -> tuple[Assembled, ...]:
-        calls.append((names, told))
-        told["say"]("reading")
+    async def job(where: object, namespace: str, names: list[str], **fields: Any) -> tuple[Assembled, ...]:
+        calls.append((names, fields))
+        fields["say"]("reading")
         while not released.is_set():  # noqa: ASYNC110 -- set by another thread
             await asyncio.sleep(0.005)
         return (
@@ -334,8 +338,8 @@ def test_assembly_is_submitted_and_ends_in_a_verdict(cluster: FakeCluster) -> No
         where = answer.headers["location"]
         released.set()
         until(lambda: client.get(where).json()["state"] == "done", "the job")
-        told = client.get(where).json()
-        assert (told["verdict"], told["checkpoint_manifest_uri"]) == ("VERIFIED", "m.json")
+        fields = client.get(where).json()
+        assert (fields["verdict"], fields["checkpoint_manifest_uri"]) == ("VERIFIED", "m.json")
         assert len(calls) == 1
         assert calls[0][0] == [str(epoch)]
         assert (calls[0][1]["storage"], calls[0][1]["invariants"]) == (STORAGE, ("conservation",))
@@ -399,8 +403,8 @@ def test_tables_are_asked_with_sql(cluster: FakeCluster, tmp_path: Path) -> None
         assembled(cluster, client, tmp_path, "one", state=STATE)
         answer = client.post("/v1/snapshots/one/query", json={"sql": "SELECT key, value FROM state"})
         assert answer.status_code == 200, answer.text
-        told = answer.json()
-        assert (told["columns"], told["rows"], told["more"]) == (["key", "value"], [["k", "1"]], False)
+        fields = answer.json()
+        assert (fields["columns"], fields["rows"], fields["more"]) == (["key", "value"], [["k", "1"]], False)
         more = client.post("/v1/snapshots/one/query", json={"sql": "FROM range(9)", "rows_max": 3}).json()
         assert (len(more["rows"]), more["more"]) == (3, True)
         for sql in ("DELETE FROM state", "SELECT 1; SELECT 2", "nonsense"):
@@ -415,9 +419,9 @@ def test_two_snapshots_are_compared(cluster: FakeCluster, tmp_path: Path) -> Non
         assembled(cluster, client, tmp_path, "two", state=[])
         answer = client.get("/v1/snapshots/one/diff?against=two")
         assert answer.status_code == 200, answer.text
-        told = answer.json()
-        assert (told["before"]["id"], told["after"]["id"]) == ("one", "two")
-        assert [(row["table"], row["removed"]) for row in told["tables"]] == [("t", 1)]
+        fields = answer.json()
+        assert (fields["before"]["id"], fields["after"]["id"]) == ("one", "two")
+        assert [(row["table"], row["removed"]) for row in fields["tables"]] == [("t", 1)]
         assert client.get("/v1/snapshots/one/diff").status_code == 400
 
 

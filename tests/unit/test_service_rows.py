@@ -109,7 +109,7 @@ def test_storage_that_hangs_delays_one_list_and_none_after_it(
         hangs.set()
 
 
-def test_what_is_told_of_a_snapshot_follows_from_its_basis() -> None:
+def test_what_is_reported_a_snapshot_follows_from_its_basis() -> None:
     """Along random ledgers with deaths, verdicts, aborts, pauses, restores: as long as the basis stays, so does all
     that is told. Decided snapshots do change, and most records leave them as they are."""
     kept = changed = 0
@@ -118,7 +118,7 @@ def test_what_is_told_of_a_snapshot_follows_from_its_basis() -> None:
         history.play(300)
         standing = Standing(FakeCluster(), "ns", lambda: 0)
         standing._last = reading = LedgerReading("ledger")
-        told: dict[int, tuple[object, object]] = {}
+        shown: dict[int, tuple[object, object]] = {}
         for offset, record in enumerate(history.world.ledger):
             reading.apply(_At(offset, record))
             for epoch, view in reading.state.snapshots.items():
@@ -126,13 +126,13 @@ def test_what_is_told_of_a_snapshot_follows_from_its_basis() -> None:
                     continue
                 viewed, details = standing.view(view), standing.details(view)
                 whole = answers.detail(viewed, details, None, None, latest_good=None, now_ms=0)
-                before = told.get(epoch)
+                before = shown.get(epoch)
                 if before is not None and before[0] == basis:
                     assert whole == before[1], (seed, record)
                     kept += 1
                 elif before is not None:
                     changed += whole != before[1]
-                told[epoch] = basis, whole
+                shown[epoch] = basis, whole
     assert kept > 1_000
     assert changed > 10
 

@@ -230,10 +230,10 @@ def test_a_large_body_is_refused_by_its_length_and_by_its_bytes(client: TestClie
 
     sent: list[int] = []
     headers = {"content-type": "application/json"}
-    told = client.post("/v1/snapshots/trigger", content=b"x" * 70_000, headers=headers)
-    assert (told.status_code, told.json()["code"]) == (413, "too-large")
-    told = client.post("/v1/snapshots/trigger", content=pieces(), headers=headers)
-    assert (told.status_code, told.json()["code"]) == (413, "too-large")
+    shown = client.post("/v1/snapshots/trigger", content=b"x" * 70_000, headers=headers)
+    assert (shown.status_code, shown.json()["code"]) == (413, "too-large")
+    shown = client.post("/v1/snapshots/trigger", content=pieces(), headers=headers)
+    assert (shown.status_code, shown.json()["code"]) == (413, "too-large")
     huge = client.post("/v1/snapshots/trigger", content=b"", headers=headers | {"content-length": "1" * 30})
     assert huge.status_code == 413
 
@@ -399,11 +399,11 @@ async def listening(**more: Any) -> AsyncIterator[int]:
     cluster = FakeCluster()
     Worker(cluster.the_ledger, "shop", "orders")
     settings = Settings(port=0, roots=(STORAGE,), **more)
-    told: asyncio.Future[str] = asyncio.get_running_loop().create_future()
-    serving = asyncio.ensure_future(serve(make_app(cluster, "ns", settings), settings, told.set_result))
+    shown: asyncio.Future[str] = asyncio.get_running_loop().create_future()
+    serving = asyncio.ensure_future(serve(make_app(cluster, "ns", settings), settings, shown.set_result))
     try:
         async with asyncio.timeout(30):
-            url = await told
+            url = await shown
         yield int(url.rstrip("/").rpartition(":")[2])
     finally:
         serving.cancel()

@@ -216,18 +216,18 @@ def test_the_modules_that_requests_reach_are_found() -> None:
 @pytest.mark.parametrize("module", MODULES)
 def test_no_sentence_leaves_an_option_that_a_client_has_not(module: str) -> None:
     for text, of_message in sentences(module):
-        told = wording.message(SnapkafkaError(text)) if of_message else wording.sentence(text)
-        left = {option for option in left_in(told) if (module, option) not in ALLOWED}
-        assert not left, f"{told!r}: add {left} to a table of service/wording.py"
-        for span in SPANS.findall(told):
-            assert not re.match(rf"`snapkafka ({'|'.join(ROUTE_OF)})`", span), told
+        worded = wording.message(SnapkafkaError(text)) if of_message else wording.sentence(text)
+        left = {option for option in left_in(worded) if (module, option) not in ALLOWED}
+        assert not left, f"{worded!r}: add {left} to a table of service/wording.py"
+        for span in SPANS.findall(worded):
+            assert not re.match(rf"`snapkafka ({'|'.join(ROUTE_OF)})`", span), worded
 
 
 def test_every_error_class_advises_a_client() -> None:
     for cls in all_errors():
-        told = wording.hint(cls("x"))
-        assert not left_in(told), told
-        assert "see --help" not in told
+        worded = wording.hint(cls("x"))
+        assert not left_in(worded), worded
+        assert "see --help" not in worded
 
 
 def test_what_the_service_refuses_itself_names_its_own_options() -> None:
@@ -294,7 +294,7 @@ def test_no_phrase_is_left_that_nothing_says() -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "told"),
+    ("text", "worded"),
     [
         ("`snapkafka list` lists the snapshots", "`GET /v1/snapshots` lists the snapshots"),
         ("`snapkafka show ID` names it", "`GET /v1/snapshots/{id}` names it"),
@@ -328,13 +328,13 @@ def test_no_phrase_is_left_that_nothing_says() -> None:
         ("a--ttl and x---ttl", "a--ttl and x---ttl"),
     ],
 )
-def test_a_sentence_as_a_client_reads_it(text: str, told: str) -> None:
-    assert wording.sentence(text) == told
-    assert wording.hint(BadInputError("x", hint=text)) == told
+def test_a_sentence_as_a_client_reads_it(text: str, worded: str) -> None:
+    assert wording.sentence(text) == worded
+    assert wording.hint(BadInputError("x", hint=text)) == worded
 
 
 @pytest.mark.parametrize(
-    ("text", "told"),
+    ("text", "worded"),
     [
         ("--sum must have at most 9 characters", "sum must have at most 9 characters"),
         ("invalid --isolation: 0", "invalid `snapkafka assemble --isolation`: 0"),
@@ -344,8 +344,8 @@ def test_a_sentence_as_a_client_reads_it(text: str, told: str) -> None:
         ("not made (`snapkafka list` shows it)", "not made (`GET /v1/snapshots` shows it)"),
     ],
 )
-def test_a_message_keeps_the_values_of_its_user(text: str, told: str) -> None:
-    assert wording.message(BadInputError(text)) == told
+def test_a_message_keeps_the_values_of_its_user(text: str, worded: str) -> None:
+    assert wording.message(BadInputError(text)) == worded
 
 
 # -- over the routes -----------------------------------------------------------------------------------------
@@ -390,8 +390,8 @@ def test_an_unknown_snapshot_is_looked_for_at_a_route() -> None:
     Worker(cluster.the_ledger, "shop", "orders")
     with served(cluster) as client:
         for path in ("none", "none/diagram.svg", "latest"):
-            told = client.get(f"/v1/snapshots/{path}").json()
-            assert (told["code"], told["hint"]) == (
+            worded = client.get(f"/v1/snapshots/{path}").json()
+            assert (worded["code"], worded["hint"]) == (
                 "unknown-snapshot",
                 "`GET /v1/snapshots` lists the snapshots",
             )
@@ -408,8 +408,8 @@ def test_a_broker_that_is_away_is_an_option_of_the_service(monkeypatch: pytest.M
     Worker(cluster.the_ledger, "shop", "orders")
     with served(cluster) as client:
         monkeypatch.setattr(ops, "trigger", away)
-        told = client.post("/v1/snapshots/trigger", json=asked()).json()
-        assert told["hint"].startswith("check `snapkafka serve --bootstrap` (or SNAPKAFKA_BOOTSTRAP)")
+        worded = client.post("/v1/snapshots/trigger", json=asked()).json()
+        assert worded["hint"].startswith("check `snapkafka serve --bootstrap` (or SNAPKAFKA_BOOTSTRAP)")
 
 
 def test_a_diagram_with_a_wrong_sum_and_a_job_that_fails(tmp_path: Path) -> None:
@@ -462,5 +462,7 @@ def test_what_leaves_a_verdict_open_names_fields(tmp_path: Path, monkeypatch: py
     )
     with served(cluster, (str(tmp_path),)) as client:
         assembled(cluster, client, tmp_path, "one")
-        told = client.get("/v1/snapshots/one").json()["left_open"]
-        assert any("(if not, declare it: sources, or install(sources=...))" in text for text in told), told
+        worded = client.get("/v1/snapshots/one").json()["left_open"]
+        assert any("(if not, declare it: sources, or install(sources=...))" in text for text in worded), (
+            worded
+        )

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from snapkafka.errors import BrokerUnavailableError, LedgerUnusableError
-from snapkafka.kafka.cluster.external_groups import still_open, strangers, unseen_paths
+from snapkafka.kafka.cluster.external_groups import external_readers, still_open, unseen_paths
 from snapkafka.manifest import OpenEntry
 from snapkafka.protocol.captured_snapshot import (
     Captured,
@@ -76,7 +76,7 @@ async def test_who_reads_outputs_without_snapkafka(
 ) -> None:
     admin = FakeAdmin(known_groups=[FakeGroup(group, None if reads is None else frozenset(reads))])
     neighbours = (Outsider(process=2, app="neighbour", cut=True), Outsider(process=3, app="once", left=True))
-    seen = await strangers(admin, replace(CAPTURED, outsiders=neighbours), sinks=["archive"])
+    seen = await external_readers(admin, replace(CAPTURED, outsiders=neighbours), sinks=["archive"])
     assert seen == (() if found is None else (OpenEntry(group=group, topics=found),))
 
 
@@ -98,18 +98,18 @@ async def test_who_ran_without_taking_part_at_the_trigger_counts_though_it_is_aw
         outsiders=(Outsider(process=2, app="relay", cut=True),),  # another worker of it takes part
     )
     for admin in (FakeAdmin(), FakeAdmin(known_groups=[FakeGroup("relay", frozenset({"bills"}))])):
-        seen = await strangers(admin, captured, sinks=sinks)
+        seen = await external_readers(admin, captured, sinks=sinks)
         assert seen == (() if found is None else (OpenEntry(group="relay", topics=found),))
 
 
 async def test_whoever_there_is_writes_nothing_back() -> None:
     admin = FakeAdmin(failure=LedgerUnusableError("no right"))
-    assert await strangers(admin, CAPTURED, sinks=["*"]) == ()
+    assert await external_readers(admin, CAPTURED, sinks=["*"]) == ()
 
 
 @pytest.mark.parametrize("why", [LedgerUnusableError("no right"), BrokerUnavailableError("gone")])
 async def test_groups_that_cannot_be_seen_are_no_proof_that_there_are_none(why: Exception) -> None:
-    (entry,) = await strangers(FakeAdmin(failure=why), CAPTURED)
+    (entry,) = await external_readers(FakeAdmin(failure=why), CAPTURED)
     assert entry == OpenEntry(group="")
     assert "DESCRIBE" in next(unseen_paths([entry]))
 

@@ -42,9 +42,9 @@ def taken(verdict: str, good: bool, *checks: CheckEntry) -> Taken:
 def test_an_inconsistent_snapshot_fails_the_test_with_its_records() -> None:
     witness = WitnessEntry(topic="orders", partition=1, offset=42, what="it is red")
     check = CheckEntry(name="V5 causes", run=True, status="fail", found=1, witnesses=(witness,))
-    with pytest.raises(AssertionError) as told:
+    with pytest.raises(AssertionError) as reported:
         taken("INCONSISTENT", False, check).assert_consistent()
-    assert str(told.value).splitlines() == [
+    assert str(reported.value).splitlines() == [
         "snapshot test-1 is INCONSISTENT",
         "V5 causes: 1",
         "  orders[1] offset 42: it is red",

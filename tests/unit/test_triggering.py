@@ -219,11 +219,11 @@ def state_with(**became: str) -> LedgerState:
     return state
 
 
-async def test_an_incremental_one_builds_on_the_latest_verified_unless_told() -> None:
+async def test_an_incremental_one_builds_on_the_latest_verified_unless_asked_otherwise() -> None:
     state = state_with(old="VERIFIED", newer="VERIFIED_WITH_REPLAYS", bad="INCONSISTENT", last="captured")
     assert (await compose_trigger(FakeAdmin(), state, type="incremental")).parent == "newer"
-    told = await compose_trigger(FakeAdmin(), state, type="incremental", parent="last")
-    assert (told.type, told.parent) == ("incremental", "last"), "which may be assembled later"
+    reported = await compose_trigger(FakeAdmin(), state, type="incremental", parent="last")
+    assert (reported.type, reported.parent) == ("incremental", "last"), "which may be assembled later"
 
 
 @pytest.mark.parametrize(
@@ -240,7 +240,9 @@ STOCK = Table(name="stock", changelog="shop-stock-changelog", partitions=6, copa
 GROWN = (InputTopic(topic="orders", partitions=4), InputTopic(topic="refunds", partitions=8))
 
 
-async def test_partition_counts_of_source_and_changelog_that_differ_are_told_without_asking_anybody() -> None:
+async def test_partition_counts_of_source_and_changelog_that_differ_are_reported_without_asking_anybody() -> (
+    None
+):
     """robinhood/faust#137, #325: Faust fails at the first write. The ledger has both counts."""
     state = state_of(
         Hello(n=1, app="shop", inputs=GROWN, tables=(STOCK,)), Hello(n=2, app="tills", inputs=ORDERS)
@@ -278,10 +280,10 @@ async def test_partition_counts_that_may_differ_are_no_fault(
 
 async def test_partition_counts_are_those_that_an_app_joined_with_last() -> None:
     before = Hello(n=1, app="shop", inputs=ORDERS, tables=(STOCK,))
-    mended = Hello(n=2, app="shop", inputs=ORDERS, tables=(replace(STOCK, partitions=2),))
-    await compose_trigger(FakeAdmin(), state_of(before, mended))
+    fixed = Hello(n=2, app="shop", inputs=ORDERS, tables=(replace(STOCK, partitions=2),))
+    await compose_trigger(FakeAdmin(), state_of(before, fixed))
     with pytest.raises(TriggerRefusedError, match="changelog has 6"):
-        await compose_trigger(FakeAdmin(), state_of(mended, before))
+        await compose_trigger(FakeAdmin(), state_of(fixed, before))
     await compose_trigger(FakeAdmin(), state_of(SHOP, replace(before, app="stopped"), Bye(process=1, n=1)))
 
 

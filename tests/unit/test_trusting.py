@@ -70,9 +70,9 @@ def test_what_was_left_out_is_named(store: LocalStore) -> None:
     assert "has other bytes" in call("--snapshot", "two").output
     done = call("--snapshot", "two", "--unchecked")
     assert "unproven: files were not compared with the manifest (--unchecked)" in done.stdout
-    told = json.loads(call("--snapshot", "two", "--unchecked", "--json").stdout)
-    assert told["trust"]["files"] == 0
-    assert len(told["trust"]["not_compared"]) == 2
+    reported = json.loads(call("--snapshot", "two", "--unchecked", "--json").stdout)
+    assert reported["trust"]["files"] == 0
+    assert len(reported["trust"]["not_compared"]) == 2
 
 
 def test_a_file_is_read_again_only_after_a_change(store: LocalStore, monkeypatch: pytest.MonkeyPatch) -> None:

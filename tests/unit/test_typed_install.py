@@ -42,8 +42,8 @@ def test_mypy_finds_a_setting_that_is_misspelt_or_of_another_type(tmp_path: Path
     (tmp_path / "service.py").write_text(SNIPPET)
     command = [sys.executable, "-m", "mypy", "--strict", "--no-error-summary", "service.py"]
     done = subprocess.run([*command, f"--cache-dir={CACHE}"], cwd=tmp_path, capture_output=True, text=True)
-    told = done.stdout.splitlines()
-    assert [line.split(":")[1] for line in told if ": error:" in line] == ["6", "7", "8"], (
+    reported = done.stdout.splitlines()
+    assert [line.split(":")[1] for line in reported if ": error:" in line] == ["6", "7", "8"], (
         done.stdout + done.stderr
     )
-    assert 'Unexpected keyword argument "evry" for "install"; did you mean "every"?' in told[0]
+    assert 'Unexpected keyword argument "evry" for "install"; did you mean "every"?' in reported[0]

@@ -197,15 +197,15 @@ def test_clocks_may_disagree_by_so_much(settled_ms: int, findings: int) -> None:
     assert len(v3(table.view, table.log)) == findings
 
 
-@pytest.mark.parametrize(("lives", "retained_ms"), [(0, 3 * HOUR), (2 * HOUR, None)])
-def test_what_age_did_not_take_has_not_expired(lives: int, retained_ms: int | None) -> None:
+@pytest.mark.parametrize(("windows_ms", "retained_ms"), [(0, 3 * HOUR), (2 * HOUR, None)])
+def test_what_age_did_not_take_has_not_expired(windows_ms: int, retained_ms: int | None) -> None:
     """The table has no windows, or the changelog keeps records for ever."""
     table = table_of((1, "a", 0), (2, "b", 0))
     table.start = 1
     del table.log[0]
     table.keeping = Keeping(age_ms=HOUR, retained_ms=retained_ms)
     cut = captured([table])
-    cut = replace(cut, changelogs=(replace(cut.changelogs[0], expires_ms=lives),))
+    cut = replace(cut, changelogs=(replace(cut.changelogs[0], expires_ms=windows_ms),))
     assert [finding.kind for finding in v3(CutView(cut, {TP: table.bounds}), table.log)] == ["state-gone"]
 
 
@@ -254,7 +254,7 @@ def as_partition(table: Changelog, partition: int) -> Changelog:
     return table
 
 
-def test_all_keys_of_which_only_red_is_left_are_told() -> None:
+def test_all_keys_of_which_only_red_is_left_are_reported() -> None:
     """Those of records without a key, which are none of the table's, do not hide them."""
     table = table_of((1, "a", 0), (2, "b", 0), (3, "c", 0), (2, "d", EPOCH), (1, "e", EPOCH))
     table.compact(5, drop=False)

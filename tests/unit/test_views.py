@@ -271,7 +271,7 @@ def refused(
     return str(caught.value).splitlines()[0], caught.value.advice
 
 
-def test_a_topic_that_was_recreated_while_a_process_ran_is_told_with_that_process() -> None:
+def test_a_topic_that_was_recreated_while_a_process_ran_is_reported_with_that_process() -> None:
     """Whatever id the log has by now: who reports a position or a state of the old one took part."""
     twice = replace(CAPTURED, renewed=(Renewed(topic="table", process=1, app="app", since=3),))
     now = bounds(start=0)

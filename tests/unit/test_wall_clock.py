@@ -222,8 +222,8 @@ def test_the_command_draws_and_reports_it(tmp_path: Path) -> None:
     asked = ["draw", "--manifest", place, "-o", str(output), "--sum", "amount"]
     found = CliRunner().invoke(app, [*asked, "--json"])
     assert found.exit_code == 0, found.output
-    told = json.loads(found.stdout)["wall_clock"]
-    assert (told["at_ms"], told["backward"], told["backward_sum"]) == (START + 110, 1, "30")
+    reported = json.loads(found.stdout)["wall_clock"]
+    assert (reported["at_ms"], reported["backward"], reported["backward_sum"]) == (START + 110, 1, "30")
     assert 'class="wall"' in output.read_text("utf-8")
     words = " ".join(CliRunner().invoke(app, [*asked, "--at", "+110ms"]).stdout.split())
     assert "At least 1 message received and not sent, sum of amount 30: such a cut is inconsistent." in words

@@ -59,7 +59,7 @@ class Script:
     def __init__(self, *taken: Exception | Assembled, judged: Exception | None = None) -> None:
         self.left = list(taken)
         self.names: list[str] = []
-        self.told: list[Round] = []
+        self.report: list[Round] = []
         self.judged = judged
 
     async def take(self, name: str) -> Summary:
@@ -82,11 +82,11 @@ class Script:
         return found
 
     async def run(self) -> Round:
-        return await rounds(self.take, self.judge, every_s=0, told=self.told.append)
+        return await rounds(self.take, self.judge, every_s=0, report=self.report.append)
 
     @property
     def answers(self) -> list[str]:
-        return [str(item.answer) for item in self.told]
+        return [str(item.answer) for item in self.report]
 
 
 # -- the rounds ----------------------------------------------------------------------------------------------
@@ -97,11 +97,11 @@ async def test_it_goes_on_until_the_predicate_holds() -> None:
     script = Script(assembled(NOT_YET), assembled(NOT_YET), assembled(HOLDS))
     found = await script.run()
     assert script.answers == ["not yet", "not yet", "holds"]
-    assert [item.not_yet_ms for item in script.told] == [1_000, 2_000, 2_000]
-    assert [item.holds_ms for item in script.told] == [None, None, 3_030]
+    assert [item.not_yet_ms for item in script.report] == [1_000, 2_000, 2_000]
+    assert [item.holds_ms for item in script.report] == [None, None, 3_030]
     assert (found.number, found.id, found.manifest) == (3, script.names[2], "m.json")
-    assert script.told[0].found == 1
-    assert script.told[0].witnesses == (WITNESS,)
+    assert script.report[0].found == 1
+    assert script.report[0].witnesses == (WITNESS,)
     assert len(set(script.names)) == 3, "each is a snapshot of its own"
 
 
@@ -117,7 +117,7 @@ async def test_a_snapshot_that_is_not_good_proves_nothing(verdict: str) -> None:
     script = Script(assembled(HOLDS, verdict=verdict), assembled(HOLDS))
     found = await script.run()
     assert script.answers == ["unproven", "holds"]
-    assert script.told[0].why == f"the snapshot is {verdict}"
+    assert script.report[0].why == f"the snapshot is {verdict}"
     assert found.number == 2
 
 
@@ -127,7 +127,7 @@ async def test_a_query_that_fails_half_way_proves_nothing_and_one_of_several_tha
     script = Script(assembled(HOLDS, UNCLEAR), assembled(UNCLEAR, NOT_YET), assembled(HOLDS, HOLDS))
     await script.run()
     assert script.answers == ["unproven", "not yet", "holds"]
-    assert script.told[0].why == WITNESS.what
+    assert script.report[0].why == WITNESS.what
 
 
 @pytest.mark.parametrize("error", [SnapshotFailedError("s failed: nobody came"), OffsetsGoneError("gone")])
@@ -135,7 +135,7 @@ async def test_a_snapshot_that_fails_is_named_and_the_next_is_taken(error: Excep
     script = Script(error, assembled(HOLDS))
     await script.run()
     assert script.answers == ["failed", "holds"]
-    assert (script.told[0].id, script.told[0].why) == (script.names[0], str(error))
+    assert (script.report[0].id, script.report[0].why) == (script.names[0], str(error))
 
 
 async def test_one_that_cannot_be_assembled_is_named_and_the_next_is_taken() -> None:
@@ -153,7 +153,7 @@ async def test_a_system_that_restarts_is_waited_for_but_not_one_that_was_never_t
     script = Script(assembled(NOT_YET), error, assembled(HOLDS))
     await script.run()
     assert script.answers == ["not yet", "failed", "holds"]
-    assert script.told[1].not_yet_ms == 1_000, "what was known stays known"
+    assert script.report[1].not_yet_ms == 1_000, "what was known stays known"
     with pytest.raises(type(error)):
         await Script(error, assembled(HOLDS)).run()
 

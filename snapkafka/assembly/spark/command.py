@@ -26,7 +26,7 @@ from snapkafka.assembly.cluster import (
     DEFAULT_ISOLATION,
     kafka_options,
     look,
-    look_for_strangers,
+    look_for_external_readers,
     require_around,
 )
 from snapkafka.assembly.ledger import Desk
@@ -59,12 +59,12 @@ from snapkafka.runtime.interrupts import Interrupted, exit_status
 from snapkafka.store import Store, open_manifest, open_store, read_manifest, state_parts
 
 from .interrupts import interrupted_by, interruptible_again
-from .spark_errors import told_when_it_was_lost, translate
+from .spark_errors import translate, with_time_of_loss
 
 __all__ = ["main"]
 
 #: How often somebody who reads along is told how far it is.
-TOLD_EVERY_S: Final = 10.0
+PROGRESS_EVERY_S: Final = 10.0
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -73,7 +73,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     # spark-submit makes one stream of the two: what is read as JSON has to be nothing else there.
     one_stream = options.json and not options.result and "PYSPARK_GATEWAY_PORT" in os.environ
     options.say = _silent if one_stream else _say
-    options.tell = _tell if options.progress else now_and_then(options.say, TOLD_EVERY_S)
+    options.notify = _notify if options.progress else now_and_then(options.say, PROGRESS_EVERY_S)
     # What the client library thinks of a broker that is away is said by us, once.
     logging.getLogger("aiokafka").setLevel(logging.CRITICAL)
     options.output = sys.stdout
@@ -127,8 +127,8 @@ def _output(path: str) -> Iterator[TextIO]:
 
 def _failed(error: SnapkafkaError, options: argparse.Namespace) -> int:
     if options.json:
-        told = {"code": error.code, "message": error.message, "hint": error.advice}
-        _print_json({"error": {**told, "exit_status": error.exit_status}}, options)
+        details = {"code": error.code, "message": error.message, "hint": error.advice}
+        _print_json({"error": {**details, "exit_status": error.exit_status}}, options)
     if options.json and options.progress:
         return error.exit_status  # who reads along says it
     options.say(f"error: {_one_line(error.message)}\n       {_one_line(error.advice)}")
@@ -165,7 +165,7 @@ def _assemble(options: argparse.Namespace) -> list[dict[str, Any]]:
             parent_is_there = (captured.parent, store.uri) not in to_come
             base = _base(store, captured, desk, options) if parent_is_there else None
             view = view_on(base, captured, view.bounds)
-            with told_when_it_was_lost(store, captured):
+            with with_time_of_loss(store, captured):
                 require_offsets(view, starts=view.starts)
             offsets = max(offsets, _offsets(view, options))
             work.append((captured, store))
@@ -181,7 +181,7 @@ def _assemble(options: argparse.Namespace) -> list[dict[str, Any]]:
             for captured, store in work:
                 view = desk.look(captured, options.isolation)  # as it is by now
                 settings = _settings(options, desk.ledger(captured), schemas, registry)
-                base, meter = _base(store, captured, desk, options), Meter(spark, captured.id, options.tell)
+                base, meter = _base(store, captured, desk, options), Meter(spark, captured.id, options.notify)
                 manifest = job.assemble(
                     spark,
                     view,
@@ -190,7 +190,7 @@ def _assemble(options: argparse.Namespace) -> list[dict[str, Any]]:
                     namespace=options.namespace,
                     base=base,
                     wanted=wanted,
-                    strangers=desk.strangers(captured, options.sink),
+                    external_readers=desk.external_readers(captured, options.sink),
                     restorable=desk.restorable(captured),
                     topics=desk.topics(captured),
                     meter=meter,
@@ -254,7 +254,7 @@ def _verify_only(options: argparse.Namespace) -> list[dict[str, Any]]:
             settings = replace(
                 _settings(options, manifest.ledger, schemas, registry), isolation=manifest.isolation
             )
-            meter = Meter(spark, manifest.id, options.tell)
+            meter = Meter(spark, manifest.id, options.notify)
             outcomes, _, external, outside = job.verify(
                 spark,
                 item.view,
@@ -311,7 +311,7 @@ def _again(path: str, connection: Connection, options: argparse.Namespace) -> _A
     isolation = isolation_of(manifest, options.isolation)
     since_ms = manifest.ledger.triggered_ms
     view = asyncio.run(look(connection, manifest.captured, isolation=isolation, triggered_ms=since_ms))
-    seen = asyncio.run(look_for_strangers(connection, manifest.captured, sinks=options.sink))
+    seen = asyncio.run(look_for_external_readers(connection, manifest.captured, sinks=options.sink))
     asked = replace(manifest, isolation=isolation, open=still_open(manifest.open, seen, options.sink))
     compared = [] if options.tables else ["stored tables were not compared with the log (--tables)"]
     if not options.record:  # else what is recorded now counts
@@ -404,7 +404,7 @@ def _say(text: str) -> None:
     print(text, file=sys.stderr, flush=True)
 
 
-def _tell(working: Working) -> None:
+def _notify(working: Working) -> None:
     _say(as_line(working))
 
 

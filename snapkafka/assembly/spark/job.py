@@ -67,7 +67,7 @@ def assemble(
     namespace: str,
     base: Base | None = None,
     wanted: Iterable[Invariant] = (),
-    strangers: tuple[OpenEntry, ...] = (),
+    external_readers: tuple[OpenEntry, ...] = (),
     restorable: RestorableEntry | None = None,
     topics: tuple[TopicEntry, ...] = (),
     meter: Meter | None = None,
@@ -83,7 +83,7 @@ def assemble(
         namespace: of the ledger, for the manifest.
         base: of an incremental snapshot (`base.find_base`); None: its state is computed as a whole.
         wanted: invariants to check (V6).
-        strangers: groups that read outputs (`kafka.cluster.external_groups`); they count where inputs hold
+        external_readers: groups that read outputs (`kafka.cluster.external_groups`); they count where inputs hold
             external records.
         restorable: how long the log keeps what it needs, for the manifest.
         topics: as they are now, for the manifest.
@@ -118,12 +118,12 @@ def assemble(
         _read(spark, ranges, settings, meter, view.topics_read) as records,
     ):
         with ThreadPoolExecutor(THREADS) as pool:
-            looked = pool.submit(
+            pending = pool.submit(
                 clock.timed, "checks", lambda: _check(spark, records, lookups, ranges, settings)
             )
             written = _write(pool, records, lookups, base, settings, folder, ranges)
             sums = clock.timed("digests", lambda: parquet.digests(written))
-            outcomes, held, external, outside = looked.result()
+            outcomes, held, external, outside = pending.result()
         seen = written if base is None else _with_state(spark, written, base, store)
         outcomes += clock.timed("invariants", lambda: v6_invariants.check(spark, wanted, seen))
         entries = clock.timed(
@@ -145,7 +145,7 @@ def assemble(
             openness=openness_of(
                 captured,
                 external,
-                strangers,
+                external_readers,
                 outside=outside,
                 sources=settings.sources,
                 strict=settings.strict,

@@ -19,7 +19,7 @@ from snapkafka.manifest import RestorableEntry
 from snapkafka.protocol.captured_snapshot import Captured
 from snapkafka.store import Store
 
-__all__ = ["told_when_it_was_lost", "translate"]
+__all__ = ["translate", "with_time_of_loss"]
 
 #: What is in a Java message -> what it means. The first that fits counts.
 _SIGNS: Final[tuple[tuple[str, type[SnapkafkaError], str], ...]] = (
@@ -66,12 +66,12 @@ _HINTS: Final[Mapping[type[SnapkafkaError], str]] = {
 def translate(error: Exception) -> SnapkafkaError | None:
     """Translate an error to one of ours; None: it is unforeseen."""
     for text in _texts(error):
-        for sign, kind, told in _SIGNS:
+        for sign, kind, meaning in _SIGNS:
             if sign in text:
                 lines = (line.strip() for line in text.splitlines() if sign in line)
                 # Spark's first lines tell where it was, and begin with that.
                 line = min(lines, key=lambda line: line.index(sign))
-                return kind(f"{told}: {line[:200]}", hint=_HINTS.get(kind))
+                return kind(f"{meaning}: {line[:200]}", hint=_HINTS.get(kind))
     return None
 
 
@@ -82,7 +82,7 @@ def _texts(error: BaseException | None) -> Iterator[str]:
 
 
 @contextmanager
-def told_when_it_was_lost(store: Store, captured: Captured) -> Iterator[None]:
+def with_time_of_loss(store: Store, captured: Captured) -> Iterator[None]:
     """Add to an `OffsetsGoneError` the date until which the records were expected to last, by an earlier assembly."""
     try:
         yield

@@ -20,7 +20,7 @@ from snapkafka.errors import EXIT_NOT_GOOD, BadInputError
 from snapkafka.kafka.login.connection import Connection
 from snapkafka.runtime.extras import extra_missing
 
-__all__ = ["ask_one_way", "examine", "fix", "look_offline", "print_advice", "tell_rights"]
+__all__ = ["ask_one_way", "examine", "fix", "look_offline", "print_advice", "print_rights"]
 
 WEIGHTS: Final = {Weight.PROBLEM: "red", Weight.WARNING: "yellow", Weight.NOTE: "dim"}
 
@@ -86,12 +86,12 @@ def fix(
     """Print the planned changes, ask, make them, print the result; exit with status 1 if something was not changed."""
     propose(
         Proposal(
-            plan=lambda: ops.plan_mending(
+            plan=lambda: ops.plan_fixes(
                 connected(), namespace, assembly_within_ms=duration_ms(within, "--assembly-within")
             ),
-            act=lambda plan: ops.mend(connected(), namespace, plan),
+            act=lambda plan: ops.apply_fixes(connected(), namespace, plan),
             show=_print_plan,
-            report=lambda plan, done: _print_mended(done),
+            report=lambda plan, done: _print_applied(done),
             question=lambda plan: f"Change the settings of {count(len(plan), 'topic')}?",
             empty=lambda plan: not plan,
             good=lambda done: all(item.done for item in done),
@@ -101,25 +101,25 @@ def fix(
     )
 
 
-def _print_plan(planned: tuple[ops.Mending, ...]) -> None:
+def _print_plan(planned: tuple[ops.PlannedFix, ...]) -> None:
     if not planned:
         console.print("[green]No topic setting needs a change.[/]")
-    for mending in planned:
-        console.print(f"[bold]{escape(mending.topic)}[/]")
-        for why in mending.why:
+    for planned_fix in planned:
+        console.print(f"[bold]{escape(planned_fix.topic)}[/]")
+        for why in planned_fix.why:
             console.print(f"  {escape(why)}", soft_wrap=True)
-        for change in mending.changes:
+        for change in planned_fix.changes:
             origin = "" if change.own is not None else " (inherited)"
             console.print(
                 f"  {change.setting}: {escape(change.before)}{origin} -> [bold]{escape(change.after)}[/]",
                 soft_wrap=True,
             )
-        console.print(f"  needs disk space: {escape(mending.keeps)}", soft_wrap=True)
-        console.print(f"  undo: {escape(mending.undo)}", soft_wrap=True)
+        console.print(f"  needs disk space: {escape(planned_fix.keeps)}", soft_wrap=True)
+        console.print(f"  undo: {escape(planned_fix.undo)}", soft_wrap=True)
 
 
-def _print_mended(mended: tuple[ops.Mended, ...]) -> None:
-    for item in mended:
+def _print_applied(applied: tuple[ops.AppliedFix, ...]) -> None:
+    for item in applied:
         now = ", ".join(f"{name}={value}" for name, value in item.now.items())
         if item.done:
             console.print(f"[green]changed[/] {escape(item.topic)}: now {escape(now)}", soft_wrap=True)
@@ -130,7 +130,7 @@ def _print_mended(mended: tuple[ops.Mended, ...]) -> None:
 # -- --acls ---------------------------------------------------------------------------------------------------
 
 
-def tell_rights(connected: Callable[[], Connection | None], namespace: str, *, as_json: bool) -> None:
+def print_rights(connected: Callable[[], Connection | None], namespace: str, *, as_json: bool) -> None:
     """Print a table of rights, and the commands that grant them."""
     found = run(lambda: ops.rights(connected(), namespace), as_json=as_json)
     if as_json:

@@ -87,7 +87,7 @@ def keep(
             once=once,
             who=who(),
             reading=reading(),
-            told=_tell_as_json if as_json else _tell,
+            report=_print_round_as_json if as_json else _print_round,
             say=None if as_json else say,
         ),
         as_json=as_json,
@@ -99,11 +99,11 @@ def keep(
         raise typer.Exit({cls.code: cls.exit_status for cls in all_errors()}[found.code])
 
 
-def _tell_as_json(item: KeptRound) -> None:
+def _print_round_as_json(item: KeptRound) -> None:
     print_json(item, in_lines=True)
 
 
-def _tell(item: KeptRound) -> None:
+def _print_round(item: KeptRound) -> None:
     parts = [item.type, item.verdict, item.why, item.manifest]
     parts += [f"made up for {', '.join(item.made_up_for)}"] if item.made_up_for else []
     parts += [f"removed {len(item.removed)}"] if item.removed else []

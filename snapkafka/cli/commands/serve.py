@@ -87,13 +87,13 @@ def serve(
 
         if problem := namespace_problem(namespace):
             raise BadInputError(problem, hint="give --namespace, or set SNAPKAFKA_NAMESPACE")
-        told, where = _tokens(tokens)
+        listed, where = _tokens(tokens)
         settings = Settings(
             host=host,
             port=port,
             certificate=certificate,
             key=key,
-            tokens=Tokens.parse(told, where) if where else Tokens(),
+            tokens=Tokens.parse(listed, where) if where else Tokens(),
             roots=tuple(roots or ()),
             host_names=tuple(host_names or ()),
             grpc_port=grpc_port,

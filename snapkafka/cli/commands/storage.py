@@ -14,11 +14,11 @@ from snapkafka.cli.present.tables import table
 from snapkafka.cli.propose import Proposal, propose
 from snapkafka.cli.running import connect, console, print_json, run
 from snapkafka.errors import EXIT_NOT_GOOD, BadInputError
-from snapkafka.kafka.cluster.retention import said_bytes
+from snapkafka.kafka.cluster.retention import format_bytes
 from snapkafka.kafka.login.connection import Connection
 from snapkafka.ops.pruning import Kept, Prunable
 
-__all__ = ["prune", "tell_reading", "verify_offline"]
+__all__ = ["print_reading", "prune", "verify_offline"]
 
 
 def prune(
@@ -58,7 +58,7 @@ def prune(
             act=lambda plan: ops.prune(storage, policy, plan, where=where()),
             show=_print_plan,
             report=_print_done,
-            question=lambda plan: f"remove {said_bytes(plan.bytes)}?",
+            question=lambda plan: f"remove {format_bytes(plan.bytes)}?",
             empty=lambda plan: not (plan.removed or plan.leftovers),
             change="removed",
         ),
@@ -84,14 +84,14 @@ def _print_plan(planned: ops.Pruning) -> None:
     ids = [item.id for item in planned.kept] + [item.id for item in planned.removed]
     rows = table("snapshot", "namespace", "verdict", "assembled", "", "", "bytes", right=("bytes",), ids=ids)
     for kept in planned.kept:
-        rows.add_row(*_told(kept), "keep", escape(kept.why), "")
+        rows.add_row(*_cells(kept), "keep", escape(kept.why), "")
     for item in planned.removed:
         others = f"but not {', '.join(item.foreign[:2])}" if item.foreign else ""
         more = f" and {len(item.foreign) - 2} more" if len(item.foreign) > 2 else ""
-        rows.add_row(*_told(item), "[bold]remove[/]", escape(others + more), said_bytes(item.bytes))
+        rows.add_row(*_cells(item), "[bold]remove[/]", escape(others + more), format_bytes(item.bytes))
     for left in planned.leftovers:
         rows.add_row(
-            escape(left.name), "", "", "", "[bold]remove[/]", "never finished", said_bytes(left.bytes)
+            escape(left.name), "", "", "", "[bold]remove[/]", "never finished", format_bytes(left.bytes)
         )
     if rows.row_count:
         console.print(rows)
@@ -99,13 +99,13 @@ def _print_plan(planned: ops.Pruning) -> None:
         console.print("[green]Nothing to remove.[/]")
 
 
-def _told(item: Kept | Prunable) -> tuple[str, ...]:
+def _cells(item: Kept | Prunable) -> tuple[str, ...]:
     return escape(item.id), escape(item.namespace), escape(item.verdict), escape(item.assembled_at[:19])
 
 
 def _print_done(planned: ops.Pruning, done: ops.Pruning) -> None:
     console.print(
-        f"snapshots removed: {len(done.removed)}, leftovers: {len(done.leftovers)}, {said_bytes(done.bytes)}"
+        f"snapshots removed: {len(done.removed)}, leftovers: {len(done.leftovers)}, {format_bytes(done.bytes)}"
     )
     for item in planned.removed:
         if item not in done.removed:
@@ -132,7 +132,7 @@ def _print_examined(found: ops.Examined) -> None:
     if not found.damage:
         console.print(
             f"snapshot [bold]{escape(found.id)}[/]  epoch {found.epoch}: {found.files} files,"
-            f" {said_bytes(found.bytes)}, unaltered; verdict {found.verdict}"
+            f" {format_bytes(found.bytes)}, unaltered; verdict {found.verdict}"
         )
     if found.files and not found.footers:
         console.print("rows and columns were not compared: pip install 'snapkafka\\[query]'")
@@ -141,7 +141,7 @@ def _print_examined(found: ops.Examined) -> None:
     console.print(f"manifest: {escape(found.manifest)}")
 
 
-def tell_reading(
+def print_reading(
     planned: Callable[[], Coroutine[Any, Any, tuple[ops.Reading, ...]]], *, as_json: bool
 ) -> None:
     """Print the numbers of records and bytes that an assembly would read, topic by topic."""
@@ -171,4 +171,4 @@ def _delta(item: ops.Reading) -> str:
 
 
 def _size(count: int | None) -> str:
-    return "unknown" if count is None else said_bytes(count)
+    return "unknown" if count is None else format_bytes(count)

@@ -22,12 +22,12 @@ def pause(bootstrap: Bootstrap = None, namespace: Namespace = "", as_json: AsJso
 
     It applies to every service; none restarts.
     """
-    _tell_switched(run(lambda: ops.pause(connect(bootstrap), namespace), as_json=as_json), as_json=as_json)
+    _print_switched(run(lambda: ops.pause(connect(bootstrap), namespace), as_json=as_json), as_json=as_json)
 
 
 def resume(bootstrap: Bootstrap = None, namespace: Namespace = "", as_json: AsJson = False) -> None:
     """Allow snapshots again after `pause`."""
-    _tell_switched(run(lambda: ops.resume(connect(bootstrap), namespace), as_json=as_json), as_json=as_json)
+    _print_switched(run(lambda: ops.resume(connect(bootstrap), namespace), as_json=as_json), as_json=as_json)
 
 
 def retire(
@@ -41,7 +41,7 @@ def retire(
     No snapshot waits for its inputs any longer.
     """
     found = run(lambda: ops.retire(connect(bootstrap), namespace, app_id), as_json=as_json)
-    _tell_switched(found, as_json=as_json)
+    _print_switched(found, as_json=as_json)
 
 
 def checkpoint(
@@ -76,7 +76,7 @@ def checkpoint(
         print_checkpointed(console, found)
 
 
-def _tell_switched(found: ops.Switched, *, as_json: bool) -> None:
+def _print_switched(found: ops.Switched, *, as_json: bool) -> None:
     if as_json:
         print_json(found)
     else:

@@ -79,7 +79,7 @@ def watch(
             ttl_ms=ttl_ms_of(ttl),
             who=who(),
             reading=reading(),
-            told=_tell_as_json if as_json else _tell,
+            report=_print_round_as_json if as_json else _print_round,
             say=None if as_json else say,
         ),
         as_json=as_json,
@@ -87,11 +87,11 @@ def watch(
     )
 
 
-def _tell_as_json(item: Round) -> None:
+def _print_round_as_json(item: Round) -> None:
     print_json(item, in_lines=True)
 
 
-def _tell(item: Round) -> None:
+def _print_round(item: Round) -> None:
     console.print(
         f"{item.number}  {escape(item.id)}  [{COLOURS[item.answer]}]{item.answer}[/]  {escape(_more(item))}",
         soft_wrap=True,

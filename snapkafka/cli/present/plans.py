@@ -10,7 +10,7 @@ from rich.markup import escape
 
 from snapkafka import ops
 from snapkafka.cli.running import console
-from snapkafka.kafka.cluster.retention import said_bytes
+from snapkafka.kafka.cluster.retention import format_bytes
 
 from .tables import count, duration, table
 
@@ -135,7 +135,7 @@ def _print_work(plan: ops.RecoveryPlan) -> None:
         return
     rows = table("topic", "kind", "records, at most", "bytes", right=("records, at most", "bytes"))
     for item in plan.work:
-        rows.add_row(escape(item.topic), item.kind, f"{item.records:,}", said_bytes(item.bytes))
+        rows.add_row(escape(item.topic), item.kind, f"{item.records:,}", format_bytes(item.bytes))
     console.print(rows)
 
 

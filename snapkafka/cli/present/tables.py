@@ -12,7 +12,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from snapkafka.checks.coverage import NOTHING_SEEN
-from snapkafka.checks.coverage import in_words as in_words_looked_at
+from snapkafka.checks.coverage import in_words as examined_in_words
 from snapkafka.kafka.cluster.external_groups import assumptions, open_topics, outside_paths, unseen_paths
 from snapkafka.kafka.cluster.retention import in_words
 from snapkafka.manifest import WitnessEntry, saw_nothing
@@ -208,7 +208,7 @@ def print_details(console: Console, found: Details) -> None:
 
 
 def _went(check: CheckResult) -> str:
-    seen = in_words_looked_at(check.records)
+    seen = examined_in_words(check.records)
     return f"{check.name} {check.status}" + (f" ({seen})" if seen else "")
 
 
@@ -268,7 +268,7 @@ def print_assembled(console: Console, found: tuple[Assembled, ...]) -> None:
             rows.add_row(
                 escape(check.name),
                 coloured(check.status if check.run else "not run"),
-                in_words_looked_at(check.records, check.partitions, check.channels),
+                examined_in_words(check.records, check.partitions, check.channels),
                 str(check.found or check.noted or ""),
                 "" if first is None else escape(witness_line(first)),
             )

@@ -28,27 +28,27 @@ def run_without(host: Host, found: Sequence[str]) -> None:
     host.absent = f"found that faust-streaming {version('faust-streaming')} is not as expected"
     if host.config.web and hasattr(host.app, "_new_web"):
         serve(host)
-    _tell_when_started(host.app, f"{host.absent} ({', '.join(found)})", host.about())
+    _notify_when_started(host.app, f"{host.absent} ({', '.join(found)})", host.about())
 
 
 def cannot_be_loaded(app: Any, error: ImportError) -> None:
     """Leave an app unpatched for which the driver cannot even be created (R15)."""
-    _tell_when_started(app, f"its driver cannot be loaded here ({error})", about())
+    _notify_when_started(app, f"its driver cannot be loaded here ({error})", about())
 
 
-def _tell_when_started(app: Any, why: str, extra: dict[str, Any]) -> None:
-    def tell() -> None:
+def _notify_when_started(app: Any, why: str, extra: dict[str, Any]) -> None:
+    def notify() -> None:
         logger.error("snapkafka: %s; this worker runs without snapshots", why, extra=extra)
 
     if not hasattr(app, "on_start"):
-        tell()
+        notify()
         return
     start = app.on_start
 
     async def started() -> None:
         await refuse_if_restored(app, "this worker runs without snapkafka")
         await start()
-        tell()
+        notify()
 
     app.on_start = started
 

@@ -113,11 +113,11 @@ async def _retention(host: Host, changelogs: list[str]) -> tuple[Retention, ...]
         await asyncio.wait(asked, timeout=PROMISED_WITHIN_S)
     for one in asked:
         one.cancel()
-    told = await asyncio.gather(*asked, return_exceptions=True)
-    for error in told:
+    facts = await asyncio.gather(*asked, return_exceptions=True)
+    for error in facts:
         if isinstance(error, Exception):
             raise error
-    return tuple(found for found in told if isinstance(found, Retention))
+    return tuple(found for found in facts if isinstance(found, Retention))
 
 
 async def _described(host: Host, topics: list[str]) -> dict[str, Any]:

@@ -375,7 +375,7 @@ class Participant:
 
     def _seen(self) -> None:
         process, ahead = self.process, self._task.ahead
-        if process is not None and not ahead.lives(process):
+        if process is not None and not ahead.is_alive(process):
             self._leave("it was declared dead")
         elif process is not None and not self.left and any(map(self._replaces, ahead.living())):
             self._host.feed(StopAsked())

@@ -35,7 +35,7 @@ def hello_of(
     topic_id: str,
     retention: Retention,
 ) -> Hello:
-    """Return what a process states.
+    """Compose the `Hello` of a process.
 
     Args:
         codec: of its state.

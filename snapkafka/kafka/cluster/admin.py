@@ -75,9 +75,9 @@ class KafkaTopicAdmin:
     async def access(self, topic: str) -> Access:
         """Return our access to a topic, and whether its replicas are in sync. Nothing is written."""
         with translated(self.connection, f"describe topic {topic}"):
-            (told,) = (await self._ask_any(MetadataRequestV12([topic], rights=True))).topics
-            raise_refusal(told[0], None, topic)
-        return access(told)
+            (described,) = (await self._ask_any(MetadataRequestV12([topic], rights=True))).topics
+            raise_refusal(described[0], None, topic)
+        return access(described)
 
     async def brokers(self) -> int:
         """Count the brokers."""

@@ -15,7 +15,7 @@ from snapkafka.manifest import ExternalEntry, OpenEntry, OutsiderEntry
 from snapkafka.ports import TopicAdmin
 from snapkafka.protocol.captured_snapshot import Captured
 
-__all__ = ["assumptions", "open_topics", "outside_paths", "still_open", "strangers", "unseen_paths"]
+__all__ = ["assumptions", "external_readers", "open_topics", "outside_paths", "still_open", "unseen_paths"]
 
 #: In the place of a group: all of them.
 ANY: Final = "*"
@@ -23,7 +23,7 @@ ANY: Final = "*"
 SHOWN_MAX: Final = 5
 
 
-async def strangers(
+async def external_readers(
     admin: TopicAdmin, captured: Captured, *, sinks: Collection[str] = ()
 ) -> tuple[OpenEntry, ...]:
     """Return the groups that read what the snapshot's processes write, and are none of its apps, by name.

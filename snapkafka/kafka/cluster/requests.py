@@ -47,7 +47,7 @@ RIGHT_BITS: Final = {
     11: "AlterConfigs",
 }
 #: What a broker answers that was not asked for rights, or does not tell them.
-RIGHTS_UNTOLD: Final = -(2**31)
+RIGHTS_UNKNOWN: Final = -(2**31)
 NO_ID: Final = bytes(16)
 
 #: Base of a request's wire format: its name since aiokafka 0.13, and before.
@@ -270,7 +270,7 @@ def access(topic: Any) -> Access:
     in_sync = [0 if leader < 0 else len(isr) for _, _, leader, _, _, isr, *_ in partitions]
     return Access(
         rights=None
-        if bits == RIGHTS_UNTOLD
+        if bits == RIGHTS_UNKNOWN
         else frozenset(name for bit, name in RIGHT_BITS.items() if bits >> bit & 1),
         in_sync=min(in_sync, default=0),
     )

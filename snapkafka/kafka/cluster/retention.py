@@ -12,12 +12,12 @@ from snapkafka.checks import CutView, LogBounds
 from snapkafka.checks.retention import (
     UNBOUNDED,
     How,
-    Lasting,
     LogNow,
     Need,
+    RetentionEstimate,
     bound,
+    estimate_retention,
     first_to_go,
-    lasting,
     needs,
 )
 from snapkafka.errors import BrokerUnavailableError, LedgerUnusableError
@@ -26,7 +26,7 @@ from snapkafka.ports import TopicAdmin
 from snapkafka.protocol.captured_snapshot import Captured
 from snapkafka.protocol.records import TopicPartition
 
-__all__ = ["in_words", "log_bounds", "log_sizes", "restorable", "said_bytes", "wall_ms"]
+__all__ = ["format_bytes", "in_words", "log_bounds", "log_sizes", "restorable", "wall_ms"]
 
 Settings = Mapping[str, Mapping[str, str]]
 
@@ -52,7 +52,7 @@ async def restorable(
         LedgerUnusableError,
         BrokerUnavailableError,
     ) as error:  # a right is missing; a topic has no leader
-        found = Lasting(how=How.UNKNOWN, why=error.message)
+        found = RetentionEstimate(how=How.UNKNOWN, why=error.message)
     return RestorableEntry(
         how=found.how,
         until=_iso(found.until_ms),
@@ -85,20 +85,23 @@ def _iso(ms: int | None) -> str:
     return "" if ms is None else datetime.fromtimestamp(ms / 1_000, UTC).isoformat(timespec="milliseconds")
 
 
-async def _look(admin: TopicAdmin, captured: Captured, cut_ms: int, now: Callable[[], int]) -> Lasting:
+async def _look(
+    admin: TopicAdmin, captured: Captured, cut_ms: int, now: Callable[[], int]
+) -> RetentionEstimate:
     wanted = list(needs(CutView(captured)))
     bounds = await log_bounds(admin, [need.tp for need in wanted])
     recreated = CutView(captured, bounds).recreated
     for need in wanted:
         if need.tp in recreated:
             why = "it was deleted, or recreated, since the cut"
-            return Lasting(how=How.GONE, topic=need.tp.topic, partition=need.tp.partition, why=why)
+            return RetentionEstimate(how=How.GONE, topic=need.tp.topic, partition=need.tp.partition, why=why)
     topics = sorted({need.tp.topic for need in wanted})
-    told = await asyncio.gather(*(admin.topic_settings(topic) for topic in topics))
-    settings: Settings = {topic: holding for topic, (holding, _) in zip(topics, told, strict=True)}
+    answers = await asyncio.gather(*(admin.topic_settings(topic) for topic in topics))
+    settings: Settings = {topic: holding for topic, (holding, _) in zip(topics, answers, strict=True)}
     logs, now_ms = await _logs(admin, wanted, bounds, settings), now()
     return first_to_go(
-        lasting(need, logs[need.tp], settings[need.tp.topic], cut_ms=cut_ms, now_ms=now_ms) for need in wanted
+        estimate_retention(need, logs[need.tp], settings[need.tp.topic], cut_ms=cut_ms, now_ms=now_ms)
+        for need in wanted
     )
 
 
@@ -149,7 +152,7 @@ async def log_sizes(admin: TopicAdmin, topic: str) -> Mapping[int, int]:
         return {}
 
 
-def said_bytes(count: int) -> str:
+def format_bytes(count: int) -> str:
     """Format bytes for a person."""
     for unit, size in (("TB", 10**12), ("GB", 10**9), ("MB", 10**6), ("kB", 10**3)):
         if count >= size:

@@ -23,9 +23,9 @@ async def stopped_app(admin: KafkaTopicAdmin, action: AskStopped) -> StoppedSeen
     """Ask the broker."""
     before, unseen = await _members(admin, action.app)
     committed = {tp: offset for tp, (offset, _) in (await admin.committed(action.app)).items()}
-    told = {TopicPartition(start.topic, start.partition): start.end for start in action.starts}
+    given_starts = {TopicPartition(start.topic, start.partition): start.end for start in action.starts}
     begins = await admin.log_starts(action.inputs)
-    positions = begins | told | committed
+    positions = begins | given_starts | committed
     changelogs = [
         (table.name, TopicPartition(table.changelog, partition))
         for table in action.tables

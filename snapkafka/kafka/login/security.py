@@ -138,9 +138,9 @@ class Security:
 
     def _validate_mechanism(self) -> None:
         if self.mechanism not in MECHANISMS:
-            told = f"is {self.mechanism}, which is not supported" if self.mechanism else "is not set"
+            problem = f"is {self.mechanism}, which is not supported" if self.mechanism else "is not set"
             raise MechanismError(
-                f"{self._source('mechanism')} {told}", hint=f"it can be {', '.join(MECHANISMS)}"
+                f"{self._source('mechanism')} {problem}", hint=f"it can be {', '.join(MECHANISMS)}"
             )
         needed = {"token_url"} if self.mechanism == "OAUTHBEARER" else set()
         if self.mechanism in WITH_PASSWORD:

@@ -59,11 +59,11 @@ class Observer(Method):
         sent = sum(len(channel.sent) for channel in process.outgoing)
         received = sum(len(channel.received) for channel in process.incoming)
         self.meter.send("state", len(image))
-        self.world.call(CALL_BYTES, self._told, (process.number, image, sent - received))
+        self.world.call(CALL_BYTES, self._state_arrived, (process.number, image, sent - received))
 
     # -- at the observer --------------------------------------------------------------------------------------
 
-    def _told(self, cut: tuple[int, bytes, int]) -> None:
+    def _state_arrived(self, cut: tuple[int, bytes, int]) -> None:
         number, image, balance = cut
         self._recording.states[number] = image
         self.meter.hold(self._node, "state", len(image))

@@ -46,12 +46,12 @@ class StopTheWorld(Method):
 
     def _stopped(self, counts: list[tuple[Channel, int]]) -> None:
         """Handle the counts of a stopped process, at the coordinator."""
-        for told in counts:
-            self.world.call(CALL_BYTES, self._expect, told)
+        for expected in counts:
+            self.world.call(CALL_BYTES, self._expect, expected)
 
-    def _expect(self, told: tuple[Channel, int]) -> None:
+    def _expect(self, expected: tuple[Channel, int]) -> None:
         """Handle the expected count of a channel, at the receiver."""
-        channel, count = told
+        channel, count = expected
         process = channel.receiver
         self._known[process.number] += 1
         self._expected[process.number] += count

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from tests.features.apps.common import commit_when_told, new_app, saw, source, target
+from tests.features.apps.common import commit_on_signal, new_app, saw, source, target
 
 app = new_app(stream_publish_on_commit=True, broker_commit_interval=600.0)
 
@@ -19,4 +19,4 @@ async def holds_back(stream: Any) -> None:
         await begun_out.send(**saw("held", event), force=True)
 
 
-commit_when_told(app)
+commit_on_signal(app)

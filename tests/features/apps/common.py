@@ -20,13 +20,13 @@ from snapkafka.config import Settings
 __all__ = [
     "ID",
     "INPUT",
-    "commit_when_told",
+    "commit_on_signal",
     "end_of_module",
     "new_app",
     "saw",
     "source",
     "target",
-    "trace_when_told",
+    "trace_on_signal",
 ]
 
 ID = os.environ["FEATURES_ID"]
@@ -56,19 +56,19 @@ def new_app(**settings: Any) -> Any:
     if not LATE:
         _install(app)
     if "FEATURES_READY" in os.environ:
-        threading.Thread(target=_tell_when_ready, args=(app,), daemon=True).start()
+        threading.Thread(target=_report_when_ready, args=(app,), daemon=True).start()
     return app
 
 
-def _tell_when_ready(app: Any) -> None:
+def _report_when_ready(app: Any) -> None:
     """Keep a file, one for each worker, that says how many inputs it reads; -1 while it has to come to that, as what
     comes before Faust by itself may pass over. In a thread of its own: the app has nothing to do with it."""
-    told, said = Path(os.environ["FEATURES_READY"], f"{ID}.{os.getpid()}"), None
+    path, said = Path(os.environ["FEATURES_READY"], f"{ID}.{os.getpid()}"), None
     while True:
         if (count := _inputs_that_run(app)) != said:
-            new = told.with_name(f"{told.name}.new")
+            new = path.with_name(f"{path.name}.new")
             new.write_text(str(count))
-            new.rename(told)
+            new.rename(path)
             said = count
         time.sleep(0.05)  # nobody tells
 
@@ -107,26 +107,26 @@ def _install(app: Any) -> None:
     snapkafka.install(app, namespace=os.environ["SNAPKAFKA_NAMESPACE"], **ways)
 
 
-def commit_when_told(app: Any) -> None:
+def commit_on_signal(app: Any) -> None:
     """Commit as Faust's own timer does, whenever the file FEATURES_COMMIT_WHEN has grown. How long it was then is said
     in a file beside it, one for each worker (its name ends in the pid)."""
     if "FEATURES_COMMIT_WHEN" not in os.environ:
         return
-    told = Path(os.environ["FEATURES_COMMIT_WHEN"])
+    path = Path(os.environ["FEATURES_COMMIT_WHEN"])
     seen = [0]
 
     def has_grown() -> bool:
-        before, seen[0] = seen[0], told.stat().st_size
+        before, seen[0] = seen[0], path.stat().st_size
         return seen[0] > before
 
     @app.timer(0.2)
-    async def commits_when_told() -> None:
+    async def commits_on_signal() -> None:
         if has_grown():
             await app.consumer.commit()
-            told.with_name(f"{told.name}.{os.getpid()}").write_text(str(seen[0]))
+            path.with_name(f"{path.name}.{os.getpid()}").write_text(str(seen[0]))
 
 
-def trace_when_told(app: Any) -> None:
+def trace_on_signal(app: Any) -> None:
     """Write into the folder FEATURES_TRACE, a file per worker: which record was handed to a stream, in which order, and
     when a rebalance was over."""
     if "FEATURES_TRACE" not in os.environ:
@@ -139,10 +139,10 @@ def trace_when_told(app: Any) -> None:
 
     app.sensors.add(Tracing())
 
-    async def told(*args: Any, **kwargs: Any) -> None:
+    async def path(*args: Any, **kwargs: Any) -> None:
         print("rebalanced", app.consumer_generation_id, file=trace)
 
-    app.on_rebalance_complete.connect(told, weak=False)
+    app.on_rebalance_complete.connect(path, weak=False)
 
 
 def source(app: Any, name: str, **options: Any) -> Any:

@@ -37,12 +37,12 @@ async def writes_with_others(stream: Any) -> None:
 
 
 @app.timer(0.2)
-async def tells() -> None:
+async def reports() -> None:
     """Not by the table: nobody is to hear of it."""
-    tell({table.name: table.data.data for table in (by_one, by_all, by_others)})
+    report({table.name: table.data.data for table in (by_one, by_all, by_others)})
 
 
-def tell(copies: dict[str, Any]) -> None:
+def report(copies: dict[str, Any]) -> None:
     new = COPIES.with_suffix(".new")
     new.write_text(json.dumps(copies))
     new.replace(COPIES)

@@ -14,7 +14,7 @@ PATIENCE_S = 1.0
 begun_out = target(app, "begun-out")
 
 
-def fail_if_told(batch: list[dict[str, Any]]) -> None:
+def fail_on_signal(batch: list[dict[str, Any]]) -> None:
     """Where the batch began is a matter of when its records came."""
     if any(value["raise"] for value in batch):
         raise ValueError("as it was told to")
@@ -30,7 +30,7 @@ async def values(stream: Any) -> None:
         for value in batch:
             headers = {"src-n": f"values|{value['n']}".encode()}
             await values_out.send(key=value["key"], value={"n": value["n"]}, headers=headers)
-        fail_if_told(batch)
+        fail_on_signal(batch)
 
 
 events_out = target(app, "events-out")
@@ -42,4 +42,4 @@ async def events(stream: Any) -> None:
     async for batch in stream.take_events(SIZE, within=PATIENCE_S):
         for event in batch:
             await events_out.send(**saw("events", event, n=event.value["n"]))
-        fail_if_told([event.value for event in batch])
+        fail_on_signal([event.value for event in batch])

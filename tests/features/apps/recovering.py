@@ -9,7 +9,7 @@ from typing import Any
 
 from faust.tables.recovery import Recovery
 
-from tests.features.apps.common import commit_when_told, new_app, saw, source, target
+from tests.features.apps.common import commit_on_signal, new_app, saw, source, target
 
 COMMIT = float(os.environ.get("FEATURES_COMMIT", "600"))
 app = new_app(
@@ -55,4 +55,4 @@ def linger() -> None:
 
 if LINGERS:
     linger()
-commit_when_told(app)
+commit_on_signal(app)

@@ -37,6 +37,6 @@ kept_out = target(app, "kept-out")
 
 
 @app.agent(source(app, "kept"), name="kept")
-async def tells(stream: Any) -> None:
+async def reports(stream: Any) -> None:
     async for event in stream.events():
         await kept_out.send(key=event.key, value=sorted(kept), partition=event.message.partition)

@@ -171,26 +171,26 @@ async def sums_up(stream: Any) -> None:
 
 look_over_awaits(app)
 
-told_to_clean = asyncio.Event()
+asked_to_clean = asyncio.Event()
 
 
 @app.agent(source(app, "clean"), name="clean")
 async def told(stream: Any) -> None:
     async for _ in stream:
-        told_to_clean.set()
+        asked_to_clean.set()
 
 
-def clean_when_told(table: Any) -> None:
+def clean_on_signal(table: Any) -> None:
     """Faust's cleaning goes by the clock, and on a busy machine windows would expire under the load, in one run and not
     in the other."""
     clean = table._del_old_keys
 
     async def cleaned() -> None:
-        if told_to_clean.is_set():
+        if asked_to_clean.is_set():
             await clean()
 
     table._del_old_keys = cleaned
 
 
 for windowed in (by_stream, by_field, closing):
-    clean_when_told(windowed.table)
+    clean_on_signal(windowed.table)

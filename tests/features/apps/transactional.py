@@ -6,7 +6,7 @@ import asyncio
 import os
 from typing import Any
 
-from tests.features.apps.common import commit_when_told, new_app, saw, source, target, trace_when_told
+from tests.features.apps.common import commit_on_signal, new_app, saw, source, target, trace_on_signal
 
 app = new_app(
     processing_guarantee="exactly_once",
@@ -38,5 +38,5 @@ async def reads_again(stream: Any) -> None:
         await again_out.send(**saw("again", event))
 
 
-commit_when_told(app)
-trace_when_told(app)
+commit_on_signal(app)
+trace_on_signal(app)

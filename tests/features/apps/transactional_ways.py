@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from typing import Any
 
-from tests.features.apps.common import commit_when_told, new_app, saw, source, target
+from tests.features.apps.common import commit_on_signal, new_app, saw, source, target
 
 app = new_app(
     processing_guarantee="exactly_once",
@@ -105,4 +105,4 @@ async def reads_across(stream: Any) -> None:
         pass
 
 
-commit_when_told(app)
+commit_on_signal(app)

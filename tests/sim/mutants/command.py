@@ -17,7 +17,7 @@ def main(arguments: list[str]) -> int:
     parser.add_argument("--json", action="store_true", help="the result as data")
     options = parser.parse_args(arguments)
 
-    def tell(caught: Caught) -> None:
+    def notify(caught: Caught) -> None:
         if not options.json:
             how = (
                 f"caught by seed {caught.seed}: {caught.violation}"
@@ -26,7 +26,7 @@ def main(arguments: list[str]) -> int:
             )
             print(f"{caught.mutant.name:18} {caught.mutant.what}: {how}", flush=True)
 
-    found = mutate(options.seeds, tell=tell)
+    found = mutate(options.seeds, notify=notify)
     if options.json:
         data = {
             c.mutant.name: {"caught": c.seed is not None, "seed": c.seed, "what": c.mutant.what}

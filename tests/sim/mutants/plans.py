@@ -6,7 +6,7 @@ import random
 from collections.abc import Callable
 from dataclasses import replace
 
-from snapkafka.sim.plan import HARMLESS_TO_ASSIGNMENTS, Agent, App, Plan, looking, plain
+from snapkafka.sim.plan import HARMLESS_TO_ASSIGNMENTS, Agent, App, Plan, plain, with_reads
 
 #: By what a process hears of a snapshot, unless a plan is about that.
 HEARD = frozenset({"ledger", "markers", "headers"})
@@ -31,8 +31,8 @@ __all__ = [
     "stripped",
     "unanswered",
     "unnoticed",
+    "unreported",
     "unsettled",
-    "untold",
     "windows",
     "without",
 ]
@@ -74,7 +74,7 @@ def alone(
     )
 
 
-def untold(plan: Plan) -> Plan:
+def unreported(plan: Plan) -> Plan:
     """Assign inputs to processes that know of no snapshot: neither by the ledger, nor by the table that they
     recover."""
     lonely = alone(apps=1, workers=2, rebalance=0.01)(plan)
@@ -137,8 +137,8 @@ def late(plan: Plan) -> Plan:
 def windows(plan: Plan) -> Plan:
     """Keep one worker whose events read windows over several steps, with windows that expire all the time."""
     lonely = alone(apps=1, workers=1, window=0.1)(plan)
-    looking_on = tuple(looking(random.Random(plan.inputs), app, global_table=False) for app in lonely.apps)
-    return replace(lonely, apps=looking_on, exactly_once=False, classic=False, hear=HEARD)
+    reading = tuple(with_reads(random.Random(plan.inputs), app, global_table=False) for app in lonely.apps)
+    return replace(lonely, apps=reading, exactly_once=False, classic=False, hear=HEARD)
 
 
 def unsettled(plan: Plan) -> Plan:
@@ -276,7 +276,7 @@ def as_in_1985(plan: Plan) -> Plan:
 def looks(plan: Plan) -> Plan:
     """Let agents read their table over several steps, at once with others, with few other faults."""
     one = alone(apps=1, workers=1)(plan)
-    apps = tuple(looking(random.Random(app.name), app, global_table=False) for app in one.apps)
+    apps = tuple(with_reads(random.Random(app.name), app, global_table=False) for app in one.apps)
     return replace(one, apps=apps, classic=False, exactly_once=False)
 
 

@@ -45,8 +45,8 @@ from .plans import (
     outgrown,
     sober,
     stripped,
+    unreported,
     unsettled,
-    untold,
     windows,
     without,
 )
@@ -169,7 +169,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
         "R9 history",
         "a red input goes to a white process",
         patching(ledger_state.LedgerState, "_assigned", broken.no_history),
-        untold,
+        unreported,
     ),
     Mutant(
         "R9 stale",
@@ -181,7 +181,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
         "R9 passed",
         "an input came and went, in red, while a report was in flight",
         patching(ownership, "came_and_went", broken.sees_none),
-        untold,
+        unreported,
     ),
     Mutant(
         "R10 uncut",
@@ -196,7 +196,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
         "R11 lost",
         "whatever an author has lost since is taken for lost before the trigger",
         patching(ownership, "gone", lambda _: lambda owner, report, *, before: True),
-        untold,
+        unreported,
     ),
     Mutant(
         "R11 last",
@@ -205,7 +205,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
             patching(ledger_state.LedgerState, "_report", broken.last_wins),
             patching(ownership, "before", broken.any_owner_may_cut),
         ),
-        untold,
+        unreported,
     ),
     Mutant(
         "R11 born",
@@ -365,7 +365,7 @@ VERDICTS: Final[tuple[Mutant, ...]] = (
         patching(
             view.CutView,
             "unacknowledged",
-            lambda told: lambda self, process, tp, lost=False: told(self, process, tp),
+            lambda original: lambda self, process, tp, lost=False: original(self, process, tp),
         ),
         fenced,
     ),

@@ -52,7 +52,7 @@ def mutate(
     seeds: int,
     *,
     mutants: Iterable[Mutant] = EVERY,
-    tell: Callable[[Caught], None] = lambda caught: None,
+    notify: Callable[[Caught], None] = lambda caught: None,
 ) -> list[Caught]:
     """Find a seed that catches each mutant of random worlds: first the known one, then those from 0 on."""
     found = []
@@ -65,7 +65,7 @@ def mutate(
             if violation is not None:
                 caught = Caught(mutant, seed, violation)
                 break
-        tell(caught)
+        notify(caught)
         found.append(caught)
     return found
 
@@ -85,8 +85,8 @@ def caught_by(mutant: Mutant, seed: int) -> Violation | None:
             outcome = run(seed, plan)
     except (AssertionError, KeyError):
         return None  # it broke, and that is not what counts
-    told = [v for v in (*outcome.violations, *outcome.condemned) if v.rule in wanted]
-    if not told:
+    reported = [v for v in (*outcome.violations, *outcome.condemned) if v.rule in wanted]
+    if not reported:
         return None
     sober = run(seed, mutant.whole(plan))
-    return None if sober.violations or sober.condemned else told[0]
+    return None if sober.violations or sober.condemned else reported[0]

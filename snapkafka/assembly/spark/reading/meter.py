@@ -48,11 +48,11 @@ class Meter:
 
     Args:
         name: of the snapshot.
-        tell: called with each change, also from another thread.
+        notify: called with each change, also from another thread.
     """
 
-    def __init__(self, spark: SparkSession, name: str, tell: Callable[[Working], None]) -> None:
-        self._spark, self._name, self._tell = spark, name, tell
+    def __init__(self, spark: SparkSession, name: str, notify: Callable[[Working], None]) -> None:
+        self._spark, self._name, self._notify = spark, name, notify
         self._began = time.monotonic()
         self._offsets = 0
         self._end = threading.Event()
@@ -68,7 +68,7 @@ class Meter:
         finally:
             self._end.set()
             thread.join()
-        self._tell(Working(id=self._name, seconds=round(self._seconds(), 1)))
+        self._notify(Working(id=self._name, seconds=round(self._seconds(), 1)))
 
     def now(self) -> Working:
         """Return the steps that run."""
@@ -98,7 +98,7 @@ class Meter:
                 now = self.now()
                 if now.steps != before:
                     before = now.steps
-                    self._tell(now)
+                    self._notify(now)
 
     def _seconds(self) -> float:
         return time.monotonic() - self._began

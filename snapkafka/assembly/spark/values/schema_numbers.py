@@ -69,8 +69,8 @@ class Numbered:
         for (of, topic, n), how in sorted(self.known.items(), key=lambda item: item[0]):
             if of == side:
                 alike[n, how].append(topic)
-        told = fn.concat(fn.lit("schema "), number.cast("string"), fn.lit(f": {TOO_MANY}"))
-        by_number = form(fn.lit(None), told)
+        reason = fn.concat(fn.lit("schema "), number.cast("string"), fn.lit(f": {TOO_MANY}"))
+        by_number = form(fn.lit(None), reason)
         for (n, how), topics in alike.items():
             applies = (number == n) & fn.col("topic").isin(topics)
             by_number = fn.when(applies, form(*_read(rest, n, how))).otherwise(by_number)

@@ -83,7 +83,7 @@ def decoded(table: DataFrame, decoding: Decoding = PLAIN) -> DataFrame:
             bytes are taken for text that may be JSON.
     """
     sides = ("key", "value")
-    numbered = _looked_up(table, sides, decoding)
+    numbered = _by_number(table, sides, decoding)
     # Step by step: what several expressions need is worked out once.
     return (
         table.withColumns({f"_{name}_utf8": _utf8(_data(name)) for name in sides})
@@ -201,7 +201,7 @@ def _by_schema(found: Column, name: str, decoding: Decoding) -> Column:
     return found
 
 
-def _looked_up(table: DataFrame, sides: tuple[str, ...], decoding: Decoding) -> Numbered | None:
+def _by_number(table: DataFrame, sides: tuple[str, ...], decoding: Decoding) -> Numbered | None:
     """Ask the registry, if there is one, about the numbers in the table. Schemas from options need no request."""
     if decoding.registry is None:
         return None

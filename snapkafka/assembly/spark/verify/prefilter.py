@@ -23,8 +23,8 @@ from snapkafka.assembly.spark.frames import Lookups, cause_of, local_frame
 from snapkafka.assembly.spark.tables.tables import is_white, still_to_start
 from snapkafka.checks import (
     CutView,
+    Examined,
     ExternalTopic,
-    LookedAt,
     OutsideSender,
     outside_senders_of,
     written_topics,
@@ -67,23 +67,23 @@ COUNTED: Final = tuple(rule for rule in Suspicion._fields if rule != "last_missi
 
 
 #: Whose column of a run counts the records that a check looks at (`snapkafka.checks.coverage`).
-LOOKED_AT: Final = {"V1": "of_ours", "V2": "received", "V3": "held", "V4": "in_flight", "V5": "effects"}
+EXAMINED: Final = {"V1": "of_ours", "V2": "received", "V3": "held", "V4": "in_flight", "V5": "effects"}
 
 
 class Look(NamedTuple):
-    """The result of the pre-filter: suspects of each rule, and the facts about changelogs, for V3. `untold`: there are
-    records of processes that the snapshot knows, and none of them names its cause (`cause=False`): V5 has nothing to
-    check. `external`: topics of inputs with records without a header of ours, below the ends that the snapshot names:
-    later ones say nothing about it, and depend on when the log is read. `looked_at`: the records read, by check.
-    `unstamped`: the number of places at which an external record may be where a sender had a last white one.
+    """The result of the pre-filter: suspects of each rule, and the facts about changelogs, for V3. `unreported`: there
+    are records of processes that the snapshot knows, and none of them names its cause (`cause=False`): V5 has nothing
+    to check. `external`: topics of inputs with records without a header of ours, below the ends that the snapshot
+    names: later ones say nothing about it, and depend on when the log is read. `examined`: the records read, by
+    check. `unstamped`: the number of places at which an external record may be where a sender had a last white one.
     `outside`: outsiders whose records were received since the trigger."""
 
     suspicion: Suspicion
     held: dict[TopicPartition, StateFacts]
-    untold: bool = False
+    unreported: bool = False
     external: tuple[ExternalTopic, ...] = ()
     unstamped: int = 0
-    looked_at: Mapping[str, LookedAt] = MappingProxyType({})
+    examined: Mapping[str, Examined] = MappingProxyType({})
     outside: tuple[OutsideSender, ...] = ()
 
 
@@ -99,11 +99,11 @@ def first_look(stamps: DataFrame, lookups: Lookups) -> Look:
         counts["out_of_turn"] += sum(run.out_of_turn for run in _runs(again, lookups))
     due = {(tp, end.process) for tp, end, _ in lookups.view.last_in_flight()}
     suspicion = Suspicion(**counts, last_missing=len(due) - sum(run.due for run in runs))
-    untold = any(run.of_ours for run in runs) and not any(run.caused for run in runs)
+    unreported = any(run.of_ours for run in runs) and not any(run.caused for run in runs)
     held = {tp: _facts(of_place) for tp, of_place in by_place.items()}
-    looked_at = total(
+    examined = total(
         (
-            {check: sum(run[column] for run in of_place) for check, column in LOOKED_AT.items()}
+            {check: sum(run[column] for run in of_place) for check, column in EXAMINED.items()}
             for of_place in by_place.values()
         ),
         channels(lookups.view),
@@ -112,10 +112,10 @@ def first_look(stamps: DataFrame, lookups: Lookups) -> Look:
     return Look(
         suspicion,
         held,
-        untold,
+        unreported,
         _external(lookups, runs),
         v4_unstamped.suspected(lookups, external),
-        looked_at,
+        examined,
         _outside(lookups, runs),
     )
 

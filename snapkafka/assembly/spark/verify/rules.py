@@ -77,7 +77,7 @@ def run(
     """
     first, counts = bounds_findings(lookups.view)
     with step(lookups.spark, "V1 to V5: a first look at every record"):
-        suspicion, held, untold, external, suspects, seen, outside = first_look(stamps, lookups)
+        suspicion, held, unreported, external, suspects, seen, outside = first_look(stamps, lookups)
     with step(lookups.spark, "V3: key by key"):
         of_state, how_many = v3_state.findings(stamps, lookups, held, read, still_there)
     lost = lost_sends.findings(stamps, lookups)
@@ -85,7 +85,9 @@ def run(
         bare = v4_unstamped.findings(stamps, lookups, read, suspects=suspects, again=again)
     with step(lookups.spark, "V5: events that ran twice"):
         twice = (
-            [] if untold else v5_ran_twice.findings(stamps, lookups) + v5_ran_twice.unclear_causes(lookups)
+            []
+            if unreported
+            else v5_ran_twice.findings(stamps, lookups) + v5_ran_twice.unclear_causes(lookups)
         )
     first = first + of_state + lost + bare + twice
     counts = counts + how_many + Counter(found.kind for found in (*lost, *bare, *twice))
@@ -94,8 +96,8 @@ def run(
             rows = _first_and_counts(findings(stamps, lookups, suspicion)).collect()
         counts = counts + Counter({row.kind: row.found for row in rows})
         first += [Finding(*(row[name] for name in Finding._fields)) for row in rows]
-    looked_at = [check for check in LOG_CHECKS if not (untold and check == "V5")]
-    outcomes = [outcome(check, first, counts, seen.get(check)) for check in looked_at]
+    examined = [check for check in LOG_CHECKS if not (unreported and check == "V5")]
+    outcomes = [outcome(check, first, counts, seen.get(check)) for check in examined]
     return Checked(outcomes, held, external, outside)
 
 
@@ -172,12 +174,12 @@ def white_after_end(stamps: DataFrame, lookups: Lookups) -> DataFrame:
         .when(white & past_end & unknown, fn.lit("white-unsettled"))
         .when(white & past_end, fn.lit("white-after-end"))
     )
-    told = fn.when(fn.col("kind").isin("white-unsettled", "white-after-end"), end).otherwise(fn.lit(-1))
+    detail = fn.when(fn.col("kind").isin("white-unsettled", "white-after-end"), end).otherwise(fn.lit(-1))
     return (
         sequences.of_known(stamps, lookups)
         .withColumn("kind", kind)
         .where(fn.col("kind").isNotNull())
-        .select(*_finding(fn.col("kind"), a=told))
+        .select(*_finding(fn.col("kind"), a=detail))
     )
 
 

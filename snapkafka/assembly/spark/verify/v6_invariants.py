@@ -62,15 +62,15 @@ def _outcome(spark: SparkSession, invariant: Invariant) -> CheckOutcome:
     try:
         with step(spark, name):
             violations = spark.sql(invariant.sql)
-            told = violations.select("*", fn.to_json(fn.struct("*")).alias(_ROW))
+            as_json = violations.select("*", fn.to_json(fn.struct("*")).alias(_ROW))
             # One more than are kept: where there are no more, nothing has to be counted.
-            rows = told.orderBy(_ROW).limit(WITNESSES_MAX + 1).collect()
+            rows = as_json.orderBy(_ROW).limit(WITNESSES_MAX + 1).collect()
             found = len(rows) if len(rows) <= WITNESSES_MAX else violations.count()
     except (PySparkException, Py4JJavaError) as error:  # not all that Spark raises is made one of pyspark's
-        told_error = Witness(
+        error_text = Witness(
             check=name, topic="", partition=-1, offset=-1, what=f"the query failed: {_one_line(error)}"
         )
-        return CheckOutcome(check=name, status=Status.UNVERIFIABLE, found=1, witnesses=(told_error,))
+        return CheckOutcome(check=name, status=Status.UNVERIFIABLE, found=1, witnesses=(error_text,))
     return CheckOutcome(
         check=name,
         status=Status.FAILED if found else Status.PASSED,
@@ -93,6 +93,6 @@ def _witness(name: str, row: Row) -> Witness:
 
 
 def _one_line(error: Exception) -> str:
-    told = str(error.java_exception.getMessage()) if isinstance(error, Py4JJavaError) else str(error)
-    lines = [line.strip() for line in told.splitlines() if line.strip()]
+    text = str(error.java_exception.getMessage()) if isinstance(error, Py4JJavaError) else str(error)
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
     return lines[0][:300] if lines else type(error).__name__

@@ -130,9 +130,9 @@ class Announcing:
             finally:
                 for start in starts.values():
                     start.cancel()
-            self._host.feed(self._told(given, positions))
+            self._host.feed(self._inputs_given(given, positions))
 
-    def _told(self, given: Assignment, positions: Mapping[TopicPartition, int]) -> InputsGiven:
+    def _inputs_given(self, given: Assignment, positions: Mapping[TopicPartition, int]) -> InputsGiven:
         return InputsGiven(
             generation=given.generation,
             member=given.member,

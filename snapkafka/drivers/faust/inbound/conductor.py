@@ -109,7 +109,7 @@ class Incoming:
                 elif message.value is None and wire.is_marker_key(message.key):
                     return self._drop_marker(message)
                 if listens:
-                    tell_of(message, stamp)
+                    notify_met(message, stamp)
                 way = take_in if message.offset >= scope.until else to_some(message)
             except Exception as error:
                 host.stand_down("to record what arrives", error)
@@ -128,14 +128,14 @@ class Incoming:
             way = take_in
             try:
                 await asyncio.shield(host.spawn(self._meet(RecordMet(epoch=stamp.epoch))))
-                tell_of(message, stamp)
+                notify_met(message, stamp)
                 if message.offset < scope.until:
                     way = to_some(message)
             except Exception as error:
                 host.stand_down("to record what arrives", error)
             await way(message)
 
-        def tell_of(message: Any, stamp: wire.Stamp | None) -> None:
+        def notify_met(message: Any, stamp: wire.Stamp | None) -> None:
             if stamp is not None and replies is not None:
                 replies.met(tp, message.offset, stamp.epoch)
             if tables is not None:

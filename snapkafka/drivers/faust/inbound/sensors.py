@@ -28,7 +28,7 @@ OF_TABLES: Final = {
     "on_table_del": "_sensor_on_del",
 }
 
-Told = Callable[..., Any]
+Notify = Callable[..., Any]
 
 
 class Sensors:
@@ -42,15 +42,15 @@ class Sensors:
         self._host = host
         self._machine = host.machine
         self._events, self._replies, self._reads = events, replies, reads
-        self._told: dict[str, Told] = {}  # of Faust, about tables
+        self._notify: dict[str, Notify] = {}  # of Faust, about tables
 
     def attach(self, sensors: Any) -> None:
         """Patch `app.sensors`: streams and tables take its methods when they are created."""
-        self._told = {name: getattr(sensors, name) for name in OF_TABLES}
+        self._notify = {name: getattr(sensors, name) for name in OF_TABLES}
         for name in OF_STREAMS:
             setattr(sensors, name, getattr(self, name)(getattr(sensors, name)))
         for name in OF_TABLES:
-            setattr(sensors, name, self._on_late_table(self._told[name], write=name != "on_table_get"))
+            setattr(sensors, name, self._on_late_table(self._notify[name], write=name != "on_table_get"))
 
     @staticmethod
     def attach_stream(stream: Any) -> None:
@@ -61,17 +61,17 @@ class Sensors:
     def attach_table(self, table: Any) -> None:
         """Patch a table that is attached (`changelogs`)."""
         for name, held in OF_TABLES.items():
-            setattr(table, held, getattr(self, name)(self._told[name]))
+            setattr(table, held, getattr(self, name)(self._notify[name]))
 
     # -- what stands in for the methods of `app.sensors` ------------------------------------------------------
 
-    def on_stream_event_in(self, tell: Told) -> Told:
+    def on_stream_event_in(self, notify: Notify) -> Notify:
         """Note that a stream takes a record out of its queue and is about to hand it to its agent."""
         taken_in, replies = self._events.taken_in, self._replies
         stand_down = self._host.stand_down
 
         def event_in(tp: Any, offset: int | None, stream: Any, event: Any) -> Any:
-            state = tell(tp, offset, stream, event)
+            state = notify(tp, offset, stream, event)
             if offset is None or offset < 0:
                 return state  # an in-memory channel: no input of the snapshot
             try:
@@ -86,16 +86,16 @@ class Sensors:
 
         return event_in
 
-    def on_stream_event_out(self, tell: Told) -> Told:
+    def on_stream_event_out(self, notify: Notify) -> Notify:
         """Note that the agent asks for the next record, or acknowledges this one (Faust has no state then)."""
         through_with, stand_down = self._events.through_with, self._host.stand_down
 
         def event_out(tp: Any, offset: int | None, stream: Any, event: Any, state: Any = None) -> None:
             if offset is None or offset < 0:
-                tell(tp, offset, stream, event, state)
+                notify(tp, offset, stream, event, state)
                 return
             state, cause = state or (None, None)
-            tell(tp, offset, stream, event, state)
+            notify(tp, offset, stream, event, state)
             try:
                 through_with(stream.__dict__.get("reading") or reading_of(stream), tp, offset, cause)
             except Exception as error:
@@ -103,12 +103,12 @@ class Sensors:
 
         return event_out
 
-    def on_message_out(self, tell: Told) -> Told:
+    def on_message_out(self, notify: Notify) -> Notify:
         """Note that the last agent has acknowledged a record."""
         events, stand_down = self._events, self._host.stand_down
 
         def message_out(tp: Any, offset: int, message: Any) -> None:
-            tell(tp, offset, message)
+            notify(tp, offset, message)
             try:
                 if events.parked:  # asked here, too: it hardly ever is so
                     events.acknowledged(tp, offset)
@@ -117,58 +117,58 @@ class Sensors:
 
         return message_out
 
-    def _on_late_table(self, tell: Told, *, write: bool) -> Told:
+    def _on_late_table(self, notify: Notify, *, write: bool) -> Notify:
         """Note the read or write of a key in a table that was created after the others were attached."""
-        machine, looks, stand_down = self._machine, self._reads, self._host.stand_down
+        machine, table_reads, stand_down = self._machine, self._reads, self._host.stand_down
 
         def touched(table: Any, key: Any, *value: Any) -> None:
-            tell(table, key, *value)
+            notify(table, key, *value)
             try:
                 if machine.colours.tearing:
-                    looks.touched(table, key, write=write)
+                    table_reads.touched(table, key, write=write)
             except Exception as error:
                 stand_down("to record that a table is used", error)
 
         return touched
 
-    def on_table_get(self, tell: Told) -> Told:
+    def on_table_get(self, notify: Notify) -> Notify:
         """Note that a key is read. Rare cases are checked here, too."""
-        machine, host, looks = self._machine, self._host, self._reads
+        machine, host, table_reads = self._machine, self._host, self._reads
 
         def table_get(table: Any, key: Any) -> None:
-            tell(table, key)
+            notify(table, key)
             try:
                 if table.in_place or machine.colours.tearing or get_ident() != host.thread:
-                    looks.looked_up(table, key)
+                    table_reads.note_lookup(table, key)
             except Exception as error:
                 host.stand_down("to record that a table is read", error)
 
         return table_get
 
-    def on_table_set(self, tell: Told) -> Told:
+    def on_table_set(self, notify: Notify) -> Notify:
         """Note that a key is written."""
-        machine, host, looks = self._machine, self._host, self._reads
+        machine, host, table_reads = self._machine, self._host, self._reads
 
         def table_set(table: Any, key: Any, value: Any) -> None:
-            tell(table, key, value)
+            notify(table, key, value)
             try:
                 if machine.colours.tearing or get_ident() != host.thread:
-                    looks.touched(table, key, write=True)
+                    table_reads.touched(table, key, write=True)
                 if type(value) not in FIXED:
-                    looks.wrote_object(table, key, value)
+                    table_reads.wrote_object(table, key, value)
             except Exception as error:
                 host.stand_down("to record that a table is written", error)
 
         return table_set
 
-    def on_table_del(self, tell: Told) -> Told:
+    def on_table_del(self, notify: Notify) -> Notify:
         """Note that a key is deleted."""
-        looks, stand_down = self._reads, self._host.stand_down
+        table_reads, stand_down = self._reads, self._host.stand_down
 
         def table_del(table: Any, key: Any) -> None:
-            tell(table, key)
+            notify(table, key)
             try:
-                looks.touched(table, key, write=True)
+                table_reads.touched(table, key, write=True)
             except Exception as error:
                 stand_down("to record that a key is deleted", error)
 

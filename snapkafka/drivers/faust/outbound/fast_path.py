@@ -82,8 +82,8 @@ class Batches:
 
     def __init__(self, producer: Any) -> None:
         self._producer = producer
-        told = getattr(producer, "_send_on_produce_message", None)
-        self._listeners: Any = getattr(told, "__self__", None)
+        callback = getattr(producer, "_send_on_produce_message", None)
+        self._listeners: Any = getattr(callback, "__self__", None)
         stood_in_for = [
             producer.send,
             producer.buffer.put,

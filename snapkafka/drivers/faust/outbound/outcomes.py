@@ -54,10 +54,10 @@ def outcome(future: asyncio.Future[Any]) -> tuple[int, Unacknowledged | None]:
         return -1, Unacknowledged("cancelled")
     if (error := future.exception()) is not None:
         return -1, Unacknowledged(repr(error), refused=is_refusal(error))
-    told = future.result()
-    if told is None or told.offset < 0:
+    metadata = future.result()
+    if metadata is None or metadata.offset < 0:
         return -1, Unacknowledged("the broker reported no offset (producer_acks=0?)")
-    return told.offset, None
+    return metadata.offset, None
 
 
 def is_refusal(error: BaseException) -> bool:

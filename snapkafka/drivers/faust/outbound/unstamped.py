@@ -116,9 +116,9 @@ class BareRecords:
     def left(self, tp: TopicPartition, future: asyncio.Future[Any]) -> None:
         """Note that a record was appended unstamped; to be called in that instant."""
         self._futures.add(future)
-        self._tell(tp, 1)
+        self._notify(tp, 1)
 
-    def _tell(self, tp: TopicPartition, count: int) -> None:
+    def _notify(self, tp: TopicPartition, count: int) -> None:
         self._host.metrics.bare += count
         self._host.do(self._host.machine.left_bare(tp))
         now = time.monotonic()
@@ -201,7 +201,7 @@ class BareRecords:
         self._futures.add(batch.future)
         self._futures.update(future for future, _ in futures)
         self._give_back(tp, records)
-        self._tell(tp, len(stamped))
+        self._notify(tp, len(stamped))
         return True
 
     def _remember(self, topic: str, records: list[Any], *, compressed: bool) -> None:

@@ -314,7 +314,7 @@ def _reporting(cls: Hashable, *, of_sets: bool) -> Any:
 
         def lookup(self: Any, key: Any) -> Any:
             try:
-                self.reads.looked_up(self, key)
+                self.reads.note_lookup(self, key)
             except Exception as error:
                 self.reads.stand_down(error)
             return base.__getitem__(self, key)

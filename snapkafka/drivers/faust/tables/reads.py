@@ -81,7 +81,7 @@ class Reads:
         except Exception as error:
             self._host.stand_down(READS, error)
 
-    def looked_up(self, table: Any, key: Any) -> None:
+    def note_lookup(self, table: Any, key: Any) -> None:
         """Note that the event running here has read a value that it can see change."""
         try:
             if not table.in_place or self._host.absent:

@@ -106,9 +106,9 @@ def _read(note: Path) -> dict[str, Any]:
 
 def _files(tables: Path) -> str | None:
     """Hash names, sizes and times of all files below a folder; None: there are none."""
-    looks = []
+    entries = []
     for path in sorted(tables.rglob("*")):
         if path.is_file():
             status = path.stat()
-            looks.append((str(path.relative_to(tables)), status.st_size, status.st_mtime_ns))
-    return hashlib.sha256(repr(looks).encode()).hexdigest() if looks else None
+            entries.append((str(path.relative_to(tables)), status.st_size, status.st_mtime_ns))
+    return hashlib.sha256(repr(entries).encode()).hexdigest() if entries else None

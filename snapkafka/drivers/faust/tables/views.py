@@ -14,7 +14,7 @@ from typing import Any
 __all__ = ["Items", "Keys", "Values"]
 
 
-class _Looking:
+class _NotingView:
     """The common part of the three views.
 
     Args:
@@ -70,14 +70,14 @@ class _Looking:
         return MappingProxyType(self._mapping)
 
 
-class Keys(_Looking, KeysView[Any]):
+class Keys(_NotingView, KeysView[Any]):
     """The view `table.keys()`."""
 
     __slots__ = ("_view",)
     of_values = False
 
 
-class Values(_Looking, ValuesView[Any]):
+class Values(_NotingView, ValuesView[Any]):
     """The view `table.values()`."""
 
     __slots__ = ("_view",)
@@ -90,7 +90,7 @@ class Values(_Looking, ValuesView[Any]):
         return value in self._view
 
 
-class Items(_Looking, ItemsView[Any, Any]):
+class Items(_NotingView, ItemsView[Any, Any]):
     """The view `table.items()`."""
 
     __slots__ = ("_view",)

@@ -228,12 +228,12 @@ class SnapkafkaVerifyOperator(_JobOperator):
             )
 
         (found,) = self.run_verb(work)
-        told = self._report(context, found)
+        reported = self._report(context, found)
         if found.good:
-            return told
+            return reported
         if found.verdict == "UNVERIFIABLE" and not self.fail_on_unverifiable:
             self.log.warning("snapshot %s is UNVERIFIABLE: the log can no longer prove it", found.id)
-            return told
+            return reported
         raise AirflowFailException(
             f"snapshot {found.id} is {found.verdict}: the log above and {found.manifest} list the offending records"
         )
