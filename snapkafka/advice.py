@@ -5,8 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import StrEnum
 
-__all__ = ["Advice", "Weight", "worst_first"]
-
 
 class Weight(StrEnum):
     """The weight of a finding."""

@@ -7,8 +7,6 @@ before, up to a bound; a share of each is random, so that callers that failed to
 
 from __future__ import annotations
 
-__all__ = ["pause_after"]
-
 
 def pause_after(attempt: int, share: float, *, first: float, most: float) -> float:
     """Return the pause before the attempt that follows `attempt` (1, 2, ...), in the unit of `first` and `most`.

@@ -11,8 +11,6 @@ from typing import Final, TypedDict, TypeGuard
 
 from snapkafka.errors import InstallError, SnapkafkaError
 
-__all__ = ["HEAR_ALL", "MODES", "SETTINGS", "Config", "Settings", "namespace_problem", "unknown_settings"]
-
 #: The ways in which a process may learn of a snapshot (R2).
 HEAR_ALL: Final = frozenset({"ledger", "markers", "headers"})
 

@@ -9,8 +9,6 @@ from typing import Final
 
 from snapkafka.errors import BadInputError
 
-__all__ = ["HINT", "duration_ms", "moment_ms"]
-
 UNITS_MS: Final = {"ms": 1, "s": 1_000, "m": 60_000, "min": 60_000, "h": 3_600_000, "d": 86_400_000}
 PART: Final = re.compile(r"(\d+(?:\.\d+)?)\s*(ms|s|min|m|h|d)\s*")
 HINT: Final = "write it as 500ms, 90s, 10m, 1h30m or 2d"

@@ -9,8 +9,6 @@ from __future__ import annotations
 
 from typing import Any
 
-__all__ = ["about"]
-
 
 def about(*, snapshot: str = "", epoch: int | None = None, **more: Any) -> dict[str, Any]:
     """Return `extra=` for a log line about a snapshot.

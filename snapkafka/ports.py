@@ -7,8 +7,6 @@ from typing import Protocol
 
 from snapkafka.protocol.records import LedgerRecord, TopicPartition
 
-__all__ = ["Access", "Cluster", "Entry", "Group", "Ledger", "Topic", "TopicAdmin"]
-
 
 class Entry(Protocol):
     """One place of the ledger; `record` is None for garbage. `timestamp_ms`: when the broker appended it. `refused`:

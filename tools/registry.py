@@ -15,8 +15,6 @@ from snapkafka.testing.embedded import HOST
 from tools.served import Served
 from tools.toolchain import REGISTRY_JARS
 
-__all__ = ["EmbeddedRegistry"]
-
 
 class EmbeddedRegistry(Served):
     """One server, started by `with`."""

@@ -15,8 +15,6 @@ from snapkafka.testing.embedded import HOST
 from tools.served import Served
 from tools.toolchain import S3_SERVER_JARS
 
-__all__ = ["EmbeddedS3"]
-
 
 class EmbeddedS3(Served):
     """One server, started by `with`. It knows one user, whose credentials are generated each time."""

@@ -24,8 +24,6 @@ from snapkafka.testing.embedded import free_ports
 if TYPE_CHECKING:
     from types import TracebackType
 
-__all__ = ["Served"]
-
 START_TIMEOUT_S: Final = 180.0
 #: For a server that a few tests ask a few things: what it runs on starts quickly, and takes little.
 JAVA: Final = ("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-XX:-UsePerfData")

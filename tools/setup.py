@@ -35,8 +35,6 @@ from tools.toolchain import S3_SERVER_JARS
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-__all__ = ["main"]
-
 CHECKOUT: Final = Path(__file__).resolve().parents[1]
 VENV: Final = CHECKOUT / ".venv"
 PYTHON: Final = VENV / "bin" / "python"

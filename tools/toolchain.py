@@ -25,8 +25,6 @@ from snapkafka.runtime import (
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-__all__ = ["REGISTRY_JARS", "S3_SERVER_JARS"]
-
 #: S3Proxy with files for its objects, and no more of what it can stand before than it does not start without.
 S3_SERVER_JARS: Final = JarSet(
     name="s3proxy",

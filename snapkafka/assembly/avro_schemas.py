@@ -7,8 +7,6 @@ from pathlib import Path
 
 from snapkafka.errors import BadInputError
 
-__all__ = ["read_schemas"]
-
 
 def read_schemas(given: Iterable[str]) -> dict[str, str]:
     """Read the texts of schemas, by their subjects.

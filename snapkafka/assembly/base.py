@@ -15,8 +15,6 @@ from snapkafka.protocol.captured_snapshot import Captured, ChangelogCut, SenderE
 from snapkafka.protocol.records import TopicPartition
 from snapkafka.store import Store, state_parts
 
-__all__ = ["Base", "find_base", "view_on"]
-
 FULL: Final = "take a full snapshot"
 _Place = tuple[str, str, str, int]
 

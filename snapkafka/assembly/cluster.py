@@ -22,19 +22,6 @@ from snapkafka.manifest import OpenEntry, TopicEntry
 from snapkafka.protocol.captured_snapshot import Captured
 from snapkafka.protocol.records import Retention, TopicPartition
 
-__all__ = [
-    "AROUND_MAX",
-    "AROUND_RECORDS",
-    "DEFAULT_ISOLATION",
-    "ISOLATIONS",
-    "kafka_options",
-    "look",
-    "look_at_topics",
-    "look_for_external_readers",
-    "require_around",
-    "require_isolation",
-]
-
 ISOLATIONS: Final = ("read_uncommitted", "read_committed")
 #: What was aborted is no message and no state, whoever sent it; where there are no transactions it makes no difference.
 DEFAULT_ISOLATION: Final = "read_committed"

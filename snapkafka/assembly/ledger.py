@@ -36,9 +36,6 @@ from snapkafka.protocol.records import TopicPartition
 
 from .cluster import look, look_at_topics, look_for_external_readers
 
-__all__ = ["Desk"]
-
-
 #: The epoch of no snapshot: that of the first trigger is 1, the offset behind it.
 NO_EPOCH: Final = 0
 

@@ -42,17 +42,6 @@ from snapkafka.manifest import (
 from snapkafka.protocol.captured_snapshot import Captured
 from snapkafka.version import __version__
 
-__all__ = [
-    "Clock",
-    "Openness",
-    "check_entries",
-    "entry",
-    "logs_of",
-    "manifest_of",
-    "openness_of",
-    "verdict_of",
-]
-
 _T = TypeVar("_T")
 
 

@@ -10,8 +10,6 @@ from snapkafka.checks.ranges import TAIL_MAX
 
 from .cluster import AROUND_RECORDS, DEFAULT_ISOLATION, ISOLATIONS
 
-__all__ = ["parser"]
-
 
 def parser() -> argparse.ArgumentParser:
     environ = os.environ

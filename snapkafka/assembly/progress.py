@@ -13,8 +13,6 @@ from typing import Final
 
 from snapkafka.kafka.cluster.retention import format_bytes
 
-__all__ = ["Step", "Work", "Working", "as_line", "from_line", "in_words", "now_and_then"]
-
 _LINE: Final = '{"working": '
 
 

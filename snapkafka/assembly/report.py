@@ -25,8 +25,6 @@ from snapkafka.protocol.snapshots import Unread
 
 from .progress import Work
 
-__all__ = ["assembled", "report", "verified"]
-
 #: As many witnesses of a check are printed; the manifest has more.
 SHOWN_MAX: Final = 5
 

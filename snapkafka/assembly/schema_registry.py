@@ -22,8 +22,6 @@ from typing import Any, Final
 
 from snapkafka.errors import BadInputError
 
-__all__ = ["AVRO", "AWAY", "JSON", "Missing", "Registry", "Schema"]
-
 #: Types of schemas, as registries call them; an answer without one is Avro.
 AVRO: Final = "AVRO"
 JSON: Final = "JSON"

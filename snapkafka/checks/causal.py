@@ -29,8 +29,6 @@ from snapkafka.protocol.records import TopicPartition
 from .log import EXTERNAL, LogRecord
 from .view import CutView, in_flight, read_before, received
 
-__all__ = ["WITHOUT", "Execution", "Step", "Violation", "causal"]
-
 #: The process of an execution that ran in a worker without snapkafka.
 WITHOUT: Final = -3
 

@@ -23,9 +23,6 @@ from snapkafka.protocol.records import TopicPartition
 from .log import EXTERNAL, NO_END, LogRecord
 from .view import CutView, received
 
-__all__ = ["NOTHING_SEEN", "Examined", "channels", "first_position", "in_words", "on_list", "total"]
-
-
 #: What a report says where every count is 0.
 NOTHING_SEEN: Final = "no check read any record: the snapshot is empty, so its verdict proves nothing"
 

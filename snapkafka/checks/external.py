@@ -18,15 +18,6 @@ from typing import NamedTuple
 from .log import EXTERNAL, LogRecord
 from .view import CutView, received
 
-__all__ = [
-    "ExternalTopic",
-    "OutsideSender",
-    "external_topics",
-    "outside_senders",
-    "outside_senders_of",
-    "written_topics",
-]
-
 
 class ExternalTopic(NamedTuple):
     """An input topic with external records below a snapshot's ends. `mixed`: its processes write there, too."""

@@ -21,8 +21,6 @@ from .unstamped import unstamped_received
 from .view import CutView, in_flight, read_before, received, red_by_itself
 from .witness import Finding
 
-__all__ = ["Unseen", "left_late", "lost_sends", "unseen", "v1", "v2", "v4", "v5"]
-
 
 def v1(view: CutView, records: Iterable[LogRecord]) -> list[Finding]:
     """Check colours (V1): per (process, topic-partition), seqs have no gap, offsets and seqs rise together, and no

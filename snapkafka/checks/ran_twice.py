@@ -23,8 +23,6 @@ from .log import LogRecord
 from .view import CutView, in_flight
 from .witness import Finding
 
-__all__ = ["Twice", "apps_of_several", "found_twice", "ran_twice"]
-
 
 class Twice(NamedTuple):
     """An event of an input that ran in two workers: the first ids of the lowest and of the highest of them."""

@@ -19,8 +19,6 @@ from snapkafka.protocol.records import TopicPartition
 from .view import CutView
 from .witness import WITNESSES_MAX, Finding
 
-__all__ = ["TAIL_MAX", "ReadRange", "bounds_findings", "reading_ranges", "require_offsets"]
-
 #: How many offsets past the ends of a snapshot are looked at, per partition. Assembly follows the capture within
 #: seconds or minutes, so this is the whole log there; for a verification years later it is what bounds the reading.
 TAIL_MAX: Final = 100_000

@@ -24,21 +24,6 @@ from snapkafka.protocol.records import Retention, TopicPartition
 from .log import Keeping, LogBounds
 from .view import CutView
 
-__all__ = [
-    "UNBOUNDED",
-    "How",
-    "LogNow",
-    "Need",
-    "RetentionEstimate",
-    "bound",
-    "estimate_retention",
-    "first_to_go",
-    "format_ms",
-    "keeping",
-    "needs",
-    "promised_by",
-]
-
 #: In Kafka's settings: no bound.
 UNBOUNDED: Final = -1
 #: Kafka's other way to say so is the largest number that there is; nobody means a time of centuries.

@@ -21,8 +21,6 @@ from .ranges import ReadRange
 from .view import CutView
 from .witness import Finding
 
-__all__ = ["LOOK_BACK_MAX", "look_back_ranges", "unstamped_received"]
-
 #: Below what the other checks read, so many offsets of a partition are read for these records at most: in a topic
 #: through which more has passed since, the last records of the other senders show the same.
 LOOK_BACK_MAX: Final = 10_000

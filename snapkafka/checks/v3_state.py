@@ -48,19 +48,6 @@ from .log import Keeping, LogRecord
 from .view import CutView
 from .witness import Finding
 
-__all__ = [
-    "KeyFacts",
-    "Place",
-    "StateFacts",
-    "doubtful",
-    "facts_of",
-    "judge",
-    "key_facts_of",
-    "unordered",
-    "unordered_tables",
-    "v3",
-]
-
 #: Broker, services and whoever looks may disagree about the time by so much.
 CLOCKS_MS: Final = 60_000
 

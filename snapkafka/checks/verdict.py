@@ -10,8 +10,6 @@ from snapkafka.protocol.records import LEDGER_CUT_SHORT
 
 from .witness import CheckOutcome, Status
 
-__all__ = ["GOOD", "Verdict", "decide"]
-
 
 class Verdict(StrEnum):
     """The result of verification; the first three mean that the snapshot may be relied on."""

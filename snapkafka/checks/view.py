@@ -31,8 +31,6 @@ from snapkafka.protocol.records import NOBODY, SeqRange, TopicPartition
 
 from .log import EXTERNAL, NO_END, Keeping, LogBounds, LogRecord
 
-__all__ = ["CutView", "in_flight", "read_before", "received", "red_by_itself"]
-
 
 class CutView:
     """Look-ups in a captured snapshot, and the colour of a record.

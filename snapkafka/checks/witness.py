@@ -21,8 +21,6 @@ from .kinds import KINDS, OF_TOPICS, Weight
 if TYPE_CHECKING:
     from .coverage import Examined
 
-__all__ = ["WITNESSES_MAX", "CheckOutcome", "Finding", "Status", "Witness", "outcome"]
-
 #: As many witnesses of one check are kept: enough to see a pattern, few enough to read.
 WITNESSES_MAX: Final = 20
 

@@ -9,8 +9,6 @@ from snapkafka.runtime.extras import require_extra
 
 from .process import call
 
-__all__ = ["main"]
-
 
 def main() -> None:
     """Run the command; never return."""

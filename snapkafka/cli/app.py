@@ -12,7 +12,7 @@ import typer
 from snapkafka import __version__, ops
 from snapkafka.durations import moment_ms
 from snapkafka.errors import EXIT_NOT_GOOD
-from snapkafka.ops.listing import wall_ms
+from snapkafka.kafka.cluster.retention import wall_ms
 
 from .commands import doctor as doctor_ways
 from .commands import (
@@ -46,8 +46,6 @@ from .options import (
 from .present.tables import print_assembled, print_details, print_list, print_triggered
 from .progress import job_log, progress_lines
 from .running import connect, console, print_json, run, who
-
-__all__ = ["app"]
 
 T = TypeVar("T")
 

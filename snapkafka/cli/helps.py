@@ -10,8 +10,6 @@ from typing import Annotated, Any, Final, TypeVar, get_origin, get_type_hints
 
 import typer
 
-__all__ = ["HELPS", "SNAPKAFKA", "START", "Help", "Panel", "command"]
-
 F = TypeVar("F", bound=Callable[..., Any])
 
 #: Exit statuses of every command: done, bad input, an extra that is missing, a full disk, a bug.

@@ -23,8 +23,6 @@ from .options import (
     WithInputs,
 )
 
-__all__ = ["AS_IT_IS", "Reading", "reads_the_log"]
-
 #: What a command is given; wrong values are refused when it is called, as any other input is.
 Reading = Callable[[], ops.HowToRead]
 AS_IT_IS: Final[Reading] = ops.HowToRead

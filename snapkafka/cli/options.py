@@ -10,29 +10,6 @@ import typer
 from snapkafka.durations import duration_ms
 from snapkafka.errors import BadInputError
 
-__all__ = [
-    "AllowUnmatched",
-    "Around",
-    "AsJson",
-    "Avro",
-    "Bootstrap",
-    "Codecs",
-    "Invariants",
-    "Isolation",
-    "Namespace",
-    "Parameters",
-    "SchemaRegistry",
-    "Sinks",
-    "Sources",
-    "Storage",
-    "Strict",
-    "Ttl",
-    "Unpickle",
-    "names_in",
-    "ttl_ms_of",
-]
-
-
 Bootstrap = Annotated[
     str | None,
     typer.Option(

@@ -19,8 +19,6 @@ from typing import Any, Final, NoReturn, TextIO, TypeVar
 from snapkafka.errors import BadInputError, OutputError
 from snapkafka.runtime.interrupts import Interrupted, ending_signals, exit_status, raise_on_ending_signals
 
-__all__ = ["EXIT_UNREAD", "call", "require_text", "run_until_signalled"]
-
 #: What a shell says of a command whose output nobody reads any more (`| head`).
 EXIT_UNREAD: Final = 141
 #: A command that was asked to end does so, whatever a broker or a storage keeps it waiting for.

@@ -17,8 +17,6 @@ from snapkafka.ops import Progress
 from .present.tables import duration
 from .running import notices
 
-__all__ = ["Log", "job_log", "progress_lines", "say"]
-
 #: How often progress is told where it cannot overwrite itself: of a snapshot, and of a job.
 LINE_EVERY_S: Final = 2.0
 JOB_LINE_EVERY_S: Final = 10.0

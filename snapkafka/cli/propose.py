@@ -14,8 +14,6 @@ from snapkafka.errors import EXIT_NOT_GOOD, BadInputError
 
 from .running import console, print_json, run
 
-__all__ = ["Proposal", "propose"]
-
 P = TypeVar("P")
 D = TypeVar("D")
 

@@ -30,16 +30,6 @@ from snapkafka.runtime.interrupts import CODES, Interrupted, exit_status
 
 from .process import ENDS_WITHIN_S, EXIT_UNREAD, require_text, run_until_signalled
 
-__all__ = [
-    "STATUSES",
-    "connect",
-    "console",
-    "notices",
-    "print_json",
-    "run",
-    "who",
-]
-
 #: No line of a table is wider.
 WIDE: Final = 10_000
 #: Tables go here; in a pipe as wide as they are, for `grep` and `cut`.

@@ -32,8 +32,6 @@ from snapkafka.demo.system import System
 from snapkafka.ops import Drill, drill_markdown
 from snapkafka.runtime.interrupts import Interrupted, exit_status, raise_on_ending_signals
 
-__all__ = ["main"]
-
 #: Where things are kept and fetched from, and settings of the demo and of its broker.
 OF_THIS_MACHINE: Final = ("SNAPKAFKA_CACHE", "SNAPKAFKA_IVY_SETTINGS", "SNAPKAFKA_DEMO_", "SNAPKAFKA_TEST_")
 #: What Faust reads before it looks at any app.

@@ -13,8 +13,6 @@ from snapkafka.demo.load import Load
 from snapkafka.demo.settings import PARTITIONS, TOPICS, changelog
 from snapkafka.testing import create_topics
 
-__all__ = ["main"]
-
 #: For so long a snapshot stays restorable: no value of before its cut gives way to a later one of its key.
 LAG_MS = 7 * 24 * 3_600_000
 #: Faust may pass over what comes while it ends a recovery, so the accounts are asked for a second time.

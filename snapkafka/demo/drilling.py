@@ -17,8 +17,6 @@ from snapkafka.demo.system import System
 from snapkafka.kafka.login.connection import Connection
 from snapkafka.runtime.locked import lock_problem
 
-__all__ = ["run_drill"]
-
 INVARIANTS: Final = Path(__file__).parent / "invariants"
 TIMEOUT_S: Final = 240.0
 

@@ -12,8 +12,6 @@ from aiokafka import AIOKafkaProducer
 
 from snapkafka.demo.settings import ACCOUNTS, OPENING_BALANCE, REQUESTS, SLOW_REQUESTS, account
 
-__all__ = ["Load"]
-
 #: Transfers asked for per second; one in `SLOW_EVERY` goes to the slow agent.
 RATE: Final = 80
 SLOW_EVERY: Final = 10

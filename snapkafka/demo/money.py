@@ -7,8 +7,6 @@ from pathlib import Path
 
 from snapkafka.demo.settings import CREDITS, TRANSFERS
 
-__all__ = ["Money", "count_money"]
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Money:

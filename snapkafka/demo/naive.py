@@ -15,8 +15,6 @@ from aiokafka import AIOKafkaConsumer, TopicPartition
 
 from snapkafka.demo.settings import CREDITS, PARTITIONS, TRANSFERS, changelog
 
-__all__ = ["Naive", "read_naively"]
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Naive:

@@ -20,8 +20,6 @@ from snapkafka.protocol import LedgerState
 from snapkafka.protocol.records import LedgerRecord, TopicPartition
 from snapkafka.testing.systems import settled
 
-__all__ = ["Observer", "observing"]
-
 T = TypeVar("T")
 
 CALL_TIMEOUT_S: Final = 60.0

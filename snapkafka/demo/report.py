@@ -11,8 +11,6 @@ from rich.table import Table
 from snapkafka.demo.settings import TOTAL
 from snapkafka.demo.story import Taken
 
-__all__ = ["as_data", "print_report"]
-
 
 def print_report(console: Console, taken: list[Taken]) -> None:
     """Print a short report for a person."""

@@ -7,22 +7,6 @@ from typing import Any, Final
 
 from snapkafka.config import Settings
 
-__all__ = [
-    "ACCOUNTS",
-    "CREDITS",
-    "OPENING_BALANCE",
-    "PARTITIONS",
-    "REQUESTS",
-    "SLOW_REQUESTS",
-    "TOPICS",
-    "TOTAL",
-    "TRANSFERS",
-    "account",
-    "changelog",
-    "new_app",
-    "options",
-]
-
 PARTITIONS: Final = 4
 ACCOUNTS: Final = 400
 OPENING_BALANCE: Final = 1_000

@@ -28,8 +28,6 @@ from snapkafka.ops.assembling import JOB
 from snapkafka.runtime.child import Child
 from snapkafka.testing import kafka
 
-__all__ = ["INVARIANTS", "Reporter", "Taken", "assemble", "run_story"]
-
 INVARIANTS: Final = Path(__file__).parent / "invariants"
 #: Long enough for money to be under way everywhere.
 WARM_UP_S: Final = 4.0

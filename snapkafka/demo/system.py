@@ -24,8 +24,6 @@ from snapkafka.errors import TimedOutError
 from snapkafka.runtime.interrupts import Interrupted
 from snapkafka.testing import create_topics, watchdog
 
-__all__ = ["System", "Worker", "running_system", "wait_until"]
-
 #: A Faust worker starts in 3-8 s alone; four at once on two cores take longer.
 START_TIMEOUT_S: Final = 120.0
 STOP_TIMEOUT_S: Final = 20.0

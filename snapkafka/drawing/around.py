@@ -13,8 +13,6 @@ from snapkafka.manifest import AROUND, Manifest
 
 from .layout import EXTERNAL, Message
 
-__all__ = ["OF_A_SIDE", "VALUE_CHARS", "has_around", "kind_at_cut", "messages_of", "sql_of"]
-
 #: Of one channel and side so many are drawn that do not cross the cut.
 OF_A_SIDE: Final = 3
 VALUE_CHARS: Final = 80

@@ -16,8 +16,6 @@ from typing import Final
 
 from .order import CUT, WALL, Division, Event, in_order
 
-__all__ = ["Arrow", "Lane", "Layout", "Message", "Picture", "Placed", "WallClock", "lay_out"]
-
 #: Everything in pixels of the drawing.
 WIDTH: Final = 1_040
 LABELS: Final = 200

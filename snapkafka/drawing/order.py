@@ -17,8 +17,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, Protocol, TypeAlias
 
-__all__ = ["CUT", "WALL", "Division", "Event", "in_order"]
-
 #: A message by its number, and whether it is its send ("start") or its receipt ("end"); or a process, and which of its
 #: cuts ("cut", "wall").
 Event: TypeAlias = tuple[int, str]

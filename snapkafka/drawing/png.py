@@ -9,8 +9,6 @@ from snapkafka.runtime.extras import require_extra
 
 from .svg import FONT
 
-__all__ = ["ZOOM", "png"]
-
 #: Pixels for each unit of the SVG, along each side: sharp in print and on fine screens.
 ZOOM: Final = 2
 #: Letters alone, to see whether there is a font for them.

@@ -14,8 +14,6 @@ from xml.sax.saxutils import escape, quoteattr
 
 from .layout import EXTERNAL, GLYPHS_FROM, LABELS, TOP, Arrow, Layout, Placed
 
-__all__ = ["svg"]
-
 INK, PALE, CUT, FLIGHT, BACK, RUN, TORN = (
     "#1f2933",
     "#9aa5b1",

@@ -26,18 +26,6 @@ from snapkafka.query.engine import sql_text
 from .around import OF_A_SIDE, VALUE_CHARS, has_around, kind_at_cut
 from .layout import EXTERNAL, Message, WallClock
 
-__all__ = [
-    "Instant",
-    "WallCut",
-    "instant_of",
-    "is_expression",
-    "messages_of_wall",
-    "sql_of_wall",
-    "wall_clock_of",
-    "wall_cut_of",
-    "wall_notes",
-]
-
 #: A field of a value that is JSON, with dots between levels; anything else is an SQL expression.
 FIELD: Final = re.compile(r"[A-Za-z_][\w-]*(?:\.[A-Za-z_][\w-]*)*")
 EXPRESSION_CHARS_MAX: Final = 2_000

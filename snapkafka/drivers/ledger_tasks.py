@@ -14,7 +14,9 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final
 
 from snapkafka.errors import SnapkafkaError
-from snapkafka.kafka.ledger.ledger import LedgerCutShortError, LedgerRecreatedError, RecordTooLargeError
+from snapkafka.kafka.ledger.ledger import RecordTooLargeError
+from snapkafka.kafka.ledger.lost_tail import LedgerCutShortError
+from snapkafka.kafka.ledger.reader import LedgerRecreatedError
 from snapkafka.ports import Entry
 from snapkafka.protocol.events import (
     CheckpointGoesOn,
@@ -32,8 +34,6 @@ if TYPE_CHECKING:
 
     from .faust.host import Host
     from .faust.outbound.stamps import Stamps
-
-__all__ = ["RETRY_S", "LedgerTasks"]
 
 logger = logging.getLogger("snapkafka")
 

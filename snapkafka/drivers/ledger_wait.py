@@ -5,8 +5,6 @@ from __future__ import annotations
 
 from typing import Final
 
-__all__ = ["LedgerWait"]
-
 #: A start or a rebalance waits for the ledger no longer than this.
 LEDGER_WAIT_S: Final = 2.0
 #: So many waits in vain, one after the other, ...

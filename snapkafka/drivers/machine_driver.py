@@ -26,8 +26,6 @@ from snapkafka.protocol.events import CutTimed, Event
 from snapkafka.protocol.records import LedgerRecord
 from snapkafka.protocol.worker import WorkerProtocol
 
-__all__ = ["MachineDriver"]
-
 
 class MachineDriver(ABC):
     """A machine, and the loop around it.

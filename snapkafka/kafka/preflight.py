@@ -23,16 +23,6 @@ from snapkafka.store import written_down
 
 from .ledger.view import LATEST, captured, find_snapshot, good
 
-__all__ = [
-    "check_trigger",
-    "compose_trigger",
-    "id_problem",
-    "knows_markers",
-    "made_id",
-    "require_id",
-    "unlike_counts",
-]
-
 logger = logging.getLogger("snapkafka")
 
 #: Snapshots that run at once. Each process holds one open cut for each; more than this is somebody's loop gone wrong.

@@ -8,20 +8,23 @@ and those that it lists. Verbs of a storage alone (`prune`, `verify_offline`) ta
 from __future__ import annotations
 
 from snapkafka.advice import Advice
+from snapkafka.assembly.cluster import AROUND_RECORDS
 from snapkafka.drawing.png import png
 from snapkafka.drawing.wall_clock import Instant, WallCut
 from snapkafka.kafka.ledger.view import LedgerReading, find_snapshot, read_ledger
 from snapkafka.query.sandbox import Bounds
-from snapkafka.recovery.editing import Mask, RuleCount, Suppression, read_masks, read_suppression
+from snapkafka.recovery.editing import RuleCount
 from snapkafka.recovery.forks import Dropped, Dropping, Fork, drop_forks, list_forks, plan_drop
+from snapkafka.recovery.masks import Mask, read_masks
 from snapkafka.recovery.plan import AbsentInput, Irrevocable, Recovered, StillHeld
 from snapkafka.recovery.plan import Plan as RecoveryPlan
 from snapkafka.recovery.selection import Selection as RestoreSelection
 from snapkafka.recovery.still_held import still_held
+from snapkafka.recovery.suppression import Suppression, read_suppression
 
 from .aborting import abort
 from .acls import Right, Rights, rights
-from .assembling import AROUND_RECORDS, Assembled, HowToRead, Launch, assemble, verify
+from .assembling import Assembled, HowToRead, Launch, assemble, verify
 from .check_restored import Checked, check_restored
 from .checkpointing import Checkpointed, checkpoint
 from .diffing import Difference, diff

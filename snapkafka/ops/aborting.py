@@ -12,8 +12,6 @@ from snapkafka.protocol.records import Abort
 
 from .listing import Summary, summary
 
-__all__ = ["abort"]
-
 
 async def abort(where: Connection | Cluster, namespace: str, name: str, *, who: str = "") -> Summary:
     """End a running snapshot. One that was aborted already stays so; the first record in the ledger counts.

@@ -19,8 +19,6 @@ from snapkafka.kafka.login.connection import Connection
 from snapkafka.kafka.preflight import OWN_GROUPS
 from snapkafka.ports import Cluster
 
-__all__ = ["Right", "Rights", "rights"]
-
 #: Stand for names that are not known: nobody has joined, or the ledger cannot be read.
 SOME_TOPIC: Final = "TOPIC"
 SOME_GROUP: Final = "GROUP"

@@ -32,17 +32,6 @@ from snapkafka.query.locate import manifest_places
 from snapkafka.runtime.child import await_child, run_child
 from snapkafka.runtime.extras import require_extra
 
-__all__ = [
-    "AROUND_RECORDS",
-    "AS_IT_IS",
-    "BESIDE_US",
-    "Assembled",
-    "HowToRead",
-    "Launch",
-    "assemble",
-    "verify",
-]
-
 #: The Spark job. Not imported: it takes seconds and gigabytes that end with it.
 JOB: Final = (sys.executable, "-m", "snapkafka.assembly")
 

@@ -13,14 +13,13 @@ from snapkafka.kafka.login.connection import Connection
 from snapkafka.ports import Cluster
 from snapkafka.protocol.restores import Restores
 from snapkafka.recovery.checking import ComparedSystem, SystemCheck
-from snapkafka.recovery.editing import Editing, Suppression
+from snapkafka.recovery.editing import Editing
 from snapkafka.recovery.plan import Request
 from snapkafka.recovery.positions import apps_of
 from snapkafka.recovery.selection import ALL, Selection, sent_by
 from snapkafka.recovery.session import RestoreBulk, opened_session
+from snapkafka.recovery.suppression import Suppression
 from snapkafka.wire.headers import ledger_id
-
-__all__ = ["Checked", "check_restored"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -11,14 +11,12 @@ import random
 from dataclasses import dataclass
 from typing import Final
 
-from snapkafka.kafka.ledger.ledger import RECORD_BYTES_MAX
+from snapkafka.kafka.ledger.settings import RECORD_BYTES_MAX
 from snapkafka.kafka.ledger.view import LedgerReading, opened
 from snapkafka.kafka.login.connection import Connection
 from snapkafka.ports import Cluster
 from snapkafka.protocol.ledger_checkpoint import take_checkpoint
 from snapkafka.wire.codec import encode
-
-__all__ = ["DUE", "KEEP_MS", "Checkpointed", "checkpoint", "checkpoint_due"]
 
 #: What is younger stays as it is: whoever reads the ledger, and is no more than this behind, misses nothing.
 KEEP_MS: Final = 60 * 60 * 1000

@@ -24,8 +24,6 @@ from snapkafka.store import read_manifest
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
 
-__all__ = ["ChannelChange", "Compared", "Difference", "KeyChange", "Progressed", "TableChange", "diff"]
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Compared:

@@ -10,6 +10,7 @@ from typing import Final
 
 from snapkafka.advice import Advice, Weight, worst_first
 from snapkafka.errors import SnapkafkaError
+from snapkafka.kafka.cluster.retention import wall_ms
 from snapkafka.kafka.ledger.settings import LOSES, harmful
 from snapkafka.kafka.ledger.view import Opened, latest_of_apps, opened, outputs_of
 from snapkafka.kafka.login.connection import Connection
@@ -20,11 +21,9 @@ from snapkafka.protocol.records import FOREIGN, TopicPartition
 from snapkafka.wire.headers import HEADER, looks_like_ours
 
 from .checkpointing import checkpoint_due
-from .listing import Clock, wall_ms
+from .listing import Clock
 from .lost_headers import about_lost_headers
 from .topic_settings import judged, roles
-
-__all__ = ["ASSEMBLY_WITHIN_MS", "Checkup", "doctor"]
 
 #: How long after a snapshot its records must still be there, if nobody says otherwise.
 ASSEMBLY_WITHIN_MS: Final = 3_600_000

@@ -33,8 +33,6 @@ from snapkafka.store import read_manifest
 from .listing import Details
 from .querying import query
 
-__all__ = ["MESSAGES_SHOWN", "Drawn", "draw", "draw_details"]
-
 #: More arrows than these nobody can follow with the eye.
 MESSAGES_SHOWN: Final = 60
 #: Of one channel so many are drawn, so that a long backlog does not hide the others.

@@ -23,8 +23,6 @@ from snapkafka.store import open_store
 
 from .assembling import AS_IT_IS, HowToRead
 
-__all__ = ["Reading", "TopicReading", "plan_assembly"]
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TopicReading:

@@ -21,8 +21,6 @@ from snapkafka.ports import Cluster
 from .doctoring import ASSEMBLY_WITHIN_MS
 from .topic_settings import Role, change_command, judged, roles
 
-__all__ = ["AppliedFix", "Change", "PlannedFix", "apply_fixes", "plan_fixes"]
-
 DAY_MS: Final = 86_400_000
 
 

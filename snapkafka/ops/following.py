@@ -14,8 +14,6 @@ from snapkafka.protocol.records import Abort, Dead
 
 from .listing import WaitRow, details
 
-__all__ = ["Progress", "follow"]
-
 #: How often progress is told though nothing happened, so that a person sees time pass.
 TICK_S: Final = 0.25
 

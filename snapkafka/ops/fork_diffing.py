@@ -22,8 +22,6 @@ from .diffing import Difference, compare_views, compared
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
 
-__all__ = ["diff_fork"]
-
 #: Columns that hold names, by table.
 NAMES = {
     "state": ("app", "changelog_topic"),

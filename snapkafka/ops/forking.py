@@ -10,13 +10,12 @@ from collections.abc import Callable, Sequence
 from snapkafka.kafka.ledger.view import LATEST
 from snapkafka.kafka.login.connection import Connection
 from snapkafka.ports import Cluster
-from snapkafka.recovery.editing import Mask, Suppression
+from snapkafka.recovery.masks import Mask
 from snapkafka.recovery.plan import Plan, Recovered, Request
 from snapkafka.recovery.recovery import Watcher, plan_recovery, recover
 from snapkafka.recovery.session import RestoreBulk
 from snapkafka.recovery.still_held import with_held
-
-__all__ = ["create_fork", "plan_fork"]
+from snapkafka.recovery.suppression import Suppression
 
 
 async def plan_fork(

@@ -22,8 +22,6 @@ from snapkafka.ports import Cluster
 from snapkafka.protocol.captured_snapshot import gather
 from snapkafka.protocol.ledger_state import SnapshotView
 
-__all__ = ["Freshness", "Gauge", "exposition", "freshness", "freshness_in", "gauges"]
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Freshness:

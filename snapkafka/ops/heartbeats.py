@@ -15,8 +15,6 @@ from snapkafka.errors import SnapkafkaError
 from snapkafka.ports import TopicAdmin
 from snapkafka.protocol.snapshots import ProcessView
 
-__all__ = ["Heartbeat", "Session", "heartbeats"]
-
 
 class Session(StrEnum):
     """The session of a process, as the coordinator of its group sees it."""

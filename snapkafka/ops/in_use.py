@@ -19,8 +19,6 @@ from snapkafka.recovery.forks import Fork, fork_in
 from snapkafka.recovery.session import admin_of
 from snapkafka.recovery.topics import Topics
 
-__all__ = ["InUse", "snapshots_in_use"]
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InUse:

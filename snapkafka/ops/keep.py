@@ -31,6 +31,7 @@ from snapkafka.errors import (
     TimedOutError,
     TriggerRefusedError,
 )
+from snapkafka.kafka.cluster.retention import wall_ms
 from snapkafka.kafka.ledger.view import read_ledger
 from snapkafka.kafka.login.connection import Connection
 from snapkafka.ports import Cluster
@@ -41,11 +42,9 @@ from snapkafka.store.locks import locked
 
 from .assembling import AS_IT_IS, Assembled, HowToRead, assemble
 from .checkpointing import checkpoint_due
-from .listing import Summary, list_snapshots, summaries, wall_ms
+from .listing import Summary, list_snapshots, summaries
 from .pruning import Policy, plan_pruning, prune
 from .triggering import trigger
-
-__all__ = ["Outcome", "Quiet", "Round", "Schedule", "keep", "keeping_lock", "name_at", "round_at"]
 
 #: What befalls one round and need not befall the next; in the first round of a keeper the rest is rather a slip.
 OF_ONE: Final = (SnapshotFailedError, TimedOutError, OffsetsGoneError)

@@ -26,18 +26,6 @@ from snapkafka.protocol.captured_snapshot import Captured, Uncaptured
 from snapkafka.protocol.ledger_state import SnapshotView, Status, Unread, Waiting
 from snapkafka.protocol.records import NOBODY, CheckResult
 
-__all__ = [
-    "Details",
-    "PositionRow",
-    "ProcessRow",
-    "Summary",
-    "WaitRow",
-    "list_snapshots",
-    "show",
-    "summary",
-    "wall_ms",
-]
-
 logger = logging.getLogger("snapkafka")
 
 Clock = Callable[[], int]

@@ -15,8 +15,6 @@ from snapkafka.protocol.ledger_state import LedgerState, ProcessView
 from snapkafka.protocol.records import TopicPartition
 from snapkafka.wire.headers import HEADER
 
-__all__ = ["about_lost_headers"]
-
 #: One record is read of each of so many partitions at most.
 EXAMINED_MAX: Final = 200
 

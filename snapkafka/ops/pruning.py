@@ -17,6 +17,7 @@ from typing import Final
 
 from snapkafka.checks.verdict import GOOD
 from snapkafka.errors import BadInputError, UnknownSnapshotError
+from snapkafka.kafka.cluster.retention import wall_ms
 from snapkafka.kafka.login.connection import Connection
 from snapkafka.manifest import Manifest, file_stem, load
 from snapkafka.ports import Cluster
@@ -25,9 +26,6 @@ from snapkafka.store import Leftover, Store, open_store
 from snapkafka.store.base import LEFTOVER_AFTER_S, manifest_name
 
 from .in_use import InUse, snapshots_in_use
-from .listing import wall_ms
-
-__all__ = ["Kept", "Policy", "Prunable", "Pruning", "plan_pruning", "prune"]
 
 DAY_MS: Final = 86_400_000
 NOTHING_IN_USE: Final = InUse()

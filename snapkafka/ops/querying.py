@@ -18,8 +18,6 @@ from snapkafka.query.sql import named_in, select
 from snapkafka.runtime.extras import require_extra
 from snapkafka.store import read_manifest
 
-__all__ = ["Queried", "query"]
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Queried:

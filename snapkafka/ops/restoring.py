@@ -14,18 +14,16 @@ from snapkafka.kafka.login.connection import Connection
 from snapkafka.ports import Cluster
 from snapkafka.protocol.records import Restore
 from snapkafka.query.locate import manifest_places
-from snapkafka.recovery.editing import Suppression
 from snapkafka.recovery.plan import Plan, Recovered, Request
 from snapkafka.recovery.positions import apps_of
 from snapkafka.recovery.recovery import Watcher, plan_recovery, recover
 from snapkafka.recovery.selection import ALL, Selection
 from snapkafka.recovery.session import RestoreBulk, admin_of
 from snapkafka.recovery.still_held import with_held
+from snapkafka.recovery.suppression import Suppression
 from snapkafka.store import read_manifest
 
 from .triggering import trigger
-
-__all__ = ["abort_restore", "await_workers", "plan_restore", "restore"]
 
 #: How often the members of groups are counted.
 WAIT_POLL_S: Final = 0.5

@@ -17,8 +17,6 @@ from snapkafka.advice import Advice, Weight
 from snapkafka.checks.retention import UNBOUNDED, bound, format_ms
 from snapkafka.protocol.ledger_state import ProcessView
 
-__all__ = ["Role", "Shortfall", "change_command", "judged", "roles"]
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Role:

@@ -24,8 +24,6 @@ from snapkafka.wire import headers
 
 from .querying import query
 
-__all__ = ["STEPS_MAX", "Step", "Trace", "require_numbers", "trace", "trace_stored"]
-
 #: A chain is as long as its messages went through services; longer ones are loops.
 STEPS_MAX: Final = 100
 

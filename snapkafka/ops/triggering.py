@@ -20,8 +20,6 @@ from snapkafka.protocol.records import Trigger
 from .following import Progress, follow
 from .listing import Summary, summary
 
-__all__ = ["trigger"]
-
 #: Pauses between the attempts of a snapshot: the first, and the longest.
 PAUSE_S: Final = 1.0
 PAUSE_MOST_S: Final = 60.0

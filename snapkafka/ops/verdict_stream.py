@@ -11,8 +11,6 @@ from snapkafka.kafka.login.connection import Connection
 from snapkafka.ports import Cluster
 from snapkafka.protocol.records import Verdict
 
-__all__ = ["Verified", "verdicts"]
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Verified:

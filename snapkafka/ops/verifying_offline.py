@@ -14,8 +14,6 @@ from snapkafka.store import Store, open_manifest, open_store
 from snapkafka.store.integrity import Damage, contradictions, file_damage, footer_reader
 from snapkafka.store.row_digests import hash_library
 
-__all__ = ["Examined", "verify_offline"]
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Examined:

@@ -12,8 +12,6 @@ from snapkafka.ports import Cluster
 from .following import Progress, follow
 from .listing import Summary, summary
 
-__all__ = ["await_captured"]
-
 
 async def await_captured(
     where: Connection | Cluster,

@@ -41,8 +41,6 @@ from .listing import Summary
 from .pruning import Policy, plan_pruning, prune
 from .triggering import trigger
 
-__all__ = ["Answer", "Round", "rounds", "watch"]
-
 #: What befalls a snapshot, and need not befall the next one.
 OF_ONE: Final = (SnapshotFailedError, TimedOutError, OffsetsGoneError)
 #: What befalls a system that is being restarted. Before the first snapshot it is rather a slip of who asks.

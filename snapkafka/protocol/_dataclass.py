@@ -10,8 +10,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, Final, TypeVar, dataclass_transform
 
-__all__ = ["value"]
-
 T = TypeVar("T")
 
 

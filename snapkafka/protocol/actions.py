@@ -6,18 +6,6 @@ from __future__ import annotations
 from ._dataclass import value
 from .records import Heard, LedgerRecord, LogEnd, Table, TopicPartition
 
-__all__ = [
-    "Action",
-    "AppendToLedger",
-    "AskEnds",
-    "AskStopped",
-    "ReadLedgerTo",
-    "SayHello",
-    "SendMarkers",
-    "StartTimer",
-    "TurnedRed",
-]
-
 
 @value
 class TurnedRed:

@@ -33,22 +33,6 @@ if TYPE_CHECKING:
     from .ownership import Reader
     from .snapshots import Part, SnapshotView
 
-__all__ = [
-    "BaseCut",
-    "Captured",
-    "ChangelogCut",
-    "Code",
-    "InputCut",
-    "OldTopic",
-    "Outsider",
-    "ProcessCut",
-    "Recorded",
-    "Renewed",
-    "SenderEnd",
-    "Uncaptured",
-    "gather",
-]
-
 
 @value
 class ProcessCut:

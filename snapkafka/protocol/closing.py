@@ -21,8 +21,6 @@ from .exact import exact
 from .reassignment import OpenSupplement
 from .records import Abort, ChannelRange, Closed, TornEvent
 
-__all__ = ["OpenCuts", "ask_markers", "closed", "ready"]
-
 
 def ask_markers(cut: OpenCut, colours: Colours) -> list[SendMarkers]:
     """Return the markers of a cut, once, as soon as no white event runs and every white send is appended."""

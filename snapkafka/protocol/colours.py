@@ -19,8 +19,6 @@ from .held import Held, Key
 from .records import ChangelogEnd, Running, SentEnd, TopicPartition
 from .sent import Sent
 
-__all__ = ["Cause", "Colours", "Effect", "Torn"]
-
 
 class Cause(NamedTuple):
     """The running event that causes an effect. `run` distinguishes two runs of one event that overlap (a replay may

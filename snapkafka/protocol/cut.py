@@ -29,8 +29,6 @@ from .records import (
 )
 from .restores import Rule
 
-__all__ = ["OpenCut", "Positions", "take_cut"]
-
 #: So many cuts of one assignment are remembered, for an event that starts below what they noted.
 NOTED_MAX: Final = 32
 _NO_RULE: Final = Rule(0)

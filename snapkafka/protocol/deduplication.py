@@ -12,8 +12,6 @@ from typing import Final, Generic, TypeVar
 
 from .records import Number, Seen
 
-__all__ = ["KEEP_NUMBERS", "Latest", "Repeats"]
-
 _T = TypeVar("_T")
 
 #: Repeats of records whose author is no living process are recognised among so many.

@@ -6,34 +6,6 @@ from __future__ import annotations
 from ._dataclass import value
 from .records import ChangelogEnd, Hello, LedgerRecord, LogEnd, Position, TopicPartition
 
-__all__ = [
-    "CameBack",
-    "ChannelEnded",
-    "CheckpointGoesOn",
-    "CutTimed",
-    "EndsSeen",
-    "Event",
-    "InputGiven",
-    "InputsAdded",
-    "InputsGiven",
-    "InputsTaken",
-    "Joined",
-    "LedgerBegins",
-    "LedgerCutShort",
-    "LedgerRead",
-    "LedgerRecreated",
-    "MarkerFailed",
-    "MarkerMet",
-    "MarkerSent",
-    "RanWithout",
-    "RecordMet",
-    "StopAsked",
-    "StoppedSeen",
-    "TimerExpired",
-    "TriggerAppended",
-    "WentAbsent",
-]
-
 
 @value
 class Joined:

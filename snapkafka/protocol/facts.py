@@ -19,8 +19,6 @@ if TYPE_CHECKING:
     from .ledger_view import LedgerView
     from .snapshots import Part, SnapshotView
 
-__all__ = ["OldTopic", "Renewed", "Stated"]
-
 
 @value
 class Renewed:

@@ -12,17 +12,6 @@ from typing import Final
 
 from .records import Fork, ForkStage, ForkTopic
 
-__all__ = [
-    "LEDGER",
-    "ForkView",
-    "fork_of",
-    "fork_problem",
-    "of_fork",
-    "prefix_of",
-    "prefixed",
-    "unprefixed",
-]
-
 #: What every name of a fork begins with.
 FORK: Final = "fork."
 #: What the topic of a ledger begins with, before its namespace.

@@ -11,8 +11,6 @@ from __future__ import annotations
 from collections.abc import Hashable
 from typing import Generic, TypeVar
 
-__all__ = ["Held", "Key"]
-
 #: A table, and a key of it.
 Key = tuple[str, object]
 #: A running event.

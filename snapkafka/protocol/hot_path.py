@@ -18,8 +18,6 @@ from .identity import EarlierIncarnations
 from .ledger_state import LedgerState
 from .records import MIXED, OUT_OF_ORDER, SENT_BARE, TopicPartition
 
-__all__ = ["Work"]
-
 _NOTHING: Sequence[Action] = ()
 
 

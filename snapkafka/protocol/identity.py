@@ -14,8 +14,6 @@ from .colours import Cause, Colours
 from .exact import exact
 from .records import ChangelogEnd, TopicPartition
 
-__all__ = ["EarlierIncarnations"]
-
 
 class EarlierIncarnations:
     """The identities before this one."""

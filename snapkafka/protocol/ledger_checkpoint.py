@@ -35,8 +35,6 @@ from .records import (
     Verdict,
 )
 
-__all__ = ["take_checkpoint"]
-
 _T = TypeVar("_T")
 
 #: Names and numbers are small: so many go into a chunk for each record.

@@ -17,8 +17,6 @@ from .refusals import Refusals
 from .restores import Restores
 from .snapshots import ProcessView, SnapshotView, Unread, Waiting
 
-__all__ = ["LedgerView", "topics_read"]
-
 
 class LedgerView:
     """The state of the ledger as far as it was read, with its answers."""

@@ -16,8 +16,6 @@ from __future__ import annotations
 
 from .records import NOBODY, TailLost
 
-__all__ = ["LostTails"]
-
 
 class LostTails:
     """The ranges of offsets that the ledger has lost, as far as somebody noticed."""

@@ -9,31 +9,6 @@ from typing import Final, Literal, NamedTuple
 
 from ._dataclass import value
 
-__all__ = [
-    "NOBODY",
-    "Agent",
-    "AgentPosition",
-    "ChangelogEnd",
-    "ChannelRange",
-    "CheckResult",
-    "ForkStage",
-    "ForkTopic",
-    "Heard",
-    "InputTopic",
-    "LogEnd",
-    "Position",
-    "RestoreStage",
-    "Retention",
-    "Running",
-    "RunsWithout",
-    "SentEnd",
-    "SeqRange",
-    "Table",
-    "TopicId",
-    "TopicPartition",
-    "TornEvent",
-]
-
 #: The author of a record that no process wrote.
 NOBODY: Final = -1
 

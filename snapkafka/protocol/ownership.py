@@ -11,19 +11,6 @@ from typing import Final, NamedTuple
 
 from .records import NOBODY, CutReport, TopicPartition
 
-__all__ = [
-    "Input",
-    "Owner",
-    "Reader",
-    "before",
-    "came_and_went",
-    "earlier",
-    "gone",
-    "moved",
-    "next_owner",
-    "reads_red",
-]
-
 #: An input, or a table partition: the app that has it, and where.
 Input = tuple[str, TopicPartition]
 

@@ -26,18 +26,6 @@ from .ledger_view import LedgerView
 from .records import Assigned, ChangelogEnd, Closed, CutReport, LogEnd, Position, Table, TopicPartition
 from .snapshots import ProcessView
 
-__all__ = [
-    "Inputs",
-    "OpenSupplement",
-    "ask_stopped",
-    "came_uncut",
-    "red_before",
-    "runs",
-    "stood_still",
-    "stopped",
-    "supplement",
-]
-
 
 class Inputs:
     """The assigned inputs, and those of them that are our own, as far as the ledger was read up to the `Assigned`

@@ -11,8 +11,6 @@ from typing import Final
 
 from .records import Bye, Dead, Hello, LedgerRecord
 
-__all__ = ["KEEP_REFUSED", "Refusals"]
-
 #: So many refused processes are remembered, the latest ones: anybody who may write to the ledger can add more.
 KEEP_REFUSED: Final = 64
 

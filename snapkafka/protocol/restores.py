@@ -35,8 +35,6 @@ from .records import NOBODY, AgentPosition, Hello, Restore, RestoreStage, TopicP
 if TYPE_CHECKING:
     from .snapshots import ProcessView
 
-__all__ = ["RESTORED_METADATA", "Base", "RestoreView", "Restores", "Rule"]
-
 #: The metadata of the group offsets that a restore commits is this and the name of the plan: who cannot read the ledger
 #: sees that there may be rules.
 RESTORED_METADATA: Final = "snapkafka:"

@@ -6,8 +6,6 @@ from typing import Final
 
 from .records import SeqRange
 
-__all__ = ["RANGES_MAX", "Sent"]
-
 #: A process remembers so many ranges of unacknowledged seqs per partition. Where there are more, the two that are
 #: closest together become one, with what lies between them: a verdict then doubts more than it has to, and accuses
 #: nobody. A `Closed` has to fit into one ledger record however many partitions it names.

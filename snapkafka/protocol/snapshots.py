@@ -10,8 +10,6 @@ from ._dataclass import value
 from .ownership import Input, Reader
 from .records import NOBODY, Closed, CutReport, Hello, TopicPartition, Trigger, Verdict
 
-__all__ = ["Failure", "Part", "ProcessView", "SnapshotView", "Status", "Unread", "Waiting"]
-
 
 class Status(StrEnum):
     """The status of a snapshot (design, section 9)."""

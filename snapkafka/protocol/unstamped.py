@@ -22,8 +22,6 @@ from collections.abc import Mapping
 from .records import NOBODY, SENT_BARE, TopicPartition
 from .snapshots import Failure, ProcessView, SnapshotView
 
-__all__ = ["in_flight"]
-
 
 def in_flight(snapshot: SnapshotView, processes: Mapping[int, ProcessView]) -> Failure | None:
     """Return the failure if an unstamped record lies where a reader has not got to. To be called when every input is

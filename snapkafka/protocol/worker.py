@@ -105,8 +105,6 @@ from .records import (
 from .refusals import KEEP_REFUSED
 from .restores import Rule
 
-__all__ = ["HEAR_ALL", "WorkerProtocol"]
-
 #: By what a process may learn of a snapshot.
 HEAR_ALL = frozenset({"ledger", "markers", "headers"})
 

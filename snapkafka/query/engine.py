@@ -23,8 +23,6 @@ from .sandbox import Bounds
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
 
-__all__ = ["Placed", "engine", "in_thread", "one_line", "refused"]
-
 #: How often a query is told to end, until it has.
 INTERRUPT_EVERY_S: Final = 0.1
 

@@ -19,8 +19,6 @@ from snapkafka.store import Store, require_unaltered
 
 from .engine import Placed
 
-__all__ = ["Trust", "compared_with_ledger", "compared_with_manifest", "trusted"]
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Trust:

@@ -16,8 +16,6 @@ from snapkafka.store import Store, open_store
 
 from .manifest_heads import heads, oldest_first
 
-__all__ = ["find_manifest", "manifest_places"]
-
 
 def _assembled(view: SnapshotView) -> bool:
     return view.verdict is not None

@@ -14,8 +14,6 @@ from snapkafka.manifest import LedgerEntry, Times
 from snapkafka.store import Store
 from snapkafka.store.base import manifest_name
 
-__all__ = ["Head", "assembled_ms", "heads", "oldest_first"]
-
 
 class _Head(Protocol):
     """The common part of a head and a whole manifest, as far as it gives an order."""

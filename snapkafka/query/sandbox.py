@@ -12,8 +12,6 @@ from typing import Any, Final
 
 from snapkafka.errors import BadInputError, InternalError, TimedOutError, all_errors
 
-__all__ = ["ANSWER_BYTES_MAX", "OPENED", "Bounds", "select_apart", "too_long"]
-
 #: What runs a query in a process of its own. It has so many seconds to start; its line before the SQL runs; and an
 #: answer that is no larger.
 APART: Final = (sys.executable, "-m", "snapkafka.query.sandbox_process")

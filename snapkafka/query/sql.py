@@ -17,8 +17,6 @@ from .engine import Placed, one_line, refused
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
 
-__all__ = ["named_in", "select"]
-
 #: What a name of a schema looks like in SQL: it stands before a dot, in quotes or without. No id is longer, and without
 #: a bound the search takes as long as the square of the SQL's length.
 SCHEMA_NAME: Final = re.compile(r'(?:"((?:[^"]|""){1,200})"|(?<!\w)(\w{1,200}))\s*\.')

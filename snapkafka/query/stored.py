@@ -9,8 +9,6 @@ from snapkafka.kafka.cluster.external_groups import assumptions, open_topics, ou
 from snapkafka.manifest import CheckEntry, RestorableEntry
 from snapkafka.store import read_manifest
 
-__all__ = ["Stored", "stored"]
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Stored:

@@ -18,8 +18,6 @@ from snapkafka.kafka.records.bulk import LogRecord
 from snapkafka.protocol.records import TopicPartition
 from snapkafka.wire import headers as wire
 
-__all__ = ["Author", "Bulk", "Headers", "LogRecord", "NewRecord", "Written", "read_back"]
-
 Headers = tuple[tuple[str, bytes | None], ...]
 _LENGTHS: Final = Struct(">qqq")
 

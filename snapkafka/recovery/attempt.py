@@ -27,8 +27,6 @@ from .positions import changelogs_of
 from .selection import Keys, Selection
 from .target import Target
 
-__all__ = ["Attempt"]
-
 #: Differences that the error names.
 NAMED: Final = 5
 

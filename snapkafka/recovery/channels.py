@@ -11,14 +11,13 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from snapkafka.checks import ReadRange
+from snapkafka.kafka.records.bulk import LogRecord
 from snapkafka.protocol.records import TopicPartition
 from snapkafka.wire import headers as wire
 
-from .appending import Author, Bulk, LogRecord, NewRecord
+from .appending import Author, Bulk, NewRecord
 from .editing import Editing
 from .positions import Appended
-
-__all__ = ["Channel", "append_channels", "channels", "holds_own", "is_external"]
 
 
 class Channel(NamedTuple):

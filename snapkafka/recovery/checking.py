@@ -46,8 +46,6 @@ from .selection import ALL, Keys, Selection
 from .session import RestoreBulk
 from .target_facts import Refusal
 
-__all__ = ["ComparedInput", "ComparedSystem", "SystemCheck"]
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ComparedInput:

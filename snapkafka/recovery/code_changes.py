@@ -14,8 +14,6 @@ from typing import Final
 from snapkafka.protocol.captured_snapshot import Captured, InputCut
 from snapkafka.protocol.records import Agent, Hello, Table
 
-__all__ = ["Missing", "changed_parts", "missing_parts", "without"]
-
 #: What makes a table or an agent read otherwise, and what to call it.
 READS: Final = {
     "kind": "kind of table",

@@ -22,8 +22,6 @@ from snapkafka.protocol.captured_snapshot import ChangelogCut
 from snapkafka.protocol.records import TopicPartition
 from snapkafka.wire import headers as wire
 
-__all__ = ["NAMED_MAX", "ComparedTable", "KeyDifference", "StateRow", "compare_state"]
-
 #: Differences of a table or an input that are named; all are counted.
 NAMED_MAX: Final = 20
 #: Bytes of a hash: at four billion keys two of them have the same with a chance of 1 in 2^65.

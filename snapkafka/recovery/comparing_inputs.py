@@ -17,16 +17,6 @@ from snapkafka.wire import headers as wire
 
 from .comparing import HASH_BYTES, NAMED_MAX
 
-__all__ = [
-    "Channel",
-    "ComparedChannel",
-    "MessageDifference",
-    "PositionDifference",
-    "compare_in_flight",
-    "compare_positions",
-]
-
-
 # --- Positions ------------------------------------------------------------------------------------------------------
 
 

@@ -28,20 +28,16 @@ from snapkafka.wire import headers as wire
 
 from .expressions import Expressions, Subject, header_texts
 from .masking import Masking, Place
-from .masks import Mask, read_masks
+from .masks import Mask
 from .state import Row
 from .suppression import (
     Key,
     Suppression,
     has_text,
-    key_text,
     members_of,
     read_key,
-    read_suppression,
     text_of,
 )
-
-__all__ = ["Editing", "Mask", "RuleCount", "Suppression", "key_text", "read_masks", "read_suppression"]
 
 #: Records that are examined together.
 BATCH: Final = 5_000

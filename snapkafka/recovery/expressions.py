@@ -16,8 +16,6 @@ from .suppression import text_of
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
 
-__all__ = ["COLUMNS", "Expressions", "Subject", "header_texts"]
-
 #: The columns that an expression may use. `app`, `table`: empty for an input. `header`: the one that is masked.
 COLUMNS: Final = {
     "app": "VARCHAR",

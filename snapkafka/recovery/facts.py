@@ -11,18 +11,16 @@ from typing import Any, Final, Protocol
 from snapkafka.checks import ReadRange
 from snapkafka.errors import SnapkafkaError
 from snapkafka.kafka.cluster.groups import Member
+from snapkafka.kafka.records.bulk import LogRecord
 from snapkafka.manifest import STATE
 from snapkafka.ports import TopicAdmin
 from snapkafka.protocol.records import TopicPartition
 from snapkafka.query.engine import Placed, engine
 from snapkafka.query.integrity import trusted
 
-from .appending import LogRecord
 from .positions import parts_of
 from .state import Row
 from .target_facts import Carried
-
-__all__ = ["Groups", "Hold", "Tables", "carried_by", "load", "ranges_from", "rows_of_state", "topics_of"]
 
 #: Rows taken from DuckDB at once.
 BATCH_ROWS: Final = 10_000

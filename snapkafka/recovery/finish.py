@@ -16,8 +16,6 @@ from .facts import Groups, Hold
 from .plan import Plan
 from .positions import group_offsets
 
-__all__ = ["Commit", "number"]
-
 #: What a committed offset that a restore has set says: a worker that cannot read the ledger then does not start.
 NOTE: Final = RESTORED_METADATA + "{plan}"
 

@@ -20,19 +20,6 @@ from snapkafka.protocol.forking import LEDGER, fork_of, of_fork, prefixed
 from .session import admin_of
 from .topics import Topics
 
-__all__ = [
-    "Dropped",
-    "Dropping",
-    "Fork",
-    "GroupRemoval",
-    "drop_forks",
-    "fork_in",
-    "list_forks",
-    "plan_drop",
-    "removed",
-]
-
-
 #: A topic that was deleted is unknown to every broker within this time.
 GONE_WITHIN_S: Final = 20.0
 LOOK_AGAIN_S: Final = 0.1

@@ -17,8 +17,6 @@ from .masks import DROP, KEEP, Mask, replace_field
 from .state import Row
 from .suppression import has_text, members_of, read_key, text_of
 
-__all__ = ["Masking", "Place"]
-
 T = TypeVar("T", Row, LogRecord)
 Headers = tuple[tuple[str, bytes | None], ...]
 

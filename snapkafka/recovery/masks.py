@@ -17,8 +17,6 @@ from snapkafka.protocol.captured_snapshot import ChangelogCut
 
 from .suppression import read_toml
 
-__all__ = ["DROP", "KEEP", "Mask", "read_masks", "replace_field"]
-
 MASK_HINT: Final = "see docs/guide/fork.md for the form of the file"
 ENTRIES: Final = frozenset({"app", "table", "topic", "value", "fields", "headers"})
 #: What a mask may do with all headers of a record.

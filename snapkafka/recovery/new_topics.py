@@ -13,8 +13,6 @@ from typing import Final, NamedTuple
 from .record_refusals import AFTER, BEFORE, CATCH_UP_MS, HEADER_BYTES, OVERHEAD_BYTES
 from .target_facts import Carried, Refusal
 
-__all__ = ["Fitting", "fit_input", "fit_plain_changelog", "fit_set_changelog"]
-
 #: Of brokers before 3.6: it bounds both sides of the broker's clock.
 DIFFERENCE: Final = "message.timestamp.difference.max.ms"
 #: No record may be larger: the size of a batch is a signed number of 32 bits in Kafka's protocol.

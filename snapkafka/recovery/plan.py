@@ -19,28 +19,14 @@ from snapkafka.kafka.ledger.view import LATEST
 from snapkafka.manifest import Manifest
 from snapkafka.protocol.captured_snapshot import Captured
 from snapkafka.protocol.records import TopicPartition
+from snapkafka.recovery.masks import Mask
+from snapkafka.recovery.suppression import Suppression
 
-from .editing import Mask, RuleCount, Suppression
+from .editing import RuleCount
 from .positions import parts_of
 from .selection import ALL, Selection
 from .target_facts import Refusal
 from .topics import NewTopic
-
-__all__ = [
-    "AbsentInput",
-    "Irrevocable",
-    "PartitionMove",
-    "Plan",
-    "PlanKind",
-    "Recovered",
-    "Request",
-    "StillHeld",
-    "TopicWork",
-    "irrevocable",
-    "open_readers",
-    "raise_changed",
-    "raise_refused",
-]
 
 PlanKind = Literal["in-place", "cluster", "fork"]
 #: Differences between two plans that an error names.

@@ -18,19 +18,6 @@ from typing import Final, NamedTuple
 from snapkafka.protocol.captured_snapshot import Captured, ChangelogCut, InputCut
 from snapkafka.protocol.records import AgentPosition, LogEnd, Position, Restore, TopicId, TopicPartition
 
-__all__ = [
-    "Appended",
-    "apps_of",
-    "changelogs_of",
-    "group_offsets",
-    "inputs_of",
-    "lowest_positions",
-    "moved",
-    "new_positions",
-    "parts_of",
-    "spread",
-]
-
 #: Rows of positions and ends in a record: each takes at most 300 bytes, and a record at most 256 KB.
 ROWS_PER_RECORD: Final = 500
 

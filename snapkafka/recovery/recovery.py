@@ -31,8 +31,6 @@ from .target_fork import ForkTarget
 from .target_in_place import InPlace
 from .topics import Topics
 
-__all__ = ["Watcher", "plan_recovery", "recover"]
-
 TARGETS: Final[dict[str, type[Target]]] = {
     "in-place": InPlace,
     "cluster": OtherCluster,

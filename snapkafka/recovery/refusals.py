@@ -22,16 +22,6 @@ from .target_facts import Facts, Refusal, TopicFacts
 if TYPE_CHECKING:
     from .channels import Channel
 
-__all__ = [
-    "code_refusals",
-    "copy_refusals",
-    "external_refusals",
-    "member_refusals",
-    "refusals",
-    "replacing_refusals",
-    "unstamped_refusals",
-]
-
 
 def refusals(
     manifest: Manifest,

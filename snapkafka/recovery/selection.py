@@ -25,8 +25,6 @@ from snapkafka.protocol.records import RESTORE, Hello, TopicPartition
 from .positions import apps_of, lowest_positions
 from .target_facts import Refusal
 
-__all__ = ["ALL", "Keys", "Selection", "refused_parts", "select", "sent_by"]
-
 #: Codecs of keys that can be compared with what a person writes.
 KEY_CODECS: Final = ("json", "raw")
 

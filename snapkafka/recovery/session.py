@@ -40,17 +40,6 @@ from .positions import apps_of
 from .selection import select
 from .topics import Topics
 
-__all__ = [
-    "RestoreBulk",
-    "Session",
-    "admin_of",
-    "held",
-    "opened_session",
-    "opened_state",
-    "topic_id_of",
-    "usable",
-]
-
 #: A run that was killed keeps its groups until its sessions are over, and a little longer.
 LEFT_BEHIND_S: Final = 40.0
 POLL_S: Final = 0.5

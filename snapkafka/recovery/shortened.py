@@ -21,13 +21,11 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Final, Literal
 
+from snapkafka.kafka.records.bulk import LogRecord
 from snapkafka.manifest import Manifest
 from snapkafka.protocol.records import TopicPartition
 
-from .appending import LogRecord
 from .target_facts import Refusal
-
-__all__ = ["Shortened", "counted", "log_refusals", "shortened", "written_whole"]
 
 #: Nothing is recorded of the log.
 UNRECORDED: Final = -1

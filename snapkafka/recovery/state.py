@@ -18,13 +18,12 @@ from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from typing import Any, Final, NamedTuple
 
+from snapkafka.kafka.records.bulk import LogRecord
 from snapkafka.protocol.captured_snapshot import ChangelogCut
 from snapkafka.protocol.records import TopicPartition
 from snapkafka.wire import headers as wire
 
-from .appending import LogRecord, NewRecord
-
-__all__ = ["Row", "Touched", "records_of_state", "touch"]
+from .appending import NewRecord
 
 #: The first part of a key in the changelog of a table of sets (`faust.tables.sets`).
 ADD: Final = 1

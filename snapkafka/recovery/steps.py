@@ -33,6 +33,7 @@ from typing import Final, TypeVar
 
 from snapkafka.checks import ReadRange
 from snapkafka.errors import OvertakenError, RestoreFailedError
+from snapkafka.kafka.records.bulk import LogRecord
 from snapkafka.protocol.records import (
     RESTORE,
     Dead,
@@ -44,7 +45,7 @@ from snapkafka.protocol.records import (
 from snapkafka.protocol.restores import RestoreView
 from snapkafka.wire import headers as wire
 
-from .appending import Author, LogRecord, NewRecord, read_back
+from .appending import Author, NewRecord, read_back
 from .attempt import Attempt
 from .channels import Channel, append_channels, is_external
 from .facts import ranges_from
@@ -55,8 +56,6 @@ from .session import RestoreBulk, topic_id_of
 from .shortened import counted
 from .state import records_of_state, touch
 from .target import Target, TargetRun
-
-__all__ = ["Run"]
 
 #: The app of the process that restores.
 APP: Final = "snapkafka-restore"

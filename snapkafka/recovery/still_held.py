@@ -18,13 +18,12 @@ from snapkafka.ports import Cluster
 from snapkafka.query.engine import Placed, engine
 from snapkafka.query.locate import manifest_places
 from snapkafka.query.manifest_heads import heads, oldest_first
+from snapkafka.recovery.suppression import Suppression
 from snapkafka.store import Store, read_manifest
 
-from .editing import Editing, Suppression
+from .editing import Editing
 from .facts import BATCH_ROWS, rows_of_state
 from .plan import Plan, Recovered, StillHeld
-
-__all__ = ["still_held", "with_held"]
 
 MESSAGES: Final = "messages"
 #: Texts of the table `around` end here (`assembly.spark.tables.around`).

@@ -17,18 +17,6 @@ from typing import Any, Final, NamedTuple
 from snapkafka.errors import BadInputError
 from snapkafka.protocol.captured_snapshot import ChangelogCut
 
-__all__ = [
-    "Key",
-    "Suppression",
-    "has_text",
-    "key_text",
-    "members_of",
-    "read_key",
-    "read_suppression",
-    "read_toml",
-    "text_of",
-]
-
 SUPPRESSION_HINT: Final = "it may have keys, prefixes, sql and binary, each a list: see docs/guide/fork.md"
 #: Control characters that are no whitespace: they belong to binary formats (framed Avro, integers of Java's).
 CONTROLS: Final = re.compile(rb"[\x00-\x08\x0b\x0c\x0e-\x1f]")

@@ -16,12 +16,12 @@ from dataclasses import dataclass, field, replace
 from snapkafka.kafka.cluster.group_hold import HOLDER
 from snapkafka.kafka.cluster.retention import wall_ms
 from snapkafka.kafka.ledger.view import Opened, opened
+from snapkafka.kafka.records.bulk import LogRecord
 from snapkafka.protocol.captured_snapshot import Captured
 from snapkafka.protocol.records import TopicPartition
 from snapkafka.protocol.restores import RestoreView
 from snapkafka.wire.headers import ledger_id
 
-from .appending import LogRecord
 from .channels import Channel
 from .editing import Editing, RuleCount
 from .facts import rows_of_state
@@ -32,8 +32,6 @@ from .selection import Keys
 from .session import Session
 from .state import Row
 from .target_facts import Carried, Facts, Refusal, TopicFacts
-
-__all__ = ["Target", "TargetRun", "unforced"]
 
 
 @dataclass(slots=True, kw_only=True)

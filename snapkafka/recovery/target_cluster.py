@@ -35,8 +35,6 @@ from .target import Target, TargetRun, unforced
 from .target_facts import Facts, Refusal
 from .topics import Contents, NewTopic, new_topics, settle, topics_of, validated
 
-__all__ = ["OtherCluster", "absent_inputs", "notes", "refusals"]
-
 #: What the manifest does not have.
 UNRECORDED: Final = (
     "not recorded, and as the new cluster has them: replication factors, access rights, quotas, and the offsets of"

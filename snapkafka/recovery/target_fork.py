@@ -16,6 +16,7 @@ from snapkafka.checks import ReadRange
 from snapkafka.errors import ForkFailedError, LedgerUnusableError
 from snapkafka.kafka.cluster.retention import wall_ms
 from snapkafka.kafka.ledger.view import opened
+from snapkafka.kafka.records.bulk import LogRecord
 from snapkafka.manifest import Manifest
 from snapkafka.ports import TopicAdmin
 from snapkafka.protocol.captured_snapshot import Captured
@@ -24,7 +25,6 @@ from snapkafka.protocol.records import Fork, ForkTopic, TopicPartition
 from snapkafka.runtime.interrupts import to_its_end
 from snapkafka.wire.headers import ledger_id
 
-from .appending import LogRecord
 from .channels import Channel, channels
 from .facts import carried_by, rows_of_state
 from .forks import fork_in, removed
@@ -35,8 +35,6 @@ from .state import Row, keep_all
 from .target import Target, TargetRun, unforced
 from .target_facts import Refusal, TopicFacts
 from .topics import Contents, NewTopic, Source, new_topics, settle, topics_of, validated
-
-__all__ = ["NO_LOG", "ForkTarget", "in_fork", "log_starts", "refusals"]
 
 #: Kafka's own limit.
 TOPIC_CHARS_MAX: Final = 249

@@ -11,11 +11,11 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from dataclasses import dataclass, field, replace
 
 from snapkafka.checks import ReadRange
+from snapkafka.kafka.records.bulk import LogRecord
 from snapkafka.protocol.records import TopicPartition
 from snapkafka.protocol.restores import RestoreView
 from snapkafka.wire.headers import ledger_id
 
-from .appending import LogRecord
 from .channels import Channel, channels, holds_own
 from .facts import carried_by, ranges_from, topics_of
 from .plan import Irrevocable, PartitionMove, Plan, irrevocable
@@ -26,8 +26,6 @@ from .selection import refused_parts, sent_by
 from .shortened import log_refusals, shortened, written_whole
 from .target import Target, TargetRun, unforced
 from .target_facts import Facts, Refusal
-
-__all__ = ["InPlace"]
 
 Positions = Mapping[TopicPartition, int]
 

@@ -21,8 +21,6 @@ from .new_topics import Fitting, fit_input, fit_plain_changelog, fit_set_changel
 from .positions import parts_of
 from .target_facts import Carried, Refusal
 
-__all__ = ["Contents", "NewTopic", "Source", "Topics", "new_topics", "settle", "topics_of", "validated"]
-
 
 class Topics(Groups, Protocol):
     """The requests that create and delete topics in a recovery."""

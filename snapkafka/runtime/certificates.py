@@ -22,8 +22,6 @@ from typing import TYPE_CHECKING, Final
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-__all__ = ["trusted_certificates"]
-
 #: Files, or directories, or several of them with colons.
 VARIABLES: Final = (
     "SSL_CERT_FILE",

@@ -21,8 +21,6 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import IO, Final, Self
 
-__all__ = ["GRACE_S", "Child", "await_child", "ending_with", "run_child"]
-
 #: A child has so long to put things away, and its group so long after that. A busy machine needs the rest of 5 s.
 GRACE_S: Final = 2.0
 GROUP_GRACE_S: Final = 0.7

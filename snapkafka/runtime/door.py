@@ -19,8 +19,6 @@ from typing import Any, Final, Self
 
 from snapkafka.errors import BadInputError
 
-__all__ = ["DOOR", "Door", "connect", "knock"]
-
 #: In the environment of a locked process: where its door is.
 DOOR: Final = "SNAPKAFKA_FORK_DOOR"
 CONNECTS_WITHIN_S: Final = 20.0

@@ -7,8 +7,6 @@ from typing import TYPE_CHECKING, Final
 if TYPE_CHECKING:
     from collections.abc import Mapping, MutableMapping
 
-__all__ = ["child_environment", "use_utf8"]
-
 #: Of pip's and Python's settings those that say what to install where, and not where to fetch it.
 SHAPES_INSTALLATIONS: Final = frozenset(
     {

@@ -8,8 +8,6 @@ from typing import Final
 
 from snapkafka.errors import DependencyMissingError
 
-__all__ = ["EXTRAS", "extra_missing", "require_extra"]
-
 #: Extra -> the modules that it brings and that are used here. pyproject.toml has the distributions that hold them.
 EXTRAS: Final = {
     "faust": ("faust", "mode", "aiokafka"),

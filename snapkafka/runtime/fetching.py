@@ -18,16 +18,6 @@ from snapkafka.runtime.homes import expand_home, home_dir
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-__all__ = [
-    "cache_dir",
-    "child_environment",
-    "fetch_lock",
-    "fetched_into",
-    "relevant_line",
-    "run_fetch",
-    "writing",
-]
-
 #: The longest that one fetch may take. The largest one takes a minute on a good line.
 FETCH_TIMEOUT_S: Final = 1200
 #: How pip, uv and Ivy (Java) say that there is no network, or a proxy that is not there.

@@ -7,8 +7,6 @@ from pathlib import Path
 
 from snapkafka.errors import BadInputError
 
-__all__ = ["expand_home", "home_dir"]
-
 
 def home_dir() -> Path | None:
     """Find the home of this user: HOME, else the one in the system's user database; None if neither is an absolute

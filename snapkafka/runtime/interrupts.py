@@ -8,16 +8,6 @@ from collections.abc import Callable, Coroutine, Iterator
 from types import FrameType
 from typing import Any, Final, NoReturn, TypeVar
 
-__all__ = [
-    "CODES",
-    "Interrupted",
-    "ending_signals",
-    "exit_status",
-    "on_ending_signal",
-    "raise_on_ending_signals",
-    "to_its_end",
-]
-
 T = TypeVar("T")
 
 #: By their codes in `--json`.

@@ -18,9 +18,6 @@ from snapkafka.runtime.jdk import Java, java
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-__all__ = ["KAFKA_JARS", "S3_JARS", "SPARK_JARS", "JarSet", "cached_jars", "jars", "kafka_jars", "spark_jars"]
-
-
 #: What makes Ivy know Maven's classifiers.
 MAVEN: Final = ' xmlns:m="http://ant.apache.org/ivy/maven"'
 

@@ -30,8 +30,6 @@ from snapkafka.runtime.fetching import (
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-__all__ = ["Java", "find_java", "java", "parse_java", "spark_java_home"]
-
 #: Spark 4.1 runs on these and not on 25; Kafka 4.1 runs on them too.
 JAVA_MAJORS: Final = (17, 21)
 #: The JDK that is fetched where there is none. 21 is the newest of `JAVA_MAJORS`.

@@ -27,8 +27,6 @@ from typing import Any, Final
 
 from .stream_filter import install_stream_filter
 
-__all__ = ["lock", "lock_problem", "locked"]
-
 #: Numbers that are the same on every architecture of Linux.
 LANDLOCK_CREATE, LANDLOCK_ADD, LANDLOCK_RESTRICT = 444, 445, 446
 LANDLOCK_VERSION: Final = 1

@@ -17,8 +17,6 @@ import struct
 from collections.abc import Iterator
 from typing import Any, Final
 
-__all__ = ["install_stream_filter"]
-
 PR_SET_SECCOMP, SECCOMP_MODE_FILTER = 22, 2
 #: Instructions of classic BPF: load a word of the data, and, jump if equal, jump if any bit is set, return.
 LD, AND, JEQ, JSET, RET = 0x20, 0x54, 0x15, 0x45, 0x06

@@ -15,8 +15,6 @@ from collections.abc import Sequence
 
 from .child import ending_with
 
-__all__ = ["run", "tethered"]
-
 
 def tethered(command: Sequence[str], *, grace_s: float, python: str = sys.executable) -> list[str]:
     """Return the words that start a command which ends when this process does, however that happens.

@@ -15,8 +15,6 @@ from urllib.parse import unquote, urlsplit
 
 from snapkafka.errors import BadInputError
 
-__all__ = ["Role", "Tokens", "below", "canonical"]
-
 #: A token that can be guessed protects nothing.
 TOKEN_CHARS_MIN: Final = 16
 TOKEN: Final = re.compile(r"[A-Za-z0-9._~+/=-]+")

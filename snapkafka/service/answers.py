@@ -15,8 +15,6 @@ from snapkafka.query.stored import Stored
 from . import wording
 from .ledger_follower import Viewed
 
-__all__ = ["detail", "estimated_ms", "instant", "manifest_uri", "row", "triggered"]
-
 #: The estimate is the median of so many snapshots; more than that is another system by now.
 ESTIMATED_FROM: Final = 20
 

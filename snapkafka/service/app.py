@@ -32,8 +32,6 @@ from .recovery import Recovery
 from .routes import Handlers
 from .settings import Settings
 
-__all__ = ["ROUTES", "make_app", "openapi"]
-
 logger = logging.getLogger("snapkafka")
 
 #: Method and path -> the handler of `Handlers` or `Recovery`, and the role that it needs. The OpenAPI document has the

@@ -7,8 +7,6 @@ from collections import OrderedDict
 from collections.abc import Callable, Coroutine
 from typing import Any, Generic, TypeVar
 
-__all__ = ["Kept", "Recent"]
-
 _K = TypeVar("_K")
 _V = TypeVar("_V")
 

@@ -17,8 +17,6 @@ from snapkafka.errors import BadInputError, TriggerRefusedError
 
 from .problems import RefusedError
 
-__all__ = ["Doors", "Session"]
-
 logger = logging.getLogger("snapkafka")
 
 SESSION_BYTES: Final = 16

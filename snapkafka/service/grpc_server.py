@@ -35,8 +35,6 @@ from .grpc_api import snapshot_pb2_grpc as pb_grpc
 from .problems import RefusedError
 from .settings import Settings
 
-__all__ = ["GRPC_STATUS", "SERVICE", "Servicer", "serving", "serving_grpc"]
-
 logger = logging.getLogger("snapkafka")
 
 T = TypeVar("T")

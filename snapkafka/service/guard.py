@@ -17,8 +17,6 @@ from .access import Role
 from .problems import PROBLEM_JSON, RefusedError, problem_body
 from .settings import Settings, is_loopback
 
-__all__ = ["SECURITY_HEADERS", "Guard", "Rates"]
-
 logger = logging.getLogger("snapkafka")
 
 Message = MutableMapping[str, Any]

@@ -19,8 +19,6 @@ from snapkafka.ops import Assembled
 from . import wording
 from .problems import RefusedError
 
-__all__ = ["Job", "Jobs"]
-
 logger = logging.getLogger("snapkafka")
 
 #: So many jobs that have ended are remembered.

@@ -26,8 +26,6 @@ from snapkafka.protocol.ledger_state import SnapshotView
 
 from .cache import Kept
 
-__all__ = ["Standing", "Viewed"]
-
 logger = logging.getLogger("snapkafka")
 
 #: Between two attempts to reach a broker that does not answer.

@@ -13,8 +13,6 @@ from snapkafka.protocol.ledger_state import SnapshotView
 from .ledger_follower import Standing
 from .problems import RefusedError
 
-__all__ = ["EVENT_STREAM", "Streams", "begun", "every_change", "progress"]
-
 EVENT_STREAM: Final = "text/event-stream"
 #: A stream on which nothing happens says so now and then, so that a client that has gone is noticed.
 BEAT_S: Final = 10.0

@@ -21,8 +21,6 @@ from .guard import App, Message, Receive, Scope, Send
 from .ledger_follower import Standing
 from .live import Streams
 
-__all__ = ["Metrics", "counted", "described"]
-
 #: Upper bounds in seconds: what answers from memory takes one millisecond, a query up to its time limit.
 REQUEST_S: Final = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
 #: What no route has: names that clients make up must not become labels.

@@ -12,8 +12,6 @@ from snapkafka.errors import SnapkafkaError
 
 from . import wording
 
-__all__ = ["HTTP_STATUS", "PROBLEM_JSON", "REFUSALS", "RefusedError", "problem", "problem_body"]
-
 PROBLEM_JSON: Final = "application/problem+json"
 
 #: Code of a `SnapkafkaError` -> HTTP status. Exit statuses and gRPC go by the same codes.

@@ -19,8 +19,6 @@ from .answers import instant
 from .ledger_follower import Standing
 from .problems import RefusedError
 
-__all__ = ["Recovery"]
-
 #: Each fork has a ledger of its own, which is read for the list.
 FORKS_S: Final = 10.0
 #: A list of forks is kept for so long.

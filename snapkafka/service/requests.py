@@ -15,18 +15,6 @@ from snapkafka.errors import BadInputError
 
 from .problems import RefusedError
 
-__all__ = [
-    "AssemblyRequest",
-    "ListRequest",
-    "QueryRequest",
-    "TriggerRequest",
-    "VerifyRequest",
-    "body_of",
-    "instant_in",
-    "list_request",
-    "number_in",
-]
-
 T = TypeVar("T")
 
 #: The last page that a list has; a cursor is an epoch.

@@ -41,8 +41,6 @@ from .requests import (
 from .rows import Rows
 from .settings import Settings
 
-__all__ = ["Handlers"]
-
 #: No answer about the ledger is given later than this because of what only the broker knows: that is then unknown.
 BROKER_S: Final = 0.3
 

@@ -19,8 +19,6 @@ from .cache import Kept, Recent
 from .ledger_follower import Standing
 from .settings import Settings
 
-__all__ = ["Rows"]
-
 #: So many rows, whole answers and manifests' numbers are kept in memory.
 ROWS_KEPT: Final = 2_000
 WHOLE_KEPT: Final = 100

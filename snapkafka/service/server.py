@@ -21,8 +21,6 @@ from .guard import HEAD_BYTES_MAX, SECURITY_HEADERS, App, Receive, Scope, Send
 from .problems import PROBLEM_JSON, RefusedError, problem, problem_body
 from .settings import Settings
 
-__all__ = ["serve"]
-
 logger = logging.getLogger("snapkafka")
 
 RAW_SECURITY_HEADERS: Final = [(name.encode(), value.encode()) for name, value in SECURITY_HEADERS.items()]

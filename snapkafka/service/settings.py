@@ -11,8 +11,6 @@ from snapkafka.errors import BadInputError
 
 from .access import Tokens
 
-__all__ = ["MAX_BODY_BYTES", "Settings", "is_loopback"]
-
 #: No request of the contract is larger; a query is a page of SQL at most.
 MAX_BODY_BYTES: Final = 64 * 1024
 PORTS: Final = range(65_536)

@@ -19,18 +19,6 @@ from urllib.parse import quote
 
 from snapkafka.errors import SnapkafkaError
 
-__all__ = [
-    "COMMAND_OF",
-    "DOCUMENT",
-    "FIELDS",
-    "PARAMETERS",
-    "PHRASES",
-    "ROUTE_OF",
-    "hint",
-    "message",
-    "sentence",
-]
-
 #: Where a client of REST reads what there is.
 DOCUMENT: Final = "/openapi.yaml"
 #: Option -> field of a JSON body.

@@ -14,8 +14,6 @@ from snapkafka.errors import DependencyMissingError
 from .campaign import Report, campaign, progress
 from .run import run
 
-__all__ = ["main"]
-
 WHAT = "Seeds, one seed, stories, mutants, methods compared."
 USAGE = """python -m snapkafka.sim --seeds N [--from S] [--jobs J] [--json]   many seeds
        python -m snapkafka.sim --seed N                                   one, with its trace

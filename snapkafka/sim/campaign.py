@@ -13,8 +13,6 @@ from snapkafka.checks.causal import Violation
 
 from .run import run
 
-__all__ = ["RULES", "Report", "campaign", "progress"]
-
 #: What shows that a rule really had something to do.
 RULES: Final[dict[str, tuple[str, ...]]] = {
     "R1": ("Trigger", "twin_triggers", "retries"),

@@ -32,8 +32,6 @@ from .explore_small import SMALL, by_name
 from .explore_steps import choices
 from .explore_world import Choice, ExploredWorld
 
-__all__ = ["CAUSAL", "Broken", "Found", "explore", "labels", "main", "replay"]
-
 #: What the causal checker says. "accused" and "liveness" are said here.
 CAUSAL = frozenset({"whole", "consistent", "channels"})
 

@@ -16,8 +16,6 @@ from snapkafka.protocol.records import TopicPartition
 from .explore_state import Names
 from .history import EFFECTS, History
 
-__all__ = ["NamedHistory"]
-
 #: No execution has so many steps.
 STEPS_MAX: Final = 1000
 

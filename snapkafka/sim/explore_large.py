@@ -6,8 +6,6 @@ from typing import Final
 
 from .explore_lens import A1, LOOP, NEWS, SEND, WRITE, A, SmallWorld, app, plan
 
-__all__ = ["LARGE"]
-
 #: The same with more inputs, more that is slow, more that goes wrong.
 LARGE: Final = (
     SmallWorld(

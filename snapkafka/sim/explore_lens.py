@@ -15,8 +15,6 @@ from .explore_world import ExploredWorld, Stage, settled
 from .log import Stored
 from .plan import Agent, App, Op, Plan
 
-__all__ = ["A1", "LOOP", "NEWS", "PROMPT", "SEND", "WRITE", "A", "B", "SmallWorld", "app", "plan"]
-
 A, B, A1 = TopicPartition("A", 0), TopicPartition("B", 0), TopicPartition("A", 1)
 #: In what order things happen that nothing delays.
 PROMPT: Final = ("stamp", "append", "ack", "ends", "stopped", "post", "ledger", "reply", "global", "commit")

@@ -7,8 +7,6 @@ from typing import Final
 from .explore_large import LARGE
 from .explore_lens import A1, LOOP, NEWS, SEND, WRITE, A, B, SmallWorld, app, plan
 
-__all__ = ["SMALL", "TINY", "by_name"]
-
 SMALL: Final = (
     SmallWorld(
         name="cut",

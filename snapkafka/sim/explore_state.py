@@ -31,8 +31,6 @@ from .sending import Sending
 
 T = TypeVar("T")
 
-__all__ = ["Fold", "Memo", "Names", "copy", "fields"]
-
 #: Original object -> its copy, by identity.
 Memo = dict[int, Any]
 

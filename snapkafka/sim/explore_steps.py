@@ -45,8 +45,6 @@ from .plan import App
 from .process import Process
 from .underway import Running
 
-__all__ = ["choices", "over"]
-
 #: Faults by which somebody leaves, or an input moves.
 MOVES: Final = frozenset({"crash", "fence", "rebalance", "restart", "stop", "expire"})
 

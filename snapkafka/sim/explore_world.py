@@ -29,8 +29,6 @@ from .process import Process
 from .surroundings import Surroundings
 from .world import World
 
-__all__ = ["Choice", "ExploredWorld", "Stage"]
-
 #: Attributes of a process that are no part of its state, or named by others.
 NO_STATE: Final = frozenset({"stage", "number", "app", "reply_tp", "key"})
 

@@ -18,8 +18,6 @@ if TYPE_CHECKING:
     from .process import Process
     from .surroundings import Surroundings
 
-__all__ = ["strike"]
-
 #: Stands for every process of a ledger that is gone.
 GONE: Final = -2
 

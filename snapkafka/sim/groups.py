@@ -18,8 +18,6 @@ if TYPE_CHECKING:
     from .process import Process
     from .surroundings import Surroundings
 
-__all__ = ["announce_inputs", "commit", "rebalance", "revoke", "run_without", "stopped_app"]
-
 
 def rebalance(world: Surroundings[Process], app_name: str) -> None:
     """Revoke everything from all members, and assign it again. A paused member learns of it later."""

@@ -13,8 +13,6 @@ from dataclasses import dataclass, field
 from snapkafka.checks.causal import Execution, Step
 from snapkafka.protocol.records import TopicPartition
 
-__all__ = ["Cell", "History", "Memory"]
-
 
 @dataclass(slots=True)
 class Cell:

@@ -10,8 +10,6 @@ from snapkafka.checks.log import EXTERNAL
 from snapkafka.protocol.ledger_state import LedgerState
 from snapkafka.protocol.records import LedgerRecord, TopicPartition
 
-__all__ = ["Broker", "Stored"]
-
 #: The process that a stranger's made-up header names.
 FORGER: Final = 10**9
 COMMITTED, OPEN, ABORTED = "committed", "open", "aborted"

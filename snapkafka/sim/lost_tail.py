@@ -18,8 +18,6 @@ if TYPE_CHECKING:
     from .process import Process
     from .surroundings import Surroundings
 
-__all__ = ["cut_short", "hide"]
-
 #: Stands for a process whose number was in a lost tail.
 HIDDEN: Final = -2
 #: So many records are lost at once, as far as there are so many: mostly few.

@@ -5,18 +5,6 @@ from __future__ import annotations
 import random
 from dataclasses import dataclass, field, replace
 
-__all__ = [
-    "HARMLESS_TO_ASSIGNMENTS",
-    "UNSETTLED",
-    "Agent",
-    "App",
-    "Op",
-    "Plan",
-    "make_plan",
-    "plain",
-    "with_reads",
-]
-
 #: What an event does, one step each: ("read" | "write", key), ("send", topic), ("buffer", topic) which leaves later,
 #: ("gread" | "gwrite", key) on the global table, ("ask", topic) and wait for the answer, ("pause",). Of what changes in
 #: place: ("hold", key) looks a value up, ("look" | "change", key) reads or changes it later without the table; ("see",

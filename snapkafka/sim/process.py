@@ -49,8 +49,6 @@ from .running import Runner
 if TYPE_CHECKING:
     from .surroundings import Surroundings
 
-__all__ = ["Process"]
-
 Choice = tuple[str, object]
 
 

@@ -36,8 +36,6 @@ from snapkafka.protocol.records import (
 )
 from snapkafka.protocol.restores import Rule
 
-__all__ = ["BREAKS", "RestoreWorld", "explore"]
-
 INPUT, CHANGELOG = TopicPartition("in", 0), TopicPartition("p-t-changelog", 0)
 APPS: Final = ("p", "q")
 AGENTS: Final = ("x", "y")

@@ -29,8 +29,6 @@ from .lost_tail import hide
 from .plan import Plan, make_plan
 from .world import World
 
-__all__ = ["Outcome", "findings_of", "judge", "played", "run", "verdict_of"]
-
 #: The liveness phase: a snapshot triggered when nothing goes wrong any more is captured within so many steps.
 LIVENESS_STEPS = 20_000
 #: Doubts that come of what processes report of their own sends.

@@ -18,8 +18,6 @@ from .underway import Consumer, Running
 if TYPE_CHECKING:
     from .surroundings import Surroundings
 
-__all__ = ["Runner"]
-
 
 class Runner(Sender):
     """The part of a process that runs events."""

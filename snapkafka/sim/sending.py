@@ -26,8 +26,6 @@ if TYPE_CHECKING:
     from .surroundings import Surroundings
     from .underway import Running
 
-__all__ = ["Sender", "Sending"]
-
 
 @dataclass(slots=True, eq=False)
 class Sending:

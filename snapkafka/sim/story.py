@@ -21,8 +21,6 @@ from snapkafka.protocol.records import TopicPartition
 from .story_file import Channel, Story, load_story
 from .story_run import Ledger, Logs, StoryRun, changelog_of, topic_of
 
-__all__ = ["Outcome", "main", "outcomes", "play_story"]
-
 NOTHING: Final = 0
 WHAT: Final = (
     "A scenario from outside, and the snapshots that come of it. The file states who sends what to whom, when which "

@@ -13,20 +13,6 @@ from typing import Any, Final, NamedTuple
 
 from snapkafka.errors import BadInputError
 
-__all__ = [
-    "Channel",
-    "Deliver",
-    "Drain",
-    "Internal",
-    "Send",
-    "Snapshot",
-    "Step",
-    "Story",
-    "load_story",
-    "parse_story",
-    "step_error",
-]
-
 #: Longer steps are cut short in messages: one line has to stay one line.
 STEP_TEXT_MAX: Final = 200
 

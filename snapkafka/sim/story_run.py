@@ -56,8 +56,6 @@ from snapkafka.protocol.worker import WorkerProtocol
 
 from .story_file import Channel, Deliver, Drain, Internal, Send, Snapshot, Step, Story, step_error
 
-__all__ = ["HEAR", "Entry", "Ledger", "Place", "Stamp", "StoryRun", "changelog_of", "topic_of"]
-
 #: Nobody but the initiator hears of a snapshot through the ledger, and nobody by a header.
 HEAR: Final = frozenset({"markers"})
 

@@ -17,8 +17,6 @@ from .history import History
 from .log import Broker, Stored
 from .plan import Plan
 
-__all__ = ["Surroundings"]
-
 #: Once so many events have run, what they send leads to nothing more.
 EXECUTIONS_MAX: Final = 36
 

@@ -13,8 +13,6 @@ from .history import Cell, Memory
 from .log import Stored
 from .plan import Op
 
-__all__ = ["Consumer", "Running"]
-
 
 @dataclass(slots=True)
 class Consumer:

@@ -28,9 +28,6 @@ from .plan import Plan
 from .process import Process
 from .surroundings import Surroundings
 
-__all__ = ["World"]
-
-
 #: What a process does now and then, by how often beside all else; in some worlds other things are slow, too.
 RARE: Final = dict.fromkeys(("commit", "commit-transaction", "tick"), 0.1)
 #: Steps of the system between a failed attempt and the next one: the first time, and at most.

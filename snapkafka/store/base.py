@@ -19,18 +19,6 @@ from typing import Any, Final, TypeAlias
 from snapkafka.errors import BadInputError, StorageError, UnknownSnapshotError
 from snapkafka.manifest import Column, FileEntry, Manifest, TableEntry, file_stem, load
 
-__all__ = [
-    "LEFTOVER_AFTER_S",
-    "Folder",
-    "Hashed",
-    "Leftover",
-    "RemoteFolder",
-    "Store",
-    "first_change",
-    "manifest_name",
-    "same_rows",
-]
-
 #: No assembly works on its tables for so long without writing any of them.
 LEFTOVER_AFTER_S: Final = 86_400.0
 #: Spark takes what it reads for a pattern, though not what it writes.

@@ -21,8 +21,6 @@ from .base import Store
 if TYPE_CHECKING:
     import sqlite3
 
-__all__ = ["require_unaltered"]
-
 T = TypeVar("T")
 
 #: Files that are remembered; the oldest are dropped first.

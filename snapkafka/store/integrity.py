@@ -30,8 +30,6 @@ from .base import Store
 from .row_digests import hash_library, table_digest
 from .state_chain import state_parents
 
-__all__ = ["Damage", "contradictions", "file_damage", "footer_reader"]
-
 KINDS_OF_CHECKS: Final = ("V1", "V2", "V3", "V4", "V5", "V6")
 
 

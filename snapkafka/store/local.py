@@ -25,8 +25,6 @@ from . import removal
 from .base import Folder, Hashed, Leftover, Store, manifest_name, same_rows
 from .locks import UNFINISHED, UNFINISHED_NAME, locked
 
-__all__ = ["LocalStore", "spark_uri"]
-
 
 def spark_uri(place: Path) -> str:
     """Return a local place as Spark takes it: unlike other readers of URIs, it knows no escapes (`%20`)."""

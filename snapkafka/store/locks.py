@@ -10,8 +10,6 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
-__all__ = ["UNFINISHED", "UNFINISHED_NAME", "locked"]
-
 #: In the name of every folder that is still being written; `list` and readers of tables never look into these.
 UNFINISHED: Final = ".tmp-"
 #: Our own names of what is unfinished, and of what; `old.tmp-backup` is somebody else's.

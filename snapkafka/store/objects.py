@@ -30,8 +30,6 @@ from snapkafka.manifest import Manifest, TableEntry, dump, file_stem
 from .base import LEFTOVER_AFTER_S, Folder, Hashed, Leftover, RemoteFolder, Store, manifest_name, same_rows
 from .reaching import asks_to_be_spared, options, reason
 
-__all__ = ["JITTER_S", "ObjectStore"]
-
 #: Writers that begin at the same moment hit a limit of requests together, and together again when they retry.
 JITTER_S: Final = 0.5
 #: In the folder of a snapshot, that of one assembly.

@@ -5,8 +5,6 @@ from __future__ import annotations
 import os
 from typing import Any, Final
 
-__all__ = ["asks_to_be_spared", "endpoint", "options", "reason", "region"]
-
 #: What has not answered by then is not there, or not for us: seconds.
 CONNECT_TIMEOUT_S: Final = 5
 READ_TIMEOUT_S: Final = 60

@@ -19,8 +19,6 @@ from snapkafka.manifest import Manifest, file_stem
 from .base import Leftover, manifest_name
 from .locks import UNFINISHED, UNFINISHED_NAME, locked
 
-__all__ = ["bytes_of", "clear", "foreign_files", "leftovers", "remove"]
-
 
 def bytes_of(root: Path, manifest: Manifest) -> int:
     """Return the number of bytes that a removal would free: of its manifest and its existing files."""

@@ -21,8 +21,6 @@ from snapkafka.manifest import TableEntry
 
 from .base import Store
 
-__all__ = ["hash_library", "row_digest", "table_digest"]
-
 #: Rows held in memory at a time.
 BATCH_ROWS: Final = 20_000
 #: Spark's seed.

@@ -14,8 +14,6 @@ from snapkafka.manifest import FileEntry, Manifest, state_table
 
 from .base import Store, first_change
 
-__all__ = ["KEY", "require_same_files", "state_parents", "state_parts", "state_sql"]
-
 #: What tells a key of a table; `key_raw` may be null.
 KEY: Final = ("app", "table", "changelog_topic", "partition", "key_raw")
 

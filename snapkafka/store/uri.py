@@ -14,8 +14,6 @@ from .base import Store
 from .local import LocalStore
 from .objects import ObjectStore
 
-__all__ = ["open_manifest", "open_store", "read_manifest", "refuse_secrets", "written_down"]
-
 #: The schemes of URIs -> what Spark calls them. The ones after S3 go by the connectors that Spark and fsspec have for
 #: them.
 SCHEMES: Final = {

@@ -23,9 +23,6 @@ from snapkafka.testing.embedded import ONE_NODE, START_TIMEOUT_S, EmbeddedKafka
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
-__all__ = ["Broker", "create_topics", "docker_engine_answers", "kafka"]
-
-
 LOOK_AGAIN_S: Final = 0.05
 
 

@@ -33,8 +33,6 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from types import TracebackType
 
-__all__ = ["HOST", "ONE_NODE", "START_TIMEOUT_S", "EmbeddedKafka", "cluster_id_at", "free_ports"]
-
 HOST: Final = "127.0.0.1"
 #: Below the ephemeral ports of Linux (32768) and macOS (49152): between stop() and start() no client's own connection
 #: can be given our port.

@@ -17,8 +17,6 @@ if TYPE_CHECKING:
     from snapkafka.testing.broker import Broker
     from snapkafka.testing.systems import RunningSystem
 
-__all__ = ["kafka", "namespace", "snapkafka_system", "topic_prefix"]
-
 
 @pytest.fixture(scope="session")
 def kafka() -> Iterator[Broker]:

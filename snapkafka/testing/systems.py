@@ -42,8 +42,6 @@ if TYPE_CHECKING:
     from snapkafka.manifest import CheckEntry
     from snapkafka.protocol.ledger_state import LedgerState
 
-__all__ = ["RunningSystem", "Taken", "settled", "system"]
-
 T = TypeVar("T")
 
 #: A Faust worker starts in 3-8 s alone; several at once on a busy machine take far longer.

@@ -15,8 +15,6 @@ import signal
 import sys
 import time
 
-__all__ = ["main"]
-
 #: How often to look, in seconds: soon enough for the next test run, and next to no work.
 PERIOD_S = 0.25
 

@@ -10,8 +10,6 @@ import sys
 import warnings
 from typing import Any
 
-__all__ = ["main", "redirect"]
-
 
 def redirect(app: Any, bootstrap: str, folder: str) -> None:
     """Make an app that has not started use another broker, without a login, and another data folder.

@@ -31,8 +31,6 @@ from .fingerprint import fingerprint
 if typing.TYPE_CHECKING:
     from importlib.abc import Traversable
 
-__all__ = ["MAGIC", "UndecodableError", "decode", "encode", "load", "schema_files"]
-
 #: Marks a single-object encoding of Avro, version 1.
 MAGIC: Final = b"\xc3\x01"
 PREFIX_BYTES: Final = 10

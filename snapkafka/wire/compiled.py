@@ -17,8 +17,6 @@ from typing import Any
 
 from snapkafka.protocol import records
 
-__all__ = ["Read", "Readers", "hints_of", "is_record"]
-
 #: Reads one value: the bytes, and the position where it begins; returns the value, and the position behind it.
 Read = Callable[[bytes, int], tuple[Any, int]]
 

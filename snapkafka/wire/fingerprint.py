@@ -6,8 +6,6 @@ from __future__ import annotations
 import json
 from typing import Any, Final
 
-__all__ = ["canonical_form", "fingerprint"]
-
 #: The polynomial, which is also the fingerprint of nothing (Avro specification, "Schema Fingerprints").
 EMPTY: Final = 0xC15D213AA4D7A795
 

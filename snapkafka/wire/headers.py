@@ -28,25 +28,6 @@ from zlib import crc32
 
 from snapkafka.protocol.records import NOBODY
 
-__all__ = [
-    "HEADER",
-    "Stamp",
-    "find",
-    "is_marker",
-    "is_marker_key",
-    "ledger_id",
-    "looks_like_ours",
-    "marker",
-    "marker_key",
-    "read",
-    "stamp",
-    "stamp_with_cause",
-    "topic_check",
-    "topics_by_check",
-    "tp_check",
-    "without_header",
-]
-
 #: The name of the header.
 HEADER: Final = "_sk"
 

@@ -26,8 +26,6 @@ from typing import Final, NamedTuple
 from snapkafka.errors import BadInputError
 from snapkafka.protocol.deduplication import KEEP_NUMBERS
 
-__all__ = ["FRESH_WITHIN", "HEADER", "KEY", "KEY_FILE", "UNSIGNED", "Keys", "Place"]
-
 #: The header of a ledger record that holds its signature.
 HEADER: Final = "_sk_signature"
 #: Environment variables: the keys, separated by commas; a file with one a line; "accept" while keys are rolled out.

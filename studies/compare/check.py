@@ -16,8 +16,6 @@ from .methods.base import Snapshot
 from .process import START_BALANCE
 from .world import World
 
-__all__ = ["problems"]
-
 _SLOT: Final = Struct("<q")
 _TRANSFER: Final = Struct("<qq")
 

@@ -21,8 +21,6 @@ from .study import Asked, Study, make_study
 from .table import lines
 from .workload import MESSAGE_BYTES_MIN
 
-__all__ = ["main"]
-
 TABLE_FILE = "compare.json"
 WHAT = "The methods side by side, as tables, pictures and JSON."
 

@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Collection
 from typing import Final, Literal
 
-__all__ = ["Kind", "Meter", "Part"]
-
 #: What memory is held for: recorded messages, a copy of the state, records of the ledger.
 Kind = Literal["messages", "state", "records"]
 #: What is sent beyond the messages themselves: markers, requests and answers, records of the ledger; recorded

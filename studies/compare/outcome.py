@@ -12,8 +12,6 @@ from .methods import METHODS, Method, Nothing
 from .workload import Workload
 from .world import World
 
-__all__ = ["Outcome", "run", "run_all"]
-
 #: When and on which channel a message was asked for -> seconds until it was worked off.
 Latencies = dict[tuple[float, int], float]
 

@@ -22,8 +22,6 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-__all__ = ["draw", "require_matplotlib"]
-
 #: Name in the picture, colour, mark, dashes.
 STYLES: Final[dict[str, tuple[str, str, str, str]]] = {
     StopTheWorld.name: ("stop-the-world", "#000000", "s", "-"),

@@ -17,8 +17,6 @@ from .workload import Request
 if TYPE_CHECKING:
     from .world import World
 
-__all__ = ["PAGE_BYTES", "Channel", "Control", "Message", "Process"]
-
 PAGE_BYTES: Final = 4096
 START_BALANCE: Final = 1_000_000_000
 

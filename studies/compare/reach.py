@@ -24,8 +24,6 @@ from .methods import Fork, Method, Observer, Offsets, StopTheWorld, Textbook
 from .outcome import Outcome, run
 from .workload import Workload
 
-__all__ = ["Reach", "Reached", "reach_mesh", "reach_one"]
-
 #: Shares of the real rate at which one node is run; the methods that keep messages go as far as 1/100.
 SHARES: Final = (0.0005, 0.001, 0.0025, 0.01)
 SHARES_FEW: Final = (0.0005, 0.001, 0.0015, 0.002)

@@ -18,8 +18,6 @@ from .outcome import Outcome, run, run_all
 from .reach import Reach, reach_mesh, reach_one
 from .workload import Workload
 
-__all__ = ["Asked", "Property", "Scene", "Study", "Sweep", "make_study"]
-
 #: So many messages a run of the mesh may have, and one of the layers; the scale follows: 1, 1/2, 1/5, 1/10, 1/20, ...
 MESH_MESSAGES_MAX: Final = 50_000
 LAYER_MESSAGES_MAX: Final = 10_000

@@ -9,8 +9,6 @@ from .reach import Reach
 from .study import Property, Scene, Study
 from .units import bytes_text, seconds_text
 
-__all__ = ["lines"]
-
 
 def lines(study: Study) -> Iterator[str]:
     """Yield the tables, line by line."""

@@ -17,8 +17,6 @@ from functools import cached_property
 from itertools import pairwise
 from typing import Final, Literal, NamedTuple
 
-__all__ = ["MESSAGE_BYTES_MIN", "Edge", "Request", "Topology", "Workload"]
-
 Topology = Literal["mesh", "ring", "layers", "fan-in"]
 Arrivals = Literal["poisson", "fixed"]
 

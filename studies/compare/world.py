@@ -18,8 +18,6 @@ from .workload import DELAY_S, MESSAGE_BYTES_MIN, Workload
 if TYPE_CHECKING:
     from .methods.base import Method
 
-__all__ = ["World"]
-
 _NEVER: Final = float("inf")
 
 

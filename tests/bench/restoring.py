@@ -26,10 +26,10 @@ from snapkafka.checks import ReadRange
 from snapkafka.demo.observer import Observer, observing
 from snapkafka.demo.system import System, wait_until
 from snapkafka.kafka.login.connection import Connection
-from snapkafka.kafka.records.bulk import KafkaBulk
+from snapkafka.kafka.records.bulk import KafkaBulk, LogRecord
 from snapkafka.protocol.records import TopicPartition
 from snapkafka.query.engine import Placed
-from snapkafka.recovery.appending import Author, LogRecord, read_back
+from snapkafka.recovery.appending import Author, read_back
 from snapkafka.recovery.channels import Channel, append_channels
 from snapkafka.recovery.facts import rows_of_state
 from snapkafka.recovery.state import Touched, records_of_state

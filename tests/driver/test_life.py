@@ -7,7 +7,7 @@ import pytest
 
 from snapkafka.demo.observer import Observer
 from snapkafka.demo.system import wait_until
-from snapkafka.kafka.ledger.ledger import SETTINGS
+from snapkafka.kafka.ledger.settings import SETTINGS
 from snapkafka.protocol.ledger_state import LedgerState, SnapshotView, Status
 from tests.e2e.parts import Live, live
 

@@ -17,8 +17,8 @@ from snapkafka import ops
 from snapkafka.demo.observer import observing
 from snapkafka.demo.system import wait_until
 from snapkafka.kafka.login.connection import Connection
-from snapkafka.recovery.editing import Suppression
 from snapkafka.recovery.selection import Selection
+from snapkafka.recovery.suppression import Suppression
 from snapkafka.testing import Broker
 from tests.features.harness import is_marker
 

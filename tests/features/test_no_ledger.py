@@ -17,7 +17,8 @@ from confluent_kafka.admin import (
 )
 
 from snapkafka.kafka.cluster.admin import KafkaTopicAdmin
-from snapkafka.kafka.ledger.ledger import SETTINGS, topic_name
+from snapkafka.kafka.ledger.ledger import topic_name
+from snapkafka.kafka.ledger.settings import SETTINGS
 from snapkafka.kafka.login.connection import Connection
 from snapkafka.testing import Broker
 from tests.kafka.guarding import PASSWORD, guarded_broker

@@ -18,7 +18,8 @@ from confluent_kafka.admin import AdminClient, NewTopic
 
 from snapkafka.demo.system import wait_until
 from snapkafka.kafka.cluster.admin import KafkaTopicAdmin
-from snapkafka.kafka.ledger.ledger import SETTINGS, topic_name
+from snapkafka.kafka.ledger.ledger import topic_name
+from snapkafka.kafka.ledger.settings import SETTINGS
 from snapkafka.kafka.login.connection import Connection
 from snapkafka.kafka.preflight import compose_trigger
 from snapkafka.protocol.ledger_state import SnapshotView

@@ -20,7 +20,9 @@ from aiokafka.admin import AIOKafkaAdminClient, RecordsToDelete
 from snapkafka.errors import BrokerUnavailableError, LedgerUnusableError
 from snapkafka.kafka.cluster.admin import KafkaTopicAdmin
 from snapkafka.kafka.ledger import ledger as ledger_module
-from snapkafka.kafka.ledger.ledger import Entry, KafkaLedger, LedgerRecreatedError, topic_name
+from snapkafka.kafka.ledger import settings as ledger_settings
+from snapkafka.kafka.ledger.ledger import KafkaLedger, topic_name
+from snapkafka.kafka.ledger.reader import Entry, LedgerRecreatedError
 from snapkafka.kafka.login.connection import Connection
 from snapkafka.protocol.records import Bye, Closed, Hello, SentEnd
 from snapkafka.wire.codec import encode
@@ -526,7 +528,7 @@ async def append_when_it_can(ledger: KafkaLedger, record: Bye) -> int:
 
 
 def test_the_limit_is_that_of_the_design() -> None:
-    assert ledger_module.RECORD_BYTES_MAX == 256 * 1024
+    assert ledger_settings.RECORD_BYTES_MAX == 256 * 1024
 
 
 # -- signed --------------------------------------------------------------------------------------------------

@@ -21,10 +21,10 @@ from snapkafka.errors import (
     UnknownSnapshotError,
 )
 from snapkafka.kafka.cluster.admin import KafkaTopicAdmin
+from snapkafka.kafka.cluster.retention import wall_ms
 from snapkafka.kafka.ledger.ledger import KafkaLedger, topic_name
 from snapkafka.kafka.login.connection import Connection
 from snapkafka.ops.in_use import snapshots_in_use
-from snapkafka.ops.listing import wall_ms
 from snapkafka.protocol.ledger_state import Status
 from snapkafka.protocol.records import (
     Dead,

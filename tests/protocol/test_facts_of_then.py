@@ -6,7 +6,8 @@ from dataclasses import replace
 
 import pytest
 
-from snapkafka.protocol.captured_snapshot import Captured, Renewed
+from snapkafka.protocol.captured_snapshot import Captured
+from snapkafka.protocol.facts import Renewed
 from snapkafka.protocol.ledger_state import LedgerState
 from snapkafka.protocol.records import (
     Bye,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from snapkafka.protocol.captured_snapshot import OldTopic
+from snapkafka.protocol.facts import OldTopic
 from snapkafka.protocol.offsets import InputTopic
 from snapkafka.protocol.records import Bye, Closed, Hello, SentEnd, Table
 from snapkafka.protocol.sent import Sent

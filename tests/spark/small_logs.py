@@ -15,11 +15,11 @@ from snapkafka.protocol.captured_snapshot import (
     Captured,
     ChangelogCut,
     InputCut,
-    OldTopic,
     ProcessCut,
     Recorded,
     SenderEnd,
 )
+from snapkafka.protocol.facts import OldTopic
 from snapkafka.protocol.records import NOBODY, Position, SeqRange, TopicPartition, TornEvent
 
 __all__ = ["EPOCH", "World", "captured", "damage", "history", "together"]

@@ -13,8 +13,10 @@ from snapkafka.errors import BadInputError
 from snapkafka.kafka.records.bulk import LogRecord
 from snapkafka.protocol.captured_snapshot import Captured
 from snapkafka.protocol.records import TopicPartition
-from snapkafka.recovery.editing import Editing, Mask, Suppression, key_text, read_masks, read_suppression
+from snapkafka.recovery.editing import Editing
+from snapkafka.recovery.masks import Mask, read_masks
 from snapkafka.recovery.state import Row
+from snapkafka.recovery.suppression import Suppression, key_text, read_suppression
 from tests.unit.test_fork import P, fork, named, takes
 from tests.unit.test_restore import IN, LOG, RAW, SETS, World, captured, world
 

@@ -10,7 +10,8 @@ import pytest
 from snapkafka.errors import BadInputError
 from snapkafka.kafka.records.bulk import LogRecord
 from snapkafka.protocol.records import TopicPartition
-from snapkafka.recovery.editing import Mask, Suppression
+from snapkafka.recovery.masks import Mask
+from snapkafka.recovery.suppression import Suppression
 from tests.unit.test_fork import fork, takes
 from tests.unit.test_restore import LOG, RAW, World, world
 from tests.unit.test_restore_inputs import delete, with_inputs

@@ -7,11 +7,11 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from snapkafka.drivers.foreign.driver import NOT_GIVEN, Participant
+from snapkafka.drivers.foreign.driver import Participant
 from snapkafka.drivers.foreign.settings import Bounds, Left
 from snapkafka.errors import BadInputError, BrokerUnavailableError, TriggerRefusedError
 from snapkafka.kafka.ledger.lost_tail import LedgerCutShortError
-from snapkafka.protocol.records import FOREIGN, Hello, TailLost, TopicPartition, Trigger
+from snapkafka.protocol.records import FOREIGN, NOT_GIVEN, Hello, TailLost, TopicPartition, Trigger
 from tests.fakes import FakeCluster, FakeEntry, FakeLedger, Worker
 from tests.unit.foreign_world import STATE, FakeWriter, ForeignAdmin, marker_of, participant, until, view
 

@@ -10,8 +10,8 @@ import pytest
 from snapkafka.errors import BadInputError
 from snapkafka.kafka.records.bulk import LogRecord
 from snapkafka.protocol.captured_snapshot import Captured
-from snapkafka.recovery.editing import Editing, Mask
-from snapkafka.recovery.masks import replace_field
+from snapkafka.recovery.editing import Editing
+from snapkafka.recovery.masks import Mask, replace_field
 from snapkafka.recovery.state import Row
 from snapkafka.wire import headers as wire
 from tests.unit.test_editing import WINDOWS, cut

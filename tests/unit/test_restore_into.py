@@ -16,7 +16,7 @@ from snapkafka.manifest import ExternalEntry, TopicEntry
 from snapkafka.protocol.captured_snapshot import Uncaptured
 from snapkafka.protocol.ledger_state import LedgerState
 from snapkafka.protocol.records import Hello, Restore, TopicPartition
-from snapkafka.recovery.editing import Suppression
+from snapkafka.recovery.suppression import Suppression
 from snapkafka.wire import headers as wire
 from tests.fakes import FakeCluster, FakeLedger, FakeTopic
 from tests.unit.test_restore import HELLO, IN, LOG, OUT, RAW, SETS, Admin, FakeLog, World, save, world

@@ -11,9 +11,10 @@ from typing import Any, Final
 
 import pytest
 
+from snapkafka.kafka.records.bulk import LogRecord
 from snapkafka.manifest import LogEntry, Manifest, SettledEntry
 from snapkafka.protocol.records import Position, TopicPartition
-from snapkafka.recovery.appending import LogRecord, NewRecord
+from snapkafka.recovery.appending import NewRecord
 from snapkafka.recovery.shortened import (
     Shortened,
     counted,

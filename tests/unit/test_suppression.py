@@ -10,8 +10,9 @@ import pytest
 from snapkafka.errors import BadInputError
 from snapkafka.kafka.records.bulk import LogRecord
 from snapkafka.protocol.captured_snapshot import Captured
-from snapkafka.recovery.editing import Editing, Suppression
+from snapkafka.recovery.editing import Editing
 from snapkafka.recovery.state import Row, Touched, records_of_state
+from snapkafka.recovery.suppression import Suppression
 from tests.unit.test_editing import WINDOWS, cut
 from tests.unit.test_restore import IN, LOG, SETS
 

@@ -19,7 +19,8 @@ from snapkafka.checks import (
 from snapkafka.checks.log import EXTERNAL
 from snapkafka.checks.ranges import TAIL_MAX, ReadRange, reading_ranges
 from snapkafka.errors import OffsetsGoneError
-from snapkafka.protocol.captured_snapshot import Captured, Renewed
+from snapkafka.protocol.captured_snapshot import Captured
+from snapkafka.protocol.facts import Renewed
 from snapkafka.protocol.records import SeqRange, TopicPartition
 from tests.unit.little_log import (
     CAPTURED,

@@ -61,8 +61,6 @@ from snapkafka.store import Store, open_manifest, open_store, read_manifest, sta
 from .interrupts import interrupted_by, interruptible_again
 from .spark_errors import translate, with_time_of_loss
 
-__all__ = ["main"]
-
 #: How often somebody who reads along is told how far it is.
 PROGRESS_EVERY_S: Final = 10.0
 

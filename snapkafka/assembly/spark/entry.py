@@ -17,8 +17,6 @@ from typing import Final
 from snapkafka.runtime.child import Child, ending_with
 from snapkafka.runtime.interrupts import raise_on_ending_signals
 
-__all__ = ["PARENT", "start"]
-
 #: The first argument of a job that runs in a child process: the process that it ends with.
 PARENT: Final = "--parent="
 #: A JVM removes its temporary files before it ends.

@@ -26,8 +26,6 @@ from snapkafka.wire.headers import topic_check, topics_by_check
 
 from .values.values import CODECS, JSON_CODECS, TEXT_CODECS, normal_name
 
-__all__ = ["Lookups", "cause_of", "local_frame"]
-
 #: `position` is the least of the agents', `reach` the highest; `above` has the offsets past them that some agent has
 #: started, `done` those of them that every agent has. Codecs are those that say more than what JSON or text would show
 #: by themselves: others than ours write to an input, as they like.

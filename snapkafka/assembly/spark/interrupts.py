@@ -17,8 +17,6 @@ from typing import Any, Final, NoReturn
 from snapkafka.runtime.child import GRACE_S
 from snapkafka.runtime.interrupts import Interrupted, exit_status, on_ending_signal
 
-__all__ = ["interrupted_by", "interruptible", "interruptible_again"]
-
 PERIOD_S: Final = 0.2
 
 _numbers: list[int] = []

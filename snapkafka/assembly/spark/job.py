@@ -50,8 +50,6 @@ from .verify.sequences import stretch_of
 from .write import file_hashes, parquet
 from .write.s3_commit import reached
 
-__all__ = ["ask", "assemble", "verify"]
-
 #: Planning a query keeps one core busy and running a small one hardly any: some are planned side by side.
 THREADS: Final = 3
 

@@ -19,8 +19,6 @@ from snapkafka.manifest import RestorableEntry
 from snapkafka.protocol.captured_snapshot import Captured
 from snapkafka.store import Store
 
-__all__ = ["translate", "with_time_of_loss"]
-
 #: What is in a Java message -> what it means. The first that fits counts.
 _SIGNS: Final[tuple[tuple[str, type[SnapkafkaError], str], ...]] = (
     (

@@ -19,8 +19,6 @@ from typing import Final
 from snapkafka.errors import BadInputError
 from snapkafka.runtime.homes import expand_home
 
-__all__ = ["Invariant", "load", "parameters_of", "parse_parameters", "ready_made"]
-
 _PLACEHOLDER: Final = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)(?::([^}]*))?\}")
 #: A value lands inside SQL, often inside quotes: these would end the quotes.
 _UNSAFE: Final = re.compile(r"['\"\\`;\n\r]")

@@ -20,8 +20,6 @@ from snapkafka.errors import EXIT_NOT_GOOD, BadInputError
 from snapkafka.kafka.login.connection import Connection
 from snapkafka.runtime.extras import extra_missing
 
-__all__ = ["ask_one_way", "examine", "fix", "look_offline", "print_advice", "print_rights"]
-
 WEIGHTS: Final = {Weight.PROBLEM: "red", Weight.WARNING: "yellow", Weight.NOTE: "dim"}
 
 

@@ -20,8 +20,6 @@ from snapkafka.cli.running import connect, console, notices, run, who
 from snapkafka.durations import duration_ms
 from snapkafka.errors import EXIT_NOT_GOOD, OutputError
 
-__all__ = ["drill"]
-
 #: After Ctrl-C: workers leave their groups, and topics are deleted.
 PUTS_AWAY_WITHIN_S = 180.0
 COLOURS = {"done": "green", "failed": "red", "not-run": "yellow"}

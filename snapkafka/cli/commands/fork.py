@@ -21,8 +21,6 @@ from snapkafka.errors import BadInputError
 
 from .query import print_difference
 
-__all__ = ["app"]
-
 app = typer.Typer(
     help="Run a snapshot as a second system beside production.", no_args_is_help=True, rich_markup_mode="rich"
 )

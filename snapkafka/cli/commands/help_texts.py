@@ -12,8 +12,6 @@ from snapkafka.cli.present.tables import table
 from snapkafka.cli.running import STATUSES, console, run
 from snapkafka.errors import BadInputError
 
-__all__ = ["EXIT_STATUS", "help_"]
-
 EXIT_STATUS: Final = "exit-status"
 
 

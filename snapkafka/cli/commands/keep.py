@@ -16,8 +16,6 @@ from snapkafka.durations import duration_ms
 from snapkafka.errors import EXIT_NOT_GOOD, all_errors
 from snapkafka.ops import KeptRound, Outcome
 
-__all__ = ["keep"]
-
 COLOURS = {
     Outcome.VERIFIED: "green",
     Outcome.NOT_GOOD: "bold red",

@@ -13,8 +13,6 @@ from snapkafka.cli.options import AsJson, Bootstrap, Namespace
 from snapkafka.cli.running import connect, print_json, run
 from snapkafka.errors import OutputError
 
-__all__ = ["metrics"]
-
 
 def metrics(
     bootstrap: Bootstrap = None,

@@ -25,8 +25,6 @@ from snapkafka.runtime.extras import require_extra
 
 from .doctor import ask_one_way
 
-__all__ = ["diff", "draw", "print_difference", "query"]
-
 #: Where a table ends that a person reads.
 ROWS_SHOWN: Final = 40
 

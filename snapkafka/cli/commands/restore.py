@@ -18,8 +18,6 @@ from snapkafka.ops import RestoreSelection
 
 from .restore_check import check_restored
 
-__all__ = ["restore"]
-
 
 def restore(
     snapshot: Annotated[

@@ -10,8 +10,6 @@ from snapkafka.cli.present.tables import table
 from snapkafka.cli.running import connect, console, print_json, run
 from snapkafka.errors import EXIT_NOT_GOOD
 
-__all__ = ["check_restored"]
-
 
 def check_restored(
     bootstrap: str | None,

@@ -14,8 +14,6 @@ from snapkafka.cli.running import connect, notices, run
 from snapkafka.errors import BadInputError
 from snapkafka.runtime.extras import require_extra
 
-__all__ = ["serve"]
-
 
 def serve(
     bootstrap: Bootstrap = None,

@@ -18,8 +18,6 @@ from snapkafka.kafka.cluster.retention import format_bytes
 from snapkafka.kafka.login.connection import Connection
 from snapkafka.ops.pruning import Kept, Prunable
 
-__all__ = ["print_reading", "prune", "verify_offline"]
-
 
 def prune(
     storage: Annotated[str, typer.Option("--storage", metavar="URI", help="Where the tables lie.")] = "",

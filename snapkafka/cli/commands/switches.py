@@ -11,10 +11,8 @@ from snapkafka.cli.options import AsJson, Bootstrap, Namespace
 from snapkafka.cli.present.tables import print_checkpointed, print_switched
 from snapkafka.cli.running import connect, console, print_json, run
 from snapkafka.durations import duration_ms
+from snapkafka.kafka.cluster.retention import wall_ms
 from snapkafka.ops.checkpointing import KEEP_MS
-from snapkafka.ops.listing import wall_ms
-
-__all__ = ["checkpoint", "pause", "resume", "retire"]
 
 
 def pause(bootstrap: Bootstrap = None, namespace: Namespace = "", as_json: AsJson = False) -> None:

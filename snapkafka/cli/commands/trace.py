@@ -12,8 +12,6 @@ from snapkafka.cli.running import connect, print_json, run
 
 from .query import Storage
 
-__all__ = ["trace"]
-
 #: Where a record lies, by its colour.
 SIDES: Final = {"white": "before", "red": "after"}
 

@@ -10,8 +10,6 @@ from snapkafka import ops
 from snapkafka.cli.options import Bootstrap, Namespace
 from snapkafka.cli.running import connect, print_json, run
 
-__all__ = ["verdicts"]
-
 
 def verdicts(
     bootstrap: Bootstrap = None,

@@ -17,8 +17,6 @@ from snapkafka.cli.running import connect, console, print_json, run, who
 from snapkafka.durations import duration_ms
 from snapkafka.ops import Answer, Round
 
-__all__ = ["watch"]
-
 COLOURS = {
     Answer.HOLDS: "green",
     Answer.NOT_YET: "cyan",

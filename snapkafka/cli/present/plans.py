@@ -14,8 +14,6 @@ from snapkafka.kafka.cluster.retention import format_bytes
 
 from .tables import count, duration, table
 
-__all__ = ["print_plan", "print_recovered"]
-
 
 def print_plan(plan: ops.RecoveryPlan) -> None:
     """Print the planned work, the missing parts, and every reason to refuse it."""

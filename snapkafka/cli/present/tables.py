@@ -14,27 +14,13 @@ from rich.table import Table
 from snapkafka.checks.coverage import NOTHING_SEEN
 from snapkafka.checks.coverage import in_words as examined_in_words
 from snapkafka.kafka.cluster.external_groups import assumptions, open_topics, outside_paths, unseen_paths
-from snapkafka.kafka.cluster.retention import in_words
+from snapkafka.kafka.cluster.retention import in_words, wall_ms
 from snapkafka.manifest import WitnessEntry, saw_nothing
 from snapkafka.ops import Assembled, Checkpointed, Details, Summary
-from snapkafka.ops.listing import ProcessRow, WaitRow, wall_ms
+from snapkafka.ops.listing import ProcessRow, WaitRow
 from snapkafka.ops.pausing import Switched
 from snapkafka.protocol.captured_snapshot import Uncaptured
 from snapkafka.protocol.records import CheckResult
-
-__all__ = [
-    "coloured",
-    "count",
-    "duration",
-    "print_assembled",
-    "print_checkpointed",
-    "print_details",
-    "print_list",
-    "print_switched",
-    "print_triggered",
-    "table",
-    "witness_line",
-]
 
 COLOURS: Final = {
     "INITIATED": "cyan",

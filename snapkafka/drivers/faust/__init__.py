@@ -9,8 +9,6 @@ from typing import Any, Final, NoReturn, Unpack
 from snapkafka.config import MODES, SETTINGS, Config, Settings, unknown_settings
 from snapkafka.errors import ForkIsolationError, InstallError
 
-__all__ = ["install"]
-
 #: The environment variable that goes before `Config.mode`.
 SWITCH: Final = "SNAPKAFKA"
 #: The one that names the namespace where `install` is not told.

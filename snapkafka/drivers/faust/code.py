@@ -16,8 +16,6 @@ from snapkafka.protocol.records import Agent
 
 from .describe import codec_name
 
-__all__ = ["TYPE_CHARS_MAX", "agents_of", "type_name"]
-
 #: A `Hello` is one record of at most 256 KB, and an app may have hundreds of tables: longer types end in a checksum.
 TYPE_CHARS_MAX: Final = 300
 

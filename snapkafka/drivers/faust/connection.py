@@ -8,8 +8,6 @@ from typing import Any
 from snapkafka.kafka.login.connection import Connection
 from snapkafka.kafka.login.security import Security
 
-__all__ = ["connection_of"]
-
 
 def connection_of(app: Any) -> Connection:
     """Return the connection to the app's broker, for our own clients: from `SNAPKAFKA_KAFKA_*` if set, else from the

@@ -20,26 +20,6 @@ from snapkafka.logs import about
 
 from .support import not_as_expected
 
-__all__ = [
-    "DescribedAgent",
-    "DescribedApp",
-    "DescribedTable",
-    "DescribedTopic",
-    "codec_name",
-    "codecs_of",
-    "copartitioned",
-    "describe_app",
-    "describe_app_at",
-    "describe_when_started",
-    "expires_ms",
-    "in_transactions",
-    "internal_topics",
-    "is_global",
-    "of_sets",
-    "runs_no_agents",
-    "uncaptured",
-]
-
 logger = logging.getLogger("snapkafka")
 
 

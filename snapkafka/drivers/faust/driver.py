@@ -65,8 +65,6 @@ from .waiting import Waiting
 if TYPE_CHECKING:
     from snapkafka.config import Config
 
-__all__ = ["FaustDriver"]
-
 logger = logging.getLogger("snapkafka")
 
 

@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-__all__ = ["wrap_factory"]
-
 
 def wrap_factory(app: Any, name: str, attach: Callable[[Any], Any], *, existing: Any) -> None:
     """Call `attach` with whatever the factory `name` of an app creates, and with what it has created already.

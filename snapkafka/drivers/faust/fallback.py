@@ -14,8 +14,6 @@ from .web import serve
 if TYPE_CHECKING:
     from .host import Host
 
-__all__ = ["cannot_be_loaded", "refuse_if_restored", "run_without"]
-
 logger = logging.getLogger("snapkafka")
 
 

@@ -24,8 +24,6 @@ from snapkafka.runtime.door import DOOR
 from .fork_clients import guard_confluent, guard_requests, lead_through_door
 from .fork_patches import Patches
 
-__all__ = ["Isolation", "become_fork", "fence"]
-
 #: In a topic of Faust: its translated names.
 TRANSLATED: Final = "_snapkafka_fork_topics"
 

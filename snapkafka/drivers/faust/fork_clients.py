@@ -24,8 +24,6 @@ from snapkafka.runtime import door
 
 from .fork_patches import Patches
 
-__all__ = ["guard_confluent", "guard_requests", "lead_through_door"]
-
 CONFLUENT: Final = "confluent_kafka"
 #: Any of these methods makes a type of its C library a client.
 CLIENT_METHODS: Final = ("list_topics", "produce", "subscribe", "poll")

@@ -10,8 +10,6 @@ from typing import Any
 from snapkafka.errors import ForkIsolationError
 from snapkafka.protocol.forking import of_fork, prefix_of
 
-__all__ = ["Patches"]
-
 
 class Patches:
     """Patches that can be put back.

@@ -20,8 +20,6 @@ from aiokafka.errors import KafkaError
 
 from snapkafka.errors import SnapkafkaError
 
-__all__ = ["CLUSTER_AT_FAULT", "GOES_ON", "Guard"]
-
 logger = logging.getLogger("snapkafka")
 
 #: Errors that may pass, and are no faults of ours.

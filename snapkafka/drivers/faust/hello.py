@@ -29,8 +29,6 @@ from .describe import (
 if TYPE_CHECKING:
     from .host import Host
 
-__all__ = ["hello_of", "process_hello", "report_missing", "report_uncaptured"]
-
 logger = logging.getLogger("snapkafka")
 
 #: A start waits no longer than this for topics that do not show, and looks so often.

@@ -46,8 +46,6 @@ from .web import serve
 if TYPE_CHECKING:
     from .driver import FaustDriver
 
-__all__ = ["install_hooks"]
-
 #: Where a fault is met at the end.
 STOPS: Final = "this worker stops anyway"
 

@@ -27,8 +27,6 @@ if TYPE_CHECKING:
     from snapkafka.protocol.actions import Action, ReadLedgerTo
     from snapkafka.protocol.events import Event
 
-__all__ = ["Host"]
-
 logger = logging.getLogger("snapkafka")
 
 T = TypeVar("T")

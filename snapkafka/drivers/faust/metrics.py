@@ -15,8 +15,6 @@ from typing import TYPE_CHECKING, Any, Final
 if TYPE_CHECKING:
     from snapkafka.protocol.ledger_state import SnapshotView
 
-__all__ = ["Histogram", "Metrics", "families", "rendered"]
-
 #: Upper bounds, in seconds. A cut takes microseconds, a capture tenths of a second, a failing one its time to live.
 CUT_S: Final = (0.00005, 0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.05, 0.1, 1.0)
 CLOSING_S: Final = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0)

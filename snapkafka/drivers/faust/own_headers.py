@@ -14,8 +14,6 @@ from snapkafka.wire import headers as wire
 if TYPE_CHECKING:
     from .host import Host
 
-__all__ = ["OwnHeaders"]
-
 logger = logging.getLogger("snapkafka")
 
 

@@ -7,8 +7,6 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-__all__ = ["is_marker", "without_ours"]
-
 NAME: Final = "_sk"
 MARKER_KEYS: Final = b"_sk:"
 

@@ -42,8 +42,6 @@ if TYPE_CHECKING:
     from .host import Host
     from .waiting import Waiting
 
-__all__ = ["Restored", "Scope", "crash_if_refused", "keep_metadata", "plans_of_app", "refuse_restored"]
-
 logger = logging.getLogger("snapkafka")
 
 #: So long a worker without snapkafka waits for what its group has committed; a broker that is away holds it up anyway.

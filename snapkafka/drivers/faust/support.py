@@ -16,8 +16,6 @@ from types import FunctionType, MethodType
 from typing import Any, Final
 from zlib import crc32
 
-__all__ = ["EXPECTED", "checksum", "not_as_expected"]
-
 #: By class: the names of what is used of it, with its arguments where ours takes its place.
 EXPECTED: Final[Mapping[str, tuple[str, ...]]] = {
     "faust.app.base:App": (

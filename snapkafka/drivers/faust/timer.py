@@ -22,8 +22,6 @@ if TYPE_CHECKING:
 
     from .host import Host
 
-__all__ = ["failures_in_a_row", "moment_after", "moment_id", "run_timer", "slower"]
-
 logger = logging.getLogger("snapkafka")
 
 #: Of the period, and at most: by so much a worker asks late, so that most see that another one has asked.

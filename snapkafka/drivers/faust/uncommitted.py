@@ -27,8 +27,6 @@ if TYPE_CHECKING:
 
     from .host import Host
 
-__all__ = ["Groups", "commit_restored"]
-
 logger = logging.getLogger("snapkafka")
 
 #: Returns the rules of restores for a partition.

@@ -19,8 +19,6 @@ if TYPE_CHECKING:
     from ..ledger_tasks import LedgerTasks
     from .host import Host
 
-__all__ = ["Waiting"]
-
 logger = logging.getLogger("snapkafka")
 
 NO_ANSWER: Final = "snapkafka: the ledger %s did not answer within %.0f s; this worker runs without snapshots"

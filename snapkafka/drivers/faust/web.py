@@ -16,8 +16,6 @@ if TYPE_CHECKING:
 
     from .host import Host
 
-__all__ = ["serve"]
-
 #: Somebody who scrapes waits no longer for the broker to tell the ledger's end.
 LAG_WAIT_S: Final = 0.5
 

@@ -11,8 +11,6 @@ from snapkafka.protocol.records import InputTopic, TopicPartition
 
 from .settings import CODECS
 
-__all__ = ["READER", "Input", "Starts", "committed", "note_of", "resolve"]
-
 #: The one agent of a foreign process: all of it.
 READER: Final = "foreign"
 #: Stands beside each position that is committed, before the id of the topic that it is one of.

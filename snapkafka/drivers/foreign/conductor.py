@@ -22,8 +22,6 @@ from snapkafka.wire import headers as wire
 from .host import ForeignHost
 from .ledger_task import RETRY_S
 
-__all__ = ["Gate", "Pass"]
-
 
 class Pass(Enum):
     """The answer for a record: it passes now, never (it is a marker, or void), or not yet."""

@@ -36,7 +36,6 @@ from snapkafka.protocol.events import (
     StopAsked,
 )
 from snapkafka.protocol.records import (
-    NOT_GIVEN,
     RESTORE,
     TopicPartition,
 )
@@ -52,8 +51,6 @@ from .receiving import Consumer, Receiving
 from .settings import Added, Bounds, Left, Marker, changelog_of, key_of, require_node
 from .state import State
 from .watching import Watching
-
-__all__ = ["NOT_GIVEN", "Participant"]
 
 #: A partition, and the first offset of it that is not processed.
 Place = tuple[TopicPartition, int]

@@ -15,8 +15,6 @@ from .host import ForeignHost
 from .ledger_task import LedgerTask
 from .settings import Marker
 
-__all__ = ["Due", "StateDue"]
-
 
 @dataclass(slots=True)
 class Due:

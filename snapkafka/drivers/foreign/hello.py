@@ -22,8 +22,6 @@ from snapkafka.protocol.records import (
 from .assignment import READER, Starts
 from .settings import TABLE
 
-__all__ = ["given_at", "hello_of", "inputs_at", "require_alone"]
-
 
 def hello_of(
     node: str,

@@ -16,8 +16,6 @@ from snapkafka.protocol.worker import WorkerProtocol
 
 from ..machine_driver import MachineDriver
 
-__all__ = ["ForeignHost"]
-
 
 class ForeignHost(MachineDriver):
     """The host of the parts that stand for one foreign process.

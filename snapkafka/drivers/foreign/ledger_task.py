@@ -20,8 +20,6 @@ from snapkafka.ports import Entry, Ledger
 from snapkafka.protocol.ledger_state import LedgerState
 from snapkafka.protocol.records import LedgerRecord, Trigger
 
-__all__ = ["LedgerTask"]
-
 logger = logging.getLogger("snapkafka")
 
 #: Between two attempts to append to a ledger that does not answer.

@@ -14,8 +14,6 @@ from snapkafka.wire import headers as wire
 
 from .host import ForeignHost
 
-__all__ = ["Sending", "Writer"]
-
 
 class Writer(Protocol):
     """The destination of the records (`kafka.records.writer.KafkaWriter`)."""

@@ -12,8 +12,6 @@ from collections.abc import Iterable, Mapping
 from snapkafka.errors import BadInputError
 from snapkafka.protocol.records import TopicPartition
 
-__all__ = ["Progress"]
-
 
 class Progress:
     """The progress of one process in all its partitions."""

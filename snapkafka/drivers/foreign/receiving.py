@@ -32,8 +32,6 @@ from .host import ForeignHost
 from .progress import Progress
 from .settings import Bounds
 
-__all__ = ["Consumer", "Receiving"]
-
 logger = logging.getLogger("snapkafka")
 
 #: One look at Kafka; one that is under way is waited for when a stream starts again.

@@ -11,8 +11,6 @@ from typing import Final
 from snapkafka.errors import BadInputError
 from snapkafka.protocol.records import FOREIGN_STATE, TopicPartition
 
-__all__ = ["CODECS", "TABLE", "Added", "Bounds", "Left", "Marker", "changelog_of", "key_of", "require_node"]
-
 #: The one table that the state of a foreign process is; its changelog is named after the process.
 TABLE: Final = "foreign"
 CODECS: Final = ("raw", "json")

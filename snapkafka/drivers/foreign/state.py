@@ -8,8 +8,6 @@ from snapkafka.protocol.records import TopicPartition
 from .producer import Sending, Writer
 from .settings import Bounds, key_of
 
-__all__ = ["State"]
-
 
 class State:
     """The pieces that are stored in the topic.

@@ -16,8 +16,6 @@ from snapkafka.protocol.records import TopicPartition
 
 from .assignment import Starts, committed
 
-__all__ = ["Watching"]
-
 
 class Watching:
     """The watch over the inputs of one process.

@@ -34,8 +34,6 @@ from .requests import (
 )
 from .settings_requests import AlterTopicRequest, LogDirsRequest, default_settings, log_sizes
 
-__all__ = ["KafkaTopicAdmin"]
-
 #: More replicas than this guard nothing that matters to a snapshot.
 REPLICAS_MAX: Final = 3
 #: A topic that was just created, or changed, is known to every broker within this time.

@@ -8,8 +8,6 @@ from typing import Any, Final, TypeVar
 
 from aiokafka import errors
 
-__all__ = ["COORDINATOR_MOVES", "ask_again", "ask_coordinator"]
-
 #: Per broker: with one of two away, none of a dozen tries reaches the other once in four thousand times.
 TRIES: Final = 6
 #: A group whose coordinator moves just now has another one within this time; so has the first group of a new cluster,

@@ -15,8 +15,6 @@ from snapkafka.manifest import ExternalEntry, OpenEntry, OutsiderEntry
 from snapkafka.ports import TopicAdmin
 from snapkafka.protocol.captured_snapshot import Captured
 
-__all__ = ["assumptions", "external_readers", "open_topics", "outside_paths", "still_open", "unseen_paths"]
-
 #: In the place of a group: all of them.
 ANY: Final = "*"
 #: So many are told to a person.

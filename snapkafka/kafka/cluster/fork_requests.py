@@ -14,8 +14,6 @@ from typing import Any, Final
 from snapkafka.errors import ForkIsolationError
 from snapkafka.protocol.forking import of_fork, prefix_of
 
-__all__ = ["NAMES", "require_of_fork"]
-
 TOPIC: Final = "topic"
 GROUP: Final = "consumer group"
 TRANSACTION: Final = "transactional id"

@@ -34,8 +34,6 @@ from snapkafka.protocol.records import TopicPartition
 
 from .requests import RequestStruct, check_version
 
-__all__ = ["HOLDER", "GroupHold", "GroupTakenError"]
-
 #: The client id of a member that holds a group: `members` tells it from a worker by it.
 HOLDER: Final = "snapkafka-restore"
 #: A holder that is silent for so long has lost the group. A broker allows 6 s to 30 min by default.

@@ -32,8 +32,6 @@ from snapkafka.protocol.forking import fork_of, prefixed
 
 from .requests import RequestStruct, check_version, uuid_type
 
-__all__ = ["ConsumerGroup", "Member", "group_members", "list_groups", "member_ids", "positions_group"]
-
 #: The head of a member's subscription, and of its assignment, that all versions of Kafka's consumers share.
 _SUBSCRIPTION: Final = Schema(("version", Int16), ("topics", Array(String("utf-8"))), ("user_data", Bytes))
 _ASSIGNMENT: Final = Schema(

@@ -15,8 +15,6 @@ from aiokafka.protocol.types import CompactArray, CompactString, Int16, Int32, S
 
 from .requests import RequestStruct, check_version
 
-__all__ = ["BrokerRefusedError", "DeleteTopicsRequest", "raise_refusal"]
-
 API_KEY_DELETE_TOPICS: Final = 20
 #: The first version whose response states a reason; Kafka 2.7 has it.
 DELETE_TOPICS_VERSION: Final = 5

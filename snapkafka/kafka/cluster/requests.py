@@ -20,19 +20,6 @@ from aiokafka.protocol.types import Boolean, CompactArray, CompactString, Int16,
 from snapkafka.errors import LedgerUnusableError
 from snapkafka.protocol.exact import exact
 
-__all__ = [
-    "Access",
-    "DescribeClusterRequest",
-    "MetadataRequestV12",
-    "RequestStruct",
-    "TopicDescription",
-    "access",
-    "check_version",
-    "descriptions",
-    "may_describe_cluster",
-    "uuid_type",
-]
-
 API_KEY_METADATA: Final = 3
 METADATA_VERSION: Final = 12
 API_KEY_DESCRIBE_CLUSTER: Final = 60

@@ -26,8 +26,6 @@ from snapkafka.ports import TopicAdmin
 from snapkafka.protocol.captured_snapshot import Captured
 from snapkafka.protocol.records import TopicPartition
 
-__all__ = ["format_bytes", "in_words", "log_bounds", "log_sizes", "restorable", "wall_ms"]
-
 Settings = Mapping[str, Mapping[str, str]]
 
 

@@ -14,8 +14,6 @@ from aiokafka.protocol.types import Array, Boolean, Int8, Int16, Int32, Int64, S
 
 from .requests import RequestStruct, check_version
 
-__all__ = ["AlterTopicRequest", "LogDirsRequest", "default_settings", "log_sizes"]
-
 #: Settings of topics, with the names that a broker has for their defaults.
 BROKER_NAMES: Final = {
     "cleanup.policy": "log.cleanup.policy",

@@ -13,8 +13,6 @@ from snapkafka.protocol.records import ChangelogEnd, LogEnd, Position, TopicPart
 
 from .admin import KafkaTopicAdmin
 
-__all__ = ["ANY_AGENT", "stopped_app"]
-
 #: Faust commits one position per input, whichever agents read it.
 ANY_AGENT = "*"
 

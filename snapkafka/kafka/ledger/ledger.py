@@ -25,18 +25,7 @@ from snapkafka.wire.codec import encode, load
 
 from .lost_tail import LedgerCutShortError, Marks, identity, lost_range, mark_of
 from .reader import HOLE, Entry, LedgerRecreatedError, read_entries
-from .settings import LOSES, RECORD_BYTES_MAX, SETTINGS, UNREADABLE, harmful, settings_for
-
-__all__ = [
-    "RECORD_BYTES_MAX",
-    "SETTINGS",
-    "Entry",
-    "KafkaLedger",
-    "LedgerCutShortError",
-    "LedgerRecreatedError",
-    "RecordTooLargeError",
-    "topic_name",
-]
+from .settings import LOSES, RECORD_BYTES_MAX, UNREADABLE, harmful, settings_for
 
 logger = logging.getLogger("snapkafka")
 

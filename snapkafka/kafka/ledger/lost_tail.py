@@ -15,8 +15,6 @@ from snapkafka.errors import LedgerUnusableError
 from snapkafka.ports import Entry
 from snapkafka.protocol.records import LedgerRecord
 
-__all__ = ["NO_RECORD", "LedgerCutShortError", "Marks", "identity", "lost_range", "mark_of"]
-
 #: Marks of so many records are remembered, 8 bytes each.
 MARKS_MAX: Final = 1_000_000
 #: And so many of those that were written here and not read back.

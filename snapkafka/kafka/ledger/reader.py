@@ -17,8 +17,6 @@ from snapkafka.logs import about
 from snapkafka.protocol.records import LedgerRecord
 from snapkafka.wire.codec import UndecodableError, decode
 
-__all__ = ["Entry", "LedgerRecreatedError", "read_entries"]
-
 logger = logging.getLogger("snapkafka")
 
 #: The broker answers a fetch at once when there is something, else after this long; it only bounds idle traffic.

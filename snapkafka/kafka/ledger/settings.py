@@ -15,8 +15,6 @@ from typing import Final
 
 from aiokafka import codec
 
-__all__ = ["LOSES", "RECORD_BYTES_MAX", "SETTINGS", "UNREADABLE", "harmful", "settings_for"]
-
 #: Larger records would be chunked, which is not built yet. A report of 256 KB is that of some 3,000 partitions.
 RECORD_BYTES_MAX: Final = 256 * 1024
 #: A batch of one such record is larger than it by its key and two headers.

@@ -12,8 +12,6 @@ from snapkafka.store.base import manifest_name
 
 from .view import LedgerReading
 
-__all__ = ["not_compared"]
-
 
 def not_compared(store: Store, manifest: Manifest, reading: LedgerReading | str) -> Iterator[str]:
     """Compare the manifest of a snapshot with the ledger's verdict of it.

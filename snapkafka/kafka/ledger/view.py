@@ -19,24 +19,6 @@ from snapkafka.protocol.records import Checkpoint
 
 from .ledger import KafkaLedger, beginning_is_gone
 
-__all__ = [
-    "LATEST",
-    "LedgerReading",
-    "Opened",
-    "captured",
-    "epoch_in",
-    "find_captured",
-    "find_captured_by",
-    "find_epoch",
-    "find_snapshot",
-    "good",
-    "latest_of_apps",
-    "opened",
-    "outputs_of",
-    "read_ledger",
-    "read_to_end",
-]
-
 
 @dataclass(slots=True)
 class LedgerReading:

@@ -14,8 +14,6 @@ from snapkafka.errors import BadInputError, BrokerUnavailableError, LedgerUnusab
 from .diagnosis import diagnose, refusal
 from .security import Security
 
-__all__ = ["Connection", "hear_of", "translated"]
-
 #: A broker that says nothing for this long is taken for absent: a person waits about ten seconds, not forty.
 REQUEST_TIMEOUT_MS: Final = 8_000
 #: A broker's reason is shown up to this length; a policy of a cluster may answer with a page.

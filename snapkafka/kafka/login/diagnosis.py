@@ -25,8 +25,6 @@ from snapkafka.errors import (
 )
 from snapkafka.kafka.cluster.requests import MetadataRequestV12
 
-__all__ = ["ANSWER_S", "diagnose", "refusal"]
-
 #: All brokers named are asked within this time at the most, ...
 ANSWER_S: Final = 5.0
 #: ... and within what a client that tried before has left of this; ...

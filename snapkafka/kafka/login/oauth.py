@@ -18,8 +18,6 @@ from aiokafka.abc import AbstractTokenProvider
 
 from snapkafka.errors import AuthenticationError
 
-__all__ = ["TokenProvider"]
-
 #: The identity provider answers by then.
 ANSWER_S: Final = 10.0
 #: A token is fetched again when a fifth of its time is left.

@@ -36,8 +36,6 @@ from .properties import (
     variable,
 )
 
-__all__ = ["MECHANISMS", "PROTOCOLS", "Security"]
-
 PROTOCOLS: Final = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
 MECHANISMS: Final = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER", "GSSAPI")
 #: What a name and a password log in by.

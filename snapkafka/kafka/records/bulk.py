@@ -28,8 +28,6 @@ from snapkafka.runtime.extras import require_extra
 if TYPE_CHECKING:
     from confluent_kafka import Message
 
-__all__ = ["KafkaBulk", "LogRecord", "client_settings"]
-
 #: Messages taken from the client at once.
 BATCH: Final = 1_000
 #: Nothing has come of a range by then: it is given up.

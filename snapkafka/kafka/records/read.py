@@ -17,8 +17,6 @@ from snapkafka.kafka.login.connection import Connection, translated
 from snapkafka.protocol.records import TopicPartition
 from snapkafka.wire.headers import find
 
-__all__ = ["KafkaConsumer", "Record"]
-
 #: Of one partition, in one answer of a broker: not more than Kafka's own default, and enough for a large batch.
 PARTITION_BYTES: Final = range(64 * 1024, 1024 * 1024)
 #: Records that one read hands out at most.

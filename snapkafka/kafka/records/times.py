@@ -12,8 +12,6 @@ from aiokafka import TopicPartition as KafkaPartition
 from snapkafka.kafka.login.connection import Connection, translated
 from snapkafka.protocol.records import TopicPartition
 
-__all__ = ["record_headers", "record_times"]
-
 #: A record is wanted of each partition, and not what comes behind it; a larger one is sent all the same.
 FETCH_BYTES_MAX: Final = 4_096
 #: Partitions that nothing has come of by then are told as having no record.

@@ -18,8 +18,6 @@ from snapkafka.kafka.login.connection import Connection, translated
 from snapkafka.protocol.records import TopicPartition
 from snapkafka.wire.headers import HEADER
 
-__all__ = ["KafkaWriter", "UnsettledError"]
-
 #: Of one answer, while keys are read.
 READ_MS: Final = 1_000
 

@@ -17,8 +17,6 @@ from snapkafka.manifest import CheckEntry
 
 from .report import Drill, Judged
 
-__all__ = ["NEVER_SHOWN", "digest_of", "new_id", "not_shown", "versions", "with_rows_read"]
-
 #: Distributions that a drill rests on, where they are installed.
 LIBRARIES: Final = ("faust-streaming", "aiokafka", "confluent-kafka", "pyspark", "duckdb")
 #: No drill shows this.

@@ -32,8 +32,6 @@ from snapkafka.store import open_manifest, read_manifest
 
 from .report import Judged
 
-__all__ = ["KafkaParts", "Parts", "Source", "judged", "of_the_fork", "unassigned"]
-
 #: Parameters of ready-made invariants that hold names of topics or apps.
 NAMES: Final = ("topics", "apps")
 #: Stands in invariants for what names of the fork begin with; empty for the snapshot itself.

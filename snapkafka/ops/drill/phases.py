@@ -18,8 +18,6 @@ from .parts import Parts, Source, judged
 from .report import Compared, Drill, Judged, Phase
 from .workers import AppEndedError, Workers
 
-__all__ = ["PHASES", "Run"]
-
 #: The fork of a drill that was killed is removed by `fork drop --expired` some time after its drill would have ended.
 EXPIRES_AFTER_S: Final = 3_600.0
 POLL_S: Final = 1.0

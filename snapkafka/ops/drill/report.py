@@ -8,8 +8,6 @@ from typing import Final
 
 from snapkafka.manifest import CheckEntry
 
-__all__ = ["Compared", "Drill", "Judged", "Phase", "markdown"]
-
 TRUSTED: Final = "the backup can be trusted"
 NOT_TRUSTED: Final = "the backup cannot be trusted"
 

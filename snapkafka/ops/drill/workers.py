@@ -27,8 +27,6 @@ from snapkafka.runtime.door import DOOR, Door
 from snapkafka.runtime.locked import locked
 from snapkafka.runtime.tethered import tethered
 
-__all__ = ["FORK", "JOINS_WITHIN_S", "AppEndedError", "Workers", "parsed"]
-
 #: In the environment of a worker: it belongs to this fork.
 FORK: Final = "SNAPKAFKA_FORK"
 #: A worker leaves its consumer group in order within this time; one that was killed stays a member for a minute.

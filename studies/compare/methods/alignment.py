@@ -23,8 +23,6 @@ if TYPE_CHECKING:
     from studies.compare.process import Control, Process
     from studies.compare.world import World
 
-__all__ = ["Alignment"]
-
 #: Buffers of one channel: Flink's default, two network buffers of 32 KB for each.
 BUFFER_BYTES: Final = 65_536
 #: A scaled-down buffer still takes in a few messages.

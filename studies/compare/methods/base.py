@@ -10,8 +10,6 @@ if TYPE_CHECKING:
     from studies.compare.process import Control, Message, Process
     from studies.compare.world import World
 
-__all__ = ["CALL_BYTES", "MARKER_BYTES", "Method", "Nothing", "Snapshot"]
-
 #: A request or an answer of a coordinator: kind, snapshot, process, a number each.
 CALL_BYTES: Final = 32
 #: A marker of a method that has no form of its own: snapshot and sender.

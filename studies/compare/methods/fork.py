@@ -19,8 +19,6 @@ if TYPE_CHECKING:
     from studies.compare.process import Process
     from studies.compare.world import World
 
-__all__ = ["Fork"]
-
 #: Copying the page table of 1 GB takes about 10 ms (what Redis documents for physical machines).
 FORK_S_PER_BYTE: Final = 0.010 / 1e9
 #: A page fault and the copying of 4 KB.

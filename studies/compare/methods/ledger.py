@@ -42,8 +42,6 @@ if TYPE_CHECKING:
 
     from .offsets import Offsets
 
-__all__ = ["AGENT", "BASE", "Ledger", "Node"]
-
 AGENT: Final = "transfer"
 TABLE: Final = "balances"
 #: Offsets and seqs start here, as in logs that have run for hours: small numbers would make smaller records.

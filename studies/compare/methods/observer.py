@@ -18,8 +18,6 @@ if TYPE_CHECKING:
     from studies.compare.process import Message, Process
     from studies.compare.world import World
 
-__all__ = ["Observer"]
-
 #: A forwarded message says which channel it comes from.
 CHANNEL_BYTES = 8
 RED = 1

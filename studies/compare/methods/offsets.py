@@ -31,8 +31,6 @@ if TYPE_CHECKING:
     from studies.compare.process import Channel, Process
     from studies.compare.world import World
 
-__all__ = ["Offsets"]
-
 LEDGER: Final = headers.ledger_id(b"ledger of compar")
 #: No snapshot is aborted here for being slow.
 TTL_MS: Final = 86_400_000

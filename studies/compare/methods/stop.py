@@ -16,8 +16,6 @@ if TYPE_CHECKING:
     from studies.compare.process import Channel, Process
     from studies.compare.world import World
 
-__all__ = ["StopTheWorld"]
-
 #: A channel's number and how many messages were sent on it.
 COUNT_BYTES = 16
 

@@ -18,8 +18,6 @@ if TYPE_CHECKING:
     from studies.compare.process import Channel, Control, Message, Process
     from studies.compare.world import World
 
-__all__ = ["Textbook"]
-
 
 class Textbook(Method):
     name = "textbook Chandy-Lamport"

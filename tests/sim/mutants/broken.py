@@ -18,36 +18,6 @@ from snapkafka.sim.process import Process
 from snapkafka.sim.sending import Sender, Sending
 from snapkafka.sim.world import World
 
-__all__ = [
-    "Patch",
-    "any_owner_may_cut",
-    "believe",
-    "born_white",
-    "both",
-    "close_for_the_dead",
-    "close_unreported",
-    "closes_early",
-    "colour_of_the_process",
-    "counts_all_the_same",
-    "counts_nothing_before",
-    "forget_the_left",
-    "forget_the_unacknowledged",
-    "goes_on_unnoticed",
-    "inputs_do_not_matter",
-    "last_wins",
-    "no_headers",
-    "no_history",
-    "nobody_came_back",
-    "patching",
-    "report_is_enough",
-    "sees_none",
-    "sees_nothing",
-    "shifted",
-    "stale_counts",
-    "unmet",
-    "whoever_joined",
-]
-
 Patch = Callable[[], AbstractContextManager[None]]
 
 

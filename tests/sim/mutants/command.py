@@ -7,8 +7,6 @@ import json
 
 from .search import Caught, mutate
 
-__all__ = ["main"]
-
 
 def main(arguments: list[str]) -> int:
     """Search a seed for each mutant; return 0 if each has one, else 1."""

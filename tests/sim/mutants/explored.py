@@ -14,8 +14,6 @@ from snapkafka.sim.explore_small import by_name
 
 from .mutant import Mutant
 
-__all__ = ["CAUGHT_IN", "SEEDS_MAX", "STATES_MAX", "catch"]
-
 #: Several runs to the end.
 STATES_MAX: Final = 150
 #: As many orders are tried.

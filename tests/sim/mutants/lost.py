@@ -16,8 +16,6 @@ from .broken import patching
 from .mutant import Mutant
 from .plans import losing, unnoticed
 
-__all__ = ["LOST", "LOST_LIVENESS", "LOST_VERDICTS"]
-
 
 def _never_notices(choices: Callable[[Process], Iterator[Any]]) -> Callable[[Process], Iterator[Any]]:
     return lambda self: (choice for choice in choices(self) if choice[0] != "notice")

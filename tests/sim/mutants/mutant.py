@@ -10,8 +10,6 @@ from snapkafka.sim.plan import Plan
 
 from .broken import Patch
 
-__all__ = ["EXPLORED", "SEEDS", "Mutant"]
-
 
 @dataclass(frozen=True, slots=True)
 class Mutant:

@@ -14,8 +14,6 @@ from .broken import patching
 from .mutant import Mutant
 from .plans import relayed, relays_off, renewed, rotated
 
-__all__ = ["OUTSIDE", "RENEWED"]
-
 #: Caught by the causal checker in random worlds; the exhaustive search has one scope only, all apps.
 OUTSIDE: Final[tuple[Mutant, ...]] = (
     Mutant(

@@ -11,32 +11,6 @@ from snapkafka.sim.plan import HARMLESS_TO_ASSIGNMENTS, Agent, App, Plan, plain,
 #: By what a process hears of a snapshot, unless a plan is about that.
 HEARD = frozenset({"ledger", "markers", "headers"})
 
-__all__ = [
-    "alone",
-    "as_in_1985",
-    "deaf",
-    "disordered",
-    "faults",
-    "fenced",
-    "in_transactions",
-    "late",
-    "looks",
-    "losing",
-    "outgrown",
-    "relayed",
-    "relays_off",
-    "renewed",
-    "rotated",
-    "sober",
-    "stripped",
-    "unanswered",
-    "unnoticed",
-    "unreported",
-    "unsettled",
-    "windows",
-    "without",
-]
-
 
 def faults(**chances: float) -> Callable[[Plan], Plan]:
     """Add these faults to those of the plan, with many snapshots, which are to suffer from them."""

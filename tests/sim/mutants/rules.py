@@ -51,9 +51,6 @@ from .plans import (
     without,
 )
 
-__all__ = ["LIVENESS", "MUTANTS", "STRIPPED", "VERDICTS", "WITHOUT"]
-
-
 #: Each is caught by the causal checker.
 MUTANTS: Final[tuple[Mutant, ...]] = (
     Mutant("R2 agent", "an agent takes in red while its process is white", broken.unmet("fetch"), deaf()),

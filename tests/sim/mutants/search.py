@@ -15,8 +15,6 @@ from .mutant import EXPLORED, Mutant
 from .outside import OUTSIDE, RENEWED
 from .rules import LIVENESS, MUTANTS, STRIPPED, VERDICTS, WITHOUT
 
-__all__ = ["Caught", "caught_by", "mutate"]
-
 #: All that random worlds are tried with.
 EVERY: Final = (
     *MUTANTS,

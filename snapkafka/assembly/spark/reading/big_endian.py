@@ -15,8 +15,6 @@ from pyspark import SparkContext
 from pyspark.sql import Column
 from pyspark.sql import functions as fn
 
-__all__ = ["by_digits", "number"]
-
 BITS: Final = 64
 
 

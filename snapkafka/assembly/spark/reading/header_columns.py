@@ -18,8 +18,6 @@ from snapkafka.wire import headers as wire
 
 from .big_endian import number
 
-__all__ = ["STAMPS_SCHEMA", "other_headers", "stamped", "stamps"]
-
 #: First byte (version and flags) and length of each kind of header.
 PLAIN: Final = (wire.VERSION << 4, wire.PLAIN_BYTES)
 CAUSED: Final = (wire.VERSION << 4 | wire.CAUSE, wire.CAUSED_BYTES)

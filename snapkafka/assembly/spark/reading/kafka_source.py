@@ -22,8 +22,6 @@ from snapkafka.errors import DependencyMissingError
 
 from .session import having
 
-__all__ = ["SOURCE_SCHEMA", "bare_source", "read_ranges"]
-
 #: What `read_ranges` gives, in this order.
 SOURCE_SCHEMA: Final = (
     "topic string, partition int, offset bigint, timestamp timestamp, timestamp_type int, "

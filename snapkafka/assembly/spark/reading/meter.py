@@ -19,8 +19,6 @@ from pyspark.traceback_utils import SCCallSiteSync
 from snapkafka.assembly.progress import Step, Work, Working
 from snapkafka.manifest import CheckEntry, Manifest
 
-__all__ = ["Meter", "step"]
-
 #: What a job, and each of its stages, is called by.
 NAMES: Final = ("spark.job.description", "callSite.short")
 #: How often Spark is asked.

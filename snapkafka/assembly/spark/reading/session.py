@@ -26,8 +26,6 @@ except ImportError as error:  # pragma: no cover -- the extra is not installed
         f"assembly and verification need Spark: {error}", hint="pip install 'snapkafka[spark]'"
     ) from error
 
-__all__ = ["having", "kept", "session", "sized", "storage_level"]
-
 #: Two: what a developer's machine can spare, and enough for snapshots of a million records.
 MASTER: Final = "local[2]"
 #: Says nothing below ERROR: a person who assembles a snapshot wants to read the report, not Spark's start.

@@ -27,8 +27,6 @@ from snapkafka.wire.headers import topics_by_check
 
 from .tables import columns, still_to_start, without_void
 
-__all__ = ["Reach", "around", "leads", "reach"]
-
 #: Rows of the table at most: with more channels each has fewer.
 ROWS_MAX: Final = 300_000
 #: A channel has so many kinds of records, each with its own window: white ones received and in flight, red ones, and

@@ -33,8 +33,6 @@ from snapkafka.store.state_chain import KEY
 from .state import CHANGES, fold, last_of_keys
 from .tables import columns, is_white, of_changelogs, schema
 
-__all__ = ["delta", "require_columns", "resolved", "settled", "whole_state"]
-
 #: The names of the columns of a change.
 CHANGE: Final = tuple(column.split(" ")[0] for column in CHANGES.split(", "))
 

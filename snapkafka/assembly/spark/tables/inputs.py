@@ -18,8 +18,6 @@ from snapkafka.manifest import INPUTS
 
 from .tables import columns, timestamp_type
 
-__all__ = ["inputs", "unread_ranges"]
-
 
 def unread_ranges(view: CutView) -> list[ReadRange]:
     """Return for each input the offsets from the lowest position of an agent to the end of the log, empty ranges

@@ -14,8 +14,6 @@ from pyspark.sql import functions as fn
 from snapkafka.assembly.spark.values.json_text import parsed, unparsed
 from snapkafka.assembly.spark.values.values import CODECS, Decoding, decoded, form, key_and_value
 
-__all__ = ["CHANGES", "STATE_SCHEMA", "fold", "last_of_keys"]
-
 #: A change, and what has to be known of its table. `place`: a number for the app, table, topic and partition together.
 #: `sets`, `windowed`: see `protocol.records.Table`.
 CHANGES: Final = (

@@ -22,22 +22,6 @@ from snapkafka.protocol.records import Position
 
 from .state import STATE_SCHEMA, fold
 
-__all__ = [
-    "SCHEMAS",
-    "SORTED_BY",
-    "channels",
-    "columns",
-    "is_white",
-    "messages",
-    "of_changelogs",
-    "positions",
-    "processes",
-    "schema",
-    "state",
-    "timestamp_type",
-    "without_void",
-]
-
 #: The columns of each table, in order. Offsets, positions and ids are Kafka's; `*_raw` are the bytes as they were.
 SCHEMAS: Final[Mapping[str, str]] = {
     STATE: STATE_SCHEMA,

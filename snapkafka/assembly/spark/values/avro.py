@@ -14,8 +14,6 @@ from pyspark.sql.avro.functions import from_avro
 
 from .json_text import quoted
 
-__all__ = ["as_json", "usable", "whole"]
-
 #: Around any schema. A record of one field is encoded as the field.
 AROUND: Final = "snapkafka_around"
 

@@ -18,8 +18,6 @@ from typing import Final
 from pyspark.sql import Column
 from pyspark.sql import functions as fn
 
-__all__ = ["is_json", "parsed", "plain", "quoted", "text_of", "unparsed"]
-
 #: A character of a string that is no escape. Each control character by itself: a class of single ones is one look at a
 #: table for Java, a range in it four calls for each character.
 IN_STRING: Final = r'[^"\\' + "".join(map(r"\x{:02x}".format, range(32))) + "]"

@@ -22,8 +22,6 @@ from snapkafka.assembly.spark.reading.meter import step
 from .avro import as_json, usable, whole
 from .json_text import is_json
 
-__all__ = ["MAGIC", "PREFIX_BYTES", "Numbered", "look_up", "number_in"]
-
 #: Before the number, which is of 4 bytes.
 MAGIC: Final = b"\x00"
 PREFIX_BYTES: Final = 5

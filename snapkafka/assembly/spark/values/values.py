@@ -22,18 +22,6 @@ from .avro import as_json
 from .json_text import is_json, quoted, text_of
 from .schema_numbers import MAGIC, PREFIX_BYTES, Numbered, look_up, number_in
 
-__all__ = [
-    "CODECS",
-    "JSON_CODECS",
-    "PLAIN",
-    "TEXT_CODECS",
-    "Decoding",
-    "decoded",
-    "form",
-    "key_and_value",
-    "normal_name",
-]
-
 #: The columns that say by which codecs a key and a value were made.
 CODECS: Final = ("key_codec", "value_codec")
 #: Codecs (Faust's names) that are expressions here; each may have `|binary` behind it, Faust's name for base64.

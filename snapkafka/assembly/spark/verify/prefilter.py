@@ -37,8 +37,6 @@ from snapkafka.protocol.records import TopicPartition
 from . import v4_unstamped
 from .sequences import TP, is_unacknowledged, with_highest
 
-__all__ = ["Look", "Suspicion", "effect_is_missing", "first_look"]
-
 #: Per sender and partition, as one number (`_by`), what `frames.SENDERS` has, and: its last white record if that must
 #: be there, and the offsets that lie in only one of the two ranges which V4 compares: `[low_from, low_to)` and
 #: `[high_from, high_to)`.

@@ -39,8 +39,6 @@ from .prefilter import Suspicion, effect_is_missing, first_look
 from .sequences import TP
 from .v3_state import StillThere
 
-__all__ = ["FINDINGS_SCHEMA", "LOG_CHECKS", "Checked", "findings", "run"]
-
 FINDINGS_SCHEMA: Final = (
     "kind string, topic string, partition int, offset bigint, process bigint, seq bigint, app string, a bigint, "
     "b bigint"

@@ -11,22 +11,6 @@ from pyspark.sql import functions as fn
 from snapkafka.assembly.spark.frames import Lookups
 from snapkafka.checks import ReadRange
 
-__all__ = [
-    "TP",
-    "counts_white",
-    "gaps",
-    "is_copy",
-    "is_unacknowledged",
-    "late",
-    "of_known",
-    "stretch_of",
-    "suspects",
-    "white_stamped",
-    "with_highest",
-    "with_only_state",
-    "without_copies",
-]
-
 TP: Final = ("topic", "partition")
 EARLIER: Final = (Window.unboundedPreceding, -1)
 #: Ranges of seqs, as in `frames.SENDERS`.

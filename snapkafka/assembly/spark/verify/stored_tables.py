@@ -19,8 +19,6 @@ from snapkafka.assembly.spark.write import parquet
 from snapkafka.checks import WITNESSES_MAX, CheckOutcome, Status, Witness
 from snapkafka.manifest import STATE
 
-__all__ = ["CHECK", "compare"]
-
 #: As it is called among the other checks.
 CHECK: Final = "tables"
 #: Columns that depend on how keys and values are decoded.

@@ -18,8 +18,6 @@ from snapkafka.protocol.records import TopicPartition
 from . import sequences
 from .sequences import TP
 
-__all__ = ["findings"]
-
 #: `number` stands for one of `Unseen`.
 PARTS = "topic string, partition int, process bigint, first bigint, last bigint, number int"
 

@@ -30,8 +30,6 @@ from snapkafka.protocol.records import TopicPartition
 
 from .sequences import TP
 
-__all__ = ["StillThere", "findings", "key_facts"]
-
 #: Tells which of some records, one offset each, are in the log at this moment.
 StillThere = Callable[[Collection[ReadRange]], set[TopicPartition]]
 GLOBAL: Final = "topic string, partition int, state_end bigint, of_table int"

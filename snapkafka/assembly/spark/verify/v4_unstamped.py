@@ -18,8 +18,6 @@ from snapkafka.protocol.records import TopicPartition
 
 from .sequences import TP
 
-__all__ = ["Stamps", "findings", "suspected"]
-
 #: Reads the stamps of some more ranges, one per partition.
 Stamps = Callable[[Collection[ReadRange]], DataFrame]
 PLACES = "topic string, partition int, offset bigint"

@@ -23,8 +23,6 @@ from snapkafka.wire.headers import topic_check, topics_by_check
 from . import sequences
 from .sequences import TP
 
-__all__ = ["Span", "findings", "shared", "unclear_causes"]
-
 #: Offsets `[first, last]` of an input that two workers have left effects of.
 SHARED: Final = "sender_app string, cause_check bigint, cause_partition bigint, first bigint, last bigint"
 INPUT: Final = ("sender_app", "cause_check", "cause_partition")

@@ -16,8 +16,6 @@ from snapkafka.checks import WITNESSES_MAX, CheckOutcome, Status, Witness
 from snapkafka.checks.invariants import Invariant
 from snapkafka.errors import BadInputError
 
-__all__ = ["check", "require_valid"]
-
 _ROW: Final = "_row"
 _PLACE: Final = ("topic", "partition", "offset")
 

@@ -12,8 +12,6 @@ from snapkafka.assembly.spark.reading.meter import step
 from snapkafka.manifest import FileEntry, Manifest, TableEntry, state_table
 from snapkafka.store import Store, require_same_files
 
-__all__ = ["files", "files_of", "folder_of", "require_unchanged"]
-
 #: Larger than this no task takes a file as one value: it is read piece by piece, here.
 FILE_BYTES_MAX: Final = 1 << 30
 

@@ -22,8 +22,6 @@ from snapkafka.store.local import spark_uri
 
 from . import file_hashes, s3_commit
 
-__all__ = ["digests", "entries", "read", "read_back", "row_hash", "write"]
-
 #: A file for so many rows, at most: small tables are one file, large ones are written and read in parallel.
 ROWS_PER_FILE: Final = 500_000
 

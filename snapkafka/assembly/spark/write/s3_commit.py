@@ -18,8 +18,6 @@ from snapkafka.store import Store
 from snapkafka.store.objects import JITTER_S
 from snapkafka.store.reaching import endpoint, region
 
-__all__ = ["reached", "spread"]
-
 #: Where `monotonically_increasing_id` counts the rows of a task.
 _OF_TASK: Final = (1 << 33) - 1
 

@@ -41,8 +41,6 @@ if TYPE_CHECKING:
     from ..waiting import Waiting
     from .running_events import Events
 
-__all__ = ["Announcing"]
-
 #: What may pass; anything else is a fault of ours, or a client that we do not know.
 MAY_PASS: Final = (*CLUSTER_AT_FAULT, ConsumerStoppedError, NotReady)
 TRIES_AGAIN: Final = "this worker runs without snapshots, and tries again"

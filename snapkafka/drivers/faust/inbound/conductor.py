@@ -29,8 +29,6 @@ if TYPE_CHECKING:
     from .replies import Replies
     from .running_events import Events
 
-__all__ = ["Incoming"]
-
 Callback = Callable[[Any], Awaitable[Any]]
 
 

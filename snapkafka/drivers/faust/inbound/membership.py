@@ -24,8 +24,6 @@ if TYPE_CHECKING:
     from .resume import Resuming
     from .running_events import Events
 
-__all__ = ["Membership"]
-
 logger = logging.getLogger("snapkafka")
 
 

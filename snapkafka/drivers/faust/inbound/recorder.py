@@ -19,8 +19,6 @@ if TYPE_CHECKING:
 
     from ..host import Host
 
-__all__ = ["Recorder"]
-
 NAME = "snapkafka.recorder"
 
 

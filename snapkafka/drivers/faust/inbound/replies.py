@@ -16,8 +16,6 @@ if TYPE_CHECKING:
     from ..host import Host
     from .running_events import Events
 
-__all__ = ["Replies"]
-
 
 class Replies:
     """Open questions with the events that asked them, and the replies that arrived.

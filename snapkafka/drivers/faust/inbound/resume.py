@@ -17,9 +17,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Any
 
-__all__ = ["Resuming"]
-
-
 StandDown = Callable[[str, Exception], None]
 
 

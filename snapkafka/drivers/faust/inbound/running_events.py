@@ -26,8 +26,6 @@ if TYPE_CHECKING:
     from ..host import Host
     from ..tables.thread_reads import ThreadReads
 
-__all__ = ["Events", "Reading"]
-
 #: Those of every app in this process that has a driver.
 _apps: WeakSet[Events] = WeakSet()
 

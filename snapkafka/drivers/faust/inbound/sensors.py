@@ -19,8 +19,6 @@ if TYPE_CHECKING:
     from .replies import Replies
     from .running_events import Events
 
-__all__ = ["Sensors"]
-
 OF_STREAMS: Final = ("on_stream_event_in", "on_stream_event_out", "on_message_out")
 OF_TABLES: Final = {
     "on_table_get": "_sensor_on_get",

@@ -16,8 +16,6 @@ if TYPE_CHECKING:
     from ..host import Host
     from .replies import Replies
 
-__all__ = ["reading_of", "watch_streams"]
-
 #: A stream that no agent reads.
 OUTSIDE = "stream"
 

@@ -15,8 +15,6 @@ from faust.types.tuples import PendingMessage
 from snapkafka.protocol.colours import Effect
 from snapkafka.wire import headers as wire
 
-__all__ = ["attach", "detach", "keep_partition", "split"]
-
 #: Where in a message of Faust's the headers stand; `_replace` takes twice as long.
 HEADERS: Final = PendingMessage._fields.index("headers")
 PARTITION: Final = PendingMessage._fields.index("partition")

@@ -18,8 +18,6 @@ from snapkafka.protocol.records import TopicPartition
 if TYPE_CHECKING:
     from ..host import Host
 
-__all__ = ["Attached"]
-
 
 class Attached:
     """The messages that wait for a commit.

@@ -10,8 +10,6 @@ if TYPE_CHECKING:
     from ..host import Host
     from ..inbound.running_events import Events
 
-__all__ = ["Entering"]
-
 
 class Entering:
     """The records of one app, as they enter.

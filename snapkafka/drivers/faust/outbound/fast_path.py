@@ -39,8 +39,6 @@ from ..support import checksum
 if TYPE_CHECKING:
     from ..host import Host
 
-__all__ = ["Batches", "BufferBypass", "skip_producer_guard"]
-
 StandDown = Callable[[str, Exception], None]
 
 #: Checksums of the sources of what is stood in for: of Faust's `send`, its buffer and topics, the guard of its

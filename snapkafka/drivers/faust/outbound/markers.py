@@ -25,8 +25,6 @@ if TYPE_CHECKING:
     from .partition import Way
     from .stamps import Stamps
 
-__all__ = ["Markers"]
-
 
 class Markers:
     """The markers of one worker.

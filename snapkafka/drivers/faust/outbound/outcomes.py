@@ -14,8 +14,6 @@ from aiokafka import errors
 if TYPE_CHECKING:
     import asyncio
 
-__all__ = ["Unacknowledged", "not_committed", "outcome"]
-
 #: The record itself is at fault, so no earlier try of the same batch can have been appended either. By name: releases
 #: of aiokafka have more or fewer of them. (A record without a key in a compacted topic is refused as well; aiokafka
 #: has no error of its own for that, so it counts as unknown.)

@@ -16,8 +16,6 @@ if TYPE_CHECKING:
     from snapkafka.protocol.actions import SendMarkers
     from snapkafka.protocol.records import TopicPartition
 
-__all__ = ["Partitions", "Run", "Way"]
-
 
 class Run:
     """Consecutive records of one colour in one batch."""

@@ -44,8 +44,6 @@ if TYPE_CHECKING:
     from ..waiting import Waiting
     from .stamps import Stamps
 
-__all__ = ["Outgoing"]
-
 logger = logging.getLogger("snapkafka")
 
 #: What is sent here would leave by the thread of `producer_threaded`, whose producer knows of no transactions.

@@ -21,8 +21,6 @@ if TYPE_CHECKING:
     from .entering import Entering
     from .transactions import Transactions
 
-__all__ = ["Settling"]
-
 
 class Settling:
     """The task of feeding the machine the outcomes of one app's sends.

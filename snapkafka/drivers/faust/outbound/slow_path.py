@@ -27,8 +27,6 @@ if TYPE_CHECKING:
     from .stamps import Stamps
     from .unstamped import BareRecords
 
-__all__ = ["Sent", "SlowPath"]
-
 #: Topic, key, value, partition, timestamp.
 Record = tuple[str, bytes | None, bytes | None, int | None, float | None]
 Headers = Sequence[tuple[str, bytes]]

@@ -12,8 +12,6 @@ if TYPE_CHECKING:
     from snapkafka.protocol.colours import Effect
     from snapkafka.protocol.records import TopicPartition
 
-__all__ = ["Stamps"]
-
 
 class Stamps:
     """Stamps of one process on one ledger.

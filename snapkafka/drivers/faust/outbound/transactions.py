@@ -17,8 +17,6 @@ from typing import Any
 
 from .outcomes import Unacknowledged, not_committed
 
-__all__ = ["Transactions"]
-
 Future = asyncio.Future[Any]
 #: What became of a send: its future where it counts, or why it does not.
 Settle = Callable[[Future | Unacknowledged], None]

@@ -41,8 +41,6 @@ if TYPE_CHECKING:
     from ..host import Host
     from .stamps import Stamps
 
-__all__ = ["BareRecords", "is_too_large"]
-
 logger = logging.getLogger("snapkafka")
 
 #: The source of what is stood in for, as a checksum.

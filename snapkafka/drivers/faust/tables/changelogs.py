@@ -23,9 +23,6 @@ if TYPE_CHECKING:
     from ..inbound.sensors import Sensors
     from ..restores import Restored
 
-__all__ = ["Tables"]
-
-
 COMES_IN: Final = "to record what arrivesto a table"
 
 

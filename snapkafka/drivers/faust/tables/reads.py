@@ -28,8 +28,6 @@ if TYPE_CHECKING:
     from ..inbound.running_events import Events
     from .thread_reads import ThreadReads
 
-__all__ = ["FIXED", "Reads", "is_fixed"]
-
 READS: Final = "to record what an event reads"
 
 #: Objects of these types never change.

@@ -14,8 +14,6 @@ from typing import Any
 
 from ..describe import in_transactions
 
-__all__ = ["recover_to_the_end"]
-
 
 def recover_to_the_end(app: Any, consumer: Any) -> None:
     """Let tables recover to the ends that the broker reports.

@@ -19,8 +19,6 @@ from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Any, Final
 
-__all__ = ["Disk", "Place", "store_of"]
-
 #: (topic check, partition) of an input.
 Place = tuple[int, int]
 

@@ -17,8 +17,6 @@ if TYPE_CHECKING:
 
     from ..host import Host
 
-__all__ = ["ThreadReads"]
-
 logger = logging.getLogger("snapkafka")
 
 

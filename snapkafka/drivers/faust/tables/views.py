@@ -11,8 +11,6 @@ from collections.abc import ItemsView, Iterator, KeysView, ValuesView
 from types import MappingProxyType
 from typing import Any
 
-__all__ = ["Items", "Keys", "Values"]
-
 
 class _NotingView:
     """The common part of the three views.
