@@ -134,20 +134,20 @@ def require_offsets(view: CutView, *, starts: Mapping[TopicPartition, int] | Non
     gone = next((finding for finding in findings if finding.kind == "gone"), None)
     if gone is not None:
         raise OffsetsGoneError(
-            f"snapshot {view.captured.id} needs {gone.topic}[{gone.partition}] [{gone.offset}, {gone.a}), but the"
-            f" log starts at {gone.b}"
+            f"snapshot {view.captured.id} needs {gone.topic}[{gone.partition}] from offset {gone.offset} to"
+            f" {gone.a - 1}, but its log now starts at {gone.b}"
         )
     for tp, changelogs in sorted(view.changelogs.items()):
         for changelog in changelogs:
             if view.log_start(tp) > changelog.end:
                 raise OffsetsGoneError(
-                    f"snapshot {view.captured.id} needs {tp} (table {changelog.table}) below {changelog.end}, but"
-                    f" the log starts at {view.log_start(tp)}"
+                    f"snapshot {view.captured.id} needs {tp} (table {changelog.table}) below offset"
+                    f" {changelog.end}, but its log now starts at {view.log_start(tp)}"
                 )
             start = (starts or {}).get(tp, changelog.end)
             if start < min(changelog.end, view.log_start(tp)):
                 raise OffsetsGoneError(
-                    f"snapshot {view.captured.id} needs {tp} (table {changelog.table}) from {start}, but the log"
-                    f" starts at {view.log_start(tp)}",
+                    f"snapshot {view.captured.id} builds on {tp} (table {changelog.table}) from"
+                    f" offset {start}, but its log now starts at {view.log_start(tp)}",
                     hint="take a full snapshot, and assemble those that build on it sooner",
                 )

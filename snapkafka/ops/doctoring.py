@@ -218,9 +218,8 @@ async def _about_ledger(work: Opened, now_ms: int) -> list[Advice]:
             Advice(
                 code="ledger-long",
                 weight=Weight.WARNING,
-                what=f"{topic} has {old:,} records that a checkpoint would remove, and whoever starts reads them all"
-                " before it takes part",
-                do="snapkafka checkpoint; from a scheduler, from time to time",
+                what=f"{topic}: each worker first reads {old:,} records that a checkpoint would remove",
+                do="run `snapkafka checkpoint` regularly",
             )
         )
     if lost := str(work.reading.state.tails):
@@ -229,8 +228,7 @@ async def _about_ledger(work: Opened, now_ms: int) -> list[Advice]:
                 code="ledger-cut-short",
                 weight=Weight.WARNING,
                 what=f"{topic}: {lost}; snapshots that may need them fail, or are listed as contaminated",
-                do="look why its broker lost them: one replica, an unclean election, a disk that was set back"
-                " (docs/reference/ledger.md); services join again by themselves",
+                do="find out why its broker lost them (docs/reference/ledger.md); services join again by themselves",
             )
         )
     found += _about_signatures(work)

@@ -165,7 +165,7 @@ async def watch(
     except TimeoutError:
         assert timeout_ms is not None
         raise TimedOutError(
-            f"{until} does not hold as far as is known: {timeout_ms / 1_000:g} s are over, {_so_far(last)}",
+            f"{until} did not hold within {timeout_ms / 1_000:g} s: {_so_far(last)}",
             hint="a longer --timeout, or `snapkafka query` on the last snapshot to see what it waits for",
         ) from None
 

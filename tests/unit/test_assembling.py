@@ -219,7 +219,7 @@ async def test_how_the_log_is_read_is_passed_on(job: Job) -> None:
 async def test_verify_needs_a_manifest_that_is_there(job: Job, tmp_path: Path) -> None:
     with pytest.raises(BadInputError, match="no snapshot is named"):
         await ops.verify(HERE, "ns")
-    with pytest.raises(UnknownSnapshotError, match="no snapshot mine in"):
+    with pytest.raises(UnknownSnapshotError, match="snapshot mine is not assembled in"):
         await ops.verify(HERE, "ns", "mine", storage=str(tmp_path / "empty"))
     with pytest.raises(BadInputError, match="no snapshot is named"):
         await ops.assemble(HERE, "ns", [])
@@ -262,7 +262,7 @@ async def test_the_latest_is_the_last_one_that_a_verb_can_use(job: Job, tmp_path
     state = (await ops.read_ledger(cluster, "ns")).state
     assert find_captured(state, "latest").id == "good"
     with pytest.raises(
-        TimedOutError, match="running is not captured yet: it waits for process 5 of app tills"
+        TimedOutError, match="running is not captured yet: waiting for process 5 of app tills"
     ):
         find_captured(state, "running")
     for number, verdict in enumerate(("VERIFIED", "INCONSISTENT")):

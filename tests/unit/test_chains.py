@@ -145,7 +145,7 @@ def test_a_broken_chain_is_found_wherever_it_is(tmp_path: Path, broken: str) -> 
     with pytest.raises(StorageError, match=f"wednesday builds on {broken}, which is another one by now"):
         state_parts(store, last)
 
-    for text, said in (("{", "is not JSON"), (None, f"no snapshot {broken}")):
+    for text, said in (("{", "is not JSON"), (None, f"snapshot {broken} is not assembled in")):
         last = chain()
         path = store.manifest_path(broken)
         path.unlink() if text is None else path.write_text(text)

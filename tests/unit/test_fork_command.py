@@ -227,7 +227,7 @@ def test_a_fork_is_dropped_by_name_once_somebody_has_agreed(monkeypatch: pytest.
     assert asked == []
     result = invoke("drop", "staging", "--yes")
     assert result.exit_code == 0
-    assert "removed fork staging: 1 topics" in result.stdout
+    assert "removed fork staging: 1 topic" in result.stdout
     ((planned_, _),) = asked
     assert planned_ == (GOING,), "the plan that was printed is the one that is done"
 
@@ -254,7 +254,7 @@ def test_forks_whose_time_is_over_are_dropped_together_and_what_stays_is_named(
     assert result.exit_code == 0
     for text in (
         "removed fork old",
-        "left: fork.old.mine",
+        "kept, as it was not created with the fork: fork.old.mine",
         "fork busy stays: consumer group fork.busy.app",
     ):
         assert text in result.stdout, text

@@ -181,7 +181,7 @@ async def test_what_is_wrong_has_a_status_and_a_reason() -> None:
         send = pb.SendRequest(node_id="till", topic="deposits", value=b"1")
         assert await refused(here.stub.Send(send)) == (
             Status.FAILED_PRECONDITION,
-            "node 'till' takes no part here; call Join, and keep its stream open",
+            "node 'till' has not joined here; call Join, and keep its stream open",
         )
         stream, _ = await here.join()
         send.topic = "_snapkafka.ns"

@@ -160,4 +160,4 @@ async def test_a_marker_that_lost_its_header_reaches_no_agent_and_is_reported_on
     await way.callback(message(6, None, wire.marker_key(5), b"v"))
     assert (acked, way.came) == ([0, 1], [2, 3, 4, 5, 6])
     assert [record.levelname for record in caplog.records] == ["ERROR"]
-    assert "something on the way to topic in removes headers" in caplog.text
+    assert "something removes headers on the way to topic in" in caplog.text

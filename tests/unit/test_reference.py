@@ -25,7 +25,7 @@ def test_the_pages_are_up_to_date() -> None:
         ("commands.md", "| `--retries N` | `0` |", "| `--retries N` | `1` |"),
         ("errors.md", "| 9 | `offsets-gone` |", "| 8 | `offsets-gone` |"),
         ("metrics.md", "`snapkafka_cuts_total`", "`snapkafka_cuts`"),
-        ("schemas.md", "| `upto` |", "| `until` |"),
+        ("schemas.md", "| `above` |", "| `over` |"),
     ],
 )
 def test_a_page_that_differs_is_named(tmp_path: Path, page: str, before: str, after: str) -> None:

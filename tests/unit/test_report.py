@@ -31,12 +31,12 @@ def test_what_the_verdict_does_not_stand_for_is_beside_it() -> None:
         "uncaptured": [{"app": "shop", "what": "agent a reads an in-memory channel"}],
     }  # fmt: skip
     lines = list(report(reported))
-    assert lines[1].startswith("  open:     topic orders holds records with our header and records without")
+    assert lines[1].startswith("  open:     topic orders holds external records beside those of the apps")
     assert lines[2] == "  assumed:  whoever writes to topic clicks does not read what the apps write"
     assert lines[3] == "  not included: app shop: agent a reads an in-memory channel"
     assert lines[4] == "  unproven: stored tables were not compared with the log (--tables)"
     (strict,) = [line for line in report(reported | {"strict": True}) if "clicks" in line]
-    assert strict.startswith("  open:     topic clicks holds external records, and is not declared")
+    assert strict.startswith("  open:     topic clicks holds external records and is not declared")
 
 
 def test_why_nobody_can_prove_it_is_said_before_the_checks() -> None:

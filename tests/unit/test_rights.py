@@ -59,4 +59,4 @@ def test_the_command_needs_no_broker() -> None:
     assert result.exit_code == 0, result.output
     assert "_snapkafka.ns" in result.stdout
     assert "--allow-principal User:READER --operation Read --topic _snapkafka.ns\n" in result.stdout
-    assert "names that are not known: no broker is given" in result.stdout
+    assert "TOPIC and GROUP are placeholders: no broker is given" in result.stdout

@@ -317,7 +317,7 @@ async def test_where_no_app_has_an_input_the_missing_topics_are_named() -> None:
         "no snapshot is possible: topic to-pay did not exist when payments started: create it and restart payments"
     )
     assert "before the workers start" in raised.value.advice
-    with pytest.raises(TriggerRefusedError, match="payments reads to-pay"):
+    with pytest.raises(TriggerRefusedError, match="topic to-pay did not exist when payments started"):
         await compose_trigger(FakeAdmin(), state_of(payments, SHOP), apps=["payments"])
     await compose_trigger(
         FakeAdmin(), state_of(payments, SHOP)

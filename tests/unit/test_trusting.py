@@ -64,12 +64,12 @@ def test_what_was_left_out_is_named(store: LocalStore) -> None:
         return CliRunner().invoke(app, ["query", sql, "--storage", store.uri, *arguments])
 
     done = call("--snapshot", "two")
-    assert "unproven: the manifest was not compared with the ledger (add --bootstrap)" in done.stdout
+    assert "note: the manifest was not compared with the ledger (add --bootstrap)" in done.stdout
     assert "files were" not in done.stdout
     flip(store.root / "two/state/part-00000.parquet")
     assert "has other bytes" in call("--snapshot", "two").output
     done = call("--snapshot", "two", "--unchecked")
-    assert "unproven: files were not compared with the manifest (--unchecked)" in done.stdout
+    assert "note: files were not compared with the manifest (--unchecked)" in done.stdout
     reported = json.loads(call("--snapshot", "two", "--unchecked", "--json").stdout)
     assert reported["trust"]["files"] == 0
     assert len(reported["trust"]["not_compared"]) == 2

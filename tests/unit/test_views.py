@@ -282,7 +282,7 @@ def test_a_topic_that_was_recreated_while_a_process_ran_is_reported_with_that_pr
     ]
     assert "recreated since process 1 of app joined" in Witness.of(findings[0]).what
     why, hint = refused(twice, now)
-    assert "topic table was recreated since process 1 of app app joined" in why
+    assert "topic table was recreated since process 1 of app joined" in why
     assert "restart that process" in hint
 
 
@@ -298,7 +298,7 @@ def test_what_cannot_be_assembled_any_more_is_refused_by_name() -> None:
     )
     eaten = now | {STATE: LogBounds(start=4, end=9, topic_id="t2")}
     assert refused(CAPTURED, eaten)[0].endswith(
-        "snapshot snap needs table[0] (changelog of table t) below offset 3, but its log now starts at 4"
+        "snapshot snap needs table[0] (table t) below offset 3, but its log now starts at 4"
     )
 
 
@@ -308,8 +308,7 @@ def test_what_a_snapshot_needs_since_its_parent_may_not_be_gone() -> None:
     require_offsets(CutView(CAPTURED, now))
     message, hint = refused(CAPTURED, now, {STATE: 1})
     assert message.endswith(
-        "snapshot snap builds on its parent with table[0] (changelog of table t) from offset 1, but its log now"
-        " starts at 2"
+        "snapshot snap builds on table[0] (table t) from offset 1, but its log now starts at 2"
     )
     assert hint == "take a full snapshot, and assemble those that build on it sooner"
 

@@ -302,7 +302,7 @@ def test_the_command_says_a_line_for_each_round_and_since_when(job: Job) -> None
     assert first.startswith("1  ")
     assert "not yet" in first
     assert "holds" in second
-    assert since.startswith("it has held since 1970-")
+    assert since.startswith("It has held since 1970-")
     assert "it did not hold" in since
 
 

@@ -50,7 +50,7 @@ def not_compared(store: Store, manifest: Manifest, reading: LedgerReading | str)
         yield f"{head}: that is of {verdict.manifest}"
         return
     raise StorageError(
-        f"manifest {place} has SHA-256 {sha256}, the verdict in the ledger {verdict.manifest_sha256}",
+        f"manifest {place} is not the one that was verified",
         hint="`snapkafka verify --tables --record` compares it with the log and records it as it is",
     )
 
