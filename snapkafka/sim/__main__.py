@@ -92,13 +92,13 @@ def _print_report(report: Report) -> None:
 
 
 def _story(arguments: list[str]) -> int:
-    from .story import main as story
+    from .story.play import main as story
 
     return story(arguments)
 
 
 def _explore(arguments: list[str]) -> int:
-    from .explore import main as explore
+    from .explore.search import main as explore
 
     return explore(arguments)
 

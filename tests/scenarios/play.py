@@ -40,8 +40,8 @@ from snapkafka.protocol.records import (
     Verdict,
 )
 from snapkafka.protocol.worker import HEAR_ALL
-from snapkafka.sim.story import play_story
-from snapkafka.sim.story_file import load_story
+from snapkafka.sim.story.file import load_story
+from snapkafka.sim.story.play import play_story
 
 from . import words
 from .language import SEPARATOR, Words, parts_of, place_of, tp_of

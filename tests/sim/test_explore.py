@@ -8,12 +8,12 @@ from dataclasses import replace
 
 import pytest
 
-from snapkafka.sim.explore import explore, main, replay
-from snapkafka.sim.explore_lens import SmallWorld
-from snapkafka.sim.explore_small import SMALL, TINY, by_name
-from snapkafka.sim.explore_state import Names
-from snapkafka.sim.explore_steps import choices
-from snapkafka.sim.explore_world import ExploredWorld
+from snapkafka.sim.explore.choices import ExploredWorld
+from snapkafka.sim.explore.lens import SmallWorld
+from snapkafka.sim.explore.search import explore, main, replay
+from snapkafka.sim.explore.small import SMALL, TINY, by_name
+from snapkafka.sim.explore.state import Names
+from snapkafka.sim.explore.steps import choices
 from tests.sim.mutants.explored import CAUGHT_IN, catch
 from tests.sim.mutants.mutant import Mutant
 from tests.sim.mutants.rules import MUTANTS

@@ -7,7 +7,7 @@ from dataclasses import replace
 from snapkafka.checks import CutView
 from snapkafka.checks.causal import Violation, causal
 from snapkafka.sim.run import played
-from snapkafka.sim.world import World
+from snapkafka.sim.world.world import World
 
 
 def judged(world: World, view: CutView) -> list[Violation]:

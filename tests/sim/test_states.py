@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from snapkafka.protocol.ledger_state import Status
 from snapkafka.protocol.records import Verdict
-from snapkafka.sim.plan import make_plan
 from snapkafka.sim.run import played
+from snapkafka.sim.world.plan import make_plan
 from tests.reference.states import MACHINES
 from tests.sim.mutants.plans import late, losing, without
 from tests.sim.transitions import Transitions, watching

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from snapkafka.sim.story import main, play_story
-from snapkafka.sim.story_file import parse_story
+from snapkafka.sim.story.file import parse_story
+from snapkafka.sim.story.play import main, play_story
 
 from .causality import Recorded, complaints
 from .scenarios import Scenario, random_scenario, textbook
@@ -135,7 +135,7 @@ def test_the_judge_of_cuts_sees_a_wrong_one() -> None:
 
 
 def _outcomes(run: Recorded) -> list[Any]:
-    from snapkafka.sim.story import outcomes
+    from snapkafka.sim.story.play import outcomes
 
     return outcomes(run)
 

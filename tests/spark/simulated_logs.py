@@ -19,9 +19,9 @@ from snapkafka.checks import CutView, Keeping, LogBounds, LogRecord
 from snapkafka.checks.log import EXTERNAL
 from snapkafka.protocol.captured_snapshot import Captured
 from snapkafka.protocol.records import NOBODY, TopicPartition
-from snapkafka.sim.log import ABORTED, Broker
 from snapkafka.sim.run import judge, played
-from snapkafka.sim.world import World as Simulated
+from snapkafka.sim.world.log import ABORTED, Broker
+from snapkafka.sim.world.world import World as Simulated
 from tests.unit.cleaned_log import HOUR
 
 from .small_logs import EPOCH, World

@@ -13,10 +13,10 @@ from snapkafka.protocol.actions import Action
 from snapkafka.protocol.colours import Colours
 from snapkafka.protocol.ledger_view import LedgerView
 from snapkafka.protocol.records import Closed, CutReport, Hello, TopicPartition
-from snapkafka.sim.log import Stored
-from snapkafka.sim.process import Process
-from snapkafka.sim.sending import Sender, Sending
-from snapkafka.sim.world import World
+from snapkafka.sim.world.log import Stored
+from snapkafka.sim.world.process import Process
+from snapkafka.sim.world.sending import Sender, Sending
+from snapkafka.sim.world.world import World
 
 Patch = Callable[[], AbstractContextManager[None]]
 

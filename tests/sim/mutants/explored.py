@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from typing import Final
 
-from snapkafka.sim.explore import CAUSAL, explore
-from snapkafka.sim.explore_lens import SmallWorld
-from snapkafka.sim.explore_small import by_name
+from snapkafka.sim.explore.lens import SmallWorld
+from snapkafka.sim.explore.search import CAUSAL, explore
+from snapkafka.sim.explore.small import by_name
 
 from .mutant import Mutant
 

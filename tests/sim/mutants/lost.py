@@ -10,7 +10,7 @@ from snapkafka.protocol.events import LedgerCutShort
 from snapkafka.protocol.ledger_state import LedgerState
 from snapkafka.protocol.lost_tail import LostTails
 from snapkafka.protocol.worker import WorkerProtocol
-from snapkafka.sim.process import Process
+from snapkafka.sim.world.process import Process
 
 from .broken import patching
 from .mutant import Mutant

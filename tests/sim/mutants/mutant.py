@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
-from snapkafka.sim.plan import Plan
+from snapkafka.sim.world.plan import Plan
 
 from .broken import Patch
 

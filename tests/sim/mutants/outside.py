@@ -7,7 +7,8 @@ from typing import Final
 
 from snapkafka.protocol import captured_snapshot, facts, sent
 from snapkafka.protocol.refusals import Refusals
-from snapkafka.sim import run, world
+from snapkafka.sim import run
+from snapkafka.sim.world import world
 
 from . import broken
 from .broken import patching

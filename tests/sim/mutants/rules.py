@@ -25,9 +25,9 @@ from snapkafka.protocol import (
 from snapkafka.protocol.colours import Colours
 from snapkafka.protocol.held import Held
 from snapkafka.sim import run
-from snapkafka.sim.process import Process
-from snapkafka.sim.running import Runner
-from snapkafka.sim.sending import Sender
+from snapkafka.sim.world.process import Process
+from snapkafka.sim.world.running import Runner
+from snapkafka.sim.world.sending import Sender
 
 from . import broken
 from .broken import both, patching

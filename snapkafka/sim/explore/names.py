@@ -12,9 +12,9 @@ from typing import Final
 
 from snapkafka.checks.causal import Execution, Step
 from snapkafka.protocol.records import TopicPartition
+from snapkafka.sim.world.history import EFFECTS, History
 
-from .explore_state import Names
-from .history import EFFECTS, History
+from .state import Names
 
 #: No execution has so many steps.
 STEPS_MAX: Final = 1000

@@ -19,15 +19,15 @@ from typing import Any, Final, NamedTuple, cast
 from snapkafka.protocol.colours import Cause
 from snapkafka.protocol.events import TriggerAppended
 from snapkafka.protocol.records import CutReport, TopicPartition, Trigger
+from snapkafka.sim.world.groups import rebalance
+from snapkafka.sim.world.log import Broker, Stored
+from snapkafka.sim.world.plan import App, Plan
+from snapkafka.sim.world.process import Process
+from snapkafka.sim.world.surroundings import Surroundings
+from snapkafka.sim.world.world import World
 
-from .explore_history import NamedHistory
-from .explore_state import Fold, Memo, Names, copy
-from .groups import rebalance
-from .log import Broker, Stored
-from .plan import App, Plan
-from .process import Process
-from .surroundings import Surroundings
-from .world import World
+from .names import NamedHistory
+from .state import Fold, Memo, Names, copy
 
 #: Attributes of a process that are no part of its state, or named by others.
 NO_STATE: Final = frozenset({"stage", "number", "app", "reply_tp", "key"})

@@ -21,13 +21,7 @@ from itertools import count
 from typing import Final, NamedTuple, assert_never
 
 from snapkafka.drivers.machine_driver import MachineDriver
-from snapkafka.protocol.actions import (
-    Action,
-    AskEnds,
-    AskStopped,
-    ReadLedgerTo,
-    SendMarkers,
-)
+from snapkafka.protocol.actions import Action, AskEnds, AskStopped, ReadLedgerTo, SendMarkers
 from snapkafka.protocol.colours import Cause
 from snapkafka.protocol.events import (
     ChannelEnded,
@@ -54,7 +48,7 @@ from snapkafka.protocol.records import (
 )
 from snapkafka.protocol.worker import WorkerProtocol
 
-from .story_file import Channel, Deliver, Drain, Internal, Send, Snapshot, Step, Story, step_error
+from .file import Channel, Deliver, Drain, Internal, Send, Snapshot, Step, Story, step_error
 
 #: Nobody but the initiator hears of a snapshot through the ledger, and nobody by a header.
 HEAR: Final = frozenset({"markers"})

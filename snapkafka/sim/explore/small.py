@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Final
 
-from .explore_large import LARGE
-from .explore_lens import A1, LOOP, NEWS, SEND, WRITE, A, B, SmallWorld, app, plan
+from .large import LARGE
+from .lens import A1, LOOP, NEWS, SEND, WRITE, A, B, SmallWorld, app, plan
 
 SMALL: Final = (
     SmallWorld(

@@ -18,8 +18,8 @@ from snapkafka.errors import EXIT_OK, BadInputError
 from snapkafka.protocol.ledger_state import LedgerState, SnapshotView
 from snapkafka.protocol.records import TopicPartition
 
-from .story_file import Channel, Story, load_story
-from .story_run import Ledger, Logs, StoryRun, changelog_of, topic_of
+from .file import Channel, Story, load_story
+from .run import Ledger, Logs, StoryRun, changelog_of, topic_of
 
 NOTHING: Final = 0
 WHAT: Final = (

@@ -3,7 +3,7 @@
 The random simulator meets likely histories; this one meets all of them, in worlds small enough for that. It drives the
 same `World` and `Process`, hence the same `WorkerProtocol` and `LedgerState`, and every end is judged by the same
 causal checker and verdict. It works depth first: where several things could happen, each is tried (`explore_steps`),
-on a copy of the world (`explore_world`); a state that was met before is not entered again (`explore_state`).
+on a copy of the world (`choices`); a state that was met before is not entered again (`state`).
 
 An *outcome* describes the snapshots of one run: failed, with a code; or captured, with verdict, positions, ends of
 channels and of changelogs. A run without faults has to capture every snapshot.
@@ -24,13 +24,13 @@ from typing import Any
 
 from snapkafka.checks import Verdict
 from snapkafka.checks.causal import Violation
+from snapkafka.sim import run
 
-from . import run
-from .explore_large import LARGE
-from .explore_lens import SmallWorld
-from .explore_small import SMALL, by_name
-from .explore_steps import choices
-from .explore_world import Choice, ExploredWorld
+from .choices import Choice, ExploredWorld
+from .large import LARGE
+from .lens import SmallWorld
+from .small import SMALL, by_name
+from .steps import choices
 
 #: What the causal checker says. "accused" and "liveness" are said here.
 CAUSAL = frozenset({"whole", "consistent", "channels"})

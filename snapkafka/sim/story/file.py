@@ -1,6 +1,6 @@
 """The file of a story: processes, channels, steps; and one clear line if it is invalid.
 
-Errors that show without running it are refused here; those that depend on the run (an empty channel) by `story_run`.
+Errors that show without running it are refused here; those that depend on the run (an empty channel) by `run`.
 """
 
 from __future__ import annotations

@@ -25,9 +25,8 @@ from snapkafka.protocol.colours import Cause
 from snapkafka.protocol.ledger_state import LedgerState
 from snapkafka.protocol.ownership import Owner
 from snapkafka.protocol.records import LedgerRecord, TopicPartition
-
-from .log import Stored
-from .sending import Sending
+from snapkafka.sim.world.log import Stored
+from snapkafka.sim.world.sending import Sending
 
 T = TypeVar("T")
 

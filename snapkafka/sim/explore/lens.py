@@ -10,10 +10,10 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from snapkafka.protocol.records import TopicPartition
+from snapkafka.sim.world.log import Stored
+from snapkafka.sim.world.plan import Agent, App, Op, Plan
 
-from .explore_world import ExploredWorld, Stage, settled
-from .log import Stored
-from .plan import Agent, App, Op, Plan
+from .choices import ExploredWorld, Stage, settled
 
 A, B, A1 = TopicPartition("A", 0), TopicPartition("B", 0), TopicPartition("A", 1)
 #: In what order things happen that nothing delays.

@@ -13,13 +13,7 @@ from typing import Final
 from snapkafka.backoff import pause_after
 from snapkafka.protocol.actions import AskStopped
 from snapkafka.protocol.events import StopAsked, StoppedSeen, TriggerAppended
-from snapkafka.protocol.records import (
-    Bye,
-    Hello,
-    LogEnd,
-    TopicPartition,
-    Trigger,
-)
+from snapkafka.protocol.records import Bye, Hello, LogEnd, TopicPartition, Trigger
 
 from .faults import strike
 from .groups import announce_inputs, commit, rebalance, revoke, run_without, stopped_app

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from .explore_lens import A1, LOOP, NEWS, SEND, WRITE, A, SmallWorld, app, plan
+from .lens import A1, LOOP, NEWS, SEND, WRITE, A, SmallWorld, app, plan
 
 #: The same with more inputs, more that is slow, more that goes wrong.
 LARGE: Final = (

@@ -11,11 +11,7 @@ from collections import deque
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from snapkafka.protocol.actions import (
-    AskEnds,
-    AskStopped,
-    TurnedRed,
-)
+from snapkafka.protocol.actions import AskEnds, AskStopped, TurnedRed
 from snapkafka.protocol.events import (
     CameBack,
     ChannelEnded,

@@ -38,12 +38,12 @@ from snapkafka.protocol.records import (
     TopicPartition,
     Trigger,
 )
+from snapkafka.sim.world.plan import App
+from snapkafka.sim.world.process import Process
+from snapkafka.sim.world.underway import Running
 
-from .explore_lens import PROMPT, SmallWorld
-from .explore_world import Choice, ExploredWorld
-from .plan import App
-from .process import Process
-from .underway import Running
+from .choices import Choice, ExploredWorld
+from .lens import PROMPT, SmallWorld
 
 #: Faults by which somebody leaves, or an input moves.
 MOVES: Final = frozenset({"crash", "fence", "rebalance", "restart", "stop", "expire"})

@@ -1,0 +1,1 @@
+"""Small worlds, explored in every order of their steps."""
