@@ -12,23 +12,18 @@ from snapkafka.advice import Advice, Weight, worst_first
 from snapkafka.errors import SnapkafkaError
 from snapkafka.kafka.cluster.retention import wall_ms
 from snapkafka.kafka.ledger.settings import LOSES, harmful
-from snapkafka.kafka.ledger.view import Opened, latest_of_apps, opened, outputs_of
+from snapkafka.kafka.ledger.view import Opened, latest_of_apps, opened
 from snapkafka.kafka.login.connection import Connection
-from snapkafka.kafka.preflight import OWN_GROUPS, knows_markers, unlike_counts
-from snapkafka.ports import Cluster, Group, Topic
+from snapkafka.ports import Cluster
 from snapkafka.protocol.ledger_state import LedgerState, ProcessView
-from snapkafka.protocol.records import FOREIGN, TopicPartition
-from snapkafka.wire.headers import HEADER, looks_like_ours
 
 from .checkpointing import checkpoint_due
+from .doctoring_cluster import about_groups, about_headers, about_topics, not_examined
 from .listing import Clock
 from .lost_headers import about_lost_headers
-from .topic_settings import judged, roles
 
 #: How long after a snapshot its records must still be there, if nobody says otherwise.
 ASSEMBLY_WITHIN_MS: Final = 3_600_000
-#: One record is read of each of so many partitions at most.
-EXAMINED_MAX: Final = 200
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -69,10 +64,10 @@ async def doctor(
         found += _about_global_tables(views)
         found += await _about_unread(work)
         found += await _about_ledger(work, clock())
-        found += await _about_topics(work, views, assembly_within_ms)
-        found += await _about_headers(work, views)
+        found += await about_topics(work, views, assembly_within_ms)
+        found += await about_headers(work, views)
         found += await about_lost_headers(work, views)
-        found += await _about_groups(work, {s.topic for view in views for s in view.hello.inputs})
+        found += await about_groups(work, {s.topic for view in views for s in view.hello.inputs})
     living = Counter(view.hello.app for view in state.living())
     return Checkup(
         namespace=namespace,
@@ -81,10 +76,6 @@ async def doctor(
         ledger_keys=len(work.ledger.keys),
         ledger_refused=work.reading.refused,
     )
-
-
-def _unseen(code: str, error: SnapkafkaError, so: str = "") -> Advice:
-    return Advice(code=code, weight=Weight.WARNING, what=f"{error}{so}", do=error.advice)
 
 
 # -- what the ledger says ------------------------------------------------------------------------------------
@@ -245,7 +236,7 @@ async def _about_ledger(work: Opened, now_ms: int) -> list[Advice]:
     try:
         access = await work.admin.access(topic)
     except SnapkafkaError as error:
-        return [*found, _unseen("ledger-unseen", error)]
+        return [*found, not_examined("ledger-unseen", error)]
     if access.rights is not None and (missing := {"Read", "Write"} - access.rights):
         found.append(
             Advice(
@@ -259,7 +250,7 @@ async def _about_ledger(work: Opened, now_ms: int) -> list[Advice]:
     try:
         holding, _ = await work.admin.topic_settings(topic)
     except SnapkafkaError as error:
-        return [*found, _unseen("ledger-unseen", error)]
+        return [*found, not_examined("ledger-unseen", error)]
     for name, why in harmful(holding, 0, inherited=True).items():
         if name not in LOSES:  # it could not have been opened
             found.append(
@@ -305,147 +296,4 @@ def _about_signatures(work: Opened) -> Iterator[Advice]:
         )
 
 
-async def _about_topics(work: Opened, views: list[ProcessView], within_ms: int) -> list[Advice]:
-    """Check the partitions of topics, and whether they keep what assembly needs."""
-    needed = roles(views)
-    try:
-        described = await work.admin.describe_topics([role.topic for role in needed]) if needed else {}
-    except SnapkafkaError as error:
-        return [_unseen("topics-unseen", error)]
-    found = list(_about_partitions(views, described))
-    for role in needed:
-        if role.topic not in described:
-            continue
-        try:
-            holding, own = await work.admin.topic_settings(role.topic)
-        except SnapkafkaError as error:
-            found.append(_unseen("settings-unseen", error))
-            continue
-        wrong = judged(role, holding, within_ms)
-        found += [finding.advice(role.topic, own, work.bootstrap) for finding in wrong]
-    return found
-
-
-async def _about_headers(work: Opened, views: list[ProcessView]) -> list[Advice]:
-    """Check whether the latest records of the inputs have a header of our name that is not ours."""
-    tps = [
-        TopicPartition(source.topic, partition)
-        for view in views
-        for source in view.hello.inputs
-        for partition in range(source.partitions)
-    ][:EXAMINED_MAX]
-    try:
-        ends = await work.admin.log_ends(tps)
-        starts = await work.admin.log_starts(tps)
-        headers = await work.admin.record_headers(
-            {tp: end - 1 for tp, end in ends.items() if end > starts.get(tp, 0)}
-        )
-    except SnapkafkaError as error:
-        return [_unseen("headers-unseen", error)]
-    found: dict[str, TopicPartition] = {}
-    for tp, pairs in sorted(headers.items()):
-        if any(name == HEADER and not looks_like_ours(value) for name, value in pairs):
-            found.setdefault(tp.topic, tp)
-    return [
-        Advice(
-            code="own-header",
-            weight=Weight.WARNING,
-            what=f"the latest record of {tp} has a header {HEADER} that is not snapkafka's: it gets lost",
-            do=f"rename the header {HEADER} in whatever writes to {topic}",
-        )
-        for topic, tp in found.items()
-    ]
-
-
-def _about_partitions(views: list[ProcessView], described: Mapping[str, Topic]) -> Iterator[Advice]:
-    counts = {name: topic.partitions for name, topic in described.items()}
-    for view in views:
-        app = view.hello.app
-        for source in view.hello.inputs:
-            if source.topic not in described:
-                yield Advice(
-                    code="topic-missing",
-                    weight=Weight.PROBLEM,
-                    what=f"topic {source.topic}, an input of app {app}, does not exist",
-                    do="create it and restart the app: Faust does not see topics created later",
-                )
-            elif (now := counts[source.topic]) != source.partitions and view.hello.mode != FOREIGN:
-                yield Advice(
-                    code="partitions-added",
-                    weight=Weight.WARNING,
-                    what=f"topic {source.topic} has {now} partitions, app {app} joined with {source.partitions}",
-                    do="restart the app",
-                )
-        for said in unlike_counts(view.hello, counts):
-            yield Advice(
-                code="partition-counts",
-                weight=Weight.PROBLEM,
-                what=said,
-                do="make the counts equal and restart the app: Faust fails at the first write to the table",
-            )
-
-
 # -- what the cluster says -----------------------------------------------------------------------------------
-
-
-async def _about_groups(work: Opened, inputs: set[str]) -> list[Advice]:
-    """Report the groups without snapkafka that read our inputs and outputs."""
-    state = work.reading.state
-    try:
-        groups = await work.admin.groups()
-    except SnapkafkaError as error:
-        return [
-            _unseen("groups-unseen", error, ": no markers are sent; headers alone separate before from after")
-        ]
-    found = []
-    for group in groups:
-        if group.name.startswith(OWN_GROUPS) or knows_markers(state, group):
-            continue
-        found += list(_about_external_group(state, group, inputs, outputs_of(state) - inputs))
-    return found
-
-
-def _about_external_group(
-    state: LedgerState, group: Group, inputs: set[str], outputs: set[str]
-) -> Iterator[Advice]:
-    joined = sum(view.hello.app == group.name for view in state.living())
-    topics = group.topics or frozenset()
-    if joined:
-        yield Advice(
-            code="members-without",
-            weight=Weight.PROBLEM,
-            what=f"group {group.name} has {len(group.members)} members, {joined} of them with snapkafka",
-            do="install it in all of them: what the others do is in no snapshot",
-        )
-        return
-    known = any(view.hello.app == group.name and state.unretired(view) for view in state.processes.values())
-    if known and group.members:
-        yield Advice(
-            code="app-runs-without",
-            weight=Weight.PROBLEM,
-            what=f"app {group.name} runs without snapkafka ({len(group.members)} group members): every snapshot"
-            " with it fails",
-            do=f"restart it with snapkafka; if it is to run without for good: snapkafka retire --app {group.name}",
-        )
-        return
-    if group.topics is None:
-        yield Advice(
-            code="group-unknown",
-            weight=Weight.WARNING,
-            what=f"the topics of group {group.name} are unknown; no markers are sent",
-        )
-    if read := sorted(inputs & topics):
-        yield Advice(
-            code="stranger",
-            weight=Weight.NOTE,
-            what=f"group {group.name} reads {', '.join(read)} without snapkafka; no markers are sent there",
-            do="if it skips records with a null value: trigger with --knows-markers " + group.name,
-        )
-    if read := sorted(outputs & topics):
-        yield Advice(
-            code="stranger-behind",
-            weight=Weight.NOTE,
-            what=f"group {group.name} reads the outputs {', '.join(read)} without snapkafka: what it has read is in no"
-            " snapshot",
-            do="if it writes back to inputs, install snapkafka in it: what came through it cannot be verified",
-        )

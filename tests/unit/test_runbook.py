@@ -23,7 +23,7 @@ PAGE = (ROOT / "docs" / "guide" / "runbook.md").read_text()
 SOURCES = [path for path in sorted((ROOT / "snapkafka").rglob("*.py")) if "sim" not in path.parts]
 #: What makes a failure, and where in the call the code stands if it has no name there.
 FAILURES = {"Failure": None, "Abort": None, "_abort_open": 2}
-FINDINGS = {"Advice": None, "Shortfall": None, "_unseen": 0}
+FINDINGS = {"Advice": None, "Shortfall": None, "not_examined": 0}
 #: A code that is handed on was made by one of the others.
 HANDED_ON = {"code", "record.code", "self.code"}
 

@@ -1,0 +1,170 @@
+"""Findings of `doctor` in the cluster: topics, headers, partitions and consumer groups."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Final
+
+from snapkafka.advice import Advice, Weight
+from snapkafka.errors import SnapkafkaError
+from snapkafka.kafka.ledger.view import Opened, outputs_of
+from snapkafka.kafka.preflight import OWN_GROUPS, knows_markers, unlike_counts
+from snapkafka.ports import Group, Topic
+from snapkafka.protocol.ledger_state import LedgerState, ProcessView
+from snapkafka.protocol.records import FOREIGN, TopicPartition
+from snapkafka.wire.headers import HEADER, looks_like_ours
+
+from .topic_settings import judged, roles
+
+#: One record is read of each of so many partitions at most.
+EXAMINED_MAX: Final = 200
+
+
+def not_examined(code: str, error: SnapkafkaError, so: str = "") -> Advice:
+    """Compose the finding that something could not be examined."""
+    return Advice(code=code, weight=Weight.WARNING, what=f"{error}{so}", do=error.advice)
+
+
+async def about_topics(work: Opened, views: list[ProcessView], within_ms: int) -> list[Advice]:
+    """Check the partitions of topics, and whether they keep what assembly needs."""
+    needed = roles(views)
+    try:
+        described = await work.admin.describe_topics([role.topic for role in needed]) if needed else {}
+    except SnapkafkaError as error:
+        return [not_examined("topics-unseen", error)]
+    found = list(about_partitions(views, described))
+    for role in needed:
+        if role.topic not in described:
+            continue
+        try:
+            holding, own = await work.admin.topic_settings(role.topic)
+        except SnapkafkaError as error:
+            found.append(not_examined("settings-unseen", error))
+            continue
+        wrong = judged(role, holding, within_ms)
+        found += [finding.advice(role.topic, own, work.bootstrap) for finding in wrong]
+    return found
+
+
+async def about_headers(work: Opened, views: list[ProcessView]) -> list[Advice]:
+    """Check whether the latest records of the inputs have a header of our name that is not ours."""
+    tps = [
+        TopicPartition(source.topic, partition)
+        for view in views
+        for source in view.hello.inputs
+        for partition in range(source.partitions)
+    ][:EXAMINED_MAX]
+    try:
+        ends = await work.admin.log_ends(tps)
+        starts = await work.admin.log_starts(tps)
+        headers = await work.admin.record_headers(
+            {tp: end - 1 for tp, end in ends.items() if end > starts.get(tp, 0)}
+        )
+    except SnapkafkaError as error:
+        return [not_examined("headers-unseen", error)]
+    found: dict[str, TopicPartition] = {}
+    for tp, pairs in sorted(headers.items()):
+        if any(name == HEADER and not looks_like_ours(value) for name, value in pairs):
+            found.setdefault(tp.topic, tp)
+    return [
+        Advice(
+            code="own-header",
+            weight=Weight.WARNING,
+            what=f"the latest record of {tp} has a header {HEADER} that is not snapkafka's: it gets lost",
+            do=f"rename the header {HEADER} in whatever writes to {topic}",
+        )
+        for topic, tp in found.items()
+    ]
+
+
+def about_partitions(views: list[ProcessView], described: Mapping[str, Topic]) -> Iterator[Advice]:
+    counts = {name: topic.partitions for name, topic in described.items()}
+    for view in views:
+        app = view.hello.app
+        for source in view.hello.inputs:
+            if source.topic not in described:
+                yield Advice(
+                    code="topic-missing",
+                    weight=Weight.PROBLEM,
+                    what=f"topic {source.topic}, an input of app {app}, does not exist",
+                    do="create it and restart the app: Faust does not see topics created later",
+                )
+            elif (now := counts[source.topic]) != source.partitions and view.hello.mode != FOREIGN:
+                yield Advice(
+                    code="partitions-added",
+                    weight=Weight.WARNING,
+                    what=f"topic {source.topic} has {now} partitions, app {app} joined with {source.partitions}",
+                    do="restart the app",
+                )
+        for said in unlike_counts(view.hello, counts):
+            yield Advice(
+                code="partition-counts",
+                weight=Weight.PROBLEM,
+                what=said,
+                do="make the counts equal and restart the app: Faust fails at the first write to the table",
+            )
+
+
+async def about_groups(work: Opened, inputs: set[str]) -> list[Advice]:
+    """Report the groups without snapkafka that read our inputs and outputs."""
+    state = work.reading.state
+    try:
+        groups = await work.admin.groups()
+    except SnapkafkaError as error:
+        return [
+            not_examined(
+                "groups-unseen", error, ": no markers are sent; headers alone separate before from after"
+            )
+        ]
+    found = []
+    for group in groups:
+        if group.name.startswith(OWN_GROUPS) or knows_markers(state, group):
+            continue
+        found += list(_about_external_group(state, group, inputs, outputs_of(state) - inputs))
+    return found
+
+
+def _about_external_group(
+    state: LedgerState, group: Group, inputs: set[str], outputs: set[str]
+) -> Iterator[Advice]:
+    joined = sum(view.hello.app == group.name for view in state.living())
+    topics = group.topics or frozenset()
+    if joined:
+        yield Advice(
+            code="members-without",
+            weight=Weight.PROBLEM,
+            what=f"group {group.name} has {len(group.members)} members, {joined} of them with snapkafka",
+            do="install it in all of them: what the others do is in no snapshot",
+        )
+        return
+    known = any(view.hello.app == group.name and state.unretired(view) for view in state.processes.values())
+    if known and group.members:
+        yield Advice(
+            code="app-runs-without",
+            weight=Weight.PROBLEM,
+            what=f"app {group.name} runs without snapkafka ({len(group.members)} group members): every snapshot"
+            " with it fails",
+            do=f"restart it with snapkafka; if it is to run without for good: snapkafka retire --app {group.name}",
+        )
+        return
+    if group.topics is None:
+        yield Advice(
+            code="group-unknown",
+            weight=Weight.WARNING,
+            what=f"the topics of group {group.name} are unknown; no markers are sent",
+        )
+    if read := sorted(inputs & topics):
+        yield Advice(
+            code="stranger",
+            weight=Weight.NOTE,
+            what=f"group {group.name} reads {', '.join(read)} without snapkafka; no markers are sent there",
+            do="if it skips records with a null value: trigger with --knows-markers " + group.name,
+        )
+    if read := sorted(outputs & topics):
+        yield Advice(
+            code="stranger-behind",
+            weight=Weight.NOTE,
+            what=f"group {group.name} reads the outputs {', '.join(read)} without snapkafka: what it has read is in no"
+            " snapshot",
+            do="if it writes back to inputs, install snapkafka in it: what came through it cannot be verified",
+        )
