@@ -39,6 +39,8 @@ ELSEWHERE: Final = {
     events.Joined: "joining",
     events.LedgerBegins: "joining",
     events.LedgerRecreated: "joining again",
+    events.LedgerCutShort: "joining again",
+    events.CheckpointGoesOn: "joining",
     events.TriggerAppended: "before a cut, and only where the app triggers itself",
     events.RecordMet: "before a cut",
     events.InputsAdded: "partitions are added",

@@ -461,7 +461,7 @@ def test_classic_mode_a_partition_has_a_marker_before_its_first_red_record(world
 def test_r7_who_sends_no_markers_closes_without(world: World, pair: tuple[Process, Process]) -> None:
     """Design, section 4: where markers cannot go, headers alone do it. A process in transactions sends none at all."""
     p, q = pair
-    p.machine.marks = False
+    p.machine.send_no_markers()
     p.send(B)
     epoch = world.trigger()
     settle(p, q)
@@ -470,7 +470,7 @@ def test_r7_who_sends_no_markers_closes_without(world: World, pair: tuple[Proces
     assert [(end.white_end, end.marker) for end in closed.sent] == [(1, -1)]
     assert world.snapshot(epoch).status is Status.CAPTURED
     r = Process(world, "r", (A,), classic=True)
-    r.machine.marks = False
+    r.machine.send_no_markers()
     assert r.machine.first_marker(r.machine.send_entered(None), B) is None
 
 

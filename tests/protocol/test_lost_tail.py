@@ -288,3 +288,24 @@ def test_a_restore_that_may_have_appended_is_not_aborted_and_only_replaced_by_on
     assert (view.plan, view.unsure) == ("three", True)
     append(restore("three", "aborted"))
     assert fold.restores.open is view
+
+
+def test_the_lost_offsets_are_stated_for_people() -> None:
+    fold = LedgerState()
+    assert str(fold.tails) == ""
+    for n, (since, upto) in enumerate(((3, 6), (8, 9))):
+        fold.apply(n, TailLost(n=n, since=since, upto=upto))
+    assert str(fold.tails) == "the ledger has lost acknowledged records, at offsets 3 to 5, 8 to 8"
+
+
+def test_a_process_whose_leaving_failed_takes_no_part_any_more(world: World) -> None:
+    """It has no identity, so a later snapshot asks nothing of it."""
+    process = Process(world, "p", (A,))
+    was = process.id
+    process.machine.lose_identity(was)
+    asked = len(process.asked)
+    world.trigger()
+    process.catch_up()
+    assert process.machine.process is None
+    assert process.machine.stood_down == was
+    assert process.asked[asked:] == []

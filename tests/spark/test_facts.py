@@ -108,7 +108,9 @@ def test_read_committed_ends_where_an_open_transaction_begins(
 
         monkeypatch.setattr(cluster, "STABLE_TIMEOUT_S", 0.5)
         monkeypatch.setattr("snapkafka.checks.CutView.closed_end", lambda self, at: 11)
-        with pytest.raises(TimedOutError, match=rf"a transaction on {tp.topic}\[0\] has been open"):
+        with pytest.raises(
+            TimedOutError, match=rf"an open transaction on {tp.topic}\[0\] ends the readable log"
+        ):
             look(stage, "read_committed")
     finally:
         producer.abort_transaction(10)

@@ -215,7 +215,7 @@ def test_what_failed_or_still_runs_is_not_assembled(
     status, reported, _ = run(capsys, *where, "--snapshot", "running")
     assert status == 10
     assert (
-        "is not captured yet: it waits for process 1 of app alpha to report its cut"
+        "is not captured yet: waiting for process 1 of app alpha to report its cut"
         in reported["error"]["message"]
     )
 

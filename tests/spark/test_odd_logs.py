@@ -191,7 +191,7 @@ def test_transactions_that_are_open_across_the_cut(
 
     with monkeypatch.context() as patch:
         patch.setattr(cluster, "STABLE_TIMEOUT_S", 0.5)
-        with pytest.raises(TimedOutError, match="has been open for"):
+        with pytest.raises(TimedOutError, match="ends the readable log"):
             assembled(spark, stage, tmp_path, "next")
     ends = [producers[0].commit_transaction, producers[1].abort_transaction]
     timers = [threading.Timer(2, end, (20,)) for end in ends]
