@@ -248,7 +248,7 @@ def test_a_changelog_that_was_recreated_while_its_writer_ran_is_not_verified_by_
         play.snapshot("third")
         with pytest.raises(OffsetsGoneError) as refused:
             assembled(spark, play, "third", tmp_path)
-        who = f"process {writer.sender.process} of app shop joined"
+        who = f"process {writer.sender.process} of shop joined"
         assert f"topic {play.stage.topic('table')} was recreated since {who}" in str(refused.value)
         outcomes = {found.check: found for found in verified(spark, play, "third")}
         assert outcomes["V3"].status == "unverifiable"

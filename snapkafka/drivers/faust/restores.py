@@ -320,13 +320,15 @@ def crash_if_refused(host: Host, client: Any) -> None:
 
     def crash() -> None:
         error = InstallError(
-            f"consumer group {host.app.conf.id} is held by a restore, and its broker let this worker not in",
+            f"consumer group {host.app.conf.id} is held by a restore; the broker refused this worker",
             hint="start it again: it waits until the restore is done",
         )
         logger.error("snapkafka: %s; %s", error, error.advice, extra=host.about())
         host.spawn(host.app.crash(error))
 
-    joins = client._coordinator._coordination_task
+    joins = getattr(client._coordinator, "_coordination_task", None)
+    if joins is None:
+        return  # `app.start_client()` joins no group
     joins.get_loop().call_soon_threadsafe(joins.add_done_callback, ended)
 
 
