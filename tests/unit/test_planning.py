@@ -198,7 +198,7 @@ def test_a_parent_on_which_assembly_would_not_build_is_refused(chain: Chain) -> 
     with pytest.raises(BadInputError, match="it was read with read_committed"):
         chain.plan("tuesday", isolation="read_uncommitted")
     chain.cluster.the_admin.starts = {TopicPartition("changes", 0): 8}
-    with pytest.raises(OffsetsGoneError, match=r"needs .* from \d+, but the log starts"):
+    with pytest.raises(OffsetsGoneError, match=r"builds on .* from offset \d+, but its log now starts"):
         chain.plan("tuesday")
 
 
