@@ -15,7 +15,7 @@ import h11
 import uvicorn
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
-from snapkafka.errors import BadInputError
+from snapkafka.errors import BadInputError, Option
 
 from .guard import HEAD_BYTES_MAX, SECURITY_HEADERS, App, Receive, Scope, Send
 from .problems import PROBLEM_JSON, RefusedError, problem, problem_body
@@ -171,13 +171,19 @@ async def serve(app: App, settings: Settings, started: Callable[[str], None]) ->
         config.load()
     except OSError as error:  # ssl.SSLError is one
         raise BadInputError(
-            f"the certificate cannot be used: {error}", hint="check --tls-certificate"
+            f"the certificate cannot be used: {error}", hint=("check ", Option("tls-certificate"))
         ) from error
     try:
         listening = config.bind_socket()
     except SystemExit:
         raise BadInputError(
-            f"--host {settings.host} --port {settings.port} cannot be listened on", hint="choose another port"
+            (
+                Option("host", settings.host),
+                " ",
+                Option("port", str(settings.port)),
+                " cannot be listened on",
+            ),
+            hint="choose another port",
         ) from None
     # asyncio does that for sockets of its own alone: without, half of an answer waits for the client's next packet
     listening.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
