@@ -27,6 +27,7 @@ from snapkafka.kafka.records.read import KafkaConsumer
 from snapkafka.kafka.records.writer import KafkaWriter
 from snapkafka.protocol.records import TopicPartition
 
+from .accepting import connections_within_limits
 from .access import Role
 from .doors import Doors
 from .grpc_api import snapshot_pb2 as pb
@@ -301,14 +302,17 @@ async def serving(
         make: creates a participant for a node with a codec and a host, not joined yet.
     """
     doors = Doors(make, most=settings.foreign_max, grace_s=bounds.grace_s)
+    connections = connections_within_limits(settings)
     server = grpc.aio.server(
         interceptors=[_Admission(settings)],
-        maximum_concurrent_rpcs=settings.connections_max,
+        maximum_concurrent_rpcs=connections,
         options=[
             ("grpc.max_receive_message_length", MESSAGE_BYTES_MAX),
             ("grpc.max_metadata_size", METADATA_BYTES_MAX),
             ("grpc.keepalive_time_ms", PING_MS),
             ("grpc.keepalive_timeout_ms", PONG_MS),
+            ("grpc.max_allowed_incoming_connections", connections),
+            ("grpc.server_handshake_timeout_ms", round(settings.header_s * 1_000)),
             ("grpc.so_reuseport", 0),
         ],
     )
