@@ -139,7 +139,7 @@ def query(
     sql: Annotated[
         str,
         typer.Argument(
-            metavar="[SQL]",
+            metavar="SQL",
             help='SELECT on state, messages, ...; other snapshots: "ID".state',
         ),
     ] = "",
