@@ -10,9 +10,8 @@ from typing import Annotated, Any, TypeVar
 import typer
 
 from snapkafka import __version__, ops
-from snapkafka.durations import moment_ms
 from snapkafka.errors import EXIT_NOT_GOOD
-from snapkafka.kafka.cluster.retention import wall_ms
+from snapkafka.units import moment_ms, wall_ms
 
 from .commands import doctor as doctor_ways
 from .commands import (

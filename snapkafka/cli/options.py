@@ -7,8 +7,8 @@ from typing import Annotated
 
 import typer
 
-from snapkafka.durations import duration_ms
 from snapkafka.errors import BadInputError
+from snapkafka.units import duration_ms
 
 Bootstrap = Annotated[
     str | None,

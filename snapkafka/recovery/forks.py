@@ -10,12 +10,12 @@ from typing import Final, Protocol, cast
 
 from snapkafka.errors import ForkFailedError, ForkRefusedError, LedgerUnusableError, PlanChangedError
 from snapkafka.kafka.cluster.groups import positions_group
-from snapkafka.kafka.cluster.retention import wall_ms
 from snapkafka.kafka.ledger.view import Opened, opened
 from snapkafka.kafka.login.connection import Connection
 from snapkafka.kafka.records.bulk import KafkaBulk
 from snapkafka.ports import Cluster, TopicAdmin
 from snapkafka.protocol.forking import LEDGER, fork_of, of_fork, prefixed
+from snapkafka.units import wall_ms
 
 from .session import admin_of
 from .topics import Topics

@@ -14,7 +14,6 @@ from typing import Final
 
 from snapkafka.checks import ReadRange
 from snapkafka.errors import ForkFailedError, LedgerUnusableError
-from snapkafka.kafka.cluster.retention import wall_ms
 from snapkafka.kafka.ledger.view import opened
 from snapkafka.kafka.records.bulk import LogRecord
 from snapkafka.manifest import Manifest
@@ -23,6 +22,7 @@ from snapkafka.protocol.captured_snapshot import Captured
 from snapkafka.protocol.forking import LEDGER, of_fork, prefix_of, prefixed
 from snapkafka.protocol.records import Fork, ForkTopic, TopicPartition
 from snapkafka.runtime.interrupts import to_its_end
+from snapkafka.units import wall_ms
 from snapkafka.wire.headers import ledger_id
 
 from .channels import Channel, channels

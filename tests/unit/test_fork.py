@@ -18,12 +18,12 @@ from snapkafka.errors import (
     ForkRefusedError,
     UnknownSnapshotError,
 )
-from snapkafka.kafka.cluster.retention import wall_ms
 from snapkafka.protocol.ledger_state import LedgerState
 from snapkafka.protocol.records import Hello, TopicPartition, Trigger, Verdict
 from snapkafka.recovery.target_facts import Carried
 from snapkafka.recovery.target_fork import in_fork
 from snapkafka.recovery.topics import Contents, NewTopic, Source, new_topics
+from snapkafka.units import wall_ms
 from snapkafka.wire import headers as wire
 from tests.fakes import FakeLedger, FakeTopic, Worker
 from tests.unit.on_disk import write_snapshot

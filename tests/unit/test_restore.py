@@ -15,7 +15,6 @@ import pytest
 from snapkafka import ops
 from snapkafka.checks import ReadRange
 from snapkafka.errors import RestoreFailedError, RestoreRefusedError, SnapshotFailedError
-from snapkafka.kafka.cluster.retention import wall_ms
 from snapkafka.kafka.records.bulk import LogRecord
 from snapkafka.manifest import ExternalEntry, LogEntry, Manifest, SettledEntry, TopicEntry
 from snapkafka.protocol.captured_snapshot import Captured, ChangelogCut, Code, InputCut, ProcessCut, SenderEnd
@@ -25,6 +24,7 @@ from snapkafka.recovery.channels import channels
 from snapkafka.recovery.positions import Appended, moved
 from snapkafka.recovery.state import Row, records_of_state, touch
 from snapkafka.store import LocalStore
+from snapkafka.units import wall_ms
 from snapkafka.wire import headers as wire
 from tests.fakes import FakeAdmin, FakeCluster, FakeTopic
 from tests.unit.on_disk import write_snapshot

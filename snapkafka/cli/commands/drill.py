@@ -17,8 +17,8 @@ from snapkafka.cli.job_options import AS_IT_IS, Reading, reads_the_log
 from snapkafka.cli.options import Bootstrap, Invariants, Namespace, Parameters
 from snapkafka.cli.present.tables import table
 from snapkafka.cli.running import connect, console, notices, run, who
-from snapkafka.durations import duration_ms
 from snapkafka.errors import EXIT_NOT_GOOD, OutputError
+from snapkafka.units import duration_ms, format_seconds
 
 #: After Ctrl-C: workers leave their groups, and topics are deleted.
 PUTS_AWAY_WITHIN_S = 180.0
@@ -148,7 +148,7 @@ def _print(found: ops.Drill) -> None:
     for name, judged in (("snapshot", found.source), ("fork", found.of_fork)):
         if judged is not None:
             console.print(f"{name}: {judged.verdict}, {judged.records:,} records checked")
-    console.print(f"RPO {_seconds(found.rpo_s)}, RTO {_seconds(found.rto_s)}")
+    console.print(f"RPO {format_seconds(found.rpo_s)}, RTO {format_seconds(found.rto_s)}")
     for reason in found.reasons:
         console.print(f"[red]reason[/]: {escape(reason)}", soft_wrap=True)
     if found.trusted:
@@ -157,7 +157,3 @@ def _print(found: ops.Drill) -> None:
         console.print("[bold red]the backup cannot be trusted[/]")
     if found.kept or not found.removed:
         console.print(f"not removed: fork {found.fork} (`snapkafka fork drop {found.fork}`)", soft_wrap=True)
-
-
-def _seconds(seconds: float | None) -> str:
-    return "unknown" if seconds is None else f"{seconds:,.1f} s"

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from datetime import UTC, datetime
 from typing import Annotated
 
 import typer
@@ -16,8 +15,8 @@ from snapkafka.cli.present.plans import print_plan, print_recovered
 from snapkafka.cli.present.tables import count, table
 from snapkafka.cli.propose import Proposal, propose
 from snapkafka.cli.running import connect, console, notices, print_json, run, who
-from snapkafka.durations import duration_ms
 from snapkafka.errors import BadInputError
+from snapkafka.units import duration_ms, utc_time
 
 from .query import print_difference
 
@@ -255,4 +254,4 @@ def _say(*, as_json: bool) -> Callable[[str], None]:
 
 
 def _moment(at_ms: int) -> str:
-    return datetime.fromtimestamp(at_ms / 1_000, UTC).strftime("%Y-%m-%d %H:%M:%SZ") if at_ms else "unknown"
+    return f"{utc_time(at_ms)}Z" if at_ms else "unknown"

@@ -12,9 +12,9 @@ from snapkafka.cli.job_options import AS_IT_IS, Reading, reads_the_log
 from snapkafka.cli.options import AsJson, Bootstrap, Namespace, Ttl, ttl_ms_of
 from snapkafka.cli.progress import say
 from snapkafka.cli.running import connect, console, print_json, run, who
-from snapkafka.durations import duration_ms
 from snapkafka.errors import EXIT_NOT_GOOD, all_errors
 from snapkafka.ops import KeptRound, Outcome
+from snapkafka.units import duration_ms
 
 COLOURS = {
     Outcome.VERIFIED: "green",

@@ -14,9 +14,9 @@ from snapkafka.cli.present.tables import table
 from snapkafka.cli.propose import Proposal, propose
 from snapkafka.cli.running import connect, console, print_json, run
 from snapkafka.errors import EXIT_NOT_GOOD, BadInputError
-from snapkafka.kafka.cluster.retention import format_bytes
 from snapkafka.kafka.login.connection import Connection
 from snapkafka.ops.pruning import Kept, Prunable
+from snapkafka.units import format_bytes
 
 
 def prune(
@@ -157,8 +157,10 @@ def print_reading(
             right=("partitions", "records, at most", "about"),
         )
         for topic in item.topics:
-            rows.add_row(escape(topic.topic), str(topic.partitions), f"{topic.records:,}", _size(topic.bytes))
-        rows.add_row("[bold]in all[/]", "", f"{item.records:,}", _size(item.bytes))
+            rows.add_row(
+                escape(topic.topic), str(topic.partitions), f"{topic.records:,}", format_bytes(topic.bytes)
+            )
+        rows.add_row("[bold]in all[/]", "", f"{item.records:,}", format_bytes(item.bytes))
         console.print(rows)
 
 
@@ -166,7 +168,3 @@ def _delta(item: ops.Reading) -> str:
     if item.as_full:
         return f"  as a full one, because parent {item.parent} is not assembled yet"
     return f"  changes since {item.parent}" if item.parent else ""
-
-
-def _size(count: int | None) -> str:
-    return "unknown" if count is None else format_bytes(count)

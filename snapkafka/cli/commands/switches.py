@@ -10,9 +10,8 @@ from snapkafka import ops
 from snapkafka.cli.options import AsJson, Bootstrap, Namespace
 from snapkafka.cli.present.tables import print_checkpointed, print_switched
 from snapkafka.cli.running import connect, console, print_json, run
-from snapkafka.durations import duration_ms
-from snapkafka.kafka.cluster.retention import wall_ms
 from snapkafka.ops.checkpointing import KEEP_MS
+from snapkafka.units import duration_ms, wall_ms
 
 
 def pause(bootstrap: Bootstrap = None, namespace: Namespace = "", as_json: AsJson = False) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from typing import Annotated
 
 import typer
@@ -14,8 +13,8 @@ from snapkafka.cli.options import AsJson, Bootstrap, Namespace, Parameters, Ttl,
 from snapkafka.cli.present.tables import witness_line
 from snapkafka.cli.progress import say
 from snapkafka.cli.running import connect, console, print_json, run, who
-from snapkafka.durations import duration_ms
 from snapkafka.ops import Answer, Round
+from snapkafka.units import duration_ms, local_time
 
 COLOURS = {
     Answer.HOLDS: "green",
@@ -95,7 +94,9 @@ def _print_round(item: Round) -> None:
         soft_wrap=True,
     )
     if item.holds_ms is not None:
-        console.print(f"It has held since {_clock(item.holds_ms)} at the latest{_before(item)}")
+        console.print(
+            f"It has held since {local_time(item.holds_ms, 'milliseconds')} at the latest{_before(item)}"
+        )
         console.print(f"manifest: {escape(item.manifest)}", soft_wrap=True)
 
 
@@ -106,8 +107,8 @@ def _more(item: Round) -> str:
 
 
 def _before(item: Round) -> str:
-    return "" if item.not_yet_ms is None else f"; at {_clock(item.not_yet_ms)} it did not hold"
-
-
-def _clock(at_ms: int) -> str:
-    return time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(at_ms / 1_000)) + f".{at_ms % 1_000:03}"
+    return (
+        ""
+        if item.not_yet_ms is None
+        else f"; at {local_time(item.not_yet_ms, 'milliseconds')} it did not hold"
+    )

@@ -14,6 +14,7 @@ from typing import Any, Final
 
 from aiokafka import AIOKafkaProducer, errors
 
+from snapkafka.checks.retention import TopicSettings
 from snapkafka.errors import LedgerUnusableError, SnapkafkaError
 from snapkafka.kafka.cluster.admin import REPLICAS_MAX, KafkaTopicAdmin
 from snapkafka.kafka.cluster.requests import TopicDescription
@@ -201,8 +202,7 @@ class KafkaLedger:
         write to it at once."""
         if await self.end() == 0:
             return True
-        compacted = "compact" in settings.get("cleanup.policy", "")
-        return not compacted and await self.start() == 0
+        return not TopicSettings.parse(settings).compacts and await self.start() == 0
 
     async def _is_same(self) -> bool:
         """Return whether the topic is still the one that was opened. A broker that does not answer proves nothing."""

@@ -10,8 +10,8 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Final, TypeVar
 
 from snapkafka.errors import ForkRefusedError, SnapkafkaError, TimedOutError
-from snapkafka.kafka.cluster.retention import wall_ms
 from snapkafka.ops.assembling import Assembled
+from snapkafka.units import wall_ms
 
 from .evidence import digest_of, not_shown, versions, with_rows_read
 from .parts import Parts, Source, judged
