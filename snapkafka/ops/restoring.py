@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import random
 from collections.abc import Callable
 from typing import Final
@@ -22,6 +21,7 @@ from snapkafka.recovery.session import RestoreBulk, admin_of
 from snapkafka.recovery.still_held import with_held
 from snapkafka.recovery.suppression import Suppression
 from snapkafka.store import read_manifest
+from snapkafka.until import Tries
 
 from .triggering import trigger
 
@@ -145,11 +145,9 @@ async def await_workers(
         if safety and not unfinished:
             undo = await _safety_snapshot(where, namespace or manifest.namespace, apps, store.uri, who, say)
         say("waiting for the consumer groups to have no member")
-        deadline = asyncio.get_running_loop().time() + wait_s
-        while await running():
-            if asyncio.get_running_loop().time() > deadline:
-                break  # what is left then is a reason to refuse the plan
-            await asyncio.sleep(WAIT_POLL_S)
+        async for _ in Tries(wait_s, WAIT_POLL_S):  # what is left then is a reason to refuse the plan
+            if not await running():
+                break
     finally:
         await admin.close()
     return undo

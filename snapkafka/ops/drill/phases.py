@@ -12,6 +12,7 @@ from typing import Any, Final, TypeVar
 from snapkafka.errors import ForkRefusedError, SnapkafkaError, TimedOutError
 from snapkafka.ops.assembling import Assembled
 from snapkafka.units import wall_ms
+from snapkafka.until import Tries, succeed
 
 from .evidence import digest_of, not_shown, versions, with_rows_read
 from .parts import Parts, Source, judged
@@ -217,15 +218,14 @@ class Run:
             TimedOutError: something is still missing; it is named.
             AppEndedError: an app has ended.
         """
-        deadline = time.monotonic() + self.timeout_s
-        while lacking := await missing():
+        async for _ in Tries(self.timeout_s, POLL_S):
+            lacking = await missing()
             self.workers.require_running()
-            if time.monotonic() > deadline:
-                raise TimedOutError(
-                    f"waited {self.timeout_s:.0f} s until {what}: {lacking}", hint="a longer --timeout"
-                )
-            await asyncio.sleep(POLL_S)
-        self.workers.require_running()
+            if not lacking:
+                return
+        raise TimedOutError(
+            f"waited {self.timeout_s:.0f} s until {what}: {lacking}", hint="a longer --timeout"
+        )
 
     async def _while_running(self, work: Coroutine[Any, Any, T]) -> T:
         """Await the work, as long as no app ends."""
@@ -260,14 +260,7 @@ class Run:
 
     async def _drop(self) -> None:
         """Remove the fork, as soon as its groups have no members any more."""
-        deadline = time.monotonic() + DROPPED_WITHIN_S
-        while True:
-            try:
-                return await self.parts.drop()
-            except SnapkafkaError:
-                if time.monotonic() > deadline:
-                    raise
-            await asyncio.sleep(2 * POLL_S)
+        await succeed(self.parts.drop, DROPPED_WITHIN_S, SnapkafkaError, every_s=2 * POLL_S)
 
     def result(self, namespace: str, began: str, apps: tuple[str, ...]) -> Drill:
         """Put the result together."""
