@@ -19,7 +19,7 @@ from typing import Any, Final
 from snapkafka.errors import BadInputError
 from snapkafka.manifest import AROUND, Manifest
 from snapkafka.protocol.captured_snapshot import ProcessCut
-from snapkafka.query.engine import sql_text
+from snapkafka.store import sql_text
 from snapkafka.units import duration_ms, moment_ms, utc_time
 
 from .around import OF_A_SIDE, VALUE_CHARS, has_around, kind_at_cut
@@ -222,7 +222,7 @@ def amount_sql(sum_of: str) -> str:
         return f"NULL::{NUMBER}"
     if not is_expression(sum_of):
         path = "$" + "".join(f'."{name}"' for name in sum_of.strip().split("."))
-        number = f"json_extract_string(CASE WHEN json_valid(value) THEN value END, '{path}')"
+        number = f"json_extract_string(CASE WHEN json_valid(value) THEN value END, {sql_text(path)})"
     else:
         number = f"TRY(({sum_of}\n))"
     return f"TRY_CAST({number} AS {NUMBER})"

@@ -27,7 +27,7 @@ async def test_a_wait_that_is_over_reports_what_was_awaited() -> None:
         await until(lambda: tries.append(0), 0.01, "the moon", every_s=0.001)
     assert len(tries) > 1
     with pytest.raises(TimedOutError, match="waited 0 s for the moon"):
-        blocking_until(lambda: tries.clear(), 0.0, "the moon")
+        blocking_until(tries.clear, 0.0, "the moon")
     assert not tries, "it is tried once at least"
 
 

@@ -16,7 +16,7 @@ from aiokafka.structs import OffsetAndMetadata
 
 from snapkafka.errors import BrokerUnavailableError, LedgerUnusableError
 from snapkafka.kafka.login.connection import Connection, hear_of, translated
-from snapkafka.kafka.records.times import record_headers, record_times
+from snapkafka.kafka.records.ranges import record_headers, record_times
 from snapkafka.protocol.records import TopicPartition
 from snapkafka.until import Tries
 
