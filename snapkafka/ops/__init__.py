@@ -18,6 +18,8 @@ from snapkafka.recovery.forks import Dropped, Dropping, Fork, drop_forks, list_f
 from snapkafka.recovery.masks import Mask, read_masks
 from snapkafka.recovery.plan import AbsentInput, Irrevocable, Recovered, StillHeld
 from snapkafka.recovery.plan import Plan as RecoveryPlan
+from snapkafka.recovery.plan import Request as RecoveryRequest
+from snapkafka.recovery.recovery import plan_recovery, recover
 from snapkafka.recovery.selection import Selection as RestoreSelection
 from snapkafka.recovery.still_held import still_held
 from snapkafka.recovery.suppression import Suppression, read_suppression
@@ -30,13 +32,12 @@ from .checkpointing import Checkpointed, checkpoint
 from .diffing import Difference, diff
 from .doctoring import Checkup, doctor
 from .drawing import MESSAGES_SHOWN, Drawn, draw, draw_details
-from .drill import Drill, drill
+from .drill import Drill, DrillRequest, drill
 from .drill import markdown as drill_markdown
 from .dry_run import Reading, plan_assembly
 from .fixing import AppliedFix, PlannedFix, apply_fixes, plan_fixes
 from .following import Progress
 from .fork_diffing import diff_fork
-from .forking import create_fork, plan_fork
 from .freshness import Freshness, exposition, freshness, freshness_in, gauges
 from .heartbeats import Heartbeat, Session, heartbeats
 from .keep import Outcome, Quiet, Schedule, keep
@@ -45,7 +46,7 @@ from .listing import Details, Summary, list_snapshots, show
 from .pausing import Switched, pause, resume, retire
 from .pruning import Policy, Pruning, plan_pruning, prune
 from .querying import Queried, query
-from .restoring import abort_restore, await_workers, plan_restore, restore
+from .restoring import abort_restore, await_workers
 from .tracing import STEPS_MAX, Step, Trace, trace, trace_stored
 from .triggering import trigger
 from .verdict_stream import Verified, verdicts
@@ -70,6 +71,7 @@ __all__ = [
     "Difference",
     "Drawn",
     "Drill",
+    "DrillRequest",
     "Dropped",
     "Dropping",
     "Examined",
@@ -93,6 +95,7 @@ __all__ = [
     "Reading",
     "Recovered",
     "RecoveryPlan",
+    "RecoveryRequest",
     "RestoreSelection",
     "Right",
     "Rights",
@@ -116,7 +119,6 @@ __all__ = [
     "await_workers",
     "check_restored",
     "checkpoint",
-    "create_fork",
     "diff",
     "diff_fork",
     "doctor",
@@ -138,16 +140,15 @@ __all__ = [
     "plan_assembly",
     "plan_drop",
     "plan_fixes",
-    "plan_fork",
     "plan_pruning",
-    "plan_restore",
+    "plan_recovery",
     "png",
     "prune",
     "query",
     "read_ledger",
     "read_masks",
     "read_suppression",
-    "restore",
+    "recover",
     "resume",
     "retire",
     "rights",

@@ -70,7 +70,7 @@ T = TypeVar("T")
 
 
 @dataclass(slots=True, kw_only=True)
-class Run(TargetRun):
+class RecoveryRun(TargetRun):
     """One run of all steps.
 
     Args:

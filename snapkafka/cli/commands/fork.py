@@ -76,22 +76,22 @@ def create(
     expires_s = run(lambda: _seconds(expires), as_json=as_json)
     masks, suppression = run(lambda: _files(mask, suppress), as_json=as_json)
     say = _say(as_json=as_json)
+    request = ops.RecoveryRequest(
+        namespace=namespace,
+        name=snapshot,
+        storage=storage,
+        force=force,
+        suppress=suppression,
+        allow_unmatched=allow_unmatched,
+        masks=masks,
+        fork=name,
+        with_inputs=with_inputs,
+        expires_s=expires_s,
+    )
     propose(
         Proposal(
-            plan=lambda: ops.plan_fork(
-                connect(bootstrap),
-                namespace,
-                name,
-                snapshot=snapshot,
-                storage=storage,
-                expires_s=expires_s,
-                with_inputs=with_inputs,
-                mask=masks,
-                suppress=suppression,
-                allow_unmatched=allow_unmatched,
-                force=force,
-            ),
-            act=lambda plan: ops.create_fork(connect(bootstrap), plan, who=who(), say=say),
+            plan=lambda: ops.plan_recovery(connect(bootstrap), request),
+            act=lambda plan: ops.recover(connect(bootstrap), plan, who=who(), say=say),
             show=print_plan,
             report=lambda plan, done: _print_created(done),
             question=lambda plan: f"create fork {plan.request.fork}?",

@@ -153,20 +153,20 @@ def restore(
             ),
             as_json=as_json,
         )
+    request = ops.RecoveryRequest(
+        namespace=namespace,
+        name=snapshot,
+        storage=storage,
+        into=bool(into),
+        force=force,
+        drop_missing=drop_missing,
+        selection=selection,
+        suppress=suppression,
+        allow_unmatched=allow_unmatched,
+    )
     propose(
         Proposal(
-            plan=lambda: ops.plan_restore(
-                connect(into or bootstrap),
-                namespace,
-                snapshot,
-                storage=storage,
-                into=bool(into),
-                force=force,
-                drop_missing=drop_missing,
-                selection=selection,
-                suppress=suppression,
-                allow_unmatched=allow_unmatched,
-            ),
+            plan=lambda: ops.plan_recovery(connect(into or bootstrap), request),
             act=lambda plan: _restore(into or bootstrap, plan, undo, say),
             show=print_plan,
             report=lambda plan, done: print_recovered(done, into),
@@ -182,7 +182,7 @@ def restore(
 async def _restore(
     bootstrap: str | None, plan: ops.RecoveryPlan, undo: str, say: Callable[[str], None]
 ) -> ops.Recovered:
-    done = await ops.restore(connect(bootstrap), plan, who=who(), say=say)
+    done = await ops.recover(connect(bootstrap), plan, who=who(), say=say)
     way_back = f"snapkafka assemble {undo}; snapkafka restore {undo}" if undo else done.undo
     return dataclasses.replace(done, undo=way_back)
 

@@ -144,12 +144,11 @@ class World:
         return await self.do(await self.plan(**options), crash=crash, say=say)
 
     async def do(self, plan: ops.RecoveryPlan, **options: Any) -> ops.Recovered:
-        return await ops.restore(self.cluster, plan, bulk=self.log, **options)
+        return await ops.recover(self.cluster, plan, bulk=self.log, **options)
 
     async def plan(self, **options: Any) -> ops.RecoveryPlan:
-        return await ops.plan_restore(
-            self.cluster, "shop", "friday", storage=str(self.store.root), bulk=self.log, **options
-        )
+        request = {"namespace": "shop", "name": "friday", "storage": str(self.store.root)} | options
+        return await ops.plan_recovery(self.cluster, ops.RecoveryRequest(**request), bulk=self.log)
 
     def taken(self, agent: str) -> list[bytes | None]:
         """The values that an agent takes from `in`, by the rules of the ledger (D2)."""
@@ -752,9 +751,7 @@ async def test_a_committed_plan_of_another_snapshot_is_a_reason_to_refuse(world:
     with pytest.raises(CrashError):
         await world.restore(crash=crash_at("groups"))
     save(world, dataclasses.replace(world.manifest, id="friday", epoch=EPOCH + 1))
-    planned = await ops.plan_restore(
-        world.cluster, "shop", str(EPOCH + 1), storage=str(world.store.root), bulk=world.log
-    )
+    planned = await world.plan(name=str(EPOCH + 1))
     assert {refusal.code for refusal in planned.refusals} == {"plan-open"}
 
 
