@@ -52,7 +52,7 @@ from .triggering import trigger
 from .verdict_stream import Verified, verdicts
 from .verifying_offline import Examined, verify_offline
 from .waiting import await_captured
-from .watching import Answer, Round, watch
+from .watching import Answer, Round, WatchRequest, watch
 
 __all__ = [
     "AROUND_RECORDS",
@@ -111,6 +111,7 @@ __all__ = [
     "Trace",
     "Verified",
     "WallCut",
+    "WatchRequest",
     "abort",
     "abort_restore",
     "apply_fixes",

@@ -18,7 +18,7 @@ from snapkafka.manifest import Manifest
 from snapkafka.ops.assembling import Assembled, HowToRead, assemble, verify
 from snapkafka.ops.querying import query
 from snapkafka.ops.triggering import trigger
-from snapkafka.ops.watching import watch
+from snapkafka.ops.watching import WatchRequest, watch
 from snapkafka.protocol.forking import of_fork, prefix_of, prefixed
 from snapkafka.protocol.ledger_state import LedgerState
 from snapkafka.protocol.records import TopicPartition
@@ -194,11 +194,13 @@ class KafkaParts:
         await watch(
             self.where,
             self.forked_namespace,
-            until,
-            storage=self.folder,
-            parameters=self._parameters([until], of_fork=True),
-            timeout_ms=round(timeout_s * 1_000),
-            ttl_ms=TTL_MS,
+            WatchRequest(
+                until=until,
+                storage=self.folder,
+                parameters=self._parameters([until], of_fork=True),
+                timeout_ms=round(timeout_s * 1_000),
+                ttl_ms=TTL_MS,
+            ),
             who=self.who,
             reading=self.reading,
             say=self.say,
