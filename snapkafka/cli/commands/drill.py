@@ -14,7 +14,7 @@ from rich.markup import escape
 
 from snapkafka import ops
 from snapkafka.cli.job_options import AS_IT_IS, Reading, reads_the_log
-from snapkafka.cli.options import Bootstrap, Invariants, Namespace, Parameters
+from snapkafka.cli.options import Bootstrap, Invariants, Namespace, Parameters, Stored
 from snapkafka.cli.present.tables import table
 from snapkafka.cli.running import connect, console, notices, run, who
 from snapkafka.errors import EXIT_NOT_GOOD, OutputError
@@ -28,32 +28,20 @@ COLOURS = {"done": "green", "failed": "red", "not-run": "yellow"}
 @reads_the_log
 def drill(
     apps: Annotated[
-        list[str],
-        typer.Option(
-            "--app",
-            metavar="COMMAND",
-            help="Command that starts a worker. Repeatable.",
-        ),
+        list[str], typer.Option("--app", metavar="COMMAND", help="Command that starts a worker. Repeatable.")
     ],
     snapshot: Annotated[
         str, typer.Option("--snapshot", metavar="ID", help="Id, epoch or `latest` (the last good one).")
     ] = "latest",
     bootstrap: Bootstrap = None,
     namespace: Namespace = "",
-    storage: Annotated[
-        str,
-        typer.Option(
-            "--storage", metavar="URI", help="Directory or URI of the tables. Default: from the ledger."
-        ),
-    ] = "",
+    storage: Stored = "",
     invariants: Invariants = None,
     parameters: Parameters = None,
     until: Annotated[
         str,
         typer.Option(
-            "--until",
-            metavar="FILE.sql",
-            help="Wait until this SQL is true of the fork, then judge it.",
+            "--until", metavar="FILE.sql", help="Wait until this SQL is true of the fork, then judge it."
         ),
     ] = "",
     keep: Annotated[bool, typer.Option("--keep", help="Keep the fork; its workers are stopped.")] = False,
@@ -76,8 +64,7 @@ def drill(
         ),
     ] = None,
     unlocked: Annotated[
-        bool,
-        typer.Option("--unlocked", help="Run the commands without the network lock."),
+        bool, typer.Option("--unlocked", help="Run the commands without the network lock.")
     ] = False,
     json_file: Annotated[
         str, typer.Option("--json", metavar="FILE", help="Write the result as JSON; `-` prints it.")

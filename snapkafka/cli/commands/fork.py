@@ -10,7 +10,7 @@ from rich.markup import escape
 
 from snapkafka import ops
 from snapkafka.cli.helps import command
-from snapkafka.cli.options import AllowUnmatched, AsJson, Bootstrap, Namespace
+from snapkafka.cli.options import AllowUnmatched, AsJson, Bootstrap, DryRun, Namespace, Stored, Suppress, Yes
 from snapkafka.cli.present.plans import print_plan, print_recovered
 from snapkafka.cli.present.tables import count, table
 from snapkafka.cli.propose import Proposal, propose
@@ -30,17 +30,11 @@ Name = Annotated[str, typer.Argument(metavar="NAME", help="Name of the fork: let
 def create(
     name: Name,
     snapshot: Annotated[
-        str,
-        typer.Option("--from", metavar="ID", help="Id, epoch or `latest` (the last good one)."),
+        str, typer.Option("--from", metavar="ID", help="Id, epoch or `latest` (the last good one).")
     ] = "latest",
     bootstrap: Bootstrap = None,
     namespace: Namespace = "",
-    storage: Annotated[
-        str,
-        typer.Option(
-            "--storage", metavar="URI", help="Directory or URI of the tables. Default: from the ledger."
-        ),
-    ] = "",
+    storage: Stored = "",
     expires: Annotated[
         str,
         typer.Option(
@@ -48,25 +42,18 @@ def create(
         ),
     ] = "",
     with_inputs: Annotated[
-        bool,
-        typer.Option("--with-inputs", help="Also copy external records, from the snapshot until now."),
+        bool, typer.Option("--with-inputs", help="Also copy external records, from the snapshot until now.")
     ] = False,
     mask: Annotated[
         str, typer.Option("--mask", metavar="FILE", help="TOML file with SQL that replaces values.")
     ] = "",
-    suppress: Annotated[
-        str,
-        typer.Option("--suppress", metavar="FILE", help="TOML file with keys that stay erased."),
-    ] = "",
+    suppress: Suppress = "",
     allow_unmatched: AllowUnmatched = False,
     force: Annotated[
-        bool,
-        typer.Option("--force", help="Accept an unverified snapshot; its values may be wrong."),
+        bool, typer.Option("--force", help="Accept an unverified snapshot; its values may be wrong.")
     ] = False,
-    dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Print the plan, or why it is refused; change nothing.")
-    ] = False,
-    yes: Annotated[bool, typer.Option("--yes", help="Do not ask for confirmation.")] = False,
+    dry_run: DryRun = False,
+    yes: Yes = False,
     as_json: AsJson = False,
 ) -> None:
     """Create a fork of a snapshot.
@@ -143,12 +130,7 @@ def diff(
     ] = "latest",
     bootstrap: Bootstrap = None,
     namespace: Namespace = "",
-    storage: Annotated[
-        str,
-        typer.Option(
-            "--storage", metavar="URI", help="Directory or URI of the tables. Default: from the ledger."
-        ),
-    ] = "",
+    storage: Stored = "",
     keys: Annotated[
         int,
         typer.Option("--keys", metavar="N", min=0, help="List up to N keys per table and kind of change."),
@@ -174,12 +156,9 @@ def drop(
     name: Annotated[str, typer.Argument(metavar="NAME", help="Name of the fork.")] = "",
     bootstrap: Bootstrap = None,
     namespace: Namespace = "",
-    expired: Annotated[
-        bool,
-        typer.Option("--expired", help="Remove expired forks."),
-    ] = False,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Print the plan; remove nothing.")] = False,
-    yes: Annotated[bool, typer.Option("--yes", help="Do not ask for confirmation.")] = False,
+    expired: Annotated[bool, typer.Option("--expired", help="Remove expired forks.")] = False,
+    dry_run: DryRun = False,
+    yes: Yes = False,
     as_json: AsJson = False,
 ) -> None:
     """Remove a fork.

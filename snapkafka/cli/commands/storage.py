@@ -9,7 +9,7 @@ import typer
 from rich.markup import escape
 
 from snapkafka import ops
-from snapkafka.cli.options import AsJson, Bootstrap
+from snapkafka.cli.options import AsJson, Bootstrap, DryRun, KeepDays, KeepLast, Yes
 from snapkafka.cli.present.tables import table
 from snapkafka.cli.propose import Proposal, propose
 from snapkafka.cli.running import connect, console, print_json, run
@@ -21,24 +21,18 @@ from snapkafka.units import format_bytes
 
 def prune(
     storage: Annotated[str, typer.Option("--storage", metavar="URI", help="Where the tables lie.")] = "",
-    keep_last: Annotated[
-        int | None, typer.Option("--keep-last", metavar="N", min=0, help="Keep the newest N snapshots.")
-    ] = None,
-    keep_days: Annotated[
-        float | None,
-        typer.Option("--keep-days", metavar="D", min=0, help="Keep snapshots assembled in the last D days."),
-    ] = None,
+    keep_last: KeepLast = None,
+    keep_days: KeepDays = None,
     namespace: Annotated[
         str,
         typer.Option("--namespace", metavar="NAME", help="Only snapshots of this namespace. Default: all."),
     ] = "",
     bootstrap: Bootstrap = None,
     offline: Annotated[
-        bool,
-        typer.Option("--offline", help="Do not check what open restores and forks need."),
+        bool, typer.Option("--offline", help="Do not check what open restores and forks need.")
     ] = False,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Print the plan; remove nothing.")] = False,
-    yes: Annotated[bool, typer.Option("--yes", help="Do not ask for confirmation.")] = False,
+    dry_run: DryRun = False,
+    yes: Yes = False,
     as_json: AsJson = False,
 ) -> None:
     """Remove old snapshots from storage.

@@ -44,11 +44,7 @@ def retire(
 def checkpoint(
     keep: Annotated[
         str,
-        typer.Option(
-            "--keep",
-            metavar="TIME",
-            help="Leave records younger than TIME: 1h, 2d, 90 (minutes).",
-        ),
+        typer.Option("--keep", metavar="TIME", help="Leave records younger than TIME: 1h, 2d, 90 (minutes)."),
     ] = f"{KEEP_MS // 60_000}min",
     bootstrap: Bootstrap = None,
     namespace: Namespace = "",

@@ -29,9 +29,7 @@ def watch(
     until: Annotated[
         str,
         typer.Option(
-            "--until",
-            metavar="FILE.sql",
-            help="Condition: SQL that returns no rows once it holds.",
+            "--until", metavar="FILE.sql", help="Condition: SQL that returns no rows once it holds."
         ),
     ],
     bootstrap: Bootstrap = None,
@@ -49,10 +47,7 @@ def watch(
     keep_last: Annotated[
         int | None,
         typer.Option(
-            "--keep-last",
-            metavar="N",
-            min=0,
-            help="Keep only the newest N of this run. Default: keep all.",
+            "--keep-last", metavar="N", min=0, help="Keep only the newest N of this run. Default: keep all."
         ),
     ] = None,
     ttl: Ttl = "5s",
