@@ -15,7 +15,7 @@ from snapkafka.checks.retention import keeping, promised_by
 from snapkafka.errors import BadInputError, LedgerUnusableError, TimedOutError
 from snapkafka.kafka.cluster.admin import KafkaTopicAdmin
 from snapkafka.kafka.cluster.external_groups import external_readers
-from snapkafka.kafka.cluster.retention import log_bounds
+from snapkafka.kafka.cluster.restorable import log_bounds
 from snapkafka.kafka.login.connection import Connection, hear_of, translated
 from snapkafka.kafka.login.security import Security
 from snapkafka.manifest import OpenEntry, TopicEntry

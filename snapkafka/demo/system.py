@@ -21,7 +21,7 @@ from typing import Final
 
 from snapkafka.demo.settings import PARTITIONS, TOPICS, changelog
 from snapkafka.errors import TimedOutError
-from snapkafka.runtime.interrupts import Interrupted
+from snapkafka.runtime.signals import Interrupted
 from snapkafka.testing import create_topics, watchdog
 from snapkafka.until import blocking_until
 

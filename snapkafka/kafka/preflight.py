@@ -21,7 +21,7 @@ from snapkafka.protocol.ledger_state import LedgerState, ProcessView
 from snapkafka.protocol.records import Hello, LogEnd, RunsWithout, Trigger
 from snapkafka.store import written_down
 
-from .ledger.view import LATEST, captured, find_snapshot, good
+from .ledger.reading import LATEST, captured, find_snapshot, good
 
 logger = logging.getLogger("snapkafka")
 

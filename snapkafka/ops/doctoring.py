@@ -11,8 +11,8 @@ from typing import Final
 from snapkafka.advice import Advice, Weight, worst_first
 from snapkafka.checks.retention import TopicSettings
 from snapkafka.errors import SnapkafkaError
+from snapkafka.kafka.ledger.reading import Opened, latest_of_apps, opened
 from snapkafka.kafka.ledger.settings import LOSES, harmful
-from snapkafka.kafka.ledger.view import Opened, latest_of_apps, opened
 from snapkafka.kafka.login.connection import Connection
 from snapkafka.ports import Cluster
 from snapkafka.protocol.ledger_state import LedgerState, ProcessView

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from snapkafka.checks.retention import TopicSettings
 from snapkafka.errors import SnapkafkaError
-from snapkafka.kafka.ledger.view import Opened, latest_of_apps, opened
+from snapkafka.kafka.ledger.reading import Opened, latest_of_apps, opened
 from snapkafka.kafka.login.connection import Connection
 from snapkafka.ports import Cluster
 from snapkafka.units import DAY_MS, format_bytes, wall_ms

@@ -5,13 +5,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from snapkafka.errors import ForkRefusedError
-from snapkafka.kafka.ledger.view import opened
+from snapkafka.kafka.ledger.reading import opened
 from snapkafka.kafka.login.connection import Connection
 from snapkafka.ports import Cluster
 from snapkafka.protocol.forking import LEDGER, prefix_of, prefixed
 from snapkafka.query.engine import Placed, engine, in_thread
-from snapkafka.query.integrity import trusted
 from snapkafka.query.locate import manifest_places
+from snapkafka.query.manifest_check import trusted
 from snapkafka.recovery.forks import Fork, fork_in
 from snapkafka.recovery.session import admin_of
 from snapkafka.runtime.extras import require_extra

@@ -14,8 +14,8 @@ from math import inf
 
 from snapkafka.checks.retention import How
 from snapkafka.checks.verdict import Verdict
-from snapkafka.kafka.cluster.retention import restorable
-from snapkafka.kafka.ledger.view import LedgerReading, Opened, captured, good, opened
+from snapkafka.kafka.cluster.restorable import restorable
+from snapkafka.kafka.ledger.reading import LedgerReading, Opened, captured, good, opened
 from snapkafka.kafka.login.connection import Connection
 from snapkafka.manifest import RestorableEntry
 from snapkafka.ports import Cluster

@@ -31,7 +31,7 @@ from snapkafka.errors import (
     TimedOutError,
     TriggerRefusedError,
 )
-from snapkafka.kafka.ledger.view import read_ledger
+from snapkafka.kafka.ledger.reading import read_ledger
 from snapkafka.kafka.login.connection import Connection
 from snapkafka.ports import Cluster
 from snapkafka.protocol.ledger_state import Status

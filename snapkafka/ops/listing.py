@@ -8,8 +8,8 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from snapkafka.errors import BadInputError
-from snapkafka.kafka.cluster.retention import restorable
-from snapkafka.kafka.ledger.view import (
+from snapkafka.kafka.cluster.restorable import restorable
+from snapkafka.kafka.ledger.reading import (
     LedgerReading,
     Opened,
     find_captured_by,

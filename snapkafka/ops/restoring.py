@@ -8,7 +8,7 @@ from typing import Final
 
 from snapkafka.errors import BadInputError, RestoreRefusedError, SnapkafkaError
 from snapkafka.kafka.cluster.group_hold import HOLDER
-from snapkafka.kafka.ledger.view import LATEST, opened
+from snapkafka.kafka.ledger.reading import LATEST, opened
 from snapkafka.kafka.login.connection import Connection
 from snapkafka.ports import Cluster
 from snapkafka.protocol.records import Restore

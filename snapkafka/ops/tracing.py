@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from snapkafka.drawing.around import has_around
 from snapkafka.errors import BadInputError
-from snapkafka.kafka.ledger.view import LATEST, Opened, opened
+from snapkafka.kafka.ledger.reading import LATEST, Opened, opened
 from snapkafka.kafka.login.connection import Connection
 from snapkafka.manifest import AROUND, Manifest
 from snapkafka.ports import Cluster

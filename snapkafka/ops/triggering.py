@@ -10,7 +10,7 @@ from typing import Final, Unpack
 
 from snapkafka.backoff import pause_after
 from snapkafka.errors import BadInputError, SnapshotFailedError, TriggerRefusedError
-from snapkafka.kafka.ledger.view import Opened, opened
+from snapkafka.kafka.ledger.reading import Opened, opened
 from snapkafka.kafka.login.connection import Connection
 from snapkafka.kafka.preflight import TriggerOptions, compose_trigger, require_id
 from snapkafka.ports import Cluster

@@ -10,7 +10,7 @@ from typing import Final, Protocol, cast
 
 from snapkafka.errors import ForkFailedError, ForkRefusedError, LedgerUnusableError, PlanChangedError
 from snapkafka.kafka.cluster.groups import positions_group
-from snapkafka.kafka.ledger.view import Opened, opened
+from snapkafka.kafka.ledger.reading import Opened, opened
 from snapkafka.kafka.login.connection import Connection
 from snapkafka.kafka.records.bulk import KafkaBulk
 from snapkafka.ports import Cluster, TopicAdmin

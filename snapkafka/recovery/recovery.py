@@ -12,7 +12,7 @@ from typing import Final
 from snapkafka.config import namespace_problem
 from snapkafka.errors import BadInputError, ForkRefusedError, RestoreRefusedError, SnapkafkaError
 from snapkafka.kafka.cluster.group_hold import HOLDER
-from snapkafka.kafka.ledger.view import LATEST, opened
+from snapkafka.kafka.ledger.reading import LATEST, opened
 from snapkafka.kafka.login.connection import Connection
 from snapkafka.manifest import Manifest
 from snapkafka.ports import Cluster
@@ -22,7 +22,7 @@ from snapkafka.protocol.restores import RestoreView
 from .finish import Commit
 from .plan import PartitionMove, Plan, Recovered, Request, raise_changed, raise_refused
 from .positions import group_offsets
-from .refusals import member_refusals
+from .reasons import member_refusals
 from .session import RestoreBulk, admin_of, held, opened_session, opened_state
 from .steps import RecoveryRun
 from .still_held import with_held

@@ -18,7 +18,7 @@ from snapkafka.errors import (
 )
 from snapkafka.kafka.cluster.admin import KafkaTopicAdmin
 from snapkafka.kafka.cluster.group_hold import HOLDER, GroupTakenError
-from snapkafka.kafka.ledger.view import Opened, latest_of_apps, opened
+from snapkafka.kafka.ledger.reading import Opened, latest_of_apps, opened
 from snapkafka.kafka.login.connection import Connection
 from snapkafka.kafka.records.bulk import KafkaBulk
 from snapkafka.manifest import Manifest
@@ -35,10 +35,10 @@ from snapkafka.until import Tries
 
 from .appending import Bulk
 from .code_changes import Missing, missing_parts, without
-from .facts import Hold, Tables, load
 from .plan import Plan, Request
 from .positions import apps_of
 from .selection import select
+from .stored_rows import Hold, Tables, load
 from .topics import Topics
 
 #: A run that was killed keeps its groups until its sessions are over, and a little longer.

@@ -49,13 +49,13 @@ from snapkafka.wire import headers as wire
 from .appending import Author, NewRecord, read_back
 from .attempt import Attempt
 from .channels import Channel, append_channels, is_external
-from .facts import ranges_from
 from .finish import number
 from .positions import Appended, changelogs_of, inputs_of, new_positions, spread
 from .selection import Keys
 from .session import RestoreBulk, topic_id_of
 from .shortened import counted
 from .state import records_of_state, touch
+from .stored_rows import ranges_from
 from .target import Target, TargetRun
 
 #: The app of the process that restores.

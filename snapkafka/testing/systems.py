@@ -184,7 +184,7 @@ class RunningSystem:
                 [
                     sys.executable,
                     "-m",
-                    "snapkafka.testing.worker",
+                    "snapkafka.testing.run_worker",
                     target,
                     self.bootstrap,
                     str(self.folder / name),

@@ -21,7 +21,7 @@ from snapkafka.errors import (
     UnknownSnapshotError,
 )
 from snapkafka.kafka.cluster.admin import KafkaTopicAdmin
-from snapkafka.kafka.ledger.ledger import KafkaLedger, topic_name
+from snapkafka.kafka.ledger.kafka_ledger import KafkaLedger, topic_name
 from snapkafka.kafka.login.connection import Connection
 from snapkafka.ops.in_use import snapshots_in_use
 from snapkafka.protocol.ledger_state import Status

@@ -15,12 +15,12 @@ from rich.table import Table
 
 from snapkafka import ops
 from snapkafka.cli.options import AsJson, Bootstrap, ManifestPath, Namespace, Stored
-from snapkafka.cli.present.tables import coloured, count, table
+from snapkafka.cli.present.snapshots import coloured, count, table
 from snapkafka.cli.running import connect, console, print_json, run
 from snapkafka.errors import BadInputError, OutputError
-from snapkafka.kafka.ledger.view import LATEST
+from snapkafka.kafka.ledger.reading import LATEST
 from snapkafka.ops.diffing import ChannelChange, KeyChange, Progressed, TableChange
-from snapkafka.query.integrity import Trust
+from snapkafka.query.manifest_check import Trust
 from snapkafka.runtime.extras import require_extra
 
 from .doctor import ask_one_way

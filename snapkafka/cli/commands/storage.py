@@ -10,7 +10,7 @@ from rich.markup import escape
 
 from snapkafka import ops
 from snapkafka.cli.options import AsJson, Bootstrap, DryRun, KeepDays, KeepLast, Yes
-from snapkafka.cli.present.tables import table
+from snapkafka.cli.present.snapshots import table
 from snapkafka.cli.propose import Proposal, propose
 from snapkafka.cli.running import connect, console, print_json, run
 from snapkafka.errors import EXIT_NOT_GOOD, BadInputError

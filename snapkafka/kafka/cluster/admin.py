@@ -21,10 +21,11 @@ from snapkafka.protocol.records import TopicPartition
 from snapkafka.until import Tries
 
 from .asking_again import COORDINATOR_MOVES, ask_again, ask_coordinator
+from .broker_errors import DeleteTopicsRequest, raise_refusal
 from .group_hold import GroupHold
 from .groups import ConsumerGroup, Member, group_members, list_groups
-from .refusals import DeleteTopicsRequest, raise_refusal
-from .requests import (
+from .settings_requests import AlterTopicRequest, LogDirsRequest, default_settings, log_sizes
+from .wire_requests import (
     Access,
     DescribeClusterRequest,
     MetadataRequestV12,
@@ -33,7 +34,6 @@ from .requests import (
     descriptions,
     may_describe_cluster,
 )
-from .settings_requests import AlterTopicRequest, LogDirsRequest, default_settings, log_sizes
 
 #: More replicas than this guard nothing that matters to a snapshot.
 REPLICAS_MAX: Final = 3

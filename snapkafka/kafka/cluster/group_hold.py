@@ -33,7 +33,7 @@ from snapkafka.kafka.login.connection import Connection, translated
 from snapkafka.protocol.records import TopicPartition
 from snapkafka.until import succeed
 
-from .requests import RequestStruct, check_version
+from .wire_requests import RequestStruct, check_version
 
 #: The client id of a member that holds a group: `members` tells it from a worker by it.
 HOLDER: Final = "snapkafka-restore"

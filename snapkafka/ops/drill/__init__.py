@@ -30,14 +30,14 @@ from snapkafka.errors import BadInputError, DependencyMissingError
 from snapkafka.kafka.login.connection import Connection
 from snapkafka.ops.assembling import AS_IT_IS, HowToRead
 from snapkafka.runtime.extras import require_extra
-from snapkafka.runtime.interrupts import to_its_end
 from snapkafka.runtime.locked import lock_problem
+from snapkafka.runtime.signals import to_its_end
 
 from .evidence import new_id
 from .parts import KafkaParts, Parts
 from .phases import DrillRun
-from .report import Compared, Drill, Judged, Phase, markdown
 from .request import DrillRequest
+from .result import Compared, Drill, Judged, Phase, markdown
 from .workers import Workers, parsed
 
 __all__ = ["Compared", "Drill", "DrillRequest", "Judged", "Phase", "drill", "markdown"]

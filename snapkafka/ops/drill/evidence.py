@@ -15,8 +15,8 @@ from typing import Final
 from snapkafka import __version__
 from snapkafka.manifest import CheckEntry
 
-from .report import Drill, Judged
 from .request import DrillRequest
+from .result import Drill, Judged
 
 #: Distributions that a drill rests on, where they are installed.
 LIBRARIES: Final = ("faust-streaming", "aiokafka", "confluent-kafka", "pyspark", "duckdb")

@@ -11,7 +11,7 @@ from typing import Final, Protocol, cast
 from snapkafka.checks.invariants import load, parameters_of, parse_parameters
 from snapkafka.errors import ForkRefusedError, LedgerUnusableError
 from snapkafka.kafka.cluster.admin import KafkaTopicAdmin
-from snapkafka.kafka.ledger.view import opened
+from snapkafka.kafka.ledger.reading import opened
 from snapkafka.kafka.login.connection import Connection
 from snapkafka.kafka.records.bulk import KafkaBulk
 from snapkafka.manifest import Manifest
@@ -23,15 +23,15 @@ from snapkafka.protocol.forking import of_fork, prefix_of, prefixed
 from snapkafka.protocol.ledger_state import LedgerState
 from snapkafka.protocol.records import TopicPartition
 from snapkafka.query.locate import manifest_places
-from snapkafka.recovery.facts import Groups
 from snapkafka.recovery.forks import drop_forks, plan_drop
 from snapkafka.recovery.plan import Plan, Recovered, Request
 from snapkafka.recovery.positions import apps_of
 from snapkafka.recovery.recovery import plan_recovery, recover
+from snapkafka.recovery.stored_rows import Groups
 from snapkafka.store import open_manifest, read_manifest
 
-from .report import Judged
 from .request import DrillRequest
+from .result import Judged
 
 #: Parameters of ready-made invariants that hold names of topics or apps.
 NAMES: Final = ("topics", "apps")

@@ -16,8 +16,8 @@ from snapkafka.until import Tries, succeed
 
 from .evidence import digest_of, not_shown, versions, with_rows_read
 from .parts import Parts, Source, judged
-from .report import Compared, Drill, Judged, Phase
 from .request import DrillRequest
+from .result import Compared, Drill, Judged, Phase
 from .workers import AppEndedError, Workers
 
 #: The fork of a drill that was killed is removed by `fork drop --expired` some time after its drill would have ended.

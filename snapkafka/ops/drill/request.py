@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from snapkafka.kafka.ledger.view import LATEST
+from snapkafka.kafka.ledger.reading import LATEST
 
 from .workers import JOINS_WITHIN_S
 

@@ -17,11 +17,11 @@ from typer.testing import CliRunner, Result
 
 from snapkafka import __version__
 from snapkafka.checks.coverage import NOTHING_SEEN
-from snapkafka.cli import app as commands
 from snapkafka.cli import running
+from snapkafka.cli import verbs as commands
 from snapkafka.cli.commands import switches
 from snapkafka.cli.helps import HELPS, Panel
-from snapkafka.cli.present.tables import print_assembled
+from snapkafka.cli.present.snapshots import print_assembled
 from snapkafka.cli.running import STATUSES
 from snapkafka.errors import (
     BadInputError,

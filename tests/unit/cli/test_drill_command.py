@@ -12,7 +12,7 @@ import pytest
 from typer.testing import CliRunner
 
 from snapkafka import ops
-from snapkafka.cli.app import app
+from snapkafka.cli.verbs import app
 from snapkafka.ops.drill import Compared, Drill, Judged, Phase
 
 ARGUMENTS = (

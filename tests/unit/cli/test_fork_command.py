@@ -11,10 +11,10 @@ import pytest
 from typer.testing import CliRunner
 
 from snapkafka import ops
-from snapkafka.cli.app import app
+from snapkafka.cli.verbs import app
 from snapkafka.errors import ForkRefusedError, UnknownSnapshotError
 from snapkafka.ops.diffing import Compared, Difference
-from snapkafka.query.integrity import Trust
+from snapkafka.query.manifest_check import Trust
 from snapkafka.recovery.plan import Request, TopicWork
 from snapkafka.recovery.target_facts import Refusal
 from snapkafka.recovery.topics import NewTopic

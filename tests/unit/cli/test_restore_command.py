@@ -9,7 +9,7 @@ import pytest
 from typer.testing import CliRunner
 
 from snapkafka import ops
-from snapkafka.cli.app import app
+from snapkafka.cli.verbs import app
 from snapkafka.errors import RestoreRefusedError
 from snapkafka.recovery.plan import Irrevocable, PartitionMove, Plan, Recovered, TopicWork
 from snapkafka.recovery.target_facts import Refusal

@@ -10,7 +10,7 @@ import pytest
 from typer.testing import CliRunner
 
 from snapkafka import ops
-from snapkafka.cli.app import app
+from snapkafka.cli.verbs import app
 from snapkafka.errors import RestoreRefusedError
 from snapkafka.recovery.plan import Plan, Recovered, Request, TopicWork
 from snapkafka.recovery.target_facts import Refusal

@@ -9,7 +9,7 @@ import pytest
 from typer.testing import CliRunner
 
 from snapkafka import ops
-from snapkafka.cli import app as commands
+from snapkafka.cli import verbs as commands
 from snapkafka.errors import LedgerUnusableError
 from snapkafka.ops.topic_settings import change_command
 from snapkafka.protocol.records import Hello, InputTopic, Table

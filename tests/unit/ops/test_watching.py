@@ -14,7 +14,7 @@ from typer.testing import CliRunner
 
 from snapkafka import ops
 from snapkafka.assembly.options import parser
-from snapkafka.cli.app import app
+from snapkafka.cli.verbs import app
 from snapkafka.errors import (
     BadInputError,
     BrokerUnavailableError,

@@ -42,7 +42,7 @@ from .options import (
     names_in,
     ttl_ms_of,
 )
-from .present.tables import print_assembled, print_details, print_list, print_triggered
+from .present.snapshots import print_assembled, print_details, print_list, print_triggered
 from .progress import job_log, progress_lines
 from .running import connect, console, print_json, run, who
 

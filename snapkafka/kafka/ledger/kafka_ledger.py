@@ -17,16 +17,16 @@ from aiokafka import AIOKafkaProducer, errors
 from snapkafka.checks.retention import TopicSettings
 from snapkafka.errors import LedgerUnusableError, SnapkafkaError
 from snapkafka.kafka.cluster.admin import REPLICAS_MAX, KafkaTopicAdmin
-from snapkafka.kafka.cluster.requests import TopicDescription
+from snapkafka.kafka.cluster.wire_requests import TopicDescription
 from snapkafka.kafka.login.connection import Connection, translated
 from snapkafka.logs import about
 from snapkafka.protocol.records import LedgerRecord, TailLost, TopicPartition
 from snapkafka.wire import headers, signature
 from snapkafka.wire.codec import encode, load
 
-from .lost_tail import LedgerCutShortError, Marks, identity, lost_range, mark_of
 from .reader import HOLE, Entry, LedgerRecreatedError, read_entries
 from .settings import LOSES, RECORD_BYTES_MAX, UNREADABLE, harmful, settings_for
+from .tail_marks import LedgerCutShortError, Marks, identity, lost_range, mark_of
 
 logger = logging.getLogger("snapkafka")
 
