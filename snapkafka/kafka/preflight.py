@@ -11,17 +11,17 @@ import logging
 import random
 import time
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from typing import Any, Final
+from typing import Any, Final, TypedDict
 
 from snapkafka.config import TTL_MS_RANGE
 from snapkafka.errors import BadInputError, Option, SnapkafkaError, TriggerRefusedError, Verb
 from snapkafka.logs import about
 from snapkafka.ports import Group, TopicAdmin
-from snapkafka.protocol.ledger_state import LedgerState
+from snapkafka.protocol.ledger_state import LedgerState, ProcessView
 from snapkafka.protocol.records import Hello, LogEnd, RunsWithout, Trigger
 from snapkafka.store import written_down
 
-from .ledger.view import LATEST, captured, find_snapshot, good
+from .ledger.reading import LATEST, captured, find_snapshot, good
 
 logger = logging.getLogger("snapkafka")
 
@@ -36,6 +36,18 @@ TYPES: Final = ("full", "incremental")
 #: Words that mean something else where a snapshot is named, in any case of letters: the last one, and the schemas of a
 #: query that are its own or DuckDB's.
 RESERVED_IDS: Final = frozenset({LATEST, "main", "temp", "system", "information_schema", "pg_catalog"})
+
+
+class TriggerOptions(TypedDict, total=False):
+    """The facts about a snapshot that its caller chooses, see `compose_trigger`."""
+
+    type: str
+    parent: str
+    storage: str
+    who: str
+    ttl_ms: int
+    apps: Collection[str]
+    knowing: Collection[str]
 
 
 async def compose_trigger(
@@ -152,35 +164,7 @@ def check_trigger(
         raise TriggerRefusedError(
             "snapshots are paused in this namespace", hint=(Verb("resume"), " ends the pause")
         )
-    living = [view for view in state.participants() if not apps or view.hello.app in apps]
-    known = {view.hello.app for view in state.processes.values()}
-    if unknown := sorted(set(apps) - known):
-        raise TriggerRefusedError(
-            f"no app {', '.join(unknown)} has joined this namespace",
-            hint=f"known apps: {', '.join(sorted(known))}"
-            if known
-            else "start it with snapkafka.install first",
-        )
-    without = [
-        view
-        for view in state.processes.values()
-        if (not apps or view.hello.app in apps) and state.goes_on_without(view)
-    ]
-    if not living and without:
-        raise TriggerRefusedError(
-            f"no process takes part: {'; '.join(view.withdrawal for view in without)}",
-            hint="restart the worker, and report the error in its log",
-        )
-    if not living and (lost := str(state.tails)):
-        raise TriggerRefusedError(
-            f"nobody takes part: {lost}",
-            hint="services that have read them join again within seconds: ask again; start those that do not run",
-        )
-    if not living:
-        raise TriggerRefusedError(
-            f"no process of {' or '.join(sorted(apps)) if apps else 'any app'} is running",
-            hint="start the services; each joins when it calls snapkafka.install",
-        )
+    living = _participants(state, apps)
     if not any(view.hello.inputs or view.inputs for view in living):
         if unread := state.unread(apps):
             raise TriggerRefusedError(
@@ -212,6 +196,44 @@ def check_trigger(
                 Option("apps"),
             ),
         )
+
+
+def _participants(state: LedgerState, apps: Collection[str]) -> list[ProcessView]:
+    """Return the running processes in scope, one at least.
+
+    Raises:
+        TriggerRefusedError: there is none; it states why.
+    """
+    living = [view for view in state.participants() if not apps or view.hello.app in apps]
+    known = {view.hello.app for view in state.processes.values()}
+    if unknown := sorted(set(apps) - known):
+        raise TriggerRefusedError(
+            f"no app {', '.join(unknown)} has joined this namespace",
+            hint=f"known apps: {', '.join(sorted(known))}"
+            if known
+            else "start it with snapkafka.install first",
+        )
+    without = [
+        view
+        for view in state.processes.values()
+        if (not apps or view.hello.app in apps) and state.goes_on_without(view)
+    ]
+    if not living and without:
+        raise TriggerRefusedError(
+            f"no process takes part: {'; '.join(view.withdrawal for view in without)}",
+            hint="restart the worker, and report the error in its log",
+        )
+    if not living and (lost := str(state.tails)):
+        raise TriggerRefusedError(
+            f"nobody takes part: {lost}",
+            hint="services that have read them join again within seconds: ask again; start those that do not run",
+        )
+    if not living:
+        raise TriggerRefusedError(
+            f"no process of {' or '.join(sorted(apps)) if apps else 'any app'} is running",
+            hint="start the services; each joins when it calls snapkafka.install",
+        )
+    return living
 
 
 def unlike_counts(hello: Hello, counts: Mapping[str, int]) -> Iterator[str]:

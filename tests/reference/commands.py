@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from typer.main import get_command
 
-from snapkafka.cli.app import app
+from snapkafka.cli.verbs import app
 
 from .markdown import code, table
 

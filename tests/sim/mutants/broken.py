@@ -13,7 +13,7 @@ from snapkafka.protocol.actions import Action
 from snapkafka.protocol.colours import Colours
 from snapkafka.protocol.ledger_view import LedgerView
 from snapkafka.protocol.records import Closed, CutReport, Hello, TopicPartition
-from snapkafka.sim.world.log import Stored
+from snapkafka.sim.world.broker_log import Stored
 from snapkafka.sim.world.process import Process
 from snapkafka.sim.world.sending import Sender, Sending
 from snapkafka.sim.world.world import World

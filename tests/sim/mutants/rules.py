@@ -25,8 +25,8 @@ from snapkafka.protocol import (
 from snapkafka.protocol.colours import Colours
 from snapkafka.protocol.held import Held
 from snapkafka.sim import run
+from snapkafka.sim.world.executions import Runner
 from snapkafka.sim.world.process import Process
-from snapkafka.sim.world.running import Runner
 from snapkafka.sim.world.sending import Sender
 
 from . import broken

@@ -11,11 +11,11 @@ from pathlib import Path
 import pytest
 
 from snapkafka.checks import Verdict
-from snapkafka.cli.process import EXIT_UNREAD
+from snapkafka.cli.event_loop import EXIT_UNREAD
 from snapkafka.errors import EXIT_NOT_GOOD, EXIT_OK, all_errors
 from snapkafka.protocol import records
 from snapkafka.protocol.ledger_state import Status
-from snapkafka.runtime.interrupts import CODES, exit_status
+from snapkafka.runtime.signals import CODES, exit_status
 
 ROOT = Path(__file__).parents[3]
 PAGE = (ROOT / "docs" / "guide" / "runbook.md").read_text()

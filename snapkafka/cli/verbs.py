@@ -10,9 +10,8 @@ from typing import Annotated, Any, TypeVar
 import typer
 
 from snapkafka import __version__, ops
-from snapkafka.durations import moment_ms
 from snapkafka.errors import EXIT_NOT_GOOD
-from snapkafka.kafka.cluster.retention import wall_ms
+from snapkafka.units import moment_ms, wall_ms
 
 from .commands import doctor as doctor_ways
 from .commands import (
@@ -43,7 +42,7 @@ from .options import (
     names_in,
     ttl_ms_of,
 )
-from .present.tables import print_assembled, print_details, print_list, print_triggered
+from .present.snapshots import print_assembled, print_details, print_list, print_triggered
 from .progress import job_log, progress_lines
 from .running import connect, console, print_json, run, who
 
@@ -109,8 +108,7 @@ def trigger(
         ),
     ] = None,
     retries: Annotated[
-        int,
-        typer.Option("--retries", metavar="N", help="Retry a failed snapshot up to N times."),
+        int, typer.Option("--retries", metavar="N", help="Retry a failed snapshot up to N times.")
     ] = 0,
     wait: Annotated[bool, typer.Option("--wait", help="Wait until the snapshot is captured.")] = False,
     as_json: AsJson = False,
@@ -162,19 +160,13 @@ def list_(bootstrap: Bootstrap = None, namespace: Namespace = "", as_json: AsJso
 @command(app, "show")
 def show(
     snapshot: Annotated[
-        str,
-        typer.Argument(
-            metavar="ID",
-            help="Id, epoch or `latest` (the last one triggered).",
-        ),
+        str, typer.Argument(metavar="ID", help="Id, epoch or `latest` (the last one triggered).")
     ] = "",
     epoch: Annotated[int | None, typer.Option("--epoch", metavar="N", help="Snapshot of this epoch.")] = None,
     at: Annotated[
         str,
         typer.Option(
-            "--at",
-            metavar="TIME",
-            help="Last snapshot captured by TIME (ISO 8601, local time zone).",
+            "--at", metavar="TIME", help="Last snapshot captured by TIME (ISO 8601, local time zone)."
         ),
     ] = "",
     bootstrap: Bootstrap = None,
@@ -209,8 +201,7 @@ command(app, "trace")(trace.trace)
 @reads_the_log
 def assemble(
     snapshots: Annotated[
-        list[str],
-        typer.Argument(metavar="ID...", help="Ids, epochs or `latest` (the last one captured)."),
+        list[str], typer.Argument(metavar="ID...", help="Ids, epochs or `latest` (the last one captured).")
     ],
     bootstrap: Bootstrap = None,
     namespace: Namespace = "",
@@ -252,8 +243,7 @@ def assemble(
 @reads_the_log
 def verify(
     snapshot: Annotated[
-        str,
-        typer.Argument(metavar="ID", help="Id, epoch or `latest` (the last one assembled)."),
+        str, typer.Argument(metavar="ID", help="Id, epoch or `latest` (the last one assembled).")
     ] = "",
     bootstrap: Bootstrap = None,
     namespace: Namespace = "",
@@ -344,8 +334,7 @@ def doctor(
         ),
     ] = "1h",
     fix: Annotated[
-        bool,
-        typer.Option("--fix", help="Correct topic settings. Shows the plan and asks."),
+        bool, typer.Option("--fix", help="Correct topic settings. Shows the plan and asks.")
     ] = False,
     yes: Annotated[bool, typer.Option("--yes", help="With --fix: do not ask.")] = False,
     acls: Annotated[

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any, Final, NoReturn, TextIO, TypeVar
 
 from snapkafka.errors import COMMAND, BadInputError, OutputError
-from snapkafka.runtime.interrupts import Interrupted, ending_signals, exit_status, raise_on_ending_signals
+from snapkafka.runtime.signals import Interrupted, ending_signals, exit_status, raise_on_ending_signals
 
 #: What a shell says of a command whose output nobody reads any more (`| head`).
 EXIT_UNREAD: Final = 141

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from snapkafka.durations import duration_ms
 from snapkafka.errors import BadInputError
+from snapkafka.units import duration_ms
 
 DAY_MS = 86_400_000
 

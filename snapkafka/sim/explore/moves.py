@@ -38,9 +38,9 @@ from snapkafka.protocol.records import (
     TopicPartition,
     Trigger,
 )
-from snapkafka.sim.world.plan import App
 from snapkafka.sim.world.process import Process
 from snapkafka.sim.world.underway import Running
+from snapkafka.sim.world.world_plan import App
 
 from .choices import Choice, ExploredWorld
 from .lens import PROMPT, SmallWorld

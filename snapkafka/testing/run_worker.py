@@ -1,4 +1,4 @@
-"""A worker of your app with another broker: `python -m snapkafka.testing.worker APP BROKER FOLDER`.
+"""A worker of your app with another broker: `python -m snapkafka.testing.run_worker APP BROKER FOLDER`.
 
 The app is imported as by Faust's command; before it starts, its broker, its data folder and its web server are
 replaced, whatever its code names: a test must never reach the app's own cluster.

@@ -13,7 +13,7 @@ from aiokafka import errors
 from aiokafka.protocol.api import Response
 from aiokafka.protocol.types import CompactArray, CompactString, Int16, Int32, Schema, TaggedFields
 
-from .requests import RequestStruct, check_version
+from .wire_requests import RequestStruct, check_version
 
 API_KEY_DELETE_TOPICS: Final = 20
 #: The first version whose response states a reason; Kafka 2.7 has it.

@@ -14,18 +14,19 @@ from typing import Any, Final
 
 from aiokafka import AIOKafkaProducer, errors
 
+from snapkafka.checks.retention import TopicSettings
 from snapkafka.errors import LedgerUnusableError, Option, SnapkafkaError
 from snapkafka.kafka.cluster.admin import REPLICAS_MAX, KafkaTopicAdmin
-from snapkafka.kafka.cluster.requests import TopicDescription
+from snapkafka.kafka.cluster.wire_requests import TopicDescription
 from snapkafka.kafka.login.connection import Connection, translated
 from snapkafka.logs import about
 from snapkafka.protocol.records import LedgerRecord, TailLost, TopicPartition
 from snapkafka.wire import headers, signature
 from snapkafka.wire.codec import encode, load
 
-from .lost_tail import LedgerCutShortError, Marks, identity, lost_range, mark_of
 from .reader import HOLE, Entry, LedgerRecreatedError, read_entries
 from .settings import LOSES, RECORD_BYTES_MAX, UNREADABLE, harmful, settings_for
+from .tail_marks import LedgerCutShortError, Marks, identity, lost_range, mark_of
 
 logger = logging.getLogger("snapkafka")
 
@@ -201,8 +202,7 @@ class KafkaLedger:
         write to it at once."""
         if await self.end() == 0:
             return True
-        compacted = "compact" in settings.get("cleanup.policy", "")
-        return not compacted and await self.start() == 0
+        return not TopicSettings.parse(settings).compacts and await self.start() == 0
 
     async def _is_same(self) -> bool:
         """Return whether the topic is still the one that was opened. A broker that does not answer proves nothing."""

@@ -10,8 +10,8 @@ from snapkafka.protocol.actions import AskStopped
 from snapkafka.protocol.events import AssignedInput, InputsAssigned, InputsRevoked, StoppedSeen
 from snapkafka.protocol.records import ChangelogEnd, LogEnd, Position, RunsWithout, TopicPartition
 
+from .broker_log import ABORTED, OPEN
 from .history import Memory
-from .log import ABORTED, OPEN
 from .underway import Consumer
 
 if TYPE_CHECKING:

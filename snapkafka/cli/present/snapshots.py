@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterable
 from typing import Final
 
@@ -14,13 +13,14 @@ from rich.table import Table
 from snapkafka.checks.coverage import NOTHING_SEEN
 from snapkafka.checks.coverage import in_words as examined_in_words
 from snapkafka.kafka.cluster.external_groups import assumptions, open_topics, outside_paths, unseen_paths
-from snapkafka.kafka.cluster.retention import in_words, wall_ms
+from snapkafka.kafka.cluster.restorable import in_words
 from snapkafka.manifest import WitnessEntry, saw_nothing
 from snapkafka.ops import Assembled, Checkpointed, Details, Summary
 from snapkafka.ops.listing import ProcessRow, WaitRow
 from snapkafka.ops.pausing import Switched
 from snapkafka.protocol.captured_snapshot import Uncaptured
 from snapkafka.protocol.records import CheckResult
+from snapkafka.units import local_time, rounded_ms, wall_ms
 
 COLOURS: Final = {
     "INITIATED": "cyan",
@@ -42,17 +42,6 @@ COLOURS: Final = {
 ID_SHOWN: Final = 40
 #: Where a list of positions stops; `--json` has them all.
 POSITIONS_SHOWN: Final = 40
-
-
-def duration(ms: float) -> str:
-    """Format milliseconds for a person."""
-    if ms < 1_000:
-        return f"{ms:.0f} ms"
-    if ms < 120_000:
-        return f"{ms / 1_000:.1f} s"
-    if ms < 7_200_000:
-        return f"{ms / 60_000:.0f} min"
-    return f"{ms / 3_600_000:.0f} h" if ms < 172_800_000 else f"{ms / 86_400_000:.0f} days"
 
 
 def count(number: int, noun: str) -> str:
@@ -104,9 +93,9 @@ def print_list(console: Console, snapshots: tuple[Summary, ...], now_ms: int) ->
         rows.add_row(
             escape(item.id) + (f" (attempt {item.attempt})" if item.attempt > 1 else ""),
             str(item.epoch),
-            f"{duration(max(0, now_ms - item.triggered_ms))} ago",
+            f"{rounded_ms(max(0, now_ms - item.triggered_ms))} ago",
             coloured(item.status.value),
-            "" if item.capture_ms is None else duration(item.capture_ms),
+            "" if item.capture_ms is None else rounded_ms(item.capture_ms),
             coloured(item.verdict) if item.verdict else "",
             escape(item.failure_reason or _unprovable(item)),
         )
@@ -123,7 +112,7 @@ def print_triggered(console: Console, item: Summary) -> None:
     if item.capture_ms is None:
         console.print(f"{head}\nProgress: `snapkafka show {escape(item.id)}`")
     else:
-        console.print(f"{head} in {duration(item.capture_ms)}. The services were not stopped.")
+        console.print(f"{head} in {rounded_ms(item.capture_ms)}. The services were not stopped.")
         storage = "" if item.storage else " --storage DIR"
         console.print(f"Next: `snapkafka assemble {escape(item.id)}{storage}` builds its tables.")
     _print_unread(console, item)
@@ -162,11 +151,11 @@ def print_details(console: Console, found: Details) -> None:
         f"snapshot [bold]{escape(item.id)}[/]  attempt {item.attempt}  epoch {item.epoch}"
         f"  {coloured(item.status.value)}" + (f"  {coloured(item.verdict)}" if item.verdict else "")
     )
-    when = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(item.triggered_ms / 1_000))
+    when = local_time(item.triggered_ms)
     by = f" by {escape(item.who)}" if item.who else ""
-    console.print(f"triggered {when}{by}, {duration(found.age_ms)} ago; {escape(item.type)}")
+    console.print(f"triggered {when}{by}, {rounded_ms(found.age_ms)} ago; {escape(item.type)}")
     if item.capture_ms is not None:
-        console.print(f"captured in {duration(item.capture_ms)}")
+        console.print(f"captured in {rounded_ms(item.capture_ms)}")
     if item.failure_reason:
         console.print(f"[red]failed[/] ({escape(item.failure_code)}): {escape(item.failure_reason)}")
         if item.culprit and item.culprit not in item.failure_reason:
@@ -199,10 +188,10 @@ def _went(check: CheckResult) -> str:
 
 
 def _print_waits(console: Console, waits: tuple[WaitRow, ...], ttl_ms: int) -> None:
-    console.print(f"\n[bold]waiting for[/] (fails {duration(ttl_ms)} after the trigger)")
+    console.print(f"\n[bold]waiting for[/] (fails {rounded_ms(ttl_ms)} after the trigger)")
     rows = table("for", "since", right=("since",))
     for wait in waits:
-        rows.add_row(escape(wait.text), duration(wait.waited_ms))
+        rows.add_row(escape(wait.text), rounded_ms(wait.waited_ms))
     console.print(rows)
 
 
@@ -219,8 +208,8 @@ def _print_processes(console: Console, processes: tuple[ProcessRow, ...]) -> Non
             "left earlier" if row.left else row.heard,
             "" if row.cut_us is None else f"{row.cut_us} us",
             "" if row.reported_ms is None else str(row.running),
-            "" if row.reported_ms is None else duration(row.reported_ms),
-            "" if row.closed_ms is None else duration(row.closed_ms),
+            "" if row.reported_ms is None else rounded_ms(row.reported_ms),
+            "" if row.closed_ms is None else rounded_ms(row.closed_ms),
         )
     console.print(rows)
 

@@ -24,7 +24,7 @@ from snapkafka.protocol.captured_snapshot import Captured, gather
 from snapkafka.protocol.ledger_state import LedgerState, ProcessView, SnapshotView
 from snapkafka.protocol.records import Checkpoint
 
-from .ledger import KafkaLedger, beginning_is_gone
+from .kafka_ledger import KafkaLedger, beginning_is_gone
 
 
 @dataclass(slots=True)

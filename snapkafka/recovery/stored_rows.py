@@ -16,7 +16,7 @@ from snapkafka.manifest import STATE
 from snapkafka.ports import TopicAdmin
 from snapkafka.protocol.records import TopicPartition
 from snapkafka.query.engine import Placed, engine
-from snapkafka.query.integrity import trusted
+from snapkafka.query.manifest_check import trusted
 
 from .positions import parts_of
 from .state import Row

@@ -4,18 +4,15 @@
 from __future__ import annotations
 
 import asyncio
-import time
 from collections.abc import Callable, Collection, Mapping
-from datetime import UTC, datetime
 
 from snapkafka.checks import CutView, LogBounds
 from snapkafka.checks.retention import (
-    UNBOUNDED,
     How,
     LogNow,
     Need,
     RetentionEstimate,
-    bound,
+    TopicSettings,
     estimate_retention,
     first_to_go,
     needs,
@@ -25,13 +22,7 @@ from snapkafka.manifest import RestorableEntry
 from snapkafka.ports import TopicAdmin
 from snapkafka.protocol.captured_snapshot import Captured
 from snapkafka.protocol.records import TopicPartition
-
-Settings = Mapping[str, Mapping[str, str]]
-
-
-def wall_ms() -> int:
-    """Return milliseconds since 1970, by this machine's clock."""
-    return time.time_ns() // 1_000_000
+from snapkafka.units import iso_time, wall_ms
 
 
 async def restorable(
@@ -53,7 +44,7 @@ async def restorable(
         found = RetentionEstimate(how=How.UNKNOWN, why=error.message)
     return RestorableEntry(
         how=found.how,
-        until=_iso(found.until_ms),
+        until="" if found.until_ms is None else iso_time(found.until_ms),
         topic=found.topic,
         partition=found.partition,
         why=found.why,
@@ -64,7 +55,7 @@ def in_words(entry: RestorableEntry, now_ms: int) -> str:
     """Format the text after "restorable"."""
     where = f"{entry.topic}[{entry.partition}] {entry.why}"
     when = f"{entry.until[:19].replace('T', ' ')} UTC"
-    passed = entry.until < _iso(now_ms)
+    passed = entry.until < iso_time(now_ms)
     match entry.how:
         case How.UNTIL:
             return f"{'no longer restorable since' if passed else 'restorable until'} {when}: {where}"
@@ -79,10 +70,6 @@ def in_words(entry: RestorableEntry, now_ms: int) -> str:
     return f"unknown for how long it is restorable: {entry.why}"
 
 
-def _iso(ms: int | None) -> str:
-    return "" if ms is None else datetime.fromtimestamp(ms / 1_000, UTC).isoformat(timespec="milliseconds")
-
-
 async def _look(
     admin: TopicAdmin, captured: Captured, cut_ms: int, now: Callable[[], int]
 ) -> RetentionEstimate:
@@ -95,7 +82,7 @@ async def _look(
             return RetentionEstimate(how=How.GONE, topic=need.tp.topic, partition=need.tp.partition, why=why)
     topics = sorted({need.tp.topic for need in wanted})
     answers = await asyncio.gather(*(admin.topic_settings(topic) for topic in topics))
-    settings: Settings = {topic: holding for topic, (holding, _) in zip(topics, answers, strict=True)}
+    settings = {topic: TopicSettings.parse(found) for topic, (found, _) in zip(topics, answers, strict=True)}
     logs, now_ms = await _logs(admin, wanted, bounds, settings), now()
     return first_to_go(
         estimate_retention(need, logs[need.tp], settings[need.tp.topic], cut_ms=cut_ms, now_ms=now_ms)
@@ -117,20 +104,19 @@ async def _logs(
     admin: TopicAdmin,
     wanted: Collection[Need],
     bounds: Mapping[TopicPartition, LogBounds],
-    settings: Settings,
+    settings: Mapping[str, TopicSettings],
 ) -> dict[TopicPartition, LogNow]:
     """Read the facts about the partitions; only those that matter by some setting are asked for."""
-    policy = {topic: holding.get("cleanup.policy", "delete") for topic, holding in settings.items()}
     first = {
         need.tp: max(need.start, bounds[need.tp].start)
         for need in wanted
-        if need.any_may_go or "delete" in policy[need.tp.topic]
+        if need.any_may_go or settings[need.tp.topic].deletes
     }
     first_ms = await admin.record_times({tp: at for tp, at in first.items() if at < bounds[tp].end})
     sizes = {
         topic: await log_sizes(admin, topic)
-        for topic, holding in settings.items()
-        if "delete" in policy[topic] and bound(holding, "retention.bytes") != UNBOUNDED
+        for topic, of_topic in settings.items()
+        if of_topic.deletes and of_topic.retention_bytes is not None
     }
     return {
         need.tp: LogNow(
@@ -148,11 +134,3 @@ async def log_sizes(admin: TopicAdmin, topic: str) -> Mapping[int, int]:
         return await admin.log_bytes(topic)
     except LedgerUnusableError:  # it takes a right on the whole cluster
         return {}
-
-
-def format_bytes(count: int) -> str:
-    """Format bytes for a person."""
-    for unit, size in (("TB", 10**12), ("GB", 10**9), ("MB", 10**6), ("kB", 10**3)):
-        if count >= size:
-            return f"{count / size:.1f} {unit}"
-    return f"{count} bytes"

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from snapkafka.manifest import CheckEntry
+from snapkafka.units import format_seconds
 
 TRUSTED: Final = "the backup can be trusted"
 NOT_TRUSTED: Final = "the backup cannot be trusted"
@@ -122,12 +123,12 @@ def _head(drill: Drill) -> Iterator[str]:
             ("drill", drill.id),
             ("snapshot", f"{drill.snapshot or 'none'} (epoch {drill.epoch})"),
             ("fork", drill.fork),
-            ("RPO: age of the snapshot", _seconds(drill.rpo_s)),
+            ("RPO: age of the snapshot", format_seconds(drill.rpo_s)),
             (
                 "RTO: from the start of the fork until in-flight messages were worked off",
-                _seconds(drill.rto_s),
+                format_seconds(drill.rto_s),
             ),
-            *((f"RTO: {name}", _seconds(seconds)) for name, seconds in drill.rto_phases.items()),
+            *((f"RTO: {name}", format_seconds(seconds)) for name, seconds in drill.rto_phases.items()),
             *((f"SHA-256 of {name}", f"`{digest}`") for name, digest in sorted(drill.digests.items())),
             ("left behind", _left(drill)),
         ],
@@ -142,7 +143,7 @@ def _left(drill: Drill) -> str:
 
 def _phases(drill: Drill) -> Iterator[str]:
     yield from ("", "## Phases", "")
-    rows = [(it.name, it.status, _seconds(it.seconds), it.what) for it in drill.phases]
+    rows = [(it.name, it.status, format_seconds(it.seconds), it.what) for it in drill.phases]
     yield from _table(("phase", "status", "time", "result"), rows)
 
 
@@ -200,11 +201,3 @@ def _table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> Iterator[str]:
     yield f"|{'---|' * len(head)}"
     for row in rows:
         yield f"| {' | '.join(' '.join(cell.split()).replace('|', chr(92) + '|') for cell in row)} |"
-
-
-def _seconds(seconds: float | None) -> str:
-    if seconds is None:
-        return "unknown"
-    if seconds < 120:
-        return f"{seconds:.1f} s"
-    return f"{seconds / 60:.1f} min" if seconds < 7_200 else f"{seconds / 3_600:.1f} h"

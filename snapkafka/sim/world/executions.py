@@ -9,11 +9,11 @@ from snapkafka.checks.causal import WITHOUT
 from snapkafka.protocol.colours import Cause
 from snapkafka.protocol.records import TopicPartition
 
+from .broker_log import ABORTED, OPEN, Stored
 from .history import Cell, Memory
-from .log import ABORTED, OPEN, Stored
-from .plan import App
 from .sending import Sender, Sending
 from .underway import Consumer, Running
+from .world_plan import App
 
 if TYPE_CHECKING:
     from .surroundings import Surroundings
