@@ -67,6 +67,7 @@ class Handlers:
         self.jobs = Jobs(settings.jobs_max)
         self.streams = Streams(settings.streams_max)
         self._queries = asyncio.Semaphore(settings.queries_max)
+        self._bounds = ops.Bounds(seconds=settings.query_s, memory_mb=settings.query_memory_mb)
         self._rows = Rows(standing, settings)
 
     # -- asking for snapshots ---------------------------------------------------------------------------------
@@ -260,7 +261,6 @@ class Handlers:
         if not 1 <= asked.rows_max <= self._settings.query_rows_max:
             raise BadInputError(f"rows_max must be 1 to {self._settings.query_rows_max}", hint="ask for less")
         place = self._manifest_of(await self._found(request))
-        bounds = ops.Bounds(seconds=self._settings.query_s, memory_mb=self._settings.query_memory_mb)
         async with self._one_query():
             found = await ops.query(
                 self._where,
@@ -268,9 +268,9 @@ class Handlers:
                 asked.sql,
                 manifest=place,
                 rows_max=asked.rows_max,
-                bounds=bounds,
+                bounds=self._bounds,
             )
-        return bounded(
+        return await bounded(
             {
                 "snapshot_id": found.id,
                 "epoch": found.epoch,
@@ -286,35 +286,27 @@ class Handlers:
         """Handle `GET /v1/snapshots/{id}/diff?against=ID`."""
         asked = query_of(request, DiffRequest)
         before, after = await self._found(request), await self._standing.find(asked.against)
-        for view in (before, after):
-            self._manifest_of(view)
+        places = [self._manifest_of(view) for view in (before, after)]
         async with self._one_query():
-            try:
-                async with asyncio.timeout(self._settings.query_s * 3):
-                    found = await ops.diff(
-                        self._where,
-                        self._standing.namespace,
-                        str(before.epoch),
-                        str(after.epoch),
-                        keys=asked.keys,
-                    )
-            except TimeoutError:
-                raise RefusedError(
-                    "busy",
-                    "the comparison takes too long here",
-                    "compare smaller snapshots, or ask an operator",
-                ) from None
-        return bounded(dataclasses.asdict(found))
+            found = await ops.diff(
+                self._where,
+                self._standing.namespace,
+                before.trigger.id,
+                after.trigger.id,
+                manifests=places,
+                keys=asked.keys,
+                bounds=self._bounds,
+            )
+        return await bounded(dataclasses.asdict(found))
 
     async def diagram(self, request: Request) -> Response:
         """Handle `GET /v1/snapshots/{id}/diagram.svg`."""
         asked = query_of(request, DiagramRequest)
         view = await self._found(request)
         if asked.instant is None and (view.verdict is None or not view.verdict.manifest):
-            drawn = ops.draw_details(self._standing.details(view))
+            drawn = await asyncio.to_thread(ops.draw_details, self._standing.details(view))
         else:
             place = self._manifest_of(view)
-            bounds = ops.Bounds(seconds=self._settings.query_s, memory_mb=self._settings.query_memory_mb)
             async with self._one_query():
                 drawn = await ops.draw(
                     self._where,
@@ -322,7 +314,7 @@ class Handlers:
                     manifest=place,
                     messages_max=asked.messages,
                     wall_clock=asked.instant,
-                    bounds=bounds,
+                    bounds=self._bounds,
                 )
         return Response(drawn.svg, media_type="image/svg+xml")
 
