@@ -22,7 +22,7 @@ from snapkafka.ports import Cluster
 from snapkafka.protocol.ledger_state import SnapshotView
 
 from . import answers
-from .access import below
+from .access import within
 from .checked import bounded, fits, json_answer, require_captured, require_ready_made, stream
 from .jobs import Job, Jobs
 from .ledger_follower import Standing
@@ -75,7 +75,7 @@ class Handlers:
     async def trigger(self, request: Request) -> Response:
         """Handle `POST /v1/snapshots/trigger`."""
         asked = await body_of(request, TriggerRequest)
-        self._require_root(asked.target_storage_uri, "target_storage_uri")
+        storage = self._require_root(asked.target_storage_uri, "target_storage_uri")
         if asked.retries and not asked.snapshot_id:
             raise BadInputError("retries need a snapshot_id", hint="see /openapi.yaml")
         if not asked.initiated_by_node_id.strip():
@@ -86,7 +86,7 @@ class Handlers:
             snapshot_id=asked.snapshot_id,
             type=asked.snapshot_type,
             parent=asked.parent_snapshot_id,
-            storage=asked.target_storage_uri,
+            storage=storage,
             who=asked.initiated_by_node_id,
             apps=asked.apps,
             ttl_ms=asked.ttl_ms,
@@ -203,8 +203,7 @@ class Handlers:
         """Handle `POST /v1/snapshots/{id}/assemble`."""
         asked = await body_of(request, AssemblyRequest)
         view = await self._found(request)
-        storage = asked.target_storage_uri or view.trigger.storage
-        self._require_root(storage, "the storage")
+        storage = self._require_root(asked.target_storage_uri or view.trigger.storage, "the storage")
         require_ready_made(asked.invariants)
         require_captured(view)
         work = partial(
@@ -330,14 +329,19 @@ class Handlers:
     async def _found(self, request: Request) -> SnapshotView:
         return await self._standing.find(request.path_params["snapshot_id"])
 
-    def _require_root(self, uri: str, name: str) -> None:
-        """Refuse a place that is not below a root; the error does not contain it, as it may hold a secret."""
-        if not below(uri, self._settings.roots):
+    def _require_root(self, uri: str, name: str) -> str:
+        """Return the canonical form of a place below a root.
+
+        Raises:
+            RefusedError: it is not below one; the error does not contain it, as it may hold a secret.
+        """
+        if (place := within(uri, self._settings.roots)) is None:
             raise RefusedError(
                 "forbidden",
                 f"{name} is not below a configured storage root",
                 "use a place below one; who runs the service can add another",
             )
+        return place
 
     def _manifest_of(self, view: SnapshotView) -> str:
         place = answers.manifest_uri(self._standing.view(view).summary)
@@ -345,5 +349,4 @@ class Handlers:
             raise UnknownSnapshotError(
                 f"snapshot {view.trigger.id} has no tables: it is {view.status}", hint="assemble it first"
             )
-        self._require_root(place, "the manifest")
-        return place
+        return self._require_root(place, "the manifest")

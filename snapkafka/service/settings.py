@@ -7,7 +7,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
-from snapkafka.errors import BadInputError
+from snapkafka.errors import BadInputError, SnapkafkaError
+from snapkafka.store.uri import canonical
 
 from .access import Tokens
 
@@ -91,6 +92,11 @@ class Settings:
         for option, path in (("--tls-certificate", self.certificate), ("--tls-key", self.key)):
             if path and not Path(path).is_file():
                 found.append(f"{option} {path} is not a file")
+        for root in self.roots:
+            try:
+                canonical(root)
+            except SnapkafkaError as error:
+                found.append(f"--storage-root: {error}")
         if not is_loopback(self.host):
             beyond = f"--host {self.host} is reached from other machines, which needs"
             if not self.certificate:
