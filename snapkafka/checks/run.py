@@ -69,10 +69,12 @@ def run(log: CutLog, still_there: StillThere | None = None) -> Checked:
 
 
 def find(check: str, log: CutLog, still_there: StillThere | None = None) -> list[Finding]:
-    """Return what a check finds in the records, without what follows from the bounds of the log."""
+    """Return what a check finds in the records, by `Finding.order`, without what follows from the bounds of the log."""
     if check == "V3":
-        return v3_state.find(log, still_there)
-    return [finding for function in functions(check) for finding in function(log)]
+        found = v3_state.find(log, still_there)
+    else:
+        found = [finding for function in functions(check) for finding in function(log)]
+    return sorted(found, key=lambda finding: finding.order)
 
 
 def functions(check: str) -> list[Callable[[CutLog], Iterable[Finding]]]:

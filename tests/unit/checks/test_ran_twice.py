@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any, cast
+from typing import Any
 
 import pytest
-from pyspark.sql import SparkSession
 
-from snapkafka.assembly.spark.frames import Lookups
-from snapkafka.assembly.spark.verify.v5_ran_twice import Span, shared, unclear_causes
+from snapkafka.assembly.spark.verify.v5_cause import Span, shared
 from snapkafka.checks import CutView, Finding, LogRecord, Verdict, Witness, decide, outcome
-from snapkafka.checks.log_checks import v5
 from snapkafka.protocol.captured_snapshot import BaseCut, Captured, ProcessCut
 from snapkafka.protocol.records import TopicPartition
 from snapkafka.wire.headers import topic_check
+from tests.worlds.list_checks import v5
 from tests.worlds.little_log import CAPTURED, EPOCH, INPUT, TP
 
 #: Process 2 ran offset 0 of `in` before it left, and so did process 1, which has the input now and stands at 2.
@@ -101,7 +99,7 @@ def test_inputs_with_equal_check_values_are_named() -> None:
     inputs = [replace(INPUT, topic=topic) for topic in (*same, "in")]
     other = replace(INPUT, app="other", topic=same[0])
     view = CutView(replace(CAPTURED, inputs=(*inputs, other)))
-    found = unclear_causes(Lookups(cast(SparkSession, None), view))
+    found = v5(view, [])
     check = topic_check(same[0])
     assert found == [Finding("cause-unclear", topic, -1, -1, app="app", a=check) for topic in sorted(same)]
     assert str(Witness.of(found[0])) == (

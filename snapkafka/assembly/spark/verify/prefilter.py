@@ -100,7 +100,7 @@ def first_look(log: LogFrames, suspects: Collection[Suspect]) -> Look:
     counts |= {s.name: s.expected(view) - counts[s.name] for s in suspects if s.expected is not None}
     return Look(
         counts,
-        held={tp: _facts(of_place) for tp, of_place in by_place.items()},
+        held={tp: _facts(of_place) for tp, of_place in by_place.items() if tp in view.changelogs},
         unreported=any(run.of_ours for run in runs) and not any(run.caused for run in runs),
         external=_external(lookups, runs),
         outside=_outside(lookups, runs),
