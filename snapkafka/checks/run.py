@@ -69,7 +69,7 @@ def run(log: CutLog, still_there: StillThere | None = None) -> Checked:
 
 
 def find(check: str, log: CutLog, still_there: StillThere | None = None) -> list[Finding]:
-    """Return the findings of a check in the records, by `Finding.order`, without what follows from the bounds of the log."""
+    """Return the findings of a check in the records, by `Finding.order`; without those of the bounds of the log."""
     if check == "V3":
         found = v3_state.find(log, still_there)
     else:
