@@ -4,10 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from enum import StrEnum
-from typing import TYPE_CHECKING, Final, NamedTuple
-
-if TYPE_CHECKING:
-    pass
+from typing import Final, NamedTuple
 
 
 class Weight(StrEnum):
