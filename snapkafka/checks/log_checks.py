@@ -3,7 +3,7 @@
 The simulator runs these on its logs; Spark runs the same checks on Kafka's (`snapkafka.assembly.spark.verify.rules`),
 and a test compares the two on random damage. None of the checks raises.
 
-docs/explanation/verification.md describes what each check proves and what each finding means.
+docs/explanation/verification.md describes what each check proves, docs/reference/findings.md what each finding means.
 """
 
 from __future__ import annotations
