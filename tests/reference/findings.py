@@ -24,7 +24,10 @@ MEANINGS: Final[dict[str, tuple[str, str]]] = {
     "gap": ("a record was lost or deleted while its offset was not", _LOSS),
     "white-unsettled": ("a send timed out and landed late", "take another snapshot"),
     "disorder-left": ("a late send, or a copy, of a process that has left", _NOTHING),
-    "gap-explained": ("compaction, or an aborted transaction", _SOONER),
+    "gap-explained": (
+        "compaction, or an aborted transaction; of a changelog only where another app has still to read it",
+        _SOONER,
+    ),
     "gap-failed": ("sends that were refused, or have no result", "as for `send-failed`"),
     "send-failed": (
         "a record was too large, its topic invalid, or the send has no result; of a changelog, until its process ends",
