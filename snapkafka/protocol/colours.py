@@ -66,7 +66,7 @@ class Effect(NamedTuple):
 
 
 #: Makes an `Effect` from its four fields; calling the class costs twice as much.
-_effect_of: Final = partial(tuple.__new__, Effect)
+effect_of: Final = partial(tuple.__new__, Effect)
 
 
 class Colours:
@@ -79,7 +79,7 @@ class Colours:
         self.sent: dict[TopicPartition, Sent] = {}
         self._asked = False  # was there a cut since the latest `forget`?
         self._forgotten_below = 0  # colours before this one are the same
-        self._tallies: dict[int, _Tally] = {epoch: _Tally()}
+        self.tallies: dict[int, _Tally] = {epoch: _Tally()}  # also counted in by `hot_path`
         #: Table key -> latest colours that wrote and that read it, while it matters.
         self._touched: dict[tuple[str, object], tuple[int, int]] = {}
         #: Table -> latest colour that read all of it, while it matters.
@@ -96,23 +96,18 @@ class Colours:
     def turn(self, epoch: int) -> None:
         """Give events that start from now on the colour `epoch`."""
         self.epoch = epoch
-        self._tallies = {colour: tally for colour, tally in self._tallies.items() if not tally.empty}
+        self.tallies = {colour: tally for colour, tally in self.tallies.items() if not tally.empty}
         # An event may run in it already: one that was torn while the process was absent.
-        self._tallies.setdefault(epoch, _Tally())
+        self.tallies.setdefault(epoch, _Tally())
         self.tearing = bool(self.running)
         self._asked = True
 
     # -- events -----------------------------------------------------------------------------------------------
 
-    def start(self, event: Cause) -> None:
-        if event not in self.running:
-            self.running[event] = self.epoch
-            self._tallies[self.epoch].running += 1
-
     def end(self, event: Cause) -> None:
         epoch = self.running.pop(event, None)
         if epoch is not None:
-            self._tallies[epoch].running -= 1
+            self.tallies[epoch].running -= 1
             if self.held.by_event:
                 self.held.end(event)
             if self.tearing and epoch != self.epoch:
@@ -219,8 +214,8 @@ class Colours:
             if epoch >= by:
                 continue
             self.running[event] = by
-            self._tallies[epoch].running -= 1
-            self._tallies.setdefault(by, _Tally()).running += 1
+            self.tallies[epoch].running -= 1
+            self.tallies.setdefault(by, _Tally()).running += 1
             torn.append(Torn(event, epoch, by, table))
             if event in self.held.by_event:
                 todo += [
@@ -240,7 +235,7 @@ class Colours:
         return [key for key, unrecorded in self.held.by_event[event].items() if unrecorded]
 
     def _settle_tearing(self) -> None:
-        if not any(t.running for colour, t in self._tallies.items() if colour != self.epoch):
+        if not any(t.running for colour, t in self.tallies.items() if colour != self.epoch):
             self.tearing = False
             self._forget_touched()
 
@@ -256,28 +251,14 @@ class Colours:
         epoch = self.running.get(event, -1) if event is not None else -1
         if epoch < 0:
             epoch, event = self.epoch, None
-        tally = self._tallies[epoch]
+        tally = self.tallies[epoch]
         tally.unappended += 1
         tally.unacked += 1
-        return _effect_of((epoch, event, tally, self.sent))
-
-    def send(self, event: Cause | None, tp: TopicPartition) -> tuple[Effect, int]:
-        """Do `enter`, `stamp` and `append` in one uninterrupted step; return the effect and its seq."""
-        epoch = self.running.get(event, -1) if event is not None else -1
-        if epoch < 0:
-            epoch, event = self.epoch, None
-        tally = self._tallies[epoch]
-        tally.unacked += 1
-        sent = self.sent.get(tp)
-        if sent is None:
-            sent = self.sent[tp] = Sent()
-        seq = sent.next_seq
-        sent.next_seq = seq + 1
-        return _effect_of((epoch, event, tally, self.sent)), seq
+        return effect_of((epoch, event, tally, self.sent))
 
     @staticmethod
     def unsend(effect: Effect, tp: TopicPartition, seq: int) -> None:
-        """Undo `send`."""
+        """Undo `send_at_once`."""
         effect.tally.unacked -= 1
         Colours.unstamp(effect.sent[tp], seq)
 
@@ -302,12 +283,6 @@ class Colours:
     @staticmethod
     def append(effect: Effect) -> None:
         effect.tally.unappended -= 1
-
-    @staticmethod
-    def ack(effect: Effect, tp: TopicPartition, seq: int, offset: int, count: int = 1) -> None:
-        """Acknowledge `count` sends in a row, all of one colour; seq and offset are those of the last one."""
-        effect.tally.unacked -= count
-        effect.sent[tp].acked(effect.epoch, seq, offset)
 
     @staticmethod
     def fail(
@@ -366,10 +341,10 @@ class Colours:
 
     def white_running(self, epoch: int) -> bool:
         """Return whether a white event runs, or a white send is not yet appended."""
-        return any(t.running or t.unappended for colour, t in self._tallies.items() if colour < epoch)
+        return any(t.running or t.unappended for colour, t in self.tallies.items() if colour < epoch)
 
     def white_unacked(self, epoch: int) -> bool:
-        return any(tally.unacked for colour, tally in self._tallies.items() if colour < epoch)
+        return any(tally.unacked for colour, tally in self.tallies.items() if colour < epoch)
 
     def ask_ends(self) -> tuple[TopicPartition, ...]:
         """Return the partitions whose log end has to be known before a cut can close: outcomes of sends there are
@@ -435,4 +410,4 @@ class Colours:
     @property
     def busy(self) -> bool:
         """Whether anything of any colour is running or in flight."""
-        return any(not tally.empty for tally in self._tallies.values())
+        return any(not tally.empty for tally in self.tallies.values())

@@ -164,7 +164,7 @@ def close_unreported(close: Any) -> Any:
 def colour_of_the_process(enter: Any) -> Any:
     def entered(self: Colours, event: Any) -> Any:
         effect = enter(self, event)
-        tally = self._tallies[self.epoch]
+        tally = self.tallies[self.epoch]
         effect.tally.unappended -= 1
         effect.tally.unacked -= 1
         tally.unappended += 1
