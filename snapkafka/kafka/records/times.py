@@ -6,9 +6,9 @@ import asyncio
 from collections.abc import Mapping
 from typing import Any, Final
 
-from aiokafka import AIOKafkaConsumer
 from aiokafka import TopicPartition as KafkaPartition
 
+from snapkafka.kafka.login import clients
 from snapkafka.kafka.login.connection import Connection, translated
 from snapkafka.protocol.records import TopicPartition
 
@@ -50,9 +50,7 @@ async def _first_records(
     found: dict[TopicPartition, Any] = {}
     if not positions:
         return found
-    consumer: Any = AIOKafkaConsumer(
-        group_id=None, max_partition_fetch_bytes=FETCH_BYTES_MAX, **connection.client_settings()
-    )
+    consumer = clients.consumer(connection, group_id=None, max_partition_fetch_bytes=FETCH_BYTES_MAX)
     topics = ", ".join(sorted({tp.topic for tp in positions}))
     async with translated(connection, f"{what} {topics}"):
         try:

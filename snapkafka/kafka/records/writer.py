@@ -10,10 +10,11 @@ from __future__ import annotations
 from collections.abc import Awaitable
 from typing import Any, Final
 
-from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, errors
 from aiokafka import TopicPartition as KafkaPartition
+from aiokafka import errors
 
 from snapkafka.errors import BadInputError
+from snapkafka.kafka.login import clients
 from snapkafka.kafka.login.connection import Connection, translated
 from snapkafka.protocol.records import TopicPartition
 from snapkafka.wire.headers import HEADER
@@ -35,9 +36,7 @@ class KafkaWriter:
 
     async def _connected(self) -> Any:
         if self._producer is None:
-            producer = AIOKafkaProducer(
-                acks="all", enable_idempotence=True, linger_ms=0, **self._connection.client_settings()
-            )
+            producer = clients.producer(self._connection, acks="all", enable_idempotence=True, linger_ms=0)
             with translated(self._connection, "connect a producer"):
                 try:
                     await producer.start()
@@ -94,9 +93,7 @@ class KafkaWriter:
             BrokerUnavailableError, LedgerUnusableError: it cannot be read.
         """
         place = KafkaPartition(tp.topic, tp.partition)
-        consumer = AIOKafkaConsumer(
-            enable_auto_commit=False, auto_offset_reset="earliest", **self._connection.client_settings()
-        )
+        consumer = clients.consumer(self._connection, enable_auto_commit=False, auto_offset_reset="earliest")
         keys: set[bytes] = set()
         with translated(self._connection, f"read {tp}"):
             try:

@@ -121,6 +121,7 @@ def bare_source(
         .option("endingOffsets", _offsets(ranges, lambda item: item.end))
         .option("failOnDataLoss", "true")
         .option("kafka.isolation.level", isolation)
+        .option("kafka.allow.auto.create.topics", "false")
         # A partition that has more is read by several tasks.
         .option("maxRecordsPerPartition", str(RECORDS_PER_TASK))
         # A range often ends where the log does, and there a consumer waits for more, half a second by default.
