@@ -13,7 +13,7 @@ from .base import Folder, Leftover, RemoteFolder, Store
 from .checked_files import require_unaltered
 from .local import LocalStore
 from .state_chain import require_same_files, state_parents, state_parts, state_sql
-from .uri import open_manifest, open_store, read_manifest, refuse_secrets, written_down
+from .uri import lies_in, open_manifest, open_store, read_manifest, refuse_secrets, written_down
 
 __all__ = [
     "Folder",
@@ -21,6 +21,7 @@ __all__ = [
     "LocalStore",
     "RemoteFolder",
     "Store",
+    "lies_in",
     "open_manifest",
     "open_store",
     "read_manifest",

@@ -176,7 +176,7 @@ def test_a_dry_run_says_what_the_delta_reads(chain: Chain, capfd: pytest.Capture
             connection, chain.stage.namespace, [chain.name("next")], storage=str(chain.store.root)
         )
     )
-    assert (plan.parent, plan.as_full) == (chain.name("snap"), False)
+    assert (plan.parent, plan.whole) == (chain.name("snap"), "")
     capfd.readouterr()
     assert main(chain.arguments("next")) == 0
     (reported,) = json.loads(capfd.readouterr().out)["snapshots"]
