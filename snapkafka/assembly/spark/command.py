@@ -14,7 +14,7 @@ import os
 import signal
 import sys
 import traceback
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import asdict, replace
 from functools import partial
@@ -55,6 +55,7 @@ from snapkafka.kafka.cluster.external_groups import still_open
 from snapkafka.kafka.ledger.verdicts import not_compared
 from snapkafka.kafka.ledger.view import LedgerReading, read_ledger
 from snapkafka.kafka.login.connection import Connection
+from snapkafka.kafka.records.far_times import FarStretch, far_stretches
 from snapkafka.manifest import LedgerEntry, Manifest
 from snapkafka.protocol.captured_snapshot import Captured
 from snapkafka.runtime.interrupts import Interrupted, exit_status
@@ -218,12 +219,15 @@ def _one(
     from .reading.meter import Meter
 
     base, whole = _base(store, captured, desk, options)
+    view = desk.look(captured, options.isolation)  # as it is by now
+    far = desk.far(view, options.isolation)
+    _say_far(far, captured.id, options)
     meter = Meter(spark, captured.id, options.notify)
     assemble = partial(
         job.assemble,
         spark,
-        desk.look(captured, options.isolation),  # as it is by now
-        settings,
+        view,
+        replace(settings, far=far),
         store,
         namespace=options.namespace,
         wanted=wanted,
@@ -248,6 +252,11 @@ def _one(
         answers = job.ask(spark, store, manifest, base, asked)
         result["answers"] = [asdict(entry(answer)) for answer in answers]
     return result
+
+
+def _say_far(far: Iterable[FarStretch], name: str, options: argparse.Namespace) -> None:
+    for stretch in far:
+        options.say(f"{name}: {stretch}: Spark cannot read that, another client does")
 
 
 def _base(
@@ -317,8 +326,11 @@ def _verify_only(options: argparse.Namespace) -> list[dict[str, Any]]:
             manifest = item.manifest
             # Without others named, the invariants are those of the manifest, as they were run then.
             wanted = given or tuple(Invariant(name=it.name, sql=it.sql) for it in manifest.invariants)
+            _say_far(item.far, manifest.id, options)
             settings = replace(
-                _settings(options, manifest.ledger, schemas, registry), isolation=manifest.isolation
+                _settings(options, manifest.ledger, schemas, registry),
+                isolation=manifest.isolation,
+                far=item.far,
             )
             meter = Meter(spark, manifest.id, options.notify)
             outcomes, _, external, outside = job.verify(
@@ -359,7 +371,7 @@ def _verify_only(options: argparse.Namespace) -> list[dict[str, Any]]:
 
 class _Again(NamedTuple):
     """A snapshot that is verified again: the place of its manifest, the SHA-256 of that, and the settings by which its
-    log is read."""
+    log is read; `far`: see `Settings`."""
 
     store: Store
     place: str
@@ -367,6 +379,7 @@ class _Again(NamedTuple):
     manifest: Manifest
     view: CutView
     not_compared: tuple[str, ...]
+    far: tuple[FarStretch, ...]
 
 
 def _again(path: str, connection: Connection, options: argparse.Namespace) -> _Again:
@@ -383,7 +396,8 @@ def _again(path: str, connection: Connection, options: argparse.Namespace) -> _A
     if not options.record:  # else what is recorded now counts
         compared += not_compared(store, manifest, _ledger_of(manifest, connection))
     # The place is one that leads there from wherever it is read later.
-    return _Again(store, store.place(name), store.sha256(name), asked, view, tuple(compared))
+    far = asyncio.run(far_stretches(connection, view.bounds or (), isolation=isolation))
+    return _Again(store, store.place(name), store.sha256(name), asked, view, tuple(compared), far)
 
 
 def _ledger_of(manifest: Manifest, connection: Connection) -> LedgerReading | str:

@@ -294,6 +294,7 @@ def _source(spark: SparkSession, ranges: list[ReadRange], settings: Settings) ->
         bootstrap=settings.bootstrap,
         isolation=settings.isolation,
         options=settings.options,
+        far=settings.far,
     )
 
 
