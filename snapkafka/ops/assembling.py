@@ -169,7 +169,7 @@ async def assemble(
     parameters: Sequence[str] = (),
     reading: HowToRead = AS_IT_IS,
     launch: Launch = BESIDE_US,
-    say: Callable[[str], None] | None = None,
+    notify: Callable[[str], None] | None = None,
     progress: Callable[[Working], None] | None = None,
     failed: Callable[[str, SnapkafkaError], None] | None = None,
 ) -> tuple[Assembled, ...]:
@@ -186,7 +186,7 @@ async def assemble(
         parameters: `name=value`, for the invariants.
         reading: the settings by which the log is read.
         launch: the Python that runs the job, and its environment.
-        say: called with each line of the job's log.
+        notify: called with each line of the job's log.
         progress: called with the progress.
         failed: called with each snapshot that failed while others did not; None: the first such error is raised, after
             the others are assembled.
@@ -208,7 +208,7 @@ async def assemble(
             *(f"--set={item}" for item in parameters),
             *reading.options(),
         ],
-        say,
+        notify,
         progress,
         reading.schema_registry,
         launch,
@@ -229,7 +229,7 @@ async def verify(
     tables: bool = False,
     record: bool = False,
     launch: Launch = BESIDE_US,
-    say: Callable[[str], None] | None = None,
+    notify: Callable[[str], None] | None = None,
     progress: Callable[[Working], None] | None = None,
 ) -> tuple[Assembled, ...]:
     """Verify an assembled snapshot again, from its manifest and the log alone.
@@ -259,7 +259,7 @@ async def verify(
             *(f"--set={item}" for item in parameters),
             *reading.options(),
         ],
-        say,
+        notify,
         progress,
         reading.schema_registry,
         launch,
@@ -268,7 +268,7 @@ async def verify(
 
 async def _job(
     arguments: list[str],
-    say: Callable[[str], None] | None,
+    notify: Callable[[str], None] | None,
     progress: Callable[[Working], None] | None,
     schema_registry: str,
     launch: Launch,
@@ -285,8 +285,8 @@ async def _job(
                 progress(working)
         elif text:
             last = text
-            if say is not None:
-                say(text)
+            if notify is not None:
+                notify(text)
 
     def heard(text: str) -> None:
         loop.call_soon_threadsafe(hear, text)

@@ -162,14 +162,14 @@ async def keep(
     who: str = "",
     reading: HowToRead = AS_IT_IS,
     report: Callable[[Round], None] = lambda item: None,
-    say: Callable[[str], None] | None = None,
+    notify: Callable[[str], None] | None = None,
     clock: Callable[[], int] = wall_ms,
 ) -> Round:
     """Keep snapshots until cancelled; with `once`, run and return only the round of the present moment.
 
     Args:
         report: called with each round.
-        say: called with each line of an assembly's progress.
+        notify: called with each line of an assembly's progress.
 
     Raises:
         BadInputError, DependencyMissingError: it cannot begin.
@@ -188,7 +188,7 @@ async def keep(
             names,
             storage=storage,
             reading=reading,
-            say=say,
+            notify=notify,
             failed=failures.__setitem__,
         )
 
