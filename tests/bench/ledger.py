@@ -31,7 +31,7 @@ from snapkafka.testing import EmbeddedKafka
 from snapkafka.wire.codec import encode, load
 from tests.bench.figures import Figure, figure
 from tests.bench.ledgers import records
-from tests.fakes import FakeAdmin
+from tests.worlds.fakes import FakeAdmin
 
 ROUNDS: Final = 3
 RECORDS: Final = int(os.environ.get("BENCH_LEDGER", "100000"))

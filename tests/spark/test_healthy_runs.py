@@ -21,7 +21,7 @@ from snapkafka.checks.log_checks import left_late, v1, v2, v4, v5
 from snapkafka.kafka.login.connection import Connection
 from snapkafka.protocol.captured_snapshot import Captured
 from snapkafka.testing import EmbeddedKafka
-from tests.unit.cleaned_log import promised
+from tests.worlds.cleaned_log import promised
 
 from . import real_logs
 from .real_logs import HOUR, Written

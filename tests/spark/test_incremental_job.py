@@ -28,7 +28,7 @@ from snapkafka.store import LocalStore, state_parts, state_sql
 from snapkafka.testing import Broker
 from tests.spark.altering import Rows, alter
 from tests.spark.scene import Stage, play, play_on
-from tests.unit.on_disk import flip
+from tests.worlds.on_disk import flip
 
 pytestmark = [pytest.mark.kafka, pytest.mark.spark]
 
