@@ -100,7 +100,7 @@ async def watch(
     who: str = "",
     reading: HowToRead = AS_IT_IS,
     report: Callable[[Round], None] = lambda item: None,
-    say: Callable[[str], None] | None = None,
+    notify: Callable[[str], None] | None = None,
 ) -> Round:
     """Take snapshots until the predicate holds in one; return that one.
 
@@ -114,7 +114,7 @@ async def watch(
         keep_last: remove the snapshots that were taken here, except those that `prune` would keep with this number.
         reading: the settings by which an assembly reads the log.
         report: hears of each round.
-        say: hears each line of an assembly's progress.
+        notify: hears each line of an assembly's progress.
 
     Raises:
         BadInputError: the predicate is invalid; no snapshot was taken.
@@ -141,7 +141,7 @@ async def watch(
             asked=[until],
             parameters=parameters,
             reading=reading,
-            say=say,
+            notify=notify,
         )
         return found
 

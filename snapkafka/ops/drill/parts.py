@@ -115,7 +115,7 @@ class KafkaParts:
     parameters: Sequence[str]
     reading: HowToRead
     who: str
-    say: Callable[[str], None]
+    notify: Callable[[str], None]
     goals: dict[str, dict[TopicPartition, int]] = field(default_factory=dict)
     taken: str = ""
     planned: Plan | None = None
@@ -163,7 +163,7 @@ class KafkaParts:
 
     async def create(self) -> Recovered:
         assert self.planned is not None, "plan() comes first"
-        forked = await create_fork(self.where, self.planned, who=self.who, say=self.say)
+        forked = await create_fork(self.where, self.planned, who=self.who, notify=self.notify)
         await self._set_goals(forked.apps)
         return forked
 
@@ -200,7 +200,7 @@ class KafkaParts:
             ttl_ms=TTL_MS,
             who=self.who,
             reading=self.reading,
-            say=self.say,
+            notify=self.notify,
         )
 
     async def trigger(self) -> str:
@@ -225,7 +225,7 @@ class KafkaParts:
             invariants=self.invariants,
             parameters=self._parameters(self.invariants, of_fork=True),
             reading=self.reading,
-            say=self.say,
+            notify=self.notify,
         )
         return found
 
@@ -238,7 +238,7 @@ class KafkaParts:
             parameters=self._parameters(self.invariants, of_fork=False),
             reading=self.reading,
             tables=True,
-            say=self.say,
+            notify=self.notify,
         )
         return found
 
@@ -250,7 +250,7 @@ class KafkaParts:
             await admin.close()
         if there:
             (dropped,) = await drop_forks(
-                self.where, await plan_drop(self.where, self.namespace, self.fork), say=self.say
+                self.where, await plan_drop(self.where, self.namespace, self.fork), notify=self.notify
             )
             if dropped.kept:
                 raise ForkRefusedError(f"fork {self.fork} stays: {dropped.kept}")
