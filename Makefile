@@ -9,7 +9,7 @@ JOBS ?= 2
 unexport PYTHONSAFEPATH PYTHONHOME PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test lint docs format prove chaos bench oldest test-airflow test-docker packages sbom audit mutation clean
+.PHONY: help setup demo test test-fast lint docs format prove chaos bench oldest test-airflow test-docker packages sbom audit mutation clean
 
 help:  ## say what there is
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -29,6 +29,11 @@ ifdef ARGS
 else
 	@$(PYTEST) $(BESIDE) -m "not long"
 endif
+
+# Any test may go to any process, so that both end at the same time: these share no broker and no session.
+test-fast: $(READY)  ## the unit tests, the protocol, its scenarios and the simulator: no broker, no Spark (three minutes on two cores)
+	@$(PYTEST) --numprocesses $(JOBS) --dist worksteal -m "not long and not processes" \
+	  tests/unit tests/protocol tests/scenarios tests/sim $(ARGS)
 
 lint: $(READY)  ## style, format, types, layers, that every claim has its test, every protocol rule its place, every link its page, that generated pages are up to date, and that the words are those of the glossary
 	@$(VENV)/ruff check .

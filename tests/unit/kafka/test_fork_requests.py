@@ -27,6 +27,8 @@ from snapkafka.kafka.cluster.refusals import DeleteTopicsRequest
 from snapkafka.kafka.cluster.requests import DescribeClusterRequest, MetadataRequestV12
 from snapkafka.kafka.cluster.settings_requests import AlterTopicRequest, LogDirsRequest
 
+pytestmark = pytest.mark.processes
+
 for module in pkgutil.iter_modules(aiokafka.protocol.__path__):
     importlib.import_module(f"aiokafka.protocol.{module.name}")
 
