@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple, TypeVar
 from snapkafka.errors import BadInputError, StorageError
 from snapkafka.manifest import STATE, Manifest, TableEntry, state_table
 from snapkafka.runtime.extras import extra_missing
-from snapkafka.store import Store, state_parents, state_sql
+from snapkafka.store import Store, sql_name, sql_of_files, sql_text, state_parents, state_sql
 
 from .sandbox import Bounds
 
@@ -131,31 +131,20 @@ def _make_views(database: DuckDBPyConnection, schema: str, snapshot: Placed) -> 
             raise StorageError(f"snapshot {manifest.id} lacks file {store.place(gone)}")
     if schema != "main":
         try:
-            database.execute(f"CREATE SCHEMA {_name(schema)}")
+            database.execute(f"CREATE SCHEMA {sql_name(schema)}")
         except duckdb.Error as error:  # DuckDB's own, or the same but for its case
             raise refused(error) from error
     for table in manifest.tables:
-        files = ", ".join(sql_text(store.place(file.path)) for file in table.files)
+        rows = sql_of_files(store.place(file.path) for file in table.files)
         try:
-            database.execute(
-                f"CREATE VIEW {_name(schema)}.{_name(table.name)} AS"
-                f" SELECT * FROM read_parquet([{files}], hive_partitioning = false)"
-            )
+            database.execute(f"CREATE VIEW {sql_name(schema)}.{sql_name(table.name)} AS SELECT * FROM {rows}")
         except duckdb.Error as error:
             raise StorageError(
                 f"table {table.name} of snapshot {manifest.id} cannot be read: {one_line(error)}"
             ) from error
     if parents := snapshot.parents:
         whole = state_sql(store, (*parents, manifest))
-        database.execute(f"CREATE VIEW {_name(schema)}.{STATE} AS {whole}")
-
-
-def sql_text(text: str) -> str:
-    return "'" + text.replace("'", "''") + "'"
-
-
-def _name(name: str) -> str:
-    return '"' + name.replace('"', '""') + '"'
+        database.execute(f"CREATE VIEW {sql_name(schema)}.{STATE} AS {whole}")
 
 
 def refused(error: Exception) -> BadInputError:

@@ -14,26 +14,19 @@ from rich.markup import escape
 from rich.table import Table
 
 from snapkafka import ops
-from snapkafka.cli.options import AsJson, Bootstrap, Namespace
-from snapkafka.cli.present.tables import coloured, count, table
+from snapkafka.cli.options import AsJson, Bootstrap, ManifestPath, Namespace, Stored
+from snapkafka.cli.present.snapshots import coloured, count, table
 from snapkafka.cli.running import connect, console, print_json, run
 from snapkafka.errors import BadInputError, OutputError
-from snapkafka.kafka.ledger.view import LATEST
+from snapkafka.kafka.ledger.reading import LATEST
 from snapkafka.ops.diffing import ChannelChange, KeyChange, Progressed, TableChange
-from snapkafka.query.integrity import Trust
+from snapkafka.query.manifest_check import Trust
 from snapkafka.runtime.extras import require_extra
 
 from .doctor import ask_one_way
 
 #: Where a table ends that a person reads.
 ROWS_SHOWN: Final = 40
-
-Storage = Annotated[
-    str,
-    typer.Option(
-        "--storage", metavar="URI", help="Directory or URI of the tables. Default: from the ledger."
-    ),
-]
 
 
 Unchecked = Annotated[bool, typer.Option("--unchecked", help="Do not compare the files with the manifest.")]
@@ -44,8 +37,7 @@ Unchecked = Annotated[bool, typer.Option("--unchecked", help="Do not compare the
 
 def draw(
     snapshot: Annotated[
-        str,
-        typer.Argument(metavar="ID", help="Id, epoch or `latest` (the last one assembled)."),
+        str, typer.Argument(metavar="ID", help="Id, epoch or `latest` (the last one assembled).")
     ] = LATEST,
     output: Annotated[
         Path, typer.Option("-o", "--output", metavar="FILE", help="File to write: *.svg or *.png.")
@@ -53,31 +45,21 @@ def draw(
     messages: Annotated[
         int, typer.Option("--messages", metavar="N", help="Draw at most N messages in flight.")
     ] = ops.MESSAGES_SHOWN,
-    storage: Storage = "",
-    manifest: Annotated[
-        str, typer.Option("--manifest", metavar="PATH", help="Path of the manifest: no broker, no --storage.")
-    ] = "",
+    storage: Stored = "",
+    manifest: ManifestPath = "",
     wall_clock: Annotated[
-        bool,
-        typer.Option(
-            "--wall-clock",
-            help="Also draw the cut at one wall-clock time.",
-        ),
+        bool, typer.Option("--wall-clock", help="Also draw the cut at one wall-clock time.")
     ] = False,
     at: Annotated[
         str,
         typer.Option(
-            "--at",
-            metavar="TIME",
-            help="That time: ISO 8601 or +80ms. Default: median of the cuts.",
+            "--at", metavar="TIME", help="That time: ISO 8601 or +80ms. Default: median of the cuts."
         ),
     ] = "",
     sum_of: Annotated[
         str,
         typer.Option(
-            "--sum",
-            metavar="FIELD",
-            help="Sum this JSON field or SQL over messages that cross the cut.",
+            "--sum", metavar="FIELD", help="Sum this JSON field or SQL over messages that cross the cut."
         ),
     ] = "",
     bootstrap: Bootstrap = None,
@@ -147,13 +129,10 @@ def query(
         str, typer.Option("-f", "--file", metavar="FILE", help="Read the SQL from a file; -: standard input.")
     ] = "",
     snapshot: Annotated[
-        str,
-        typer.Option("--snapshot", metavar="ID", help="Id, epoch or `latest` (the last good one)."),
+        str, typer.Option("--snapshot", metavar="ID", help="Id, epoch or `latest` (the last good one).")
     ] = LATEST,
-    storage: Storage = "",
-    manifest: Annotated[
-        str, typer.Option("--manifest", metavar="PATH", help="Path of the manifest: no broker, no --storage.")
-    ] = "",
+    storage: Stored = "",
+    manifest: ManifestPath = "",
     bootstrap: Bootstrap = None,
     namespace: Namespace = "",
     unchecked: Unchecked = False,
@@ -270,11 +249,10 @@ def _printable(text: str) -> str:
 
 def diff(
     before: Annotated[
-        str,
-        typer.Argument(metavar="A", help="Snapshot before: id, epoch or `latest` (the last good one)."),
+        str, typer.Argument(metavar="A", help="Snapshot before: id, epoch or `latest` (the last good one).")
     ],
     after: Annotated[str, typer.Argument(metavar="B", help="Snapshot after: id, epoch or `latest`.")],
-    storage: Storage = "",
+    storage: Stored = "",
     keys: Annotated[
         int,
         typer.Option("--keys", metavar="N", min=0, help="List up to N keys per table and kind of change."),

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner, Result
 
-from snapkafka.cli.app import app
+from snapkafka.cli.verbs import app
 from snapkafka.errors import OutputError
 from snapkafka.store import LocalStore
 from tests.worlds.on_disk import write_snapshot
@@ -48,7 +48,7 @@ def test_a_file_gets_all_rows_as_csv_or_json(store: LocalStore, tmp_path: Path) 
 
 
 def test_a_file_that_cannot_be_written_is_named(store: LocalStore) -> None:
-    with pytest.raises(OutputError, match="/nowhere/rows.csv cannot be written: No such file"):
+    with pytest.raises(OutputError, match=r"/nowhere/rows\.csv cannot be written: No such file"):
         raise query(store, "SELECT 1", "-o", "/nowhere/rows.csv").exception or AssertionError
 
 

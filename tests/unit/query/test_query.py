@@ -21,7 +21,7 @@ from typer.testing import CliRunner, Result
 from snapkafka import manifest as manifests
 from snapkafka import ops
 from snapkafka.assembly.spark.tables.tables import columns
-from snapkafka.cli.app import app
+from snapkafka.cli.verbs import app
 from snapkafka.errors import (
     BadInputError,
     DependencyMissingError,
