@@ -79,6 +79,7 @@ _COPIES: Final = App(
         "workers": 2,
     },
     in_flight=False,
+    long=True,
 )
 _EXACTLY_ONCE: Final = App(
     module="transactional",
