@@ -45,7 +45,7 @@ def require_isolation(asked: str) -> None:
     """
     if asked not in ("", *ISOLATIONS):
         raise BadInputError(
-            f"invalid isolation: {asked!r}", hint=f"--isolation takes {' or '.join(ISOLATIONS)}"
+            f"is invalid: {asked!r}", hint=f"it can be {' or '.join(ISOLATIONS)}", field="isolation"
         )
 
 
@@ -57,7 +57,9 @@ def require_around(records: int) -> None:
     """
     if not 0 <= records <= AROUND_MAX:
         raise BadInputError(
-            f"--around must be 0 to {AROUND_MAX:,} records, got {records:,}", hint="0 leaves the table out"
+            f"must be 0 to {AROUND_MAX:,} records, got {records:,}",
+            hint="0 leaves the table out",
+            field="around",
         )
 
 

@@ -14,7 +14,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final, TypedDict
 
 from snapkafka.config import TTL_MS_RANGE
-from snapkafka.errors import BadInputError, SnapkafkaError, TriggerRefusedError
+from snapkafka.errors import BadInputError, Option, SnapkafkaError, TriggerRefusedError, Verb
 from snapkafka.logs import about
 from snapkafka.ports import Group, TopicAdmin
 from snapkafka.protocol.ledger_state import LedgerState, ProcessView
@@ -160,10 +160,10 @@ def check_trigger(
         raise BadInputError(f"type {type_!r} is unknown", hint=f"it can be {' or '.join(TYPES)}")
     low, high = TTL_MS_RANGE
     if not low <= ttl_ms <= high:
-        raise BadInputError(f"invalid time to live: {ttl_ms} ms", hint=f"--ttl must be {low} to {high:,} ms")
+        raise BadInputError(f"must be {low} to {high:,} ms, got {ttl_ms:,} ms", field="ttl")
     if state.paused:
         raise TriggerRefusedError(
-            "snapshots are paused in this namespace", hint="`snapkafka resume` ends the pause"
+            "snapshots are paused in this namespace", hint=(Verb("resume"), " ends the pause")
         )
     living = _participants(state, apps)
     if not any(view.hello.inputs or view.inputs for view in living):
@@ -179,17 +179,23 @@ def check_trigger(
     if stamping := sorted({view.hello.app for view in living if view.hello.mode == "stamp"}):
         raise TriggerRefusedError(
             f"{', '.join(stamping)} puts headers on what it sends and refuses snapshots (mode stamp)",
-            hint='start all its workers with mode="on" once all are upgraded, or leave the app out (--apps)',
+            hint=(
+                'start all its workers with mode="on" once all are upgraded, or leave the app out of ',
+                Option("apps"),
+            ),
         )
     if len(state.open) >= RUNNING_MAX:
         raise TriggerRefusedError(
-            f"{len(state.open)} snapshots are running already", hint="wait for them, or see `snapkafka list`"
+            f"{len(state.open)} snapshots are running already", hint=("wait for them, or see ", Verb("list"))
         )
     latest = {view.hello.app: view.hello for view in living}
     if unlike := [said for hello in latest.values() for said in unlike_counts(hello, _counts(hello))]:
         raise TriggerRefusedError(
             "; ".join(unlike),
-            hint="make the counts equal and restart the app (Faust fails at a write), or leave it out (--apps)",
+            hint=(
+                "make the counts equal and restart the app (Faust fails at a write), or leave it out of ",
+                Option("apps"),
+            ),
         )
 
 
@@ -260,7 +266,7 @@ def _parent(state: LedgerState, type_: str, parent: str, storage: str) -> str:
     """Return the parent of the snapshot. It may still be assembled later, but it has to be captured."""
     if type_ == "full":
         if parent:
-            raise BadInputError("a full snapshot has no parent", hint="add --type incremental")
+            raise BadInputError("a full snapshot has no parent", hint=("add ", Option("type", "incremental")))
         return ""
     if not parent:
         verified = [view for _, view in sorted(state.snapshots.items()) if good(view)]
@@ -274,7 +280,7 @@ def _parent(state: LedgerState, type_: str, parent: str, storage: str) -> str:
     if found.captured_at is None:
         raise TriggerRefusedError(
             f"snapshot {parent} is not captured and cannot be a parent",
-            hint=f"`snapkafka show {parent}` shows the reason",
+            hint=(Verb("show", (parent,)), " shows the reason"),
         )
     return found.trigger.id
 
