@@ -162,7 +162,7 @@ class SnapkafkaError(Exception):
 
 
 class Reported(msgspec.Struct, frozen=True):
-    """An error on its way from one process to another."""
+    """An error that one process passes to another."""
 
     code: str
     problem: Text

@@ -15,9 +15,9 @@ from typing import Final, TypeVar
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as fn
 
-from snapkafka.assembly.base import Base, view_on
+from snapkafka.assembly.base import Base, building_on, view_on
 from snapkafka.assembly.manifest import Clock, logs_of, manifest_of, openness_of
-from snapkafka.checks import CheckOutcome, CutView, ReadRange, reading_ranges, require_offsets
+from snapkafka.checks import Checked, CheckOutcome, CutView, ReadRange, reading_ranges, require_offsets
 from snapkafka.checks.invariants import Invariant
 from snapkafka.manifest import (
     AROUND,
@@ -45,7 +45,7 @@ from .tables import incremental, tables
 from .tables.around import around, leads, per_kind, reach
 from .tables.inputs import inputs, unread_ranges
 from .verify import rules, stored_tables, v6_invariants
-from .verify.rules import Checked
+from .verify.log_frames import LogFrames
 from .verify.sequences import stretch_of
 from .write import file_hashes, parquet
 from .write.s3_commit import reached
@@ -93,18 +93,19 @@ def assemble(
 
     Raises:
         OffsetsGoneError: records that the tables need were deleted; nothing is written.
-        StorageError: the storage cannot be written, or a file of its base has changed.
-        BadInputError: an invariant is not SQL; the state of the base has other columns.
+        StorageError: the storage cannot be written.
+        BadInputError: an invariant is not SQL.
+        ParentUnfitError: a file of the base has changed or was deleted, or its state has other columns.
     """
     captured, wanted = view.captured, tuple(wanted)
     view = view_on(base, captured, view.bounds, triggered_ms=settings.ledger.triggered_ms)
     require_offsets(view, starts=view.starts)
-    if base is not None:
-        incremental.require_columns(base.parts)
+    with building_on(base):
+        incremental.require_columns(() if base is None else base.parts)
     v6_invariants.require_valid(spark, wanted)
     clock = Clock()
     if base is not None:
-        with reached(spark, store):
+        with building_on(base), reached(spark, store):
             clock.timed("parents", lambda: file_hashes.require_unchanged(spark, store, base.parts))
     ranges = reading_ranges(view, tail_max=settings.tail_max, starts=view.starts)
     say(f"{captured.id}: reading {_amount(ranges)}")
@@ -154,7 +155,7 @@ def assemble(
             inputs=unread_ranges(view) if settings.with_inputs else (),
             clock=clock,
         )
-        if base is not None:
+        with building_on(base):
             state_parents(store, manifest)  # they may have been pruned meanwhile, or assembled again
         return store.publish(
             manifest, folder, hashed=lambda there: file_hashes.files_of(spark, store, there.tables)
@@ -239,7 +240,7 @@ def _check(
     def again(wanted: Collection[ReadRange]) -> DataFrame:
         return stamps(_stamped(_source(spark, list(wanted), settings), settings))
 
-    return rules.run(stamps(records), lookups, ranges, still_there, again)
+    return rules.run(LogFrames(stamps(records), lookups, ranges, still_there, again))
 
 
 def _unwritten(records: DataFrame, lookups: Lookups, settings: Settings) -> dict[str, DataFrame]:
@@ -293,6 +294,7 @@ def _source(spark: SparkSession, ranges: list[ReadRange], settings: Settings) ->
         bootstrap=settings.bootstrap,
         isolation=settings.isolation,
         options=settings.options,
+        far=settings.far,
     )
 
 

@@ -20,7 +20,8 @@ from snapkafka.errors import (
 from snapkafka.kafka.cluster.admin import KafkaTopicAdmin
 from snapkafka.kafka.login.connection import Connection
 from snapkafka.ports import Cluster, Entry, Ledger, TopicAdmin
-from snapkafka.protocol.captured_snapshot import Captured, gather
+from snapkafka.protocol.captured_snapshot import Captured
+from snapkafka.protocol.gather import gather
 from snapkafka.protocol.ledger_state import LedgerState, ProcessView, SnapshotView
 from snapkafka.protocol.records import Checkpoint
 

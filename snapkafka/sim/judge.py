@@ -23,11 +23,10 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Final
 
+from snapkafka.checks.log import EXTERNAL, LogRecord
+from snapkafka.checks.view import CutView, in_flight, read_before, received
 from snapkafka.protocol.captured_snapshot import InputCut
 from snapkafka.protocol.records import TopicPartition
-
-from .log import EXTERNAL, LogRecord
-from .view import CutView, in_flight, read_before, received
 
 #: The process of an execution that ran in a worker without snapkafka.
 WITHOUT: Final = -3
