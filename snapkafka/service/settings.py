@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import ipaddress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
 from snapkafka.errors import BadInputError, SnapkafkaError
+from snapkafka.runtime.browsers import is_loopback
 from snapkafka.store.uri import canonical
 
 from .access import Tokens
@@ -131,13 +131,3 @@ class Settings:
         """
         if problems := self.problems():
             raise BadInputError("; ".join(problems), hint="see docs/guide/service.md")
-
-
-def is_loopback(host: str) -> bool:
-    """Return whether an address is reached from this machine alone; a name other than `localhost` is not trusted."""
-    if host == "localhost":
-        return True
-    try:
-        return ipaddress.ip_address(host.strip("[]")).is_loopback
-    except ValueError:
-        return False
