@@ -25,20 +25,7 @@ from tests.worlds.service_world import STORAGE
 
 def certify(folder: Path, name: str) -> None:
     """Write a certificate of that name, and its key."""
-    command = [
-        "openssl",
-        "req",
-        "-x509",
-        "-newkey",
-        "rsa:2048",
-        "-nodes",
-        "-days",
-        "2",
-        "-keyout",
-        "key.pem",
-        "-out",
-        "cert.pem",
-    ]
+    command = "openssl req -x509 -newkey rsa:2048 -nodes -days 2 -keyout key.pem -out cert.pem"
     names = ["-subj", f"/CN={name}", "-addext", "subjectAltName=DNS:localhost,IP:127.0.0.1"]
     subprocess.run([*command.split(), *names], check=True, capture_output=True, cwd=folder)
 
