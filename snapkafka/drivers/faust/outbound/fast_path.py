@@ -42,15 +42,15 @@ from snapkafka.wire import headers as wire
 from ..describe import in_transactions
 from ..support import checksum
 from .carried_effect import keep_partition, split
-from .partition import Partitions, Run, Way
+from .partition import Partitions, PartitionState, Run
 
 if TYPE_CHECKING:
     from ..host import Host
     from ..inbound.running_events import Events
     from ..own_headers import OwnHeaders
-    from .settle import Settling
+    from .settle import SendOutcomes
     from .stamps import Stamps
-    from .unstamped import BareRecords
+    from .unstamped import UnstampedRecords
 
 StandDown = Callable[[str, Exception], None]
 Headers = Sequence[tuple[str, bytes]]
@@ -105,8 +105,8 @@ class FastPath:
         events: Events,
         own_headers: OwnHeaders,
         partitions: Partitions,
-        unstamped: BareRecords,
-        settling: Settling,
+        unstamped: UnstampedRecords,
+        settling: SendOutcomes,
     ) -> None:
         self._host, self._machine, self._producer = host, host.machine, producer
         self._stamps, self._events, self._own_headers = stamps, events, own_headers
@@ -156,7 +156,7 @@ class FastPath:
 
     # -- the gate -------------------------------------------------------------------------------------------------
 
-    def allows(self, way: Way, key: bytes | None, value: bytes | None, others: Headers) -> bool:
+    def allows(self, way: PartitionState, key: bytes | None, value: bytes | None, others: Headers) -> bool:
         """Return whether a record may take the fast path: it waits for nothing, Faust notifies nobody of it, and it can
         be sent.
 

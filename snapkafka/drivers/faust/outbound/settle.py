@@ -11,18 +11,18 @@ from snapkafka.protocol.colours import Effect
 from snapkafka.protocol.records import TopicPartition
 
 from .outcomes import Unacknowledged, outcome
-from .partition import Run, Way
-from .unstamped import BareRecords, is_too_large
+from .partition import PartitionState, Run
+from .unstamped import UnstampedRecords, is_too_large
 
 if TYPE_CHECKING:
     from snapkafka.protocol.actions import Action
 
     from ..host import Host
-    from .entering import Entering
+    from .entry import RecordEntry
     from .transactions import Transactions
 
 
-class Settling:
+class SendOutcomes:
     """The task of feeding the machine the outcomes of one app's sends.
 
     Args:
@@ -32,7 +32,7 @@ class Settling:
     """
 
     def __init__(
-        self, host: Host, bare: BareRecords, entering: Entering, transactions: Transactions | None
+        self, host: Host, bare: UnstampedRecords, entering: RecordEntry, transactions: Transactions | None
     ) -> None:
         self._host = host
         self._machine = host.machine
@@ -40,7 +40,7 @@ class Settling:
 
     def sent(
         self,
-        way: Way,
+        way: PartitionState,
         effect: Effect,
         seq: int | None,
         future: asyncio.Future[Any],
@@ -72,7 +72,9 @@ class Settling:
         else:
             self._entering.withdraw(effect)
 
-    def batch_settled(self, way: Way, batch: Any, runs: list[Run], future: asyncio.Future[Any]) -> None:
+    def batch_settled(
+        self, way: PartitionState, batch: Any, runs: list[Run], future: asyncio.Future[Any]
+    ) -> None:
         """Settle the records of a batch together; a callback of asyncio's."""
         try:
             if way.batch is batch:
@@ -94,7 +96,7 @@ class Settling:
         except Exception as error:
             self._host.stand_down("to record what became of sends", error)
 
-    def acked(self, way: Way, _: asyncio.Future[Any]) -> None:
+    def acked(self, way: PartitionState, _: asyncio.Future[Any]) -> None:
         """Settle sends in the order of their partition, mostly many records at once: only the first unsettled one has
         a callback."""
         try:

@@ -74,7 +74,7 @@ class _Refused:
     until: float
 
 
-class BareRecords:
+class UnstampedRecords:
     """The unstamped records of one app.
 
     Args:
