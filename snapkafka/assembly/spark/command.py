@@ -50,12 +50,12 @@ from snapkafka.errors import (
     SnapkafkaError,
 )
 from snapkafka.kafka.cluster.external_groups import still_open
+from snapkafka.kafka.ledger.reading import LedgerReading, read_ledger
 from snapkafka.kafka.ledger.verdicts import not_compared
-from snapkafka.kafka.ledger.view import LedgerReading, read_ledger
 from snapkafka.kafka.login.connection import Connection
 from snapkafka.manifest import LedgerEntry, Manifest
 from snapkafka.protocol.captured_snapshot import Captured
-from snapkafka.runtime.interrupts import Interrupted, exit_status
+from snapkafka.runtime.signals import Interrupted, exit_status
 from snapkafka.store import Store, open_manifest, open_store, read_manifest, state_parts
 
 from .interrupts import interrupted_by, interruptible_again

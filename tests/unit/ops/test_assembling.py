@@ -25,7 +25,7 @@ from snapkafka.errors import (
     TimedOutError,
     UnknownSnapshotError,
 )
-from snapkafka.kafka.ledger.view import find_captured
+from snapkafka.kafka.ledger.reading import find_captured
 from snapkafka.kafka.login.connection import Connection
 from snapkafka.ops import assembling
 from snapkafka.runtime import extras
@@ -283,7 +283,7 @@ async def test_the_latest_is_the_last_one_that_a_verb_can_use(job: Job, tmp_path
 
 
 def test_assemble_says_verdict_tables_and_witnesses(job: Job) -> None:
-    from snapkafka.cli.app import app
+    from snapkafka.cli.verbs import app
 
     job.says({"snapshots": [RESULT | {"verdict": "INCONSISTENT"}]}, lines=("starting Spark",))
     result = RUNNER.invoke(app, ["assemble", "mine", "--storage", "/snaps"])
@@ -296,7 +296,7 @@ def test_assemble_says_verdict_tables_and_witnesses(job: Job) -> None:
 
 
 def test_verify_says_the_same_as_data(job: Job) -> None:
-    from snapkafka.cli.app import app
+    from snapkafka.cli.verbs import app
 
     job.says({"snapshots": [RESULT]})
     result = RUNNER.invoke(app, ["verify", "--manifest", "/snaps/mine.json", "--json"])
@@ -307,7 +307,7 @@ def test_verify_says_the_same_as_data(job: Job) -> None:
 
 
 def test_unwritable_storage_has_its_status(job: Job) -> None:
-    from snapkafka.cli.app import app
+    from snapkafka.cli.verbs import app
 
     reported = {
         "code": "storage",
@@ -321,7 +321,7 @@ def test_unwritable_storage_has_its_status(job: Job) -> None:
 
 
 def test_how_keys_and_values_are_decoded_is_passed_on(job: Job) -> None:
-    from snapkafka.cli.app import app
+    from snapkafka.cli.verbs import app
 
     job.says({"snapshots": [RESULT]})
     decoding = ["--codecs", "shop.codecs", "--avro", "7=order.avsc", "--unpickle"]
@@ -337,7 +337,7 @@ def test_how_keys_and_values_are_decoded_is_passed_on(job: Job) -> None:
 
 
 def test_groups_that_write_nothing_back_are_named_on_the_command_line(job: Job) -> None:
-    from snapkafka.cli.app import app
+    from snapkafka.cli.verbs import app
 
     job.says({"snapshots": [RESULT]})
     for command in (["assemble", "mine"], ["verify", "--manifest", "/snaps/mine.json"]):
@@ -350,7 +350,7 @@ def test_the_url_of_a_schema_registry_is_on_no_command_line(
     job: Job, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It may hold a password, and everybody may look at command lines."""
-    from snapkafka.cli.app import app
+    from snapkafka.cli.verbs import app
 
     job.says({"snapshots": [RESULT]})
     url = "https://me:secret@registry:8081"
