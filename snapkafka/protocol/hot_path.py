@@ -248,13 +248,7 @@ class Work(ABC):
         see `SeqRange`.
         """
         Colours.fail(effect, tp, seq, count, undone=undone)
-        if not self.open.cuts:
-            return _NOTHING
-        what = f"a white send to {tp} was refused: {reason}"
-        return [
-            *self._abort_open(effect.epoch, self.colours.epoch, "send-failed", what, str(tp)),
-            *self._advance(),
-        ]
+        return self._white_lost(effect, "send-failed", f"a white send to {tp} was refused: {reason}", str(tp))
 
     def send_unsettled(
         self, effect: Effect, tp: TopicPartition, seq: int, reason: str, count: int = 1
@@ -266,13 +260,8 @@ class Work(ABC):
         `count`: as in `send_failed`.
         """
         Colours.fail(effect, tp, seq, count, refused=False)
-        if not self.open.cuts:
-            return _NOTHING
         what = f"the result of a white send to {tp} is unknown: {reason}"
-        return [
-            *self._abort_open(effect.epoch, self.colours.epoch, "send-unsettled", what, str(tp)),
-            *self._advance(),
-        ]
+        return self._white_lost(effect, "send-unsettled", what, str(tp))
 
     def send_withdrawn(self, effect: Effect) -> Sequence[Action]:
         """Withdraw a send that was given up before it was appended: nothing of it is in the log."""
@@ -282,14 +271,14 @@ class Work(ABC):
     def send_given_up(self, effect: Effect, why: str, *, culprit: str) -> Sequence[Action]:
         """Give up a send that will not leave in the colour in which it entered (R7); nothing of it is in the log."""
         Colours.withdraw(effect)
+        return self._white_lost(effect, "send-failed", f"a white send {why}", culprit)
+
+    def _white_lost(self, effect: Effect, code: str, what: str, culprit: str) -> Sequence[Action]:
+        """Fail the open cuts for which a send is white that will not count as sent (R7)."""
         if not self.open.cuts:
             return _NOTHING
-        return [
-            *self._abort_open(
-                effect.epoch, self.colours.epoch, "send-failed", f"a white send {why}", culprit
-            ),
-            *self._advance(),
-        ]
+        failed = self._abort_open(effect.epoch, self.colours.epoch, code, what, culprit)
+        return [*failed, *self._advance()]
 
     # -- records without a header (R15) -----------------------------------------------------------------------
 
@@ -327,13 +316,7 @@ class Work(ABC):
         which their sender reports them. `refused`, `undone`: see `SeqRange`."""
         self.colours.bare(effect, tp, 0, count)
         self.colours.lost(tp, count, refused=refused, undone=undone)
-        if not self.open.cuts:
-            return _NOTHING
-        what = f"a white send to {tp} failed: {reason}"
-        return [
-            *self._abort_open(effect.epoch, self.colours.epoch, "send-failed", what, str(tp)),
-            *self._advance(),
-        ]
+        return self._white_lost(effect, "send-failed", f"a white send to {tp} failed: {reason}", str(tp))
 
     def marker_stamped(self, tp: TopicPartition) -> int:
         """Return the seq of a marker."""
