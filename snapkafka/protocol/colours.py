@@ -133,7 +133,7 @@ class Colours(RunningEvents):
         sent.next_seq = first + count
         sent.failed(first, sent.next_seq - 1, refused=refused, undone=undone)
 
-    def keep_bare(self, earlier: Colours) -> None:
+    def keep_unstamped(self, earlier: Colours) -> None:
         """Keep the unstamped records of an earlier identity."""
         for tp, sent in earlier.sent.items():
             if sent.bare_end:

@@ -282,7 +282,7 @@ class Work(ABC):
 
     # -- records without a header (R15) -----------------------------------------------------------------------
 
-    def left_bare(self, tp: TopicPartition) -> Sequence[Action]:
+    def left_unstamped(self, tp: TopicPartition) -> Sequence[Action]:
         """Note that a record leaves without a header. Its readers take it for external, whatever its colour: no
         snapshot that may still be cut somewhere can vouch for it."""
         what = f"a record to {tp} left without our header, which would have made it larger than a limit"
@@ -297,12 +297,14 @@ class Work(ABC):
         """Note that the records that were to have these seqs leave without them."""
         self.colours.unused(tp, first, last)
 
-    def bare_settled(self, effect: Effect, tp: TopicPartition, end: int, count: int = 1) -> Sequence[Action]:
+    def unstamped_settled(
+        self, effect: Effect, tp: TopicPartition, end: int, count: int = 1
+    ) -> Sequence[Action]:
         """Note that so many unstamped records are acknowledged, all below `end`."""
         self.colours.bare(effect, tp, end, count)
         return self._advance() if self.open.cuts else _NOTHING
 
-    def bare_failed(
+    def unstamped_failed(
         self,
         effect: Effect,
         tp: TopicPartition,

@@ -73,10 +73,10 @@ class OutgoingRecords:
         self._send: Send = producer.send
         self._theirs = producer.buffer.put
         self._entering = RecordEntry(host, events)
-        partitions, bare = Partitions(), UnstampedRecords(host, producer, stamps)
+        partitions, unstamped = Partitions(), UnstampedRecords(host, producer, stamps)
         self.markers = Markers(host, stamps, partitions, self._send)
         self.transactions = Transactions(producer, note) if in_transactions(host.app) else None
-        settling = SendOutcomes(host, bare, self._entering, self.transactions)
+        settling = SendOutcomes(host, unstamped, self._entering, self.transactions)
         self._fast = FastPath(
             host,
             producer,
@@ -84,7 +84,7 @@ class OutgoingRecords:
             events=events,
             own_headers=own_headers,
             partitions=partitions,
-            unstamped=bare,
+            unstamped=unstamped,
             settling=settling,
         )
         self._put = self._fast.put
@@ -101,7 +101,7 @@ class OutgoingRecords:
             entering=self._entering,
             stamps=stamps,
             markers=self.markers,
-            bare=bare,
+            unstamped=unstamped,
             settling=settling,
             waiting=waiting,
             in_transactions=self.transactions is not None,

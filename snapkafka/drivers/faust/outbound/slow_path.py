@@ -58,7 +58,7 @@ class SlowPath:
         entering: RecordEntry,
         stamps: Stamps,
         markers: Markers,
-        bare: UnstampedRecords,
+        unstamped: UnstampedRecords,
         settling: SendOutcomes,
         waiting: WorkerWaits,
         in_transactions: bool,
@@ -66,7 +66,7 @@ class SlowPath:
         self._host, self._machine = host, host.machine
         self._producer, self._send = producer, send
         self._partitions, self._entering, self._stamps = partitions, entering, stamps
-        self._markers, self._bare, self._settling, self._waiting = markers, bare, settling, waiting
+        self._markers, self._unstamped, self._settling, self._waiting = markers, unstamped, settling, waiting
         self._in_transactions = in_transactions
 
     async def send(
@@ -161,7 +161,7 @@ class SlowPath:
             if effect.sent is not machine.colours.sent:  # it entered in an earlier life
                 self._entering.withdraw(effect)
                 effect = machine.send_entered_again(effect)
-            if not self._bare.expected(tp.topic, record[1], record[2], others):
+            if not self._unstamped.expected(tp.topic, record[1], record[2], others):
                 return effect, machine.send_stamped(effect, tp)
         except Exception as error:
             self._host.stand_down("to stamp a record", error)
