@@ -129,6 +129,7 @@ class Assembled:
     """The result of the job. `good`: consistent, as far as it was checked. After `verify` there are no tables.
 
     `external`, `strict`: see `manifest.Manifest`. `uncaptured`: state of its apps that the snapshot does not hold.
+    `whole`: why an incremental snapshot has its whole state, and not the changes since its parent.
     `answers`: whether each predicate holds; empty if the snapshot is not good. `not_compared`: the parts of the stored
     snapshot that `verify` did not compare, a sentence each. `unread`: see `Captured`.
     """
@@ -142,6 +143,7 @@ class Assembled:
     tables: Mapping[str, int] = field(default_factory=dict)
     answers: tuple[CheckEntry, ...] = ()
     content: str = ""
+    whole: str = ""
     seconds: Mapping[str, float] = field(default_factory=dict)
     positions_committed: bool = False
     positions_why_not: str = ""
@@ -169,8 +171,12 @@ async def assemble(
     launch: Launch = BESIDE_US,
     notify: Callable[[str], None] | None = None,
     progress: Callable[[Working], None] | None = None,
+    failed: Callable[[str, SnapkafkaError], None] | None = None,
 ) -> tuple[Assembled, ...]:
     """Create the tables of captured snapshots, verify them, and write their manifests.
+
+    An incremental one that cannot build on its parent gets its whole state (`Assembled.whole`). Of several snapshots,
+    one that fails does not stop the others.
 
     Args:
         names: ids, epochs or `latest`, the last captured one; all in one Spark session, in the order of their epochs.
@@ -182,6 +188,8 @@ async def assemble(
         launch: the Python that runs the job, and its environment.
         notify: called with each line of the job's log.
         progress: called with the progress.
+        failed: called with each snapshot that failed while others did not; None: the first such error is raised, after
+            the others are assembled.
 
     Raises:
         UnknownSnapshotError, SnapshotFailedError, StorageError, OffsetsGoneError, DependencyMissingError: as their
@@ -204,6 +212,7 @@ async def assemble(
         progress,
         reading.schema_registry,
         launch,
+        failed,
     )
 
 
@@ -263,6 +272,7 @@ async def _job(
     progress: Callable[[Working], None] | None,
     schema_registry: str,
     launch: Launch,
+    failed: Callable[[str, SnapkafkaError], None] | None = None,
 ) -> tuple[Assembled, ...]:
     """Run the job, with credentials in its environment. It ends with this process, whatever happens."""
     launch.require_spark("assembly")
@@ -313,6 +323,10 @@ async def _job(
         raise InternalError(f"the Spark job ended with status {status}: {last}") from None
     if "error" in parsed:
         raise _error(parsed["error"])
+    for item in parsed.get("failed", ()):
+        if failed is None:
+            raise _error(item)
+        failed(item["id"], _error(item))
     return tuple(_assembled(item) for item in parsed["snapshots"])
 
 
@@ -333,6 +347,7 @@ def _assembled(parsed: Mapping[str, Any]) -> Assembled:
         tables=parsed.get("tables", {}),
         answers=tuple(_check(answer) for answer in parsed.get("answers", ())),
         content=parsed.get("content", ""),
+        whole=parsed.get("whole", ""),
         seconds=parsed.get("seconds", {}),
         positions_committed=parsed.get("positions_committed", False),
         positions_why_not=parsed.get("positions_why_not", ""),

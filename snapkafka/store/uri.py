@@ -79,6 +79,16 @@ def written_down(uri: str) -> str:
     return str(expand_home(uri).absolute()) if uri and "://" not in uri else uri
 
 
+def lies_in(storage: str, place: str) -> bool:
+    """Return whether a manifest lies in a storage, by their names as records hold them; nothing is opened."""
+
+    def plain(uri: str) -> str:
+        parts = urlsplit(uri)
+        return unquote(parts.path) if parts.scheme == "file" else uri
+
+    return bool(storage) and plain(place).rpartition("/")[0] == plain(storage).rstrip("/")
+
+
 def open_manifest(place: str) -> tuple[Store, str]:
     """Return the store of a manifest, and the name of its file there.
 

@@ -12,12 +12,13 @@ import os
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
 from typing import Any, Final
 
-from aiokafka import AIOKafkaProducer, errors
+from aiokafka import errors
 
 from snapkafka.checks.retention import TopicSettings
 from snapkafka.errors import LedgerUnusableError, SnapkafkaError
 from snapkafka.kafka.cluster.admin import REPLICAS_MAX, KafkaTopicAdmin
 from snapkafka.kafka.cluster.wire_requests import TopicDescription
+from snapkafka.kafka.login import clients
 from snapkafka.kafka.login.connection import Connection, translated
 from snapkafka.logs import about
 from snapkafka.protocol.records import LedgerRecord, TailLost, TopicPartition
@@ -325,12 +326,12 @@ class KafkaLedger:
 
     async def _connected_producer(self) -> Any:
         if self._producer is None:
-            producer = AIOKafkaProducer(
+            producer = clients.producer(
+                self.connection,
                 acks="all",
                 enable_idempotence=True,
                 linger_ms=0,
                 max_request_size=2 * RECORD_BYTES_MAX,
-                **self.connection.client_settings(),
             )
             try:
                 await producer.start()
