@@ -220,11 +220,8 @@ class AppliedRestores:
         scope.author, scope.plan = (0, "") if base is None else (base.author, base.plan)
 
     def noted(self, offsets: Mapping[Any, Any]) -> Mapping[Any, Any]:
-        """Add metadata to offsets that are to be committed, as aiokafka takes them, where rules apply above them.
-
-        This is called in the thread of the consumer, too, and changes no state. After a fault of ours it returns the
-        offsets unchanged (R15).
-        """
+        """Add metadata to offsets that are to be committed, as aiokafka takes them, where rules apply above them; also
+        in the thread of the consumer. After a fault of ours the offsets are unchanged (R15)."""
         noted: dict[Any, Any] = {}
         try:
             for tp, offset in offsets.items():
