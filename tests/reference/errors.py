@@ -8,8 +8,6 @@ from snapkafka.service.problems import HTTP_STATUS, REFUSALS
 
 from .markdown import code, table
 
-__all__ = ["page"]
-
 
 def page() -> str:
     """Return the page."""
