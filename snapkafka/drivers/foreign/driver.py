@@ -9,7 +9,7 @@ fed to the machine in that instant and not before (`ledger_task`), so nothing of
         deleted, the trigger is fed: cut (R3), CutReport, Closed when all that is white is acknowledged (R7)
 
 All records that it receives before that call are white, as any redder one waits (`conductor`). The positions in that
-call belong to the state, and the machine has them when it is fed the trigger (`receiving`).
+call belong to the state, and the machine has them when it is fed the trigger (`running_events`).
 
 A process that does not answer within the snapshot's time to live fails that snapshot by name: an `Abort` enters the
 ledger before the trigger is fed, so that no `Closed` can vouch for a state that was never handed over.

@@ -102,7 +102,7 @@ async def settle() -> None:
 
 
 async def test_the_installed_versions_are_known(log: Log, added: list[bool]) -> None:
-    """Where this fails, Faust or aiokafka has changed: read again what `batches` stands in for, then add a checksum."""
+    """Where this fails, Faust or aiokafka has changed: read again what `fast_path` replaces, then add a checksum."""
     driver = Driver(log.producer)
     await send(driver)
     await send(driver, partition=None)
