@@ -200,7 +200,8 @@ class Work(ABC):
     @staticmethod
     def send_undone(effect: Effect, tp: TopicPartition, seq: int) -> None:
         """Undo `send_at_once`: there was no room to append the record, so it never entered."""
-        Colours.unsend(effect, tp, seq)
+        effect.tally.unacked -= 1
+        Colours.unstamp(effect.sent[tp], seq)
 
     def send_entered_again(self, effect: Effect) -> Effect:
         """Enter again what entered under an earlier identity and has not left: it gets the colour of the process, and
@@ -220,7 +221,7 @@ class Work(ABC):
 
     def send_appended(self, effect: Effect) -> Sequence[Action]:
         """Note that the send has left in its order; its acknowledgement follows."""
-        Colours.append(effect)
+        effect.tally.unappended -= 1
         return self._advance() if self.open.cuts else _NOTHING
 
     def send_acked(
