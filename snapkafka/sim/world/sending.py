@@ -130,7 +130,7 @@ class Sender(MachineDriver):
         self.world.count("outgrown")
         sending.outgrown, sending.record.cause = True, None
         self.outbox.setdefault(sending.tp, deque()).append(sending)
-        self.do(self.machine.left_bare(sending.tp))
+        self.do(self.machine.left_unstamped(sending.tp))
         self.do(self.machine.send_appended(effect))
 
     def _left(self, sending: Sending, epoch: int, seq: int) -> None:
@@ -233,7 +233,7 @@ class Sender(MachineDriver):
         if sending.outgrown:
             assert sending.effect is not None
             self._settled(sending)
-            self.do(self.machine.bare_settled(sending.effect, tp, sending.offset + 1))
+            self.do(self.machine.unstamped_settled(sending.effect, tp, sending.offset + 1))
             return
         if sending.effect is None:
             self.feed(MarkerSent(epoch=sending.epoch, tp=tp, offset=sending.offset))
