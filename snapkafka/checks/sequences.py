@@ -76,10 +76,10 @@ class CutLog:
         self.view = view
         self.below = tuple(below)
         #: Without topics that were recreated, in the order of the log.
-        self.by_partition: dict[TopicPartition, list[LogRecord]] = defaultdict(list)
+        self.by_partition: dict[TopicPartition, list[LogRecord]] = {}
         for record in sorted(records, key=lambda record: record[:3]):
-            if record.tp not in view.recreated:
-                self.by_partition[record.tp].append(record)
+            if (tp := record.tp) not in view.recreated:
+                self.by_partition.setdefault(tp, []).append(record)
         self._read_to = None if read is None else {(item.topic, item.partition): item.end for item in read}
 
     @property
