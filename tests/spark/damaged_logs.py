@@ -61,8 +61,8 @@ class Damaged:
 
 @dataclass
 class Table:
-    """A changelog, what else its cut says, and, of one with a parent, the last record of the parent's state. `left`: its
-    process did, and reports nothing."""
+    """A changelog, what else its cut says, and, of one with a parent, the last record of the parent's state. `left`:
+    its process did, and reports nothing."""
 
     log: Changelog
     cut: dict[str, Any] = field(default_factory=dict)
