@@ -23,7 +23,7 @@ class Kind(NamedTuple):
     says: str
 
 
-#: Every kind of finding of V1 to V5. docs/explanation/verification.md explains each.
+#: Every kind of finding of V1 to V5. docs/reference/findings.md explains each.
 KINDS: Final[Mapping[str, Kind]] = {
     "white-after-end": Kind(
         "V1",

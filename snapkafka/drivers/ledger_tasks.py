@@ -14,9 +14,9 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final
 
 from snapkafka.errors import SnapkafkaError
-from snapkafka.kafka.ledger.ledger import RecordTooLargeError
-from snapkafka.kafka.ledger.lost_tail import LedgerCutShortError
+from snapkafka.kafka.ledger.kafka_ledger import RecordTooLargeError
 from snapkafka.kafka.ledger.reader import LedgerRecreatedError
+from snapkafka.kafka.ledger.tail_marks import LedgerCutShortError
 from snapkafka.ports import Entry
 from snapkafka.protocol.events import (
     CheckpointGoesOn,
@@ -197,7 +197,8 @@ class LedgerTasks:
         self._host.metrics.ledger_garbage += read.record is None
         self._host.metrics.ledger_refused += read.refused
         if (view := ledger.snapshots.get(read.offset + 1)) is not None:
-            self._host.metrics.triggered(view, read.timestamp_ms)
+            if process is not None and process < read.offset:  # else it is history
+                self._host.metrics.triggered(view, read.timestamp_ms)
             before.append(view)  # a pause fails it at once
         for view in before:
             if not view.open:

@@ -17,17 +17,16 @@ from typing import Final
 
 from snapkafka.checks.verdict import GOOD
 from snapkafka.errors import BadInputError, UnknownSnapshotError
-from snapkafka.kafka.cluster.retention import wall_ms
 from snapkafka.kafka.login.connection import Connection
 from snapkafka.manifest import Manifest, file_stem, load
 from snapkafka.ports import Cluster
 from snapkafka.query.manifest_heads import assembled_ms, oldest_first
 from snapkafka.store import Leftover, Store, open_store
 from snapkafka.store.base import LEFTOVER_AFTER_S, manifest_name
+from snapkafka.units import DAY_MS, wall_ms
 
 from .in_use import InUse, snapshots_in_use
 
-DAY_MS: Final = 86_400_000
 NOTHING_IN_USE: Final = InUse()
 
 
@@ -219,8 +218,10 @@ def _builds_on(text: str) -> frozenset[str]:
     except ValueError:
         return frozenset()
     captured, tables = _field(data, "captured"), _field(data, "tables")
-    parents = [_field(data, "parent"), _field(captured, "parent")]
-    parents += [_field(parent, "id") for parent in _items(_field(data, "parents"))]
+    # An incremental snapshot that could not build on its parent lists none.
+    listed = _field(data, "parents")
+    parents = [_field(parent, "id") for parent in _items(listed)]
+    parents += [_field(data, "parent")] if isinstance(listed, list) else [_field(captured, "parent")]
     files = [file for table in _items(tables) for file in _items(_field(table, "files"))]
     paths = [_field(file, "path") for file in files]
     return frozenset(

@@ -86,17 +86,31 @@ Judge = Callable[[str], Awaitable[Assembled]]
 Clear = Callable[[Collection[str]], Awaitable[None]]
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WatchRequest:
+    """The request to watch.
+
+    `until`: SQL whose rows show that the predicate does not hold: a file, a folder (all of it has to hold), or the name
+    of a ready-made one; `parameters`: `name=value` for it. `storage`: for the tables. `every_ms`: from one trigger to
+    the next; if a round takes longer, the next one begins when it ends. `timeout_ms`: for all rounds; None: for ever.
+    `keep_last`: remove the snapshots that were taken here, except those that `prune` would keep with this number.
+    `ttl_ms`: of each snapshot.
+    """
+
+    until: str
+    storage: str
+    parameters: Sequence[str] = ()
+    every_ms: int = 10_000
+    timeout_ms: int | None = None
+    keep_last: int | None = None
+    ttl_ms: int = 5_000
+
+
 async def watch(
     where: Connection,
     namespace: str,
-    until: str,
+    request: WatchRequest,
     *,
-    storage: str,
-    parameters: Sequence[str] = (),
-    every_ms: int = 10_000,
-    timeout_ms: int | None = None,
-    keep_last: int | None = None,
-    ttl_ms: int = 5_000,
     who: str = "",
     reading: HowToRead = AS_IT_IS,
     report: Callable[[Round], None] = lambda item: None,
@@ -105,13 +119,7 @@ async def watch(
     """Take snapshots until the predicate holds in one; return that one.
 
     Args:
-        until: SQL whose rows show that it does not hold: a file, a folder (all of it has to hold), or the name of a
-            ready-made one.
-        storage: for the tables.
-        parameters: `name=value`, for the SQL.
-        every_ms: from one trigger to the next; if a round takes longer, the next one begins when it ends.
-        timeout_ms: for all rounds together; None: for ever.
-        keep_last: remove the snapshots that were taken here, except those that `prune` would keep with this number.
+        who: the caller, for people.
         reading: the settings by which an assembly reads the log.
         report: hears of each round.
         notify: hears each line of an assembly's progress.
@@ -121,15 +129,17 @@ async def watch(
         TimedOutError: it does not hold within the time.
         TriggerRefusedError, BrokerUnavailableError, StorageError, DependencyMissingError: it cannot begin.
     """
-    load([until], parse_parameters(parameters))
-    require_extra("spark", "assembly")  # before anything is taken
-    if not storage:
-        raise BadInputError("watch needs --storage: no place for tables is known", hint="add --storage DIR")
-    await asyncio.to_thread(lambda: open_store(storage).check_writable())
+    await _require_possible(request)
 
     async def take(name: str) -> Summary:
         return await trigger(
-            where, namespace, snapshot_id=name, storage=storage, who=who, ttl_ms=ttl_ms, wait=True
+            where,
+            namespace,
+            snapshot_id=name,
+            wait=True,
+            storage=request.storage,
+            who=who,
+            ttl_ms=request.ttl_ms,
         )
 
     async def judge(name: str) -> Assembled:
@@ -137,9 +147,9 @@ async def watch(
             where,
             namespace,
             [name],
-            storage=storage,
-            asked=[until],
-            parameters=parameters,
+            storage=request.storage,
+            asked=[request.until],
+            parameters=request.parameters,
             reading=reading,
             notify=notify,
         )
@@ -147,27 +157,31 @@ async def watch(
 
     last: Round | None = None
 
-    def heard(item: Round) -> None:
+    def note(item: Round) -> None:
         nonlocal last
         last = item
         report(item)
 
-    clear = partial(_clear, where, storage, Policy(last=keep_last, namespace=namespace))
+    policy = Policy(last=request.keep_last, namespace=namespace)
+    clear = None if request.keep_last is None else partial(_clear, where, request.storage, policy)
+    timeout_s = None if request.timeout_ms is None else request.timeout_ms / 1_000
     try:
-        async with asyncio.timeout(None if timeout_ms is None else timeout_ms / 1_000):
-            return await rounds(
-                take,
-                judge,
-                every_s=every_ms / 1_000,
-                report=heard,
-                clear=None if keep_last is None else clear,
-            )
+        async with asyncio.timeout(timeout_s):
+            return await rounds(take, judge, every_s=request.every_ms / 1_000, report=note, clear=clear)
     except TimeoutError:
-        assert timeout_ms is not None
         raise TimedOutError(
-            f"{until} did not hold within {timeout_ms / 1_000:g} s: {_so_far(last)}",
+            f"{request.until} did not hold within {timeout_s:g} s: {_so_far(last)}",
             hint="a longer --timeout, or `snapkafka query` on the last snapshot to see what it waits for",
         ) from None
+
+
+async def _require_possible(request: WatchRequest) -> None:
+    """Refuse a request that cannot succeed, before anything is taken."""
+    load([request.until], parse_parameters(request.parameters))
+    require_extra("spark", "assembly")
+    if not request.storage:
+        raise BadInputError("watch needs --storage: no place for tables is known", hint="add --storage DIR")
+    await asyncio.to_thread(lambda: open_store(request.storage).check_writable())
 
 
 def _so_far(last: Round | None) -> str:

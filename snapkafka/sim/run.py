@@ -26,9 +26,9 @@ from snapkafka.protocol.records import Dead, TopicPartition
 from snapkafka.protocol.refusals import Refusals
 
 from .judge import Violation, causal
-from .world.lost_tail import hide
-from .world.plan import Plan, make_plan
+from .world.cut_ledger import hide
 from .world.world import World
+from .world.world_plan import Plan, make_plan
 
 #: The liveness phase: a snapshot triggered when nothing goes wrong any more is captured within so many steps.
 LIVENESS_STEPS = 20_000

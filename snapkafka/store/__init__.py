@@ -11,9 +11,10 @@ with store.staging(id) as folder:  # tables are written here ...
 
 from .base import Folder, Leftover, RemoteFolder, Store
 from .checked_files import require_unaltered
+from .duckdb_sql import sql_name, sql_of_files, sql_text
 from .local import LocalStore
 from .state_chain import require_same_files, state_parents, state_parts, state_sql
-from .uri import open_manifest, open_store, read_manifest, refuse_secrets, written_down
+from .uri import lies_in, open_manifest, open_store, read_manifest, refuse_secrets, written_down
 
 __all__ = [
     "Folder",
@@ -21,12 +22,16 @@ __all__ = [
     "LocalStore",
     "RemoteFolder",
     "Store",
+    "lies_in",
     "open_manifest",
     "open_store",
     "read_manifest",
     "refuse_secrets",
     "require_same_files",
     "require_unaltered",
+    "sql_name",
+    "sql_of_files",
+    "sql_text",
     "state_parents",
     "state_parts",
     "state_sql",

@@ -20,13 +20,11 @@ from snapkafka.checks.log import EXTERNAL
 from snapkafka.protocol.captured_snapshot import Captured
 from snapkafka.protocol.records import NOBODY, TopicPartition
 from snapkafka.sim.run import judge, played
-from snapkafka.sim.world.log import ABORTED, Broker
+from snapkafka.sim.world.broker_log import ABORTED, Broker
 from snapkafka.sim.world.world import World as Simulated
 from tests.worlds.cleaned_log import HOUR
 
 from .small_logs import EPOCH, World
-
-__all__ = ["APART", "PARTS", "Names", "consistent", "kinds"]
 
 #: Between the processes of one world and those of the next; no ledger of a run is as long.
 APART = 10_000

@@ -11,26 +11,27 @@ from typing import Final, Protocol, cast
 from snapkafka.checks.invariants import load, parameters_of, parse_parameters
 from snapkafka.errors import ForkRefusedError, LedgerUnusableError
 from snapkafka.kafka.cluster.admin import KafkaTopicAdmin
-from snapkafka.kafka.ledger.view import opened
+from snapkafka.kafka.ledger.reading import opened
 from snapkafka.kafka.login.connection import Connection
 from snapkafka.kafka.records.bulk import KafkaBulk
 from snapkafka.manifest import Manifest
 from snapkafka.ops.assembling import Assembled, HowToRead, assemble, verify
-from snapkafka.ops.forking import create_fork, plan_fork
 from snapkafka.ops.querying import query
 from snapkafka.ops.triggering import trigger
-from snapkafka.ops.watching import watch
+from snapkafka.ops.watching import WatchRequest, watch
 from snapkafka.protocol.forking import of_fork, prefix_of, prefixed
 from snapkafka.protocol.ledger_state import LedgerState
 from snapkafka.protocol.records import TopicPartition
 from snapkafka.query.locate import manifest_places
-from snapkafka.recovery.facts import Groups
 from snapkafka.recovery.forks import drop_forks, plan_drop
-from snapkafka.recovery.plan import Plan, Recovered
+from snapkafka.recovery.plan import Plan, Recovered, Request
 from snapkafka.recovery.positions import apps_of
+from snapkafka.recovery.recovery import plan_recovery, recover
+from snapkafka.recovery.stored_rows import Groups
 from snapkafka.store import open_manifest, read_manifest
 
-from .report import Judged
+from .request import DrillRequest
+from .result import Judged
 
 #: Parameters of ready-made invariants that hold names of topics or apps.
 NAMES: Final = ("topics", "apps")
@@ -109,10 +110,8 @@ class KafkaParts:
     where: Connection
     namespace: str
     fork: str
-    storage: str
+    request: DrillRequest
     folder: str
-    invariants: Sequence[str]
-    parameters: Sequence[str]
     reading: HowToRead
     who: str
     notify: Callable[[str], None]
@@ -135,7 +134,9 @@ class KafkaParts:
         return next((name for name in names if of_fork(self.fork, name)), "")
 
     async def find(self, name: str) -> Source:
-        (place,) = await manifest_places(self.where, self.namespace, [name], storage=self.storage, good=True)
+        (place,) = await manifest_places(
+            self.where, self.namespace, [name], storage=self.request.storage, good=True
+        )
         store, file = open_manifest(place)
         manifest = read_manifest(place)[1]
         self.namespace = self.namespace or manifest.namespace
@@ -145,25 +146,25 @@ class KafkaParts:
         )
 
     async def sql(self) -> Mapping[str, str]:
-        if not self.invariants:
+        if not self.request.invariants:
             return {}
-        parameters = parse_parameters(self._parameters(self.invariants, of_fork=False))
-        return {it.name: it.sql for it in load(self.invariants, parameters)}
+        parameters = parse_parameters(self._parameters(self.request.invariants, of_fork=False))
+        return {it.name: it.sql for it in load(self.request.invariants, parameters)}
 
     async def plan(self, source: Source, *, expires_s: float) -> str:
-        self.planned = await plan_fork(
-            self.where,
-            self.namespace,
-            self.fork,
-            snapshot=source.id,
-            storage=self.storage,
+        request = Request(
+            namespace=self.namespace,
+            name=source.id,
+            storage=self.request.storage,
+            fork=self.fork,
             expires_s=expires_s,
         )
+        self.planned = await plan_recovery(self.where, request)
         return self.planned.fingerprint
 
     async def create(self) -> Recovered:
         assert self.planned is not None, "plan() comes first"
-        forked = await create_fork(self.where, self.planned, who=self.who, notify=self.notify)
+        forked = await recover(self.where, self.planned, who=self.who, notify=self.notify)
         await self._set_goals(forked.apps)
         return forked
 
@@ -193,11 +194,13 @@ class KafkaParts:
         await watch(
             self.where,
             self.forked_namespace,
-            until,
-            storage=self.folder,
-            parameters=self._parameters([until], of_fork=True),
-            timeout_ms=round(timeout_s * 1_000),
-            ttl_ms=TTL_MS,
+            WatchRequest(
+                until=until,
+                storage=self.folder,
+                parameters=self._parameters([until], of_fork=True),
+                timeout_ms=round(timeout_s * 1_000),
+                ttl_ms=TTL_MS,
+            ),
             who=self.who,
             reading=self.reading,
             notify=self.notify,
@@ -222,8 +225,8 @@ class KafkaParts:
             self.forked_namespace,
             [self.taken],
             storage=self.folder,
-            invariants=self.invariants,
-            parameters=self._parameters(self.invariants, of_fork=True),
+            invariants=self.request.invariants,
+            parameters=self._parameters(self.request.invariants, of_fork=True),
             reading=self.reading,
             notify=self.notify,
         )
@@ -234,8 +237,8 @@ class KafkaParts:
             self.where,
             self.namespace,
             manifest=source.place,
-            invariants=self.invariants,
-            parameters=self._parameters(self.invariants, of_fork=False),
+            invariants=self.request.invariants,
+            parameters=self._parameters(self.request.invariants, of_fork=False),
             reading=self.reading,
             tables=True,
             notify=self.notify,
@@ -264,7 +267,7 @@ class KafkaParts:
         await asyncio.to_thread(KafkaBulk(self.where).delete_groups, groups)
 
     def _parameters(self, invariants: Sequence[str], *, of_fork: bool) -> list[str]:
-        given = parse_parameters(self.parameters)
+        given = parse_parameters(self.request.parameters)
         wanted = parameters_of(invariants)
         own = {name: value for name, value in given.items() if name in wanted}
         return (

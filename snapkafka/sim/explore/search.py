@@ -29,8 +29,8 @@ from snapkafka.sim.judge import Violation
 from .choices import Choice, ExploredWorld
 from .large import LARGE
 from .lens import SmallWorld
+from .moves import choices
 from .small import SMALL, by_name
-from .steps import choices
 
 #: What the causal checker says. "accused" and "liveness" are said here.
 CAUSAL = frozenset({"whole", "consistent", "channels"})

@@ -19,8 +19,8 @@ from snapkafka.protocol.records import NOBODY, TopicPartition
 from snapkafka.protocol.worker import WorkerProtocol
 from snapkafka.sim.judge import Execution
 
-from .log import ABORTED, OPEN, Stored
-from .plan import App
+from .broker_log import ABORTED, OPEN, Stored
+from .world_plan import App
 
 if TYPE_CHECKING:
     from .surroundings import Surroundings

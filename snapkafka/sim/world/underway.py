@@ -9,9 +9,9 @@ from snapkafka.protocol.colours import Cause
 from snapkafka.protocol.records import TopicPartition
 from snapkafka.sim.judge import Execution
 
+from .broker_log import Stored
 from .history import Cell, Memory
-from .log import Stored
-from .plan import Op
+from .world_plan import Op
 
 
 @dataclass(slots=True)

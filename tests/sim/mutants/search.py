@@ -8,7 +8,7 @@ from typing import Final
 
 from snapkafka.sim.judge import Violation
 from snapkafka.sim.run import run
-from snapkafka.sim.world.plan import make_plan
+from snapkafka.sim.world.world_plan import make_plan
 
 from .lost import LOST, LOST_LIVENESS, LOST_VERDICTS
 from .mutant import EXPLORED, Mutant
