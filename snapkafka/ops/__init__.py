@@ -12,7 +12,7 @@ from snapkafka.assembly.cluster import AROUND_RECORDS
 from snapkafka.drawing.png import png
 from snapkafka.drawing.wall_clock import Instant, WallCut
 from snapkafka.kafka.ledger.reading import LedgerReading, find_snapshot, read_ledger
-from snapkafka.query.sandbox import Bounds
+from snapkafka.query.engine import Bounds
 from snapkafka.recovery.editing import RuleCount
 from snapkafka.recovery.forks import Dropped, Dropping, Fork, drop_forks, list_forks, plan_drop
 from snapkafka.recovery.masks import Mask, read_masks

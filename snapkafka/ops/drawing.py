@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, Final
 
 from snapkafka.drawing.around import has_around, messages_of, sql_of
@@ -13,7 +14,6 @@ from snapkafka.drawing.wall_clock import (
     Instant,
     WallCut,
     instant_of,
-    is_expression,
     messages_of_wall,
     sql_of_wall,
     wall_clock_of,
@@ -26,8 +26,8 @@ from snapkafka.kafka.login.connection import Connection
 from snapkafka.manifest import Manifest
 from snapkafka.ports import Cluster
 from snapkafka.protocol.captured_snapshot import Captured
+from snapkafka.query.engine import Bounds
 from snapkafka.query.locate import manifest_places
-from snapkafka.query.sandbox import Bounds
 from snapkafka.store import read_manifest
 
 from .listing import Details
@@ -100,9 +100,7 @@ async def draw(
     if messages_max < 0:
         raise BadInputError(f"must be 0 or more, got {messages_max}", field="messages")
     place = manifest or (await manifest_places(where, namespace, [name], storage=storage))[0]
-    _, found = read_manifest(place)
-    if bounds is not None and (wall_clock is None or not is_expression(wall_clock.sum_of)):
-        bounds = replace(bounds, apart=False)  # no SQL of a user's runs
+    _, found = await asyncio.to_thread(read_manifest, place)
     if wall_clock is not None:
         return await _draw_wall(where, namespace, place, found, wall_clock, messages_max, bounds)
     in_flight = sum(table.rows for table in found.tables if table.name == "messages")
@@ -130,7 +128,7 @@ async def draw(
     return Drawn(
         id=found.id,
         epoch=found.epoch,
-        svg=svg(lay_out(picture)),
+        svg=await asyncio.to_thread(lambda: svg(lay_out(picture))),
         shown=shown,
         hidden=in_flight - shown,
         near=near,
@@ -163,14 +161,14 @@ async def _draw_wall(
         notes=notes,
         wall=wall_clock_of(rows, found, at_ms),
     )
-    layout = lay_out(picture)
+    layout = await asyncio.to_thread(lay_out, picture)
     shown = sum(arrow.message.kind in CROSSING for arrow in layout.arrows)
     hidden = wall.backward + wall.in_flight - shown
     near = len(layout.arrows) - shown
     return Drawn(
         id=found.id,
         epoch=found.epoch,
-        svg=svg(layout),
+        svg=await asyncio.to_thread(svg, layout),
         shown=shown,
         hidden=hidden,
         near=near,

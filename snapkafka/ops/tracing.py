@@ -17,8 +17,8 @@ from snapkafka.kafka.login.connection import Connection
 from snapkafka.manifest import AROUND, Manifest
 from snapkafka.ports import Cluster
 from snapkafka.protocol.records import TopicPartition
+from snapkafka.query.engine import Bounds
 from snapkafka.query.locate import manifest_places
-from snapkafka.query.sandbox import Bounds
 from snapkafka.store import read_manifest, sql_text
 from snapkafka.wire import headers
 

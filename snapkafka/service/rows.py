@@ -14,7 +14,7 @@ from snapkafka.protocol.ledger_state import SnapshotView
 from snapkafka.query.stored import Stored, stored
 
 from . import answers
-from .access import below
+from .access import within
 from .cache import Kept, Recent
 from .ledger_follower import Standing
 from .settings import Settings
@@ -93,7 +93,7 @@ class Rows:
     ) -> None:
         """Keep the text of a decided snapshot, with the numbers of its manifest: it does not change by itself."""
         basis = self._basis(view, more)
-        if basis is not None and (stored is not None or not self._is_stored(view)):
+        if basis is not None and (stored is not None or self._place_of(view) is None):
             texts.keep(view.epoch, (basis, text))
 
     def _basis(self, view: SnapshotView, more: tuple[object, ...]) -> object | None:
@@ -105,20 +105,21 @@ class Rows:
     async def stored(self, view: SnapshotView) -> Stored | None:
         """Return the numbers of its manifest, None if there is none to read."""
         verdict = view.verdict
-        if verdict is None or not self._is_stored(view):
+        place = self._place_of(view)
+        if verdict is None or place is None:
             return None
-        key = (verdict.manifest, verdict.manifest_sha256 or verdict.digest)
+        key = (place, verdict.manifest_sha256 or verdict.digest)
         try:
             return await self._stored.get(key, STORAGE_S)
         except TimeoutError:
             return None
 
-    def _is_stored(self, view: SnapshotView) -> bool:
-        """Return whether it has a manifest that may be read, below a root."""
+    def _place_of(self, view: SnapshotView) -> str | None:
+        """Return the place of the manifest, below a root; None: there is none that may be read."""
         verdict = view.verdict
-        return (
-            verdict is not None and bool(verdict.manifest) and below(verdict.manifest, self._settings.roots)
-        )
+        if verdict is None or not verdict.manifest:
+            return None
+        return within(verdict.manifest, self._settings.roots)
 
 
 async def _read(key: tuple[str, str]) -> Stored | None:

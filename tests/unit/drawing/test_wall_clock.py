@@ -148,7 +148,7 @@ async def test_clocks_that_differ_make_the_cut_inconsistent(tmp_path: Path) -> N
     assert "By these messages all states together would hold 40 of amount less than exists." in notes
     assert "1 message without a time of receipt" in notes
     assert drawn.notes[-1].startswith(
-        "The window about the cut may hide more: `snapkafka assemble --around N`"
+        "The window about the cut may hide more: an assembly with more records around it"
     )
     texts = [text.text for text in ET.fromstring(drawn.svg).iter(f"{SVG}text")]
     assert "1 more events not shown" in texts
