@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Compared:
+class ComparedTables:
     """One of the two snapshots."""
 
     id: str
@@ -93,8 +93,8 @@ class Difference:
     """The changes from one snapshot to another. `keys`: the first of each change of each table, as many as were asked
     for. `trust`: the integrity checks before the tables were read."""
 
-    before: Compared
-    after: Compared
+    before: ComparedTables
+    after: ComparedTables
     tables: tuple[TableChange, ...]
     keys: tuple[KeyChange, ...]
     channels: tuple[ChannelChange, ...]
@@ -146,8 +146,8 @@ async def diff(
     )
 
 
-def compared(manifest: Manifest) -> Compared:
-    return Compared(
+def compared(manifest: Manifest) -> ComparedTables:
+    return ComparedTables(
         id=manifest.id, epoch=manifest.epoch, namespace=manifest.namespace, verdict=manifest.verdict
     )
 

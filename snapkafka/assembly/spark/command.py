@@ -50,8 +50,8 @@ from snapkafka.errors import (
     SnapkafkaError,
 )
 from snapkafka.kafka.cluster.external_groups import still_open
+from snapkafka.kafka.ledger.manifest_match import not_compared
 from snapkafka.kafka.ledger.reading import LedgerReading, read_ledger
-from snapkafka.kafka.ledger.verdicts import not_compared
 from snapkafka.kafka.login.connection import Connection
 from snapkafka.manifest import LedgerEntry, Manifest
 from snapkafka.protocol.captured_snapshot import Captured

@@ -24,7 +24,7 @@ from snapkafka.protocol.records import LedgerRecord, TailLost, TopicPartition
 from snapkafka.wire import headers, signature
 from snapkafka.wire.codec import encode, load
 
-from .reader import HOLE, Entry, LedgerRecreatedError, read_entries
+from .reader import HOLE, LedgerRecreatedError, ReadEntry, read_entries
 from .settings import LOSES, RECORD_BYTES_MAX, UNREADABLE, harmful, settings_for
 from .tail_marks import LedgerCutShortError, Marks, identity, lost_range, mark_of
 
@@ -351,7 +351,7 @@ class KafkaLedger:
 
     # -- reading ---------------------------------------------------------------------------------------------
 
-    async def read(self, start: int = 0, *, until: int | None = None) -> AsyncIterator[Entry]:
+    async def read(self, start: int = 0, *, until: int | None = None) -> AsyncIterator[ReadEntry]:
         """Yield the entries from `start` on, in order, live; or up to `until`.
 
         Raises:
@@ -371,7 +371,7 @@ class KafkaLedger:
 
     def _entries(
         self, start: int, *, until: int | None, same: Callable[[], Awaitable[bool]] | None = None
-    ) -> AsyncIterator[Entry]:
+    ) -> AsyncIterator[ReadEntry]:
         return read_entries(
             self.connection,
             self.topic,

@@ -64,7 +64,7 @@ PAUSE: Final = 0.15
 STOPS: Final = 0.1
 
 
-class Message(NamedTuple):
+class SimMessage(NamedTuple):
     """A record of the input: its id, and its sender (`NOBODY`: external)."""
 
     id: int
@@ -72,7 +72,7 @@ class Message(NamedTuple):
     copied: bool = False  # by a restore
 
 
-class Written(NamedTuple):
+class SimWritten(NamedTuple):
     """A record of the changelog: the whole state of one agent."""
 
     agent: str
@@ -92,7 +92,7 @@ class Cut:
 
 
 @dataclass
-class Worker:
+class RestoringWorker:
     """A process of app p: the positions of its agents, and their tables."""
 
     process: int
@@ -109,8 +109,8 @@ class RestoreWorld:
     seed: int
     broken: frozenset[str] = frozenset()
     ledger: LedgerState = field(default_factory=LedgerState)
-    log: list[Message] = field(default_factory=list)
-    changelog: list[Written] = field(default_factory=list)
+    log: list[SimMessage] = field(default_factory=list)
+    changelog: list[SimWritten] = field(default_factory=list)
     counts: Counter[str] = field(default_factory=Counter)
     wrong: list[str] = field(default_factory=list)
 
@@ -121,10 +121,10 @@ class RestoreWorld:
         self.topic_id = "1"  # of the input
         self.reset = "latest"
         self.committed: int | None = 0  # None: the group's offsets were deleted
-        self.worker: Worker | None = None
+        self.worker: RestoringWorker | None = None
         self.sender = self.hello("q")
         self.cuts: list[Cut] = []
-        self.asleep: list[Worker] = []
+        self.asleep: list[RestoringWorker] = []
         self.asleep_senders: list[int] = []
         self.asleep_tools: list[Iterator[None]] = []
         self.holder: object | None = None  # of the consumer group
@@ -189,7 +189,7 @@ class RestoreWorld:
                     f"agent {agent}: the input was recreated: {worker.state[agent]}, not {due[agent]}"
                 )
 
-    def started(self) -> Worker:
+    def started(self) -> RestoringWorker:
         """Start a worker while no restore is open."""
         self.start()
         assert self.worker is not None
@@ -199,7 +199,7 @@ class RestoreWorld:
         kind = self.rng.choices(("send", "external", "work", "cut", "commit"), (3, 2, 5, 0.4, 1))[0]
         match kind:
             case "send":
-                self.log.append(Message(self.fresh(), self.sender))
+                self.log.append(SimMessage(self.fresh(), self.sender))
             case "external":
                 self.external()
             case "work":
@@ -214,7 +214,7 @@ class RestoreWorld:
         return self.ids
 
     def external(self) -> None:
-        self.log.append(Message(self.fresh(), NOBODY))
+        self.log.append(SimMessage(self.fresh(), NOBODY))
 
     def start(self) -> None:
         """Start a worker; it waits while its app is restored."""
@@ -230,7 +230,9 @@ class RestoreWorld:
         if self.committed is None:  # else what the app says of that
             starts = self.ledger.restored_starts("p") if "expired" not in self.broken else {}
             self.committed = starts.get(INPUT, len(self.log) if self.reset == "latest" else 0)
-        self.worker = Worker(process, state, self.committed, dict(rules), self.ledger.restores.restored("p"))
+        self.worker = RestoringWorker(
+            process, state, self.committed, dict(rules), self.ledger.restores.restored("p")
+        )
 
     def step_of_worker(self) -> None:
         """Hand the next record to the agents that have to process it, or start a worker."""
@@ -246,9 +248,9 @@ class RestoreWorld:
             worker.at += 1
         return None
 
-    def process(self, worker: Worker, agent: str, message: int) -> None:
+    def process(self, worker: RestoringWorker, agent: str, message: int) -> None:
         worker.state[agent] = (*worker.state[agent], message)
-        self.changelog.append(Written(agent, worker.state[agent], worker.process))
+        self.changelog.append(SimWritten(agent, worker.state[agent], worker.process))
 
     def commit(self) -> None:
         if self.worker is not None:
@@ -356,7 +358,7 @@ class RestoreWorld:
             self.counts["kept_out"] += 1
             return
         self.counts["bare"] += 1
-        self.changelog.append(Written("x", (-self.fresh(),), NOBODY))
+        self.changelog.append(SimWritten("x", (-self.fresh(),), NOBODY))
         assert self.committed is not None, (
             "it is deleted only behind a restore, and a worker has started since"
         )
@@ -397,10 +399,10 @@ class RestoreWorld:
         if self.asleep and self.rng.random() < 0.4:
             worker = self.rng.choice(self.asleep)
             worker.state["x"] = (*worker.state["x"], -self.fresh())
-            self.changelog.append(Written("x", worker.state["x"], worker.process))
+            self.changelog.append(SimWritten("x", worker.state["x"], worker.process))
             self.counts["late_writes"] += 1
         elif self.asleep_senders and self.rng.random() < 0.5:
-            self.log.append(Message(-self.fresh(), self.rng.choice(self.asleep_senders)))
+            self.log.append(SimMessage(-self.fresh(), self.rng.choice(self.asleep_senders)))
             self.counts["late_sends"] += 1
         elif self.asleep_tools:
             tool, holder = self.rng.choice(self.asleep_tools), self.holder
@@ -464,7 +466,7 @@ class RestoreWorld:
             positions = yield from self.channels(cut, author, base)
             if "state" not in self.broken:
                 for agent in AGENTS:
-                    self.changelog.append(Written(agent, cut.state[agent], author))
+                    self.changelog.append(SimWritten(agent, cut.state[agent], author))
                     yield
             others = any(it.process not in (author, NOBODY) for it in self.log[base:]) or any(
                 it.process != author for it in self.changelog[state_base:]
@@ -507,7 +509,7 @@ class RestoreWorld:
         skipped: dict[str, set[int]] = {agent: set() for agent in AGENTS}
         for offset, message in sources:
             stamped = NOBODY if "stamp" in self.broken else author
-            self.log.append(Message(message, stamped, copied=True))
+            self.log.append(SimMessage(message, stamped, copied=True))
             for agent in AGENTS:
                 if offset < cut.positions[agent] or offset in cut.skipped[agent]:
                     skipped[agent].add(len(self.log) - 1)
