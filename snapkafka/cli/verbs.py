@@ -233,7 +233,7 @@ def assemble(
         return
     with job_log(printed=not as_json) as log:
         found = run(
-            lambda: asked(ops.assemble, say=log.say, progress=log.progress),
+            lambda: asked(ops.assemble, notify=log.print_line, progress=log.progress),
             as_json=as_json,
         )
     _print_assembled(found, as_json=as_json)
@@ -292,7 +292,7 @@ def verify(
                 reading=reading(),
                 tables=tables,
                 record=record,
-                say=log.say,
+                notify=log.print_line,
                 progress=log.progress,
             ),
             as_json=as_json,

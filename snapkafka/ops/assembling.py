@@ -167,7 +167,7 @@ async def assemble(
     parameters: Sequence[str] = (),
     reading: HowToRead = AS_IT_IS,
     launch: Launch = BESIDE_US,
-    say: Callable[[str], None] | None = None,
+    notify: Callable[[str], None] | None = None,
     progress: Callable[[Working], None] | None = None,
 ) -> tuple[Assembled, ...]:
     """Create the tables of captured snapshots, verify them, and write their manifests.
@@ -180,7 +180,7 @@ async def assemble(
         parameters: `name=value`, for the invariants.
         reading: the settings by which the log is read.
         launch: the Python that runs the job, and its environment.
-        say: called with each line of the job's log.
+        notify: called with each line of the job's log.
         progress: called with the progress.
 
     Raises:
@@ -200,7 +200,7 @@ async def assemble(
             *(f"--set={item}" for item in parameters),
             *reading.options(),
         ],
-        say,
+        notify,
         progress,
         reading.schema_registry,
         launch,
@@ -220,7 +220,7 @@ async def verify(
     tables: bool = False,
     record: bool = False,
     launch: Launch = BESIDE_US,
-    say: Callable[[str], None] | None = None,
+    notify: Callable[[str], None] | None = None,
     progress: Callable[[Working], None] | None = None,
 ) -> tuple[Assembled, ...]:
     """Verify an assembled snapshot again, from its manifest and the log alone.
@@ -250,7 +250,7 @@ async def verify(
             *(f"--set={item}" for item in parameters),
             *reading.options(),
         ],
-        say,
+        notify,
         progress,
         reading.schema_registry,
         launch,
@@ -259,7 +259,7 @@ async def verify(
 
 async def _job(
     arguments: list[str],
-    say: Callable[[str], None] | None,
+    notify: Callable[[str], None] | None,
     progress: Callable[[Working], None] | None,
     schema_registry: str,
     launch: Launch,
@@ -275,8 +275,8 @@ async def _job(
                 progress(working)
         elif text:
             last = text
-            if say is not None:
-                say(text)
+            if notify is not None:
+                notify(text)
 
     def heard(text: str) -> None:
         loop.call_soon_threadsafe(hear, text)

@@ -157,14 +157,14 @@ async def keep(
     who: str = "",
     reading: HowToRead = AS_IT_IS,
     report: Callable[[KeptRound], None] = lambda item: None,
-    say: Callable[[str], None] | None = None,
+    notify: Callable[[str], None] | None = None,
     clock: Callable[[], int] = wall_ms,
 ) -> KeptRound:
     """Keep snapshots until cancelled; with `once`, run and return only the round of the present moment.
 
     Args:
         report: called with each round.
-        say: called with each line of an assembly's progress.
+        notify: called with each line of an assembly's progress.
 
     Raises:
         BadInputError, DependencyMissingError: it cannot begin.
@@ -177,7 +177,7 @@ async def keep(
     await asyncio.to_thread(lambda: open_store(storage).check_writable())
 
     async def made(names: Sequence[str]) -> tuple[Assembled, ...]:
-        return await assemble(where, namespace, names, storage=storage, reading=reading, say=say)
+        return await assemble(where, namespace, names, storage=storage, reading=reading, notify=notify)
 
     first = True
     async with keeping_lock(storage, namespace):

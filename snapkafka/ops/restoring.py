@@ -35,7 +35,7 @@ async def await_workers(
     selection: Selection = ALL,
     safety: bool = True,
     who: str = "",
-    say: Callable[[str], None] = lambda text: None,
+    notify: Callable[[str], None] = lambda text: None,
 ) -> str:
     """Wait until the workers that a restore concerns have left their consumer groups, or for `wait_s`.
 
@@ -63,8 +63,10 @@ async def await_workers(
             unfinished = work.reading.state.restores.open is not None
         undo = ""
         if safety and not unfinished:
-            undo = await _safety_snapshot(where, namespace or manifest.namespace, apps, store.uri, who, say)
-        say("waiting for the consumer groups to have no member")
+            undo = await _safety_snapshot(
+                where, namespace or manifest.namespace, apps, store.uri, who, notify
+            )
+        notify("waiting for the consumer groups to have no member")
         async for _ in Tries(wait_s, WAIT_POLL_S):  # what is left then is a reason to refuse the plan
             if not await running():
                 break
@@ -79,18 +81,18 @@ async def _safety_snapshot(
     apps: tuple[str, ...],
     storage: str,
     who: str,
-    say: Callable[[str], None],
+    notify: Callable[[str], None],
 ) -> str:
     snapshot_id = f"before-restore-{random.getrandbits(32):08x}"
-    say(f"taking snapshot {snapshot_id}, to undo the restore")
+    notify(f"taking snapshot {snapshot_id}, to undo the restore")
     try:
         await trigger(
             where, namespace, snapshot_id=snapshot_id, storage=storage, who=who, apps=apps, wait=True
         )
     except SnapkafkaError as error:
-        say(f"no snapshot was taken ({error.message}): undo returns to where Faust would have continued")
+        notify(f"no snapshot was taken ({error.message}): undo returns to where Faust would have continued")
         return ""
-    say(f"undo: snapkafka assemble {snapshot_id}; snapkafka restore {snapshot_id}")
+    notify(f"undo: snapkafka assemble {snapshot_id}; snapkafka restore {snapshot_id}")
     return snapshot_id
 
 

@@ -114,7 +114,7 @@ async def watch(
     who: str = "",
     reading: HowToRead = AS_IT_IS,
     report: Callable[[Round], None] = lambda item: None,
-    say: Callable[[str], None] | None = None,
+    notify: Callable[[str], None] | None = None,
 ) -> Round:
     """Take snapshots until the predicate holds in one; return that one.
 
@@ -122,7 +122,7 @@ async def watch(
         who: the caller, for people.
         reading: the settings by which an assembly reads the log.
         report: hears of each round.
-        say: hears each line of an assembly's progress.
+        notify: hears each line of an assembly's progress.
 
     Raises:
         BadInputError: the predicate is invalid; no snapshot was taken.
@@ -151,7 +151,7 @@ async def watch(
             asked=[request.until],
             parameters=request.parameters,
             reading=reading,
-            say=say,
+            notify=notify,
         )
         return found
 

@@ -26,6 +26,26 @@ if TYPE_CHECKING:
 #: How often a query is told to end, until it has.
 INTERRUPT_EVERY_S: Final = 0.1
 
+SEE_TABLES: Final = "SHOW TABLES and DESCRIBE state list what exists"
+
+#: What DuckDB refuses most often -> what to write.
+HINTS: Final = (
+    (
+        "syntax error at or near",
+        'a column whose name is a word of SQL is written in double quotes: "table"',
+    ),
+    (
+        "explicit (type )?cast",
+        "keys and values are text: CAST(value AS BIGINT), or CAST(value->>'field' AS BIGINT)",
+    ),
+    ("Could not convert|out of range", "TRY_CAST(... AS ...) is NULL where a text is not such a value"),
+    ("Cannot extract field", "values are JSON as text: value->>'field'"),
+    (
+        "Referenced column .* not found",
+        "text is written in single quotes: 'a'; DESCRIBE state lists the columns",
+    ),
+)
+
 T = TypeVar("T")
 
 
@@ -129,14 +149,14 @@ def _make_views(database: DuckDBPyConnection, schema: str, snapshot: Placed) -> 
 
 def refused(error: Exception) -> BadInputError:
     """Build the error of a query that DuckDB refuses."""
-    return BadInputError(
-        f"the query failed: {one_line(error)}", hint="SHOW TABLES and DESCRIBE state list what exists"
-    )
+    text = one_line(error)
+    hint = next((hint for pattern, hint in HINTS if re.search(pattern, text)), SEE_TABLES)
+    return BadInputError(f"the query failed: {text}", hint=hint)
 
 
 def one_line(error: Exception) -> str:
-    """Return DuckDB's message, without the piece of SQL that it prints below."""
-    return " ".join(re.split(r"\n\s*LINE \d+:", str(error))[0].split())
+    """Return DuckDB's message, without the piece of SQL and the list of functions that it prints below."""
+    return " ".join(re.split(r"\n\s*(?:LINE \d+:|Candidate functions:)", str(error))[0].split())
 
 
 async def in_thread(database: DuckDBPyConnection, work: Callable[[], T]) -> T:

@@ -65,7 +65,7 @@ async def recover(
     plan: Plan,
     *,
     who: str = "",
-    say: Callable[[str], None] = lambda text: None,
+    notify: Callable[[str], None] = lambda text: None,
     crash: Callable[[str], None] = lambda step: None,
     bulk: RestoreBulk | None = None,
 ) -> Recovered:
@@ -76,7 +76,7 @@ async def recover(
 
     Args:
         who: the caller, for people.
-        say: called with each phase.
+        notify: called with each phase.
         crash: for tests: called with the name of each phase before it begins.
         bulk: for tests; None: by librdkafka.
 
@@ -92,28 +92,30 @@ async def recover(
     raise_refused(plan, refused)
     started = time.monotonic()
     if plan.committed:
-        done = await _finish(where, plan, say, partial(Commit, plan=plan, who=who, say=say, crash=crash))
+        done = await _finish(
+            where, plan, notify, partial(Commit, plan=plan, who=who, notify=notify, crash=crash)
+        )
     else:
-        made = partial(RecoveryRun, plan=plan, who=who, say=say, crash=crash)
-        done = await _run(where, plan, say, made, refused, bulk)
+        made = partial(RecoveryRun, plan=plan, who=who, notify=notify, crash=crash)
+        done = await _run(where, plan, notify, made, refused, bulk)
     done = replace(done, seconds=round(time.monotonic() - started, 3))
-    return await with_held(done, plan, say)
+    return await with_held(done, plan, notify)
 
 
 async def _run(
     where: Connection | Cluster,
     plan: Plan,
-    say: Callable[[str], None],
+    notify: Callable[[str], None],
     made: Callable[..., RecoveryRun],
     refused: type[SnapkafkaError],
     bulk: RestoreBulk | None,
 ) -> Recovered:
     async with _opened_target(where, plan.request, plan, bulk) as target:
         session = target.session
-        async with held(session.admin, plan.apps, say, refused) as holds:
+        async with held(session.admin, plan.apps, notify, refused) as holds:
             now = await target.planned()
             raise_changed(plan, now)
-            await target.clear(plan, say)
+            await target.clear(plan, notify)
             async with target.ledger() as work:
                 run = made(work=work, admin=session.admin, holds=holds, target=target, bulk=session.bulk)
                 view = await run.run()
@@ -247,11 +249,11 @@ async def _workers(admin: Topics, app: str) -> int:
 
 
 async def _finish(
-    where: Connection | Cluster, plan: Plan, say: Callable[[str], None], made: Callable[..., Commit]
+    where: Connection | Cluster, plan: Plan, notify: Callable[[str], None], made: Callable[..., Commit]
 ) -> Recovered:
     admin = admin_of(where)
     try:
-        async with held(admin, plan.apps, say) as holds:
+        async with held(admin, plan.apps, notify) as holds:
             now = await _plan_to_finish(where, plan.request)
             if now is not None:
                 raise_changed(plan, now)

@@ -121,12 +121,16 @@ class RunningSystem:
     def send(self, topic: str, *values: Any, key: str | bytes | None = None) -> None:
         """Send records and wait until the broker has them. Bytes go as they are, all else as JSON.
 
+        A key goes to the partition that Faust chooses for it (murmur2; librdkafka's own default is another one).
+
         Raises:
             TimedOutError: the broker does not acknowledge them.
         """
         from confluent_kafka import Producer
 
-        producer = Producer({"bootstrap.servers": self.bootstrap, "log_level": 0})
+        producer = Producer(
+            {"bootstrap.servers": self.bootstrap, "log_level": 0, "partitioner": "murmur2_random"}
+        )
         for value in values:
             raw = value if isinstance(value, bytes) else json.dumps(value).encode()
             producer.produce(topic, raw, key=key.encode() if isinstance(key, str) else key)

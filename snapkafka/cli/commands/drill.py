@@ -97,7 +97,7 @@ def drill(
             ),
             who=who(),
             reading=reading(),
-            say=lambda text: notices.print(f"drill: {text}", markup=False),
+            notify=lambda text: notices.print(f"drill: {text}", markup=False),
         ),
         as_json=json_file == "-",
         ends_within_s=PUTS_AWAY_WITHIN_S,

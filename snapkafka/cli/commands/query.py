@@ -7,7 +7,7 @@ import json
 import sys
 from dataclasses import asdict
 from pathlib import Path
-from typing import Annotated, Any, Final
+from typing import Annotated, Any, Final, TextIO
 
 import typer
 from rich.markup import escape
@@ -119,8 +119,15 @@ def draw(
 
 def query(
     sql: Annotated[
-        str, typer.Argument(metavar="SQL", help='SELECT on state, messages, ...; other snapshots: "ID".state')
-    ],
+        str,
+        typer.Argument(
+            metavar="SQL",
+            help='SELECT on state, messages, ...; other snapshots: "ID".state',
+        ),
+    ] = "",
+    file: Annotated[
+        str, typer.Option("-f", "--file", metavar="FILE", help="Read the SQL from a file; -: standard input.")
+    ] = "",
     snapshot: Annotated[
         str, typer.Option("--snapshot", metavar="ID", help="Id, epoch or `latest` (the last good one).")
     ] = LATEST,
@@ -129,6 +136,10 @@ def query(
     bootstrap: Bootstrap = None,
     namespace: Namespace = "",
     unchecked: Unchecked = False,
+    output: Annotated[
+        Path | None,
+        typer.Option("-o", "--output", metavar="FILE", help="Write the result to a file: *.csv or *.json."),
+    ] = None,
     as_csv: Annotated[bool, typer.Option("--csv", help="Print the result as CSV.")] = False,
     as_json: AsJson = False,
 ) -> None:
@@ -136,34 +147,67 @@ def query(
 
     It reads the files of the snapshot and changes nothing.
     """
-    run(
-        lambda: ask_one_way(
+    whole = as_csv or as_json or output is not None
+
+    async def work() -> ops.Queried:
+        await ask_one_way(
             {"--snapshot": snapshot != LATEST, "--manifest": bool(manifest)},
-            {"--csv": as_csv, "--json": as_json},
-        ),
-        as_json=as_json,
-    )
-    found = run(
-        lambda: ops.query(
+            {"--csv": as_csv, "--json": as_json, "-o": output is not None},
+            {"SQL": bool(sql), "-f": bool(file)},
+        )
+        if not (sql or file):
+            raise BadInputError("the SQL is missing", hint="add it in quotes, or -f FILE")
+        if output is not None and output.suffix not in (".csv", ".json"):
+            raise BadInputError(f"-o must end in .csv or .json, got {output}")
+        found = await ops.query(
             connect(bootstrap) if bootstrap else None,
             namespace,
-            sql,
+            _read_sql(file) if file else sql,
             name=snapshot,
             manifest=manifest,
             storage=storage,
-            rows_max=None if as_json or as_csv else ROWS_SHOWN,
+            rows_max=None if whole else ROWS_SHOWN,
             unchecked=unchecked,
-        ),
-        as_json=as_json,
-    )
+        )
+        if output is not None:
+            _write_queried(found, output)
+        return found
+
+    found = run(work, as_json=as_json)
     if as_json:
         print_json(found)
     elif as_csv:
-        lines = csv.writer(sys.stdout, lineterminator="\n")
-        lines.writerow(found.columns)
-        lines.writerows([_cell(value) for value in row.values()] for row in found.rows)
+        _write_csv(found, sys.stdout)
+    elif output is not None:
+        console.print(f"Wrote {escape(str(output))}: {count(len(found.rows), 'row')} of {escape(found.id)}")
+        _print_trust(found.trust)
     else:
         _print_queried(found)
+
+
+def _read_sql(file: str) -> str:
+    try:
+        return sys.stdin.read() if file == "-" else Path(file).read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        why = error.strerror if isinstance(error, OSError) else "it is not UTF-8"
+        raise BadInputError(f"the SQL in {file} cannot be read: {why}") from error
+
+
+def _write_queried(found: ops.Queried, output: Path) -> None:
+    try:
+        with output.open("w", encoding="utf-8", newline="") as file:
+            if output.suffix == ".csv":
+                _write_csv(found, file)
+            else:
+                json.dump(list(found.rows), file, ensure_ascii=False, indent=1)
+    except OSError as error:
+        raise OutputError(f"{output} cannot be written: {error.strerror}") from error
+
+
+def _write_csv(found: ops.Queried, file: TextIO) -> None:
+    lines = csv.writer(file, lineterminator="\n")
+    lines.writerow(found.columns)
+    lines.writerows([_cell(value) for value in row.values()] for row in found.rows)
 
 
 def _print_queried(found: ops.Queried) -> None:

@@ -11,7 +11,7 @@ from snapkafka import ops
 from snapkafka.cli.job_options import AS_IT_IS, Reading, reads_the_log
 from snapkafka.cli.options import AsJson, Bootstrap, Namespace, Parameters, Ttl, ttl_ms_of
 from snapkafka.cli.present.printed import witness_line
-from snapkafka.cli.progress import say
+from snapkafka.cli.progress import print_line
 from snapkafka.cli.running import connect, console, print_json, run, who
 from snapkafka.ops import Answer, Round
 from snapkafka.units import duration_ms, local_time
@@ -74,7 +74,7 @@ def watch(
             who=who(),
             reading=reading(),
             report=_print_round_as_json if as_json else _print_round,
-            say=None if as_json else say,
+            notify=None if as_json else print_line,
         ),
         as_json=as_json,
         in_lines=True,

@@ -50,7 +50,7 @@ async def drill(
     *,
     who: str = "",
     reading: HowToRead = AS_IT_IS,
-    say: Callable[[str], None] = lambda text: None,
+    notify: Callable[[str], None] = lambda text: None,
     parts: Parts | None = None,
 ) -> Drill:
     """Run a snapshot as a throwaway fork, and find out whether it can be trusted.
@@ -58,7 +58,7 @@ async def drill(
     Args:
         who: the caller, for people.
         reading: the settings by which assembly reads the log.
-        say: called with each phase.
+        notify: called with each phase.
         parts: for tests; None: the real ones.
 
     Raises:
@@ -84,7 +84,7 @@ async def drill(
             folder=str(folder / "snapshots"),
             reading=reading,
             who=who,
-            say=say,
+            notify=notify,
         ),
         workers=Workers(
             folder, lock=request.lock, allow=request.allow, joins_within_s=request.joins_within_s
@@ -92,7 +92,7 @@ async def drill(
         commands=commands,
         fork=fork,
         request=request,
-        say=say,
+        notify=notify,
     )
     try:
         await run.all()

@@ -114,7 +114,7 @@ class KafkaParts:
     folder: str
     reading: HowToRead
     who: str
-    say: Callable[[str], None]
+    notify: Callable[[str], None]
     goals: dict[str, dict[TopicPartition, int]] = field(default_factory=dict)
     taken: str = ""
     planned: Plan | None = None
@@ -164,7 +164,7 @@ class KafkaParts:
 
     async def create(self) -> Recovered:
         assert self.planned is not None, "plan() comes first"
-        forked = await recover(self.where, self.planned, who=self.who, say=self.say)
+        forked = await recover(self.where, self.planned, who=self.who, notify=self.notify)
         await self._set_goals(forked.apps)
         return forked
 
@@ -203,7 +203,7 @@ class KafkaParts:
             ),
             who=self.who,
             reading=self.reading,
-            say=self.say,
+            notify=self.notify,
         )
 
     async def trigger(self) -> str:
@@ -228,7 +228,7 @@ class KafkaParts:
             invariants=self.request.invariants,
             parameters=self._parameters(self.request.invariants, of_fork=True),
             reading=self.reading,
-            say=self.say,
+            notify=self.notify,
         )
         return found
 
@@ -241,7 +241,7 @@ class KafkaParts:
             parameters=self._parameters(self.request.invariants, of_fork=False),
             reading=self.reading,
             tables=True,
-            say=self.say,
+            notify=self.notify,
         )
         return found
 
@@ -253,7 +253,7 @@ class KafkaParts:
             await admin.close()
         if there:
             (dropped,) = await drop_forks(
-                self.where, await plan_drop(self.where, self.namespace, self.fork), say=self.say
+                self.where, await plan_drop(self.where, self.namespace, self.fork), notify=self.notify
             )
             if dropped.kept:
                 raise ForkRefusedError(f"fork {self.fork} stays: {dropped.kept}")

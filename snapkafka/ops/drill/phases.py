@@ -51,7 +51,7 @@ class DrillRun:
     commands: list[list[str]]
     fork: str
     request: DrillRequest
-    say: Callable[[str], None]
+    notify: Callable[[str], None]
     phases: list[Phase] = field(default_factory=list)
     reasons: list[str] = field(default_factory=list)
     compared: list[Compared] = field(default_factory=list)
@@ -82,7 +82,7 @@ class DrillRun:
         ]
         for name, step in zip(PHASES, steps, strict=True):
             started = time.monotonic()
-            self.say(name)
+            self.notify(name)
             try:
                 what = await step()
             except (SnapkafkaError, AppEndedError) as error:
@@ -241,7 +241,7 @@ class DrillRun:
         await self.workers.end()
         if not self.created or self.request.keep:
             return
-        self.say("remove the fork")
+        self.notify("remove the fork")
         started = time.monotonic()
         try:
             await self._drop()

@@ -23,8 +23,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from snapkafka.checks import Verdict
-from snapkafka.checks.causal import Violation
 from snapkafka.sim import run
+from snapkafka.sim.judge import Violation
 
 from .choices import Choice, ExploredWorld
 from .large import LARGE

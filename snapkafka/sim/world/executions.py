@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from snapkafka.checks.causal import WITHOUT
 from snapkafka.protocol.colours import Cause
 from snapkafka.protocol.records import TopicPartition
+from snapkafka.sim.judge import WITHOUT
 
 from .broker_log import ABORTED, OPEN, SimStored
 from .history import Cell, Memory

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections import deque
 from dataclasses import dataclass, field
 
-from snapkafka.checks.causal import Execution
 from snapkafka.protocol.colours import Cause
 from snapkafka.protocol.records import TopicPartition
+from snapkafka.sim.judge import Execution
 
 from .broker_log import SimStored
 from .history import Cell, Memory

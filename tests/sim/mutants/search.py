@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from typing import Final
 
-from snapkafka.checks.causal import Violation
+from snapkafka.sim.judge import Violation
 from snapkafka.sim.run import run
 from snapkafka.sim.world.world_plan import make_plan
 

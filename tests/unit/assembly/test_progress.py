@@ -72,8 +72,8 @@ def terminal(monkeypatch: pytest.MonkeyPatch) -> io.StringIO:
 
 def test_bars_of_steps_below_a_log_that_stays(terminal: io.StringIO) -> None:
     with job_log(printed=True) as log:
-        assert log.say is not None and log.progress is not None
-        log.say("starting Spark [1]")
+        assert log.print_line is not None and log.progress is not None
+        log.print_line("starting Spark [1]")
         log.progress(WORKING)
         log.progress(WORKING)
     shown = terminal.getvalue()
@@ -98,4 +98,4 @@ def test_a_step_that_is_over_has_no_bar_any_more(terminal: io.StringIO) -> None:
 
 def test_nothing_is_said_where_nothing_is_to_be_said() -> None:
     with job_log(printed=False) as log:
-        assert (log.say, log.progress) == (None, None)
+        assert (log.print_line, log.progress) == (None, None)

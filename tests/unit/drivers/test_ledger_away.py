@@ -16,7 +16,7 @@ from snapkafka.drivers import ledger_tasks, ledger_wait
 from snapkafka.drivers.faust import waiting
 from snapkafka.drivers.faust.driver import FaustDriver
 from snapkafka.errors import BrokerUnavailableError, LedgerUnusableError, SnapkafkaError
-from snapkafka.protocol.events import InputGiven, InputsGiven
+from snapkafka.protocol.events import AssignedInput, InputsAssigned
 from snapkafka.protocol.records import (
     Abort,
     CutReport,
@@ -33,7 +33,7 @@ from tests.worlds.fakes import FakeAdmin, FakeEntry, FakeLedger
 
 IN = TP("in", 0)
 INPUT = InputTopic(topic="in", partitions=1)
-GIVEN = InputGiven(tp=TopicPartition("in", 0), agents=("agent",), position=0, replay_until=0)
+GIVEN = AssignedInput(tp=TopicPartition("in", 0), agents=("agent",), position=0, replay_until=0)
 FORGED = 1_000_000
 
 
@@ -103,7 +103,7 @@ class Service:
     async def join(self) -> None:
         await self.driver.start(self.ledger, FakeAdmin())
         await self.driver.join(Hello(n=0, app="shop", host="box", pid=7, inputs=(INPUT,)))
-        self.driver.feed(InputsGiven(generation=1, inputs=(GIVEN,), changelogs=()))
+        self.driver.feed(InputsAssigned(generation=1, inputs=(GIVEN,), changelogs=()))
         assert await self.driver.waiting.for_inputs()
 
     def message(self, offset: int, epoch: int) -> Any:
@@ -159,7 +159,7 @@ async def test_r15_who_is_absent_does_not_come_back_before_it_has_read_of_what_i
 ) -> None:
     """Its inputs are announced by then, and the trigger of a red record that it took in stands behind that."""
     service.ledger.back.clear()
-    service.driver.feed(InputsGiven(generation=2, inputs=(GIVEN,), changelogs=()))
+    service.driver.feed(InputsAssigned(generation=2, inputs=(GIVEN,), changelogs=()))
     assert not await service.driver.waiting.for_inputs()
     announced = service.ledger.put(None)  # stands for what is in the ledger by then
     epoch = service.ledger.put(Trigger(n=1, id="red while it was absent")) + 1
@@ -242,7 +242,7 @@ async def test_r9_inputs_that_run_unannounced_spoil_every_snapshot_until_they_ar
 ) -> None:
     """They were given while the ledger was away, and Faust does not wait for long."""
     service.ledger.back.clear()
-    service.driver.feed(InputsGiven(generation=2, inputs=(GIVEN,), changelogs=()))
+    service.driver.feed(InputsAssigned(generation=2, inputs=(GIVEN,), changelogs=()))
     assert not await service.driver.waiting.for_inputs()
     assert service.driver.machine.absent
     epoch = service.ledger.put(Trigger(n=1, id="before it is known")) + 1

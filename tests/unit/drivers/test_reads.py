@@ -17,7 +17,7 @@ from faust.types.tuples import TP
 from snapkafka.config import Config
 from snapkafka.drivers.faust.driver import FaustDriver
 from snapkafka.drivers.faust.inbound.running_events import Reading
-from snapkafka.protocol.events import InputGiven, InputsGiven, Joined, LedgerRead
+from snapkafka.protocol.events import AssignedInput, InputsAssigned, Joined, LedgerRead
 from snapkafka.protocol.records import Abort, Hello, InputTopic, TopicPartition, Trigger
 
 INPUT = TP("in", 0)
@@ -57,8 +57,8 @@ class Worker:
         hello = Hello(n=1, app="looks", inputs=(InputTopic(topic="in", partitions=1),))
         self.feed(Joined(hello=hello))
         self.read(hello)
-        given = InputGiven(tp=TopicPartition(*INPUT), agents=("a",), position=0)
-        self.feed(InputsGiven(generation=1, inputs=(given,), changelogs=()))
+        given = AssignedInput(tp=TopicPartition(*INPUT), agents=("a",), position=0)
+        self.feed(InputsAssigned(generation=1, inputs=(given,), changelogs=()))
         self.read(self.actions[-1].record)
         self.epoch = 0
 

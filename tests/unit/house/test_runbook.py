@@ -147,10 +147,3 @@ def test_a_code_that_nobody_could_list_is_noticed() -> None:
     with pytest.raises(AssertionError, match="without a code"):
         list(made("Abort(n=1)", FAILURES))
     assert list(made("self._abort_open(1, 2, 'new', what, who)", FAILURES)) == ["new"]
-
-
-def test_the_page_of_the_command_names_what_doctor_finds_on_a_cluster() -> None:
-    page = (ROOT / "docs" / "reference" / "cli.md").read_text()
-    reported = {code for row in section(page, "doctor") for code in re.findall(r"`([a-z-]+)`", row[0])}
-    offline = set(made((ROOT / "snapkafka" / "drivers" / "faust" / "describe.py").read_text(), FINDINGS))
-    assert reported == all_made(FINDINGS) - (offline - {"not-captured"})

@@ -121,7 +121,13 @@ async def test_results_come_back_and_progress_is_reported(job: Job) -> None:
     job.says({"snapshots": [RESULT]}, lines=("starting Spark", "mine: verifying"))
     said: list[str] = []
     (found,) = await ops.assemble(
-        HERE, "ns", ["mine"], storage="/snaps", invariants=["one_token"], parameters=["n=1"], say=said.append
+        HERE,
+        "ns",
+        ["mine"],
+        storage="/snaps",
+        invariants=["one_token"],
+        parameters=["n=1"],
+        notify=said.append,
     )
     assert said == ["starting Spark", "mine: verifying"]
     assert (found.id, found.verdict, found.good, found.tables["state"]) == ("mine", "VERIFIED", True, 1200)
@@ -166,7 +172,7 @@ async def test_what_a_jvm_writes_to_standard_output_spoils_no_result(job: Job) -
     noise = "CodeCache is full. Compiler has been disabled."
     job.says({"snapshots": [RESULT]}, noise=noise)
     said: list[str] = []
-    (found,) = await ops.assemble(HERE, "ns", ["mine"], say=said.append)
+    (found,) = await ops.assemble(HERE, "ns", ["mine"], notify=said.append)
     assert (found.id, said) == ("mine", [noise])
     job.says("", status=134, noise=noise)
     with pytest.raises(InternalError, match="ended with status 134: CodeCache is full"):
@@ -188,7 +194,7 @@ async def test_how_far_it_is_is_distinguished_from_the_log(job: Job) -> None:
     )
     said: list[str] = []
     reported: list[Working] = []
-    (found,) = await ops.assemble(HERE, "ns", ["mine"], say=said.append, progress=reported.append)
+    (found,) = await ops.assemble(HERE, "ns", ["mine"], notify=said.append, progress=reported.append)
     assert (said, reported) == (["starting Spark", "mine: read"], [working])
     assert job.arguments[0] == "--progress"
     assert found.work == Work(**{**WORK, "checks": ("V1", "V2")})

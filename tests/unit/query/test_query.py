@@ -287,6 +287,26 @@ async def test_bad_sql_is_one_line_of_what_duckdb_said(storage: str, sql: str, s
 
 
 @pytest.mark.parametrize(
+    ("sql", "hint"),
+    [
+        ("SELECT table FROM state", 'in double quotes: "table"'),
+        ("SELECT sum(value) FROM state", "CAST(value AS BIGINT)"),
+        ("SELECT value + 1 FROM state", "CAST(value AS BIGINT)"),
+        ("SELECT value->>'x' > 3 FROM state", "CAST(value->>'field' AS BIGINT)"),
+        ("SELECT CAST(key AS BIGINT) FROM state", "TRY_CAST"),
+        ("SELECT value.x FROM state", "value->>'field'"),
+        ('SELECT * FROM state WHERE key = "ann"', "single quotes"),
+        ("SELECT * FROM stat", "SHOW TABLES"),
+    ],
+)
+async def test_what_is_refused_most_often_has_a_hint_of_its_own(storage: str, sql: str, hint: str) -> None:
+    with pytest.raises(BadInputError) as raised:
+        await rows(storage, sql)
+    assert hint in raised.value.advice
+    assert len(raised.value.message) < 250
+
+
+@pytest.mark.parametrize(
     "sql",
     [
         "COPY (SELECT 1) TO '{file}' (FORMAT parquet, USE_TMP_FILE false)",

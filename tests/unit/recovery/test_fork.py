@@ -148,11 +148,11 @@ class Fork:
     async def create(
         self,
         crash: Callable[[str], None] = lambda step: None,
-        say: Callable[[str], None] = lambda text: None,
+        notify: Callable[[str], None] = lambda text: None,
         **options: Any,
     ) -> ops.Recovered:
         plan = await self.plan(**options)
-        return await ops.recover(self, plan, bulk=self.production.log, crash=crash, say=say)
+        return await ops.recover(self, plan, bulk=self.production.log, crash=crash, notify=notify)
 
     async def drop(self, namespace: str = "shop", **options: Any) -> tuple[ops.Dropped, ...]:
         name = "" if options.get("expired") else "staging"
@@ -254,7 +254,7 @@ async def test_after_a_crash_at_any_step_it_starts_over(fork: Fork, step: str) -
         await fork.create(crash=crash)
     assert [it.stage for it in await ops.list_forks(fork)] == ([] if step == "begun" else ["creating"])
     said: list[str] = []
-    await fork.create(say=said.append)
+    await fork.create(notify=said.append)
     assert said[0] == "removing what an earlier attempt has left"
     assert fork.values(IN) == [b"one", b"three"], "once"
     assert takes(fork, "a") == [b"one", b"three"]

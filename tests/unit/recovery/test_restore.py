@@ -138,10 +138,10 @@ class World:
     async def restore(
         self,
         crash: Callable[[str], None] = lambda step: None,
-        say: Callable[[str], None] = lambda text: None,
+        notify: Callable[[str], None] = lambda text: None,
         **options: Any,
     ) -> ops.Recovered:
-        return await self.do(await self.plan(**options), crash=crash, say=say)
+        return await self.do(await self.plan(**options), crash=crash, notify=notify)
 
     async def do(self, plan: ops.RecoveryPlan, **options: Any) -> ops.Recovered:
         return await ops.recover(self.cluster, plan, bulk=self.log, **options)
@@ -796,12 +796,12 @@ async def test_where_workers_run_the_way_back_is_a_snapshot_taken_before(
     said: list[str] = []
     monkeypatch.setattr(restoring, "trigger", trigger)
     world.admin.member_counts = [1, 1]
-    undo = await waited(world, say=said.append)
+    undo = await waited(world, notify=said.append)
     assert [undo] == taken
     assert f"undo: snapkafka assemble {undo}; snapkafka restore {undo}" in said
     monkeypatch.setattr(restoring, "trigger", refuse)
     world.admin.member_counts = [1, 1]
-    assert await waited(world, say=said.append) == ""
+    assert await waited(world, notify=said.append) == ""
     assert any("no snapshot was taken (nobody cuts)" in text for text in said)
     world.admin.member_counts = []
     assert await waited(world) == "", "no workers, no snapshot"

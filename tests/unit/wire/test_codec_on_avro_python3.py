@@ -46,7 +46,7 @@ def test_the_codec_runs_on_avro_python3_as_well(tmp_path: Path) -> None:
     assert found.stdout.strip() == "1.10.2"
 
     (tmp_path / "pytest.ini").write_text("[pytest]\n")
-    tests = str(CHECKOUT / "tests" / "unit" / "test_codec.py")
+    tests = str(CHECKOUT / "tests" / "unit" / "wire" / "test_codec.py")
     command = [
         str(python),
         "-m",

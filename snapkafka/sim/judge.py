@@ -23,11 +23,10 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Final
 
+from snapkafka.checks.log import EXTERNAL, LogRecord
+from snapkafka.checks.view import CutView, in_flight, read_before, received
 from snapkafka.protocol.captured_snapshot import InputCut
 from snapkafka.protocol.records import TopicPartition
-
-from .log import EXTERNAL, LogRecord
-from .view import CutView, in_flight, read_before, received
 
 #: The process of an execution that ran in a worker without snapkafka.
 WITHOUT: Final = -3
@@ -229,7 +228,7 @@ def _depends(truth: _Truth, inside: Mapping[int, bool | None]) -> Iterator[Viola
         for before in step.after:
             earlier = truth.steps[before]
             if inside[before] is False:
-                what = f"{_say(step)} is in the snapshot, {_say(earlier)} is not"
+                what = f"{_name_step(step)} is in the snapshot, {_name_step(earlier)} is not"
                 yield Violation("consistent", what)
             elif inside[before] is None and earlier.execution >= 0:
                 outside = truth.executions[earlier.execution].app not in apps
@@ -270,9 +269,9 @@ def _whole(truth: _Truth, runs: list[Execution], inside: dict[int, bool | None])
             should = i < upto
             if inside[n] is not None and inside[n] != should:
                 how = "is in the snapshot" if inside[n] else "is missing in the snapshot"
-                yield Violation("whole", f"{_say(step)} of {_name(execution)} {how}")
+                yield Violation("whole", f"{_name_step(step)} of {_name(execution)} {how}")
             elif should and taken and truth.lost(step, execution):
-                yield Violation("whole", f"{_say(step)} of {_name(execution)} is in no log")
+                yield Violation("whole", f"{_name_step(step)} of {_name(execution)} is in no log")
             inside[n] = should
     if taken and not some_run_is_in:
         yield Violation("whole", f"no run of {_name(runs[0])} is in the snapshot")
@@ -320,7 +319,7 @@ def _unread(
             for app in readers.get(tp.topic, ()):
                 if app in apps and (app, tp) not in truth.sources:
                     yield Violation(
-                        "channels", f"{_say(step)} is in the snapshot, and {tp} of app {app} is not"
+                        "channels", f"{_name_step(step)} is in the snapshot, and {tp} of app {app} is not"
                     )
 
 
@@ -340,7 +339,7 @@ def _unplaced(
             yield Violation("channels", what)
 
 
-def _say(step: Step) -> str:
+def _name_step(step: Step) -> str:
     where = f" at {step.record[0]}@{step.record[1]}" if step.record is not None else ""
     return f"step {step.number} ({step.what}{where})"
 
