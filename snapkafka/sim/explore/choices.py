@@ -27,7 +27,7 @@ from snapkafka.sim.world.world import World
 from snapkafka.sim.world.world_plan import App, WorldPlan
 
 from .names import NamedHistory
-from .state import Fold, Memo, Names, copy
+from .state import Fold, Memo, Names, copy, itself, key_of_stored
 
 #: Attributes of a process that are no part of its state, or named by others.
 NO_STATE: Final = frozenset({"stage", "number", "app", "reply_tp", "key"})
@@ -349,12 +349,12 @@ class ExploredWorld(World):
         names, broker = self.stage.names, self.broker
         logs = tuple(
             [
-                (tp, tuple([names.once(r, _stored_key) for r in log]))
+                (tp, tuple([names.once(r, key_of_stored) for r in log]))
                 for tp, log in sorted(broker.logs.items())
                 if log
             ]
         )
-        ledger = tuple([names.once(record, _itself) for record in broker.ledger])
+        ledger = tuple([names.once(record, itself) for record in broker.ledger])
         return (
             tuple([cast(ExploredProcess, p).name() for p in self.processes]),
             len(self.processes_ever),
@@ -371,28 +371,6 @@ class ExploredWorld(World):
             self.waited,
             self._numbers,
         )
-
-
-def _itself(record: Hashable) -> Hashable:
-    return record
-
-
-def _stored_key(r: SimStored) -> Hashable:
-    return (
-        r.process,
-        r.epoch,
-        r.seq,
-        r.marker,
-        r.previous,
-        r.cause,
-        r.ledger,
-        r.key,
-        r.value,
-        r.hops,
-        r.reply_to,
-        r.step,
-        r.state,
-    )
 
 
 def settled(world: ExploredWorld) -> None:

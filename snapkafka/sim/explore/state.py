@@ -265,3 +265,27 @@ class Names:
 
 
 _NAMES_OF_THEIR_OWN: Final = frozenset(PLAIN)
+
+
+def itself(record: Hashable) -> Hashable:
+    """Return the key of a record that is its own."""
+    return record
+
+
+def key_of_stored(r: SimStored) -> Hashable:
+    """Return what distinguishes a record in a log; its place there does not."""
+    return (
+        r.process,
+        r.epoch,
+        r.seq,
+        r.marker,
+        r.previous,
+        r.cause,
+        r.ledger,
+        r.key,
+        r.value,
+        r.hops,
+        r.reply_to,
+        r.step,
+        r.state,
+    )
