@@ -140,18 +140,7 @@ def make_plan(seed: int) -> WorldPlan:
     topics = [f"topic{n}" for n in range(rng.choice((1, 2, 2, 3)))]
     partitions = rng.choice((1, 1, 2, 2, 3))
     global_table = rng.random() < 0.2
-    apps: list[App] = []
-    for name in names:
-        mine = rng.sample(topics, rng.randint(1, len(topics)))
-        if rng.random() < 0.07 and apps:
-            mine = []  # an app that only sends
-        agents = []
-        for topic in mine:
-            for k in range(rng.choice((1, 1, 1, 2))):
-                programs = tuple(_program(rng, topics, global_table) for _ in range(3))
-                agents.append(AgentPlan(f"{name}.{topic}.{k}", topic, rng.choice((1, 1, 2, 3)), programs))
-        timer = rng.choice(topics) if not agents or rng.random() < 0.3 else ""
-        apps.append(App(name, tuple(agents), partitions, rng.choice((1, 1, 2, 2, 3)), timer))
+    apps = _apps(rng, names, topics, partitions, global_table)
     chosen = [fault for fault in FAULTS if rng.random() < 0.45]
     hear = frozenset({"ledger", "markers", "headers"})
     classic, markers = False, tuple(t for t in topics if rng.random() < 0.7)
@@ -204,6 +193,24 @@ def make_plan(seed: int) -> WorldPlan:
         | short,
         scope=scope,
     )
+
+
+def _apps(
+    rng: random.Random, names: list[str], topics: list[str], partitions: int, global_table: bool
+) -> list[App]:
+    apps: list[App] = []
+    for name in names:
+        mine = rng.sample(topics, rng.randint(1, len(topics)))
+        if rng.random() < 0.07 and apps:
+            mine = []  # an app that only sends
+        agents = []
+        for topic in mine:
+            for k in range(rng.choice((1, 1, 1, 2))):
+                programs = tuple(_program(rng, topics, global_table) for _ in range(3))
+                agents.append(AgentPlan(f"{name}.{topic}.{k}", topic, rng.choice((1, 1, 2, 3)), programs))
+        timer = rng.choice(topics) if not agents or rng.random() < 0.3 else ""
+        apps.append(App(name, tuple(agents), partitions, rng.choice((1, 1, 2, 2, 3)), timer))
+    return apps
 
 
 def with_reads(rng: random.Random, app: App, global_table: bool) -> App:
