@@ -216,7 +216,7 @@ def amount_sql(sum_of: str) -> str:
     """
     if len(sum_of) > EXPRESSION_CHARS_MAX:
         raise BadInputError(
-            f"--sum must have at most {EXPRESSION_CHARS_MAX:,} characters, got {len(sum_of):,}"
+            f"must have at most {EXPRESSION_CHARS_MAX:,} characters, got {len(sum_of):,}", field="sum"
         )
     if not sum_of.strip():
         return f"NULL::{NUMBER}"
@@ -314,7 +314,7 @@ def wall_notes(cut: WallCut) -> Iterator[str]:
         yield f"{_count(cut.without)} of these without a number for {field}, or with a value cut off in the table."
     if cut.unknown:
         yield f"{_count(cut.unknown)} without a time of receipt: whether they cross the wall-clock cut is unknown."
-    yield "The window about the cut may hide more: `snapkafka assemble --around N` keeps more of each channel."
+    yield "The window about the cut may hide more: an assembly with more records around it keeps more of each channel."
 
 
 def _what(row: Mapping[str, Any], at_ms: int) -> str:

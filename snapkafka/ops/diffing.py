@@ -126,7 +126,7 @@ async def diff(
         DependencyMissingError: DuckDB is not installed.
     """
     if keys < 0:
-        raise BadInputError(f"--keys must be 0 or more, got {keys}", hint="--keys 0 lists none")
+        raise BadInputError(f"must be 0 or more, got {keys}", hint="0 lists none", field="keys")
     require_extra("query", "a comparison")
     places = await manifest_places(where, namespace, [before, after], storage=storage, good=True)
     older, newer = (Placed(*read_manifest(place)) for place in places)

@@ -98,7 +98,7 @@ async def draw(
         DependencyMissingError: DuckDB is not installed.
     """
     if messages_max < 0:
-        raise BadInputError(f"--messages must be 0 or more, got {messages_max}")
+        raise BadInputError(f"must be 0 or more, got {messages_max}", field="messages")
     place = manifest or (await manifest_places(where, namespace, [name], storage=storage))[0]
     _, found = read_manifest(place)
     if bounds is not None and (wall_clock is None or not is_expression(wall_clock.sum_of)):

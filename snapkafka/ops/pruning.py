@@ -218,8 +218,10 @@ def _builds_on(text: str) -> frozenset[str]:
     except ValueError:
         return frozenset()
     captured, tables = _field(data, "captured"), _field(data, "tables")
-    parents = [_field(data, "parent"), _field(captured, "parent")]
-    parents += [_field(parent, "id") for parent in _items(_field(data, "parents"))]
+    # An incremental snapshot that could not build on its parent lists none.
+    listed = _field(data, "parents")
+    parents = [_field(parent, "id") for parent in _items(listed)]
+    parents += [_field(data, "parent")] if isinstance(listed, list) else [_field(captured, "parent")]
     files = [file for table in _items(tables) for file in _items(_field(table, "files"))]
     paths = [_field(file, "path") for file in files]
     return frozenset(

@@ -39,7 +39,7 @@ def compared_with_manifest(store: Store, tables: Iterable[TableEntry], *, unchec
         StorageError: a file has other bytes.
     """
     if unchecked:
-        return Trust(not_compared=("files were not compared with the manifest (--unchecked)",))
+        return Trust(not_compared=("files were not compared with the manifest, as asked",))
     return Trust(files=require_unaltered(store, (file for table in tables for file in table.files)))
 
 
@@ -58,7 +58,7 @@ async def compared_with_ledger(
         StorageError: a manifest is not the one that was verified.
     """
     if where is None:
-        return ("the manifest was not compared with the ledger (add --bootstrap)",)
+        return ("the manifest was not compared with the ledger: no broker is given",)
     readings: dict[str, LedgerReading | str] = {}
     reasons: list[str] = []
     for store, manifest in found:

@@ -10,12 +10,16 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any, Final
 
-from snapkafka.errors import BadInputError, InternalError, TimedOutError, all_errors
+import msgspec
+
+from snapkafka.errors import BadInputError, InternalError, Reported, TimedOutError
 
 #: What runs a query in a process of its own. It has so many seconds to start; its line before the SQL runs; and an
 #: answer that is no larger.
 APART: Final = (sys.executable, "-m", "snapkafka.query.sandbox_process")
 APART_START_S: Final = 60.0
+#: What to do about a query that needs too much.
+NARROW: Final = "narrow the query"
 OPENED: Final = b"opened\n"
 ANSWER_BYTES_MAX: Final = 32 * 1024 * 1024
 
@@ -77,9 +81,8 @@ async def select_apart(
     if not line:  # the system ended it
         raise _too_much(bounds)
     answer = json.loads(line)
-    if "code" in answer:
-        classes = {cls.code: cls for cls in all_errors()}
-        raise classes.get(answer["code"], InternalError)(answer["message"], hint=answer["hint"])
+    if "error" in answer:
+        raise msgspec.convert(answer["error"], Reported).error()
     return tuple(answer["columns"]), [
         dict(zip(answer["columns"], row, strict=True)) for row in answer["rows"]
     ]
@@ -89,12 +92,12 @@ def too_long(bounds: Bounds) -> TimedOutError:
     """Create the error of a query whose time is over."""
     return TimedOutError(
         f"the query ran longer than {bounds.seconds:g} s",
-        hint="narrow the query, or run it with `snapkafka query`",
+        hint=NARROW,
     )
 
 
 def _too_much(bounds: Bounds) -> BadInputError:
     return BadInputError(
         f"the query takes more than {bounds.memory_mb} MB of memory",
-        hint="narrow the query, or run it with `snapkafka query`",
+        hint=NARROW,
     )

@@ -14,7 +14,9 @@ import sys
 from pathlib import Path
 from typing import Any, Final
 
-from snapkafka.errors import BadInputError, SnapkafkaError
+import msgspec
+
+from snapkafka.errors import BadInputError, Reported, SnapkafkaError
 from snapkafka.query.engine import engine
 from snapkafka.query.sql import named_in, select
 from snapkafka.runtime.child import ending_with
@@ -40,7 +42,7 @@ def main() -> None:
                 hint="ask for fewer rows, or shorter values",
             )
     except SnapkafkaError as error:
-        answer = json.dumps({"code": error.code, "message": error.message, "hint": error.advice})
+        answer = json.dumps({"error": msgspec.to_builtins(Reported.of(error))})
     except MemoryError:  # without a line: the same as where the system ends this process
         sys.exit(1)
     sys.stdout.write(answer + "\n")

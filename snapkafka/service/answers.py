@@ -12,7 +12,6 @@ from snapkafka.manifest import RestorableEntry, file_stem
 from snapkafka.ops import Details, Summary
 from snapkafka.query.stored import StoredFiles
 
-from . import wording
 from .ledger_follower import Viewed
 
 #: The estimate is the median of so many snapshots; more than that is another system by now.
@@ -123,7 +122,7 @@ def detail(
         "checks": _checks(details, stored),
         "tables": dict(stored.rows) if stored else {},
         "ancestors": list(stored.parents) if stored else [],
-        "left_open": list(map(wording.sentence, stored.left_open)) if stored else [],
+        "left_open": list(stored.left_open) if stored else [],
         "assumptions": list(stored.assumptions) if stored else [],
         "uncaptured": [dataclasses.asdict(item) for item in details.uncaptured],
     }

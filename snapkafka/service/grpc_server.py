@@ -19,7 +19,7 @@ from grpc_reflection.v1alpha import reflection
 from snapkafka.drivers.foreign.assignment import Input
 from snapkafka.drivers.foreign.driver import Participant, Place
 from snapkafka.drivers.foreign.settings import Added, Bounds, Marker
-from snapkafka.errors import BadInputError, SnapkafkaError
+from snapkafka.errors import BadInputError, Option, SnapkafkaError
 from snapkafka.kafka.cluster.admin import KafkaTopicAdmin
 from snapkafka.kafka.ledger.kafka_ledger import KafkaLedger
 from snapkafka.kafka.login.connection import Connection
@@ -27,12 +27,12 @@ from snapkafka.kafka.records.read import KafkaConsumer
 from snapkafka.kafka.records.writer import KafkaWriter
 from snapkafka.protocol.records import TopicPartition
 
-from . import wording
+from .accepting import connections_within_limits
 from .access import Role
 from .doors import Doors
 from .grpc_api import snapshot_pb2 as pb
 from .grpc_api import snapshot_pb2_grpc as pb_grpc
-from .problems import RefusedError
+from .problems import ClientWords, RefusedError
 from .settings import Settings
 
 logger = logging.getLogger("snapkafka")
@@ -40,7 +40,7 @@ logger = logging.getLogger("snapkafka")
 T = TypeVar("T")
 
 #: Where a client of gRPC reads what there is; reflection has the same.
-CONTRACT: Final = "schemas/snapshot.proto"
+GRPC: Final = ClientWords("schemas/snapshot.proto")
 SERVICE: Final = "distributed.snapshot.SnapshotService"
 #: Code of an error -> gRPC status: those of HTTP (`problems`), as gRPC names them.
 GRPC_STATUS: Final[Mapping[str, grpc.StatusCode]] = {
@@ -104,7 +104,7 @@ class Servicer(pb_grpc.SnapshotServiceServicer):
     async def Send(self, request: Any, context: Any) -> Any:  # noqa: N802
         """Append a record of the process."""
         if request.topic not in self._topics:
-            await _forbid(context, request.topic, "sent to", "--foreign-topic")
+            await _forbid(context, request.topic, "sent to", "foreign topic")
         partition, offset = await self._bounded(
             context,
             lambda: self._doors.of(request.node_id).send(
@@ -121,7 +121,7 @@ class Servicer(pb_grpc.SnapshotServiceServicer):
         """Take part as long as the stream is open."""
         for item in request.inputs:
             if item.topic not in self._inputs:
-                await _forbid(context, item.topic, "received from", "--foreign-input")
+                await _forbid(context, item.topic, "received from", "foreign input")
         host = context.peer().rpartition(":")[0]
         session = await self._bounded(
             context,
@@ -214,9 +214,11 @@ def _inputs(inputs: Iterable[Any]) -> Iterable[Input]:
         )
 
 
-async def _forbid(context: Any, topic: str, what: str, option: str) -> None:
+async def _forbid(context: Any, topic: str, what: str, setting: str) -> None:
     why = f"topic {topic[:100]!r} may not be {what}"
-    await _abort(context, RefusedError("forbidden", why, f"start `snapkafka serve` with {option} NAME"))
+    await _abort(
+        context, RefusedError("forbidden", why, f"the service has to be started with it as a {setting}")
+    )
 
 
 async def _abort(context: Any, error: SnapkafkaError | RefusedError) -> None:
@@ -224,7 +226,7 @@ async def _abort(context: Any, error: SnapkafkaError | RefusedError) -> None:
     if isinstance(error, RefusedError):
         detail, hint = error.message, error.hint
     else:
-        detail, hint = wording.message(error), wording.hint(error, CONTRACT)
+        detail, hint = GRPC.message(error), GRPC.advice(error)
     await context.abort(status, f"{detail}; {hint}" if hint else detail, (("snapkafka-code", error.code),))
 
 
@@ -300,14 +302,17 @@ async def serving(
         make: creates a participant for a node with a codec and a host, not joined yet.
     """
     doors = Doors(make, most=settings.foreign_max, grace_s=bounds.grace_s)
+    connections = connections_within_limits(settings)
     server = grpc.aio.server(
         interceptors=[_Admission(settings)],
-        maximum_concurrent_rpcs=settings.connections_max,
+        maximum_concurrent_rpcs=connections,
         options=[
             ("grpc.max_receive_message_length", MESSAGE_BYTES_MAX),
             ("grpc.max_metadata_size", METADATA_BYTES_MAX),
             ("grpc.keepalive_time_ms", PING_MS),
             ("grpc.keepalive_timeout_ms", PONG_MS),
+            ("grpc.max_allowed_incoming_connections", connections),
+            ("grpc.server_handshake_timeout_ms", round(settings.header_s * 1_000)),
             ("grpc.so_reuseport", 0),
         ],
     )
@@ -340,7 +345,12 @@ def _listen(server: Any, settings: Settings) -> str:
             port = server.add_insecure_port(wanted)
     except (RuntimeError, OSError) as error:
         raise BadInputError(
-            f"--host {settings.host} --grpc-port {settings.grpc_port} cannot be listened on: {error}",
+            (
+                Option("host", settings.host),
+                " ",
+                Option("grpc-port", str(settings.grpc_port)),
+                f" cannot be listened on: {error}",
+            ),
             hint="choose another port; check the certificate",
         ) from error
     return f"{host}:{port}"

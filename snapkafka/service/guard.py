@@ -147,7 +147,9 @@ class Guard:
         and requests that come from such a page."""
         host = _name_of(_header(scope, b"host"))
         if not (is_loopback(host) or host in self._names or self._is_own(scope, host)):
-            raise RefusedError("forbidden", f"host {host[:60]!r} is unknown", "start with --host-name NAME")
+            raise RefusedError(
+                "forbidden", f"host {host[:60]!r} is unknown", "who runs the service can add the name"
+            )
         origin = _header(scope, b"origin")
         if origin and _authority(origin) != _header(scope, b"host").lower():
             raise RefusedError(

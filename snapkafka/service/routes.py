@@ -21,22 +21,23 @@ from snapkafka.ops import Heartbeat, HeartbeatSession
 from snapkafka.ports import Cluster
 from snapkafka.protocol.ledger_state import SnapshotView
 
-from . import answers, wording
+from . import answers
 from .access import below
-from .checked import KEYS_MAX, bounded, fits, json_answer, require_captured, require_ready_made, stream
+from .checked import bounded, fits, json_answer, require_captured, require_ready_made, stream
 from .jobs import Job, Jobs
 from .ledger_follower import Standing
 from .live import Streams, every_change, progress
-from .problems import RefusedError
+from .problems import REST, RefusedError
 from .requests import (
     AssemblyRequest,
+    DiagramRequest,
+    DiffRequest,
+    ListRequest,
     QueryRequest,
     TriggerRequest,
     VerifyRequest,
     body_of,
-    instant_in,
-    list_request,
-    number_in,
+    query_of,
 )
 from .rows import Rows
 from .settings import Settings
@@ -116,7 +117,7 @@ class Handlers:
 
     async def list(self, request: Request) -> Response:
         """Handle `GET /v1/snapshots`."""
-        asked = list_request(request)
+        asked = query_of(request, ListRequest)
         views = [view for view in self._standing.newest_first() if fits(view, asked)]
         page = views[: asked.limit]
         rows = await self._rows.texts(page)
@@ -133,7 +134,7 @@ class Handlers:
         try:
             restorable = await self._standing.restorable(view.epoch, BROKER_S)
         except SnapkafkaError as error:
-            restorable = RestorableEntry(how="unknown", why=wording.message(error))
+            restorable = RestorableEntry(how="unknown", why=REST.message(error))
         except TimeoutError:
             restorable = RestorableEntry(how="unknown", why="the broker has not answered yet; ask again")
         return json_answer(await self._rows.whole(view, restorable))
@@ -166,7 +167,7 @@ class Handlers:
         try:
             beats = dict(await self._standing.heartbeats(BROKER_S))
         except SnapkafkaError as error:
-            why = wording.message(error)
+            why = REST.message(error)
         except TimeoutError:
             why = "the broker has not answered yet; ask again"
 
@@ -277,17 +278,14 @@ class Handlers:
                 "columns": list(found.columns),
                 "rows": [list(row.values()) for row in found.rows],
                 "more": found.more,
-                "not_compared": list(map(wording.sentence, found.trust.not_compared)),
+                "not_compared": list(found.trust.not_compared),
             }
         )
 
     async def diff(self, request: Request) -> Response:
         """Handle `GET /v1/snapshots/{id}/diff?against=ID`."""
-        against = request.query_params.get("against", "")
-        if not against:
-            raise BadInputError("against is missing", hint="name the later snapshot: ?against=ID")
-        keys = number_in(request, "keys", default=10, most=KEYS_MAX)
-        before, after = await self._found(request), await self._standing.find(against)
+        asked = query_of(request, DiffRequest)
+        before, after = await self._found(request), await self._standing.find(asked.against)
         for view in (before, after):
             self._manifest_of(view)
         async with self._one_query():
@@ -298,22 +296,21 @@ class Handlers:
                         self._standing.namespace,
                         str(before.epoch),
                         str(after.epoch),
-                        keys=keys,
+                        keys=asked.keys,
                     )
             except TimeoutError:
                 raise RefusedError(
-                    "busy", "the comparison takes too long here", "run `snapkafka diff` instead"
+                    "busy",
+                    "the comparison takes too long here",
+                    "compare smaller snapshots, or ask an operator",
                 ) from None
-        answer = dataclasses.asdict(found)
-        answer["trust"]["not_compared"] = list(map(wording.sentence, found.trust.not_compared))
-        return bounded(answer)
+        return bounded(dataclasses.asdict(found))
 
     async def diagram(self, request: Request) -> Response:
         """Handle `GET /v1/snapshots/{id}/diagram.svg`."""
+        asked = query_of(request, DiagramRequest)
         view = await self._found(request)
-        most = number_in(request, "messages", default=ops.MESSAGES_SHOWN, most=KEYS_MAX)
-        wall_clock = instant_in(request)
-        if wall_clock is None and (view.verdict is None or not view.verdict.manifest):
+        if asked.instant is None and (view.verdict is None or not view.verdict.manifest):
             drawn = ops.draw_details(self._standing.details(view))
         else:
             place = self._manifest_of(view)
@@ -323,8 +320,8 @@ class Handlers:
                     self._where,
                     self._standing.namespace,
                     manifest=place,
-                    messages_max=most,
-                    wall_clock=wall_clock,
+                    messages_max=asked.messages,
+                    wall_clock=asked.instant,
                     bounds=bounds,
                 )
         return Response(drawn.svg, media_type="image/svg+xml")
@@ -347,7 +344,7 @@ class Handlers:
             raise RefusedError(
                 "forbidden",
                 f"{name} is not below a configured storage root",
-                "start `snapkafka serve` with --storage-root URI",
+                "use a place below one; who runs the service can add another",
             )
 
     def _manifest_of(self, view: SnapshotView) -> str:

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Final
 from urllib.parse import unquote, urlsplit
 
-from snapkafka.errors import StorageError
+from snapkafka.errors import Option, StorageError
 from snapkafka.manifest import Manifest, load
 from snapkafka.runtime.homes import expand_home
 
@@ -51,7 +51,9 @@ def open_store(uri: str) -> Store:
             hint=f"give a directory, or a URI that begins with one of file, {', '.join(SCHEMES)}",
         )
     if not uri:
-        raise StorageError("no storage is given", hint="add --storage DIR, here or with the trigger")
+        raise StorageError(
+            "no storage is given", hint=("add ", Option("storage", "DIR"), ", here or with the trigger")
+        )
     return LocalStore(Path(uri))
 
 
@@ -77,6 +79,16 @@ def written_down(uri: str) -> str:
     """
     refuse_secrets(uri)
     return str(expand_home(uri).absolute()) if uri and "://" not in uri else uri
+
+
+def lies_in(storage: str, place: str) -> bool:
+    """Return whether a manifest lies in a storage, by their names as records hold them; nothing is opened."""
+
+    def plain(uri: str) -> str:
+        parts = urlsplit(uri)
+        return unquote(parts.path) if parts.scheme == "file" else uri
+
+    return bool(storage) and plain(place).rpartition("/")[0] == plain(storage).rstrip("/")
 
 
 def open_manifest(place: str) -> tuple[Store, str]:

@@ -23,6 +23,8 @@ BUG_AT = int(os.environ.get("SMALL_APP_BUG_AT", "20"))
 SEES_HEADERS = BROKEN in ("Incoming", "watch_streams")
 #: Of partition 0: see SMALL_APP_HELD.
 HELD_OFFSET = 5
+#: For so long Faust's changelogs are not compacted.
+LAG = os.environ.get("SMALL_APP_LAG")
 #: A snapshot every so many seconds.
 EVERY = float(os.environ["SMALL_APP_EVERY"]) if "SMALL_APP_EVERY" in os.environ else None
 
@@ -69,7 +71,7 @@ if os.environ.get("SMALL_APP_LISTENS"):  # what is sent has to be told of before
 
 
 if WHERE == "early":
-    snapkafka.install(app, namespace=NAMESPACE, every=EVERY)
+    snapkafka.install(app, namespace=NAMESPACE, every=EVERY, changelog_lag=LAG)
 
 source = app.topic(os.environ["SMALL_APP_ID"] + "-in", key_serializer="raw", value_serializer="raw")
 target = app.topic(os.environ["SMALL_APP_ID"] + "-out", key_serializer="raw", value_serializer="raw")
@@ -127,4 +129,4 @@ if held := os.environ.get(
 
 if WHERE == "late":
     app.conf.id  # noqa: B018 -- finalises the app, as a module that reads its settings does
-    snapkafka.install(app, namespace=NAMESPACE, every=EVERY)
+    snapkafka.install(app, namespace=NAMESPACE, every=EVERY, changelog_lag=LAG)

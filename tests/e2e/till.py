@@ -15,8 +15,6 @@ import grpc
 from snapkafka.service.grpc_api import snapshot_pb2 as pb
 from snapkafka.service.grpc_api import snapshot_pb2_grpc as pb_grpc
 
-__all__ = ["Till"]
-
 CALL_S = 20.0
 #: So that change piles up in front of it.
 PAUSE_S = 0.004

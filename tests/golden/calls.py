@@ -34,8 +34,6 @@ from .cluster import NAMESPACE, cluster
 from .helps import ENVIRONMENT, call
 from .making import FOLDER
 
-__all__ = ["printed"]
-
 #: What the next command finds at its address.
 CLUSTERS: Final[list[FakeCluster]] = []
 

@@ -13,8 +13,6 @@ from snapkafka.protocol.events import LedgerRead
 from snapkafka.protocol.ledger_state import LedgerState
 from snapkafka.protocol.worker import WorkerProtocol
 
-__all__ = ["Transitions", "watching"]
-
 #: (machine, state before, what happened, state after) -> how often.
 Transitions = Counter[tuple[str, str, str, str]]
 BEGIN, END = "[*]", "[*]"

@@ -26,8 +26,6 @@ from tests.worlds.cleaned_log import HOUR
 
 from .small_logs import EPOCH, World
 
-__all__ = ["APART", "PARTS", "Names", "consistent", "kinds"]
-
 #: Between the processes of one world and those of the next; no ledger of a run is as long.
 APART = 10_000
 #: So many of the values that go into a changelog are deletions.

@@ -27,8 +27,6 @@ from tests.sim.mutants.rules import MUTANTS
 
 from .simulated_logs import Names, kinds
 
-__all__ = ["BROKEN", "Append", "End", "Run", "broken", "healthy", "recoloured"]
-
 #: Mutants whose seed has a snapshot that its log gives away, each in a way of its own.
 BROKEN = (
     "R7 event",

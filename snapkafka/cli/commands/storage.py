@@ -159,6 +159,6 @@ def print_reading(
 
 
 def _delta(item: ops.ReadPlan) -> str:
-    if item.as_full:
-        return f"  as a full one, because parent {item.parent} is not assembled yet"
+    if item.whole:
+        return f"  whole state, as {item.whole}"
     return f"  changes since {item.parent}" if item.parent else ""

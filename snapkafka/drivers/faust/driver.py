@@ -118,7 +118,7 @@ class FaustDriver(Host):
             events=self.events,
             own_headers=self.own_headers,
             waiting=self.waiting,
-            note=self.restored.noted_or_not,
+            note=self.restored.noted,
         )
         if in_transactions(self.app):
             # See docs/explanation/design-notes.md: a marker would open a transaction, or overtake one.

@@ -15,7 +15,7 @@ from typing import Final
 from aiokafka import errors
 
 from snapkafka.checks.retention import TopicSettings
-from snapkafka.errors import LedgerUnusableError, SnapkafkaError
+from snapkafka.errors import LedgerUnusableError, Option, SnapkafkaError
 from snapkafka.kafka.cluster.admin import REPLICAS_MAX, KafkaTopicAdmin
 from snapkafka.kafka.cluster.wire_requests import TopicDescription
 from snapkafka.kafka.login.connection import Connection, translated
@@ -117,7 +117,7 @@ class KafkaLedger:
             if not create:
                 raise LedgerUnusableError(
                     f"there is no ledger {self.topic}: no service with snapkafka has run in this namespace",
-                    hint="check --namespace, or start a service that calls snapkafka.install",
+                    hint=("check ", Option("namespace"), ", or start a service that calls snapkafka.install"),
                 )
             found = await self._create()
         if found.partitions != 1:

@@ -6,8 +6,7 @@ import asyncio
 from collections.abc import Sequence
 from typing import Any, Final
 
-from aiokafka import AIOKafkaProducer
-
+from snapkafka.kafka.login import clients
 from snapkafka.kafka.login.connection import Connection
 
 from .settings import RECORD_BYTES_MAX
@@ -34,12 +33,12 @@ class LedgerProducer:
 
     async def _connected(self) -> Any:
         if self._producer is None:
-            producer = AIOKafkaProducer(
+            producer = clients.producer(
+                self._connection,
                 acks="all",
                 enable_idempotence=True,
                 linger_ms=0,
                 max_request_size=2 * RECORD_BYTES_MAX,
-                **self._connection.client_settings(),
             )
             try:
                 await producer.start()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from snapkafka.errors import StorageError
+from snapkafka.errors import StorageError, Verb
 from snapkafka.manifest import Manifest
 from snapkafka.protocol import records
 from snapkafka.store import Store
@@ -31,14 +31,14 @@ def not_compared(store: Store, manifest: Manifest, reading: LedgerReading | str)
         return
     view = reading.state.snapshots.get(manifest.epoch)
     if view is None or view.trigger.id != manifest.id or view.verdict is None:
-        yield f"{head}: the ledger holds none of it (`snapkafka verify --record` appends one)"
+        yield f"{head}: the ledger holds none of it (a verification that is recorded appends one)"
         return
     verdict = view.verdict
     if not store.has(manifest.id):
         yield f"{head}: it lies under another name than {manifest_name(manifest.id)}"
         return
     if not verdict.manifest_sha256:
-        yield f"{head}: that names no digest of it (`snapkafka verify --record` appends one that does)"
+        yield f"{head}: that names no digest of it (a verification that is recorded appends one that does)"
         return
     sha256 = store.sha256(manifest_name(manifest.id))
     if sha256 == verdict.manifest_sha256:
@@ -51,7 +51,10 @@ def not_compared(store: Store, manifest: Manifest, reading: LedgerReading | str)
         return
     raise StorageError(
         f"manifest {place} is not the one that was verified",
-        hint="`snapkafka verify --tables --record` compares it with the log and records it as it is",
+        hint=(
+            Verb("verify", options=("tables", "record")),
+            " compares it with the log and records it as it is",
+        ),
     )
 
 

@@ -8,10 +8,11 @@ import logging
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
 from typing import Any, Final, NamedTuple
 
-from aiokafka import AIOKafkaConsumer, errors
 from aiokafka import TopicPartition as KafkaPartition
+from aiokafka import errors
 
 from snapkafka.errors import LedgerUnusableError
+from snapkafka.kafka.login import clients
 from snapkafka.kafka.login.connection import Connection, translated
 from snapkafka.logs import about
 from snapkafka.protocol.records import LedgerRecord
@@ -166,12 +167,12 @@ class _Reader:
         self.next = start
 
     async def open(self) -> None:
-        self._consumer = AIOKafkaConsumer(
+        self._consumer = clients.consumer(
+            self._connection,
             group_id=None,
             enable_auto_commit=False,
             auto_offset_reset="none",
             fetch_max_wait_ms=FETCH_WAIT_MS,
-            **self._connection.client_settings(),
         )
         async with translated(self._connection, "read the ledger"):
             await self._consumer.start()

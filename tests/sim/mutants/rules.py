@@ -13,7 +13,7 @@ from typing import Final
 
 from snapkafka.checks import v1_colour, v4_channels, v5_cause, view
 from snapkafka.protocol import (
-    captured_snapshot,
+    gather,
     hot_path,
     ledger_state,
     ownership,
@@ -335,7 +335,7 @@ VERDICTS: Final[tuple[Mutant, ...]] = (
     Mutant(
         "V1 landed",
         "a send that timed out counts as never sent, wherever it lies",
-        patching(captured_snapshot, "gather", broken.forget_the_unacknowledged),
+        patching(gather, "gather", broken.forget_the_unacknowledged),
         unsettled,
     ),
     Mutant(

@@ -335,7 +335,7 @@ def test_what_says_nothing_is_not_taken_for_all(cluster: FakeCluster, arguments:
         ("--invariants", "nope", "there are no invariants at nope"),
         ("--set", "a", "--set a is not NAME=VALUE"),
         ("--avro", "x", "--avro x is not NAME=FILE"),
-        ("--isolation", "some", "invalid isolation: 'some'"),
+        ("--isolation", "some", "--isolation is invalid: 'some'"),
     ],
 )
 def test_a_dry_run_refuses_what_the_job_would(

@@ -16,6 +16,7 @@ from snapkafka.errors import LedgerUnusableError
 from snapkafka.kafka.ledger import reader
 from snapkafka.kafka.ledger.reader import SLICE_S, LedgerRecreatedError, ReadEntry, _Reader, read_entries
 from snapkafka.kafka.ledger.tail_marks import LedgerCutShortError
+from snapkafka.kafka.login import clients
 from snapkafka.kafka.login.connection import Connection
 from snapkafka.protocol.records import LedgerRecord, Pause
 
@@ -90,7 +91,7 @@ def read(monkeypatch: pytest.MonkeyPatch) -> Callable[[Log, int], AsyncIterator[
         return True
 
     def opened(log: Log, until: int) -> AsyncIterator[ReadEntry]:
-        monkeypatch.setattr(reader, "AIOKafkaConsumer", lambda **_: log)
+        monkeypatch.setattr(clients, "consumer", lambda *_, **__: log)
         return read_entries(
             Connection(bootstrap="127.0.0.1:1"),
             TP.topic,

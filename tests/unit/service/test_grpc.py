@@ -283,7 +283,7 @@ async def test_what_may_be_received_is_named_and_a_stream_ends_with_its_process(
         other = here.stub.Join(pb.JoinRequest(node_id="till", inputs=[pb.Input(topic="deposits")]))
         assert await refused(other.read()) == (
             Status.PERMISSION_DENIED,
-            "topic 'deposits' may not be received from; start `snapkafka serve` with --foreign-input NAME",
+            "topic 'deposits' may not be received from; the service has to be started with it as a foreign input",
         )
         receive = pb.ReceiveRequest(node_id="till")
         assert (await refused(here.stub.Receive(receive).read()))[0] is Status.FAILED_PRECONDITION

@@ -12,6 +12,7 @@ from functools import cache, partial
 from typing import TYPE_CHECKING, Any, Final
 
 from snapkafka.protocol.records import TopicPartition
+from snapkafka.units import duration_ms
 from snapkafka.wire import headers as wire
 
 from .reads import Reads, is_fixed
@@ -23,7 +24,20 @@ if TYPE_CHECKING:
     from ..inbound.sensors import Sensors
     from ..restores import Restored
 
-COMES_IN: Final = "to record what arrivesto a table"
+#: Kafka's name of the time for which no record of a topic is compacted.
+LAG: Final = "min.compaction.lag.ms"
+COMES_IN: Final = "to record what arrives at a table"
+
+
+def delay_compaction(app: Any, lag: str | None) -> None:
+    """Let Faust create the changelogs of an app so that nothing is compacted for that long; what the app says of a
+    topic goes before it. Called before the tables start."""
+    if lag is None:
+        return
+    lag_ms = duration_ms(lag, "changelog_lag")
+    for table in app.tables.values():
+        topic = table.changelog_topic
+        topic.config = {LAG: str(lag_ms), **(topic.config or {})}
 
 
 class Tables:
