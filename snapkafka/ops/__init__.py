@@ -42,6 +42,7 @@ from .heartbeats import Heartbeat, Session, heartbeats
 from .keep import Outcome, Quiet, Schedule, keep
 from .keep import Round as KeptRound
 from .listing import Details, Summary, list_snapshots, show
+from .namespaces import namespaces
 from .pausing import Switched, pause, resume, retire
 from .pruning import Policy, Pruning, plan_pruning, prune
 from .querying import Queried, query
@@ -134,6 +135,7 @@ __all__ = [
     "keep",
     "list_forks",
     "list_snapshots",
+    "namespaces",
     "pause",
     "plan_assembly",
     "plan_drop",

@@ -25,6 +25,7 @@ from snapkafka.wire import headers, signature
 from snapkafka.wire.codec import encode, load
 
 from .lost_tail import LedgerCutShortError, Marks, identity, lost_range, mark_of
+from .namespaces import namespaces_hint
 from .reader import HOLE, Entry, LedgerRecreatedError, read_entries
 from .settings import LOSES, RECORD_BYTES_MAX, UNREADABLE, harmful, settings_for
 
@@ -120,7 +121,7 @@ class KafkaLedger:
             if not create:
                 raise LedgerUnusableError(
                     f"there is no ledger {self.topic}: no service with snapkafka has run in this namespace",
-                    hint="check --namespace, or start a service that calls snapkafka.install",
+                    hint=await namespaces_hint(self._admin),
                 )
             found = await self._create()
         if found.partitions != 1:

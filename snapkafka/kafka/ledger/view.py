@@ -18,6 +18,7 @@ from snapkafka.protocol.ledger_state import LedgerState, ProcessView, SnapshotVi
 from snapkafka.protocol.records import Checkpoint
 
 from .ledger import KafkaLedger, beginning_is_gone
+from .namespaces import namespaces_hint
 
 
 @dataclass(slots=True)
@@ -95,7 +96,7 @@ async def opened(
         LedgerUnusableError, BrokerUnavailableError: the ledger cannot be read.
     """
     if problem := namespace_problem(namespace):
-        raise BadInputError(problem, hint="give --namespace, or set SNAPKAFKA_NAMESPACE")
+        raise BadInputError(problem, hint=await _hint(where))
     ledger: Ledger
     admin: TopicAdmin
     if isinstance(where, Connection):
@@ -112,6 +113,14 @@ async def opened(
     finally:
         await admin.close()
         await ledger.close()
+
+
+async def _hint(where: Connection | Cluster) -> str:
+    admin: TopicAdmin = KafkaTopicAdmin(where) if isinstance(where, Connection) else where.admin()
+    try:
+        return await namespaces_hint(admin)
+    finally:
+        await admin.close()
 
 
 async def read_to_end(ledger: Ledger, *, remember: bool = False) -> LedgerReading:
