@@ -20,6 +20,7 @@ from .commands import (
     help_texts,
     keep,
     metrics,
+    namespaces,
     query,
     restore,
     serve,
@@ -369,6 +370,7 @@ command(app, "retire")(switches.retire)
 command(app, "checkpoint")(switches.checkpoint)
 command(app, "prune")(stored_files.prune)
 command(app, "metrics")(metrics.metrics)
+command(app, "namespaces")(namespaces.namespaces)
 command(app, "serve")(serve.serve)
 command(app, "help")(help_texts.help_)
 

@@ -43,6 +43,7 @@ from .heartbeats import Heartbeat, HeartbeatSession, heartbeats
 from .keep import KeptRound as KeptRound
 from .keep import Outcome, Quiet, Schedule, keep
 from .listing import Details, Summary, list_snapshots, show
+from .namespaces import namespaces
 from .pausing import Switched, pause, resume, retire
 from .pruning import Policy, Pruning, plan_pruning, prune
 from .querying import Queried, query
@@ -136,6 +137,7 @@ __all__ = [
     "keep",
     "list_forks",
     "list_snapshots",
+    "namespaces",
     "pause",
     "plan_assembly",
     "plan_drop",

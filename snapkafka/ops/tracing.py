@@ -16,6 +16,7 @@ from snapkafka.kafka.ledger.reading import LATEST, Opened, opened
 from snapkafka.kafka.login.connection import Connection
 from snapkafka.manifest import AROUND, Manifest
 from snapkafka.ports import Cluster
+from snapkafka.protocol.ledger_state import LedgerState
 from snapkafka.protocol.records import TopicPartition
 from snapkafka.query.engine import Bounds
 from snapkafka.query.locate import manifest_places
@@ -81,7 +82,7 @@ async def trace(
         tracer = _Tracer(
             work,
             headers.ledger_id(bytes.fromhex(found[work.ledger.topic].topic_id)),
-            headers.topics_by_check(described),
+            headers.topics_by_check({*described, *_named(work.reading.state)}),
         )
         return await tracer.follow(TopicPartition(topic, partition), offset, most)
 
@@ -96,6 +97,12 @@ def require_numbers(partition: int, offset: int, most: int) -> None:
         raise BadInputError(
             f"partition and offset must be 0 or more, --steps 1 or more: got {partition}, {offset}, {most}"
         )
+
+
+def _named(state: LedgerState) -> set[str]:
+    """Return the topics that the ledger names: of a deleted one, a record still holds the hash of its name."""
+    changelogs = {table.changelog for view in state.processes.values() for table in view.hello.tables}
+    return changelogs | {source.topic for view in state.processes.values() for source in view.hello.inputs}
 
 
 class _Tracer:
@@ -126,7 +133,8 @@ class _Tracer:
             check, partition, cause = stamp.cause
             if check not in self._topics:
                 return Trace(
-                    steps=tuple(steps), end="the topic of its cause is unknown: deleted, or one of two"
+                    steps=tuple(steps),
+                    end="the topic of its cause is unknown: deleted, or its name is not unique",
                 )
             if len(steps) >= most:
                 return Trace(steps=tuple(steps), end=f"more causes follow: raise --steps (now {most})")
@@ -135,7 +143,10 @@ class _Tracer:
     async def _stamp(self, tp: TopicPartition, offset: int) -> tuple[headers.Stamp | None, str]:
         """Return the stamp of a record, None if it is external; and why there is no record, empty if there is one."""
         admin = self._work.admin
-        start, end = (await admin.log_starts([tp])).get(tp, 0), (await admin.log_ends([tp])).get(tp, 0)
+        ends = await admin.log_ends([tp])
+        start, end = (await admin.log_starts([tp])).get(tp, 0), ends.get(tp, 0)
+        if tp not in ends:
+            return None, f"{tp} does not exist any more: its topic was deleted"
         if offset < start:
             return None, f"offset {offset} of {tp} was deleted: the log begins at {start}"
         if offset >= end:

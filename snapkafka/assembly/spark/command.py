@@ -459,7 +459,7 @@ def _settings(
     from .values.values import Decoding
 
     return Settings(
-        bootstrap=options.bootstrap,
+        bootstrap=_connection(options.bootstrap).bootstrap,
         ledger=ledger,
         isolation=options.isolation,
         tail_max=options.tail_max,

@@ -15,7 +15,7 @@ from typing import Final
 from aiokafka import errors
 
 from snapkafka.checks.retention import TopicSettings
-from snapkafka.errors import LedgerUnusableError, Option, SnapkafkaError
+from snapkafka.errors import LedgerUnusableError, SnapkafkaError
 from snapkafka.kafka.cluster.admin import REPLICAS_MAX, KafkaTopicAdmin
 from snapkafka.kafka.cluster.wire_requests import TopicDescription
 from snapkafka.kafka.login.connection import Connection, translated
@@ -25,6 +25,7 @@ from snapkafka.wire import headers, signature
 from snapkafka.wire.codec import encode, load
 
 from .ledger_producer import LedgerProducer
+from .namespaces import namespaces_hint
 from .reader import HOLE, LedgerRecreatedError, ReadEntry, read_entries
 from .settings import LOSES, RECORD_BYTES_MAX, UNREADABLE, harmful, settings_for
 from .tail_marks import LedgerCutShortError, Marks, identity, lost_range, mark_of
@@ -117,7 +118,7 @@ class KafkaLedger:
             if not create:
                 raise LedgerUnusableError(
                     f"there is no ledger {self.topic}: no service with snapkafka has run in this namespace",
-                    hint=("check ", Option("namespace"), ", or start a service that calls snapkafka.install"),
+                    hint=await namespaces_hint(self._admin),
                 )
             found = await self._create()
         if found.partitions != 1:

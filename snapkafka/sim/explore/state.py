@@ -273,7 +273,7 @@ def itself(record: Hashable) -> Hashable:
 
 
 def key_of_stored(r: SimStored) -> Hashable:
-    """Return what distinguishes a record in a log; its place there does not."""
+    """Return the parts of a record that distinguish it; its place in the log is none of them."""
     return (
         r.process,
         r.epoch,
