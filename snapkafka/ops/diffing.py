@@ -33,7 +33,7 @@ SIDES: Final = ("before", "after")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Compared:
+class ComparedTables:
     """One of the two snapshots."""
 
     id: str
@@ -100,8 +100,8 @@ class Difference:
     """The changes from one snapshot to another. `keys`: the first of each change of each table, as many as were asked
     for. `trust`: the integrity checks before the tables were read."""
 
-    before: Compared
-    after: Compared
+    before: ComparedTables
+    after: ComparedTables
     tables: tuple[TableChange, ...]
     keys: tuple[KeyChange, ...]
     channels: tuple[ChannelChange, ...]
@@ -168,8 +168,8 @@ async def diff(
     )
 
 
-def compared(manifest: Manifest) -> Compared:
-    return Compared(
+def compared(manifest: Manifest) -> ComparedTables:
+    return ComparedTables(
         id=manifest.id, epoch=manifest.epoch, namespace=manifest.namespace, verdict=manifest.verdict
     )
 

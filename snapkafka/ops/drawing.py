@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from snapkafka.drawing.around import has_around, messages_of, sql_of
-from snapkafka.drawing.layout import EXTERNAL, Lane, Message, Picture, lay_out
+from snapkafka.drawing.layout import EXTERNAL, DrawnMessage, Lane, Picture, lay_out
 from snapkafka.drawing.svg import svg
 from snapkafka.drawing.wall_clock import (
     Instant,
@@ -244,11 +244,11 @@ def _receivers(captured: Captured) -> dict[tuple[str, str, int], int]:
     return {(cut.app, cut.topic, cut.partition): cut.receiver for cut in captured.inputs}
 
 
-def _in_flight(captured: Captured, rows: Iterable[Mapping[str, Any]]) -> list[Message]:
+def _in_flight(captured: Captured, rows: Iterable[Mapping[str, Any]]) -> list[DrawnMessage]:
     receivers = _receivers(captured)
     known = {cut.process for cut in captured.processes}
     return [
-        Message(
+        DrawnMessage(
             kind="in-flight",
             sender=row["sender"] if row["sender"] in known else EXTERNAL,
             receiver=receivers.get((row["receiver_app"], row["topic"], row["partition"]), EXTERNAL),
@@ -262,20 +262,20 @@ def _in_flight(captured: Captured, rows: Iterable[Mapping[str, Any]]) -> list[Me
     ]
 
 
-def _without(messages: Iterable[Message], others: Iterable[Message]) -> list[Message]:
+def _without(messages: Iterable[DrawnMessage], others: Iterable[DrawnMessage]) -> list[DrawnMessage]:
     """Leave out messages that are among others, about which a check reports more."""
     there = {(one.topic, one.partition, one.offset) for one in others}
     return [one for one in messages if (one.topic, one.partition, one.offset) not in there]
 
 
-def _backward(manifest: Manifest) -> list[Message]:
+def _backward(manifest: Manifest) -> list[DrawnMessage]:
     """Return the messages that a check found received and not sent."""
     receivers: dict[tuple[str, int], int] = {}
     for cut in manifest.captured.inputs:
         receivers.setdefault((cut.topic, cut.partition), cut.receiver)
     known = {cut.process for cut in manifest.captured.processes}
     return [
-        Message(
+        DrawnMessage(
             kind="backward",
             sender=witness.process if witness.process in known else EXTERNAL,
             receiver=receivers[witness.topic, witness.partition],
@@ -291,19 +291,19 @@ def _backward(manifest: Manifest) -> list[Message]:
     ]
 
 
-def _markers(captured: Captured) -> list[Message]:
+def _markers(captured: Captured) -> list[DrawnMessage]:
     """Return one marker for each pair of processes, and no more than can be distinguished."""
     receivers: dict[tuple[str, int], int] = {
         (cut.topic, cut.partition): cut.receiver for cut in captured.inputs
     }
-    found: dict[tuple[int, int], Message] = {}
+    found: dict[tuple[int, int], DrawnMessage] = {}
     for sent in captured.senders:
         receiver = receivers.get((sent.topic, sent.partition))
         if sent.marker < 0 or receiver is None or receiver == sent.process:
             continue
         found.setdefault(
             (sent.process, receiver),
-            Message(
+            DrawnMessage(
                 kind="marker",
                 sender=sent.process,
                 receiver=receiver,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Final
@@ -240,11 +241,18 @@ def _process(reading: LedgerReading, view: SnapshotView, process: int) -> Proces
 
 
 def _wait(reading: LedgerReading, view: SnapshotView, wait: Waiting, now_ms: int) -> WaitRow:
-    """Describe a wait. A closing is waited for since its report, everything else since the trigger."""
+    """Describe a wait. A closing is waited for since its report, a reader since the last one left, everything else
+    since the trigger."""
     since = view.epoch - 1
     if wait.what == "closing" and wait.process in view.reports:
         since = view.reports[wait.process][0]
     text = str(wait)
+    left = reading.state.processes[wait.process].left if wait.left else None
+    if left is not None:
+        since = left
+        if wait.static_ms:
+            until = time.localtime((reading.times_ms[left] + wait.static_ms) / 1_000)
+            text += f", until {time.strftime('%H:%M:%S', until)}"
     if wait.process != NOBODY:
         text = text.replace(
             f"process {wait.process} of app {wait.app}", reading.state.processes[wait.process].name, 1

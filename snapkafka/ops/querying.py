@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from snapkafka.kafka.ledger.manifest_match import StoredManifest
 from snapkafka.kafka.ledger.reading import LATEST
-from snapkafka.kafka.ledger.verdicts import StoredManifest
 from snapkafka.kafka.login.connection import Connection
 from snapkafka.manifest import Manifest
 from snapkafka.ports import Cluster

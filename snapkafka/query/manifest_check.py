@@ -10,8 +10,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from snapkafka.errors import BrokerUnavailableError, LedgerUnusableError
+from snapkafka.kafka.ledger.manifest_match import StoredManifest, not_compared
 from snapkafka.kafka.ledger.reading import LedgerReading, read_ledger
-from snapkafka.kafka.ledger.verdicts import StoredManifest, not_compared
 from snapkafka.kafka.login.connection import Connection
 from snapkafka.manifest import TableEntry
 from snapkafka.ports import Cluster

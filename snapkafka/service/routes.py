@@ -18,7 +18,7 @@ from snapkafka import ops
 from snapkafka.errors import BadInputError, SnapkafkaError, UnknownSnapshotError
 from snapkafka.kafka.login.connection import Connection
 from snapkafka.manifest import RestorableEntry
-from snapkafka.ops import Heartbeat, Session
+from snapkafka.ops import Heartbeat, HeartbeatSession
 from snapkafka.ports import Cluster
 from snapkafka.protocol.ledger_state import SnapshotView
 
@@ -175,7 +175,7 @@ class Handlers:
             why = "the broker has not answered yet; ask again"
 
         def session(process: int) -> dict[str, str]:
-            beat = beats.get(process, Heartbeat(process=process, session=Session.UNKNOWN, why=why))
+            beat = beats.get(process, Heartbeat(process=process, session=HeartbeatSession.UNKNOWN, why=why))
             return {"session": beat.session, "session_why": beat.why}
 
         return JSONResponse(

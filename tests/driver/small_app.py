@@ -20,7 +20,7 @@ BROKEN = os.environ.get("SMALL_APP_BROKEN", "")
 BUG = os.environ.get("SMALL_APP_BUG", "")
 BUG_AT = int(os.environ.get("SMALL_APP_BUG_AT", "20"))
 #: Nobody takes our header off then, as where snapkafka is not installed.
-SEES_HEADERS = BROKEN in ("Incoming", "watch_streams")
+SEES_HEADERS = BROKEN in ("IncomingRecords", "watch_streams")
 #: Of partition 0: see SMALL_APP_HELD.
 HELD_OFFSET = 5
 #: For so long Faust's changelogs are not compacted.
@@ -37,6 +37,7 @@ app = faust.App(
     datadir=os.environ["SNAPKAFKA_DEMO_DATA"],
     web_bind="127.0.0.1",
     web_port=int(os.environ.get("SMALL_APP_WEB_PORT", "6066")),
+    consumer_group_instance_id=os.environ.get("SMALL_APP_STATIC", ""),
 )
 if BROKEN:
 

@@ -18,7 +18,7 @@ from snapkafka.kafka.cluster.admin import KafkaTopicAdmin
 from snapkafka.kafka.cluster.groups import ConsumerGroup
 from snapkafka.kafka.login.connection import Connection
 from snapkafka.kafka.preflight import compose_trigger
-from snapkafka.kafka.records import ranges
+from snapkafka.kafka.records import to_end as ranges
 from snapkafka.kafka.records.bulk import KafkaBulk
 from snapkafka.kafka.records.read import KafkaConsumer
 from snapkafka.kafka.records.writer import KafkaWriter
@@ -262,18 +262,18 @@ async def test_a_group_is_known_by_what_it_reads_or_has_read(
     assert topics[0] in stopped.topics
 
 
-async def test_a_group_of_a_newer_kind_whose_topics_are_unknown_is_reported_as_such(
-    kafka: Broker, admin: KafkaTopicAdmin, topic_prefix: str
+@pytest.mark.parametrize("pattern", [False, True])
+async def test_a_group_of_the_new_protocol_is_described(
+    kafka: Broker, admin: KafkaTopicAdmin, topic_prefix: str, pattern: bool
 ) -> None:
-    """KIP-848: the classic request that describes groups knows nothing of it."""
-    from confluent_kafka import Consumer
-
-    topic, name = f"{topic_prefix}a", f"{topic_prefix}new"
-    await admin.create_topic(topic)
+    """KIP-848: the classic request knows nothing of it. One that reads another topic takes no markers away."""
+    topic, other, name = f"{topic_prefix}a", f"{topic_prefix}b", f"{topic_prefix}new"
+    for created in (topic, other):
+        await admin.create_topic(created)
     consumer = Consumer(
         {"bootstrap.servers": kafka.bootstrap, "group.id": name, "group.protocol": "consumer"}
     )
-    consumer.subscribe([topic])
+    consumer.subscribe([f"^{topic}$" if pattern else topic])
 
     def has_joined() -> bool:
         reported = consumer.poll(0.2)
@@ -283,12 +283,13 @@ async def test_a_group_of_a_newer_kind_whose_topics_are_unknown_is_reported_as_s
 
     try:
         await until(lambda: asyncio.to_thread(has_joined))
-        assert (await group(admin, name)).topics is None
-        shop = Hello(n=1, app="shop", inputs=(InputTopic(topic=topic, partitions=1),))
+        found = await group(admin, name)
+        assert (found.state, len(found.members), found.topics) == ("Stable", 1, frozenset({topic}))
+        inputs = tuple(InputTopic(topic=name, partitions=1) for name in (topic, other))
         state = LedgerState()
-        state.apply(0, shop)
-        assert (await compose_trigger(admin, state)).marker_topics == ()
-        assert (await compose_trigger(admin, state, knowing=[name])).marker_topics == (topic,)
+        state.apply(0, Hello(n=1, app="shop", inputs=inputs))
+        assert (await compose_trigger(admin, state)).marker_topics == (other,)
+        assert (await compose_trigger(admin, state, knowing=[name])).marker_topics == (topic, other)
     finally:
         await asyncio.to_thread(consumer.close)
         await delete_group(kafka, name)

@@ -58,8 +58,8 @@ from snapkafka.errors import (
     Verb,
 )
 from snapkafka.kafka.cluster.external_groups import still_open
+from snapkafka.kafka.ledger.manifest_match import StoredManifest, not_compared
 from snapkafka.kafka.ledger.reading import LedgerReading, read_ledger
-from snapkafka.kafka.ledger.verdicts import StoredManifest, not_compared
 from snapkafka.kafka.login.connection import Connection
 from snapkafka.kafka.records.far_times import FarStretch, far_stretches
 from snapkafka.manifest import LedgerEntry, Manifest
@@ -459,7 +459,7 @@ def _settings(
     from .values.values import Decoding
 
     return Settings(
-        bootstrap=options.bootstrap,
+        bootstrap=_connection(options.bootstrap).bootstrap,
         ledger=ledger,
         isolation=options.isolation,
         tail_max=options.tail_max,

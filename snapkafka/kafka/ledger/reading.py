@@ -11,8 +11,8 @@ from snapkafka.checks.verdict import GOOD
 from snapkafka.config import namespace_problem
 from snapkafka.errors import (
     BadInputError,
-    Option,
     SnapshotFailedError,
+    Text,
     TimedOutError,
     UnknownSnapshotError,
     Verb,
@@ -26,6 +26,7 @@ from snapkafka.protocol.ledger_state import LedgerState, ProcessView, SnapshotVi
 from snapkafka.protocol.records import Checkpoint
 
 from .kafka_ledger import KafkaLedger, beginning_is_gone
+from .namespaces import namespaces_hint
 
 
 @dataclass(slots=True)
@@ -103,7 +104,7 @@ async def opened(
         LedgerUnusableError, BrokerUnavailableError: the ledger cannot be read.
     """
     if problem := namespace_problem(namespace):
-        raise BadInputError(problem, hint=("give ", Option("namespace"), ", or set SNAPKAFKA_NAMESPACE"))
+        raise BadInputError(problem, hint=await _hint(where))
     ledger: Ledger
     admin: TopicAdmin
     if isinstance(where, Connection):
@@ -120,6 +121,14 @@ async def opened(
     finally:
         await admin.close()
         await ledger.close()
+
+
+async def _hint(where: Connection | Cluster) -> Text:
+    admin: TopicAdmin = KafkaTopicAdmin(where) if isinstance(where, Connection) else where.admin()
+    try:
+        return await namespaces_hint(admin)
+    finally:
+        await admin.close()
 
 
 async def read_to_end(ledger: Ledger, *, remember: bool = False) -> LedgerReading:

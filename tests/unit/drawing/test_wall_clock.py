@@ -14,7 +14,7 @@ from typer.testing import CliRunner
 
 from snapkafka import ops
 from snapkafka.cli.verbs import app
-from snapkafka.drawing.layout import Lane, Layout, Message, Picture, WallClock, lay_out
+from snapkafka.drawing.layout import DrawnMessage, Lane, Layout, Picture, WallClock, lay_out
 from snapkafka.errors import BadInputError
 from snapkafka.manifest import AppendedEntry
 from snapkafka.protocol.captured_snapshot import ProcessCut
@@ -302,8 +302,8 @@ def sides(layout: Layout) -> dict[int, tuple[tuple[bool, bool], tuple[bool, bool
     return found
 
 
-def about(kind: str, at_cut: str, sender: int, receiver: int, offset: int, **more: Any) -> Message:
-    return Message(
+def about(kind: str, at_cut: str, sender: int, receiver: int, offset: int, **more: Any) -> DrawnMessage:
+    return DrawnMessage(
         kind=kind, at_cut=at_cut, sender=sender, receiver=receiver, topic=f"to-{receiver}", partition=0,
         offset=offset, **more,
     )  # fmt: skip
