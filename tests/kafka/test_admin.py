@@ -17,7 +17,7 @@ from snapkafka.kafka.cluster.admin import KafkaTopicAdmin
 from snapkafka.kafka.cluster.groups import ConsumerGroup
 from snapkafka.kafka.login.connection import Connection
 from snapkafka.kafka.preflight import compose_trigger
-from snapkafka.kafka.records import times
+from snapkafka.kafka.records import ranges
 from snapkafka.protocol.ledger_state import LedgerState
 from snapkafka.protocol.records import Hello, InputTopic, TopicPartition
 from snapkafka.testing import EmbeddedKafka, create_topics
@@ -243,7 +243,7 @@ async def test_when_records_were_written(
 ) -> None:
     """Of many partitions at once, large records among them; where nothing follows, nothing is told, and nobody waits
     for it."""
-    monkeypatch.setattr(times, "WITHIN_S", 600.0)
+    monkeypatch.setattr(ranges, "WITHIN_S", 600.0)
     topic = f"{topic_prefix}a"
     await admin.create_topic(topic, partitions=4)
     tps = [TopicPartition(topic, partition) for partition in range(4)]
