@@ -29,10 +29,17 @@ from .progress import Work
 SHOWN_MAX: Final = 5
 
 
-def assembled(manifest: Manifest, place: str, not_committed: str, work: Work) -> dict[str, Any]:
-    """Return the report of an assembly."""
+def assembled(
+    manifest: Manifest, place: str, not_committed: str, work: Work, *, whole: str = ""
+) -> dict[str, Any]:
+    """Return the report of an assembly.
+
+    Args:
+        whole: why an incremental snapshot does not build on its parent; empty: it does, or is a full one.
+    """
     return {
         **verified(manifest, place, work),
+        "whole": whole,
         "content": manifest.content,
         "tables": {table.name: table.rows for table in manifest.tables},
         "seconds": manifest.times.seconds,
@@ -99,6 +106,8 @@ def report(result: dict[str, Any]) -> Iterator[str]:
             yield from (f"    and {_place(note)}{note['what']}" for note in check["notes"][1:SHOWN_MAX])
     if "tables" in result:
         yield "  tables:   " + ", ".join(f"{name} {rows:,}" for name, rows in result["tables"].items())
+        if result["whole"]:
+            yield f"  whole state, as {result['whole']}"
         if result["positions_why_not"]:
             yield f"  positions not committed: {result['positions_why_not']}"
     if result["restorable"] is not None:

@@ -12,11 +12,13 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, Final
 
+import msgspec
+
 from snapkafka.assembly.cluster import AROUND_RECORDS, require_around, require_isolation
 from snapkafka.assembly.progress import Work, Working, from_line
 from snapkafka.assembly.spark.entry import PARENT
 from snapkafka.checks.verdict import Verdict
-from snapkafka.errors import BadInputError, InternalError, SnapkafkaError, all_errors
+from snapkafka.errors import BadInputError, InternalError, Option, Reported, SnapkafkaError, Verb
 from snapkafka.kafka.login.connection import Connection
 from snapkafka.manifest import (
     CheckEntry,
@@ -129,6 +131,7 @@ class Assembled:
     """The result of the job. `good`: consistent, as far as it was checked. After `verify` there are no tables.
 
     `external`, `strict`: see `manifest.Manifest`. `uncaptured`: state of its apps that the snapshot does not hold.
+    `whole`: why an incremental snapshot has its whole state, and not the changes since its parent.
     `answers`: whether each predicate holds; empty if the snapshot is not good. `not_compared`: the parts of the stored
     snapshot that `verify` did not compare, a sentence each. `unread`: see `Captured`.
     """
@@ -142,6 +145,7 @@ class Assembled:
     tables: Mapping[str, int] = field(default_factory=dict)
     answers: tuple[CheckEntry, ...] = ()
     content: str = ""
+    whole: str = ""
     seconds: Mapping[str, float] = field(default_factory=dict)
     positions_committed: bool = False
     positions_why_not: str = ""
@@ -169,8 +173,12 @@ async def assemble(
     launch: Launch = BESIDE_US,
     notify: Callable[[str], None] | None = None,
     progress: Callable[[Working], None] | None = None,
+    failed: Callable[[str, SnapkafkaError], None] | None = None,
 ) -> tuple[Assembled, ...]:
     """Create the tables of captured snapshots, verify them, and write their manifests.
+
+    An incremental one that cannot build on its parent gets its whole state (`Assembled.whole`). Of several snapshots,
+    one that fails does not stop the others.
 
     Args:
         names: ids, epochs or `latest`, the last captured one; all in one Spark session, in the order of their epochs.
@@ -182,13 +190,15 @@ async def assemble(
         launch: the Python that runs the job, and its environment.
         notify: called with each line of the job's log.
         progress: called with the progress.
+        failed: called with each snapshot that failed while others did not; None: the first such error is raised, after
+            the others are assembled.
 
     Raises:
         UnknownSnapshotError, SnapshotFailedError, StorageError, OffsetsGoneError, DependencyMissingError: as their
             messages explain.
     """
     if not names:
-        raise BadInputError("no snapshot is named", hint="`snapkafka list` shows them")
+        raise BadInputError("no snapshot is named", hint=(Verb("list"), " shows them"))
     arguments = [f"--bootstrap={where.bootstrap}", f"--namespace={namespace}"]
     arguments += [f"--snapshot={name}" for name in names]
     arguments += [f"--storage={storage}"] if storage else []
@@ -204,6 +214,7 @@ async def assemble(
         progress,
         reading.schema_registry,
         launch,
+        failed,
     )
 
 
@@ -237,7 +248,7 @@ async def verify(
         UnknownSnapshotError: there is no manifest of that snapshot.
     """
     if not (name or manifest):
-        raise BadInputError("no snapshot is named", hint="give an id, or --manifest PATH")
+        raise BadInputError("no snapshot is named", hint=("give an id, or ", Option("manifest", "PATH")))
     launch.require_spark("verification")
     place = manifest or (await manifest_places(where, namespace, [name], storage=storage))[0]
     arguments = [f"--bootstrap={where.bootstrap}", "--verify-only", f"--manifest={place}"]
@@ -263,6 +274,7 @@ async def _job(
     progress: Callable[[Working], None] | None,
     schema_registry: str,
     launch: Launch,
+    failed: Callable[[str, SnapkafkaError], None] | None = None,
 ) -> tuple[Assembled, ...]:
     """Run the job, with credentials in its environment. It ends with this process, whatever happens."""
     launch.require_spark("assembly")
@@ -312,14 +324,12 @@ async def _job(
     except ValueError:
         raise InternalError(f"the Spark job ended with status {status}: {last}") from None
     if "error" in parsed:
-        raise _error(parsed["error"])
+        raise msgspec.convert(parsed["error"], Reported).error()
+    for item in parsed.get("failed", ()):
+        if failed is None:
+            raise msgspec.convert(item, Reported).error()
+        failed(item["id"], msgspec.convert(item, Reported).error())
     return tuple(_assembled(item) for item in parsed["snapshots"])
-
-
-def _error(parsed: Mapping[str, Any]) -> SnapkafkaError:
-    """Return the error of the job as our own, of the same class."""
-    classes = {cls.code: cls for cls in all_errors()}
-    return classes.get(parsed["code"], InternalError)(parsed["message"], hint=parsed["hint"])
 
 
 def _assembled(parsed: Mapping[str, Any]) -> Assembled:
@@ -333,6 +343,7 @@ def _assembled(parsed: Mapping[str, Any]) -> Assembled:
         tables=parsed.get("tables", {}),
         answers=tuple(_check(answer) for answer in parsed.get("answers", ())),
         content=parsed.get("content", ""),
+        whole=parsed.get("whole", ""),
         seconds=parsed.get("seconds", {}),
         positions_committed=parsed.get("positions_committed", False),
         positions_why_not=parsed.get("positions_why_not", ""),

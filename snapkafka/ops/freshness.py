@@ -19,7 +19,7 @@ from snapkafka.kafka.ledger.reading import LedgerReading, Opened, captured, good
 from snapkafka.kafka.login.connection import Connection
 from snapkafka.manifest import RestorableEntry
 from snapkafka.ports import Cluster
-from snapkafka.protocol.captured_snapshot import gather
+from snapkafka.protocol.gather import gather
 from snapkafka.protocol.ledger_state import SnapshotView
 from snapkafka.units import wall_ms
 

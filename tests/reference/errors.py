@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from snapkafka.cli.running import STATUSES
-from snapkafka.errors import SnapkafkaError, all_errors
+from snapkafka.errors import COMMAND, SnapkafkaError, all_errors
 from snapkafka.service.problems import HTTP_STATUS, REFUSALS
 
 from .markdown import code, table
@@ -23,7 +23,7 @@ def page() -> str:
                 code(name if status else "ok"),
                 str(http or ""),
                 meaning,
-                error.hint if error else "",
+                COMMAND.text(error.hint) if error else "",
             )
         )
     refusals = table(("code", "HTTP"), ((code(name), str(status)) for name, status in REFUSALS.items()))

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from snapkafka import ops
-from snapkafka.kafka.records.bulk import LogRecord
+from snapkafka.kafka.records.bulk import KafkaRecord
 from snapkafka.manifest import ExternalEntry, LogEntry, Manifest, ReadEntry, SettledEntry, TopicEntry
 from snapkafka.protocol.captured_snapshot import Captured, ChangelogCut, Code, InputCut, ProcessCut, SenderEnd
 from snapkafka.protocol.records import Agent, Hello, InputTopic, Position, Table, TopicPartition
@@ -53,7 +53,7 @@ HELLO = Hello(
 class FakeLog:
     """`RestoreBulk` and the ends of `FakeAdmin`, on lists. `refuse`: called before each append."""
 
-    records: dict[TopicPartition, list[LogRecord]] = field(default_factory=lambda: defaultdict(list))
+    records: dict[TopicPartition, list[KafkaRecord]] = field(default_factory=lambda: defaultdict(list))
     appended: Callable[[NewRecord], None] = lambda record: None
     starts: Mapping[TopicPartition, int] = field(default_factory=dict)
 
@@ -65,10 +65,10 @@ class FakeLog:
         is_marker = value is None and wire.is_marker_key(key)
         stamp = wire.marker(*place, 0) if is_marker else wire.stamp(*place)
         headers = ((wire.HEADER, stamp),) if by >= 0 else (("trace", b"1"), ("trace", None))
-        self.records[tp].append(LogRecord(*tp, offset, key, value, headers, 1_000 + offset))
+        self.records[tp].append(KafkaRecord(*tp, offset, key, value, headers, 1_000 + offset))
         return offset
 
-    def read(self, ranges: Sequence[tuple[str, int, int, int]]) -> Iterator[LogRecord]:
+    def read(self, ranges: Sequence[tuple[str, int, int, int]]) -> Iterator[KafkaRecord]:
         for topic, partition, start, end in ranges:
             assert start >= self.starts.get(TopicPartition(topic, partition), 0), (
                 "what is gone cannot be read"
@@ -81,7 +81,7 @@ class FakeLog:
             self.appended(record)
             found = self.records[record.tp]
             at_ms = 5_000 if record.timestamp_ms is None else record.timestamp_ms
-            found.append(LogRecord(*record.tp, len(found), record.key, record.value, record.headers, at_ms))
+            found.append(KafkaRecord(*record.tp, len(found), record.key, record.value, record.headers, at_ms))
             offsets[record.tp].append(len(found) - 1)
         return offsets
 

@@ -14,14 +14,17 @@ import os
 import signal
 import sys
 import traceback
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import asdict, replace
+from functools import partial
 from pathlib import Path
 from typing import Any, Final, NamedTuple, TextIO
 
+import msgspec
+
 from snapkafka.assembly.avro_schemas import read_schemas
-from snapkafka.assembly.base import Base, find_base, view_on
+from snapkafka.assembly.base import Base, ParentUnfitError, base_or_whole, require_whole, view_on
 from snapkafka.assembly.cluster import (
     DEFAULT_ISOLATION,
     kafka_options,
@@ -40,19 +43,25 @@ from snapkafka.checks import CutView, Verdict, reading_ranges, require_offsets
 from snapkafka.checks.invariants import Invariant, load, parse_parameters
 from snapkafka.config import namespace_problem
 from snapkafka.errors import (
+    COMMAND,
     EXIT_NOT_GOOD,
     EXIT_OK,
     BadInputError,
     BrokerUnavailableError,
+    DependencyMissingError,
     InternalError,
     LedgerUnusableError,
+    Option,
     OutputError,
+    Reported,
     SnapkafkaError,
+    Verb,
 )
 from snapkafka.kafka.cluster.external_groups import still_open
+from snapkafka.kafka.ledger.manifest_match import StoredManifest, not_compared
 from snapkafka.kafka.ledger.reading import LedgerReading, read_ledger
-from snapkafka.kafka.ledger.verdicts import not_compared
 from snapkafka.kafka.login.connection import Connection
+from snapkafka.kafka.records.far_times import FarStretch, far_stretches
 from snapkafka.manifest import LedgerEntry, Manifest
 from snapkafka.protocol.captured_snapshot import Captured
 from snapkafka.runtime.signals import Interrupted, exit_status
@@ -63,6 +72,8 @@ from .spark_errors import translate, with_time_of_loss
 
 #: How often somebody who reads along is told how far it is.
 PROGRESS_EVERY_S: Final = 10.0
+#: What befalls every snapshot of a run, so that the others are not tried.
+OF_ALL: Final = (BrokerUnavailableError, LedgerUnusableError, DependencyMissingError, OutputError)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -86,7 +97,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def _run(options: argparse.Namespace) -> int:
     try:
-        results = _verify_only(options) if options.verify_only else _assemble(options)
+        results, failed = (_verify_only(options), {}) if options.verify_only else _assemble(options)
     except Exception as error:
         if (number := interrupted_by()) is not None:
             return _interrupted(number, options)
@@ -97,9 +108,12 @@ def _run(options: argparse.Namespace) -> int:
             options.say(traceback.format_exc())
         return _failed(foreseen or InternalError(f"{type(error).__name__}: {error}"[:300]), options)
     if options.json:
-        _print_json({"snapshots": results}, options)
+        errors = [{"id": name, **_as_data(error)} for name, error in failed.items()]
+        _print_json({"snapshots": results, **({"failed": errors} if errors else {})}, options)
     else:
         print("\n".join(line for found in results for line in report(found)), file=options.output)
+    if failed:
+        return next(iter(failed.values())).exit_status
     return EXIT_OK if all(Verdict(result["verdict"]).good for result in results) else EXIT_NOT_GOOD
 
 
@@ -118,19 +132,25 @@ def _output(path: str) -> Iterator[TextIO]:
             file = stack.enter_context(Path(path).open("w", encoding="utf-8"))
         except OSError as error:
             raise OutputError(
-                f"--result {path} cannot be written: {error.strerror}", hint="check the path and its rights"
+                f"{path} cannot be written: {error.strerror}",
+                hint="check the path and its rights",
+                field="result",
             ) from error
         yield file
 
 
 def _failed(error: SnapkafkaError, options: argparse.Namespace) -> int:
     if options.json:
-        details = {"code": error.code, "message": error.message, "hint": error.advice}
-        _print_json({"error": {**details, "exit_status": error.exit_status}}, options)
+        _print_json({"error": {**_as_data(error), "exit_status": error.exit_status}}, options)
     if options.json and options.progress:
         return error.exit_status  # who reads along says it
-    options.say(f"error: {_one_line(error.message)}\n       {_one_line(error.advice)}")
+    options.say(f"error: {_one_line(COMMAND.message(error))}\n       {_one_line(COMMAND.advice(error))}")
     return error.exit_status
+
+
+def _as_data(error: SnapkafkaError) -> dict[str, Any]:
+    parts = msgspec.to_builtins(Reported.of(error))
+    return {**parts, "message": COMMAND.message(error), "hint": COMMAND.advice(error)}
 
 
 def _interrupted(number: int, options: argparse.Namespace) -> int:
@@ -141,74 +161,142 @@ def _interrupted(number: int, options: argparse.Namespace) -> int:
 # --- Assembly -------------------------------------------------------------------------------------------------------
 
 
-def _assemble(options: argparse.Namespace) -> list[dict[str, Any]]:
+def _assemble(options: argparse.Namespace) -> tuple[list[dict[str, Any]], dict[str, SnapkafkaError]]:
     if problem := namespace_problem(options.namespace):
-        raise BadInputError(problem, hint="add --namespace, or set SNAPKAFKA_NAMESPACE")
+        raise BadInputError(problem, hint=("add ", Option("namespace"), ", or set SNAPKAFKA_NAMESPACE"))
     if not options.snapshot:
-        raise BadInputError("no snapshot is named", hint="add --snapshot ID; `snapkafka list` shows them")
+        raise BadInputError(
+            "no snapshot is named", hint=("add ", Option("snapshot", "ID"), "; ", Verb("list"), " shows them")
+        )
     require_around(options.around)
     options.isolation = options.isolation or DEFAULT_ISOLATION
     given_sql, connection = _invariants(options), _connection(options.bootstrap)
     wanted, asked = ((), given_sql) if options.ask else (given_sql, ())
     schemas, registry = read_schemas(options.avro), _registry(options)
-    given = _store(options.storage) if options.storage else None
     with Desk(connection, options.namespace) as desk:
-        # What can be refused is refused before Spark takes its seconds to start.
-        work, offsets, to_come = [], 0, set()
-        named = set(map(desk.captured, options.snapshot))
-        for captured in sorted(named, key=lambda captured: captured.epoch):
+        failures = _Failures(options)
+        work, offsets = _to_assemble(desk, options, failures)
+        if not work:
+            return [], failures.found
+        results = []
+        with _spark(options, offsets, {store.scheme for _, store in work}) as spark:
+            from .verify import v6_invariants
+
+            v6_invariants.require_valid(spark, asked)
+            for captured, store in work:
+                settings = _settings(options, desk.ledger(captured), schemas, registry)
+                with failures.of(captured):
+                    results.append(_one(spark, desk, captured, store, settings, options, wanted, asked))
+    return results, failures.found
+
+
+def _to_assemble(
+    desk: Desk, options: argparse.Namespace, failures: _Failures
+) -> tuple[list[tuple[Captured, Store]], int]:
+    """List the snapshots to assemble, each with its storage; and the largest number of offsets that one of them reads.
+    What can be refused is refused here, before Spark takes its seconds to start."""
+    given = _store(options.storage) if options.storage else None
+    work, offsets, to_come = [], 0, set()
+    named = set(map(desk.captured, options.snapshot))
+    failures.alone = len(named) == 1
+    for captured in sorted(named, key=lambda captured: captured.epoch):
+        with failures.of(captured):
             store = given if given is not None else _store(captured.storage)
             view = desk.look(captured, options.isolation)
             # A parent that is assembled on the way is looked at when it is there.
             parent_is_there = (captured.parent, store.uri) not in to_come
-            base = _base(store, captured, desk, options) if parent_is_there else None
+            base = _base(store, captured, desk, options)[0] if parent_is_there else None
             view = view_on(base, captured, view.bounds)
             with with_time_of_loss(store, captured):
                 require_offsets(view, starts=view.starts)
             offsets = max(offsets, _offsets(view, options))
             work.append((captured, store))
             to_come.add((captured.id, store.uri))
-        results = []
-        schemes = {store.scheme for _, store in work}
-        with _spark(options, offsets, schemes) as spark:
-            from . import job
-            from .reading.meter import Meter
-            from .verify import v6_invariants
-
-            v6_invariants.require_valid(spark, asked)
-            for captured, store in work:
-                view = desk.look(captured, options.isolation)  # as it is by now
-                settings = _settings(options, desk.ledger(captured), schemas, registry)
-                base, meter = _base(store, captured, desk, options), Meter(spark, captured.id, options.notify)
-                manifest = job.assemble(
-                    spark,
-                    view,
-                    settings,
-                    store,
-                    namespace=options.namespace,
-                    base=base,
-                    wanted=wanted,
-                    external_readers=desk.external_readers(captured, options.sink),
-                    restorable=desk.restorable(captured),
-                    topics=desk.topics(captured),
-                    meter=meter,
-                    say=options.say,
-                )
-                work_done = meter.work(manifest.checks, written=manifest)
-                options.say(in_words(work_done))
-                place = store.manifest_place(captured.id)
-                desk.record(manifest, place)
-                not_committed = desk.commit(manifest) if Verdict(manifest.verdict).good else "not verified"
-                result = assembled(manifest, place, not_committed, work_done)
-                if asked and Verdict(manifest.verdict).good:
-                    answers = job.ask(spark, store, manifest, base, asked)
-                    result["answers"] = [asdict(entry(answer)) for answer in answers]
-                results.append(result)
-    return results
+    return work, offsets
 
 
-def _base(store: Store, captured: Captured, desk: Desk, options: argparse.Namespace) -> Base | None:
-    return find_base(store, captured, desk.ledger(captured), isolation=options.isolation)
+def _one(
+    spark: Any,
+    desk: Desk,
+    captured: Captured,
+    store: Store,
+    settings: Any,
+    options: argparse.Namespace,
+    wanted: tuple[Invariant, ...],
+    asked: tuple[Invariant, ...],
+) -> dict[str, Any]:
+    """Assemble one snapshot; return the report."""
+    from . import job
+    from .reading.meter import Meter
+
+    base, whole = _base(store, captured, desk, options)
+    view = desk.look(captured, options.isolation)  # as it is by now
+    far = desk.far(view, options.isolation)
+    _say_far(far, captured.id, options)
+    meter = Meter(spark, captured.id, options.notify)
+    assemble = partial(
+        job.assemble,
+        spark,
+        view,
+        replace(settings, far=far),
+        store,
+        namespace=options.namespace,
+        wanted=wanted,
+        external_readers=desk.external_readers(captured, options.sink),
+        restorable=desk.restorable(captured),
+        topics=desk.topics(captured),
+        meter=meter,
+        say=options.say,
+    )
+    try:
+        manifest = assemble(base=base)
+    except ParentUnfitError as error:
+        base, whole = None, require_whole(store, captured, error)
+        manifest = assemble(base=None)
+    work_done = meter.work(manifest.checks, written=manifest)
+    options.say(in_words(work_done))
+    place = store.manifest_place(captured.id)
+    desk.record(manifest, place)
+    not_committed = desk.commit(manifest) if Verdict(manifest.verdict).good else "not verified"
+    result = assembled(manifest, place, not_committed, work_done, whole=whole)
+    if asked and Verdict(manifest.verdict).good:
+        answers = job.ask(spark, store, manifest, base, asked)
+        result["answers"] = [asdict(entry(answer)) for answer in answers]
+    return result
+
+
+def _say_far(far: Iterable[FarStretch], name: str, options: argparse.Namespace) -> None:
+    for stretch in far:
+        options.say(f"{name}: {stretch}: Spark cannot read that, another client does")
+
+
+def _base(
+    store: Store, captured: Captured, desk: Desk, options: argparse.Namespace
+) -> tuple[Base | None, str]:
+    return base_or_whole(store, captured, desk.ledger(captured), isolation=options.isolation)
+
+
+class _Failures:
+    """The snapshots of a run that could not be assembled. One does not stop the others."""
+
+    def __init__(self, options: argparse.Namespace) -> None:
+        self._options = options
+        self.alone = False  # only one snapshot is named
+        self.found: dict[str, SnapkafkaError] = {}
+
+    @contextmanager
+    def of(self, captured: Captured) -> Iterator[None]:
+        """Note a failure in the block as that of a snapshot; raise it if no other is named, or it would befall all."""
+        try:
+            yield
+        except Exception as error:
+            ours = error if isinstance(error, SnapkafkaError) else translate(error)
+            if self.alone or interrupted_by() is not None or isinstance(ours, OF_ALL):
+                raise
+            if ours is None:
+                self._options.say(traceback.format_exc())
+            self.found[captured.id] = ours or InternalError(f"{type(error).__name__}: {error}"[:300])
+            self._options.say(f"{captured.id}: {_one_line(self.found[captured.id].message)}")
 
 
 # --- Verification ---------------------------------------------------------------------------------------------------
@@ -227,14 +315,14 @@ def isolation_of(manifest: Manifest, asked: str) -> str:
     if asked and manifest.isolation and asked != manifest.isolation:
         raise BadInputError(
             f"snapshot {manifest.id} was assembled with {manifest.isolation}, and cannot be verified with {asked}",
-            hint="leave --isolation out",
+            hint=("leave ", Option("isolation"), " out"),
         )
     return asked or manifest.isolation or DEFAULT_ISOLATION
 
 
 def _verify_only(options: argparse.Namespace) -> list[dict[str, Any]]:
     if not options.manifest:
-        raise BadInputError("no manifest is named", hint="add --manifest PATH")
+        raise BadInputError("no manifest is named", hint=("add ", Option("manifest", "PATH")))
     connection, given = _connection(options.bootstrap), _invariants(options)
     schemas, registry = read_schemas(options.avro), _registry(options)
     work = [_again(path, connection, options) for path in options.manifest]
@@ -249,8 +337,11 @@ def _verify_only(options: argparse.Namespace) -> list[dict[str, Any]]:
             manifest = item.manifest
             # Without others named, the invariants are those of the manifest, as they were run then.
             wanted = given or tuple(Invariant(name=it.name, sql=it.sql) for it in manifest.invariants)
+            _say_far(item.far, manifest.id, options)
             settings = replace(
-                _settings(options, manifest.ledger, schemas, registry), isolation=manifest.isolation
+                _settings(options, manifest.ledger, schemas, registry),
+                isolation=manifest.isolation,
+                far=item.far,
             )
             meter = Meter(spark, manifest.id, options.notify)
             outcomes, _, external, outside = job.verify(
@@ -291,7 +382,7 @@ def _verify_only(options: argparse.Namespace) -> list[dict[str, Any]]:
 
 class _Again(NamedTuple):
     """A snapshot that is verified again: the place of its manifest, the SHA-256 of that, and the settings by which its
-    log is read."""
+    log is read; `far`: see `Settings`."""
 
     store: Store
     place: str
@@ -299,6 +390,7 @@ class _Again(NamedTuple):
     manifest: Manifest
     view: CutView
     not_compared: tuple[str, ...]
+    far: tuple[FarStretch, ...]
 
 
 def _again(path: str, connection: Connection, options: argparse.Namespace) -> _Again:
@@ -311,11 +403,14 @@ def _again(path: str, connection: Connection, options: argparse.Namespace) -> _A
     view = asyncio.run(look(connection, manifest.captured, isolation=isolation, triggered_ms=since_ms))
     seen = asyncio.run(look_for_external_readers(connection, manifest.captured, sinks=options.sink))
     asked = replace(manifest, isolation=isolation, open=still_open(manifest.open, seen, options.sink))
-    compared = [] if options.tables else ["stored tables were not compared with the log (--tables)"]
+    compared = (
+        [] if options.tables else ["stored tables were not compared with the log (the option tables does)"]
+    )
     if not options.record:  # else what is recorded now counts
-        compared += not_compared(store, manifest, _ledger_of(manifest, connection))
+        compared += not_compared(StoredManifest.of(store, manifest), _ledger_of(manifest, connection))
     # The place is one that leads there from wherever it is read later.
-    return _Again(store, store.place(name), store.sha256(name), asked, view, tuple(compared))
+    far = asyncio.run(far_stretches(connection, view.bounds or (), isolation=isolation))
+    return _Again(store, store.place(name), store.sha256(name), asked, view, tuple(compared), far)
 
 
 def _ledger_of(manifest: Manifest, connection: Connection) -> LedgerReading | str:
@@ -332,7 +427,8 @@ def _ledger_of(manifest: Manifest, connection: Connection) -> LedgerReading | st
 def _connection(bootstrap: str) -> Connection:
     if not bootstrap:
         raise BadInputError(
-            "no broker is given", hint="add --bootstrap host:port, or set SNAPKAFKA_BOOTSTRAP"
+            "no broker is given",
+            hint=("add ", Option("bootstrap", "host:port"), ", or set SNAPKAFKA_BOOTSTRAP"),
         )
     return Connection.from_environment(bootstrap, os.environ)
 

@@ -15,7 +15,7 @@ from typing import Final, TypeVar
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as fn
 
-from snapkafka.assembly.base import Base, view_on
+from snapkafka.assembly.base import Base, building_on, view_on
 from snapkafka.assembly.manifest import Clock, logs_of, manifest_of, openness_of
 from snapkafka.checks import Checked, CheckOutcome, CutView, ReadRange, reading_ranges, require_offsets
 from snapkafka.checks.invariants import Invariant
@@ -93,18 +93,19 @@ def assemble(
 
     Raises:
         OffsetsGoneError: records that the tables need were deleted; nothing is written.
-        StorageError: the storage cannot be written, or a file of its base has changed.
-        BadInputError: an invariant is not SQL; the state of the base has other columns.
+        StorageError: the storage cannot be written.
+        BadInputError: an invariant is not SQL.
+        ParentUnfitError: a file of the base has changed or was deleted, or its state has other columns.
     """
     captured, wanted = view.captured, tuple(wanted)
     view = view_on(base, captured, view.bounds, triggered_ms=settings.ledger.triggered_ms)
     require_offsets(view, starts=view.starts)
-    if base is not None:
-        incremental.require_columns(base.parts)
+    with building_on(base):
+        incremental.require_columns(() if base is None else base.parts)
     v6_invariants.require_valid(spark, wanted)
     clock = Clock()
     if base is not None:
-        with reached(spark, store):
+        with building_on(base), reached(spark, store):
             clock.timed("parents", lambda: file_hashes.require_unchanged(spark, store, base.parts))
     ranges = reading_ranges(view, tail_max=settings.tail_max, starts=view.starts)
     say(f"{captured.id}: reading {_amount(ranges)}")
@@ -154,7 +155,7 @@ def assemble(
             inputs=unread_ranges(view) if settings.with_inputs else (),
             clock=clock,
         )
-        if base is not None:
+        with building_on(base):
             state_parents(store, manifest)  # they may have been pruned meanwhile, or assembled again
         return store.publish(
             manifest, folder, hashed=lambda there: file_hashes.files_of(spark, store, there.tables)
@@ -293,6 +294,7 @@ def _source(spark: SparkSession, ranges: list[ReadRange], settings: Settings) ->
         bootstrap=settings.bootstrap,
         isolation=settings.isolation,
         options=settings.options,
+        far=settings.far,
     )
 
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from snapkafka.checks.ranges import TAIL_MAX
+from snapkafka.kafka.records.far_times import FarStretch
 from snapkafka.manifest import (
     LedgerEntry,
     Manifest,
@@ -31,6 +32,7 @@ class Settings:
         strict: undeclared external records leave a snapshot open everywhere.
         around: records of a channel and side of the cut in the table `around`, at most; 0: it is not written.
         with_inputs: whether to write the table `inputs`, of external records that are still to be read.
+        far: stretches of the log whose times Spark cannot read.
     """
 
     bootstrap: str
@@ -43,6 +45,7 @@ class Settings:
     strict: bool = False
     around: int = 0
     with_inputs: bool = False
+    far: tuple[FarStretch, ...] = ()
 
 
 class Stored(NamedTuple):

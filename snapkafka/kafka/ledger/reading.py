@@ -9,11 +9,19 @@ from typing import Final
 
 from snapkafka.checks.verdict import GOOD
 from snapkafka.config import namespace_problem
-from snapkafka.errors import BadInputError, SnapshotFailedError, TimedOutError, UnknownSnapshotError
+from snapkafka.errors import (
+    BadInputError,
+    Option,
+    SnapshotFailedError,
+    TimedOutError,
+    UnknownSnapshotError,
+    Verb,
+)
 from snapkafka.kafka.cluster.admin import KafkaTopicAdmin
 from snapkafka.kafka.login.connection import Connection
 from snapkafka.ports import Cluster, Entry, Ledger, TopicAdmin
-from snapkafka.protocol.captured_snapshot import Captured, gather
+from snapkafka.protocol.captured_snapshot import Captured
+from snapkafka.protocol.gather import gather
 from snapkafka.protocol.ledger_state import LedgerState, ProcessView, SnapshotView
 from snapkafka.protocol.records import Checkpoint
 
@@ -95,7 +103,7 @@ async def opened(
         LedgerUnusableError, BrokerUnavailableError: the ledger cannot be read.
     """
     if problem := namespace_problem(namespace):
-        raise BadInputError(problem, hint="give --namespace, or set SNAPKAFKA_NAMESPACE")
+        raise BadInputError(problem, hint=("give ", Option("namespace"), ", or set SNAPKAFKA_NAMESPACE"))
     ledger: Ledger
     admin: TopicAdmin
     if isinstance(where, Connection):
@@ -220,7 +228,7 @@ def find_captured(state: LedgerState, name: str) -> Captured:
         first = next(iter(state.waiting(snapshot.epoch)), "the ledger")
         raise TimedOutError(
             f"snapshot {name} is not captured yet: waiting for {first}",
-            hint="`snapkafka trigger --wait` returns when it is",
+            hint=(Verb("show", (name,)), " shows what it waits for"),
         )
     return gather(state, snapshot.epoch)
 

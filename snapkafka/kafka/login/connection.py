@@ -144,7 +144,7 @@ def _named(connection: Connection, what: str, error: Exception) -> SnapkafkaErro
         return BrokerUnavailableError(
             f"no Kafka broker answers at {connection.bootstrap}"
             f"{', or not for these credentials' if connection.security else ''}: could not {what}",
-            hint=f"{BrokerUnavailableError.hint}; or the SNAPKAFKA_KAFKA_* settings"
+            hint=(*BrokerUnavailableError.hint, "; or the SNAPKAFKA_KAFKA_* settings")
             if connection.security
             else None,
         )

@@ -53,7 +53,7 @@ def refusal(where: str, error: BaseException) -> SnapkafkaError | None:
     if isinstance(error, ssl.SSLCertVerificationError):
         return CertificateError(
             f"the certificate of the broker at {where} is not trusted: {error.verify_message}",
-            hint="ssl.ca.location names the CA that signed it; its names must have the host of --bootstrap",
+            hint="ssl.ca.location names the CA that signed it; its names must have the host of that address",
         )
     if isinstance(error, ssl.SSLError):
         return _of_tls(where, error)

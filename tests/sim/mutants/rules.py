@@ -13,7 +13,7 @@ from typing import Final
 
 from snapkafka.checks import v1_colour, v4_channels, v5_cause, view
 from snapkafka.protocol import (
-    captured_snapshot,
+    gather,
     hot_path,
     ledger_state,
     ownership,
@@ -302,7 +302,7 @@ STRIPPED: Final[tuple[Mutant, ...]] = (
     Mutant(
         "R15 bare",
         "a record leaves without a header, and nobody reports it",
-        patching(hot_path.Work, "left_bare", lambda _: lambda self, tp: ()),
+        patching(hot_path.Work, "left_unstamped", lambda _: lambda self, tp: ()),
         outgrown,
     ),
     Mutant(
@@ -335,7 +335,7 @@ VERDICTS: Final[tuple[Mutant, ...]] = (
     Mutant(
         "V1 landed",
         "a send that timed out counts as never sent, wherever it lies",
-        patching(captured_snapshot, "gather", broken.forget_the_unacknowledged),
+        patching(gather, "gather", broken.forget_the_unacknowledged),
         unsettled,
     ),
     Mutant(

@@ -128,7 +128,7 @@ async def test_the_ledger_says_where_the_latest_good_one_lies(storage: str) -> N
         await ops.query(cluster, "ns", "FROM state", name="none")
     with pytest.raises(StorageError, match="no storage") as raised:
         await ops.query(None, "ns", "FROM state")
-    assert "--bootstrap" in raised.value.advice
+    assert "bootstrap" in raised.value.advice
 
 
 async def test_epochs_are_those_of_one_namespace(storage: str, tmp_path: Path) -> None:

@@ -30,7 +30,7 @@ from tests.worlds.recovery import (
 )
 
 
-async def check(world: World, **options: Any) -> ops.Checked:
+async def check(world: World, **options: Any) -> ops.CheckedRestore:
     return await ops.check_restored(
         world.cluster, "shop", "friday", storage=str(world.store.root), bulk=world.log, **options
     )

@@ -11,7 +11,7 @@ import pytest
 from snapkafka import ops
 from snapkafka.checks import ReadRange
 from snapkafka.errors import RestoreFailedError, RestoreRefusedError, SnapshotFailedError
-from snapkafka.kafka.records.bulk import LogRecord
+from snapkafka.kafka.records.bulk import KafkaRecord
 from snapkafka.manifest import ExternalEntry
 from snapkafka.protocol.records import Agent, Hello, InputTopic, Position, Table
 from snapkafka.recovery.appending import Author, NewRecord
@@ -73,7 +73,7 @@ def test_all_keys_are_written_where_tombstones_may_be_gone() -> None:
     """`y` was deleted, and the tombstone has been compacted away since: the log does not name `y` any more."""
     cut = {LOG: captured().changelogs[0]}
     rows = [Row(LOG, b'"x"', b"1"), Row(LOG, b'"y"', b"2")]
-    records = [LogRecord(*LOG, 2, b'"x"', b"9", (), 0)]
+    records = [KafkaRecord(*LOG, 2, b'"x"', b"9", (), 0)]
     assert [record.key for record in records_of_state(rows, touch(records, cut), cut, ())] == [b'"x"']
     assert [record.key for record in records_of_state(rows, touch(records, cut), cut, {LOG})] == [
         b'"x"',
@@ -88,9 +88,9 @@ def test_a_key_that_looks_like_that_of_a_marker_is_a_key() -> None:
     ours = wire.stamp(LEDGER, check, 0, SENDER, 0)
     of_marker = wire.marker(LEDGER, check, EPOCH, SENDER, 1, 0)
     records = [
-        LogRecord(*LOG, 0, b"_sk:1", b"1", ((wire.HEADER, ours),), 0),
-        LogRecord(*LOG, 1, b"_sk:2", b"1", (), 0),
-        LogRecord(*LOG, 2, b"_sk:3", None, ((wire.HEADER, of_marker),), 0),
+        KafkaRecord(*LOG, 0, b"_sk:1", b"1", ((wire.HEADER, ours),), 0),
+        KafkaRecord(*LOG, 1, b"_sk:2", b"1", (), 0),
+        KafkaRecord(*LOG, 2, b"_sk:3", None, ((wire.HEADER, of_marker),), 0),
     ]
     assert touch(records, cuts).keys[LOG] == {b"_sk:1", b"_sk:2"}
 
@@ -107,7 +107,7 @@ def test_a_message_of_an_app_that_stays_is_no_marker_because_of_its_key(world: W
 def test_an_undecodable_change_of_a_set_is_left_alone() -> None:
     cut = {SETS: captured().changelogs[1]}
     touched = touch(
-        [LogRecord(*SETS, 0, b"\xff", b"1", (), 0), LogRecord(*SETS, 1, b'[1,"k"]', None, (), 0)], cut
+        [KafkaRecord(*SETS, 0, b"\xff", b"1", (), 0), KafkaRecord(*SETS, 1, b'[1,"k"]', None, (), 0)], cut
     )
     assert touched.count == 0
     assert list(records_of_state([Row(SETS, b"\xff", b"1")], touched, cut, {SETS})) == []
@@ -167,7 +167,7 @@ async def test_every_row_is_written_where_a_changelog_was_compacted_since(world:
     """The tombstone of `y` was removed: its offset is missing, and nothing else shows it."""
     read = world.log.read
 
-    def compacted(ranges: Sequence[tuple[str, int, int, int]]) -> Iterator[LogRecord]:
+    def compacted(ranges: Sequence[tuple[str, int, int, int]]) -> Iterator[KafkaRecord]:
         return (it for it in read(ranges) if (it.tp, it.offset) not in {(LOG, 1), (LOG, 3)})
 
     world.log.read = compacted  # type: ignore[method-assign]

@@ -57,12 +57,10 @@ SCHEMAS: Final[Mapping[str, str]] = {
         "headers array<struct<key:string,value:binary>>, timestamp_ms bigint, timestamp_type string"
     ),
 }
-#: The times that are some: Kafka says -1 for none, and past the year 9999 hardly any reader of a file can follow.
-TIMES: Final = ("1970-01-01 00:00:00 UTC", "9999-12-31 23:59:59.999 UTC")
 UNIX_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 #: What Spark's Kafka source numbers: the producer's time, or the broker's when it appended the record.
 TIMESTAMP_TYPE_NAMES: Final = {0: "CreateTime", 1: "LogAppendTime"}
-#: The last of `TIMES`, in milliseconds.
+#: Kafka has -1 for no time, and past the year 9999 hardly any reader of a file can follow.
 LAST_MS: Final = 253_402_300_799_999
 #: In a table of one file rows lie in this order: what is looked up together lies together.
 SORTED_BY: Final[Mapping[str, tuple[str, ...]]] = {
@@ -174,10 +172,10 @@ def messages(records: DataFrame, lookups: Lookups, decoding: Decoding = PLAIN) -
             "seq",
             *key_and_value(),
             other_headers().alias("headers"),
-            fn.when(fn.col("timestamp").between(*map(_instant, TIMES)), fn.col("timestamp")).alias(
+            fn.when(fn.col("timestamp_ms").between(0, LAST_MS), fn.timestamp_millis("timestamp_ms")).alias(
                 "timestamp"
             ),
-            fn.unix_millis("timestamp").alias("timestamp_ms"),
+            "timestamp_ms",
             timestamp_type().alias("timestamp_type"),
         )
         .select(*columns("messages"))
@@ -190,10 +188,6 @@ def timestamp_type() -> Column:
     for number, text in TIMESTAMP_TYPE_NAMES.items():
         name = fn.when(kind == number, fn.lit(text)).otherwise(name)
     return name
-
-
-def _instant(text: str) -> Column:
-    return fn.lit(text).cast("timestamp")
 
 
 def still_to_start(offset: Column, *, of: str = "") -> Column:

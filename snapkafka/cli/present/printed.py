@@ -261,6 +261,8 @@ def print_assembled(console: Console, found: tuple[Assembled, ...]) -> None:
         for line in assumptions(item.external, strict=item.strict):
             console.print(f"assumed: {escape(line)}", soft_wrap=True)
         print_uncaptured(console, item.uncaptured)
+        if item.whole:
+            console.print(f"[yellow]note:[/] it has its whole state: {escape(item.whole)}", soft_wrap=True)
         for line in item.not_compared:
             console.print(f"[yellow]note:[/] {escape(line)}", soft_wrap=True)
         if item.tables:

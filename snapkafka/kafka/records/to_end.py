@@ -7,9 +7,9 @@ import math
 from collections.abc import AsyncIterator, Mapping
 from typing import Any, Final
 
-from aiokafka import AIOKafkaConsumer
 from aiokafka import TopicPartition as KafkaPartition
 
+from snapkafka.kafka.login import clients
 from snapkafka.kafka.login.connection import Connection, translated
 from snapkafka.protocol.records import TopicPartition
 from snapkafka.until import Tries
@@ -66,9 +66,7 @@ async def records_to_end(
     if not positions:
         return
     limits = {"max_partition_fetch_bytes": FETCH_BYTES_MAX} if first else {}
-    consumer: Any = AIOKafkaConsumer(
-        group_id=None, auto_offset_reset="earliest", **limits, **connection.client_settings()
-    )
+    consumer = clients.consumer(connection, group_id=None, auto_offset_reset="earliest", **limits)
     topics = ", ".join(sorted({tp.topic for tp in positions}))
     async with translated(connection, f"{what} {topics}"):
         try:
