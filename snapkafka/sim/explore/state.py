@@ -273,7 +273,7 @@ def itself(record: Hashable) -> Hashable:
 
 
 def key_of_stored(r: SimStored) -> Hashable:
-    """Return what distinguishes a record in a log; its place there does not."""
+    """Return the facts that distinguish a record in a log; its place does not."""
     return (
         r.process,
         r.epoch,
