@@ -25,9 +25,9 @@ REASON_LENGTH: Final = 500
 class Connection:
     """A Kafka cluster as a client sees it.
 
-    `bootstrap`: `host:port`, several separated by commas; read in any form of `addresses`. `security`: further arguments of aiokafka's clients
-    (`security_protocol`, `ssl_context`, `sasl_mechanism`, ...). `settings`: their source, for the clients of other
-    libraries.
+    `bootstrap`: `host:port`, several separated by commas; any form that `addresses` reads is taken. `security`: further
+    arguments of aiokafka's clients (`security_protocol`, `ssl_context`, `sasl_mechanism`, ...). `settings`: their
+    source, for the clients of other libraries.
 
     Raises:
         BadInputError: `bootstrap` is not a list of addresses.
