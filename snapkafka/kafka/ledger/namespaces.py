@@ -23,7 +23,7 @@ async def namespaces(admin: TopicAdmin) -> tuple[str, ...]:
 
 
 async def namespaces_hint(admin: TopicAdmin) -> str:
-    """Return what to do about a namespace that is missing or unknown: choose one of the cluster, if it has any."""
+    """Return the advice for a missing or unknown namespace: choose one of the cluster, if it has any."""
     try:
         found = await namespaces(admin)
     except SnapkafkaError:
