@@ -26,6 +26,7 @@ from snapkafka.errors import (
     DependencyMissingError,
     LedgerUnusableError,
     OffsetsGoneError,
+    Option,
     SnapkafkaError,
     SnapshotFailedError,
     TimedOutError,
@@ -96,6 +97,7 @@ class Schedule:
         keep_last, keep_days: the snapshots that `prune` keeps; both None: all.
         quiet: times of day without snapshots.
         ttl_ms: the time after which a snapshot that is not captured fails.
+        round_ms: the time after which a round is ended; the next one makes up for it.
     """
 
     every_ms: int
@@ -105,6 +107,7 @@ class Schedule:
     keep_days: float | None = None
     quiet: Sequence[Quiet] = ()
     ttl_ms: int = 5_000
+    round_ms: int = 3_600_000
 
 
 class Outcome(StrEnum):
@@ -197,9 +200,12 @@ async def keep(
         while True:
             now_ms = clock()
             try:
-                found = await round_at(
-                    now_ms, where, namespace, schedule, storage=storage, who=who, made=made
-                )
+                async with asyncio.timeout(schedule.round_ms / 1_000):
+                    found = await round_at(
+                        now_ms, where, namespace, schedule, storage=storage, who=who, made=made
+                    )
+            except TimeoutError:
+                found = _failed(name_at(now_ms, schedule.every_ms), _too_long(schedule))
             except SnapkafkaError as error:
                 if first:
                     raise
@@ -315,6 +321,13 @@ async def _pruned(
     policy = Policy(last=schedule.keep_last, days=schedule.keep_days, namespace=namespace)
     planned = await plan_pruning(storage, policy, where=where)
     return tuple(item.id for item in (await prune(storage, policy, planned, where=where)).removed)
+
+
+def _too_long(schedule: Schedule) -> TimedOutError:
+    return TimedOutError(
+        f"the round was ended after {schedule.round_ms / 60_000:g} min",
+        hint=("raise ", Option("round-within"), ", or see in its log where it hung"),
+    )
 
 
 def _failed(name: str, error: SnapkafkaError) -> KeptRound:

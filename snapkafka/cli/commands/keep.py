@@ -56,6 +56,9 @@ def keep(
         bool, typer.Option("--once", help="Run the current round, or finish it, then exit.")
     ] = False,
     ttl: Ttl = "5s",
+    round_within: Annotated[
+        str, typer.Option("--round-within", metavar="TIME", help="End a round that takes longer than TIME.")
+    ] = "1h",
     reading: Reading = AS_IT_IS,
     as_json: AsJson = False,
 ) -> None:
@@ -75,6 +78,7 @@ def keep(
                 keep_days=keep_days,
                 quiet=[ops.Quiet.parse(text) for text in quiet or ()],
                 ttl_ms=ttl_ms_of(ttl),
+                round_ms=duration_ms(round_within, "--round-within"),
             ),
             storage=storage,
             once=once,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Sequence
 from datetime import UTC, datetime
 from importlib import import_module
@@ -208,6 +209,39 @@ async def test_whatever_befalls_a_later_round_is_reported_and_the_next_one_follo
             report=report,
         )
     assert [item.code for item in reported] == ["", *(cls.code for cls in all_errors()), ""]
+
+
+async def test_a_round_that_hangs_is_ended_and_the_next_one_follows(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rounds, reported, ended = iter(("hangs", "last")), list[ops.KeptRound](), list[str]()
+
+    class EnoughError(Exception):
+        pass
+
+    async def round_of(*_: object, **__: object) -> ops.KeptRound:
+        name = next(rounds)
+        if name == "last":
+            raise EnoughError
+        try:
+            await asyncio.Event().wait()
+        finally:
+            ended.append(name)
+        raise AssertionError("it hangs")
+
+    monkeypatch.setattr(MODULE, "round_at", round_of)
+    with pytest.raises(EnoughError):
+        await ops.keep(
+            Connection(bootstrap="127.0.0.1:1"),
+            "ns",
+            ops.Schedule(every_ms=1, round_ms=20),
+            storage=str(tmp_path),
+            report=reported.append,
+        )
+    assert ended == ["hangs"]
+    (found,) = reported
+    assert (found.outcome, found.code) == (ops.Outcome.FAILED, "timed-out")
+    assert "ended after" in found.why
 
 
 async def test_a_pruning_that_fails_leaves_the_snapshot_as_good_as_it_is(
