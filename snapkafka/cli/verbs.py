@@ -42,7 +42,7 @@ from .options import (
     names_in,
     ttl_ms_of,
 )
-from .present.snapshots import print_assembled, print_details, print_list, print_triggered
+from .present.printed import print_assembled, print_details, print_list, print_triggered
 from .progress import job_log, progress_lines
 from .running import connect, console, print_json, run, who
 
@@ -117,7 +117,7 @@ def trigger(
     running: list[str] = []
     with progress_lines(printed=wait and not as_json) as show_progress:
 
-        def progress(found: ops.Progress) -> None:
+        def progress(found: ops.CaptureProgress) -> None:
             running[:] = [found.id]
             if show_progress is not None:
                 show_progress(found)

@@ -40,7 +40,7 @@ WHAT: Final = "Run a broker, services, load and three snapshots on this machine;
 EXAMPLE: Final = "Example: snapkafka demo --drill"
 
 
-class Progress:
+class Reported:
     """A line for every phase, with its progress."""
 
     def __init__(self) -> None:
@@ -95,7 +95,7 @@ def main(argv: list[str] | None = None) -> int:
     forget_other_systems(os.environ)
     storage = arguments.storage.resolve() / time.strftime("%Y%m%d-%H%M%S")
     raise_on_ending_signals()
-    progress = Progress()
+    progress = Reported()
     started = time.monotonic()
     drilled: list[Drill] = []
 

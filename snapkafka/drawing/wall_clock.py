@@ -23,7 +23,7 @@ from snapkafka.store import sql_text
 from snapkafka.units import duration_ms, moment_ms, utc_time
 
 from .around import OF_A_SIDE, VALUE_CHARS, has_around, kind_at_cut
-from .layout import EXTERNAL, Message, WallClock
+from .layout import EXTERNAL, DrawnMessage, WallClock
 
 #: A field of a value that is JSON, with dots between levels; anything else is an SQL expression.
 FIELD: Final = re.compile(r"[A-Za-z_][\w-]*(?:\.[A-Za-z_][\w-]*)*")
@@ -249,7 +249,7 @@ def wall_cut_of(rows: Iterable[Mapping[str, Any]], manifest: Manifest, at_ms: in
     )
 
 
-def messages_of_wall(rows: Iterable[Mapping[str, Any]], manifest: Manifest, at_ms: int) -> list[Message]:
+def messages_of_wall(rows: Iterable[Mapping[str, Any]], manifest: Manifest, at_ms: int) -> list[DrawnMessage]:
     """Convert rows of `sql_of_wall` to messages, each with its places relative to both cuts."""
     found = []
     for row in rows:
@@ -257,7 +257,7 @@ def messages_of_wall(rows: Iterable[Mapping[str, Any]], manifest: Manifest, at_m
             continue
         caused = row["cause_topic"] is not None
         found.append(
-            Message(
+            DrawnMessage(
                 kind=row["kind"],
                 at_cut=kind_at_cut(row, manifest.ledger.triggered_ms),
                 sender=EXTERNAL if row["sender"] is None else row["sender"],

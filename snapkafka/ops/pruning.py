@@ -54,7 +54,7 @@ class Prunable:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Kept:
+class KeptSnapshot:
     """A snapshot to keep, and why."""
 
     id: str
@@ -72,7 +72,7 @@ class Pruning:
     storage: str
     removed: tuple[Prunable, ...]
     leftovers: tuple[Leftover, ...]
-    kept: tuple[Kept, ...]
+    kept: tuple[KeptSnapshot, ...]
 
     @property
     def bytes(self) -> int:
@@ -250,8 +250,8 @@ def _prunable(store: Store, manifest: Manifest) -> Prunable:
     )
 
 
-def _kept(manifest: Manifest, why: str) -> Kept:
-    return Kept(
+def _kept(manifest: Manifest, why: str) -> KeptSnapshot:
+    return KeptSnapshot(
         id=manifest.id,
         epoch=manifest.epoch,
         namespace=manifest.namespace,

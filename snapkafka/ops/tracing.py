@@ -17,8 +17,8 @@ from snapkafka.kafka.login.connection import Connection
 from snapkafka.manifest import AROUND, Manifest
 from snapkafka.ports import Cluster
 from snapkafka.protocol.records import TopicPartition
+from snapkafka.query.engine import Bounds
 from snapkafka.query.locate import manifest_places
-from snapkafka.query.sandbox import Bounds
 from snapkafka.store import read_manifest, sql_text
 from snapkafka.wire import headers
 
@@ -29,7 +29,7 @@ STEPS_MAX: Final = 100
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Step:
+class TraceStep:
     """A record of the chain. `process`, `app`: its sender; -1 and empty for an external one. `epoch`: the colour of
     its event; `after`: the id of the snapshot of that epoch, empty before the first. `side`: for a step from the table
     `around` of snapshot `after`: "white", "red" or "external" in that snapshot."""
@@ -50,7 +50,7 @@ class Step:
 class Trace:
     """The chain, from the message back to its first known cause. `end`: why it ends there, a sentence."""
 
-    steps: tuple[Step, ...]
+    steps: tuple[TraceStep, ...]
     end: str
 
 
@@ -105,7 +105,7 @@ class _Tracer:
         self._work, self._ledger, self._topics = work, ledger, topics
 
     async def follow(self, tp: TopicPartition, offset: int, most: int) -> Trace:
-        steps: list[Step] = []
+        steps: list[TraceStep] = []
         while True:
             stamp, why = await self._stamp(tp, offset)
             if why and not steps:
@@ -149,12 +149,12 @@ class _Tracer:
         header = headers.find(list(pairs))
         return None if header is None else headers.read(header, self._ledger, headers.tp_check(*tp)), ""
 
-    def _step(self, tp: TopicPartition, offset: int, stamp: headers.Stamp | None) -> Step:
+    def _step(self, tp: TopicPartition, offset: int, stamp: headers.Stamp | None) -> TraceStep:
         if stamp is None:
-            return Step(topic=tp.topic, partition=tp.partition, offset=offset)
+            return TraceStep(topic=tp.topic, partition=tp.partition, offset=offset)
         state = self._work.reading.state
         view, snapshot = state.processes.get(stamp.process), state.snapshots.get(stamp.epoch)
-        return Step(
+        return TraceStep(
             topic=tp.topic,
             partition=tp.partition,
             offset=offset,
@@ -230,9 +230,9 @@ async def trace_stored(
     return Trace(steps=steps, end=_end(rows[len(steps) - 1], found, longer=len(rows) > most, most=most))
 
 
-def _step(row: Mapping[str, Any], manifest: Manifest) -> Step:
+def _step(row: Mapping[str, Any], manifest: Manifest) -> TraceStep:
     external = row["side"] == "external"
-    return Step(
+    return TraceStep(
         topic=row["topic"],
         partition=row["partition"],
         offset=row["offset"],

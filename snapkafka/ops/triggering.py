@@ -17,7 +17,7 @@ from snapkafka.ports import Cluster
 from snapkafka.protocol.ledger_state import SnapshotView
 from snapkafka.protocol.records import Trigger
 
-from .following import Progress, follow
+from .following import CaptureProgress, follow
 from .listing import Summary, summary
 
 #: Pauses between the attempts of a snapshot: the first, and the longest.
@@ -32,7 +32,7 @@ async def trigger(
     snapshot_id: str = "",
     retries: int = 0,
     wait: bool = False,
-    progress: Callable[[Progress], None] | None = None,
+    progress: Callable[[CaptureProgress], None] | None = None,
     **options: Unpack[TriggerOptions],
 ) -> Summary:
     """Request a snapshot. The same id again returns the same snapshot, whatever the other arguments.

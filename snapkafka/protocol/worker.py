@@ -1,7 +1,6 @@
 """One process in the protocol: events in, actions out, nothing else.
 
-Theory of operation: Chandy and Lamport (1985) give a process two rules. Each of their clauses has
-its counterpart here.
+Theory of operation. Chandy and Lamport (1985) give a process two rules. Each of their clauses has its counterpart here.
 
     1985                                            here
     a marker comes, and q has not recorded          `_met`: a believed epoch above mine, whatever brings it   R1, R2

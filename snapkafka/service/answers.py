@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from snapkafka.manifest import RestorableEntry, file_stem
 from snapkafka.ops import Details, Summary
-from snapkafka.query.stored import Stored
+from snapkafka.query.stored import StoredFiles
 
 from .ledger_follower import Viewed
 
@@ -48,7 +48,7 @@ def manifest_uri(summary: Summary) -> str:
     return f"{summary.storage.rstrip('/')}/{file_stem(summary.id)}.json"
 
 
-def row(view: Viewed, stored: Stored | None, *, latest_good: int | None, now_ms: int) -> dict[str, Any]:
+def row(view: Viewed, stored: StoredFiles | None, *, latest_good: int | None, now_ms: int) -> dict[str, Any]:
     """Return a snapshot with the seven fields of the contract, and those of the table on the page."""
     summary = view.summary
     running = view.decided_ms is None
@@ -94,7 +94,7 @@ def row(view: Viewed, stored: Stored | None, *, latest_good: int | None, now_ms:
 def detail(
     view: Viewed,
     details: Details,
-    stored: Stored | None,
+    stored: StoredFiles | None,
     restorable: RestorableEntry | None,
     *,
     latest_good: int | None,
@@ -134,7 +134,7 @@ def _restorable(entry: RestorableEntry | None) -> Mapping[str, Any] | None:
     return {"how": entry.how, "until": entry.until or None, "topic": entry.topic, "why": entry.why}
 
 
-def _checks(details: Details, stored: Stored | None) -> list[dict[str, Any]]:
+def _checks(details: Details, stored: StoredFiles | None) -> list[dict[str, Any]]:
     """Return the checks, with witnesses from the manifest if there is one, else those of the ledger's verdict."""
     if stored is not None:
         return [dataclasses.asdict(check) for check in stored.checks]

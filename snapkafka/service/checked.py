@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from collections.abc import AsyncIterator
 from typing import Any, Final
@@ -51,8 +52,9 @@ def require_ready_made(names: tuple[str, ...]) -> None:
         )
 
 
-def bounded(answer: dict[str, Any]) -> Response:
-    body = json.dumps(answer)
+async def bounded(answer: dict[str, Any]) -> Response:
+    """Format an answer whose size its request decides."""
+    body = await asyncio.to_thread(json.dumps, answer)
     if len(body) > ANSWER_BYTES_MAX:  # ASCII
         raise BadInputError(
             f"the result has more than {ANSWER_BYTES_MAX:,} bytes",

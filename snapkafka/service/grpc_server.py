@@ -29,7 +29,7 @@ from snapkafka.protocol.records import TopicPartition
 
 from .accepting import connections_within_limits
 from .access import Role
-from .doors import Doors
+from .doors import SESSION_KEY, Doors
 from .grpc_api import snapshot_pb2 as pb
 from .grpc_api import snapshot_pb2_grpc as pb_grpc
 from .problems import ClientWords, RefusedError
@@ -63,6 +63,8 @@ MESSAGE_BYTES_MAX: Final = 1024 * 1024
 METADATA_BYTES_MAX: Final = 8 * 1024
 #: A client that answers no ping within these is gone.
 PING_MS, PONG_MS = 10_000, 5_000
+#: A client may ping as often: Go's clients do so every ten seconds at most, and a clock is not exact.
+CLIENT_PINGS_MS: Final = 9_000
 STOP_WITHIN_S: Final = 3.0
 #: Anyone may ask whether it lives.
 OPEN: Final = "/grpc.health.v1.Health/"
@@ -85,7 +87,7 @@ class Servicer(pb_grpc.SnapshotServiceServicer):
         """Cut the process, which has handed over its state."""
         accepted = await self._bounded(
             context,
-            lambda: self._doors.of(request.sender_node_id).cut(
+            lambda: self._doors.of(request.sender_node_id, _session(context)).cut(
                 request.snapshot_id, list(_places(request.positions))
             ),
         )
@@ -95,7 +97,7 @@ class Servicer(pb_grpc.SnapshotServiceServicer):
         """Store a piece of the state."""
         stored = await self._bounded(
             context,
-            lambda: self._doors.of(request.node_id).flush(
+            lambda: self._doors.of(request.node_id, _session(context)).flush(
                 request.snapshot_id, request.channel_id, request.chunk, request.state_data
             ),
         )
@@ -107,7 +109,7 @@ class Servicer(pb_grpc.SnapshotServiceServicer):
             await _forbid(context, request.topic, "sent to", "foreign topic")
         partition, offset = await self._bounded(
             context,
-            lambda: self._doors.of(request.node_id).send(
+            lambda: self._doors.of(request.node_id, _session(context)).send(
                 request.topic,
                 request.key if request.HasField("key") else None,
                 request.value if request.HasField("value") else None,
@@ -156,7 +158,7 @@ class Servicer(pb_grpc.SnapshotServiceServicer):
     async def Receive(self, request: Any, context: Any) -> AsyncIterator[Any]:  # noqa: N802
         """Stream the records of its inputs, each when gRPC has taken the one before (flow control)."""
         try:
-            async for record in self._doors.of(request.node_id).receive():
+            async for record in self._doors.of(request.node_id, _session(context)).receive():
                 yield pb.Message(
                     topic=record.tp.topic,
                     partition=record.tp.partition,
@@ -165,14 +167,16 @@ class Servicer(pb_grpc.SnapshotServiceServicer):
                     value=record.value,
                     timestamp_ms=record.timestamp_ms,
                 )
-        except SnapkafkaError as error:
+        except (SnapkafkaError, RefusedError) as error:
             await _abort(context, error)
 
     async def Processed(self, request: Any, context: Any) -> Any:  # noqa: N802
         """Note how far it has processed its inputs, and commit that."""
         await self._bounded(
             context,
-            lambda: self._doors.of(request.node_id).processed(list(_places(request.positions))),
+            lambda: self._doors.of(request.node_id, _session(context)).processed(
+                list(_places(request.positions))
+            ),
         )
         return pb.ProcessedResponse()
 
@@ -187,6 +191,11 @@ class Servicer(pb_grpc.SnapshotServiceServicer):
         except TimeoutError:
             await context.abort(grpc.StatusCode.DEADLINE_EXCEEDED, f"not done within {self._call_s:g} s")
         raise AssertionError("abort raises")
+
+
+def _session(context: Any) -> str:
+    """Return the session that a call names; empty if it names none."""
+    return next((str(value) for name, value in context.invocation_metadata() if name == SESSION_KEY), "")
 
 
 def _place(position: Any) -> Place:
@@ -313,6 +322,8 @@ async def serving(
             ("grpc.keepalive_timeout_ms", PONG_MS),
             ("grpc.max_allowed_incoming_connections", connections),
             ("grpc.server_handshake_timeout_ms", round(settings.header_s * 1_000)),
+            ("grpc.keepalive_permit_without_calls", 1),
+            ("grpc.http2.min_ping_interval_without_data_ms", CLIENT_PINGS_MS),
             ("grpc.so_reuseport", 0),
         ],
     )

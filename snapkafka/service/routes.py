@@ -17,12 +17,12 @@ from snapkafka import ops
 from snapkafka.errors import BadInputError, SnapkafkaError, UnknownSnapshotError
 from snapkafka.kafka.login.connection import Connection
 from snapkafka.manifest import RestorableEntry
-from snapkafka.ops import Heartbeat, Session
+from snapkafka.ops import Heartbeat, HeartbeatSession
 from snapkafka.ports import Cluster
 from snapkafka.protocol.ledger_state import SnapshotView
 
 from . import answers
-from .access import below
+from .access import within
 from .checked import bounded, fits, json_answer, require_captured, require_ready_made, stream
 from .jobs import Job, Jobs
 from .ledger_follower import Standing
@@ -67,6 +67,7 @@ class Handlers:
         self.jobs = Jobs(settings.jobs_max)
         self.streams = Streams(settings.streams_max)
         self._queries = asyncio.Semaphore(settings.queries_max)
+        self._bounds = ops.Bounds(seconds=settings.query_s, memory_mb=settings.query_memory_mb)
         self._rows = Rows(standing, settings)
 
     # -- asking for snapshots ---------------------------------------------------------------------------------
@@ -74,7 +75,7 @@ class Handlers:
     async def trigger(self, request: Request) -> Response:
         """Handle `POST /v1/snapshots/trigger`."""
         asked = await body_of(request, TriggerRequest)
-        self._require_root(asked.target_storage_uri, "target_storage_uri")
+        storage = self._require_root(asked.target_storage_uri, "target_storage_uri")
         if asked.retries and not asked.snapshot_id:
             raise BadInputError("retries need a snapshot_id", hint="see /openapi.yaml")
         if not asked.initiated_by_node_id.strip():
@@ -85,7 +86,7 @@ class Handlers:
             snapshot_id=asked.snapshot_id,
             type=asked.snapshot_type,
             parent=asked.parent_snapshot_id,
-            storage=asked.target_storage_uri,
+            storage=storage,
             who=asked.initiated_by_node_id,
             apps=asked.apps,
             ttl_ms=asked.ttl_ms,
@@ -172,7 +173,7 @@ class Handlers:
             why = "the broker has not answered yet; ask again"
 
         def session(process: int) -> dict[str, str]:
-            beat = beats.get(process, Heartbeat(process=process, session=Session.UNKNOWN, why=why))
+            beat = beats.get(process, Heartbeat(process=process, session=HeartbeatSession.UNKNOWN, why=why))
             return {"session": beat.session, "session_why": beat.why}
 
         return JSONResponse(
@@ -202,8 +203,7 @@ class Handlers:
         """Handle `POST /v1/snapshots/{id}/assemble`."""
         asked = await body_of(request, AssemblyRequest)
         view = await self._found(request)
-        storage = asked.target_storage_uri or view.trigger.storage
-        self._require_root(storage, "the storage")
+        storage = self._require_root(asked.target_storage_uri or view.trigger.storage, "the storage")
         require_ready_made(asked.invariants)
         require_captured(view)
         work = partial(
@@ -260,7 +260,6 @@ class Handlers:
         if not 1 <= asked.rows_max <= self._settings.query_rows_max:
             raise BadInputError(f"rows_max must be 1 to {self._settings.query_rows_max}", hint="ask for less")
         place = self._manifest_of(await self._found(request))
-        bounds = ops.Bounds(seconds=self._settings.query_s, memory_mb=self._settings.query_memory_mb)
         async with self._one_query():
             found = await ops.query(
                 self._where,
@@ -268,9 +267,9 @@ class Handlers:
                 asked.sql,
                 manifest=place,
                 rows_max=asked.rows_max,
-                bounds=bounds,
+                bounds=self._bounds,
             )
-        return bounded(
+        return await bounded(
             {
                 "snapshot_id": found.id,
                 "epoch": found.epoch,
@@ -286,35 +285,27 @@ class Handlers:
         """Handle `GET /v1/snapshots/{id}/diff?against=ID`."""
         asked = query_of(request, DiffRequest)
         before, after = await self._found(request), await self._standing.find(asked.against)
-        for view in (before, after):
-            self._manifest_of(view)
+        places = [self._manifest_of(view) for view in (before, after)]
         async with self._one_query():
-            try:
-                async with asyncio.timeout(self._settings.query_s * 3):
-                    found = await ops.diff(
-                        self._where,
-                        self._standing.namespace,
-                        str(before.epoch),
-                        str(after.epoch),
-                        keys=asked.keys,
-                    )
-            except TimeoutError:
-                raise RefusedError(
-                    "busy",
-                    "the comparison takes too long here",
-                    "compare smaller snapshots, or ask an operator",
-                ) from None
-        return bounded(dataclasses.asdict(found))
+            found = await ops.diff(
+                self._where,
+                self._standing.namespace,
+                before.trigger.id,
+                after.trigger.id,
+                manifests=places,
+                keys=asked.keys,
+                bounds=self._bounds,
+            )
+        return await bounded(dataclasses.asdict(found))
 
     async def diagram(self, request: Request) -> Response:
         """Handle `GET /v1/snapshots/{id}/diagram.svg`."""
         asked = query_of(request, DiagramRequest)
         view = await self._found(request)
         if asked.instant is None and (view.verdict is None or not view.verdict.manifest):
-            drawn = ops.draw_details(self._standing.details(view))
+            drawn = await asyncio.to_thread(ops.draw_details, self._standing.details(view))
         else:
             place = self._manifest_of(view)
-            bounds = ops.Bounds(seconds=self._settings.query_s, memory_mb=self._settings.query_memory_mb)
             async with self._one_query():
                 drawn = await ops.draw(
                     self._where,
@@ -322,7 +313,7 @@ class Handlers:
                     manifest=place,
                     messages_max=asked.messages,
                     wall_clock=asked.instant,
-                    bounds=bounds,
+                    bounds=self._bounds,
                 )
         return Response(drawn.svg, media_type="image/svg+xml")
 
@@ -338,14 +329,19 @@ class Handlers:
     async def _found(self, request: Request) -> SnapshotView:
         return await self._standing.find(request.path_params["snapshot_id"])
 
-    def _require_root(self, uri: str, name: str) -> None:
-        """Refuse a place that is not below a root; the error does not contain it, as it may hold a secret."""
-        if not below(uri, self._settings.roots):
+    def _require_root(self, uri: str, name: str) -> str:
+        """Return the canonical form of a place below a root.
+
+        Raises:
+            RefusedError: it is not below one; the error does not contain it, as it may hold a secret.
+        """
+        if (place := within(uri, self._settings.roots)) is None:
             raise RefusedError(
                 "forbidden",
                 f"{name} is not below a configured storage root",
                 "use a place below one; who runs the service can add another",
             )
+        return place
 
     def _manifest_of(self, view: SnapshotView) -> str:
         place = answers.manifest_uri(self._standing.view(view).summary)
@@ -353,5 +349,4 @@ class Handlers:
             raise UnknownSnapshotError(
                 f"snapshot {view.trigger.id} has no tables: it is {view.status}", hint="assemble it first"
             )
-        self._require_root(place, "the manifest")
-        return place
+        return self._require_root(place, "the manifest")

@@ -171,7 +171,7 @@ def _answers(patch: pytest.MonkeyPatch, storage: Path) -> None:
         verdict="VERIFIED",
         manifest="/snaps/keep-1.json",
     )
-    checked = ops.Checked(
+    checked = ops.CheckedRestore(
         snapshot="friday", epoch=18, namespace="shop", apps=("accounts",), equal=False,
         plan="abc", restored="thursday", compared=DIFFERENT, seconds=0.1,
     )  # fmt: skip

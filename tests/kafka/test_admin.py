@@ -18,7 +18,7 @@ from snapkafka.kafka.cluster.admin import KafkaTopicAdmin
 from snapkafka.kafka.cluster.groups import ConsumerGroup
 from snapkafka.kafka.login.connection import Connection
 from snapkafka.kafka.preflight import compose_trigger
-from snapkafka.kafka.records import ranges
+from snapkafka.kafka.records import to_end as ranges
 from snapkafka.kafka.records.bulk import KafkaBulk
 from snapkafka.kafka.records.read import KafkaConsumer
 from snapkafka.kafka.records.writer import KafkaWriter

@@ -38,8 +38,8 @@ def watching() -> Iterator[Transitions]:
             "send_acked",
             "send_failed",
             "send_appended",
-            "bare_settled",
-            "bare_failed",
+            "unstamped_settled",
+            "unstamped_failed",
             "send_withdrawn",
         ):
             patches.enter_context(_around(WorkerProtocol, name, seen, _of_worker))

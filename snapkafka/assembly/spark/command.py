@@ -58,8 +58,8 @@ from snapkafka.errors import (
     Verb,
 )
 from snapkafka.kafka.cluster.external_groups import still_open
+from snapkafka.kafka.ledger.manifest_match import StoredManifest, not_compared
 from snapkafka.kafka.ledger.reading import LedgerReading, read_ledger
-from snapkafka.kafka.ledger.verdicts import not_compared
 from snapkafka.kafka.login.connection import Connection
 from snapkafka.kafka.records.far_times import FarStretch, far_stretches
 from snapkafka.manifest import LedgerEntry, Manifest
@@ -407,7 +407,7 @@ def _again(path: str, connection: Connection, options: argparse.Namespace) -> _A
         [] if options.tables else ["stored tables were not compared with the log (the option tables does)"]
     )
     if not options.record:  # else what is recorded now counts
-        compared += not_compared(store, manifest, _ledger_of(manifest, connection))
+        compared += not_compared(StoredManifest.of(store, manifest), _ledger_of(manifest, connection))
     # The place is one that leads there from wherever it is read later.
     far = asyncio.run(far_stretches(connection, view.bounds or (), isolation=isolation))
     return _Again(store, store.place(name), store.sha256(name), asked, view, tuple(compared), far)

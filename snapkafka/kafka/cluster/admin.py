@@ -17,7 +17,7 @@ from aiokafka.structs import OffsetAndMetadata
 from snapkafka.errors import BrokerUnavailableError, LedgerUnusableError
 from snapkafka.kafka.login import clients
 from snapkafka.kafka.login.connection import Connection, hear_of, translated
-from snapkafka.kafka.records.ranges import record_headers, record_times
+from snapkafka.kafka.records.to_end import record_headers, record_times
 from snapkafka.protocol.records import TopicPartition
 from snapkafka.until import Tries
 
@@ -27,9 +27,9 @@ from .group_hold import GroupHold
 from .groups import ConsumerGroup, Member, group_members, list_groups
 from .settings_requests import AlterTopicRequest, LogDirsRequest, default_settings, log_sizes
 from .wire_requests import (
-    Access,
     DescribeClusterRequest,
     MetadataRequestV12,
+    TopicAccess,
     TopicDescription,
     access,
     descriptions,
@@ -79,7 +79,7 @@ class KafkaTopicAdmin:
                 )
         return found
 
-    async def access(self, topic: str) -> Access:
+    async def access(self, topic: str) -> TopicAccess:
         """Return our access to a topic, and whether its replicas are in sync. Nothing is written."""
         with translated(self.connection, f"describe topic {topic}"):
             (described,) = (await self._ask_any(MetadataRequestV12([topic], rights=True))).topics

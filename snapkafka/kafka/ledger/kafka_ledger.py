@@ -10,7 +10,7 @@ import asyncio
 import logging
 import os
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
-from typing import Any, Final
+from typing import Final
 
 from aiokafka import errors
 
@@ -18,14 +18,14 @@ from snapkafka.checks.retention import TopicSettings
 from snapkafka.errors import LedgerUnusableError, Option, SnapkafkaError
 from snapkafka.kafka.cluster.admin import REPLICAS_MAX, KafkaTopicAdmin
 from snapkafka.kafka.cluster.wire_requests import TopicDescription
-from snapkafka.kafka.login import clients
 from snapkafka.kafka.login.connection import Connection, translated
 from snapkafka.logs import about
 from snapkafka.protocol.records import LedgerRecord, TailLost, TopicPartition
 from snapkafka.wire import headers, signature
 from snapkafka.wire.codec import encode, load
 
-from .reader import HOLE, Entry, LedgerRecreatedError, read_entries
+from .ledger_producer import LedgerProducer
+from .reader import HOLE, LedgerRecreatedError, ReadEntry, read_entries
 from .settings import LOSES, RECORD_BYTES_MAX, UNREADABLE, harmful, settings_for
 from .tail_marks import LedgerCutShortError, Marks, identity, lost_range, mark_of
 
@@ -33,8 +33,6 @@ logger = logging.getLogger("snapkafka")
 
 #: An append that is not acknowledged by then is given up; it may still land, and is then dropped as a repeat.
 APPEND_TIMEOUT_S: Final = 8.0
-#: So long a producer is waited for that is to stop.
-STOP_WITHIN_S: Final = 1.0
 #: A ledger that two looks this far apart do not find is gone; one look may have met a broker that lags behind.
 NOT_SEEN_FOR_S: Final = 1.0
 #: A lost tail of more records than this is not passed by writing as many.
@@ -86,9 +84,7 @@ class KafkaLedger:
         self._marks = Marks()
         self._leader_epoch = -1  # when the marks were last found to agree
         self._lost: tuple[int, int] | None = None  # the offsets that were read, and are lost
-        self._producer: Any = None
-        self._stopping: set[asyncio.Task[None]] = set()
-        self._sending = asyncio.Lock()
+        self._producer = LedgerProducer(connection, self.topic)
         self._replaced = asyncio.Event()
 
     @property
@@ -131,7 +127,7 @@ class KafkaLedger:
             )
         await self._check_settings(found.replicas, repair=create)
         if found.topic_id != self._topic_id or self._lost is not None:
-            await self._drop_producer()
+            await self._producer.drop()
             self._seen_end, self._marks, self._lost = 0, Marks(), None
             self._leader_epoch = found.leader_epoch
         self._topic_id, self._replaced = found.topic_id, asyncio.Event()
@@ -292,9 +288,10 @@ class KafkaLedger:
             async with translated(self.connection, f"append to ledger {self.topic}"):
                 try:
                     async with asyncio.timeout(APPEND_TIMEOUT_S):
-                        offset = await self._send(type(record).__name__.encode(), value, signed)
+                        carried = [] if signed is None else [(signature.HEADER, signed)]
+                        offset = await self._producer.send(type(record).__name__.encode(), value, carried)
                 except (TimeoutError, errors.KafkaError) as error:
-                    await self._drop_producer()
+                    await self._producer.drop()
                     if isinstance(error, errors.OutOfOrderSequenceNumber):
                         self._replaced.set()  # the broker does not know what was written before
                         await self._is_same()
@@ -317,42 +314,9 @@ class KafkaLedger:
         """Append in the background, in the order of the calls."""
         return asyncio.ensure_future(self.append(record))
 
-    async def _send(self, key: bytes, value: bytes, signed: bytes | None) -> int:
-        carried = [] if signed is None else [(signature.HEADER, signed)]
-        async with self._sending:
-            producer = await self._connected_producer()
-            acknowledged = await producer.send(self.topic, value, key, partition=0, headers=carried)
-        return int((await acknowledged).offset)
-
-    async def _connected_producer(self) -> Any:
-        if self._producer is None:
-            producer = clients.producer(
-                self.connection,
-                acks="all",
-                enable_idempotence=True,
-                linger_ms=0,
-                max_request_size=2 * RECORD_BYTES_MAX,
-            )
-            try:
-                await producer.start()
-            except BaseException:
-                await producer.stop()
-                raise
-            self._producer = producer
-        return self._producer
-
-    async def _drop_producer(self) -> None:
-        """Drop the producer after a failure, or for another ledger: its sequence numbers mean nothing any more."""
-        producer, self._producer = self._producer, None
-        if producer is not None:
-            stopping = asyncio.ensure_future(_stop(producer))
-            self._stopping.add(stopping)
-            stopping.add_done_callback(self._stopping.discard)
-            await asyncio.wait([stopping], timeout=STOP_WITHIN_S)
-
     # -- reading ---------------------------------------------------------------------------------------------
 
-    async def read(self, start: int = 0, *, until: int | None = None) -> AsyncIterator[Entry]:
+    async def read(self, start: int = 0, *, until: int | None = None) -> AsyncIterator[ReadEntry]:
         """Yield the entries from `start` on, in order, live; or up to `until`.
 
         Raises:
@@ -372,7 +336,7 @@ class KafkaLedger:
 
     def _entries(
         self, start: int, *, until: int | None, same: Callable[[], Awaitable[bool]] | None = None
-    ) -> AsyncIterator[Entry]:
+    ) -> AsyncIterator[ReadEntry]:
         return read_entries(
             self.connection,
             self.topic,
@@ -408,24 +372,5 @@ class KafkaLedger:
 
     async def close(self) -> None:
         """Close the connections."""
-        await self._drop_producer()
-        for stopping in list(self._stopping):
-            stopping.cancel()
-            await asyncio.wait([stopping], timeout=STOP_WITHIN_S)
+        await self._producer.close()
         await self._admin.close()
-
-
-async def _stop(producer: Any) -> None:
-    """Stop a producer; in order if it can send its records. An idempotent one retries for ever, and the client library
-    does not stop it before: each failed append would leave one behind."""
-    flushing = asyncio.ensure_future(producer.flush())
-    flushed, _ = await asyncio.wait([flushing], timeout=STOP_WITHIN_S)
-    if flushed:
-        await producer.stop()
-        return
-    flushing.cancel()
-    try:
-        await producer._sender.close()  # what is under way ends by the timeout of requests
-    finally:
-        producer._closed = True
-        await producer.client.close()

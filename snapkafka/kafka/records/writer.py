@@ -18,7 +18,7 @@ from snapkafka.kafka.login.connection import Connection, translated
 from snapkafka.protocol.records import TopicPartition
 from snapkafka.wire.headers import HEADER
 
-from .ranges import records_to_end
+from .to_end import records_to_end
 
 
 class UnsettledError(Exception):

@@ -24,7 +24,7 @@ from snapkafka.assembly.spark.tables.around import (
 )
 from snapkafka.checks import CutView, LogBounds, ReadRange
 from snapkafka.cli.verbs import app
-from snapkafka.drawing.layout import Lane, Layout, Message, Picture, lay_out
+from snapkafka.drawing.layout import DrawnMessage, Lane, Layout, Picture, lay_out
 from snapkafka.drawing.order import in_order
 from snapkafka.errors import BadInputError
 from snapkafka.manifest import AROUND, Manifest, TableEntry, content_digest, dump
@@ -123,9 +123,9 @@ def test_the_job_hears_of_another_window_alone() -> None:
 # -- the order of a picture ------------------------------------------------------------------------------------
 
 
-def message(kind: str, sender: int, receiver: int, offset: int, **more: object) -> Message:
+def message(kind: str, sender: int, receiver: int, offset: int, **more: object) -> DrawnMessage:
     reported = {"kind": kind, "sender": sender, "receiver": receiver, "offset": offset, "partition": 0}
-    return Message(**(reported | {"topic": f"to-{receiver}"} | more))  # type: ignore[arg-type]
+    return DrawnMessage(**(reported | {"topic": f"to-{receiver}"} | more))  # type: ignore[arg-type]
 
 
 def test_what_is_certain_orders_and_times_only_where_nothing_is() -> None:

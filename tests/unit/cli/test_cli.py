@@ -21,7 +21,7 @@ from snapkafka.cli import running
 from snapkafka.cli import verbs as commands
 from snapkafka.cli.commands import switches
 from snapkafka.cli.helps import HELPS, Panel
-from snapkafka.cli.present.snapshots import print_assembled
+from snapkafka.cli.present.printed import print_assembled
 from snapkafka.cli.running import STATUSES
 from snapkafka.errors import (
     BadInputError,

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from snapkafka.errors import BadInputError
-from snapkafka.kafka.records.bulk import LogRecord
+from snapkafka.kafka.records.bulk import KafkaRecord
 from snapkafka.protocol.records import TopicPartition
 from snapkafka.recovery.masks import Mask
 from snapkafka.recovery.suppression import Suppression
@@ -42,7 +42,7 @@ def crash_at(step: str) -> Callable[[str], None]:
     return crash
 
 
-def holds(records: Iterable[LogRecord], text: bytes) -> bool:
+def holds(records: Iterable[KafkaRecord], text: bytes) -> bool:
     """Is a text anywhere in records: in a key, a value or a header?"""
     return any(
         text in (part or b"") for it in records for part in (it.key, it.value, *(of for _, of in it.headers))

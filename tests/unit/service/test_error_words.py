@@ -190,7 +190,7 @@ def test_the_modules_that_requests_reach_are_found() -> None:
     """Those that the walk must not lose; and nothing is excused that is not met."""
     assert {
         "snapkafka.errors", "snapkafka.kafka.preflight", "snapkafka.kafka.ledger.reading",
-        "snapkafka.kafka.ledger.verdicts",
+        "snapkafka.kafka.ledger.manifest_match",
         "snapkafka.ops.triggering", "snapkafka.ops.aborting", "snapkafka.ops.assembling", "snapkafka.ops.diffing",
         "snapkafka.ops.querying", "snapkafka.drawing.wall_clock",
         "snapkafka.store.state_chain",

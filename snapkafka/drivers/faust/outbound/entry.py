@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from ..inbound.running_events import Events
 
 
-class Entering:
+class RecordEntry:
     """The records of one app, as they enter.
 
     Args:

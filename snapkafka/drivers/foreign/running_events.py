@@ -56,7 +56,7 @@ class Consumer(Protocol):
     async def close(self) -> None: ...
 
 
-class Receiving:
+class HandedOutRecords:
     """The incoming records of one process.
 
     Args:

@@ -17,7 +17,7 @@ from snapkafka.protocol.records import TopicPartition
 from .assignment import Starts, committed
 
 
-class Watching:
+class InputWatch:
     """The watch over the inputs of one process.
 
     Args:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 
 from snapkafka.errors import StorageError, Verb
 from snapkafka.manifest import Manifest
@@ -13,7 +14,34 @@ from snapkafka.store.base import manifest_name
 from .reading import LedgerReading
 
 
-def not_compared(store: Store, manifest: Manifest, reading: LedgerReading | str) -> Iterator[str]:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StoredManifest:
+    """What a manifest in a storage says. `sha256`: of its file; empty if that has another name than its snapshot."""
+
+    namespace: str
+    id: str
+    epoch: int
+    verdict: str
+    content: str
+    place: str
+    sha256: str
+
+    @classmethod
+    def of(cls, store: Store, manifest: Manifest) -> StoredManifest:
+        """Read the file of a manifest again, for its digest."""
+        there = store.has(manifest.id)
+        return cls(
+            namespace=manifest.namespace,
+            id=manifest.id,
+            epoch=manifest.epoch,
+            verdict=manifest.verdict,
+            content=manifest.content,
+            place=store.manifest_place(manifest.id),
+            sha256=store.sha256(manifest_name(manifest.id)) if there else "",
+        )
+
+
+def not_compared(manifest: StoredManifest, reading: LedgerReading | str) -> Iterator[str]:
     """Compare the manifest of a snapshot with the ledger's verdict of it.
 
     Args:
@@ -34,23 +62,21 @@ def not_compared(store: Store, manifest: Manifest, reading: LedgerReading | str)
         yield f"{head}: the ledger holds none of it (a verification that is recorded appends one)"
         return
     verdict = view.verdict
-    if not store.has(manifest.id):
+    if not manifest.sha256:
         yield f"{head}: it lies under another name than {manifest_name(manifest.id)}"
         return
     if not verdict.manifest_sha256:
         yield f"{head}: that names no digest of it (a verification that is recorded appends one that does)"
         return
-    sha256 = store.sha256(manifest_name(manifest.id))
-    if sha256 == verdict.manifest_sha256:
+    if manifest.sha256 == verdict.manifest_sha256:
         if verdict.verdict != manifest.verdict:
             yield f"{manifest.id} was verified again, and the ledger's verdict is {verdict.verdict}"
         return
-    place = store.manifest_place(manifest.id)
-    if verdict.manifest != place and not _other_rows(verdict, manifest):
+    if verdict.manifest != manifest.place and not _other_rows(verdict, manifest):
         yield f"{head}: that is of {verdict.manifest}"
         return
     raise StorageError(
-        f"manifest {place} is not the one that was verified",
+        f"manifest {manifest.place} is not the one that was verified",
         hint=(
             Verb("verify", options=("tables", "record")),
             " compares it with the log and records it as it is",
@@ -58,5 +84,5 @@ def not_compared(store: Store, manifest: Manifest, reading: LedgerReading | str)
     )
 
 
-def _other_rows(verdict: records.Verdict, manifest: Manifest) -> bool:
+def _other_rows(verdict: records.Verdict, manifest: StoredManifest) -> bool:
     return verdict.digest != manifest.content or verdict.verdict != manifest.verdict
