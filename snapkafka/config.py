@@ -9,8 +9,8 @@ from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field, fields
 from typing import Final, TypedDict, TypeGuard
 
-from snapkafka.durations import duration_ms
 from snapkafka.errors import BadInputError, InstallError, SnapkafkaError
+from snapkafka.units import duration_ms
 
 #: The ways in which a process may learn of a snapshot (R2).
 HEAR_ALL: Final = frozenset({"ledger", "markers", "headers"})
@@ -51,7 +51,8 @@ class Config:
         changelog_lag: for how long no record of the app's changelogs is compacted, such as `"24h"`: for as long a
             snapshot can be assembled (`min.compaction.lag.ms`). It is set on those that Faust creates; `snapkafka
             doctor --fix` changes others. None: as the broker has it, by default not at all.
-        web: pages under `/snapkafka/` on the app's web server, where it has one: snapshots, a trigger, metrics.
+        web: pages under `/snapkafka/` on the app's web server, where it has one: snapshots, metrics.
+        web_trigger: also `POST /snapkafka/trigger/`, by which whoever reaches the web server can ask for a snapshot.
     """
 
     namespace: str
@@ -64,6 +65,7 @@ class Config:
     min_pause: float = 0.0
     tolerable_failures: int = 3
     web: bool = True
+    web_trigger: bool = False
     sources: tuple[str, ...] = ()
     changelog_lag: str | None = None
 
@@ -97,6 +99,7 @@ class Config:
             "enabled": self.enabled,
             "cause": self.cause,
             "web": self.web,
+            "web_trigger": self.web_trigger,
         }
         for name, value in switches.items():
             if not isinstance(value, bool):
@@ -146,6 +149,7 @@ class Settings(TypedDict, total=False):
     min_pause: float
     tolerable_failures: int
     web: bool
+    web_trigger: bool
     sources: Collection[str]
     changelog_lag: str | None
 

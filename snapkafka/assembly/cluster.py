@@ -14,13 +14,14 @@ from snapkafka.checks.retention import keeping, promised_by
 from snapkafka.errors import BadInputError, LedgerUnusableError, TimedOutError
 from snapkafka.kafka.cluster.admin import KafkaTopicAdmin
 from snapkafka.kafka.cluster.external_groups import external_readers
-from snapkafka.kafka.cluster.retention import log_bounds, wall_ms
+from snapkafka.kafka.cluster.restorable import log_bounds
 from snapkafka.kafka.login import clients
 from snapkafka.kafka.login.connection import Connection, hear_of, translated
 from snapkafka.kafka.login.security import Security
 from snapkafka.manifest import OpenEntry, TopicEntry
 from snapkafka.protocol.captured_snapshot import Captured
 from snapkafka.protocol.records import Retention, TopicPartition
+from snapkafka.units import wall_ms
 
 ISOLATIONS: Final = ("read_uncommitted", "read_committed")
 #: What was aborted is no message and no state, whoever sent it; where there are no transactions it makes no difference.
@@ -44,7 +45,7 @@ def require_isolation(asked: str) -> None:
     """
     if asked not in ("", *ISOLATIONS):
         raise BadInputError(
-            f"invalid isolation: {asked!r}", hint=f"--isolation takes {' or '.join(ISOLATIONS)}"
+            f"is invalid: {asked!r}", hint=f"it can be {' or '.join(ISOLATIONS)}", field="isolation"
         )
 
 
@@ -56,7 +57,9 @@ def require_around(records: int) -> None:
     """
     if not 0 <= records <= AROUND_MAX:
         raise BadInputError(
-            f"--around must be 0 to {AROUND_MAX:,} records, got {records:,}", hint="0 leaves the table out"
+            f"must be 0 to {AROUND_MAX:,} records, got {records:,}",
+            hint="0 leaves the table out",
+            field="around",
         )
 
 

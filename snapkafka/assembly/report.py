@@ -11,7 +11,7 @@ from snapkafka.checks import Status
 from snapkafka.checks.coverage import NOTHING_SEEN
 from snapkafka.checks.coverage import in_words as examined_in_words
 from snapkafka.kafka.cluster.external_groups import assumptions, open_topics, outside_paths, unseen_paths
-from snapkafka.kafka.cluster.retention import in_words
+from snapkafka.kafka.cluster.restorable import in_words
 from snapkafka.manifest import (
     CheckEntry,
     ExternalEntry,

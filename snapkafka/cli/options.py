@@ -7,8 +7,8 @@ from typing import Annotated
 
 import typer
 
-from snapkafka.durations import duration_ms
 from snapkafka.errors import BadInputError
+from snapkafka.units import duration_ms
 
 Bootstrap = Annotated[
     str | None,
@@ -29,19 +29,33 @@ Namespace = Annotated[
     ),
 ]
 Ttl = Annotated[
-    str,
-    typer.Option(
-        "--ttl",
-        metavar="TIME",
-        help="Fail if not captured within TIME: 5s, 1min, 500 (ms).",
-    ),
+    str, typer.Option("--ttl", metavar="TIME", help="Fail if not captured within TIME: 5s, 1min, 500 (ms).")
 ]
 AllowUnmatched = Annotated[
-    bool,
+    bool, typer.Option("--allow-unmatched", help="Accept rules of --suppress or --mask that match nothing.")
+]
+Stored = Annotated[
+    str,
     typer.Option(
-        "--allow-unmatched",
-        help="Accept rules of --suppress or --mask that match nothing.",
+        "--storage", metavar="URI", help="Directory or URI of the tables. Default: from the ledger."
     ),
+]
+ManifestPath = Annotated[
+    str, typer.Option("--manifest", metavar="PATH", help="Path of the manifest: no broker, no --storage.")
+]
+Suppress = Annotated[
+    str, typer.Option("--suppress", metavar="FILE", help="TOML file with keys that stay erased.")
+]
+DryRun = Annotated[
+    bool, typer.Option("--dry-run", help="Print the plan, or why it is refused; change nothing.")
+]
+Yes = Annotated[bool, typer.Option("--yes", help="Do not ask for confirmation.")]
+KeepLast = Annotated[
+    int | None, typer.Option("--keep-last", metavar="N", min=0, help="Keep the newest N snapshots.")
+]
+KeepDays = Annotated[
+    float | None,
+    typer.Option("--keep-days", metavar="D", min=0, help="Keep snapshots assembled in the last D days."),
 ]
 AsJson = Annotated[bool, typer.Option("--json", help="Print the result as JSON.")]
 
@@ -59,8 +73,7 @@ Invariants = Annotated[
     ),
 ]
 Parameters = Annotated[
-    list[str] | None,
-    typer.Option("--set", metavar="NAME=VALUE", help="Parameter of the SQL. Repeatable."),
+    list[str] | None, typer.Option("--set", metavar="NAME=VALUE", help="Parameter of the SQL. Repeatable.")
 ]
 Isolation = Annotated[
     str,
@@ -69,30 +82,21 @@ Isolation = Annotated[
 Sinks = Annotated[
     list[str] | None,
     typer.Option(
-        "--sink",
-        metavar="GROUP",
-        help="Group that writes nothing back to inputs, or *. Repeatable.",
+        "--sink", metavar="GROUP", help="Group that writes nothing back to inputs, or *. Repeatable."
     ),
 ]
 Sources = Annotated[
     list[str] | None,
     typer.Option(
-        "--source",
-        metavar="TOPIC",
-        help="Topic fed from outside, not by readers of the apps' output.",
+        "--source", metavar="TOPIC", help="Topic fed from outside, not by readers of the apps' output."
     ),
 ]
 Strict = Annotated[
-    bool,
-    typer.Option("--strict", help="VERIFIED_OPEN for external records without a --source."),
+    bool, typer.Option("--strict", help="VERIFIED_OPEN for external records without a --source.")
 ]
 Codecs = Annotated[
     list[str] | None,
-    typer.Option(
-        "--codecs",
-        metavar="MODULE",
-        help="Module that registers Faust codecs. Repeatable.",
-    ),
+    typer.Option("--codecs", metavar="MODULE", help="Module that registers Faust codecs. Repeatable."),
 ]
 Unpickle = Annotated[
     bool, typer.Option("--unpickle", help="Decode pickles. Unsafe: this runs code that they contain.")
@@ -100,9 +104,7 @@ Unpickle = Annotated[
 Avro = Annotated[
     list[str] | None,
     typer.Option(
-        "--avro",
-        metavar="NAME=FILE",
-        help="Schema of TOPIC-key, TOPIC-value or a number. Repeatable.",
+        "--avro", metavar="NAME=FILE", help="Schema of TOPIC-key, TOPIC-value or a number. Repeatable."
     ),
 ]
 SchemaRegistry = Annotated[
@@ -117,18 +119,10 @@ SchemaRegistry = Annotated[
 ]
 Around = Annotated[
     int,
-    typer.Option(
-        "--around",
-        metavar="N",
-        help="Keep N records per channel and side of the cut, to draw it.",
-    ),
+    typer.Option("--around", metavar="N", help="Keep N records per channel and side of the cut, to draw it."),
 ]
 WithInputs = Annotated[
-    bool,
-    typer.Option(
-        "--with-inputs",
-        help="Store unread external records: restore without the log.",
-    ),
+    bool, typer.Option("--with-inputs", help="Store unread external records: restore without the log.")
 ]
 
 

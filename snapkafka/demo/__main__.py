@@ -12,7 +12,7 @@ from collections.abc import MutableMapping
 from pathlib import Path
 from typing import Final
 
-from snapkafka.errors import EXIT_NOT_GOOD, DependencyMissingError, SnapkafkaError
+from snapkafka.errors import COMMAND, EXIT_NOT_GOOD, DependencyMissingError, SnapkafkaError
 from snapkafka.runtime.extras import require_extra
 
 try:
@@ -26,11 +26,11 @@ from rich.markup import escape
 from rich.status import Status
 
 from snapkafka.demo.drilling import run_drill
-from snapkafka.demo.report import as_data, print_report
 from snapkafka.demo.story import run_story
+from snapkafka.demo.summary import as_data, print_report
 from snapkafka.demo.system import System
 from snapkafka.ops import Drill, drill_markdown
-from snapkafka.runtime.interrupts import Interrupted, exit_status, raise_on_ending_signals
+from snapkafka.runtime.signals import Interrupted, exit_status, raise_on_ending_signals
 
 #: Where things are kept and fetched from, and settings of the demo and of its broker.
 OF_THIS_MACHINE: Final = ("SNAPKAFKA_CACHE", "SNAPKAFKA_IVY_SETTINGS", "SNAPKAFKA_DEMO_", "SNAPKAFKA_TEST_")
@@ -40,7 +40,7 @@ WHAT: Final = "Run a broker, services, load and three snapshots on this machine;
 EXAMPLE: Final = "Example: snapkafka demo --drill"
 
 
-class Progress:
+class Reported:
     """A line for every phase, with its progress."""
 
     def __init__(self) -> None:
@@ -95,7 +95,7 @@ def main(argv: list[str] | None = None) -> int:
     forget_other_systems(os.environ)
     storage = arguments.storage.resolve() / time.strftime("%Y%m%d-%H%M%S")
     raise_on_ending_signals()
-    progress = Progress()
+    progress = Reported()
     started = time.monotonic()
     drilled: list[Drill] = []
 
@@ -113,7 +113,7 @@ def main(argv: list[str] | None = None) -> int:
         return exit_status(interrupted.number)
     except SnapkafkaError as error:
         progress.stop()
-        print(f"error: {error}\nwhat to do: {error.advice}", file=sys.stderr)
+        print(f"error: {COMMAND.message(error)}\nwhat to do: {COMMAND.advice(error)}", file=sys.stderr)
         return error.exit_status
     if arguments.json:
         data = as_data(taken)

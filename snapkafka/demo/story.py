@@ -48,7 +48,7 @@ class Reporter(Protocol):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Taken:
+class DemoSnapshot:
     """One snapshot of the demo: its initiator, its duration, its result, and that of a naive reading."""
 
     id: str
@@ -70,7 +70,7 @@ class Taken:
 
 def run_story(
     reporter: Reporter, storage: Path, *, then: Callable[[System], None] | None = None
-) -> list[Taken]:
+) -> list[DemoSnapshot]:
     """Start everything, take three snapshots under load, assemble and verify them, stop everything.
 
     Args:
@@ -111,7 +111,7 @@ def take_three(reporter: Reporter, observer: Observer, system: System, storage: 
     """Take one snapshot by the command, and two at the same moment by two workers; with a naive reading beside each."""
     reporter.begin("Snapshot 1: `snapkafka trigger --wait`")
     command(observer, "trigger", "--wait", "--id", "by-command", "--storage", str(storage))
-    naive = {"by-command": observer.call(read_naively(observer.connection.bootstrap))}
+    naive = {"by-command": observer.call(read_naively(observer.connection))}
     reporter.done()
     reporter.begin("Snapshots 2 and 3: two workers trigger at the same moment")
     before = set(observer.state.snapshots)
@@ -130,7 +130,7 @@ def take_three(reporter: Reporter, observer: Observer, system: System, storage: 
     for view in both():
         if view.failure is not None:
             raise SnapshotFailedError(f"snapshot {view.trigger.id} failed: {view.failure.reason}")
-        naive[view.trigger.id] = observer.call(read_naively(observer.connection.bootstrap))
+        naive[view.trigger.id] = observer.call(read_naively(observer.connection))
     reporter.done()
     return naive
 
@@ -197,7 +197,7 @@ def _last_line(log: Path) -> str:
     return lines[-1].strip() if lines else ""
 
 
-def _taken(observer: Observer, name: str, naive: Naive, storage: Path) -> Taken:
+def _taken(observer: Observer, name: str, naive: Naive, storage: Path) -> DemoSnapshot:
     view = observer.state.snapshots[observer.state.latest_of[name]]
     assert view.captured_at is not None
     path = storage / f"{manifests.file_stem(name)}.json"
@@ -207,7 +207,7 @@ def _taken(observer: Observer, name: str, naive: Naive, storage: Path) -> Taken:
     heard: dict[str, int] = {}
     for process in processes:
         heard[str(process.heard)] = heard.get(str(process.heard), 0) + 1
-    return Taken(
+    return DemoSnapshot(
         id=name,
         asked_by=view.trigger.who,
         capture_ms=observer.times[view.captured_at] - observer.times[view.epoch - 1],

@@ -11,13 +11,15 @@ from snapkafka.advice import Advice
 from snapkafka.assembly.cluster import AROUND_RECORDS
 from snapkafka.drawing.png import png
 from snapkafka.drawing.wall_clock import Instant, WallCut
-from snapkafka.kafka.ledger.view import LedgerReading, find_snapshot, read_ledger
-from snapkafka.query.sandbox import Bounds
+from snapkafka.kafka.ledger.reading import LedgerReading, find_snapshot, read_ledger
+from snapkafka.query.engine import Bounds
 from snapkafka.recovery.editing import RuleCount
 from snapkafka.recovery.forks import Dropped, Dropping, Fork, drop_forks, list_forks, plan_drop
 from snapkafka.recovery.masks import Mask, read_masks
 from snapkafka.recovery.plan import AbsentInput, Irrevocable, Recovered, StillHeld
 from snapkafka.recovery.plan import Plan as RecoveryPlan
+from snapkafka.recovery.plan import Request as RecoveryRequest
+from snapkafka.recovery.recovery import plan_recovery, recover
 from snapkafka.recovery.selection import Selection as RestoreSelection
 from snapkafka.recovery.still_held import still_held
 from snapkafka.recovery.suppression import Suppression, read_suppression
@@ -25,34 +27,32 @@ from snapkafka.recovery.suppression import Suppression, read_suppression
 from .aborting import abort
 from .acls import Right, Rights, rights
 from .assembling import Assembled, HowToRead, Launch, assemble, verify
-from .check_restored import Checked, check_restored
+from .check_restored import CheckedRestore, check_restored
 from .checkpointing import Checkpointed, checkpoint
 from .diffing import Difference, diff
 from .doctoring import Checkup, doctor
 from .drawing import MESSAGES_SHOWN, Drawn, draw, draw_details
-from .drill import Drill, drill
+from .drill import Drill, DrillRequest, drill
 from .drill import markdown as drill_markdown
-from .dry_run import Reading, plan_assembly
+from .dry_run import ReadPlan, plan_assembly
 from .fixing import AppliedFix, PlannedFix, apply_fixes, plan_fixes
-from .following import Progress
+from .following import CaptureProgress, await_captured
 from .fork_diffing import diff_fork
-from .forking import create_fork, plan_fork
 from .freshness import Freshness, exposition, freshness, freshness_in, gauges
-from .heartbeats import Heartbeat, Session, heartbeats
+from .heartbeats import Heartbeat, HeartbeatSession, heartbeats
+from .keep import KeptRound as KeptRound
 from .keep import Outcome, Quiet, Schedule, keep
-from .keep import Round as KeptRound
 from .listing import Details, Summary, list_snapshots, show
 from .namespaces import namespaces
 from .pausing import Switched, pause, resume, retire
 from .pruning import Policy, Pruning, plan_pruning, prune
 from .querying import Queried, query
-from .restoring import abort_restore, await_workers, plan_restore, restore
-from .tracing import STEPS_MAX, Step, Trace, trace, trace_stored
+from .restoring import abort_restore, await_workers
+from .stable_predicates import Answer, Round, WatchRequest, watch
+from .tracing import STEPS_MAX, Trace, TraceStep, trace, trace_stored
 from .triggering import trigger
 from .verdict_stream import Verified, verdicts
-from .verifying_offline import Examined, verify_offline
-from .waiting import await_captured
-from .watching import Answer, Round, watch
+from .verifying_offline import ExaminedFiles, verify_offline
 
 __all__ = [
     "AROUND_RECORDS",
@@ -64,19 +64,22 @@ __all__ = [
     "AppliedFix",
     "Assembled",
     "Bounds",
-    "Checked",
+    "CaptureProgress",
+    "CheckedRestore",
     "Checkpointed",
     "Checkup",
     "Details",
     "Difference",
     "Drawn",
     "Drill",
+    "DrillRequest",
     "Dropped",
     "Dropping",
-    "Examined",
+    "ExaminedFiles",
     "Fork",
     "Freshness",
     "Heartbeat",
+    "HeartbeatSession",
     "HowToRead",
     "Instant",
     "Irrevocable",
@@ -87,28 +90,28 @@ __all__ = [
     "Outcome",
     "PlannedFix",
     "Policy",
-    "Progress",
     "Pruning",
     "Queried",
     "Quiet",
-    "Reading",
+    "ReadPlan",
     "Recovered",
     "RecoveryPlan",
+    "RecoveryRequest",
     "RestoreSelection",
     "Right",
     "Rights",
     "Round",
     "RuleCount",
     "Schedule",
-    "Session",
-    "Step",
     "StillHeld",
     "Summary",
     "Suppression",
     "Switched",
     "Trace",
+    "TraceStep",
     "Verified",
     "WallCut",
+    "WatchRequest",
     "abort",
     "abort_restore",
     "apply_fixes",
@@ -117,7 +120,6 @@ __all__ = [
     "await_workers",
     "check_restored",
     "checkpoint",
-    "create_fork",
     "diff",
     "diff_fork",
     "doctor",
@@ -140,16 +142,15 @@ __all__ = [
     "plan_assembly",
     "plan_drop",
     "plan_fixes",
-    "plan_fork",
     "plan_pruning",
-    "plan_restore",
+    "plan_recovery",
     "png",
     "prune",
     "query",
     "read_ledger",
     "read_masks",
     "read_suppression",
-    "restore",
+    "recover",
     "resume",
     "retire",
     "rights",

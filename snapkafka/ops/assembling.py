@@ -12,11 +12,13 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, Final
 
+import msgspec
+
 from snapkafka.assembly.cluster import AROUND_RECORDS, require_around, require_isolation
 from snapkafka.assembly.progress import Work, Working, from_line
 from snapkafka.assembly.spark.entry import PARENT
 from snapkafka.checks.verdict import Verdict
-from snapkafka.errors import BadInputError, InternalError, SnapkafkaError, all_errors
+from snapkafka.errors import BadInputError, InternalError, Option, Reported, SnapkafkaError, Verb
 from snapkafka.kafka.login.connection import Connection
 from snapkafka.manifest import (
     CheckEntry,
@@ -196,7 +198,7 @@ async def assemble(
             messages explain.
     """
     if not names:
-        raise BadInputError("no snapshot is named", hint="`snapkafka list` shows them")
+        raise BadInputError("no snapshot is named", hint=(Verb("list"), " shows them"))
     arguments = [f"--bootstrap={where.bootstrap}", f"--namespace={namespace}"]
     arguments += [f"--snapshot={name}" for name in names]
     arguments += [f"--storage={storage}"] if storage else []
@@ -246,7 +248,7 @@ async def verify(
         UnknownSnapshotError: there is no manifest of that snapshot.
     """
     if not (name or manifest):
-        raise BadInputError("no snapshot is named", hint="give an id, or --manifest PATH")
+        raise BadInputError("no snapshot is named", hint=("give an id, or ", Option("manifest", "PATH")))
     launch.require_spark("verification")
     place = manifest or (await manifest_places(where, namespace, [name], storage=storage))[0]
     arguments = [f"--bootstrap={where.bootstrap}", "--verify-only", f"--manifest={place}"]
@@ -322,18 +324,12 @@ async def _job(
     except ValueError:
         raise InternalError(f"the Spark job ended with status {status}: {last}") from None
     if "error" in parsed:
-        raise _error(parsed["error"])
+        raise msgspec.convert(parsed["error"], Reported).error()
     for item in parsed.get("failed", ()):
         if failed is None:
-            raise _error(item)
-        failed(item["id"], _error(item))
+            raise msgspec.convert(item, Reported).error()
+        failed(item["id"], msgspec.convert(item, Reported).error())
     return tuple(_assembled(item) for item in parsed["snapshots"])
-
-
-def _error(parsed: Mapping[str, Any]) -> SnapkafkaError:
-    """Return the error of the job as our own, of the same class."""
-    classes = {cls.code: cls for cls in all_errors()}
-    return classes.get(parsed["code"], InternalError)(parsed["message"], hint=parsed["hint"])
 
 
 def _assembled(parsed: Mapping[str, Any]) -> Assembled:

@@ -9,13 +9,14 @@ from dataclasses import dataclass
 from typing import Final
 
 from snapkafka.advice import Advice, Weight, worst_first
+from snapkafka.checks.retention import TopicSettings
 from snapkafka.errors import SnapkafkaError
-from snapkafka.kafka.cluster.retention import wall_ms
+from snapkafka.kafka.ledger.reading import Opened, latest_of_apps, opened
 from snapkafka.kafka.ledger.settings import LOSES, harmful
-from snapkafka.kafka.ledger.view import Opened, latest_of_apps, opened
 from snapkafka.kafka.login.connection import Connection
 from snapkafka.ports import Cluster
 from snapkafka.protocol.ledger_state import LedgerState, ProcessView
+from snapkafka.units import wall_ms
 
 from .checkpointing import checkpoint_due
 from .doctoring_cluster import about_groups, about_headers, about_topics, not_examined
@@ -233,10 +234,17 @@ async def _about_ledger(work: Opened, now_ms: int) -> list[Advice]:
                 do="see who may write to it; if processes of a later release run, upgrade the command",
             )
         )
+    return [*found, *await _about_access(work)]
+
+
+async def _about_access(work: Opened) -> list[Advice]:
+    """Check the rights on the ledger, its settings and its replicas."""
+    found: list[Advice] = []
+    topic = work.reading.topic
     try:
         access = await work.admin.access(topic)
     except SnapkafkaError as error:
-        return [*found, not_examined("ledger-unseen", error)]
+        return [not_examined("ledger-unseen", error)]
     if access.rights is not None and (missing := {"Read", "Write"} - access.rights):
         found.append(
             Advice(
@@ -261,7 +269,7 @@ async def _about_ledger(work: Opened, now_ms: int) -> list[Advice]:
                     do="set it on the topic (docs/reference/ledger.md), or restart a service that may alter the topic",
                 )
             )
-    needed = int(holding.get("min.insync.replicas", "1"))
+    needed = TopicSettings.parse(holding).in_sync
     if access.in_sync < needed:
         found.append(
             Advice(

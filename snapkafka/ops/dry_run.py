@@ -12,8 +12,8 @@ from snapkafka.assembly.cluster import DEFAULT_ISOLATION
 from snapkafka.checks import CutView, ReadRange, reading_ranges, require_offsets
 from snapkafka.checks.invariants import load, parse_parameters
 from snapkafka.errors import BadInputError
-from snapkafka.kafka.cluster.retention import log_bounds, log_sizes
-from snapkafka.kafka.ledger.view import Opened, find_captured, opened
+from snapkafka.kafka.cluster.restorable import log_bounds, log_sizes
+from snapkafka.kafka.ledger.reading import Opened, find_captured, opened
 from snapkafka.kafka.login.connection import Connection
 from snapkafka.manifest import LedgerEntry
 from snapkafka.ports import Cluster
@@ -36,7 +36,7 @@ class TopicReading:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Reading:
+class ReadPlan:
     """The reading for one snapshot.
 
     `parent`: its base; empty: all of its state is read. `whole`: why that is so of an incremental one, as of now: a
@@ -69,7 +69,7 @@ async def plan_assembly(
     invariants: Sequence[str] = (),
     parameters: Sequence[str] = (),
     reading: HowToRead = AS_IT_IS,
-) -> tuple[Reading, ...]:
+) -> tuple[ReadPlan, ...]:
     """Estimate what `assemble` would read now of the log, for each snapshot; for an incremental one its delta.
 
     Args:
@@ -104,14 +104,14 @@ async def _base(work: Opened, snapshot: Captured, place: str, isolation: str) ->
     return base_or_whole(open_store(place), snapshot, ledger, isolation=isolation or DEFAULT_ISOLATION)
 
 
-async def _reading(work: Opened, snapshot: Captured, base: Base | None, whole: str) -> Reading:
+async def _reading(work: Opened, snapshot: Captured, base: Base | None, whole: str) -> ReadPlan:
     unbound = CutView(snapshot)
     bounds = await log_bounds(work.admin, {*unbound.inputs, *unbound.changelogs})
     view = view_on(base, snapshot, bounds)
     require_offsets(view, starts=view.starts)
     of_topics = groupby(reading_ranges(view, starts=view.starts), key=lambda item: item.topic)
     topics = [await _of_topic(work, view, topic, list(ranges)) for topic, ranges in of_topics]
-    return Reading(
+    return ReadPlan(
         id=snapshot.id,
         epoch=snapshot.epoch,
         topics=tuple(topics),

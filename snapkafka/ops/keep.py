@@ -30,14 +30,14 @@ from snapkafka.errors import (
     SnapshotFailedError,
     TimedOutError,
 )
-from snapkafka.kafka.cluster.retention import wall_ms
-from snapkafka.kafka.ledger.view import read_ledger
+from snapkafka.kafka.ledger.reading import read_ledger
 from snapkafka.kafka.login.connection import Connection
 from snapkafka.ports import Cluster
 from snapkafka.protocol.ledger_state import Status
 from snapkafka.runtime.extras import require_extra
 from snapkafka.store import lies_in, open_store, written_down
 from snapkafka.store.locks import locked
+from snapkafka.units import wall_ms
 
 from .assembling import AS_IT_IS, Assembled, HowToRead, assemble
 from .checkpointing import checkpoint_due
@@ -120,7 +120,7 @@ class Outcome(StrEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Round:
+class KeptRound:
     """A moment of the schedule and the outcome of its snapshot.
 
     `made_up_for`: earlier snapshots that were assembled as well; `given_up`: those that could not be, and are not tried
@@ -163,10 +163,10 @@ async def keep(
     once: bool = False,
     who: str = "",
     reading: HowToRead = AS_IT_IS,
-    report: Callable[[Round], None] = lambda item: None,
+    report: Callable[[KeptRound], None] = lambda item: None,
     notify: Callable[[str], None] | None = None,
     clock: Callable[[], int] = wall_ms,
-) -> Round:
+) -> KeptRound:
     """Keep snapshots until cancelled; with `once`, run and return only the round of the present moment.
 
     Args:
@@ -226,7 +226,7 @@ async def round_at(
     storage: str,
     who: str,
     made: Assemble,
-) -> Round:
+) -> KeptRound:
     """Run the round of a moment, or the rest of it: trigger, assemble and verify, prune.
 
     Args:
@@ -234,7 +234,7 @@ async def round_at(
     """
     name = name_at(now_ms, schedule.every_ms)
     if any(quiet.covers(now_ms) for quiet in schedule.quiet):
-        return Round(id=name, outcome=Outcome.QUIET)
+        return KeptRound(id=name, outcome=Outcome.QUIET)
     ledger = await read_ledger(where, namespace)
     kind, due = _type(schedule, summaries(ledger), name, storage), checkpoint_due(ledger, now_ms)
     try:
@@ -260,14 +260,14 @@ async def round_at(
         return replace(found, why=f"nothing was pruned: {error.message}", code=error.code)
 
 
-async def _assembled(listed: Iterable[Summary], taken: Summary, made: Assemble) -> Round:
+async def _assembled(listed: Iterable[Summary], taken: Summary, made: Assemble) -> KeptRound:
     """Assemble a captured snapshot; return its round. Earlier unassembled ones come first, if no later one is
     assembled: otherwise they were tried already, or are too many.
 
     Raises:
         SnapkafkaError: what befalls every assembly (`OF_ALL`).
     """
-    found = Round(id=taken.id, outcome=Outcome.VERIFIED, type=taken.type, epoch=taken.epoch)
+    found = KeptRound(id=taken.id, outcome=Outcome.VERIFIED, type=taken.type, epoch=taken.epoch)
     if taken.verdict:  # by a keeper that was cut short after it
         good = taken.verdict in GOOD
         outcome = Outcome.VERIFIED if good else Outcome.NOT_GOOD
@@ -329,8 +329,8 @@ def _too_long(schedule: Schedule) -> TimedOutError:
     )
 
 
-def _failed(name: str, error: SnapkafkaError) -> Round:
-    return Round(id=name, outcome=Outcome.FAILED, why=error.message, code=error.code)
+def _failed(name: str, error: SnapkafkaError) -> KeptRound:
+    return KeptRound(id=name, outcome=Outcome.FAILED, why=error.message, code=error.code)
 
 
 @contextlib.asynccontextmanager

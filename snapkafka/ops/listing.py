@@ -8,9 +8,9 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Final
 
-from snapkafka.errors import BadInputError
-from snapkafka.kafka.cluster.retention import restorable, wall_ms
-from snapkafka.kafka.ledger.view import (
+from snapkafka.errors import BadInputError, Option, Verb
+from snapkafka.kafka.cluster.restorable import restorable
+from snapkafka.kafka.ledger.reading import (
     LedgerReading,
     Opened,
     find_captured_by,
@@ -26,6 +26,7 @@ from snapkafka.ports import Cluster
 from snapkafka.protocol.captured_snapshot import Captured, Uncaptured
 from snapkafka.protocol.ledger_state import SnapshotView, Status, Unread, Waiting
 from snapkafka.protocol.records import NOBODY, CheckResult
+from snapkafka.units import wall_ms
 
 logger = logging.getLogger("snapkafka")
 
@@ -156,8 +157,8 @@ async def show(
     """
     if [bool(name), epoch is not None, at_ms is not None].count(True) != 1:
         raise BadInputError(
-            "name one snapshot: an id, `latest`, --epoch or --at",
-            hint="`snapkafka show latest` shows the last one",
+            ("name one snapshot: an id, `latest`, ", Option("epoch"), " or ", Option("at")),
+            hint=(Verb("show", ("latest",)), " shows the last one"),
         )
     async with opened(where, namespace) as work:
         reading, now_ms = work.reading, clock()

@@ -17,17 +17,16 @@ from typing import Final
 
 from snapkafka.checks.verdict import GOOD
 from snapkafka.errors import BadInputError, UnknownSnapshotError
-from snapkafka.kafka.cluster.retention import wall_ms
 from snapkafka.kafka.login.connection import Connection
 from snapkafka.manifest import Manifest, file_stem, load
 from snapkafka.ports import Cluster
 from snapkafka.query.manifest_heads import assembled_ms, oldest_first
 from snapkafka.store import Leftover, Store, open_store
 from snapkafka.store.base import LEFTOVER_AFTER_S, manifest_name
+from snapkafka.units import DAY_MS, wall_ms
 
 from .in_use import InUse, snapshots_in_use
 
-DAY_MS: Final = 86_400_000
 NOTHING_IN_USE: Final = InUse()
 
 
@@ -55,7 +54,7 @@ class Prunable:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Kept:
+class KeptSnapshot:
     """A snapshot to keep, and why."""
 
     id: str
@@ -73,7 +72,7 @@ class Pruning:
     storage: str
     removed: tuple[Prunable, ...]
     leftovers: tuple[Leftover, ...]
-    kept: tuple[Kept, ...]
+    kept: tuple[KeptSnapshot, ...]
 
     @property
     def bytes(self) -> int:
@@ -251,8 +250,8 @@ def _prunable(store: Store, manifest: Manifest) -> Prunable:
     )
 
 
-def _kept(manifest: Manifest, why: str) -> Kept:
-    return Kept(
+def _kept(manifest: Manifest, why: str) -> KeptSnapshot:
+    return KeptSnapshot(
         id=manifest.id,
         epoch=manifest.epoch,
         namespace=manifest.namespace,

@@ -12,15 +12,15 @@ from typing import Any, Final
 
 from snapkafka.drawing.around import has_around
 from snapkafka.errors import BadInputError
-from snapkafka.kafka.ledger.view import LATEST, Opened, opened
+from snapkafka.kafka.ledger.reading import LATEST, Opened, opened
 from snapkafka.kafka.login.connection import Connection
 from snapkafka.manifest import AROUND, Manifest
 from snapkafka.ports import Cluster
 from snapkafka.protocol.ledger_state import LedgerState
 from snapkafka.protocol.records import TopicPartition
+from snapkafka.query.engine import Bounds
 from snapkafka.query.locate import manifest_places
-from snapkafka.query.sandbox import Bounds
-from snapkafka.store import read_manifest
+from snapkafka.store import read_manifest, sql_text
 from snapkafka.wire import headers
 
 from .querying import query
@@ -30,7 +30,7 @@ STEPS_MAX: Final = 100
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Step:
+class TraceStep:
     """A record of the chain. `process`, `app`: its sender; -1 and empty for an external one. `epoch`: the colour of
     its event; `after`: the id of the snapshot of that epoch, empty before the first. `side`: for a step from the table
     `around` of snapshot `after`: "white", "red" or "external" in that snapshot."""
@@ -51,7 +51,7 @@ class Step:
 class Trace:
     """The chain, from the message back to its first known cause. `end`: why it ends there, a sentence."""
 
-    steps: tuple[Step, ...]
+    steps: tuple[TraceStep, ...]
     end: str
 
 
@@ -112,7 +112,7 @@ class _Tracer:
         self._work, self._ledger, self._topics = work, ledger, topics
 
     async def follow(self, tp: TopicPartition, offset: int, most: int) -> Trace:
-        steps: list[Step] = []
+        steps: list[TraceStep] = []
         while True:
             stamp, why = await self._stamp(tp, offset)
             if why and not steps:
@@ -160,12 +160,12 @@ class _Tracer:
         header = headers.find(list(pairs))
         return None if header is None else headers.read(header, self._ledger, headers.tp_check(*tp)), ""
 
-    def _step(self, tp: TopicPartition, offset: int, stamp: headers.Stamp | None) -> Step:
+    def _step(self, tp: TopicPartition, offset: int, stamp: headers.Stamp | None) -> TraceStep:
         if stamp is None:
-            return Step(topic=tp.topic, partition=tp.partition, offset=offset)
+            return TraceStep(topic=tp.topic, partition=tp.partition, offset=offset)
         state = self._work.reading.state
         view, snapshot = state.processes.get(stamp.process), state.snapshots.get(stamp.epoch)
-        return Step(
+        return TraceStep(
             topic=tp.topic,
             partition=tp.partition,
             offset=offset,
@@ -228,8 +228,7 @@ async def trace_stored(
             f"snapshot {found.id} has no table {AROUND}: it was assembled without it",
             hint="leave --snapshot out to read the log, or assemble it again",
         )
-    quoted = "'" + topic.replace("'", "''") + "'"
-    sql = _CHAIN.format(topic=quoted, partition=partition, offset=offset, most=most)
+    sql = _CHAIN.format(topic=sql_text(topic), partition=partition, offset=offset, most=most)
     asked = await query(where, namespace, sql, manifest=place, bounds=bounds)
     rows = list(asked.rows)
     if not rows:
@@ -242,9 +241,9 @@ async def trace_stored(
     return Trace(steps=steps, end=_end(rows[len(steps) - 1], found, longer=len(rows) > most, most=most))
 
 
-def _step(row: Mapping[str, Any], manifest: Manifest) -> Step:
+def _step(row: Mapping[str, Any], manifest: Manifest) -> TraceStep:
     external = row["side"] == "external"
-    return Step(
+    return TraceStep(
         topic=row["topic"],
         partition=row["partition"],
         offset=row["offset"],

@@ -4,20 +4,20 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import Awaitable, Callable, Collection
+from collections.abc import Awaitable, Callable
 from functools import partial
-from typing import Final
+from typing import Final, Unpack
 
 from snapkafka.backoff import pause_after
-from snapkafka.errors import BadInputError, SnapshotFailedError, TriggerRefusedError
-from snapkafka.kafka.ledger.view import Opened, opened
+from snapkafka.errors import BadInputError, Option, SnapshotFailedError, TriggerRefusedError, Verb
+from snapkafka.kafka.ledger.reading import Opened, opened
 from snapkafka.kafka.login.connection import Connection
-from snapkafka.kafka.preflight import compose_trigger, require_id
+from snapkafka.kafka.preflight import TriggerOptions, compose_trigger, require_id
 from snapkafka.ports import Cluster
 from snapkafka.protocol.ledger_state import SnapshotView
 from snapkafka.protocol.records import Trigger
 
-from .following import Progress, follow
+from .following import CaptureProgress, follow
 from .listing import Summary, summary
 
 #: Pauses between the attempts of a snapshot: the first, and the longest.
@@ -30,32 +30,20 @@ async def trigger(
     namespace: str,
     *,
     snapshot_id: str = "",
-    type: str = "full",  # noqa: A002 -- the word of the design
-    parent: str = "",
-    storage: str = "",
-    who: str = "",
-    apps: Collection[str] = (),
-    ttl_ms: int = 5_000,
-    knowing: Collection[str] = (),
     retries: int = 0,
     wait: bool = False,
-    progress: Callable[[Progress], None] | None = None,
+    progress: Callable[[CaptureProgress], None] | None = None,
+    **options: Unpack[TriggerOptions],
 ) -> Summary:
     """Request a snapshot. The same id again returns the same snapshot, whatever the other arguments.
 
     Args:
         snapshot_id: empty: an id is generated.
-        parent: the base of an incremental one: an id, an epoch, `latest` for the last captured one; empty: the latest
-            verified one.
-        storage: for its tables; a path (from here) or URI, empty: chosen at assembly.
-        who: the caller, for people.
-        apps: those in scope, empty: all.
-        ttl_ms: the time after which it is aborted if it is not captured.
-        knowing: consumer groups that know markers although they send no `Hello`.
         retries: how often to start the next attempt if the snapshot fails, with growing pauses. One that had failed
             before is tried again at once; without `wait` that is all.
         wait: whether to wait until it is captured.
         progress: called from time to time while waiting.
+        options: see `kafka.preflight.compose_trigger`.
 
     Raises:
         BadInputError, UnknownSnapshotError, TriggerRefusedError: it cannot start.
@@ -65,26 +53,16 @@ async def trigger(
     require_id(
         snapshot_id
     )  # also where an earlier release has taken such a snapshot: what it names is another one
-    if retries < 0 or (retries and not (snapshot_id or wait)):
+    if retries < 0:
+        raise BadInputError(f"must be 0 or more, got {retries}", hint="0 tries it once", field="retries")
+    if retries and not (snapshot_id or wait):
         raise BadInputError(
-            "--retries needs a snapshot that is named or waited for"
-            if retries > 0
-            else "--retries must be 0 or more",
-            hint="add --wait, or the --id of a snapshot that failed",
+            "needs a snapshot that is named or waited for",
+            hint=("add ", Option("wait"), ", or the ", Option("id"), " of a snapshot that failed"),
+            field="retries",
         )
     async with opened(where, namespace) as work:
-        compose = partial(
-            compose_trigger,
-            work.admin,
-            work.reading.state,
-            type=type,
-            parent=parent,
-            storage=storage,
-            who=who,
-            apps=apps,
-            ttl_ms=ttl_ms,
-            knowing=knowing,
-        )
+        compose = partial(compose_trigger, work.admin, work.reading.state, **options)
         view = _latest(work, snapshot_id)
         if view is None:
             view = await _append(work, await compose(snapshot_id=snapshot_id))
@@ -102,7 +80,12 @@ async def trigger(
         if view.failure is not None:
             raise SnapshotFailedError(
                 f"snapshot {view.trigger.id} failed: {view.failure.reason}",
-                hint=f"`snapkafka show {view.trigger.id}` has the details; --retries 1 starts its next attempt",
+                hint=(
+                    Verb("show", (view.trigger.id,)),
+                    " has the details; ",
+                    Option("retries", "1"),
+                    " starts its next attempt",
+                ),
             )
         return summary(work.reading, view)
 

@@ -1,8 +1,8 @@
 """The work of a process between its cuts: events and their effects, each in its colour (R5, R6).
 
 The hot path of a service: these methods run a few times per event, take plain arguments and do a dictionary operation
-or two. Nothing is decided here. Finished work is counted by colour (`colours`), and torn events are listed with the
-open cuts; if one of those may have waited for that, the machine is asked to `_advance`.
+or two. Nothing is decided here. Work is counted by colour (`colours`), what happens most often right here, and torn
+events are listed with the open cuts; if one of those may have waited for that, the machine is asked to `_advance`.
 """
 
 from __future__ import annotations
@@ -12,11 +12,12 @@ from collections.abc import Sequence
 
 from .actions import Action, SendMarkers
 from .closing import OpenCuts
-from .colours import Cause, Colours, Effect, Torn
+from .colours import Cause, Colours, Effect, Torn, effect_of
 from .cut import Positions
 from .identity import EarlierIncarnations
 from .ledger_state import LedgerState
 from .records import MIXED, OUT_OF_ORDER, SENT_BARE, TopicPartition
+from .sent import Sent
 
 _NOTHING: Sequence[Action] = ()
 
@@ -54,9 +55,12 @@ class Work(ABC):
 
     def event_started(self, event: Cause) -> Sequence[Action]:
         """Note that an agent starts, or continues, a record: it has the colour of the first such instant for good."""
-        in_order = self.positions.start(event.agent, event.tp, event.offset)
-        void = _NOTHING if in_order or event in self.colours.running else self._void(event)
-        self.colours.start(event)
+        in_order, colours = self.positions.start(event.agent, event.tp, event.offset), self.colours
+        if event in colours.running:
+            return _NOTHING
+        void = _NOTHING if in_order else self._void(event)
+        colours.running[event] = colours.epoch
+        colours.tallies[colours.epoch].running += 1
         return void
 
     def _void(self, event: Cause) -> Sequence[Action]:
@@ -178,15 +182,26 @@ class Work(ABC):
         Returns:
             the effect, and its seq in `tp`.
         """
-        effect, seq = self.colours.send(event, tp)
-        if self.earlier.busy and event is not None and self.earlier.run(event):
-            effect = effect._replace(cause=event)
-        return effect, seq
+        colours = self.colours
+        epoch, cause = colours.running.get(event, -1) if event is not None else -1, event
+        if epoch < 0:
+            epoch = colours.epoch
+            if not (self.earlier.busy and event is not None and self.earlier.run(event)):
+                cause = None
+        tally = colours.tallies[epoch]
+        tally.unacked += 1
+        sent = colours.sent.get(tp)
+        if sent is None:
+            sent = colours.sent[tp] = Sent()
+        seq = sent.next_seq
+        sent.next_seq = seq + 1
+        return effect_of((epoch, cause, tally, colours.sent)), seq
 
     @staticmethod
     def send_undone(effect: Effect, tp: TopicPartition, seq: int) -> None:
         """Undo `send_at_once`: there was no room to append the record, so it never entered."""
-        Colours.unsend(effect, tp, seq)
+        effect.tally.unacked -= 1
+        Colours.unstamp(effect.sent[tp], seq)
 
     def send_entered_again(self, effect: Effect) -> Effect:
         """Enter again what entered under an earlier identity and has not left: it gets the colour of the process, and
@@ -206,7 +221,7 @@ class Work(ABC):
 
     def send_appended(self, effect: Effect) -> Sequence[Action]:
         """Note that the send has left in its order; its acknowledgement follows."""
-        Colours.append(effect)
+        effect.tally.unappended -= 1
         return self._advance() if self.open.cuts else _NOTHING
 
     def send_acked(
@@ -214,7 +229,8 @@ class Work(ABC):
     ) -> Sequence[Action]:
         """Note that the send lies at `offset`, and `count - 1` of its colour right before it, with the seqs before its
         own."""
-        Colours.ack(effect, tp, seq, offset, count)
+        effect.tally.unacked -= count
+        effect.sent[tp].acked(effect.epoch, seq, offset)
         return self._advance() if self.open.cuts else _NOTHING
 
     def send_failed(
@@ -233,13 +249,7 @@ class Work(ABC):
         see `SeqRange`.
         """
         Colours.fail(effect, tp, seq, count, undone=undone)
-        if not self.open.cuts:
-            return _NOTHING
-        what = f"a white send to {tp} was refused: {reason}"
-        return [
-            *self._abort_open(effect.epoch, self.colours.epoch, "send-failed", what, str(tp)),
-            *self._advance(),
-        ]
+        return self._white_lost(effect, "send-failed", f"a white send to {tp} was refused: {reason}", str(tp))
 
     def send_unsettled(
         self, effect: Effect, tp: TopicPartition, seq: int, reason: str, count: int = 1
@@ -251,13 +261,8 @@ class Work(ABC):
         `count`: as in `send_failed`.
         """
         Colours.fail(effect, tp, seq, count, refused=False)
-        if not self.open.cuts:
-            return _NOTHING
         what = f"the result of a white send to {tp} is unknown: {reason}"
-        return [
-            *self._abort_open(effect.epoch, self.colours.epoch, "send-unsettled", what, str(tp)),
-            *self._advance(),
-        ]
+        return self._white_lost(effect, "send-unsettled", what, str(tp))
 
     def send_withdrawn(self, effect: Effect) -> Sequence[Action]:
         """Withdraw a send that was given up before it was appended: nothing of it is in the log."""
@@ -267,18 +272,18 @@ class Work(ABC):
     def send_given_up(self, effect: Effect, why: str, *, culprit: str) -> Sequence[Action]:
         """Give up a send that will not leave in the colour in which it entered (R7); nothing of it is in the log."""
         Colours.withdraw(effect)
+        return self._white_lost(effect, "send-failed", f"a white send {why}", culprit)
+
+    def _white_lost(self, effect: Effect, code: str, what: str, culprit: str) -> Sequence[Action]:
+        """Fail the open cuts for which a send is white that will not count as sent (R7)."""
         if not self.open.cuts:
             return _NOTHING
-        return [
-            *self._abort_open(
-                effect.epoch, self.colours.epoch, "send-failed", f"a white send {why}", culprit
-            ),
-            *self._advance(),
-        ]
+        failed = self._abort_open(effect.epoch, self.colours.epoch, code, what, culprit)
+        return [*failed, *self._advance()]
 
     # -- records without a header (R15) -----------------------------------------------------------------------
 
-    def left_bare(self, tp: TopicPartition) -> Sequence[Action]:
+    def left_unstamped(self, tp: TopicPartition) -> Sequence[Action]:
         """Note that a record leaves without a header. Its readers take it for external, whatever its colour: no
         snapshot that may still be cut somewhere can vouch for it."""
         what = f"a record to {tp} left without our header, which would have made it larger than a limit"
@@ -293,12 +298,14 @@ class Work(ABC):
         """Note that the records that were to have these seqs leave without them."""
         self.colours.unused(tp, first, last)
 
-    def bare_settled(self, effect: Effect, tp: TopicPartition, end: int, count: int = 1) -> Sequence[Action]:
+    def unstamped_settled(
+        self, effect: Effect, tp: TopicPartition, end: int, count: int = 1
+    ) -> Sequence[Action]:
         """Note that so many unstamped records are acknowledged, all below `end`."""
         self.colours.bare(effect, tp, end, count)
         return self._advance() if self.open.cuts else _NOTHING
 
-    def bare_failed(
+    def unstamped_failed(
         self,
         effect: Effect,
         tp: TopicPartition,
@@ -312,13 +319,7 @@ class Work(ABC):
         which their sender reports them. `refused`, `undone`: see `SeqRange`."""
         self.colours.bare(effect, tp, 0, count)
         self.colours.lost(tp, count, refused=refused, undone=undone)
-        if not self.open.cuts:
-            return _NOTHING
-        what = f"a white send to {tp} failed: {reason}"
-        return [
-            *self._abort_open(effect.epoch, self.colours.epoch, "send-failed", what, str(tp)),
-            *self._advance(),
-        ]
+        return self._white_lost(effect, "send-failed", f"a white send to {tp} failed: {reason}", str(tp))
 
     def marker_stamped(self, tp: TopicPartition) -> int:
         """Return the seq of a marker."""

@@ -8,14 +8,22 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Final, Protocol, cast
 
-from snapkafka.errors import ForkFailedError, ForkRefusedError, LedgerUnusableError, PlanChangedError
+from snapkafka.errors import (
+    ForkFailedError,
+    ForkRefusedError,
+    LedgerUnusableError,
+    Option,
+    PlanChangedError,
+    Verb,
+)
 from snapkafka.kafka.cluster.groups import positions_group
-from snapkafka.kafka.cluster.retention import wall_ms
-from snapkafka.kafka.ledger.view import Opened, opened
+from snapkafka.kafka.ledger.reading import Opened, opened
 from snapkafka.kafka.login.connection import Connection
 from snapkafka.kafka.records.bulk import KafkaBulk
 from snapkafka.ports import Cluster, TopicAdmin
 from snapkafka.protocol.forking import LEDGER, fork_of, of_fork, prefixed
+from snapkafka.units import wall_ms
+from snapkafka.until import Tries
 
 from .session import admin_of
 from .topics import Topics
@@ -186,13 +194,13 @@ async def _plan_one(where: Connection | Cluster, namespace: str, fork: str) -> D
         own = LEDGER + prefixed(fork, namespace)
         if not names:
             raise ForkRefusedError(
-                f"there is no fork {fork}", hint="`snapkafka fork list` lists those there are"
+                f"there is no fork {fork}", hint=(Verb("fork list"), " lists those there are")
             )
         others = [name for name in names if name.startswith(LEDGER) and name != own]
         if others:
             raise ForkRefusedError(
                 f"fork {fork} is not of namespace {namespace}: its ledger is {others[0]}",
-                hint=f"add --namespace {others[0].removeprefix(LEDGER + prefixed(fork, ''))}",
+                hint=("add ", Option("namespace", others[0].removeprefix(LEDGER + prefixed(fork, "")))),
             )
         apps = await _apps(where, own, fork, names)
         return Dropping(
@@ -312,11 +320,11 @@ async def await_gone(admin: TopicAdmin, topics: Iterable[str]) -> None:
         ForkFailedError: one still exists.
     """
     wanted = list(topics)
-    deadline = asyncio.get_running_loop().time() + GONE_WITHIN_S
-    while there := sorted((await admin.describe_topics(wanted)).keys() & set(wanted)):
-        if asyncio.get_running_loop().time() > deadline:
-            raise ForkFailedError(
-                f"topic {there[0]} was deleted and is still there after {GONE_WITHIN_S:g} s",
-                hint="see whether delete.topic.enable is on, and run the command again",
-            )
-        await asyncio.sleep(LOOK_AGAIN_S)
+    async for _ in Tries(GONE_WITHIN_S, LOOK_AGAIN_S):
+        there = sorted((await admin.describe_topics(wanted)).keys() & set(wanted))
+        if not there:
+            return
+    raise ForkFailedError(
+        f"topic {there[0]} was deleted and is still there after {GONE_WITHIN_S:g} s",
+        hint="see whether delete.topic.enable is on, and run the command again",
+    )

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import ipaddress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
-from snapkafka.errors import BadInputError
+from snapkafka.errors import BadInputError, SnapkafkaError
+from snapkafka.runtime.browsers import is_loopback
+from snapkafka.store.uri import canonical
 
 from .access import Tokens
 
@@ -91,6 +92,11 @@ class Settings:
         for option, path in (("--tls-certificate", self.certificate), ("--tls-key", self.key)):
             if path and not Path(path).is_file():
                 found.append(f"{option} {path} is not a file")
+        for root in self.roots:
+            try:
+                canonical(root)
+            except SnapkafkaError as error:
+                found.append(f"--storage-root: {error}")
         if not is_loopback(self.host):
             beyond = f"--host {self.host} is reached from other machines, which needs"
             if not self.certificate:
@@ -125,13 +131,3 @@ class Settings:
         """
         if problems := self.problems():
             raise BadInputError("; ".join(problems), hint="see docs/guide/service.md")
-
-
-def is_loopback(host: str) -> bool:
-    """Return whether an address is reached from this machine alone; a name other than `localhost` is not trusted."""
-    if host == "localhost":
-        return True
-    try:
-        return ipaddress.ip_address(host.strip("[]")).is_loopback
-    except ValueError:
-        return False

@@ -37,6 +37,7 @@ from snapkafka.kafka.login.connection import Connection
 from snapkafka.protocol.records import TopicPartition
 from snapkafka.testing import watchdog
 from snapkafka.testing.broker import create_topics, kafka
+from snapkafka.until import blocking_until
 
 if TYPE_CHECKING:
     from snapkafka.manifest import CheckEntry
@@ -161,12 +162,12 @@ class RunningSystem:
         Raises:
             TimedOutError: with what was awaited.
         """
-        deadline = time.monotonic() + timeout_s
-        while not condition():
+
+        def holds() -> bool:
             self.check_alive()
-            if time.monotonic() > deadline:
-                raise TimedOutError(f"waited {timeout_s:.0f} s for {what}")
-            time.sleep(POLL_S)
+            return condition()
+
+        blocking_until(holds, timeout_s, what, every_s=POLL_S)
 
     def check_alive(self) -> None:
         """Raise if a worker has ended by itself, with its last lines."""
@@ -187,7 +188,7 @@ class RunningSystem:
                 [
                     sys.executable,
                     "-m",
-                    "snapkafka.testing.worker",
+                    "snapkafka.testing.run_worker",
                     target,
                     self.bootstrap,
                     str(self.folder / name),
@@ -222,7 +223,7 @@ class RunningSystem:
             self.wait_until(f"{len(self.workers)} workers to join", ready, timeout_s=START_TIMEOUT_S)
         except SnapkafkaError as error:
             logs = "\n".join(f"{worker.app}:\n{worker.last_lines()}" for worker in self.workers)
-            raise TimedOutError(f"{error.message}\n{logs}", hint=error.advice) from error
+            raise TimedOutError(f"{error.message}\n{logs}", hint=error.see) from error
 
     def _stop(self) -> None:
         for worker in self.workers:

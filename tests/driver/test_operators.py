@@ -78,14 +78,18 @@ def get(url: str) -> Any:
         return json.loads(answer.read())
 
 
-def post(url: str, body: bytes = b"") -> tuple[int, Any]:
+def post(url: str, body: bytes = b"", **headers: str) -> tuple[int, Any]:
+    given = {"Content-Type": "application/json"} | {
+        name.replace("_", "-"): it for name, it in headers.items()
+    }
     try:
         with urllib.request.urlopen(
-            urllib.request.Request(url, data=body, method="POST"), timeout=10
+            urllib.request.Request(url, data=body, method="POST", headers=given), timeout=10
         ) as answer:
             return answer.status, json.loads(answer.read())
     except urllib.error.HTTPError as error:
-        return error.code, json.loads(error.read())
+        text = error.read()
+        return error.code, json.loads(text) if text.startswith(b"{") else text
 
 
 def metric(page: str, name: str, label: str = "") -> float:
@@ -101,8 +105,17 @@ def metric(page: str, name: str, label: str = "") -> float:
 def test_a_service_is_asked_for_a_snapshot_and_reports_it_by_http(
     kafka: Broker, namespace: str, tmp_path: Path
 ) -> None:
-    with two_workers(kafka, namespace, tmp_path) as (system, observer, pages):
-        status, reported = post(f"{pages[0]}/trigger/", b'{"id": "by-web"}')
+    with two_workers(kafka, namespace, tmp_path, SMALL_APP_WEB_TRIGGER="yes") as (system, observer, pages):
+        own = pages[0].split("/")[2]
+        for headers, refused in (
+            ({"Host": "evil.example"}, 403),  # a page whose name points here
+            ({"Origin": "http://evil.example"}, 403),
+            ({"Origin": "null"}, 403),
+            ({"Content_Type": "text/plain"}, 415),  # what a page may send without being asked
+        ):
+            assert post(f"{pages[0]}/trigger/", b'{"id": "of-others"}', **headers)[0] == refused, headers
+        assert not observer.state.snapshots
+        status, reported = post(f"{pages[0]}/trigger/", b'{"id": "by-web"}', Origin=f"http://{own}")
         assert (status, reported) == (202, {"id": "by-web"})
         wait_until(
             "both workers to know that it is captured",
@@ -115,8 +128,8 @@ def test_a_service_is_asked_for_a_snapshot_and_reports_it_by_http(
             400,
             {"error": 'the body can be {"id": "name"} or empty'},
         )
-        refused, why = post(f"{pages[1]}/trigger/", json.dumps({"id": "x" * 300}).encode())
-        assert refused == 400
+        status, why = post(f"{pages[1]}/trigger/", json.dumps({"id": "x" * 300}).encode())
+        assert status == 400
         assert "at most 200" in why["error"]
         for page in pages:
             wait_until(
@@ -141,6 +154,7 @@ def test_a_service_is_asked_for_a_snapshot_and_reports_it_by_http(
         newcomer = f"http://127.0.0.1:{port}/snapkafka"
         start_worker(system, f"small-{namespace}", port)
         wait_until("the newcomer's web server", lambda: answers(newcomer), timeout_s=60, system=system)
+        assert post(f"{newcomer}/trigger/")[0] == 404, "there only if it is asked for"
         assert metric(newcomer, "snapkafka_snapshots_total", "captured") == 0, (
             "what was before it, others count"
         )

@@ -15,7 +15,7 @@ from typer.testing import CliRunner
 
 from snapkafka import ops
 from snapkafka.checks import Verdict
-from snapkafka.cli.app import app
+from snapkafka.cli.verbs import app
 from snapkafka.demo.observer import Observer, observing
 from snapkafka.demo.system import wait_until
 from snapkafka.errors import RestoreRefusedError
@@ -60,7 +60,7 @@ class Restored:
     connection: Connection
     storage: Path
 
-    def check(self) -> ops.Checked:
+    def check(self) -> ops.CheckedRestore:
         return asyncio.run(ops.check_restored(self.connection, self.observer.namespace, "cut"))
 
     def differences(self) -> list[str]:

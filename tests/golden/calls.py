@@ -34,8 +34,6 @@ from .cluster import NAMESPACE, cluster
 from .helps import ENVIRONMENT, call
 from .making import FOLDER
 
-__all__ = ["printed"]
-
 #: What the next command finds at its address.
 CLUSTERS: Final[list[FakeCluster]] = []
 
@@ -173,24 +171,27 @@ def _answers(patch: pytest.MonkeyPatch, storage: Path) -> None:
         verdict="VERIFIED",
         manifest="/snaps/keep-1.json",
     )
-    checked = ops.Checked(
+    checked = ops.CheckedRestore(
         snapshot="friday", epoch=18, namespace="shop", apps=("accounts",), equal=False,
         plan="abc", restored="thursday", compared=DIFFERENT, seconds=0.1,
     )  # fmt: skip
     answers: Mapping[str, Any] = {
         "assemble": made,
         "verify": made[:1],
-        "plan_restore": dataclasses.replace(RESTORING, refusals=(REFUSAL,)),
         "check_restored": checked,
-        "plan_fork": FORKING,
-        "create_fork": FORKED,
+        "recover": FORKED,
         "list_forks": (FORK,),
         "drill": DRILL,
     }
     for name, answer in answers.items():
         patch.setattr(ops, name, _answering(answer))
+    patch.setattr(ops, "plan_recovery", _planning)
     patch.setattr(ops, "watch", _answering(rounds[-1], rounds))
     patch.setattr(ops, "keep", _answering(kept, (kept,)))
+
+
+async def _planning(where: Any, request: ops.RecoveryRequest) -> ops.RecoveryPlan:
+    return FORKING if request.fork else dataclasses.replace(RESTORING, refusals=(REFUSAL,))
 
 
 def _answering(answer: Any, rounds: tuple[Any, ...] = ()) -> Any:

@@ -10,10 +10,8 @@ from typing import Final, NamedTuple
 import pytest
 from typer.main import get_command
 
-from snapkafka.cli.app import app
+from snapkafka.cli.verbs import app
 from tests.reference.commands import commands
-
-__all__ = ["ENVIRONMENT", "Printed", "call", "helps"]
 
 #: Of a terminal of 80 columns that knows no colours, whoever runs this.
 ENVIRONMENT: Final = {"COLUMNS": "80", "TERMINAL_WIDTH": "80", "NO_COLOR": "1", "TERM": "dumb"}

@@ -12,10 +12,10 @@ import pytest
 from typer.testing import CliRunner
 
 from snapkafka import ops
-from snapkafka.cli.app import app as commands
+from snapkafka.cli.verbs import app as commands
 from snapkafka.errors import BadInputError, BrokerUnavailableError, LedgerUnusableError
 from snapkafka.kafka.cluster.admin import KafkaTopicAdmin
-from snapkafka.kafka.ledger.ledger import KafkaLedger
+from snapkafka.kafka.ledger.kafka_ledger import KafkaLedger
 from snapkafka.kafka.login.connection import Connection
 from snapkafka.kafka.records.bulk import KafkaBulk
 from snapkafka.testing import EmbeddedKafka

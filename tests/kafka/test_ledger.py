@@ -19,10 +19,10 @@ from aiokafka.admin import AIOKafkaAdminClient, RecordsToDelete
 
 from snapkafka.errors import BrokerUnavailableError, LedgerUnusableError
 from snapkafka.kafka.cluster.admin import KafkaTopicAdmin
-from snapkafka.kafka.ledger import ledger as ledger_module
+from snapkafka.kafka.ledger import kafka_ledger as ledger_module
 from snapkafka.kafka.ledger import settings as ledger_settings
-from snapkafka.kafka.ledger.ledger import KafkaLedger, topic_name
-from snapkafka.kafka.ledger.reader import Entry, LedgerRecreatedError
+from snapkafka.kafka.ledger.kafka_ledger import KafkaLedger, topic_name
+from snapkafka.kafka.ledger.reader import LedgerRecreatedError, ReadEntry
 from snapkafka.kafka.login.connection import Connection
 from snapkafka.protocol.records import Bye, Closed, Hello, SentEnd
 from snapkafka.wire.codec import encode
@@ -83,7 +83,7 @@ def bye(n: int) -> Bye:
     return Bye(process=0, n=n)
 
 
-async def all_of(ledger: KafkaLedger) -> list[Entry]:
+async def all_of(ledger: KafkaLedger) -> list[ReadEntry]:
     return [entry async for entry in ledger.read(until=await ledger.end())]
 
 
@@ -345,7 +345,7 @@ async def remake(admin: KafkaTopicAdmin, ledger: KafkaLedger, other: KafkaLedger
     await other.open()
 
 
-async def read_until_it_ends(ledger: KafkaLedger, start: int) -> list[Entry]:
+async def read_until_it_ends(ledger: KafkaLedger, start: int) -> list[ReadEntry]:
     return [entry async for entry in ledger.read(start)]
 
 

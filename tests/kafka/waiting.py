@@ -6,8 +6,6 @@ import asyncio
 import inspect
 from collections.abc import Awaitable, Callable
 
-__all__ = ["until"]
-
 
 async def until(
     condition: Callable[[], bool | Awaitable[bool]], *, timeout_s: float = 20.0, every_s: float = 0.05

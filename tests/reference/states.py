@@ -10,8 +10,6 @@ from typing import Final
 
 from .markdown import code, table
 
-__all__ = ["MACHINES", "Machine", "Transition", "page"]
-
 #: Where each begins and ends.
 OUTSIDE: Final = "[*]"
 
@@ -53,7 +51,7 @@ MACHINES: Final = (
         "A process",
         "`snapkafka.protocol.worker.WorkerProtocol`, as a worker feeds it.",
         {
-            "not joined": "it has no id: what it does is nobody's colour",
+            "not joined": "it has no id: what it does has no colour",
             "joined": "white or red for what the ledger holds",
             "closing": "it is red for a snapshot whose `Closed` it has not appended yet",
             "absent": "it works, and the machine is not asked (R15)",

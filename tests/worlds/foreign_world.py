@@ -15,8 +15,6 @@ from snapkafka.protocol.records import TopicPartition
 from snapkafka.wire import headers
 from tests.worlds.fakes import FakeAdmin, FakeCluster, FakeTopic
 
-__all__ = ["STATE", "FakeConsumer", "FakeWriter", "ForeignAdmin", "marker_of", "participant", "until", "view"]
-
 #: Where the state of the process `till` lies.
 STATE = TopicPartition("_snapkafka-state.ns.till", 0)
 

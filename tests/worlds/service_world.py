@@ -18,8 +18,6 @@ from snapkafka.store import LocalStore
 from tests.worlds.fakes import FakeCluster
 from tests.worlds.on_disk import write_snapshot
 
-__all__ = ["STORAGE", "asked", "assembled", "served", "until"]
-
 #: The storage of the contract's examples; nothing is written there.
 STORAGE = "s3://company-checkpoints/production-stream-01/"
 HOST = "localhost:8023"

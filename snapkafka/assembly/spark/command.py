@@ -21,6 +21,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Final, NamedTuple, TextIO
 
+import msgspec
+
 from snapkafka.assembly.avro_schemas import read_schemas
 from snapkafka.assembly.base import Base, ParentUnfitError, base_or_whole, require_whole, view_on
 from snapkafka.assembly.cluster import (
@@ -41,6 +43,7 @@ from snapkafka.checks import CutView, Verdict, reading_ranges, require_offsets
 from snapkafka.checks.invariants import Invariant, load, parse_parameters
 from snapkafka.config import namespace_problem
 from snapkafka.errors import (
+    COMMAND,
     EXIT_NOT_GOOD,
     EXIT_OK,
     BadInputError,
@@ -48,17 +51,20 @@ from snapkafka.errors import (
     DependencyMissingError,
     InternalError,
     LedgerUnusableError,
+    Option,
     OutputError,
+    Reported,
     SnapkafkaError,
+    Verb,
 )
 from snapkafka.kafka.cluster.external_groups import still_open
-from snapkafka.kafka.ledger.verdicts import not_compared
-from snapkafka.kafka.ledger.view import LedgerReading, read_ledger
+from snapkafka.kafka.ledger.manifest_match import StoredManifest, not_compared
+from snapkafka.kafka.ledger.reading import LedgerReading, read_ledger
 from snapkafka.kafka.login.connection import Connection
 from snapkafka.kafka.records.far_times import FarStretch, far_stretches
 from snapkafka.manifest import LedgerEntry, Manifest
 from snapkafka.protocol.captured_snapshot import Captured
-from snapkafka.runtime.interrupts import Interrupted, exit_status
+from snapkafka.runtime.signals import Interrupted, exit_status
 from snapkafka.store import Store, open_manifest, open_store, read_manifest, state_parts
 
 from .interrupts import interrupted_by, interruptible_again
@@ -126,7 +132,9 @@ def _output(path: str) -> Iterator[TextIO]:
             file = stack.enter_context(Path(path).open("w", encoding="utf-8"))
         except OSError as error:
             raise OutputError(
-                f"--result {path} cannot be written: {error.strerror}", hint="check the path and its rights"
+                f"{path} cannot be written: {error.strerror}",
+                hint="check the path and its rights",
+                field="result",
             ) from error
         yield file
 
@@ -136,12 +144,13 @@ def _failed(error: SnapkafkaError, options: argparse.Namespace) -> int:
         _print_json({"error": {**_as_data(error), "exit_status": error.exit_status}}, options)
     if options.json and options.progress:
         return error.exit_status  # who reads along says it
-    options.say(f"error: {_one_line(error.message)}\n       {_one_line(error.advice)}")
+    options.say(f"error: {_one_line(COMMAND.message(error))}\n       {_one_line(COMMAND.advice(error))}")
     return error.exit_status
 
 
-def _as_data(error: SnapkafkaError) -> dict[str, str]:
-    return {"code": error.code, "message": error.message, "hint": error.advice}
+def _as_data(error: SnapkafkaError) -> dict[str, Any]:
+    parts = msgspec.to_builtins(Reported.of(error))
+    return {**parts, "message": COMMAND.message(error), "hint": COMMAND.advice(error)}
 
 
 def _interrupted(number: int, options: argparse.Namespace) -> int:
@@ -154,9 +163,11 @@ def _interrupted(number: int, options: argparse.Namespace) -> int:
 
 def _assemble(options: argparse.Namespace) -> tuple[list[dict[str, Any]], dict[str, SnapkafkaError]]:
     if problem := namespace_problem(options.namespace):
-        raise BadInputError(problem, hint="add --namespace, or set SNAPKAFKA_NAMESPACE")
+        raise BadInputError(problem, hint=("add ", Option("namespace"), ", or set SNAPKAFKA_NAMESPACE"))
     if not options.snapshot:
-        raise BadInputError("no snapshot is named", hint="add --snapshot ID; `snapkafka list` shows them")
+        raise BadInputError(
+            "no snapshot is named", hint=("add ", Option("snapshot", "ID"), "; ", Verb("list"), " shows them")
+        )
     require_around(options.around)
     options.isolation = options.isolation or DEFAULT_ISOLATION
     given_sql, connection = _invariants(options), _connection(options.bootstrap)
@@ -304,14 +315,14 @@ def isolation_of(manifest: Manifest, asked: str) -> str:
     if asked and manifest.isolation and asked != manifest.isolation:
         raise BadInputError(
             f"snapshot {manifest.id} was assembled with {manifest.isolation}, and cannot be verified with {asked}",
-            hint="leave --isolation out",
+            hint=("leave ", Option("isolation"), " out"),
         )
     return asked or manifest.isolation or DEFAULT_ISOLATION
 
 
 def _verify_only(options: argparse.Namespace) -> list[dict[str, Any]]:
     if not options.manifest:
-        raise BadInputError("no manifest is named", hint="add --manifest PATH")
+        raise BadInputError("no manifest is named", hint=("add ", Option("manifest", "PATH")))
     connection, given = _connection(options.bootstrap), _invariants(options)
     schemas, registry = read_schemas(options.avro), _registry(options)
     work = [_again(path, connection, options) for path in options.manifest]
@@ -392,9 +403,11 @@ def _again(path: str, connection: Connection, options: argparse.Namespace) -> _A
     view = asyncio.run(look(connection, manifest.captured, isolation=isolation, triggered_ms=since_ms))
     seen = asyncio.run(look_for_external_readers(connection, manifest.captured, sinks=options.sink))
     asked = replace(manifest, isolation=isolation, open=still_open(manifest.open, seen, options.sink))
-    compared = [] if options.tables else ["stored tables were not compared with the log (--tables)"]
+    compared = (
+        [] if options.tables else ["stored tables were not compared with the log (the option tables does)"]
+    )
     if not options.record:  # else what is recorded now counts
-        compared += not_compared(store, manifest, _ledger_of(manifest, connection))
+        compared += not_compared(StoredManifest.of(store, manifest), _ledger_of(manifest, connection))
     # The place is one that leads there from wherever it is read later.
     far = asyncio.run(far_stretches(connection, view.bounds or (), isolation=isolation))
     return _Again(store, store.place(name), store.sha256(name), asked, view, tuple(compared), far)
@@ -414,7 +427,8 @@ def _ledger_of(manifest: Manifest, connection: Connection) -> LedgerReading | st
 def _connection(bootstrap: str) -> Connection:
     if not bootstrap:
         raise BadInputError(
-            "no broker is given", hint="add --bootstrap host:port, or set SNAPKAFKA_BOOTSTRAP"
+            "no broker is given",
+            hint=("add ", Option("bootstrap", "host:port"), ", or set SNAPKAFKA_BOOTSTRAP"),
         )
     return Connection.from_environment(bootstrap, os.environ)
 

@@ -17,7 +17,7 @@ from pyspark.sql import functions as fn
 
 from snapkafka.assembly.base import Base, building_on, view_on
 from snapkafka.assembly.manifest import Clock, logs_of, manifest_of, openness_of
-from snapkafka.checks import CheckOutcome, CutView, ReadRange, reading_ranges, require_offsets
+from snapkafka.checks import Checked, CheckOutcome, CutView, ReadRange, reading_ranges, require_offsets
 from snapkafka.checks.invariants import Invariant
 from snapkafka.manifest import (
     AROUND,
@@ -45,7 +45,7 @@ from .tables import incremental, tables
 from .tables.around import around, leads, per_kind, reach
 from .tables.inputs import inputs, unread_ranges
 from .verify import rules, stored_tables, v6_invariants
-from .verify.rules import Checked
+from .verify.log_frames import LogFrames
 from .verify.sequences import stretch_of
 from .write import file_hashes, parquet
 from .write.s3_commit import reached
@@ -240,7 +240,7 @@ def _check(
     def again(wanted: Collection[ReadRange]) -> DataFrame:
         return stamps(_stamped(_source(spark, list(wanted), settings), settings))
 
-    return rules.run(stamps(records), lookups, ranges, still_there, again)
+    return rules.run(LogFrames(stamps(records), lookups, ranges, still_there, again))
 
 
 def _unwritten(records: DataFrame, lookups: Lookups, settings: Settings) -> dict[str, DataFrame]:

@@ -15,6 +15,8 @@ from snapkafka.errors import (
     OffsetsGoneError,
     SnapkafkaError,
     StorageError,
+    Text,
+    Verb,
 )
 from snapkafka.manifest import RestorableEntry
 from snapkafka.protocol.captured_snapshot import Captured
@@ -60,8 +62,11 @@ _SIGNS: Final[tuple[tuple[str, type[SnapkafkaError], str], ...]] = (
 _PARTITION: Final = re.compile(r"(?:[Pp]artitions?|TopicPartition:?) [\[{(]*([\w.-]+)-(\d+)\b")
 
 #: What to do next, where it is not what such an error says by itself.
-_HINTS: Final[Mapping[type[SnapkafkaError], str]] = {
-    LedgerUnusableError: "`snapkafka doctor --acls` prints the rights that the assembly job needs",
+_HINTS: Final[Mapping[type[SnapkafkaError], Text]] = {
+    LedgerUnusableError: (
+        Verb("doctor", options=("acls",)),
+        " prints the rights that the assembly job needs",
+    ),
 }
 
 
@@ -95,7 +100,7 @@ def with_time_of_loss(store: Store, captured: Captured) -> Iterator[None]:
         if said is None or not said.until:
             raise
         message = f"{error.message}; it could be restored until {said.until}: {said.topic} {said.why}"
-        raise OffsetsGoneError(message, hint=error.advice) from error
+        raise OffsetsGoneError(message, hint=error.see) from error
 
 
 def _said_before(store: Store, captured: Captured) -> RestorableEntry | None:

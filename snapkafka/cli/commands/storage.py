@@ -9,36 +9,30 @@ import typer
 from rich.markup import escape
 
 from snapkafka import ops
-from snapkafka.cli.options import AsJson, Bootstrap
-from snapkafka.cli.present.tables import table
+from snapkafka.cli.options import AsJson, Bootstrap, DryRun, KeepDays, KeepLast, Yes
+from snapkafka.cli.present.printed import table
 from snapkafka.cli.propose import Proposal, propose
 from snapkafka.cli.running import connect, console, print_json, run
 from snapkafka.errors import EXIT_NOT_GOOD, BadInputError
-from snapkafka.kafka.cluster.retention import format_bytes
 from snapkafka.kafka.login.connection import Connection
-from snapkafka.ops.pruning import Kept, Prunable
+from snapkafka.ops.pruning import KeptSnapshot, Prunable
+from snapkafka.units import format_bytes
 
 
 def prune(
     storage: Annotated[str, typer.Option("--storage", metavar="URI", help="Where the tables lie.")] = "",
-    keep_last: Annotated[
-        int | None, typer.Option("--keep-last", metavar="N", min=0, help="Keep the newest N snapshots.")
-    ] = None,
-    keep_days: Annotated[
-        float | None,
-        typer.Option("--keep-days", metavar="D", min=0, help="Keep snapshots assembled in the last D days."),
-    ] = None,
+    keep_last: KeepLast = None,
+    keep_days: KeepDays = None,
     namespace: Annotated[
         str,
         typer.Option("--namespace", metavar="NAME", help="Only snapshots of this namespace. Default: all."),
     ] = "",
     bootstrap: Bootstrap = None,
     offline: Annotated[
-        bool,
-        typer.Option("--offline", help="Do not check what open restores and forks need."),
+        bool, typer.Option("--offline", help="Do not check what open restores and forks need.")
     ] = False,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Print the plan; remove nothing.")] = False,
-    yes: Annotated[bool, typer.Option("--yes", help="Do not ask for confirmation.")] = False,
+    dry_run: DryRun = False,
+    yes: Yes = False,
     as_json: AsJson = False,
 ) -> None:
     """Remove old snapshots from storage.
@@ -97,7 +91,7 @@ def _print_plan(planned: ops.Pruning) -> None:
         console.print("[green]Nothing to remove.[/]")
 
 
-def _cells(item: Kept | Prunable) -> tuple[str, ...]:
+def _cells(item: KeptSnapshot | Prunable) -> tuple[str, ...]:
     return escape(item.id), escape(item.namespace), escape(item.verdict), escape(item.assembled_at[:19])
 
 
@@ -124,7 +118,7 @@ def verify_offline(snapshot: str, namespace: str, manifest: str, storage: str, *
         raise typer.Exit(EXIT_NOT_GOOD)
 
 
-def _print_examined(found: ops.Examined) -> None:
+def _print_examined(found: ops.ExaminedFiles) -> None:
     for damage in found.damage:
         console.print(f"[red]damaged[/] {escape(damage.file)}: {escape(damage.what)}", soft_wrap=True)
     if not found.damage:
@@ -140,7 +134,7 @@ def _print_examined(found: ops.Examined) -> None:
 
 
 def print_reading(
-    planned: Callable[[], Coroutine[Any, Any, tuple[ops.Reading, ...]]], *, as_json: bool
+    planned: Callable[[], Coroutine[Any, Any, tuple[ops.ReadPlan, ...]]], *, as_json: bool
 ) -> None:
     """Print the numbers of records and bytes that an assembly would read, topic by topic."""
     found = run(planned, as_json=as_json)
@@ -157,16 +151,14 @@ def print_reading(
             right=("partitions", "records, at most", "about"),
         )
         for topic in item.topics:
-            rows.add_row(escape(topic.topic), str(topic.partitions), f"{topic.records:,}", _size(topic.bytes))
-        rows.add_row("[bold]in all[/]", "", f"{item.records:,}", _size(item.bytes))
+            rows.add_row(
+                escape(topic.topic), str(topic.partitions), f"{topic.records:,}", format_bytes(topic.bytes)
+            )
+        rows.add_row("[bold]in all[/]", "", f"{item.records:,}", format_bytes(item.bytes))
         console.print(rows)
 
 
-def _delta(item: ops.Reading) -> str:
+def _delta(item: ops.ReadPlan) -> str:
     if item.whole:
         return f"  whole state, as {item.whole}"
     return f"  changes since {item.parent}" if item.parent else ""
-
-
-def _size(count: int | None) -> str:
-    return "unknown" if count is None else format_bytes(count)

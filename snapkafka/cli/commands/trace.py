@@ -7,10 +7,8 @@ from typing import Annotated, Final
 import typer
 
 from snapkafka import ops
-from snapkafka.cli.options import AsJson, Bootstrap, Namespace
+from snapkafka.cli.options import AsJson, Bootstrap, Namespace, Stored
 from snapkafka.cli.running import connect, print_json, run
-
-from .query import Storage
 
 #: Where a record lies, by its colour.
 SIDES: Final = {"white": "before", "red": "after"}
@@ -29,7 +27,7 @@ def trace(
             "--snapshot", metavar="ID", help="Read the records kept with this snapshot, not the log."
         ),
     ] = "",
-    storage: Storage = "",
+    storage: Stored = "",
     manifest: Annotated[
         str,
         typer.Option("--manifest", metavar="PATH", help="Manifest of the snapshot, instead of --snapshot."),
@@ -68,7 +66,7 @@ def trace(
     print(found.end)
 
 
-def _line(step: ops.Step) -> str:
+def _line(step: ops.TraceStep) -> str:
     place = f"{step.topic}[{step.partition}] offset {step.offset}"
     if step.process < 0:
         return f"{place}, external"
@@ -77,5 +75,5 @@ def _line(step: ops.Step) -> str:
     return f"{place}, {what} {step.app or 'an unknown app'} (process {step.process}, seq {step.seq}), {when}"
 
 
-def _when(step: ops.Step) -> str:
+def _when(step: ops.TraceStep) -> str:
     return f"after snapshot {step.after or f'of epoch {step.epoch}'}" if step.epoch else "before any snapshot"

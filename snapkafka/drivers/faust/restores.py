@@ -40,7 +40,7 @@ from .tables.store_note import store_of
 
 if TYPE_CHECKING:
     from .host import Host
-    from .waiting import Waiting
+    from .waiting import WorkerWaits
 
 logger = logging.getLogger("snapkafka")
 
@@ -50,7 +50,7 @@ ANSWERS_WITHIN_S: Final = 10.0
 MARK: Final = "snapkafka-plan"
 
 
-class Scope:
+class RestoreScope:
     """The rules of restores for one partition, kept up to date, and read for every incoming record.
 
     Attributes:
@@ -72,7 +72,7 @@ class Scope:
         return {agent for agent, rule in self.rules.items() if not rule.takes(offset)}
 
 
-class Restored:
+class AppliedRestores:
     """The restores of one app, as its worker applies them.
 
     Args:
@@ -80,10 +80,11 @@ class Restored:
         waiting: for that.
     """
 
-    def __init__(self, host: Host, waiting: Waiting) -> None:
+    def __init__(self, host: Host, waiting: WorkerWaits) -> None:
         self._host, self._waiting = host, waiting
-        self._scopes: dict[TopicPartition, Scope] = {}
+        self._scopes: dict[TopicPartition, RestoreScope] = {}
         self.joined = False  # its group
+        self.skips = False  # does an agent skip records of any partition?
         self._runs_on: frozenset[str] = frozenset()  # plans that were committed before
 
     def _restores(self) -> Restores:
@@ -202,40 +203,38 @@ class Restored:
         later = self._restores().restored(self._host.app.conf.id) - self._runs_on
         return f"was restored (plan {min(later)})" if later else ""
 
-    def scope(self, tp: TopicPartition) -> Scope:
+    def scope(self, tp: TopicPartition) -> RestoreScope:
         """Return the rules of restores for a partition; the object stays the same."""
         scope = self._scopes.get(tp)
         if scope is None:
-            scope = self._scopes[tp] = Scope()
+            scope = self._scopes[tp] = RestoreScope()
         self._renew(tp, scope)
         return scope
 
-    def _renew(self, tp: TopicPartition, scope: Scope) -> None:
+    def _renew(self, tp: TopicPartition, scope: RestoreScope) -> None:
         restores = self._restores()
         scope.rules = restores.rules(self._host.app.conf.id, tp) if restores.bases else {}
         scope.until = max((rule.spent for rule in scope.rules.values()), default=0)
         base = self.base(tp)
+        self.skips = any(scope.until for scope in self._scopes.values())
         scope.author, scope.plan = (0, "") if base is None else (base.author, base.plan)
 
-    def noted_or_not(self, offsets: Mapping[Any, Any]) -> Mapping[Any, Any]:
-        """Return `noted`, or the offsets unchanged after a fault of ours, also in the thread of the consumer (R15)."""
+    def noted(self, offsets: Mapping[Any, Any]) -> Mapping[Any, Any]:
+        """Add metadata to offsets that are to be committed, as aiokafka takes them, where rules apply above them; also
+        in the thread of the consumer. After a fault of ours the offsets are unchanged (R15)."""
+        noted: dict[Any, Any] = {}
         try:
-            return self.noted(offsets)
+            for tp, offset in offsets.items():
+                scope = self._scopes.get(TopicPartition(tp.topic, tp.partition))
+                at: int = offset if isinstance(offset, int) else offset[0]
+                if scope is not None and at < scope.until:
+                    noted[tp] = (at, RESTORED_METADATA + scope.plan)
+                else:
+                    noted[tp] = offset
         except Exception as error:
             self._host.stand_down("to keep metadata in commits", error)
-        return offsets
-
-    def noted(self, offsets: Mapping[Any, Any]) -> dict[Any, Any]:
-        """Add metadata to offsets that are to be committed, as aiokafka takes them, where rules apply above them.
-
-        This is called in the thread of the consumer, too, and changes no state.
-        """
-        return {tp: self._noted(tp, offset) for tp, offset in offsets.items()}
-
-    def _noted(self, tp: Any, offset: Any) -> Any:
-        scope = self._scopes.get(TopicPartition(tp.topic, tp.partition))
-        at: int = offset if isinstance(offset, int) else offset[0]
-        return (at, RESTORED_METADATA + scope.plan) if scope is not None and at < scope.until else offset
+            return offsets
+        return noted
 
     def base(self, tp: TopicPartition) -> Base | None:
         """Return where the records after the latest restore start in a partition."""
@@ -289,7 +288,7 @@ class Restored:
         return removed
 
 
-def keep_metadata(restored: Restored, client: Any) -> None:
+def keep_metadata(restored: AppliedRestores, client: Any) -> None:
     """Note in the group's offsets that agents skip records, as long as they do (D6).
 
     Args:
@@ -301,7 +300,7 @@ def keep_metadata(restored: Restored, client: Any) -> None:
     commit = client.commit
 
     async def commit_with_metadata(offsets: Any = None) -> None:
-        await commit(None if offsets is None else restored.noted_or_not(offsets))
+        await commit(restored.noted(offsets) if offsets is not None and restored.skips else offsets)
 
     client.commit, client.keeps_metadata = commit_with_metadata, True
 

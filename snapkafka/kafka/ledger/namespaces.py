@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from snapkafka.errors import SnapkafkaError
+from snapkafka.errors import Option, SnapkafkaError, Text, Verb
 from snapkafka.ports import TopicAdmin
 from snapkafka.protocol.forking import LEDGER
 
@@ -22,13 +22,15 @@ async def namespaces(admin: TopicAdmin) -> tuple[str, ...]:
     return tuple(sorted(name.removeprefix(LEDGER) for name in topics if name.startswith(LEDGER)))
 
 
-async def namespaces_hint(admin: TopicAdmin) -> str:
-    """Return the advice for a missing or unknown namespace: choose one of the cluster, if it has any."""
+async def namespaces_hint(admin: TopicAdmin) -> Text:
+    """Advise on a namespace that is missing or unknown: choose one of the cluster, if it has any."""
     try:
         found = await namespaces(admin)
     except SnapkafkaError:
-        return "give --namespace, or set SNAPKAFKA_NAMESPACE"
+        return ("give ", Option("namespace"), ", or set SNAPKAFKA_NAMESPACE")
     if not found:
         return "this cluster has no namespace yet: start a service that calls snapkafka.install"
-    more = f" and {len(found) - NAMED_MAX} more (`snapkafka namespaces`)" if len(found) > NAMED_MAX else ""
-    return f"this cluster has {', '.join(found[:NAMED_MAX])}{more}: choose one by --namespace"
+    known = f"this cluster has {', '.join(found[:NAMED_MAX])}"
+    if (more := len(found) - NAMED_MAX) > 0:
+        return (known, f" and {more} more (", Verb("namespaces"), "): choose one by ", Option("namespace"))
+    return (known, ": choose one by ", Option("namespace"))

@@ -25,7 +25,7 @@ REASON_LENGTH: Final = 500
 class Connection:
     """A Kafka cluster as a client sees it.
 
-    `bootstrap`: `host:port`, several separated by commas; any form that `addresses` reads is taken. `security`: further
+    `bootstrap`: `host:port`, several separated by commas; read in any form of `addresses`. `security`: further
     arguments of aiokafka's clients (`security_protocol`, `ssl_context`, `sasl_mechanism`, ...). `settings`: their
     source, for the clients of other libraries.
 
@@ -140,7 +140,7 @@ def _named(connection: Connection, what: str, error: Exception) -> SnapkafkaErro
         return BrokerUnavailableError(
             f"no Kafka broker answers at {connection.bootstrap}"
             f"{', or not for these credentials' if connection.security else ''}: could not {what}",
-            hint=f"{BrokerUnavailableError.hint}; or the SNAPKAFKA_KAFKA_* settings"
+            hint=(*BrokerUnavailableError.hint, "; or the SNAPKAFKA_KAFKA_* settings")
             if connection.security
             else None,
         )

@@ -24,7 +24,7 @@ from snapkafka.errors import (
     MechanismError,
     SnapkafkaError,
 )
-from snapkafka.kafka.cluster.requests import MetadataRequestV12
+from snapkafka.kafka.cluster.wire_requests import MetadataRequestV12
 
 from .addresses import Address, addresses
 
@@ -58,7 +58,7 @@ def refusal(where: str, error: BaseException) -> SnapkafkaError | None:
     if isinstance(error, ssl.SSLCertVerificationError):
         return CertificateError(
             f"the certificate of the broker at {where} is not trusted: {error.verify_message}",
-            hint="ssl.ca.location names the CA that signed it; its names must have the host of --bootstrap",
+            hint="ssl.ca.location names the CA that signed it; its names must have the host of that address",
         )
     if isinstance(error, ssl.SSLError):
         return _of_tls(where, error)

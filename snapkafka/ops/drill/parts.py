@@ -11,26 +11,27 @@ from typing import Final, Protocol, cast
 from snapkafka.checks.invariants import load, parameters_of, parse_parameters
 from snapkafka.errors import ForkRefusedError, LedgerUnusableError
 from snapkafka.kafka.cluster.admin import KafkaTopicAdmin
-from snapkafka.kafka.ledger.view import opened
+from snapkafka.kafka.ledger.reading import opened
 from snapkafka.kafka.login.connection import Connection
 from snapkafka.kafka.records.bulk import KafkaBulk
 from snapkafka.manifest import Manifest
 from snapkafka.ops.assembling import Assembled, HowToRead, assemble, verify
-from snapkafka.ops.forking import create_fork, plan_fork
 from snapkafka.ops.querying import query
+from snapkafka.ops.stable_predicates import WatchRequest, watch
 from snapkafka.ops.triggering import trigger
-from snapkafka.ops.watching import watch
 from snapkafka.protocol.forking import of_fork, prefix_of, prefixed
 from snapkafka.protocol.ledger_state import LedgerState
 from snapkafka.protocol.records import TopicPartition
 from snapkafka.query.locate import manifest_places
-from snapkafka.recovery.facts import Groups
 from snapkafka.recovery.forks import drop_forks, plan_drop
-from snapkafka.recovery.plan import Plan, Recovered
+from snapkafka.recovery.plan import Plan, Recovered, Request
 from snapkafka.recovery.positions import apps_of
+from snapkafka.recovery.recovery import plan_recovery, recover
+from snapkafka.recovery.stored_rows import GroupAdmin
 from snapkafka.store import open_manifest, read_manifest
 
-from .report import Judged
+from .request import DrillRequest
+from .result import Judged
 
 #: Parameters of ready-made invariants that hold names of topics or apps.
 NAMES: Final = ("topics", "apps")
@@ -41,7 +42,7 @@ IN_FLIGHT: Final = 'SELECT count(*) AS n FROM (SELECT DISTINCT topic, "partition
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Source:
+class DrilledSnapshot:
     """The snapshot that is drilled. `place`: of its manifest. `in_flight`: messages; `tables`: rows by table.
     `content`: the digest of the rows of its tables; `manifest_sha256`: of the bytes of its manifest."""
 
@@ -64,13 +65,13 @@ class Parts(Protocol):
     async def used(self) -> str:
         """Return a topic or consumer group with the id of this drill in its name; empty: there is none."""
 
-    async def find(self, name: str) -> Source:
+    async def find(self, name: str) -> DrilledSnapshot:
         """Find the snapshot."""
 
     async def sql(self) -> Mapping[str, str]:
         """Return the SQL of the invariants, by name, as they are checked on the snapshot."""
 
-    async def plan(self, source: Source, *, expires_s: float) -> str:
+    async def plan(self, source: DrilledSnapshot, *, expires_s: float) -> str:
         """Plan a fork of it, and return the digest of the plan."""
 
     async def create(self) -> Recovered:
@@ -91,7 +92,7 @@ class Parts(Protocol):
     async def assemble(self) -> Assembled:
         """Assemble that snapshot, and verify it."""
 
-    async def verify(self, source: Source) -> Assembled:
+    async def verify(self, source: DrilledSnapshot) -> Assembled:
         """Verify the snapshot that was drilled once more, its tables as well."""
 
     async def drop(self) -> None:
@@ -109,10 +110,8 @@ class KafkaParts:
     where: Connection
     namespace: str
     fork: str
-    storage: str
+    request: DrillRequest
     folder: str
-    invariants: Sequence[str]
-    parameters: Sequence[str]
     reading: HowToRead
     who: str
     notify: Callable[[str], None]
@@ -134,8 +133,10 @@ class KafkaParts:
             await admin.close()
         return next((name for name in names if of_fork(self.fork, name)), "")
 
-    async def find(self, name: str) -> Source:
-        (place,) = await manifest_places(self.where, self.namespace, [name], storage=self.storage, good=True)
+    async def find(self, name: str) -> DrilledSnapshot:
+        (place,) = await manifest_places(
+            self.where, self.namespace, [name], storage=self.request.storage, good=True
+        )
         store, file = open_manifest(place)
         manifest = read_manifest(place)[1]
         self.namespace = self.namespace or manifest.namespace
@@ -145,32 +146,32 @@ class KafkaParts:
         )
 
     async def sql(self) -> Mapping[str, str]:
-        if not self.invariants:
+        if not self.request.invariants:
             return {}
-        parameters = parse_parameters(self._parameters(self.invariants, of_fork=False))
-        return {it.name: it.sql for it in load(self.invariants, parameters)}
+        parameters = parse_parameters(self._parameters(self.request.invariants, of_fork=False))
+        return {it.name: it.sql for it in load(self.request.invariants, parameters)}
 
-    async def plan(self, source: Source, *, expires_s: float) -> str:
-        self.planned = await plan_fork(
-            self.where,
-            self.namespace,
-            self.fork,
-            snapshot=source.id,
-            storage=self.storage,
+    async def plan(self, source: DrilledSnapshot, *, expires_s: float) -> str:
+        request = Request(
+            namespace=self.namespace,
+            name=source.id,
+            storage=self.request.storage,
+            fork=self.fork,
             expires_s=expires_s,
         )
+        self.planned = await plan_recovery(self.where, request)
         return self.planned.fingerprint
 
     async def create(self) -> Recovered:
         assert self.planned is not None, "plan() comes first"
-        forked = await create_fork(self.where, self.planned, who=self.who, notify=self.notify)
+        forked = await recover(self.where, self.planned, who=self.who, notify=self.notify)
         await self._set_goals(forked.apps)
         return forked
 
     async def _set_goals(self, apps: Iterable[str]) -> None:
         """Note the ends of the inputs: their present records were in flight, and have to be processed."""
         async with opened(self.where, self.forked_namespace) as work:
-            admin = cast(Groups, work.admin)
+            admin = cast(GroupAdmin, work.admin)
             for app in apps:
                 committed = await admin.committed(app)
                 ends = await admin.log_ends(committed)
@@ -183,7 +184,7 @@ class KafkaParts:
     async def left(self) -> str:
         async with opened(self.where, self.forked_namespace) as work:
             for app, goals in sorted(self.goals.items()):
-                committed = await cast(Groups, work.admin).committed(app)
+                committed = await cast(GroupAdmin, work.admin).committed(app)
                 for tp, goal in sorted(goals.items()):
                     if (at := committed.get(tp, (0, ""))[0]) < goal:
                         return f"app {app} has committed {at} of {goal} in {tp}"
@@ -193,11 +194,13 @@ class KafkaParts:
         await watch(
             self.where,
             self.forked_namespace,
-            until,
-            storage=self.folder,
-            parameters=self._parameters([until], of_fork=True),
-            timeout_ms=round(timeout_s * 1_000),
-            ttl_ms=TTL_MS,
+            WatchRequest(
+                until=until,
+                storage=self.folder,
+                parameters=self._parameters([until], of_fork=True),
+                timeout_ms=round(timeout_s * 1_000),
+                ttl_ms=TTL_MS,
+            ),
             who=self.who,
             reading=self.reading,
             notify=self.notify,
@@ -222,20 +225,20 @@ class KafkaParts:
             self.forked_namespace,
             [self.taken],
             storage=self.folder,
-            invariants=self.invariants,
-            parameters=self._parameters(self.invariants, of_fork=True),
+            invariants=self.request.invariants,
+            parameters=self._parameters(self.request.invariants, of_fork=True),
             reading=self.reading,
             notify=self.notify,
         )
         return found
 
-    async def verify(self, source: Source) -> Assembled:
+    async def verify(self, source: DrilledSnapshot) -> Assembled:
         (found,) = await verify(
             self.where,
             self.namespace,
             manifest=source.place,
-            invariants=self.invariants,
-            parameters=self._parameters(self.invariants, of_fork=False),
+            invariants=self.request.invariants,
+            parameters=self._parameters(self.request.invariants, of_fork=False),
             reading=self.reading,
             tables=True,
             notify=self.notify,
@@ -264,7 +267,7 @@ class KafkaParts:
         await asyncio.to_thread(KafkaBulk(self.where).delete_groups, groups)
 
     def _parameters(self, invariants: Sequence[str], *, of_fork: bool) -> list[str]:
-        given = parse_parameters(self.parameters)
+        given = parse_parameters(self.request.parameters)
         wanted = parameters_of(invariants)
         own = {name: value for name, value in given.items() if name in wanted}
         return (
@@ -272,9 +275,9 @@ class KafkaParts:
         )
 
 
-def source_of(manifest: Manifest, place: str, in_flight: int) -> Source:
+def source_of(manifest: Manifest, place: str, in_flight: int) -> DrilledSnapshot:
     """Collect the facts about a snapshot that a drill needs."""
-    return Source(
+    return DrilledSnapshot(
         id=manifest.id,
         epoch=manifest.epoch,
         verdict=manifest.verdict,

@@ -38,9 +38,9 @@ from snapkafka.protocol.records import (
     TopicPartition,
 )
 
-from .log import ABORTED, COMMITTED, OPEN, Stored
-from .plan import App
-from .running import Runner
+from .broker_log import ABORTED, COMMITTED, OPEN, SimStored
+from .executions import Runner
+from .world_plan import App
 
 if TYPE_CHECKING:
     from .surroundings import Surroundings
@@ -316,7 +316,7 @@ class Process(Runner):
 
     # -- taking in ---------------------------------------------------------------------------------------------
 
-    def meet(self, record: Stored) -> None:
+    def meet(self, record: SimStored) -> None:
         """Meet a record before it is taken in, whoever reads it (R2). A record without a header, or with that of
         another ledger, is external."""
         if not self.is_ours(record):

@@ -23,7 +23,7 @@ def test_what_the_verdict_does_not_stand_for_is_beside_it() -> None:
         "id": "daily", "epoch": 7, "verdict": "VERIFIED_OPEN", "contaminated": "",
         "checks": [], "restorable": None, "manifest": "daily.json",
         "open": [], "strict": False, "unread": [],
-        "not_compared": ["stored tables were not compared with the log (--tables)"],
+        "not_compared": ["stored tables were not compared with the log (the option tables does)"],
         "external": [
             {"topic": "orders", "mixed": True, "declared": False},
             {"topic": "clicks", "mixed": False, "declared": False},
@@ -34,7 +34,7 @@ def test_what_the_verdict_does_not_stand_for_is_beside_it() -> None:
     assert lines[1].startswith("  open:     topic orders holds external records beside those of the apps")
     assert lines[2] == "  assumed:  whoever writes to topic clicks does not read what the apps write"
     assert lines[3] == "  not included: app shop: agent a reads an in-memory channel"
-    assert lines[4] == "  unproven: stored tables were not compared with the log (--tables)"
+    assert lines[4] == "  unproven: stored tables were not compared with the log (the option tables does)"
     (strict,) = [line for line in report(reported | {"strict": True}) if "clicks" in line]
     assert strict.startswith("  open:     topic clicks holds external records and is not declared")
 

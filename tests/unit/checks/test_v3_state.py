@@ -11,10 +11,11 @@ from typing import Any
 import pytest
 
 from snapkafka.checks import KINDS, CutView, Finding, Keeping, Weight, Witness, v3_state
-from snapkafka.checks.v3_state import CLOCKS_MS, facts_of, key_facts_of, v3
+from snapkafka.checks.v3_state import CLOCKS_MS, facts_of, key_facts_of
 from snapkafka.protocol.captured_snapshot import SenderEnd
 from snapkafka.protocol.records import TopicPartition
 from tests.worlds.cleaned_log import EPOCH, HOUR, Changelog, captured, changelog
+from tests.worlds.list_checks import v3
 
 TP = TopicPartition("table", 0)
 SEEDS = 4000
@@ -118,6 +119,17 @@ def test_deletions_that_may_have_gone_leave_it_open() -> None:
     for keeping in (None, Keeping(age_ms=HOUR, tombstones_ms=HOUR)):
         table.keeping = keeping
         assert v3(table.view, table.log) == [Finding("state-unproven", *TP, 3, a=1)]
+
+
+def test_a_changelog_of_which_nothing_is_left_is_short_by_no_key() -> None:
+    """Its process left, so nobody reports what came last; deletions would still be there."""
+    table = table_of((1, "a", 0), (1, None, 0))
+    cut = captured([table])
+    gone = replace(cut, processes=(replace(cut.processes[0], left=True),), senders=())
+    assert v3(CutView(gone, {TP: table.bounds}), []) == []
+    assert v3(CutView(gone, {TP: replace(table.bounds, keeping=None)}), []) == [
+        Finding("state-unproven", *TP, 2, a=2)
+    ]
 
 
 def test_v3_a_cut_that_seems_to_lie_in_the_future_has_no_age_and_keeps_nothing() -> None:

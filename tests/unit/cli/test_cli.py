@@ -17,11 +17,11 @@ from typer.testing import CliRunner, Result
 
 from snapkafka import __version__
 from snapkafka.checks.coverage import NOTHING_SEEN
-from snapkafka.cli import app as commands
 from snapkafka.cli import running
+from snapkafka.cli import verbs as commands
 from snapkafka.cli.commands import switches
 from snapkafka.cli.helps import HELPS, Panel
-from snapkafka.cli.present.tables import duration, print_assembled
+from snapkafka.cli.present.printed import print_assembled
 from snapkafka.cli.running import STATUSES
 from snapkafka.errors import (
     BadInputError,
@@ -36,6 +36,7 @@ from snapkafka.manifest import CheckEntry
 from snapkafka.ops import Assembled
 from snapkafka.protocol.records import Bye, CheckResult, Hello, InputTopic, Verdict
 from snapkafka.protocol.snapshots import Unread
+from snapkafka.units import rounded_ms
 from tests.golden import FROZEN
 from tests.reference import commands as reference
 from tests.worlds.fakes import FakeCluster, Worker
@@ -334,7 +335,7 @@ def test_what_says_nothing_is_not_taken_for_all(cluster: FakeCluster, arguments:
         ("--invariants", "nope", "there are no invariants at nope"),
         ("--set", "a", "--set a is not NAME=VALUE"),
         ("--avro", "x", "--avro x is not NAME=FILE"),
-        ("--isolation", "some", "invalid isolation: 'some'"),
+        ("--isolation", "some", "--isolation is invalid: 'some'"),
     ],
 )
 def test_a_dry_run_refuses_what_the_job_would(
@@ -492,7 +493,7 @@ def test_demo_has_an_example() -> None:
     ],
 )
 def test_durations_are_said_as_people_do(ms: float, said: str) -> None:
-    assert duration(ms) == said
+    assert rounded_ms(ms) == said
 
 
 def test_checkpoint_says_what_became_of_the_ledger(cluster: FakeCluster) -> None:

@@ -10,8 +10,8 @@ import typer
 from typer.testing import CliRunner
 
 from snapkafka import ops
-from snapkafka.cli.app import app
 from snapkafka.cli.job_options import AS_IT_IS, Reading, reads_the_log
+from snapkafka.cli.verbs import app
 
 WANTED = {item.name for item in fields(ops.HowToRead)}
 

@@ -12,7 +12,7 @@ from aiokafka.record.memory_records import MemoryRecords
 from faust.exceptions import ProducerSendError
 
 from snapkafka.drivers.faust.outbound import unstamped
-from snapkafka.drivers.faust.outbound.unstamped import AIOKAFKA, BareRecords
+from snapkafka.drivers.faust.outbound.unstamped import AIOKAFKA, UnstampedRecords
 from snapkafka.drivers.faust.support import checksum
 from snapkafka.protocol.colours import Cause
 from snapkafka.protocol.records import Abort, Closed, TopicPartition
@@ -143,7 +143,7 @@ async def test_r15_what_is_as_large_as_what_was_refused_goes_bare_at_once_for_a_
     await sent(log)
     assert requests == 1, "it was not tried with a header first"
     monkeypatch.setattr(unstamped, "HOLDS_S", 0.0)
-    log.driver.outgoing.bare.refused.clear()
+    log.driver.outgoing._fast._unstamped.refused.clear()
     await send(log.driver, value=b"small")
     await sent(log)
     assert headers(log) == [False, False, True]
@@ -193,7 +193,7 @@ async def test_r15_of_another_aiokafka_nothing_is_expected(
     log: Limited, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setattr(unstamped, "AIOKAFKA", {})
-    BareRecords(log.driver, log.producer, log.driver.stamps)  # type: ignore[arg-type]
+    UnstampedRecords(log.driver, log.producer, log.driver.stamps)  # type: ignore[arg-type]
     assert "unknown release of aiokafka" in caplog.text
 
 

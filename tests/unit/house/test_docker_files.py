@@ -15,9 +15,9 @@ import yaml
 
 import snapkafka
 from snapkafka import ops
-from snapkafka.cli.app import app
+from snapkafka.cli.verbs import app
 from snapkafka.runtime.extras import EXTRAS
-from snapkafka.runtime.interrupts import exit_status
+from snapkafka.runtime.signals import exit_status
 
 CHECKOUT = Path(__file__).parents[3]
 DOCKER = CHECKOUT / "docker"

@@ -9,7 +9,11 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from snapkafka.errors import all_errors
+
+pytestmark = pytest.mark.processes
 
 PACKAGE = Path(__file__).parents[3] / "snapkafka"
 #: What an assert may call: nothing here changes anything.

@@ -25,7 +25,7 @@ from snapkafka.errors import (
     TimedOutError,
     UnknownSnapshotError,
 )
-from snapkafka.kafka.ledger.view import find_captured
+from snapkafka.kafka.ledger.reading import find_captured
 from snapkafka.kafka.login.connection import Connection
 from snapkafka.ops import assembling
 from snapkafka.runtime import extras
@@ -155,7 +155,7 @@ async def test_results_come_back_and_progress_is_reported(job: Job) -> None:
 async def test_an_error_of_the_job_is_the_same_error_here(
     job: Job, code: str, expected: type[Exception]
 ) -> None:
-    job.says({"error": {"code": code, "message": "so it is", "hint": "do this"}}, status=8)
+    job.says({"error": {"code": code, "problem": "so it is", "see": "do this"}}, status=8)
     with pytest.raises(expected, match="so it is") as raised:
         await ops.assemble(HERE, "ns", ["mine"])
     assert getattr(raised.value, "advice", "") == "do this"
@@ -253,7 +253,7 @@ async def test_an_id_may_begin_with_a_dash(job: Job) -> None:
 
 
 def test_an_isolation_that_there_is_not_is_refused_before_the_job() -> None:
-    with pytest.raises(BadInputError, match="invalid isolation: 'committed'"):
+    with pytest.raises(BadInputError, match="isolation is invalid: 'committed'"):
         ops.HowToRead(isolation="committed")
 
 
@@ -283,7 +283,7 @@ async def test_the_latest_is_the_last_one_that_a_verb_can_use(job: Job, tmp_path
 
 
 def test_assemble_says_verdict_tables_and_witnesses(job: Job) -> None:
-    from snapkafka.cli.app import app
+    from snapkafka.cli.verbs import app
 
     job.says({"snapshots": [RESULT | {"verdict": "INCONSISTENT"}]}, lines=("starting Spark",))
     result = RUNNER.invoke(app, ["assemble", "mine", "--storage", "/snaps"])
@@ -296,7 +296,7 @@ def test_assemble_says_verdict_tables_and_witnesses(job: Job) -> None:
 
 
 def test_verify_says_the_same_as_data(job: Job) -> None:
-    from snapkafka.cli.app import app
+    from snapkafka.cli.verbs import app
 
     job.says({"snapshots": [RESULT]})
     result = RUNNER.invoke(app, ["verify", "--manifest", "/snaps/mine.json", "--json"])
@@ -307,12 +307,12 @@ def test_verify_says_the_same_as_data(job: Job) -> None:
 
 
 def test_unwritable_storage_has_its_status(job: Job) -> None:
-    from snapkafka.cli.app import app
+    from snapkafka.cli.verbs import app
 
     reported = {
         "code": "storage",
-        "message": "storage /snaps cannot be written: Permission denied",
-        "hint": "check",
+        "problem": "storage /snaps cannot be written: Permission denied",
+        "see": "check",
     }
     job.says({"error": reported}, status=8)
     result = RUNNER.invoke(app, ["assemble", "mine", "--storage", "/snaps"])
@@ -321,7 +321,7 @@ def test_unwritable_storage_has_its_status(job: Job) -> None:
 
 
 def test_how_keys_and_values_are_decoded_is_passed_on(job: Job) -> None:
-    from snapkafka.cli.app import app
+    from snapkafka.cli.verbs import app
 
     job.says({"snapshots": [RESULT]})
     decoding = ["--codecs", "shop.codecs", "--avro", "7=order.avsc", "--unpickle"]
@@ -337,7 +337,7 @@ def test_how_keys_and_values_are_decoded_is_passed_on(job: Job) -> None:
 
 
 def test_groups_that_write_nothing_back_are_named_on_the_command_line(job: Job) -> None:
-    from snapkafka.cli.app import app
+    from snapkafka.cli.verbs import app
 
     job.says({"snapshots": [RESULT]})
     for command in (["assemble", "mine"], ["verify", "--manifest", "/snaps/mine.json"]):
@@ -350,7 +350,7 @@ def test_the_url_of_a_schema_registry_is_on_no_command_line(
     job: Job, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It may hold a password, and everybody may look at command lines."""
-    from snapkafka.cli.app import app
+    from snapkafka.cli.verbs import app
 
     job.says({"snapshots": [RESULT]})
     url = "https://me:secret@registry:8081"

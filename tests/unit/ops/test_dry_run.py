@@ -13,7 +13,7 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from snapkafka import ops
-from snapkafka.cli import app as commands
+from snapkafka.cli import verbs as commands
 from snapkafka.errors import (
     LedgerUnusableError,
     OffsetsGoneError,
@@ -21,7 +21,7 @@ from snapkafka.errors import (
     TimedOutError,
     UnknownSnapshotError,
 )
-from snapkafka.kafka.ledger.view import find_captured, read_ledger
+from snapkafka.kafka.ledger.reading import find_captured, read_ledger
 from snapkafka.manifest import LedgerEntry, SettledEntry, dump
 from snapkafka.ops.dry_run import TopicReading
 from snapkafka.protocol.records import TopicPartition
@@ -130,7 +130,7 @@ class Chain:
         )
         (self.folder / "monday.json").write_text(dump(dataclasses.replace(manifest, **other)))
 
-    def plan(self, *names: str, isolation: str = "") -> tuple[ops.Reading, ...]:
+    def plan(self, *names: str, isolation: str = "") -> tuple[ops.ReadPlan, ...]:
         reading = ops.HowToRead(isolation=isolation)
         return asyncio.run(
             ops.plan_assembly(self.cluster, "ns", names, storage=str(self.folder), reading=reading)
@@ -159,7 +159,7 @@ def chain(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Chain:
     return Chain(made, tmp_path)
 
 
-def read_of(reading: ops.Reading, topic: str) -> tuple[int, int | None]:
+def read_of(reading: ops.ReadPlan, topic: str) -> tuple[int, int | None]:
     (found,) = (item for item in reading.topics if item.topic == topic)
     return found.records, found.bytes
 

@@ -52,7 +52,7 @@ def records(cluster: FakeCluster, kind: type[Kind]) -> list[Kind]:
 async def test_a_snapshot_is_captured_when_everybody_has_closed(cluster: FakeCluster) -> None:
     Worker(cluster.the_ledger, "shop", "orders")
     Worker(cluster.the_ledger, "tills", "sales", partitions=2)
-    reported: list[ops.Progress] = []
+    reported: list[ops.CaptureProgress] = []
     found = await ops.trigger(cluster, "ns", snapshot_id="s", who="ann", wait=True, progress=reported.append)
     assert (found.id, found.status, found.epoch) == ("s", Status.CAPTURED, 5)
     assert found.capture_ms == 4  # of the ledger's own clock: two reports, two closings
@@ -102,7 +102,7 @@ async def test_what_takes_too_long_is_aborted_and_the_silent_are_named_dead(clus
 
 async def test_progress_says_what_is_waited_for_and_for_how_long(cluster: FakeCluster) -> None:
     Worker(cluster.the_ledger, "shop", "orders", closes=False)
-    reported: list[ops.Progress] = []
+    reported: list[ops.CaptureProgress] = []
     with pytest.raises(SnapshotFailedError):
         await ops.trigger(cluster, "ns", ttl_ms=400, wait=True, progress=reported.append)
     assert reported[-1].waited_ms >= 300

@@ -14,7 +14,7 @@ from typer.testing import CliRunner
 
 from snapkafka import ops
 from snapkafka.assembly.options import parser
-from snapkafka.cli.app import app
+from snapkafka.cli.verbs import app
 from snapkafka.errors import (
     BadInputError,
     BrokerUnavailableError,
@@ -26,8 +26,9 @@ from snapkafka.errors import (
 )
 from snapkafka.kafka.login.connection import Connection
 from snapkafka.manifest import CheckEntry, WitnessEntry
-from snapkafka.ops import Answer, Assembled, Round, Summary, assembling, watching
-from snapkafka.ops.watching import rounds
+from snapkafka.ops import Answer, Assembled, Round, Summary, assembling
+from snapkafka.ops import stable_predicates as watching
+from snapkafka.ops.stable_predicates import rounds
 from snapkafka.protocol.ledger_state import Status
 from snapkafka.store import LocalStore
 from tests.kafka.waiting import until
@@ -219,9 +220,16 @@ def job(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Job:
 async def test_the_predicate_is_asked_and_is_no_check(job: Job, tmp_path: Path) -> None:
     job.answers("failed", "passed")
     found = await ops.watch(
-        HERE, "ns", "termination", storage=str(tmp_path / "snaps"), parameters=["topics=hops"], every_ms=1,
-        timeout_ms=60_000,
-    )  # fmt: skip
+        HERE,
+        "ns",
+        ops.WatchRequest(
+            until="termination",
+            storage=str(tmp_path / "snaps"),
+            parameters=["topics=hops"],
+            every_ms=1,
+            timeout_ms=60_000,
+        ),
+    )
     assert (found.number, found.answer) == (2, Answer.HOLDS)
     first, second = job.called()
     one, other = (
@@ -244,25 +252,33 @@ async def test_what_makes_no_sense_is_refused_before_a_snapshot_is_taken(
     predicate: str, options: dict[str, Any], said: str
 ) -> None:
     with pytest.raises(BadInputError, match=said):
-        await ops.watch(HERE, "ns", predicate, **({"storage": "/snaps"} | options))  # nobody answers at HERE
+        await ops.watch(
+            HERE, "ns", ops.WatchRequest(until=predicate, **({"storage": "/snaps"} | options))
+        )  # nobody answers at HERE
 
 
 async def test_a_storage_that_cannot_be_written_is_said_before_a_snapshot_is_taken(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(StorageError, match="cannot be written"):  # nobody answers at HERE
-        await ops.watch(HERE, "ns", "termination", storage=str(tmp_path / "file"))
+        await ops.watch(HERE, "ns", ops.WatchRequest(until="termination", storage=str(tmp_path / "file")))
 
 
 async def test_when_the_time_is_over_that_is_said_and_the_job_ends(job: Job, tmp_path: Path) -> None:
     job.answers(*["failed"] * 2, then="if before: time.sleep(60)")
     with pytest.raises(TimedOutError, match=r"within 3 s: 1 rounds, the last one .*: not yet"):
-        await ops.watch(HERE, "ns", "termination", storage=str(tmp_path), every_ms=1, timeout_ms=3_000)
+        await ops.watch(
+            HERE,
+            "ns",
+            ops.WatchRequest(until="termination", storage=str(tmp_path), every_ms=1, timeout_ms=3_000),
+        )
     assert not is_running(job.called()[-1][0])
 
 
 async def test_whoever_is_interrupted_leaves_no_job_behind(job: Job, tmp_path: Path) -> None:
     job.answers("failed", then="time.sleep(60)")
-    work = asyncio.ensure_future(ops.watch(HERE, "ns", "termination", storage=str(tmp_path)))
+    work = asyncio.ensure_future(
+        ops.watch(HERE, "ns", ops.WatchRequest(until="termination", storage=str(tmp_path)))
+    )
     await until(lambda: job.has_begun)
     work.cancel()
     with pytest.raises(asyncio.CancelledError):

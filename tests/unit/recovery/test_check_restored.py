@@ -33,7 +33,7 @@ from tests.unit.recovery.test_restore_into import new as new
 from tests.unit.recovery.test_restore_part import two as two
 
 
-async def check(world: World, **options: Any) -> ops.Checked:
+async def check(world: World, **options: Any) -> ops.CheckedRestore:
     return await ops.check_restored(
         world.cluster, "shop", "friday", storage=str(world.store.root), bulk=world.log, **options
     )

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from snapkafka.errors import BadInputError
-from snapkafka.kafka.records.bulk import LogRecord
+from snapkafka.kafka.records.bulk import KafkaRecord
 from snapkafka.protocol.captured_snapshot import Captured
 from snapkafka.protocol.records import TopicPartition
 from snapkafka.recovery.editing import Editing
@@ -64,7 +64,7 @@ def test_a_person_is_left_out_of_tables_windows_sets_and_channels(
         for person in (b"ann", b"bob")
         for tp, key in ((LOG, b'"%s"'), (WINDOWS, b'["%s",[0.0,9.9]]'), (SETS, b'[15,"%s"]'))
     ]
-    items += [LogRecord(*IN, 3, person, b"{}", (), 0) for person in (b"ann", b"bob")]
+    items += [KafkaRecord(*IN, 3, person, b"{}", (), 0) for person in (b"ann", b"bob")]
     kept = list(editing.edit(items))
     assert len(kept) == 4
     assert all(b"bob" in it.key for it in kept)
@@ -82,13 +82,13 @@ def test_a_mask_replaces_fields_and_values_and_nothing_else(cut: Captured) -> No
         Row(LOG, b'"a"', json.dumps(person).encode()),
         Row(WINDOWS, b'"a"', b"7"),
         Row(LOG, b'"b"', None),
-        LogRecord(*IN, 3, b"a", b'"secret"', (("h", b"1"),), 5),
-        LogRecord(*RAW, 3, b"a", b'"secret"', (), 5),
+        KafkaRecord(*IN, 3, b"a", b'"secret"', (("h", b"1"),), 5),
+        KafkaRecord(*RAW, 3, b"a", b'"secret"', (), 5),
     ]
     row, other, deleted, message, empty = editing.edit(items)
     assert json.loads(row.value or b"") == {"name": "***", "address": {"city": "ULM", "zip": "1"}, "n": 1}
     assert (other.value, deleted.value, empty.value) == (b"7", None, b'"secret"')
-    assert message == LogRecord(*IN, 3, b"a", b'"0cc175b9c0f1b6a831c399e269772661"', (("h", b"1"),), 5)
+    assert message == KafkaRecord(*IN, 3, b"a", b'"0cc175b9c0f1b6a831c399e269772661"', (("h", b"1"),), 5)
     assert editing.masked == 2
 
 
@@ -175,7 +175,7 @@ async def test_a_fork_without_erased_keys_and_with_masks(fork: Any) -> None:
     done = await fork.create(
         with_inputs=True,
         suppress=Suppression(keys=("x", "r"), sql=("value = 'three'",)),
-        mask=(Mask(table="t", value="'9'"), Mask(topic="in", value="'m'", headers="drop")),
+        masks=(Mask(table="t", value="'9'"), Mask(topic="in", value="'m'", headers="drop")),
     )
     table = {record.key: record.value for record in fork.production.log.records[named(LOG)]}
     assert table == {b'"y"': b"9"}
@@ -196,7 +196,7 @@ async def test_a_mask_that_fails_leaves_no_fork_that_runs(fork: Any) -> None:
 
     mask = Mask(topic="raw", value="nullif(value, 'odd')", headers="drop")
     with pytest.raises(BadInputError, match="masked by nothing"):
-        await fork.create(with_inputs=True, mask=(mask,), crash=send)
+        await fork.create(with_inputs=True, masks=(mask,), crash=send)
     assert fork.state.restores.open is not None, "its workers wait"
     assert [fork.fingerprint()] == before
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from snapkafka.errors import BadInputError
-from snapkafka.kafka.records.bulk import LogRecord
+from snapkafka.kafka.records.bulk import KafkaRecord
 from snapkafka.protocol.records import TopicPartition
 from snapkafka.recovery.masks import Mask
 from snapkafka.recovery.suppression import Suppression
@@ -42,7 +42,7 @@ def crash_at(step: str) -> Callable[[str], None]:
     return crash
 
 
-def holds(records: Iterable[LogRecord], text: bytes) -> bool:
+def holds(records: Iterable[KafkaRecord], text: bytes) -> bool:
     """Is a text anywhere in records: in a key, a value or a header?"""
     return any(
         text in (part or b"") for it in records for part in (it.key, it.value, *(of for _, of in it.headers))
@@ -182,10 +182,10 @@ async def test_stored_external_records_that_the_log_has_lost_are_examined_in_pla
     ("options", "what"),
     [
         *(({"suppress": suppression}, what) for suppression, what in REFUSED),
-        ({"mask": (Mask(table="t", fields={"a": "1"}),)}, "it is not a JSON object"),
-        ({"mask": (Mask(topic="in", value="'*'"),)}, "has a header trace"),
+        ({"masks": (Mask(table="t", fields={"a": "1"}),)}, "it is not a JSON object"),
+        ({"masks": (Mask(topic="in", value="'*'"),)}, "has a header trace"),
         (
-            {"mask": (Mask(topic="raw", value="'*'", headers="drop"),)},
+            {"masks": (Mask(topic="raw", value="'*'", headers="drop"),)},
             "nothing for value in the mask of topic raw",
         ),
         ({"suppress": Suppression(keys=("e",))}, "holds nothing for key e"),
@@ -206,7 +206,7 @@ async def test_a_fork_examines_the_external_records_that_it_copies(fork: Any) ->
     options: dict[str, Any] = {
         "with_inputs": True,
         "suppress": Suppression(keys=("e",)),
-        "mask": (Mask(topic="raw", value="'*'", headers="drop"),),
+        "masks": (Mask(topic="raw", value="'*'", headers="drop"),),
     }
     plan = await fork.plan(**options)
     done = await fork.create(**options)

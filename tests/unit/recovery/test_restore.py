@@ -15,8 +15,7 @@ import pytest
 from snapkafka import ops
 from snapkafka.checks import ReadRange
 from snapkafka.errors import RestoreFailedError, RestoreRefusedError, SnapshotFailedError
-from snapkafka.kafka.cluster.retention import wall_ms
-from snapkafka.kafka.records.bulk import LogRecord
+from snapkafka.kafka.records.bulk import KafkaRecord
 from snapkafka.manifest import ExternalEntry, LogEntry, Manifest, SettledEntry, TopicEntry
 from snapkafka.protocol.captured_snapshot import Captured, ChangelogCut, Code, InputCut, ProcessCut, SenderEnd
 from snapkafka.protocol.records import Agent, Hello, InputTopic, Position, Table, TopicPartition
@@ -25,6 +24,7 @@ from snapkafka.recovery.channels import channels
 from snapkafka.recovery.positions import Appended, moved
 from snapkafka.recovery.state import Row, records_of_state, touch
 from snapkafka.store import LocalStore
+from snapkafka.units import wall_ms
 from snapkafka.wire import headers as wire
 from tests.unit.base.test_manifest import example
 from tests.worlds.fakes import FakeAdmin, FakeCluster, FakeTopic
@@ -59,7 +59,7 @@ HELLO = Hello(
 class FakeLog:
     """`RestoreBulk` and the ends of `FakeAdmin`, on lists. `refuse`: called before each append."""
 
-    records: dict[TopicPartition, list[LogRecord]] = field(default_factory=lambda: defaultdict(list))
+    records: dict[TopicPartition, list[KafkaRecord]] = field(default_factory=lambda: defaultdict(list))
     appended: Callable[[NewRecord], None] = lambda record: None
     starts: Mapping[TopicPartition, int] = field(default_factory=dict)
 
@@ -71,10 +71,10 @@ class FakeLog:
         is_marker = value is None and wire.is_marker_key(key)
         stamp = wire.marker(*place, 0) if is_marker else wire.stamp(*place)
         headers = ((wire.HEADER, stamp),) if by >= 0 else (("trace", b"1"), ("trace", None))
-        self.records[tp].append(LogRecord(*tp, offset, key, value, headers, 1_000 + offset))
+        self.records[tp].append(KafkaRecord(*tp, offset, key, value, headers, 1_000 + offset))
         return offset
 
-    def read(self, ranges: Sequence[tuple[str, int, int, int]]) -> Iterator[LogRecord]:
+    def read(self, ranges: Sequence[tuple[str, int, int, int]]) -> Iterator[KafkaRecord]:
         for topic, partition, start, end in ranges:
             assert start >= self.starts.get(TopicPartition(topic, partition), 0), (
                 "what is gone cannot be read"
@@ -87,7 +87,7 @@ class FakeLog:
             self.appended(record)
             found = self.records[record.tp]
             at_ms = 5_000 if record.timestamp_ms is None else record.timestamp_ms
-            found.append(LogRecord(*record.tp, len(found), record.key, record.value, record.headers, at_ms))
+            found.append(KafkaRecord(*record.tp, len(found), record.key, record.value, record.headers, at_ms))
             offsets[record.tp].append(len(found) - 1)
         return offsets
 
@@ -144,12 +144,11 @@ class World:
         return await self.do(await self.plan(**options), crash=crash, notify=notify)
 
     async def do(self, plan: ops.RecoveryPlan, **options: Any) -> ops.Recovered:
-        return await ops.restore(self.cluster, plan, bulk=self.log, **options)
+        return await ops.recover(self.cluster, plan, bulk=self.log, **options)
 
     async def plan(self, **options: Any) -> ops.RecoveryPlan:
-        return await ops.plan_restore(
-            self.cluster, "shop", "friday", storage=str(self.store.root), bulk=self.log, **options
-        )
+        request = {"namespace": "shop", "name": "friday", "storage": str(self.store.root)} | options
+        return await ops.plan_recovery(self.cluster, ops.RecoveryRequest(**request), bulk=self.log)
 
     def taken(self, agent: str) -> list[bytes | None]:
         """The values that an agent takes from `in`, by the rules of the ledger (D2)."""
@@ -342,7 +341,7 @@ def test_all_keys_are_written_where_tombstones_may_be_gone() -> None:
     """`y` was deleted, and the tombstone has been compacted away since: the log does not name `y` any more."""
     cut = {LOG: captured().changelogs[0]}
     rows = [Row(LOG, b'"x"', b"1"), Row(LOG, b'"y"', b"2")]
-    records = [LogRecord(*LOG, 2, b'"x"', b"9", (), 0)]
+    records = [KafkaRecord(*LOG, 2, b'"x"', b"9", (), 0)]
     assert [record.key for record in records_of_state(rows, touch(records, cut), cut, ())] == [b'"x"']
     assert [record.key for record in records_of_state(rows, touch(records, cut), cut, {LOG})] == [
         b'"x"',
@@ -357,9 +356,9 @@ def test_a_key_that_looks_like_that_of_a_marker_is_a_key() -> None:
     ours = wire.stamp(LEDGER, check, 0, SENDER, 0)
     of_marker = wire.marker(LEDGER, check, EPOCH, SENDER, 1, 0)
     records = [
-        LogRecord(*LOG, 0, b"_sk:1", b"1", ((wire.HEADER, ours),), 0),
-        LogRecord(*LOG, 1, b"_sk:2", b"1", (), 0),
-        LogRecord(*LOG, 2, b"_sk:3", None, ((wire.HEADER, of_marker),), 0),
+        KafkaRecord(*LOG, 0, b"_sk:1", b"1", ((wire.HEADER, ours),), 0),
+        KafkaRecord(*LOG, 1, b"_sk:2", b"1", (), 0),
+        KafkaRecord(*LOG, 2, b"_sk:3", None, ((wire.HEADER, of_marker),), 0),
     ]
     assert touch(records, cuts).keys[LOG] == {b"_sk:1", b"_sk:2"}
 
@@ -376,7 +375,7 @@ def test_a_message_of_an_app_that_stays_is_no_marker_because_of_its_key(world: W
 def test_an_undecodable_change_of_a_set_is_left_alone() -> None:
     cut = {SETS: captured().changelogs[1]}
     touched = touch(
-        [LogRecord(*SETS, 0, b"\xff", b"1", (), 0), LogRecord(*SETS, 1, b'[1,"k"]', None, (), 0)], cut
+        [KafkaRecord(*SETS, 0, b"\xff", b"1", (), 0), KafkaRecord(*SETS, 1, b'[1,"k"]', None, (), 0)], cut
     )
     assert touched.count == 0
     assert list(records_of_state([Row(SETS, b"\xff", b"1")], touched, cut, {SETS})) == []
@@ -446,7 +445,7 @@ async def test_every_row_is_written_where_a_changelog_was_compacted_since(world:
     """The tombstone of `y` was removed: its offset is missing, and nothing else shows it."""
     read = world.log.read
 
-    def compacted(ranges: Sequence[tuple[str, int, int, int]]) -> Iterator[LogRecord]:
+    def compacted(ranges: Sequence[tuple[str, int, int, int]]) -> Iterator[KafkaRecord]:
         return (it for it in read(ranges) if (it.tp, it.offset) not in {(LOG, 1), (LOG, 3)})
 
     world.log.read = compacted  # type: ignore[method-assign]
@@ -752,9 +751,7 @@ async def test_a_committed_plan_of_another_snapshot_is_a_reason_to_refuse(world:
     with pytest.raises(CrashError):
         await world.restore(crash=crash_at("groups"))
     save(world, dataclasses.replace(world.manifest, id="friday", epoch=EPOCH + 1))
-    planned = await ops.plan_restore(
-        world.cluster, "shop", str(EPOCH + 1), storage=str(world.store.root), bulk=world.log
-    )
+    planned = await world.plan(name=str(EPOCH + 1))
     assert {refusal.code for refusal in planned.refusals} == {"plan-open"}
 
 

@@ -12,7 +12,7 @@ from snapkafka.errors import BadInputError, RestoreRefusedError
 from snapkafka.ops import RestoreSelection as Selection
 from snapkafka.protocol.captured_snapshot import ChangelogCut, InputCut, ProcessCut
 from snapkafka.protocol.records import Hello, InputTopic, Position
-from snapkafka.recovery.selection import Keys
+from snapkafka.recovery.selection import SelectedKeys
 from tests.unit.recovery.test_restore import (
     EPOCH,
     IN,
@@ -233,4 +233,4 @@ def cut(**more: Any) -> ChangelogCut:
 def test_a_key_is_compared_as_people_write_it(
     key: str, raw: bytes | None, of: ChangelogCut, takes: bool
 ) -> None:
-    assert Keys([key]).takes(of, raw) is takes
+    assert SelectedKeys([key]).takes(of, raw) is takes

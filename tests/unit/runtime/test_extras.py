@@ -15,9 +15,11 @@ from packaging.utils import canonicalize_name
 
 from snapkafka.errors import DependencyMissingError
 from snapkafka.kafka.login.connection import Connection
-from snapkafka.ops.drill import drill
+from snapkafka.ops.drill import DrillRequest, drill
 from snapkafka.runtime import extras
 from snapkafka.runtime.extras import EXTRAS, require_extra
+
+pytestmark = pytest.mark.processes
 
 PACKAGE = Path(__file__).parents[3] / "snapkafka"
 #: What is imported when a part is imported, by the extra that the part belongs to; no other part imports anything.
@@ -182,7 +184,7 @@ async def test_a_drill_names_what_it_lacks_before_it_makes_anything(
 ) -> None:
     monkeypatch.setattr(extras, "find_spec", lambda name: None if name == absent else name)
     with pytest.raises(DependencyMissingError) as raised:
-        await drill(Connection(bootstrap="127.0.0.1:1"), "ns", ["python -m shop"])
+        await drill(Connection(bootstrap="127.0.0.1:1"), "ns", DrillRequest(apps=["python -m shop"]))
     assert raised.value.advice == f"pip install 'snapkafka[{named}]'"
 
 

@@ -21,7 +21,7 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from snapkafka import ops
-from snapkafka.cli import app as commands
+from snapkafka.cli import verbs as commands
 from snapkafka.demo.system import wait_until
 from snapkafka.errors import BadInputError, DependencyMissingError, StorageError, UnknownSnapshotError
 from snapkafka.manifest import FileEntry, Manifest, state_table
@@ -33,6 +33,8 @@ from tests.worlds.fakes import FakeCluster, Worker
 from tests.worlds.on_disk import in_state, write_snapshot
 from tests.worlds.throttling import Throttle
 from tools.s3 import EmbeddedS3
+
+pytestmark = pytest.mark.processes
 
 A_DAY: float = 86_400
 
@@ -477,7 +479,7 @@ def test_a_prefix_that_spark_would_not_find_again_is_refused_before_any_work(sto
 
 def test_commands_start_without_it() -> None:
     code = (
-        "import sys, snapkafka.cli.app; sys.exit(bool({'fsspec', 's3fs', 'botocore'} & sys.modules.keys()))"
+        "import sys, snapkafka.cli.verbs; sys.exit(bool({'fsspec', 's3fs', 'botocore'} & sys.modules.keys()))"
     )
     assert subprocess.run([sys.executable, "-c", code], timeout=60).returncode == 0
 

@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Any
 from aiokafka.structs import TopicPartition as TheirTopicPartition
 
 from snapkafka.protocol.colours import Effect
+from snapkafka.protocol.records import TopicPartition
 from snapkafka.wire import headers as wire
 
 if TYPE_CHECKING:
     from snapkafka.protocol.actions import SendMarkers
-    from snapkafka.protocol.records import TopicPartition
 
 
 class Run:
@@ -29,7 +29,7 @@ class Run:
         self.count = 1
 
 
-class Way:
+class PartitionState:
     """The state of sending to one partition: who may append, which markers are due there, which sends are
     unacknowledged."""
 
@@ -68,9 +68,9 @@ class Way:
         self.within = transactional_id
 
 
-class Partitions(dict[tuple[str, int], Way]):
-    """The ways out to all partitions, by topic and number."""
+class Partitions(dict[tuple[str, int], PartitionState]):
+    """The state of sending to each partition, by topic and number."""
 
-    def way(self, tp: TopicPartition) -> Way:
-        """Return the state of sending to a partition."""
-        return self.setdefault(tp, Way(tp))
+    def __missing__(self, tp: tuple[str, int]) -> PartitionState:
+        way = self[tp] = PartitionState(TopicPartition(*tp))
+        return way

@@ -74,7 +74,7 @@ class _Refused:
     until: float
 
 
-class BareRecords:
+class UnstampedRecords:
     """The unstamped records of one app.
 
     Args:
@@ -84,8 +84,9 @@ class BareRecords:
 
     def __init__(self, host: Host, producer: Any, stamps: Stamps) -> None:
         self._host, self._stamps = host, stamps
-        self._futures: WeakSet[asyncio.Future[Any]] = WeakSet()  # of bare records and of their batches
         self._logged: dict[str, float] = {}  # when, by topic
+        #: Of these records and of their batches.
+        self.futures: WeakSet[asyncio.Future[Any]] = WeakSet()
         #: Per topic; empty: none was refused of late.
         self.refused: dict[str, _Refused] = {}
         make: Callable[..., Any] | None = getattr(producer, "_new_producer", None)
@@ -93,9 +94,6 @@ class BareRecords:
             producer._new_producer = partial(self._made, make)
             if (made := getattr(producer, "_producer", None)) is not None:
                 self._watch(made)
-
-    def __contains__(self, future: asyncio.Future[Any]) -> bool:
-        return bool(self._futures) and future in self._futures
 
     # -- asked before a record is stamped -------------------------------------------------------------------------
 
@@ -113,12 +111,12 @@ class BareRecords:
 
     def left(self, tp: TopicPartition, future: asyncio.Future[Any]) -> None:
         """Note that a record was appended unstamped; to be called in that instant."""
-        self._futures.add(future)
+        self.futures.add(future)
         self._notify(tp, 1)
 
     def _notify(self, tp: TopicPartition, count: int) -> None:
         self._host.metrics.bare += count
-        self._host.do(self._host.machine.left_bare(tp))
+        self._host.do(self._host.machine.left_unstamped(tp))
         now = time.monotonic()
         if now > self._logged.get(tp.topic, float("-inf")) + LOG_AGAIN_S:
             self._logged[tp.topic] = now
@@ -149,9 +147,9 @@ class BareRecords:
                 extra=self._host.about(),
             )
             return
-        sender._send_produce_req = partial(_send_produce_req, sender, self._again_bare, self._host)
+        sender._send_produce_req = partial(_send_produce_req, sender, self._again_unstamped, self._host)
 
-    def _again_bare(self, accumulator: Any, batch: Any) -> bool:
+    def _again_unstamped(self, accumulator: Any, batch: Any) -> bool:
         """Write a batch that was refused for its size again, without our headers.
 
         Returns:
@@ -196,8 +194,8 @@ class BareRecords:
         batch._builder, batch._msg_futures = builder, futures
         for future in dropped:
             future.set_exception(MessageSizeTooLargeError())
-        self._futures.add(batch.future)
-        self._futures.update(future for future, _ in futures)
+        self.futures.add(batch.future)
+        self.futures.update(future for future, _ in futures)
         self._give_back(tp, records)
         self._notify(tp, len(stamped))
         return True
@@ -224,14 +222,15 @@ class BareRecords:
 
 async def _send_produce_req(
     sender: Sender,
-    again_bare: Callable[[Any, Any], bool],
+    again_unstamped: Callable[[Any, Any], bool],
     host: Host,
     node_id: int,
     batches: Any,
 ) -> None:
     """Replace `Sender._send_produce_req` by one whose handler asks us about batches that are too large."""
     try:
-        handler: SendProduceReqHandler = _Handler(sender, batches, again_bare)
+        handler: SendProduceReqHandler = _Handler(sender, batches)
+        handler.again_unstamped = again_unstamped
     except Exception as error:
         host.stand_down("to watch what a broker refuses", error)
         handler = SendProduceReqHandler(sender, batches)
@@ -242,13 +241,11 @@ async def _send_produce_req(
 
 
 class _Handler(SendProduceReqHandler):
-    def __init__(self, sender: Sender, batches: Any, again_bare: Callable[[Any, Any], bool]) -> None:
-        super().__init__(sender, batches)
-        self._again_bare = again_bare
+    again_unstamped: Callable[[Any, Any], bool]
 
     def _can_retry(self, error: Any, batch: Any) -> bool:
         if isinstance(error, TOO_LARGE):
-            return self._again_bare(self._sender._message_accumulator, batch)
+            return self.again_unstamped(self._sender._message_accumulator, batch)
         return bool(super()._can_retry(error, batch))
 
 

@@ -1,0 +1,123 @@
+"""The integrity of what a command reads: files compared with their manifest, and a manifest with the ledger's verdict.
+
+Parts that were not compared are named beside the result; an altered part is an error.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from snapkafka.errors import BrokerUnavailableError, LedgerUnusableError
+from snapkafka.kafka.ledger.manifest_match import StoredManifest, not_compared
+from snapkafka.kafka.ledger.reading import LedgerReading, read_ledger
+from snapkafka.kafka.login.connection import Connection
+from snapkafka.manifest import TableEntry
+from snapkafka.ports import Cluster
+from snapkafka.store import Store, require_unaltered
+
+from .engine import Placed
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Trust:
+    """The comparisons before a snapshot was read. `files`: the number compared with their manifest. `not_compared`:
+    the other parts, a sentence each."""
+
+    files: int = 0
+    not_compared: tuple[str, ...] = ()
+
+
+def compared_with_manifest(store: Store, tables: Iterable[TableEntry], *, unchecked: bool) -> Trust:
+    """Compare the files of tables with their manifests.
+
+    Args:
+        unchecked: leave it out, and report that.
+
+    Raises:
+        StorageError: a file has other bytes.
+    """
+    if unchecked:
+        return Trust(not_compared=("files were not compared with the manifest, as asked",))
+    return Trust(files=require_unaltered(store, (file for table in tables for file in table.files)))
+
+
+async def compared_with_ledger(
+    where: Connection | Cluster | None, found: Iterable[StoredManifest]
+) -> tuple[str, ...]:
+    """Compare manifests with the verdicts of their ledgers.
+
+    Args:
+        where: None: there is no broker, so nothing is compared.
+
+    Returns:
+        why a manifest was not compared, a sentence each.
+
+    Raises:
+        StorageError: a manifest is not the one that was verified.
+    """
+    if where is None:
+        return ("the manifest was not compared with the ledger: no broker is given",)
+    readings: dict[str, LedgerReading | str] = {}
+    reasons: list[str] = []
+    for manifest in found:
+        if manifest.namespace not in readings:
+            try:
+                readings[manifest.namespace] = await read_ledger(where, manifest.namespace)
+            except (BrokerUnavailableError, LedgerUnusableError) as error:
+                readings[manifest.namespace] = error.message
+        reasons += not_compared(manifest, readings[manifest.namespace])
+    return tuple(reasons)
+
+
+async def trusted(
+    where: Connection | Cluster | None, snapshots: Iterable[Placed], *, unchecked: bool
+) -> Trust:
+    """Compare the files of snapshots with their manifests, and these with the ledger if there is a broker.
+
+    Raises:
+        StorageError: something was altered.
+    """
+    snapshots = tuple(snapshots)
+    manifests = await asyncio.to_thread(stored_manifests, snapshots)
+    reasons = await compared_with_ledger(where, manifests)
+    files = await asyncio.to_thread(compared_files, snapshots, unchecked=unchecked)
+    return _both(reasons, files)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Examined:
+    """What storage says of the snapshots that are read: every manifest involved, and `files` as in `Trust`."""
+
+    manifests: tuple[StoredManifest, ...]
+    files: Trust
+
+    async def trusted(self, where: Connection | Cluster | None) -> Trust:
+        """Compare the manifests with the ledger.
+
+        Raises:
+            StorageError: a manifest is not the one that was verified.
+        """
+        return _both(await compared_with_ledger(where, self.manifests), self.files)
+
+
+def stored_manifests(snapshots: Iterable[Placed]) -> tuple[StoredManifest, ...]:
+    """Read the manifests of snapshots, and of those on which they build."""
+    parts = [(item.store, part) for item in snapshots for part in (item.manifest, *item.parents)]
+    return tuple(StoredManifest.of(store, part) for store, part in parts)
+
+
+def compared_files(snapshots: Iterable[Placed], *, unchecked: bool) -> Trust:
+    """Compare the files of snapshots with their manifests.
+
+    Raises:
+        StorageError: a file has other bytes.
+    """
+    found = [compared_with_manifest(item.store, item.tables, unchecked=unchecked) for item in snapshots]
+    reasons = dict.fromkeys(reason for one in found for reason in one.not_compared)
+    return Trust(files=sum(one.files for one in found), not_compared=tuple(reasons))
+
+
+def _both(reasons: Iterable[str], files: Trust) -> Trust:
+    return Trust(files=files.files, not_compared=tuple(dict.fromkeys((*reasons, *files.not_compared))))

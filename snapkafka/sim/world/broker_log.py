@@ -1,0 +1,115 @@
+"""The broker of the simulator: partitions with offsets, transactions, committed positions, and the ledger."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Final
+
+from snapkafka.checks import LogRecord
+from snapkafka.checks.log import EXTERNAL
+from snapkafka.protocol.ledger_state import LedgerState
+from snapkafka.protocol.records import LedgerRecord, TopicPartition
+
+#: The process that a stranger's made-up header names.
+FORGER: Final = 10**9
+COMMITTED, OPEN, ABORTED = "committed", "open", "aborted"
+
+
+@dataclass(slots=True, eq=False)
+class SimStored:
+    """A record in a partition: the content of its header and body, and its true origin.
+
+    `step`: the step of the history that sent it (-1: an external writer). `ledger`: the ledger of `epoch` and
+    `process`. `hops`: the limit of messages that one message may cause.
+    """
+
+    process: int = EXTERNAL
+    epoch: int = 0
+    seq: int = -1
+    marker: bool = False
+    previous: int = 0
+    cause: tuple[TopicPartition, int] | None = None
+    ledger: int = 0
+    key: str = ""
+    value: int = 0
+    hops: int = 0
+    reply_to: tuple[int, int] | None = None  # (process object, execution) that waits for an answer
+    step: int = -1
+    state: str = COMMITTED
+    copied: bool = False  # by somebody who queued it again, with all its headers
+    stripped: bool = False  # something on the way removed its header
+    hidden: bool = False  # its process had a number that the ledger has lost
+
+
+@dataclass(slots=True)
+class SimBroker:
+    """All logs. Offsets are list indices; nothing is ever deleted. Records to the topics in `strips` lose their
+    headers in transit."""
+
+    logs: dict[TopicPartition, list[SimStored]] = field(default_factory=dict)
+    committed: dict[tuple[str, TopicPartition], int] = field(default_factory=dict)
+    ledger: list[LedgerRecord] = field(default_factory=list)
+    refused: set[int] = field(
+        default_factory=set
+    )  # what of it is signed with another key than that of the tools
+    ledger_id: int = 0
+    strips: frozenset[str] = frozenset()
+    without: set[tuple[TopicPartition, int]] = field(
+        default_factory=set
+    )  # written by workers without snapkafka
+    #: Written without a header by a worker that takes part, and who it was.
+    outgrown: dict[tuple[TopicPartition, int], int] = field(default_factory=dict)
+
+    def log(self, tp: TopicPartition) -> list[SimStored]:
+        return self.logs.setdefault(tp, [])
+
+    def append(self, tp: TopicPartition, record: SimStored) -> int:
+        log = self.log(tp)
+        record.stripped = record.stripped or tp.topic in self.strips
+        log.append(record)
+        return len(log) - 1
+
+    def end(self, tp: TopicPartition, offset: int, state: str) -> SimStored:
+        """Commit or abort the transaction of a record; return the record as it is now."""
+        record = self.log(tp)[offset]
+        record.state = state
+        return record
+
+    def is_readable(self, tp: TopicPartition, offset: int) -> bool:
+        """Return whether there is a record for a reader of committed ones: not at the end, nor at an open transaction.
+
+        An aborted record counts (its reader skips it): offsets of aborted records are holes.
+        """
+        log = self.log(tp)
+        return offset < len(log) and log[offset].state != OPEN
+
+    def records(self, ledger: LedgerState | None = None) -> list[LogRecord]:
+        """Return the records that a verifier reads: every visible one; one with a foreign header is external.
+
+        Args:
+            ledger: decides which header is foreign; None: the truth does.
+        """
+        found = []
+        for tp, log in self.logs.items():
+            for offset, record in enumerate(log):
+                if record.state == ABORTED:
+                    continue
+                ours = record.process != EXTERNAL and record.ledger == self.ledger_id and not record.hidden
+                if ours and ledger is not None:
+                    known = ledger.knows(record.process, record.epoch)
+                    ours = (known or record.process in ledger.refusals.hellos) and not record.stripped
+                elif ours:
+                    ours = record.process != FORGER and not record.copied
+                found.append(
+                    LogRecord(
+                        tp.topic,
+                        tp.partition,
+                        offset,
+                        record.process if ours else EXTERNAL,
+                        record.epoch if ours else 0,
+                        record.seq if ours else -1,
+                        record.marker and (ledger is None or not record.stripped),
+                        record.cause if ours else None,
+                    )
+                )
+        return found
