@@ -108,7 +108,7 @@ class Job:
 
         async def run(*asked: Any, **options: Any) -> tuple[ops.Assembled, ...]:
             self.asked, self.options = [*asked], options
-            options["say"]("starting Spark")
+            options["notify"]("starting Spark")
             return (result(verdict),)
 
         monkeypatch.setattr(ops, "assemble", run)

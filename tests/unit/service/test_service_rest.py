@@ -346,7 +346,7 @@ def test_assembly_is_submitted_and_ends_in_a_verdict(cluster: FakeCluster) -> No
 
     async def job(where: object, namespace: str, names: list[str], **fields: Any) -> tuple[Assembled, ...]:
         calls.append((names, fields))
-        fields["say"]("reading")
+        fields["notify"]("reading")
         while not released.is_set():  # noqa: ASYNC110 -- set by another thread
             await asyncio.sleep(0.005)
         return (
