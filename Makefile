@@ -37,7 +37,7 @@ test-fast: $(READY)  ## the unit tests, the protocol, its scenarios and the simu
 	@$(PYTEST) --numprocesses logical --dist worksteal -m "not long and not processes" \
 	  tests/unit tests/protocol tests/scenarios tests/sim $(ARGS)
 
-lint: $(READY)  ## style, format, types, layers, that every claim has its test, every protocol rule its place, every link its page, that generated pages are up to date, and that the words are those of the glossary
+lint: $(READY)  ## style, format, types, layers, that every claim has its test, every protocol rule its place, every link its page, that generated pages are up to date, that the words are those of the glossary, and that messages are short lines
 	@$(VENV)/ruff check .
 	@$(VENV)/ruff format --check .
 	@$(VENV)/mypy
@@ -45,6 +45,7 @@ lint: $(READY)  ## style, format, types, layers, that every claim has its test, 
 	@$(VENV)/python tests/check_claims.py
 	@$(VENV)/python tests/check_rules.py
 	@$(VENV)/python tests/check_words.py
+	@$(VENV)/python tests/check_code.py
 	@$(VENV)/python tests/check_links.py
 	@$(VENV)/python -m tests.reference
 

@@ -26,6 +26,7 @@ from snapkafka.errors import (
     DependencyMissingError,
     LedgerUnusableError,
     OffsetsGoneError,
+    Option,
     SnapkafkaError,
     SnapshotFailedError,
     TimedOutError,
@@ -325,7 +326,7 @@ async def _pruned(
 def _too_long(schedule: Schedule) -> TimedOutError:
     return TimedOutError(
         f"the round was ended after {schedule.round_ms / 60_000:g} min",
-        hint="raise --round-within, or see in its log where it hung",
+        hint=("raise ", Option("round-within"), ", or see in its log where it hung"),
     )
 
 

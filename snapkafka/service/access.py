@@ -8,9 +8,11 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from enum import IntEnum
+from pathlib import Path
 from typing import Final
 
 from snapkafka.errors import BadInputError, SnapkafkaError
+from snapkafka.runtime.renewal import Renewed
 from snapkafka.store.uri import SCHEMES, canonical
 
 #: A token that can be guessed protects nothing.
@@ -73,6 +75,26 @@ class Tokens:
         if not found:
             raise BadInputError(f"{where} has no tokens", hint="write one role:token a line")
         return cls(tuple(found))
+
+
+class FileTokens:
+    """The tokens of a file as it is by then; a file that cannot be read is not taken.
+
+    Raises:
+        OSError, UnicodeDecodeError, BadInputError: it is invalid at the start.
+    """
+
+    def __init__(self, path: str) -> None:
+        self._tokens = Renewed(
+            f"the file of tokens {path}", [path], lambda: Tokens.parse(Path(path).read_text("utf-8"), path)
+        )
+
+    def __bool__(self) -> bool:
+        return bool(self._tokens.get())
+
+    def role(self, token: str) -> Role | None:
+        """Find the role of a token; None: it is unknown."""
+        return self._tokens.get().role(token)
 
 
 # -- storage roots --------------------------------------------------------------------------------------------

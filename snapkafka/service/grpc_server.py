@@ -9,7 +9,6 @@ import asyncio
 import contextlib
 import logging
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
-from pathlib import Path
 from typing import Any, Final, TypeVar
 
 import grpc
@@ -34,6 +33,7 @@ from .grpc_api import snapshot_pb2 as pb
 from .grpc_api import snapshot_pb2_grpc as pb_grpc
 from .problems import ClientWords, RefusedError
 from .settings import Settings
+from .tls import grpc_credentials
 
 logger = logging.getLogger("snapkafka")
 
@@ -350,8 +350,7 @@ def _listen(server: Any, settings: Settings) -> str:
     wanted = f"{host}:{settings.grpc_port}"
     try:
         if settings.certificate:
-            pair = (Path(settings.key).read_bytes(), Path(settings.certificate).read_bytes())
-            port = server.add_secure_port(wanted, grpc.ssl_server_credentials([pair]))
+            port = server.add_secure_port(wanted, grpc_credentials(settings))
         else:  # on the loopback alone, by `Settings.validate`
             port = server.add_insecure_port(wanted)
     except (RuntimeError, OSError) as error:

@@ -21,6 +21,8 @@ PAGE: Final = 50
 #: A difference names so many keys of each change of each table; a diagram has so many messages.
 KEYS_MAX: Final = 1_000
 ITEMS_MAX: Final = 200
+#: The header by which a client names the offset that it was answered from, by this instance or another.
+OFFSET: Final = "Snapkafka-Offset"
 #: No text holds the character that C takes for the end of one.
 _TEXT: Final = r"\A[^\x00]*\Z"
 #: What msgspec reports: the problem, and where it is.
@@ -120,6 +122,18 @@ def _number(text: str) -> int | float:
 
 
 _JSON: Final = msgspec.json.Decoder(float_hook=_number)
+
+
+def offset_in(request: Request) -> int:
+    """Return the offset from which a client wants to be answered, 0 if it names none.
+
+    Raises:
+        RefusedError: it is invalid.
+    """
+    text = request.headers.get(OFFSET)
+    if text is not None and not re.fullmatch(r"[0-9]{1,18}", text):
+        raise _invalid("must be the number in the ETag of an answer", OFFSET)
+    return int(text or 0)
 
 
 async def body_of(request: Request, kind: type[T]) -> T:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import dataclasses
 import json
 from collections.abc import Awaitable, Callable
@@ -101,6 +102,7 @@ class Handlers:
             ),
             found.ttl_ms,
         )
+        self._standing.wrote(found.epoch)
         name = str(found.epoch) if "/" in found.id or found.id in (".", "..") else quote(found.id)
         headers = {"Location": f"/v1/snapshots/{name}"}
         return JSONResponse(answers.triggered(found, estimate), 202, headers)
@@ -110,7 +112,7 @@ class Handlers:
         found = await ops.abort(
             self._where, self._standing.namespace, request.path_params["snapshot_id"], who="the service"
         )
-        await self._standing.caught_up()
+        self._standing.wrote((await self._standing.caught_up()).state.end)
         view = await self._standing.find(str(found.epoch))
         return JSONResponse(self._rows.row(view, await self._rows.stored(view)))
 
@@ -238,7 +240,14 @@ class Handlers:
 
     def _submitted(self, kind: str, view: SnapshotView, work: Callable[..., Awaitable[Any]]) -> Response:
         job = Job(kind=kind, snapshot_id=view.trigger.id, epoch=view.epoch)
-        job = self.jobs.submit(job, lambda notify: work(notify=notify))
+
+        async def recorded(notify: Callable[[str], None]) -> Any:
+            found = await work(notify=notify)
+            with contextlib.suppress(SnapkafkaError):  # its verdict is in the ledger before it is done here
+                self._standing.wrote((await self._standing.caught_up()).state.end)
+            return found
+
+        job = self.jobs.submit(job, recorded)
         return JSONResponse(job.as_json(), 202, {"Location": f"/v1/jobs/{job.name}"})
 
     async def job(self, request: Request) -> Response:

@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import logging
 import socket
+import ssl
 from collections.abc import Callable
 from typing import Any, Final
 
@@ -19,6 +20,7 @@ from .accepting import Acceptor, Connections, Place, Use, connections_within_lim
 from .guard import HEAD_BYTES_MAX, SECURITY_HEADERS, App, Receive, Scope, Send
 from .problems import PROBLEM_JSON, RefusedError, problem, problem_body
 from .settings import Settings
+from .tls import server_context
 
 logger = logging.getLogger("snapkafka")
 
@@ -118,6 +120,7 @@ async def serve(app: App, settings: Settings, started: Callable[[str], None]) ->
     Raises:
         BadInputError: the address is unavailable, or the certificate is unusable.
     """
+    context = server_context(settings)
     config = uvicorn.Config(
         app,
         host=settings.host,
@@ -134,15 +137,8 @@ async def serve(app: App, settings: Settings, started: Callable[[str], None]) ->
         h11_max_incomplete_event_size=HEAD_BYTES_MAX,
         timeout_keep_alive=KEEP_ALIVE_S,
         timeout_graceful_shutdown=STOP_WITHIN_S,
-        ssl_certfile=settings.certificate or None,
-        ssl_keyfile=settings.key or None,
     )
-    try:
-        config.load()
-    except OSError as error:  # ssl.SSLError is one
-        raise BadInputError(
-            f"the certificate cannot be used: {error}", hint=("check ", Option("tls-certificate"))
-        ) from error
+    config.load()
     try:
         listening = config.bind_socket()
     except SystemExit:
@@ -163,6 +159,7 @@ async def serve(app: App, settings: Settings, started: Callable[[str], None]) ->
     server = _Server(
         config,
         listening,
+        context,
         settings.header_s,
         Connections(connections_within_limits(settings)),
         lambda: started(url),
@@ -183,13 +180,14 @@ class _Server(uvicorn.Server):
         self,
         config: uvicorn.Config,
         listening: socket.socket,
+        context: ssl.SSLContext | None,
         header_s: float,
         connections: Connections,
         started: Callable[[], None],
     ) -> None:
         super().__init__(config)
         self._listening, self._header_s, self._on_start = listening, header_s, started
-        self._acceptor = Acceptor(connections, self._protocol, context=config.ssl, handshake_s=header_s)
+        self._acceptor = Acceptor(connections, self._protocol, context=context, handshake_s=header_s)
         self._accepting: asyncio.Task[None] | None = None
 
     async def startup(self, sockets: Any = None) -> None:

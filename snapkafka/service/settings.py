@@ -10,7 +10,7 @@ from snapkafka.errors import BadInputError, SnapkafkaError
 from snapkafka.runtime.browsers import is_loopback
 from snapkafka.store.uri import canonical
 
-from .access import Tokens
+from .access import FileTokens, Tokens
 
 #: No request of the contract is larger; a query is a page of SQL at most.
 MAX_BODY_BYTES: Final = 64 * 1024
@@ -25,7 +25,7 @@ class Settings:
         host: the address to listen on. Any other than this machine's own needs TLS, tokens and at least one storage
             root.
         port: 0: any that is free.
-        certificate, key: PEM files.
+        certificate, key: PEM files, read again when they change.
         tokens: roles by token; none: on this machine, anyone who reaches the port may do anything.
         roots: URIs below which tables and manifests may lie; no request names or reads any other.
         host_names: names by which clients reach it, besides those of this machine (others are refused, so that no
@@ -49,7 +49,7 @@ class Settings:
     port: int = 8023
     certificate: str = ""
     key: str = ""
-    tokens: Tokens = field(default_factory=Tokens)
+    tokens: Tokens | FileTokens = field(default_factory=Tokens)
     roots: tuple[str, ...] = ()
     host_names: tuple[str, ...] = ()
     body_bytes_max: int = MAX_BODY_BYTES

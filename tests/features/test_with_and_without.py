@@ -72,7 +72,10 @@ ways = of(*(name for name, app in APPS.items() if app.module == "transactional_w
 
 
 @pytest.mark.parametrize(
-    ("run", "row"), [_param(name, row) for name, app in APPS.items() for row in app.rows], indirect=["run"]
+    ("run", "row"),
+    [_param(name, row) for name, app in APPS.items() for row in app.rows],
+    indirect=["run"],
+    scope="module",  # of both: else each row would have runs of its own
 )
 def test_row(judge: Judge, row: Row) -> None:
     judge.same(row)

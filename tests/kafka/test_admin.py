@@ -18,7 +18,7 @@ from snapkafka.kafka.cluster.admin import KafkaTopicAdmin
 from snapkafka.kafka.cluster.groups import ConsumerGroup
 from snapkafka.kafka.login.connection import Connection
 from snapkafka.kafka.preflight import compose_trigger
-from snapkafka.kafka.records import to_end as ranges
+from snapkafka.kafka.records import to_end
 from snapkafka.kafka.records.bulk import KafkaBulk
 from snapkafka.kafka.records.read import KafkaConsumer
 from snapkafka.kafka.records.writer import KafkaWriter
@@ -319,7 +319,7 @@ async def test_when_records_were_written(
 ) -> None:
     """Of many partitions at once, large records among them; where nothing follows, nothing is told, and nobody waits
     for it."""
-    monkeypatch.setattr(ranges, "WITHIN_S", 600.0)
+    monkeypatch.setattr(to_end, "WITHIN_S", 600.0)
     topic = f"{topic_prefix}a"
     await admin.create_topic(topic, partitions=4)
     tps = [TopicPartition(topic, partition) for partition in range(4)]

@@ -224,7 +224,7 @@ async def test_appends_in_the_background_stand_in_the_order_of_the_calls(
 ) -> None:
     ledger = ledgers()
     await ledger.open()
-    offsets = await asyncio.gather(*(ledger.append_soon(bye(n)) for n in range(50)))
+    offsets = await asyncio.gather(*(ledger.append(bye(n)) for n in range(50)))
     assert offsets == sorted(offsets)
     assert [entry.record.n for entry in await all_of(ledger) if entry.record] == list(range(50))
 

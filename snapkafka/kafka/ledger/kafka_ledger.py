@@ -311,10 +311,6 @@ class KafkaLedger:
     def _place(self) -> signature.Place:
         return signature.Place(self.topic, self._topic_id)
 
-    def append_soon(self, record: LedgerRecord) -> asyncio.Task[int]:
-        """Append in the background, in the order of the calls."""
-        return asyncio.ensure_future(self.append(record))
-
     # -- reading ---------------------------------------------------------------------------------------------
 
     async def read(self, start: int = 0, *, until: int | None = None) -> AsyncIterator[ReadEntry]:

@@ -55,7 +55,7 @@ PRODUCER: Final[dict[str, Any]] = {
     "linger.ms": 20,
     "queue.buffering.max.messages": QUEUED_MAX,
     "message.max.bytes": RECORD_BYTES_MAX,
-    "message.timeout.ms": int(FLUSH_S * 1_000),
+    "message.timeout.ms": int(SENT_WITHIN_S * 1_000),
 }
 #: A batch is no larger, unless it is one record.
 BATCH_BYTES_MAX: Final = 1_000_000

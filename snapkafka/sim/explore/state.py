@@ -273,7 +273,7 @@ def itself(record: Hashable) -> Hashable:
 
 
 def key_of_stored(r: SimStored) -> Hashable:
-    """Return the parts of a record that distinguish it; its place in the log is none of them."""
+    """Return the facts that distinguish a record in a log; its place does not."""
     return (
         r.process,
         r.epoch,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import json
 from pathlib import Path
 from typing import Any
@@ -12,24 +11,12 @@ import pytest
 from snapkafka.errors import BadInputError
 from snapkafka.kafka.records.bulk import KafkaRecord
 from snapkafka.protocol.captured_snapshot import Captured
-from snapkafka.protocol.records import TopicPartition
 from snapkafka.recovery.editing import Editing
 from snapkafka.recovery.masks import Mask, read_masks
 from snapkafka.recovery.state import Row
 from snapkafka.recovery.suppression import Suppression, key_text, read_suppression
-from tests.unit.recovery.test_fork import P, fork, named, takes
-from tests.unit.recovery.test_restore import IN, LOG, RAW, SETS, World, captured, world
-
-__all__ = ["fork", "world"]
-
-WINDOWS = TopicPartition("app-w-changelog", 0)
-
-
-@pytest.fixture
-def cut() -> Captured:
-    found = captured()
-    windowed = dataclasses.replace(found.changelogs[0], table="w", topic=WINDOWS.topic, windowed=True)
-    return dataclasses.replace(found, changelogs=(*found.changelogs, windowed))
+from tests.worlds.forks import P, named, takes
+from tests.worlds.recovery import IN, LOG, RAW, SETS, WINDOWS, World
 
 
 def test_the_key_of_a_person_is_found_in_every_form(cut: Captured) -> None:

@@ -12,12 +12,9 @@ from snapkafka.kafka.records.bulk import KafkaRecord
 from snapkafka.protocol.records import TopicPartition
 from snapkafka.recovery.masks import Mask
 from snapkafka.recovery.suppression import Suppression
-from tests.unit.recovery.test_fork import fork, takes
-from tests.unit.recovery.test_restore import LOG, RAW, World, world
-from tests.unit.recovery.test_restore_inputs import delete, with_inputs
-from tests.unit.recovery.test_restore_into import New, new
-
-__all__ = ["fork", "new", "world"]
+from tests.worlds.forks import takes
+from tests.worlds.new_cluster import New
+from tests.worlds.recovery import LOG, RAW, World, delete, with_inputs
 
 LONG = b"\0\0\0\0\0\0\0*"
 REFUSED = [

@@ -14,10 +14,7 @@ from snapkafka.recovery.editing import Editing
 from snapkafka.recovery.masks import Mask, replace_field
 from snapkafka.recovery.state import Row
 from snapkafka.wire import headers as wire
-from tests.unit.recovery.test_editing import WINDOWS, cut
-from tests.unit.recovery.test_restore import IN, LOG, RAW, SETS
-
-__all__ = ["cut"]
+from tests.worlds.recovery import IN, LOG, RAW, SETS, WINDOWS
 
 Headers = tuple[tuple[str, bytes | None], ...]
 HEADERS: Headers = (("trace", b"7"), ("person", b"ann"), ("trace", None))

@@ -13,10 +13,7 @@ from snapkafka.protocol.captured_snapshot import Captured
 from snapkafka.recovery.editing import Editing
 from snapkafka.recovery.state import Row, Touched, records_of_state
 from snapkafka.recovery.suppression import Suppression
-from tests.unit.recovery.test_editing import WINDOWS, cut
-from tests.unit.recovery.test_restore import IN, LOG, SETS
-
-__all__ = ["cut"]
+from tests.worlds.recovery import IN, LOG, SETS, WINDOWS
 
 ANN = Suppression(keys=("ann",))
 LONG = (42).to_bytes(8, "big")
