@@ -19,6 +19,7 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Final
 
+from snapkafka.assembly.spec import PLAIN_SPEC, JobResult, JobSpec, changed
 from snapkafka.checks.verdict import GOOD
 from snapkafka.errors import (
     BadInputError,
@@ -40,7 +41,7 @@ from snapkafka.runtime.extras import require_extra
 from snapkafka.store import open_store
 from snapkafka.store.locks import locked
 
-from .assembling import AS_IT_IS, Assembled, HowToRead, assemble
+from .assembling import assemble
 from .checkpointing import checkpoint_due
 from .listing import Summary, list_snapshots, summaries
 from .pruning import Policy, plan_pruning, prune
@@ -138,7 +139,7 @@ class Round:
     checkpoint_due: int = 0
 
 
-Assemble = Callable[[Sequence[str]], Awaitable[tuple[Assembled, ...]]]
+Assemble = Callable[[Sequence[str]], Awaitable[tuple[JobResult, ...]]]
 
 
 def name_at(at_ms: int, every_ms: int) -> str:
@@ -155,7 +156,7 @@ async def keep(
     storage: str,
     once: bool = False,
     who: str = "",
-    reading: HowToRead = AS_IT_IS,
+    spec: JobSpec = PLAIN_SPEC,
     report: Callable[[Round], None] = lambda item: None,
     say: Callable[[str], None] | None = None,
     clock: Callable[[], int] = wall_ms,
@@ -163,6 +164,7 @@ async def keep(
     """Keep snapshots until cancelled; with `once`, run and return only the round of the present moment.
 
     Args:
+        spec: the settings by which an assembly reads the log.
         report: called with each round.
         say: called with each line of an assembly's progress.
 
@@ -176,8 +178,9 @@ async def keep(
         raise BadInputError("keep needs --storage: no place for tables is known", hint="add --storage DIR")
     await asyncio.to_thread(lambda: open_store(storage).check_writable())
 
-    async def made(names: Sequence[str]) -> tuple[Assembled, ...]:
-        return await assemble(where, namespace, names, storage=storage, reading=reading, say=say)
+    async def made(names: Sequence[str]) -> tuple[JobResult, ...]:
+        wanted = changed(spec, namespace=namespace, snapshots=tuple(names), storage=storage)
+        return await assemble(where, wanted, say=say)
 
     first = True
     async with keeping_lock(storage, namespace):

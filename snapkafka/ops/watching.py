@@ -13,12 +13,13 @@ verdict in the ledger does not mention it.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Collection, Sequence
+from collections.abc import Awaitable, Callable, Collection
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from functools import partial
 from typing import Final
 
+from snapkafka.assembly.spec import JobResult, JobSpec, changed
 from snapkafka.checks import Status
 from snapkafka.checks.invariants import load, parse_parameters
 from snapkafka.errors import (
@@ -36,7 +37,7 @@ from snapkafka.ports import Cluster
 from snapkafka.runtime.extras import require_extra
 from snapkafka.store import open_store
 
-from .assembling import AS_IT_IS, Assembled, HowToRead, assemble
+from .assembling import assemble
 from .listing import Summary
 from .pruning import Policy, plan_pruning, prune
 from .triggering import trigger
@@ -82,7 +83,7 @@ class Round:
 
 
 Take = Callable[[str], Awaitable[Summary]]
-Judge = Callable[[str], Awaitable[Assembled]]
+Judge = Callable[[str], Awaitable[JobResult]]
 Clear = Callable[[Collection[str]], Awaitable[None]]
 
 
@@ -91,14 +92,12 @@ async def watch(
     namespace: str,
     until: str,
     *,
-    storage: str,
-    parameters: Sequence[str] = (),
+    spec: JobSpec,
     every_ms: int = 10_000,
     timeout_ms: int | None = None,
     keep_last: int | None = None,
     ttl_ms: int = 5_000,
     who: str = "",
-    reading: HowToRead = AS_IT_IS,
     report: Callable[[Round], None] = lambda item: None,
     say: Callable[[str], None] | None = None,
 ) -> Round:
@@ -107,12 +106,10 @@ async def watch(
     Args:
         until: SQL whose rows show that it does not hold: a file, a folder (all of it has to hold), or the name of a
             ready-made one.
-        storage: for the tables.
-        parameters: `name=value`, for the SQL.
+        spec: the storage for the tables, the parameters of the SQL, and how the log is read.
         every_ms: from one trigger to the next; if a round takes longer, the next one begins when it ends.
         timeout_ms: for all rounds together; None: for ever.
         keep_last: remove the snapshots that were taken here, except those that `prune` would keep with this number.
-        reading: the settings by which an assembly reads the log.
         report: hears of each round.
         say: hears each line of an assembly's progress.
 
@@ -121,7 +118,8 @@ async def watch(
         TimedOutError: it does not hold within the time.
         TriggerRefusedError, BrokerUnavailableError, StorageError, DependencyMissingError: it cannot begin.
     """
-    load([until], parse_parameters(parameters))
+    storage = spec.storage
+    load([until], parse_parameters(spec.parameters))
     require_extra("spark", "assembly")  # before anything is taken
     if not storage:
         raise BadInputError("watch needs --storage: no place for tables is known", hint="add --storage DIR")
@@ -132,17 +130,9 @@ async def watch(
             where, namespace, snapshot_id=name, storage=storage, who=who, ttl_ms=ttl_ms, wait=True
         )
 
-    async def judge(name: str) -> Assembled:
-        (found,) = await assemble(
-            where,
-            namespace,
-            [name],
-            storage=storage,
-            asked=[until],
-            parameters=parameters,
-            reading=reading,
-            say=say,
-        )
+    async def judge(name: str) -> JobResult:
+        asked = changed(spec, namespace=namespace, snapshots=(name,), asked=(until,))
+        (found,) = await assemble(where, asked, say=say)
         return found
 
     last: Round | None = None

@@ -46,9 +46,15 @@ def test_termination_is_seen_when_the_last_message_is_taken_in_and_not_before(
             wait_until("the token to be passed on", lambda: hops() > 3, timeout_s=60, system=system)
             connection = Connection(bootstrap=kafka.bootstrap)
             watching = ops.watch(
-                connection, namespace, "termination", storage=str(tmp_path / "snaps"), every_ms=1, ttl_ms=20_000,
-                timeout_ms=400_000, report=heard,
-            )  # fmt: skip
+                connection,
+                namespace,
+                "termination",
+                spec=ops.JobSpec(storage=str(tmp_path / "snaps")),
+                every_ms=1,
+                ttl_ms=20_000,
+                timeout_ms=400_000,
+                report=heard,
+            )
             found = asyncio.run(watching)
             at_the_end = hops()
             listed = asyncio.run(ops.list_snapshots(connection, namespace))

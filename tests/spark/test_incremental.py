@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 
+from snapkafka.assembly.manifest import settled
 from snapkafka.assembly.spark.frames import Lookups, local_frame
 from snapkafka.assembly.spark.reading.header_columns import stamps
 from snapkafka.assembly.spark.reading.session import sized
@@ -47,7 +48,7 @@ def _within(item: Written, ranges: Mapping[tuple[str, int], tuple[str, int, int,
 
 
 def _settled(records: DataFrame, lookups: Lookups) -> tuple[SettledEntry, ...]:
-    return incremental.settled(lookups.view, first_look(stamps(records), lookups).held)
+    return settled(lookups.view, first_look(stamps(records), lookups).held)
 
 
 def _starts(settled: tuple[SettledEntry, ...]) -> Starts:

@@ -12,11 +12,12 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
+from snapkafka.assembly.command import main
+from snapkafka.assembly.decoding import Decoding
 from snapkafka.assembly.schema_registry import Missing, Registry, Schema
-from snapkafka.assembly.spark.command import main
 from snapkafka.assembly.spark.frames import local_frame
 from snapkafka.assembly.spark.values import schema_numbers
-from snapkafka.assembly.spark.values.values import Decoding, decoded, key_and_value
+from snapkafka.assembly.spark.values.values import decoded, key_and_value
 from snapkafka.store import read_manifest
 from snapkafka.testing import Broker
 from snapkafka.testing.embedded import free_ports
@@ -271,7 +272,7 @@ def test_a_snapshot_of_evolving_avro_by_the_command(
         """`content`, and the rows of the delta."""
         names = [part for one in which for part in ("--snapshot", one)]
         monkeypatch.setenv("SNAPKAFKA_SCHEMA_REGISTRY", url.replace("://", "://me:hidden-word@"))
-        assert main([*where, *names, "--storage", str(tmp_path / folder), "--json"]) == 0
+        assert main([*where, *names, "--storage", str(tmp_path / folder)]) == 0
         rows = spark.read.parquet(str(tmp_path / folder / child / "state_delta")).collect()
         (_, manifest) = read_manifest(str(tmp_path / folder / f"{child}.json"))
         return manifest.content, {row.key: (row.value, row.why_undecoded) for row in rows}

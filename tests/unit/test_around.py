@@ -108,16 +108,11 @@ def test_no_content_depends_on_it() -> None:
 @pytest.mark.parametrize("records", [-1, 10_001])
 def test_a_window_that_no_table_has_is_refused(records: int) -> None:
     with pytest.raises(BadInputError, match="--around must be 0 to 10,000 records"):
-        ops.HowToRead(around=records)
+        ops.JobSpec(around=records)
     found = CliRunner().invoke(
         app, ["assemble", "latest", "--bootstrap", "127.0.0.1:1", f"--around={records}"]
     )
     assert found.exit_code == 2
-
-
-def test_the_job_hears_of_another_window_alone() -> None:
-    assert list(ops.HowToRead().options()) == []
-    assert list(ops.HowToRead(around=0).options()) == ["--around=0"]
 
 
 # -- the order of a picture ------------------------------------------------------------------------------------

@@ -38,8 +38,9 @@ PARTS = {
         "starlette",
         "uvicorn",
     ),
-    "wire": ("avro",),
 }
+#: What the package has without an extra.
+BASE = ("avro", "msgspec")
 #: Imported where it is used, by who looks for it first, and in no extra: for tests alone.
 FOR_TESTS = {"docker", "testcontainers", "pytest"}
 #: Every door that has to say which extra it needs.
@@ -127,12 +128,12 @@ def imports() -> dict[str, Imports]:
 
 def test_every_part_imports_what_its_extra_brings_and_nothing_else() -> None:
     for part, found in imports().items():
-        allowed = {*PARTS.get(part, ())}
+        allowed = {*BASE, *PARTS.get(part, ())}
         assert found.at_once <= allowed, part
 
 
 def test_whatever_is_imported_is_in_an_extra() -> None:
-    known = {"avro", *FOR_TESTS, *(module for modules in PARTS.values() for module in modules)}
+    known = {*BASE, *FOR_TESTS, *(module for modules in PARTS.values() for module in modules)}
     known |= {module for modules in EXTRAS.values() for module in modules}
     found = {module for part in imports().values() for module in part.ever}
     assert {"pyspark", "typer", "s3fs"} <= found  # the test can see them

@@ -37,7 +37,7 @@ class Keeper:
         self.verdict = "VERIFIED"
         self.beyond_help: set[str] = set()
 
-    async def made(self, names: Sequence[str]) -> tuple[ops.Assembled, ...]:
+    async def made(self, names: Sequence[str]) -> tuple[ops.JobResult, ...]:
         self.asked.append([*names])
         if self.beyond_help & {*names}:
             raise OffsetsGoneError("its records are gone")
@@ -49,7 +49,7 @@ class Keeper:
                 Verdict(n=100 * epoch + number, epoch=epoch, verdict=self.verdict, manifest=place)
             )
         return tuple(
-            ops.Assembled(
+            ops.JobResult(
                 id=name,
                 epoch=listed[name].epoch,
                 verdict=self.verdict,

@@ -9,11 +9,11 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 from typer.testing import CliRunner
 
 from snapkafka import ops
-from snapkafka.assembly.options import parser
 from snapkafka.cli.app import app
 from snapkafka.errors import (
     BadInputError,
@@ -26,7 +26,7 @@ from snapkafka.errors import (
 )
 from snapkafka.kafka.login.connection import Connection
 from snapkafka.manifest import CheckEntry, WitnessEntry
-from snapkafka.ops import Answer, Assembled, Round, Summary, assembling, watching
+from snapkafka.ops import Answer, JobResult, Round, Summary, assembling, watching
 from snapkafka.ops.watching import rounds
 from snapkafka.protocol.ledger_state import Status
 from snapkafka.store import LocalStore
@@ -41,8 +41,8 @@ NOT_YET = CheckEntry(name="V6 termination", run=True, status="failed", found=1, 
 UNCLEAR = CheckEntry(name="V6 termination", run=True, status="unverifiable", found=1, witnesses=(WITNESS,))
 
 
-def assembled(*answers: CheckEntry, verdict: str = "VERIFIED") -> Assembled:
-    return Assembled(
+def assembled(*answers: CheckEntry, verdict: str = "VERIFIED") -> JobResult:
+    return JobResult(
         id="-",
         epoch=7,
         verdict=verdict,
@@ -56,7 +56,7 @@ def assembled(*answers: CheckEntry, verdict: str = "VERIFIED") -> Assembled:
 class Script:
     """What becomes of one snapshot after the other: it fails as it is taken or assembled, or says this."""
 
-    def __init__(self, *taken: Exception | Assembled, judged: Exception | None = None) -> None:
+    def __init__(self, *taken: Exception | JobResult, judged: Exception | None = None) -> None:
         self.left = list(taken)
         self.names: list[str] = []
         self.report: list[Round] = []
@@ -72,10 +72,10 @@ class Script:
             triggered_ms=at, capture_ms=30, ttl_ms=5_000,
         )  # fmt: skip
 
-    async def judge(self, name: str) -> Assembled:
+    async def judge(self, name: str) -> JobResult:
         assert name == self.names[-1]
         found = self.left.pop(0)
-        assert isinstance(found, Assembled)
+        assert isinstance(found, JobResult)
         if self.judged is not None:
             error, self.judged = self.judged, None
             raise error
@@ -179,14 +179,15 @@ class Job:
             "import json, os, pathlib, sys, time\n"
             f"calls = pathlib.Path({str(self.calls)!r})\n"
             "before = calls.read_text().splitlines() if calls.exists() else []\n"
-            "calls.write_text('\\n'.join([*before, json.dumps([os.getpid(), *sys.argv[1:]])]))\n"
+            "spec = json.loads(pathlib.Path(sys.argv[2].split('=')[1]).read_text())\n"
+            "calls.write_text('\\n'.join([*before, json.dumps([os.getpid(), spec])]))\n"
             f"{then}\n"
             f"status = {statuses!r}[len(before)]\n"
             "answer = {'name': 'V6 t', 'run': True, 'status': status, 'found': int(status == 'failed'),"
             " 'witnesses': [], 'noted': 0, 'notes': []}\n"
-            "told = {'id': 'x', 'epoch': 9, 'verdict': 'VERIFIED', 'checks': [], 'manifest': 'x.json',"
+            "told = {'id': 'x', 'epoch': 9, 'verdict': 'VERIFIED', 'good': True, 'checks': [], 'manifest': 'x.json',"
             " 'answers': [answer]}\n"
-            "pathlib.Path(sys.argv[2].split('=')[1]).write_text(json.dumps({'snapshots': [told]}))\n"
+            "pathlib.Path(sys.argv[3].split('=')[1]).write_text(json.dumps({'snapshots': [told]}))\n"
         )
 
     @property
@@ -194,9 +195,8 @@ class Job:
         return self.calls.exists() and bool(self.calls.read_text())
 
     def called(self) -> list[list[Any]]:
-        """Of each call the process and its arguments, but for whose job it is."""
-        calls = (json.loads(line) for line in self.calls.read_text().splitlines())
-        return [[pid, *arguments] for pid, _, *arguments in calls]
+        """Of each call the process and its options."""
+        return [json.loads(line) for line in self.calls.read_text().splitlines()]
 
 
 @pytest.fixture
@@ -219,16 +219,18 @@ def job(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Job:
 async def test_the_predicate_is_asked_and_is_no_check(job: Job, tmp_path: Path) -> None:
     job.answers("failed", "passed")
     found = await ops.watch(
-        HERE, "ns", "termination", storage=str(tmp_path / "snaps"), parameters=["topics=hops"], every_ms=1,
+        HERE,
+        "ns",
+        "termination",
+        spec=ops.JobSpec(storage=str(tmp_path / "snaps"), parameters=("topics=hops",)),
+        every_ms=1,
         timeout_ms=60_000,
-    )  # fmt: skip
+    )
     assert (found.number, found.answer) == (2, Answer.HOLDS)
     first, second = job.called()
-    one, other = (
-        parser().parse_args([part for part in call if isinstance(part, str)]) for call in (first, second)
-    )
-    assert (one.ask, one.set, one.invariants) == (["termination"], ["topics=hops"], [])
-    assert one.snapshot != other.snapshot == [found.id]
+    one, other = (msgspec.convert(call[1], ops.JobSpec) for call in (first, second))
+    assert (one.asked, one.parameters, one.invariants) == (("termination",), ("topics=hops",), ())
+    assert one.snapshots != other.snapshots == (found.id,)
 
 
 @pytest.mark.parametrize(
@@ -236,7 +238,7 @@ async def test_the_predicate_is_asked_and_is_no_check(job: Job, tmp_path: Path) 
     [
         ("nothing.sql", {}, "there are no invariants at nothing.sql"),
         ("one_token", {}, "needs a value for"),
-        ("termination", {"parameters": ["total=1"]}, "no invariant has a parameter total"),
+        ("termination", {"parameters": ("total=1",)}, "no invariant has a parameter total"),
         ("termination", {"storage": ""}, "watch needs --storage"),
     ],
 )
@@ -244,25 +246,29 @@ async def test_what_makes_no_sense_is_refused_before_a_snapshot_is_taken(
     predicate: str, options: dict[str, Any], said: str
 ) -> None:
     with pytest.raises(BadInputError, match=said):
-        await ops.watch(HERE, "ns", predicate, **({"storage": "/snaps"} | options))  # nobody answers at HERE
+        await ops.watch(HERE, "ns", predicate, spec=ops.JobSpec(**({"storage": "/snaps"} | options)))
 
 
 async def test_a_storage_that_cannot_be_written_is_said_before_a_snapshot_is_taken(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(StorageError, match="cannot be written"):  # nobody answers at HERE
-        await ops.watch(HERE, "ns", "termination", storage=str(tmp_path / "file"))
+        await ops.watch(HERE, "ns", "termination", spec=ops.JobSpec(storage=str(tmp_path / "file")))
 
 
 async def test_when_the_time_is_over_that_is_said_and_the_job_ends(job: Job, tmp_path: Path) -> None:
     job.answers(*["failed"] * 2, then="if before: time.sleep(60)")
     with pytest.raises(TimedOutError, match=r"within 3 s: 1 rounds, the last one .*: not yet"):
-        await ops.watch(HERE, "ns", "termination", storage=str(tmp_path), every_ms=1, timeout_ms=3_000)
+        await ops.watch(
+            HERE, "ns", "termination", spec=ops.JobSpec(storage=str(tmp_path)), every_ms=1, timeout_ms=3_000
+        )
     assert not is_running(job.called()[-1][0])
 
 
 async def test_whoever_is_interrupted_leaves_no_job_behind(job: Job, tmp_path: Path) -> None:
     job.answers("failed", then="time.sleep(60)")
-    work = asyncio.ensure_future(ops.watch(HERE, "ns", "termination", storage=str(tmp_path)))
+    work = asyncio.ensure_future(
+        ops.watch(HERE, "ns", "termination", spec=ops.JobSpec(storage=str(tmp_path)))
+    )
     await until(lambda: job.has_begun)
     work.cancel()
     with pytest.raises(asyncio.CancelledError):

@@ -8,7 +8,7 @@ import typer
 from rich.markup import escape
 
 from snapkafka import ops
-from snapkafka.cli.job_options import AS_IT_IS, Reading, reads_the_log
+from snapkafka.cli.job_options import READING, Spec, job_options
 from snapkafka.cli.options import AsJson, Bootstrap, Namespace, Ttl, ttl_ms_of
 from snapkafka.cli.progress import say
 from snapkafka.cli.running import connect, console, print_json, run, who
@@ -24,7 +24,7 @@ COLOURS = {
 }
 
 
-@reads_the_log
+@job_options(*READING)
 def keep(
     every: Annotated[
         str, typer.Option("--every", metavar="TIME", help="Interval between snapshots: 10min, 1h.")
@@ -61,7 +61,7 @@ def keep(
         bool, typer.Option("--once", help="Run the current round, or finish it, then exit.")
     ] = False,
     ttl: Ttl = "5s",
-    reading: Reading = AS_IT_IS,
+    spec: Spec = ops.JobSpec,
     as_json: AsJson = False,
 ) -> None:
     """Take, assemble, verify and prune snapshots on a schedule.
@@ -84,7 +84,7 @@ def keep(
             storage=storage,
             once=once,
             who=who(),
-            reading=reading(),
+            spec=spec(),
             report=_print_round_as_json if as_json else _print_round,
             say=None if as_json else say,
         ),

@@ -9,7 +9,7 @@ import typer
 from rich.markup import escape
 
 from snapkafka import ops
-from snapkafka.cli.job_options import AS_IT_IS, Reading, reads_the_log
+from snapkafka.cli.job_options import READING, Spec, job_options
 from snapkafka.cli.options import AsJson, Bootstrap, Namespace, Parameters, Ttl, ttl_ms_of
 from snapkafka.cli.present.tables import witness_line
 from snapkafka.cli.progress import say
@@ -25,7 +25,7 @@ COLOURS = {
 }
 
 
-@reads_the_log
+@job_options(*READING)
 def watch(
     until: Annotated[
         str,
@@ -57,7 +57,7 @@ def watch(
         ),
     ] = None,
     ttl: Ttl = "5s",
-    reading: Reading = AS_IT_IS,
+    spec: Spec = ops.JobSpec,
     as_json: AsJson = False,
 ) -> None:
     """Take snapshots until a condition holds.
@@ -69,14 +69,12 @@ def watch(
             connect(bootstrap),
             namespace,
             until,
-            storage=storage,
-            parameters=parameters or (),
+            spec=spec(storage=storage, parameters=parameters or ()),
             every_ms=duration_ms(every, "--every"),
             timeout_ms=duration_ms(timeout, "--timeout") if timeout else None,
             keep_last=keep_last,
             ttl_ms=ttl_ms_of(ttl),
             who=who(),
-            reading=reading(),
             report=_print_round_as_json if as_json else _print_round,
             say=None if as_json else say,
         ),

@@ -26,9 +26,9 @@ from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 
+from snapkafka.assembly.spec import PLAIN_SPEC, JobSpec, changed
 from snapkafka.errors import BadInputError, DependencyMissingError
 from snapkafka.kafka.login.connection import Connection
-from snapkafka.ops.assembling import AS_IT_IS, HowToRead
 from snapkafka.runtime.extras import require_extra
 from snapkafka.runtime.interrupts import to_its_end
 from snapkafka.runtime.locked import lock_problem
@@ -58,7 +58,7 @@ async def drill(
     allow: Sequence[int] = (),
     lock: bool = True,
     who: str = "",
-    reading: HowToRead = AS_IT_IS,
+    spec: JobSpec = PLAIN_SPEC,
     say: Callable[[str], None] = lambda text: None,
     parts: Parts | None = None,
 ) -> Drill:
@@ -76,7 +76,7 @@ async def drill(
         joins_within_s: the time within which each command must call `snapkafka.install`; one that does not is ended.
         allow: ports to which the commands may open TCP connections of their own.
         lock: forbid them all other connections; False: `snapkafka.install` alone isolates them.
-        reading: the settings by which assembly reads the log.
+        spec: the settings by which assembly reads the log.
         say: called with each phase.
         parts: for tests; None: the real ones.
 
@@ -99,11 +99,8 @@ async def drill(
             where=where,
             namespace=namespace,
             fork=fork,
-            storage=storage,
+            spec=changed(spec, storage=storage, invariants=tuple(invariants), parameters=tuple(parameters)),
             folder=str(folder / "snapshots"),
-            invariants=invariants,
-            parameters=parameters,
-            reading=reading,
             who=who,
             say=say,
         ),

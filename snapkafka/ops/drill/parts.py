@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final, Protocol, cast
 
+from snapkafka.assembly.spec import JobResult, JobSpec, changed
 from snapkafka.checks.invariants import load, parameters_of, parse_parameters
 from snapkafka.errors import ForkRefusedError, LedgerUnusableError
 from snapkafka.kafka.cluster.admin import KafkaTopicAdmin
@@ -15,7 +16,7 @@ from snapkafka.kafka.ledger.view import opened
 from snapkafka.kafka.login.connection import Connection
 from snapkafka.kafka.records.bulk import KafkaBulk
 from snapkafka.manifest import Manifest
-from snapkafka.ops.assembling import Assembled, HowToRead, assemble, verify
+from snapkafka.ops.assembling import assemble, verify
 from snapkafka.ops.forking import create_fork, plan_fork
 from snapkafka.ops.querying import query
 from snapkafka.ops.triggering import trigger
@@ -88,10 +89,10 @@ class Parts(Protocol):
     async def trigger(self) -> str:
         """Take a snapshot of the fork, and wait until it is captured; return its id."""
 
-    async def assemble(self) -> Assembled:
+    async def assemble(self) -> JobResult:
         """Assemble that snapshot, and verify it."""
 
-    async def verify(self, source: Source) -> Assembled:
+    async def verify(self, source: Source) -> JobResult:
         """Verify the snapshot that was drilled once more, its tables as well."""
 
     async def drop(self) -> None:
@@ -103,17 +104,15 @@ class KafkaParts:
     """`Parts` on a cluster.
 
     Args:
+        spec: the storage and the invariants of the snapshot that is drilled, and how logs are read.
         folder: for the tables of the fork's snapshot.
     """
 
     where: Connection
     namespace: str
     fork: str
-    storage: str
+    spec: JobSpec
     folder: str
-    invariants: Sequence[str]
-    parameters: Sequence[str]
-    reading: HowToRead
     who: str
     say: Callable[[str], None]
     goals: dict[str, dict[TopicPartition, int]] = field(default_factory=dict)
@@ -135,7 +134,9 @@ class KafkaParts:
         return next((name for name in names if of_fork(self.fork, name)), "")
 
     async def find(self, name: str) -> Source:
-        (place,) = await manifest_places(self.where, self.namespace, [name], storage=self.storage, good=True)
+        (place,) = await manifest_places(
+            self.where, self.namespace, [name], storage=self.spec.storage, good=True
+        )
         store, file = open_manifest(place)
         manifest = read_manifest(place)[1]
         self.namespace = self.namespace or manifest.namespace
@@ -145,10 +146,10 @@ class KafkaParts:
         )
 
     async def sql(self) -> Mapping[str, str]:
-        if not self.invariants:
+        if not self.spec.invariants:
             return {}
-        parameters = parse_parameters(self._parameters(self.invariants, of_fork=False))
-        return {it.name: it.sql for it in load(self.invariants, parameters)}
+        parameters = parse_parameters(self._parameters(self.spec.invariants, of_fork=False))
+        return {it.name: it.sql for it in load(self.spec.invariants, parameters)}
 
     async def plan(self, source: Source, *, expires_s: float) -> str:
         self.planned = await plan_fork(
@@ -156,7 +157,7 @@ class KafkaParts:
             self.namespace,
             self.fork,
             snapshot=source.id,
-            storage=self.storage,
+            storage=self.spec.storage,
             expires_s=expires_s,
         )
         return self.planned.fingerprint
@@ -194,12 +195,15 @@ class KafkaParts:
             self.where,
             self.forked_namespace,
             until,
-            storage=self.folder,
-            parameters=self._parameters([until], of_fork=True),
+            spec=changed(
+                self.spec,
+                storage=self.folder,
+                invariants=(),
+                parameters=self._parameters([until], of_fork=True),
+            ),
             timeout_ms=round(timeout_s * 1_000),
             ttl_ms=TTL_MS,
             who=self.who,
-            reading=self.reading,
             say=self.say,
         )
 
@@ -216,30 +220,25 @@ class KafkaParts:
         self.taken = found.id
         return found.id
 
-    async def assemble(self) -> Assembled:
-        (found,) = await assemble(
-            self.where,
-            self.forked_namespace,
-            [self.taken],
+    async def assemble(self) -> JobResult:
+        spec = changed(
+            self.spec,
+            namespace=self.forked_namespace,
+            snapshots=(self.taken,),
             storage=self.folder,
-            invariants=self.invariants,
-            parameters=self._parameters(self.invariants, of_fork=True),
-            reading=self.reading,
-            say=self.say,
+            parameters=self._parameters(self.spec.invariants, of_fork=True),
         )
+        (found,) = await assemble(self.where, spec, say=self.say)
         return found
 
-    async def verify(self, source: Source) -> Assembled:
-        (found,) = await verify(
-            self.where,
-            self.namespace,
-            manifest=source.place,
-            invariants=self.invariants,
-            parameters=self._parameters(self.invariants, of_fork=False),
-            reading=self.reading,
+    async def verify(self, source: Source) -> JobResult:
+        spec = changed(
+            self.spec,
+            manifests=(source.place,),
+            parameters=self._parameters(self.spec.invariants, of_fork=False),
             tables=True,
-            say=self.say,
         )
+        (found,) = await verify(self.where, spec, say=self.say)
         return found
 
     async def drop(self) -> None:
@@ -264,7 +263,7 @@ class KafkaParts:
         await asyncio.to_thread(KafkaBulk(self.where).delete_groups, groups)
 
     def _parameters(self, invariants: Sequence[str], *, of_fork: bool) -> list[str]:
-        given = parse_parameters(self.parameters)
+        given = parse_parameters(self.spec.parameters)
         wanted = parameters_of(invariants)
         own = {name: value for name, value in given.items() if name in wanted}
         return (
@@ -321,7 +320,7 @@ def unassigned(state: LedgerState, apps: Iterable[str]) -> str:
     return ""
 
 
-def judged(found: Assembled) -> Judged:
+def judged(found: JobResult) -> Judged:
     """Divide the checks into those of the snapshot and the invariants.
 
     `V6` without a name of an invariant is the manifest's entry for no invariants.

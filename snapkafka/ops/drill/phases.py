@@ -9,9 +9,9 @@ from collections.abc import Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Final, TypeVar
 
+from snapkafka.assembly.spec import JobResult
 from snapkafka.errors import ForkRefusedError, SnapkafkaError, TimedOutError
 from snapkafka.kafka.cluster.retention import wall_ms
-from snapkafka.ops.assembling import Assembled
 
 from .evidence import digest_of, not_shown, versions, with_rows_read
 from .parts import Parts, Source, judged
@@ -189,7 +189,7 @@ class Run:
         self.source = self._judge(found, f"snapshot {self.found.id}", self.found.tables)
         return found.verdict
 
-    def _judge(self, found: Assembled, name: str, tables: Mapping[str, int]) -> Judged:
+    def _judge(self, found: JobResult, name: str, tables: Mapping[str, int]) -> Judged:
         judgement = judged(found)
         read = with_rows_read(judgement.invariants, self.sql, tables)
         judgement = replace(judgement, invariants=read)

@@ -18,8 +18,9 @@ from typing import Any, Final
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as fn
 
+from snapkafka.assembly.decoding import PLAIN, Decoding
 from snapkafka.assembly.spark.frames import Lookups, local_frame
-from snapkafka.assembly.spark.values.values import PLAIN, Decoding, decoded
+from snapkafka.assembly.spark.values.values import decoded
 from snapkafka.checks import CutView, ReadRange
 from snapkafka.manifest import AROUND
 from snapkafka.protocol.records import TopicPartition

@@ -11,8 +11,9 @@ from typing import Final
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as fn
 
+from snapkafka.assembly.decoding import Decoding
 from snapkafka.assembly.spark.values.json_text import parsed, unparsed
-from snapkafka.assembly.spark.values.values import CODECS, Decoding, decoded, form, key_and_value
+from snapkafka.assembly.spark.values.values import CODECS, decoded, form, key_and_value
 
 #: A change, and what has to be known of its table. `place`: a number for the app, table, topic and partition together.
 #: `sets`, `windowed`: see `protocol.records.Table`.

@@ -14,9 +14,10 @@ from typing import Final
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as fn
 
+from snapkafka.assembly.decoding import PLAIN, Decoding
 from snapkafka.assembly.spark.frames import Lookups, local_frame
 from snapkafka.assembly.spark.reading.header_columns import other_headers
-from snapkafka.assembly.spark.values.values import PLAIN, Decoding, decoded, key_and_value
+from snapkafka.assembly.spark.values.values import decoded, key_and_value
 from snapkafka.manifest import AROUND, INPUTS, STATE, STATE_DELTA, LedgerEntry
 from snapkafka.protocol.records import Position
 

@@ -8,15 +8,13 @@ of them ends a job.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
 from typing import Any, Final
 
 import pyarrow as pa  # type: ignore[import-untyped]
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as fn
 
-from snapkafka.assembly.schema_registry import Registry
+from snapkafka.assembly.decoding import PLAIN, Decoding
 
 from .avro import as_json
 from .json_text import is_json, quoted, text_of
@@ -31,27 +29,6 @@ BASE64: Final = "|binary"
 #: Codecs that execute what they read.
 PICKLES: Final = r"(^|\|)(raw_)?pickle($|\|)"
 REFUSED: Final = " is not decoded: pickles execute code (--unpickle)"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Decoding:
-    """The decoding of keys and values that are neither JSON nor text.
-
-    Args:
-        codecs: modules to import where the data is, so that they register their codecs with Faust.
-        unpickle: whether to load pickles, which executes whatever they contain.
-        avro: schemas as JSON, by `<topic>-key`, `<topic>-value`, or the number in a schema registry: then the bytes
-            begin with a zero byte and that number.
-        registry: the source of schemas of other numbers.
-    """
-
-    codecs: tuple[str, ...] = ()
-    unpickle: bool = False
-    avro: Mapping[str, str] = field(default_factory=dict)
-    registry: Registry | None = None
-
-
-PLAIN: Final = Decoding()
 
 
 def normal_name(codec: str) -> str:

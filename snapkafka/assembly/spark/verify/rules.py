@@ -11,27 +11,24 @@ from __future__ import annotations
 import functools
 from collections import Counter
 from collections.abc import Collection
-from typing import Final, NamedTuple
+from typing import Final
 
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as fn
 
+from snapkafka.assembly.manifest import Checked
 from snapkafka.assembly.spark.frames import Lookups
 from snapkafka.assembly.spark.reading.meter import step
 from snapkafka.assembly.spark.tables.tables import has_started, still_to_start
 from snapkafka.checks import (
     KINDS,
     WITNESSES_MAX,
-    CheckOutcome,
-    ExternalTopic,
     Finding,
-    OutsideSender,
     ReadRange,
     bounds_findings,
     outcome,
 )
-from snapkafka.checks.v3_state import StateFacts
-from snapkafka.protocol.records import NOBODY, TopicPartition
+from snapkafka.protocol.records import NOBODY
 
 from . import sequences, v3_state, v4_unstamped, v5_ran_twice
 from . import v1_lost as lost_sends
@@ -45,16 +42,6 @@ FINDINGS_SCHEMA: Final = (
 )
 #: The checks that need nothing but the log.
 LOG_CHECKS: Final = ("V1", "V2", "V3", "V4", "V5")
-
-
-class Checked(NamedTuple):
-    """The outcomes of checks; the facts about the changelogs; the inputs with external records; the outsiders whose
-    records were received (see `Look`)."""
-
-    outcomes: list[CheckOutcome]
-    held: dict[TopicPartition, StateFacts]
-    external: tuple[ExternalTopic, ...]
-    outside: tuple[OutsideSender, ...] = ()
 
 
 def run(
