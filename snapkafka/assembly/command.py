@@ -50,8 +50,8 @@ def _run(options: argparse.Namespace, output: TextIO) -> int:
 
     try:
         spec = spec_of(options)
-        notify = _notify if options.progress else now_and_then(_say, PROGRESS_EVERY_S)
-        job = Job(spec=spec, say=_say, notify=notify, engine=_engine)
+        progress = _print_progress if options.progress else now_and_then(_print_line, PROGRESS_EVERY_S)
+        job = Job(spec=spec, notify=_print_line, progress=progress, engine=_engine)
         results = verify(job) if spec.manifests else assemble(job)
     except Exception as error:
         if (number := interrupted_by()) is not None:
@@ -60,7 +60,7 @@ def _run(options: argparse.Namespace, output: TextIO) -> int:
             return _failed(error, options, output)
         foreseen = translate(error)
         if foreseen is None:
-            _say(traceback.format_exc())
+            _print_line(traceback.format_exc())
         unforeseen = InternalError(f"{type(error).__name__}: {error}"[:300])
         return _failed(foreseen or unforeseen, options, output)
     _print(JobReport(snapshots=tuple(results)), output)
@@ -96,21 +96,21 @@ def _output(path: str) -> Iterator[TextIO]:
 def _failed(error: SnapkafkaError, options: argparse.Namespace, output: TextIO) -> int:
     _print(JobReport(error=JobError.of(error)), output)
     if not options.progress:  # else who reads along says it
-        _say(f"error: {_one_line(error.message)}\n       {_one_line(error.advice)}")
+        _print_line(f"error: {_one_line(error.message)}\n       {_one_line(error.advice)}")
     return error.exit_status
 
 
 def _interrupted(number: int) -> int:
-    _say(f"interrupted by {signal.Signals(number).name}; nothing half-written is left")
+    _print_line(f"interrupted by {signal.Signals(number).name}; nothing half-written is left")
     return exit_status(number)
 
 
-def _say(text: str) -> None:
+def _print_line(text: str) -> None:
     print(text, file=sys.stderr, flush=True)
 
 
-def _notify(working: Working) -> None:
-    _say(as_line(working))
+def _print_progress(working: Working) -> None:
+    _print_line(as_line(working))
 
 
 def _print(report: JobReport, output: TextIO) -> None:

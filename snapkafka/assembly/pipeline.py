@@ -68,14 +68,15 @@ class Task:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Job:
-    """The options of a job, and the receivers of what it prints: each line, and its progress.
+    """The options of a job, and what it works with.
 
-    `engine`: opens one for snapshots of so many offsets, in storages of these schemes.
+    `notify`, `progress`: called with each line of its log, and with its progress. `engine`: opens one for snapshots of
+    so many offsets, in storages of these schemes.
     """
 
     spec: JobSpec
-    say: Callable[[str], None]
-    notify: Callable[[Working], None]
+    notify: Callable[[str], None]
+    progress: Callable[[Working], None]
     engine: Callable[[Job, int, Collection[str]], AbstractContextManager[Engine]]
 
     def connection(self) -> Connection:
@@ -91,7 +92,7 @@ class Job:
     def decoding(self) -> Decoding:
         spec, registry = self.spec, None
         if spec.schema_registry:
-            registry = Registry.from_environment(spec.schema_registry, os.environ, self.say)
+            registry = Registry.from_environment(spec.schema_registry, os.environ, self.notify)
         schemas = read_schemas(spec.avro)
         return Decoding(codecs=spec.codecs, unpickle=spec.unpickle, avro=schemas, registry=registry)
 
@@ -163,7 +164,7 @@ def _assembled(
     captured, store = task.view.captured, task.store
     isolation = job.spec.isolation or DEFAULT_ISOLATION
     manifest, work = engine.assemble(task, job.settings(desk.ledger(captured), decoding, isolation))
-    job.say(in_words(work))
+    job.notify(in_words(work))
     place, good = store.manifest_place(captured.id), Verdict(manifest.verdict).good
     desk.record(manifest, place)
     why_not = desk.commit(manifest) if good else "not verified"
@@ -269,7 +270,7 @@ def _verified(
         checks=check_entries(found.outcomes),
     )
     work = work_of(checked)
-    job.say(in_words(work))
+    job.notify(in_words(work))
     if spec.record:
         with Desk(connection, manifest.namespace) as desk:
             desk.record(checked, item.place, sha256=item.sha256)

@@ -74,15 +74,15 @@ def from_line(line: str) -> Working | None:
 
 
 def now_and_then(
-    say: Callable[[str], None], every_s: float, clock: Callable[[], float] = time.monotonic
+    notify: Callable[[str], None], every_s: float, clock: Callable[[], float] = time.monotonic
 ) -> Callable[[Working], None]:
     """Return a function that prints the progress in words, not more often than every so many seconds."""
     last = clock()
 
-    def notify(working: Working) -> None:
+    def report(working: Working) -> None:
         nonlocal last
         if (now := clock()) - last >= every_s:
             last = now
-            say(in_words(working))
+            notify(in_words(working))
 
-    return notify
+    return report

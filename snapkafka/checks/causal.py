@@ -229,7 +229,7 @@ def _depends(truth: _Truth, inside: Mapping[int, bool | None]) -> Iterator[Viola
         for before in step.after:
             earlier = truth.steps[before]
             if inside[before] is False:
-                what = f"{_say(step)} is in the snapshot, {_say(earlier)} is not"
+                what = f"{_name_step(step)} is in the snapshot, {_name_step(earlier)} is not"
                 yield Violation("consistent", what)
             elif inside[before] is None and earlier.execution >= 0:
                 outside = truth.executions[earlier.execution].app not in apps
@@ -270,9 +270,9 @@ def _whole(truth: _Truth, runs: list[Execution], inside: dict[int, bool | None])
             should = i < upto
             if inside[n] is not None and inside[n] != should:
                 how = "is in the snapshot" if inside[n] else "is missing in the snapshot"
-                yield Violation("whole", f"{_say(step)} of {_name(execution)} {how}")
+                yield Violation("whole", f"{_name_step(step)} of {_name(execution)} {how}")
             elif should and taken and truth.lost(step, execution):
-                yield Violation("whole", f"{_say(step)} of {_name(execution)} is in no log")
+                yield Violation("whole", f"{_name_step(step)} of {_name(execution)} is in no log")
             inside[n] = should
     if taken and not some_run_is_in:
         yield Violation("whole", f"no run of {_name(runs[0])} is in the snapshot")
@@ -320,7 +320,7 @@ def _unread(
             for app in readers.get(tp.topic, ()):
                 if app in apps and (app, tp) not in truth.sources:
                     yield Violation(
-                        "channels", f"{_say(step)} is in the snapshot, and {tp} of app {app} is not"
+                        "channels", f"{_name_step(step)} is in the snapshot, and {tp} of app {app} is not"
                     )
 
 
@@ -340,7 +340,7 @@ def _unplaced(
             yield Violation("channels", what)
 
 
-def _say(step: Step) -> str:
+def _name_step(step: Step) -> str:
     where = f" at {step.record[0]}@{step.record[1]}" if step.record is not None else ""
     return f"step {step.number} ({step.what}{where})"
 

@@ -227,7 +227,7 @@ def assemble(
         return
     with job_log(printed=not as_json) as log:
         found = run(
-            lambda: asked(ops.assemble, say=log.say, progress=log.progress),
+            lambda: asked(ops.assemble, notify=log.print_line, progress=log.progress),
             as_json=as_json,
         )
     _print_assembled(found, as_json=as_json)
@@ -276,7 +276,7 @@ def verify(
         return
     with job_log(printed=not as_json) as log:
         found = run(
-            lambda: ops.verify(connect(bootstrap), wanted, say=log.say, progress=log.progress),
+            lambda: ops.verify(connect(bootstrap), wanted, notify=log.print_line, progress=log.progress),
             as_json=as_json,
         )
     _print_assembled(found, as_json=as_json)

@@ -57,7 +57,7 @@ def _bar(progress: Progress) -> str:
     return f"{progress.id}: {progress.done} of {progress.needed} after {duration(progress.waited_ms)}{waits}{more}"
 
 
-def say(line: str) -> None:
+def print_line(line: str) -> None:
     """Print a line of a log on standard error."""
     notices.print(line, markup=False)
 
@@ -65,7 +65,7 @@ def say(line: str) -> None:
 class Log(NamedTuple):
     """The receiver of a job's output: lines of its log, which stay, and its progress."""
 
-    say: Callable[[str], None] | None = None
+    print_line: Callable[[str], None] | None = None
     progress: Callable[[Working], None] | None = None
 
 
@@ -82,12 +82,12 @@ def job_log(*, printed: bool) -> Iterator[Log]:
         return
 
     if not notices.is_terminal:
-        yield Log(say, now_and_then(say, JOB_LINE_EVERY_S))
+        yield Log(print_line, now_and_then(print_line, JOB_LINE_EVERY_S))
         return
     with _Bars(
         "{task.description}", BarColumn(), "{task.fields[amount]}", console=notices, transient=True
     ) as bars:
-        yield Log(say, bars.show)
+        yield Log(print_line, bars.show)
 
 
 class _Bars(Bars):

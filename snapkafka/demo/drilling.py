@@ -62,7 +62,7 @@ def run_drill(reporter: Reporter, system: System, storage: Path) -> ops.Drill:
                 timeout_s=TIMEOUT_S,
                 lock=not lock_problem(),  # these apps are ours
                 who="demo",
-                say=reporter.tick,
+                notify=reporter.tick,
             )
         )
     reporter.done("trusted" if found.trusted else "; ".join(found.reasons))

@@ -71,7 +71,7 @@ class LedgerTasks:
         self._restore_read, self._other_ledger = restore_read, other_ledger
         self.quiet_since = float("-inf")  # no snapshot under way
         self._without_since: float | None = None  # the app has gone on without an id
-        self._said_hello: float | None = None  # the latest Hello was acknowledged
+        self._appended_hello: float | None = None  # the latest Hello was acknowledged
         self._hello_at: int | None = None  # and where it stands
         self.reads = True  # is the ledger read, or will it be?
         self._unread = ""  # why the ledger could not be read last, as it was logged
@@ -90,7 +90,7 @@ class LedgerTasks:
     def append(self, record: LedgerRecord) -> None:
         """Append in the background, in the order of the calls."""
         if isinstance(record, Hello):
-            self._said_hello = self._hello_at = None
+            self._appended_hello = self._hello_at = None
         self._outbox.put_nowait((self._host.metrics.ledgers, record))
 
     def goes_on_without(self) -> None:
@@ -104,7 +104,7 @@ class LedgerTasks:
         process = self._host.machine.process
         return process if process is not None or self.reads else self._hello_at
 
-    def say_bye(self, process: int | None) -> None:
+    def append_bye(self, process: int | None) -> None:
         """Append the `Bye` that the machine would, if it could."""
         machine = self._host.machine
         machine.lose_identity(process)
@@ -211,8 +211,8 @@ class LedgerTasks:
     def _joined(self, hello: Entry) -> None:
         """Report since when the app ran before its `Hello`, as an offset. The time between the two is measured here
         and subtracted from the broker's time of the `Hello`: no two clocks are compared."""
-        since, said = self._without_since, self._said_hello
-        self._without_since = self._said_hello = None
+        since, said = self._without_since, self._appended_hello
+        self._without_since = self._appended_hello = None
         if since is None or (said is not None and said <= since):
             return
         late_ms = ((self._host.loop.time() if said is None else said) - since) * 1_000
@@ -247,9 +247,9 @@ class LedgerTasks:
             try:
                 offset = await self._host.ledger.append(record)
                 if isinstance(record, Hello):
-                    self._said_hello, self._hello_at = self._host.loop.time(), offset
+                    self._appended_hello, self._hello_at = self._host.loop.time(), offset
                     if self._host.absent and not self.reads:
-                        self.say_bye(offset)  # it has stood down meanwhile, and reads that record no more
+                        self.append_bye(offset)  # it has stood down meanwhile, and reads that record no more
             except SnapkafkaError as error:
                 lost = isinstance(record, Trigger) or isinstance(
                     error, RecordTooLargeError | LedgerRecreatedError | LedgerCutShortError

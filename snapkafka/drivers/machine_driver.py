@@ -13,11 +13,11 @@ from typing import assert_never
 
 from snapkafka.protocol.actions import (
     Action,
+    AppendHello,
     AppendToLedger,
     AskEnds,
     AskStopped,
     ReadLedgerTo,
-    SayHello,
     SendMarkers,
     StartTimer,
     TurnedRed,
@@ -73,8 +73,8 @@ class MachineDriver(ABC):
                     self.ask_stopped(action)
                 case StartTimer(epoch=epoch, ttl_ms=ttl_ms):
                     self.start_timer(epoch, ttl_ms)
-                case SayHello(was=was):
-                    self.say_hello(was)
+                case AppendHello(was=was):
+                    self.append_hello(was)
                 case ReadLedgerTo():
                     asked = action
                 case TurnedRed(epoch=epoch):
@@ -108,7 +108,7 @@ class MachineDriver(ABC):
         """Feed `TimerExpired` after that time."""
 
     @abstractmethod
-    def say_hello(self, was: int) -> None:
+    def append_hello(self, was: int) -> None:
         """Join again as a new process, which was process `was`: feed `Joined`, and append the `Hello`."""
 
     # -- and may have these -----------------------------------------------------------------------------------------

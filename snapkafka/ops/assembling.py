@@ -56,7 +56,7 @@ async def assemble(
     spec: JobSpec,
     *,
     launch: Launch = BESIDE_US,
-    say: Callable[[str], None] | None = None,
+    notify: Callable[[str], None] | None = None,
     progress: Callable[[Working], None] | None = None,
 ) -> tuple[JobResult, ...]:
     """Create the tables of captured snapshots, verify them, and write their manifests.
@@ -64,7 +64,7 @@ async def assemble(
     Args:
         spec: names the snapshots; `where` counts for the broker.
         launch: the Python that runs the job, and its environment.
-        say: called with each line of the job's log.
+        notify: called with each line of the job's log.
         progress: called with the progress.
 
     Raises:
@@ -73,7 +73,7 @@ async def assemble(
     """
     if not spec.snapshots:
         raise BadInputError("no snapshot is named", hint="`snapkafka list` shows them")
-    return await _job(changed(spec, bootstrap=where.bootstrap, manifests=()), say, progress, launch)
+    return await _job(changed(spec, bootstrap=where.bootstrap, manifests=()), notify, progress, launch)
 
 
 async def verify(
@@ -81,7 +81,7 @@ async def verify(
     spec: JobSpec,
     *,
     launch: Launch = BESIDE_US,
-    say: Callable[[str], None] | None = None,
+    notify: Callable[[str], None] | None = None,
     progress: Callable[[Working], None] | None = None,
 ) -> tuple[JobResult, ...]:
     """Verify assembled snapshots again, from their manifests and the log alone.
@@ -90,7 +90,7 @@ async def verify(
         spec: names the manifests, for which neither namespace nor ledger is needed; or the snapshots, by id, epoch or
             `latest`, the last one assembled: the ledger or the storage leads to their manifests. Decoding matters to
             invariants only.
-        launch, say, progress: as for `assemble`.
+        launch, notify, progress: as for `assemble`.
 
     Raises:
         UnknownSnapshotError: there is no manifest of that snapshot.
@@ -103,7 +103,7 @@ async def verify(
     )
     return await _job(
         changed(spec, bootstrap=where.bootstrap, manifests=tuple(places), snapshots=()),
-        say,
+        notify,
         progress,
         launch,
     )
@@ -111,7 +111,7 @@ async def verify(
 
 async def _job(
     spec: JobSpec,
-    say: Callable[[str], None] | None,
+    notify: Callable[[str], None] | None,
     progress: Callable[[Working], None] | None,
     launch: Launch,
 ) -> tuple[JobResult, ...]:
@@ -126,8 +126,8 @@ async def _job(
                 progress(working)
         elif text:
             last = text
-            if say is not None:
-                say(text)
+            if notify is not None:
+                notify(text)
 
     def heard(text: str) -> None:
         loop.call_soon_threadsafe(hear, text)

@@ -74,7 +74,7 @@ async def create_fork(
     plan: Plan,
     *,
     who: str = "",
-    say: Callable[[str], None] = lambda text: None,
+    notify: Callable[[str], None] = lambda text: None,
     crash: Callable[[str], None] = lambda step: None,
     bulk: RestoreBulk | None = None,
 ) -> Recovered:
@@ -85,7 +85,7 @@ async def create_fork(
     Args:
         plan: the confirmed plan; it is run as it is, or not at all.
         who: the caller, for people.
-        say: called with each phase.
+        notify: called with each phase.
         crash: for tests: called before each phase.
         bulk: for tests; None: by librdkafka.
 
@@ -95,5 +95,5 @@ async def create_fork(
             the fork is unfinished, and never runs.
         OvertakenError, ForkFailedError, RestoreFailedError: it ended half-way; another run starts over.
     """
-    done = await recover(where, plan, watcher=Watcher(who=who, say=say, crash=crash), bulk=bulk)
-    return await with_held(done, plan, say)
+    done = await recover(where, plan, watcher=Watcher(who=who, notify=notify, crash=crash), bulk=bulk)
+    return await with_held(done, plan, notify)

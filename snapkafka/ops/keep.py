@@ -158,7 +158,7 @@ async def keep(
     who: str = "",
     spec: JobSpec = PLAIN_SPEC,
     report: Callable[[Round], None] = lambda item: None,
-    say: Callable[[str], None] | None = None,
+    notify: Callable[[str], None] | None = None,
     clock: Callable[[], int] = wall_ms,
 ) -> Round:
     """Keep snapshots until cancelled; with `once`, run and return only the round of the present moment.
@@ -166,7 +166,7 @@ async def keep(
     Args:
         spec: the settings by which an assembly reads the log.
         report: called with each round.
-        say: called with each line of an assembly's progress.
+        notify: called with each line of an assembly's progress.
 
     Raises:
         BadInputError, DependencyMissingError: it cannot begin.
@@ -180,7 +180,7 @@ async def keep(
 
     async def made(names: Sequence[str]) -> tuple[JobResult, ...]:
         wanted = changed(spec, namespace=namespace, snapshots=tuple(names), storage=storage)
-        return await assemble(where, wanted, say=say)
+        return await assemble(where, wanted, notify=notify)
 
     first = True
     async with keeping_lock(storage, namespace):

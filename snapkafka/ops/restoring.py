@@ -83,7 +83,7 @@ async def restore(
     plan: Plan,
     *,
     who: str = "",
-    say: Callable[[str], None] = lambda text: None,
+    notify: Callable[[str], None] = lambda text: None,
     crash: Callable[[str], None] = lambda step: None,
     bulk: RestoreBulk | None = None,
 ) -> Recovered:
@@ -92,7 +92,7 @@ async def restore(
     Args:
         plan: the confirmed plan; it is run as it is, or not at all.
         who: the caller, for people.
-        say: called with each phase.
+        notify: called with each phase.
         crash: for tests: called before each phase.
         bulk: for tests; None: by librdkafka.
 
@@ -101,8 +101,8 @@ async def restore(
         OvertakenError: another run continues it.
         RestoreFailedError: it ended half-way; another run continues it.
     """
-    done = await recover(where, plan, watcher=Watcher(who=who, say=say, crash=crash), bulk=bulk)
-    return await with_held(done, plan, say)
+    done = await recover(where, plan, watcher=Watcher(who=who, notify=notify, crash=crash), bulk=bulk)
+    return await with_held(done, plan, notify)
 
 
 async def await_workers(
@@ -115,7 +115,7 @@ async def await_workers(
     selection: Selection = ALL,
     safety: bool = True,
     who: str = "",
-    say: Callable[[str], None] = lambda text: None,
+    notify: Callable[[str], None] = lambda text: None,
 ) -> str:
     """Wait until the workers that a restore concerns have left their consumer groups, or for `wait_s`.
 
@@ -143,8 +143,10 @@ async def await_workers(
             unfinished = work.reading.state.restores.open is not None
         undo = ""
         if safety and not unfinished:
-            undo = await _safety_snapshot(where, namespace or manifest.namespace, apps, store.uri, who, say)
-        say("waiting for the consumer groups to have no member")
+            undo = await _safety_snapshot(
+                where, namespace or manifest.namespace, apps, store.uri, who, notify
+            )
+        notify("waiting for the consumer groups to have no member")
         deadline = asyncio.get_running_loop().time() + wait_s
         while await running():
             if asyncio.get_running_loop().time() > deadline:
@@ -161,18 +163,18 @@ async def _safety_snapshot(
     apps: tuple[str, ...],
     storage: str,
     who: str,
-    say: Callable[[str], None],
+    notify: Callable[[str], None],
 ) -> str:
     snapshot_id = f"before-restore-{random.getrandbits(32):08x}"
-    say(f"taking snapshot {snapshot_id}, to undo the restore")
+    notify(f"taking snapshot {snapshot_id}, to undo the restore")
     try:
         await trigger(
             where, namespace, snapshot_id=snapshot_id, storage=storage, who=who, apps=apps, wait=True
         )
     except SnapkafkaError as error:
-        say(f"no snapshot was taken ({error.message}): undo returns to where Faust would have continued")
+        notify(f"no snapshot was taken ({error.message}): undo returns to where Faust would have continued")
         return ""
-    say(f"undo: snapkafka assemble {snapshot_id}; snapkafka restore {snapshot_id}")
+    notify(f"undo: snapkafka assemble {snapshot_id}; snapkafka restore {snapshot_id}")
     return snapshot_id
 
 

@@ -99,7 +99,7 @@ async def watch(
     ttl_ms: int = 5_000,
     who: str = "",
     report: Callable[[Round], None] = lambda item: None,
-    say: Callable[[str], None] | None = None,
+    notify: Callable[[str], None] | None = None,
 ) -> Round:
     """Take snapshots until the predicate holds in one; return that one.
 
@@ -111,7 +111,7 @@ async def watch(
         timeout_ms: for all rounds together; None: for ever.
         keep_last: remove the snapshots that were taken here, except those that `prune` would keep with this number.
         report: hears of each round.
-        say: hears each line of an assembly's progress.
+        notify: hears each line of an assembly's progress.
 
     Raises:
         BadInputError: the predicate is invalid; no snapshot was taken.
@@ -132,7 +132,7 @@ async def watch(
 
     async def judge(name: str) -> JobResult:
         asked = changed(spec, namespace=namespace, snapshots=(name,), asked=(until,))
-        (found,) = await assemble(where, asked, say=say)
+        (found,) = await assemble(where, asked, notify=notify)
         return found
 
     last: Round | None = None

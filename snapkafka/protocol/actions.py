@@ -73,7 +73,7 @@ class StartTimer:
 
 
 @value
-class SayHello:
+class AppendHello:
     """Append a fresh `Hello` with this `was`, as the id of this process is void; send nothing before the record is
     read back (R12)."""
 
@@ -82,5 +82,5 @@ class SayHello:
 
 
 Action = (
-    SayHello | TurnedRed | AppendToLedger | ReadLedgerTo | SendMarkers | AskEnds | AskStopped | StartTimer
+    AppendHello | TurnedRed | AppendToLedger | ReadLedgerTo | SendMarkers | AskEnds | AskStopped | StartTimer
 )

@@ -15,7 +15,7 @@ from types import MappingProxyType
 from typing import Final
 
 from .colours import Colours
-from .events import InputGiven
+from .events import AssignedInput
 from .exact import exact
 from .records import (
     ChangelogEnd,
@@ -39,7 +39,7 @@ class Positions:
 
     def __init__(self) -> None:
         self._next: dict[tuple[str, TopicPartition], int] = {}
-        self._given: dict[TopicPartition, InputGiven] = {}
+        self._inputs: dict[TopicPartition, AssignedInput] = {}
         self._replay_until: dict[TopicPartition, int] = {}
         #: Where each agent starts, and which offsets above that a restore leaves to nobody (`restoring`).
         self._starts: dict[tuple[str, TopicPartition], Rule] = {}
@@ -48,9 +48,9 @@ class Positions:
         #: Of the cuts under this assignment: the epochs in (previous, epoch] that each serves, and what it noted.
         self._noted: deque[tuple[int, int, tuple[Position, ...]]] = deque(maxlen=NOTED_MAX)
 
-    def give(
+    def assign(
         self,
-        inputs: Iterable[InputGiven],
+        inputs: Iterable[AssignedInput],
         rules: Mapping[tuple[str, TopicPartition], Rule] = MappingProxyType({}),
         kept: Container[TopicPartition] = (),
     ) -> list[TopicPartition]:
@@ -65,28 +65,28 @@ class Positions:
         Returns:
             the inputs on which events started after `take` and before they were ours (the ledger was too slow).
         """
-        self._given = {given.tp: given for given in inputs}
+        self._inputs = {entry.tp: entry for entry in inputs}
         since = self._next
         self._starts = {
-            (agent, tp): rules.get((agent, tp), _NO_RULE).start(given.position)
-            for tp, given in self._given.items()
-            for agent in given.agents
+            (agent, tp): rules.get((agent, tp), _NO_RULE).start(entry.position)
+            for tp, entry in self._inputs.items()
+            for agent in entry.agents
         }
         self._skipped = {
             item: rule.started_above for item, rule in self._starts.items() if rule.started_above
         } | {item: above for item, above in self._skipped.items() if item[1] in kept}
         self._next = {item: max(rule.offset, since.get(item, 0)) for item, rule in self._starts.items()}
-        for tp, given in self._given.items():
-            until = max(self._replay_until.pop(tp, 0), given.replay_until)
-            if until > given.position:
+        for tp, entry in self._inputs.items():
+            until = max(self._replay_until.pop(tp, 0), entry.replay_until)
+            if until > entry.position:
                 self._replay_until[tp] = until
-        return sorted({tp for _, tp in since if tp in self._given and tp not in kept})
+        return sorted({tp for _, tp in since if tp in self._inputs and tp not in kept})
 
     def take(self) -> None:
         """Drop all inputs until the next assignment; what was started is remembered."""
         for (_, tp), offset in self._next.items():
             self._replay_until[tp] = max(self._replay_until.get(tp, 0), offset)
-        self._next, self._given = {}, {}
+        self._next, self._inputs = {}, {}
         self.forget_cuts()
 
     def start(self, agent: str, tp: TopicPartition, offset: int) -> bool:
@@ -136,22 +136,22 @@ class Positions:
         self._noted.clear()
 
     def inputs(self) -> tuple[TopicPartition, ...]:
-        return tuple(sorted(self._given))
+        return tuple(sorted(self._inputs))
 
     def note(self) -> tuple[Position, ...]:
         """Return the position of every agent."""
         return exact(
             self._position(agent, tp, offset, self._skipped.get((agent, tp), frozenset()))
             for (agent, tp), offset in sorted(self._next.items())
-            if tp in self._given
+            if tp in self._inputs
         )
 
-    def where_given(self, tps: Iterable[TopicPartition]) -> tuple[Position, ...]:
+    def where_assigned(self, tps: Iterable[TopicPartition]) -> tuple[Position, ...]:
         """Return where these inputs started: the cut of R10."""
         return exact(
             self._position(agent, tp, *self._starts[agent, tp])
             for tp in sorted(tps)
-            for agent in sorted(self._given[tp].agents)
+            for agent in sorted(self._inputs[tp].agents)
         )
 
     def _position(self, agent: str, tp: TopicPartition, offset: int, above: frozenset[int]) -> Position:

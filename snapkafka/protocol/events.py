@@ -92,7 +92,7 @@ class ChannelEnded:
 
 
 @value
-class InputGiven:
+class AssignedInput:
     """One input of an assignment: who reads it, from which offset (the first not started).
 
     `replay_until`: the recovered state holds effects of events up to there (exclusive; 0: of none past the position).
@@ -105,7 +105,7 @@ class InputGiven:
 
 
 @value
-class InputsGiven:
+class InputsAssigned:
     """A rebalance assigned these inputs (all that the process has now), and this much of each changelog was recovered.
 
     It may come when events have started on them (R15): then a position may belong to any moment since the assignment,
@@ -114,7 +114,7 @@ class InputsGiven:
     """
 
     generation: int
-    inputs: tuple[InputGiven, ...]
+    inputs: tuple[AssignedInput, ...]
     changelogs: tuple[ChangelogEnd, ...]
     member: str = ""
 
@@ -123,12 +123,12 @@ class InputsGiven:
 class InputsAdded:
     """New partitions are assigned to a process beside the inputs that it has, with which it continues."""
 
-    inputs: tuple[InputGiven, ...]
+    inputs: tuple[AssignedInput, ...]
 
 
 @value
-class InputsTaken:
-    """A rebalance revoked all inputs. All events that start before the next `InputsGiven` belong to the inputs in
+class InputsRevoked:
+    """A rebalance revoked all inputs. All events that start before the next `InputsAssigned` belong to the inputs in
     that."""
 
 
@@ -227,8 +227,8 @@ Event = (
     | MarkerMet
     | ChannelEnded
     | InputsAdded
-    | InputsGiven
-    | InputsTaken
+    | InputsAssigned
+    | InputsRevoked
     | MarkerSent
     | MarkerFailed
     | EndsSeen

@@ -21,7 +21,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
 from .actions import AskStopped
-from .events import InputGiven, InputsGiven, StoppedSeen
+from .events import AssignedInput, InputsAssigned, StoppedSeen
 from .ledger_view import LedgerView
 from .records import Assigned, ChangelogEnd, Closed, CutReport, LogEnd, Position, Table, TopicPartition
 from .snapshots import ProcessView
@@ -34,32 +34,32 @@ class Inputs:
     def __init__(self) -> None:
         self.assigned = -1  # ledger offset of our latest Assigned
         self.tables: tuple[ChangelogEnd, ...] = ()  # as recovered with them
-        self.given: InputsGiven | None = None
+        self.latest: InputsAssigned | None = None
         self.taken = False  # all were, and what came instead is not told yet
         self.kept: frozenset[TopicPartition] = frozenset()  # our own already, when the others were added
         self._given_n = -1
-        self._ours: InputsGiven | None = None  # the assignment that is ours, once its Assigned is read
+        self._ours: InputsAssigned | None = None  # the assignment that is ours, once its Assigned is read
 
     @property
     def ready(self) -> bool:
         """Whether the latest inputs are announced and the ledger is read up to that record."""
-        return not self.taken and (self.given is None or self._ours is self.given)
+        return not self.taken and (self.latest is None or self._ours is self.latest)
 
     @property
     def announceable(self) -> bool:
         """Whether there is something to announce: revoked inputs are not."""
-        return not self.taken and self.given is not None
+        return not self.taken and self.latest is not None
 
-    def give(self, given: InputsGiven) -> None:
-        self.given, self.tables, self.taken = given, (), False
+    def assign(self, latest: InputsAssigned) -> None:
+        self.latest, self.tables, self.taken = latest, (), False
         self.kept = frozenset()
 
-    def add(self, inputs: tuple[InputGiven, ...]) -> None:
+    def add(self, inputs: tuple[AssignedInput, ...]) -> None:
         """Add inputs to the present ones, which stay our own meanwhile."""
-        assert self.given is not None, "what it adds to was given"
+        assert self.latest is not None, "it adds to an assignment"
         if self.ready:
-            self.kept = frozenset(item.tp for item in self.given.inputs)
-        self.given = replace(self.given, inputs=(*self.given.inputs, *inputs))
+            self.kept = frozenset(item.tp for item in self.latest.inputs)
+        self.latest = replace(self.latest, inputs=(*self.latest.inputs, *inputs))
 
     def take(self) -> None:
         self.tables, self.taken = (), True
@@ -71,17 +71,17 @@ class Inputs:
 
     def announce(self, process: int, n: int) -> Assigned:
         """Return the record that announces our inputs in the ledger."""
-        assert self.given is not None
+        assert self.latest is not None
         self._given_n = n
         return Assigned(
             process=process,
             n=n,
-            generation=self.given.generation,
-            inputs=tuple(sorted(item.tp for item in self.given.inputs)),
+            generation=self.latest.generation,
+            inputs=tuple(sorted(item.tp for item in self.latest.inputs)),
             changelogs=tuple(
-                sorted(TopicPartition(end.topic, end.partition) for end in self.given.changelogs)
+                sorted(TopicPartition(end.topic, end.partition) for end in self.latest.changelogs)
             ),
-            member=self.given.member,
+            member=self.latest.member,
         )
 
     def is_announced_by(self, record: Assigned, process: int | None) -> bool:
@@ -90,20 +90,20 @@ class Inputs:
     def announced(self, offset: int) -> bool:
         """Note that our `Assigned` was read; return whether it is the first one that reports these inputs."""
         self.assigned = offset
-        first = self._ours is not self.given
-        self._ours = self.given
+        first = self._ours is not self.latest
+        self._ours = self.latest
         return first
 
-    def ours(self, ledger: LedgerView, process: int) -> list[InputGiven]:
+    def ours(self, ledger: LedgerView, process: int) -> list[AssignedInput]:
         """Return the assigned inputs that are our own, and keep the tables that are."""
-        assert self.given is not None
+        assert self.latest is not None
         app = ledger.app_of(process)
         self.tables = tuple(
             end
-            for end in self.given.changelogs
+            for end in self.latest.changelogs
             if ledger.owner((app, TopicPartition(end.topic, end.partition))) == process
         )
-        return [item for item in self.given.inputs if ledger.owner((app, item.tp)) == process]
+        return [item for item in self.latest.inputs if ledger.owner((app, item.tp)) == process]
 
 
 @dataclass(slots=True, kw_only=True)

@@ -47,26 +47,26 @@ from typing import assert_never
 from . import closing, reassignment
 from .actions import (
     Action,
+    AppendHello,
     AppendToLedger,
     AskEnds,
     ReadLedgerTo,
-    SayHello,
     StartTimer,
     TurnedRed,
 )
 from .colours import Colours
 from .cut import take_cut
 from .events import (
+    AssignedInput,
     CameBack,
     ChannelEnded,
     CheckpointGoesOn,
     CutTimed,
     EndsSeen,
     Event,
-    InputGiven,
     InputsAdded,
-    InputsGiven,
-    InputsTaken,
+    InputsAssigned,
+    InputsRevoked,
     Joined,
     LedgerBegins,
     LedgerCutShort,
@@ -164,12 +164,12 @@ class WorkerProtocol(Work):
                 return self._abort_open(event.epoch - 1, event.epoch, "marker-failed", what, str(event.tp))
             case TimerExpired():
                 return self._timer_expired(event.epoch)
-            case InputsGiven():
-                return self._inputs_given(event)
+            case InputsAssigned():
+                return self._inputs_assigned(event)
             case InputsAdded():
                 self.inputs.add(event.inputs)
                 return [] if self.process is None else self._announce()
-            case InputsTaken():
+            case InputsRevoked():
                 self.positions.take()
                 self.inputs.take()
                 return []
@@ -361,10 +361,10 @@ class WorkerProtocol(Work):
 
     # -- inputs that come and go (R9, R10) --------------------------------------------------------------------
 
-    def _inputs_given(self, event: InputsGiven) -> list[Action]:
+    def _inputs_assigned(self, event: InputsAssigned) -> list[Action]:
         if not self.inputs.taken:
             self.positions.take()
-        self.inputs.give(event)
+        self.inputs.assign(event)
         return [] if self.process is None else self._announce()
 
     def _announce(self) -> list[Action]:
@@ -378,7 +378,7 @@ class WorkerProtocol(Work):
             return []  # it comes too late: they are not ours to read any more
         app = self.ledger.app_of(self._me)
         ours = self.inputs.ours(self.ledger, self._me)
-        early = self.positions.give(ours, self._rules(app, ours), self.inputs.kept)
+        early = self.positions.assign(ours, self._rules(app, ours), self.inputs.kept)
         tps = self.positions.inputs()
         red = reassignment.red_before(self.ledger, app, tps)
         actions = self._cut(red, "assigned") if red else []
@@ -393,20 +393,20 @@ class WorkerProtocol(Work):
                 actions += self._supplement(epoch, uncut)
         return actions
 
-    def _rules(self, app: str, ours: Iterable[InputGiven]) -> dict[tuple[str, TopicPartition], Rule]:
+    def _rules(self, app: str, ours: Iterable[AssignedInput]) -> dict[tuple[str, TopicPartition], Rule]:
         """Return the rules by which a restore lets the agents skip records of these inputs: the group has one offset,
         a snapshot one per agent."""
         restores = self.ledger.restores
         return {
-            (agent, given.tp): rule
-            for given in ours
-            for agent, rule in restores.rules(app, given.tp).items()
-            if rule.spent > given.position
+            (agent, entry.tp): rule
+            for entry in ours
+            for agent, rule in restores.rules(app, entry.tp).items()
+            if rule.spent > entry.position
         }
 
     def _supplement(self, epoch: int, uncut: list[TopicPartition]) -> list[Action]:
         """Cut inputs where they start (R10): they were assigned uncut to a process that is red for `epoch`."""
-        positions = self.positions.where_given(uncut)
+        positions = self.positions.where_assigned(uncut)
         self.positions.remember(epoch - 1, epoch, positions)
         item = reassignment.supplement(
             process=self._me,
@@ -473,7 +473,7 @@ class WorkerProtocol(Work):
         self._batches.clear()
         earlier, self.colours = self.colours, Colours(self.ledger.highest_epoch)
         self.colours.keep_bare(earlier)
-        return [SayHello(void=void, was=void if (busy or went_on) and not recreated else NOBODY)]
+        return [AppendHello(void=void, was=void if (busy or went_on) and not recreated else NOBODY)]
 
     def _ledger_cut_short(self, event: LedgerCutShort) -> list[Action]:
         """R11: who we are and what is red, as far as it was read from the tail, stands in no ledger any more. Its
@@ -493,7 +493,7 @@ class WorkerProtocol(Work):
     def _join_behind_the_lost(self, offset: int, was: int) -> list[Action]:
         """Pass the lost range and join behind it: our Hello stands in it, so its number is not ours."""
         self._hello_n = None
-        return [*self._fill(offset), SayHello(void=offset, was=was)]
+        return [*self._fill(offset), AppendHello(void=offset, was=was)]
 
     def _pass_the_lost(self) -> list[Action]:
         """Fill the lost range, if this process is the first: a snapshot failed because its number was used before."""

@@ -27,7 +27,7 @@ class Commit:
     Args:
         work: the ledger of the target cluster.
         holds: the held consumer groups, by name.
-        say: called with each phase as it begins.
+        notify: called with each phase as it begins.
         crash: for tests: called with the name of each step before it is done.
     """
 
@@ -36,7 +36,7 @@ class Commit:
     holds: Mapping[str, Hold]
     plan: Plan
     who: str = ""
-    say: Callable[[str], None] = lambda text: None
+    notify: Callable[[str], None] = lambda text: None
     crash: Callable[[str], None] = lambda step: None
     owned: int = -1  # the ledger offset of our latest `begun`
 
@@ -140,7 +140,7 @@ class Commit:
         """Begin a step, if the plan is still this run's."""
         self.crash(name)
         await self.require_mine()
-        self.say(name)
+        self.notify(name)
 
 
 def number() -> int:

@@ -211,7 +211,7 @@ async def drop_forks(
     planned: Iterable[Dropping],
     *,
     groups: GroupRemoval | None = None,
-    say: Callable[[str], None] = lambda text: None,
+    notify: Callable[[str], None] = lambda text: None,
 ) -> tuple[Dropped, ...]:
     """Remove what was planned, and nothing else.
 
@@ -239,7 +239,9 @@ async def drop_forks(
             ):
                 raise PlanChangedError(f"fork {it.fork} has other topics by now: nothing of it was removed")
             ledger = LEDGER + it.namespace
-            done = await removed(admin, where, it.fork, expected, ledger, it.apps, groups=groups, say=say)
+            done = await removed(
+                admin, where, it.fork, expected, ledger, it.apps, groups=groups, notify=notify
+            )
             found.append(dataclasses.replace(done, left=it.left))
     finally:
         await admin.close()
@@ -255,7 +257,7 @@ async def removed(
     apps: Sequence[str],
     *,
     groups: GroupRemoval | None = None,
-    say: Callable[[str], None] = lambda text: None,
+    notify: Callable[[str], None] = lambda text: None,
 ) -> Dropped:
     """Remove topics of a fork, the ledger last: as long as it exists, the rest is known.
 
@@ -268,7 +270,7 @@ async def removed(
             raise ForkFailedError(f"topic {name} is not of fork {fork}: nothing is removed")
     of_groups = [*apps, *(positions_group(ledger.removeprefix(LEDGER), app) for app in apps)]
     there = [name for name in of_groups if await admin.committed(name)]  # offsets go with their topics
-    say(f"removing {len(first)} topics")
+    notify(f"removing {len(first)} topics")
     if first:
         await admin.delete_topics(*first)
         await await_gone(admin, first)

@@ -40,11 +40,14 @@ TARGETS: Final[dict[str, type[Target]]] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Watcher:
-    """A follower of a recovery. `who`: the caller. `say`: called with each phase. `crash`: for tests: called with the
-    name of each phase before it begins."""
+    """A follower of a recovery.
+
+    `who` is the caller. `notify` is called with each phase. `crash` is for tests: it is called with the name of each
+    phase before it begins.
+    """
 
     who: str = ""
-    say: Callable[[str], None] = lambda text: None
+    notify: Callable[[str], None] = lambda text: None
     crash: Callable[[str], None] = lambda step: None
 
 
@@ -93,10 +96,10 @@ async def recover(
         return await _finish(where, plan, watcher, started)
     async with _opened_target(where, plan.request, plan, bulk) as target:
         session = target.session
-        async with held(session.admin, plan.apps, watcher.say, refused) as holds:
+        async with held(session.admin, plan.apps, watcher.notify, refused) as holds:
             now = await target.planned()
             raise_changed(plan, now)
-            await target.clear(plan, watcher.say)
+            await target.clear(plan, watcher.notify)
             async with target.ledger() as work:
                 run = Run(
                     work=work,
@@ -104,7 +107,7 @@ async def recover(
                     holds=holds,
                     plan=plan,
                     who=watcher.who,
-                    say=watcher.say,
+                    notify=watcher.notify,
                     crash=watcher.crash,
                     target=target,
                     bulk=session.bulk,
@@ -268,7 +271,7 @@ async def _workers(admin: Topics, app: str) -> int:
 async def _finish(where: Connection | Cluster, plan: Plan, watcher: Watcher, started: float) -> Recovered:
     admin = admin_of(where)
     try:
-        async with held(admin, plan.apps, watcher.say) as holds:
+        async with held(admin, plan.apps, watcher.notify) as holds:
             now = await _plan_to_finish(where, plan.request)
             if now is not None:
                 raise_changed(plan, now)
@@ -279,7 +282,7 @@ async def _finish(where: Connection | Cluster, plan: Plan, watcher: Watcher, sta
                     holds=holds,
                     plan=plan,
                     who=watcher.who,
-                    say=watcher.say,
+                    notify=watcher.notify,
                     crash=watcher.crash,
                 )
                 view = await commit.finish()

@@ -227,7 +227,7 @@ def topic_id_of(work: Opened, described: Mapping[str, object]) -> str:
 async def held(
     admin: Topics,
     groups: Iterable[str],
-    say: Callable[[str], None],
+    notify: Callable[[str], None],
     refused: type[SnapkafkaError] = RestoreRefusedError,
 ) -> AsyncIterator[dict[str, Hold]]:
     """Hold consumer groups: no worker joins them, no other run sets their offsets, until this ends.
@@ -241,7 +241,7 @@ async def held(
     acquired: list[Hold] = []
     try:
         for hold in holds.values():
-            await _acquire(admin, hold, say, refused)
+            await _acquire(admin, hold, notify, refused)
             acquired.append(hold)
         yield holds
     except BrokerUnavailableError:  # a process that was suspended meets the time-outs of its requests first
@@ -254,7 +254,7 @@ async def held(
 
 
 async def _acquire(
-    admin: Topics, hold: Hold, say: Callable[[str], None], refused: type[SnapkafkaError]
+    admin: Topics, hold: Hold, notify: Callable[[str], None], refused: type[SnapkafkaError]
 ) -> None:
     deadline = asyncio.get_running_loop().time() + LEFT_BEHIND_S
     waited = False
@@ -267,7 +267,7 @@ async def _acquire(
         if workers or asyncio.get_running_loop().time() > deadline:
             raise _taken(hold.group, [it.host for it in workers or members], bool(workers), refused)
         if not waited:
-            say(f"waiting for another run to end: it holds consumer group {hold.group}")
+            notify(f"waiting for another run to end: it holds consumer group {hold.group}")
             waited = True
         await asyncio.sleep(POLL_S)
 

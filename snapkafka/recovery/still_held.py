@@ -53,18 +53,18 @@ async def still_held(
     return await asyncio.to_thread(lambda: tuple(_held_in(store, suppression)))
 
 
-async def with_held(done: Recovered, plan: Plan, say: Callable[[str], None]) -> Recovered:
+async def with_held(done: Recovered, plan: Plan, notify: Callable[[str], None]) -> Recovered:
     """Add the snapshots that hold an erased key to a result. A failure is printed and ends nothing: the work is
     done."""
     suppression = plan.request.suppress
     if suppression is None or not plan.place:
         return done
-    say("it is done; reading which snapshots still hold an erased key")
+    notify("it is done; reading which snapshots still hold an erased key")
     try:
         store, _ = read_manifest(plan.place)
         found = await asyncio.to_thread(lambda: tuple(_held_in(store, suppression)))
     except SnapkafkaError as error:
-        say(f"what the storage still holds of erased keys is not known: {error}")
+        notify(f"what the storage still holds of erased keys is not known: {error}")
         return replace(done, still_held=None)
     return replace(done, still_held=found)
 

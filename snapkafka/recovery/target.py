@@ -206,7 +206,7 @@ class Target(ABC):
 
     # -- what the steps ask -----------------------------------------------------------------------------------
 
-    async def clear(self, plan: Plan, say: Callable[[str], None]) -> None:  # noqa: B027 -- most have nothing to do
+    async def clear(self, plan: Plan, notify: Callable[[str], None]) -> None:  # noqa: B027 -- most have nothing to do
         """Remove the remainders of an earlier attempt, as the plan names them."""
 
     @asynccontextmanager

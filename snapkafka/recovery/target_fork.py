@@ -160,9 +160,9 @@ class ForkTarget(Target):
 
     # -- what the steps ask -----------------------------------------------------------------------------------
 
-    async def clear(self, plan: Plan, say: Callable[[str], None]) -> None:
+    async def clear(self, plan: Plan, notify: Callable[[str], None]) -> None:
         if plan.removes:
-            say("removing what an earlier attempt has left")
+            notify("removing what an earlier attempt has left")
             session = self.session
             await removed(session.admin, session.where, self.fork, plan.removes, session.ledger, ())
 

@@ -109,13 +109,13 @@ class Jobs:
         return job
 
     async def _run(self, job: Job, work: Work) -> None:
-        def say(line: str) -> None:
+        def notify(line: str) -> None:
             job.last_line = line[:500]
 
         try:
             async with self._slots:
                 job.state = "running"
-                (found,) = await work(say)
+                (found,) = await work(notify)
                 job.verdict, job.manifest, job.state = found.verdict, found.manifest, "done"
         except asyncio.CancelledError:
             job.state = "cancelled"

@@ -243,7 +243,7 @@ class Handlers:
 
     def _submitted(self, kind: str, view: SnapshotView, work: Callable[..., Awaitable[Any]]) -> Response:
         job = Job(kind=kind, snapshot_id=view.trigger.id, epoch=view.epoch)
-        job = self.jobs.submit(job, lambda say: work(say=say))
+        job = self.jobs.submit(job, lambda notify: work(notify=notify))
         return JSONResponse(job.as_json(), 202, {"Location": f"/v1/jobs/{job.name}"})
 
     async def job(self, request: Request) -> Response:

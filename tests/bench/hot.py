@@ -21,7 +21,7 @@ from snapkafka.config import Config
 from snapkafka.drivers.faust.driver import FaustDriver
 from snapkafka.drivers.faust.inbound.running_events import Reading
 from snapkafka.protocol.actions import AppendToLedger
-from snapkafka.protocol.events import InputGiven, InputsGiven, Joined, LedgerRead
+from snapkafka.protocol.events import AssignedInput, InputsAssigned, Joined, LedgerRead
 from snapkafka.protocol.records import Hello, InputTopic, TopicPartition
 from tests.bench.figures import Figure, figure
 
@@ -76,8 +76,8 @@ def _joined(producer: Any) -> FaustDriver:
     hello = Hello(n=1, app="bench", inputs=(InputTopic(topic="in", partitions=1),))
     machine.handle(Joined(hello=hello))
     machine.handle(LedgerRead(offset=0, record=hello))
-    given = InputGiven(tp=TopicPartition(*INPUT), agents=("count",), position=0)
-    (announced,) = machine.handle(InputsGiven(generation=1, inputs=(given,), changelogs=()))
+    given = AssignedInput(tp=TopicPartition(*INPUT), agents=("count",), position=0)
+    (announced,) = machine.handle(InputsAssigned(generation=1, inputs=(given,), changelogs=()))
     assert isinstance(announced, AppendToLedger)
     machine.handle(LedgerRead(offset=1, record=announced.record))
     assert machine.process == 0

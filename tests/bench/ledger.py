@@ -24,14 +24,14 @@ from snapkafka.drivers.faust.driver import FaustDriver
 from snapkafka.kafka.ledger import reader
 from snapkafka.kafka.ledger.ledger import KafkaLedger
 from snapkafka.kafka.login.connection import Connection
-from snapkafka.protocol.events import InputGiven, InputsGiven
+from snapkafka.protocol.events import AssignedInput, InputsAssigned
 from snapkafka.protocol.ledger_checkpoint import take_checkpoint
 from snapkafka.protocol.records import Hello, InputTopic, LedgerRecord, TopicPartition
 from snapkafka.testing import EmbeddedKafka
 from snapkafka.wire.codec import encode, load
 from tests.bench.figures import Figure, figure
 from tests.bench.ledgers import records
-from tests.fakes import FakeAdmin
+from tests.worlds.fakes import FakeAdmin
 
 ROUNDS: Final = 3
 RECORDS: Final = int(os.environ.get("BENCH_LEDGER", "100000"))
@@ -115,14 +115,14 @@ async def _start(ledger: Callable[[], KafkaLedger], limit_s: float = LIMIT_S) ->
         driver.recorder = SimpleNamespace(take=driver.append)
         driver.replies = driver.tables = SimpleNamespace(topics=set(), forget_epochs=list)
         hello = Hello(n=0, app="shop", inputs=(InputTopic(topic="in", partitions=1),))
-        given = InputGiven(tp=TopicPartition("in", 0), agents=("take",), position=0)
+        given = AssignedInput(tp=TopicPartition("in", 0), agents=("take",), position=0)
 
         opened = ledger()
 
         async def work() -> None:
             await driver.start(opened, FakeAdmin())
             await driver.join(hello)
-            driver.feed(InputsGiven(generation=1, inputs=(given,), changelogs=()))
+            driver.feed(InputsAssigned(generation=1, inputs=(given,), changelogs=()))
             async with asyncio.timeout(limit_s):
                 while not driver.participating:
                     await driver.waiting.changed()

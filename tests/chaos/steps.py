@@ -33,7 +33,7 @@ TOLD: Final = (
 #: Neither cut nor closing, and why. `ReadLedgerTo` and `RecordMet` come where a header or marker is faster than the
 #: ledger, which one app alone cannot bring about.
 ELSEWHERE: Final = {
-    actions.SayHello: "joining again",
+    actions.AppendHello: "joining again",
     actions.ReadLedgerTo: "before a cut",
     actions.AskStopped: "for an app that does not run",
     events.Joined: "joining",
@@ -44,8 +44,8 @@ ELSEWHERE: Final = {
     events.TriggerAppended: "before a cut, and only where the app triggers itself",
     events.RecordMet: "before a cut",
     events.InputsAdded: "partitions are added",
-    events.InputsGiven: "a rebalance",
-    events.InputsTaken: "a rebalance",
+    events.InputsAssigned: "a rebalance",
+    events.InputsRevoked: "a rebalance",
     events.MarkerFailed: "aborts",
     events.StoppedSeen: "for an app that does not run",
     events.RanWithout: "joining late",

@@ -29,8 +29,8 @@ from snapkafka.protocol.records import (
     TopicPartition,
     Trigger,
 )
-from tests.fakes import FakeAdmin, FakeLedger
 from tests.kafka.waiting import until
+from tests.worlds.fakes import FakeAdmin, FakeLedger
 
 IN = TP("in", 0)
 PATIENCE_S = 0.2

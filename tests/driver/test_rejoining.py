@@ -28,8 +28,8 @@ from snapkafka.protocol.records import (
     TopicPartition,
     Trigger,
 )
-from tests.fakes import FakeAdmin, FakeEntry, FakeLedger
 from tests.kafka.waiting import until
+from tests.worlds.fakes import FakeAdmin, FakeEntry, FakeLedger
 
 
 class Remade(FakeLedger):

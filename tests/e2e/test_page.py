@@ -29,9 +29,9 @@ from snapkafka.service.app import make_app, openapi
 from snapkafka.service.server import serve
 from snapkafka.service.settings import Settings
 from snapkafka.store import LocalStore
-from tests.fakes import FakeCluster, Worker
-from tests.unit.on_disk import write_snapshot
-from tests.unit.test_drawing import rewrite
+from tests.unit.drawing.test_drawing import rewrite
+from tests.worlds.fakes import FakeCluster, Worker
+from tests.worlds.on_disk import write_snapshot
 
 ROOT = Path(__file__).parents[2]
 WEB = ROOT / ".venv" / "web" / "bin"

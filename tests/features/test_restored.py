@@ -109,7 +109,7 @@ class App:
         wait_until("it to be read", lambda: self.observer.state.end > offset, timeout_s=20)
         return offset
 
-    def say(self, stage: Any, **fields: Any) -> int:
+    def notify(self, stage: Any, **fields: Any) -> int:
         n = random.getrandbits(62)
         return self.append(Restore(n=n, plan=PLAN, stage=stage, snapshot="s", apps=(self.id,), **fields))
 
@@ -141,7 +141,7 @@ def test_a_restored_app_goes_on_where_each_of_its_agents_stood(
     (old,) = [view.process for view in observer.state.living()]
     app.stop(first)
 
-    app.say("begun")
+    app.notify("begun")
     app.append(Dead(n=random.getrandbits(62), dead=old))
     second = app.start()
     wait_until(
@@ -149,11 +149,11 @@ def test_a_restored_app_goes_on_where_each_of_its_agents_stood(
     )
     assert app.call(observer.admin.members(app.id)) == 0, "it has not joined its group"
     author = app.append(Hello(n=random.getrandbits(62), app="snapkafka-restore", mode=RESTORE))
-    app.say("begun", author=author)
+    app.notify("begun", author=author)
     ends = app.call(observer.admin.log_ends([app.input, *app.changelogs.values()]))
     app.write(author, app.changelogs["y"], b'"k"', json.dumps("abcdef").encode())
     app.write(old, app.input, b"k", b"Z", seq=99)  # a suspended worker wakes up
-    app.say(
+    app.notify(
         "ready",
         author=author,
         ends=tuple(LogEnd(topic=tp.topic, partition=tp.partition, end=end) for tp, end in ends.items()),
@@ -164,7 +164,7 @@ def test_a_restored_app_goes_on_where_each_of_its_agents_stood(
     )
     app.call(observer.admin.commit_positions(app.id, {app.input: 6}, RESTORED_METADATA + PLAN))
     app.append(Bye(process=author, n=1))
-    app.say("done")
+    app.notify("done")
 
     found = app.await_outputs(
         "y to have gone on", lambda found: found["y"][-1:] == ["abcdefghij"] and len(found["y"]) > 10
@@ -209,13 +209,13 @@ def test_where_the_offsets_of_a_restored_group_are_gone_it_starts_where_the_rest
     (old,) = [view.process for view in observer.state.living()]
     app.stop(first)
 
-    app.say("begun")
+    app.notify("begun")
     app.append(Dead(n=random.getrandbits(62), dead=old))
     author = app.append(Hello(n=random.getrandbits(62), app="snapkafka-restore", mode=RESTORE))
-    app.say("begun", author=author)
+    app.notify("begun", author=author)
     ends = app.call(observer.admin.log_ends([app.input, *app.changelogs.values()]))
     app.write(author, app.changelogs["y"], b'"k"', json.dumps("abcdef").encode())
-    app.say(
+    app.notify(
         "ready",
         author=author,
         ends=tuple(LogEnd(topic=tp.topic, partition=tp.partition, end=end) for tp, end in ends.items()),
@@ -226,7 +226,7 @@ def test_where_the_offsets_of_a_restored_group_are_gone_it_starts_where_the_rest
     )
     app.call(observer.admin.commit_positions(app.id, {app.input: 6}, RESTORED_METADATA + PLAN))
     app.append(Bye(process=author, n=1))
-    app.say("done")
+    app.notify("done")
     app.forget_group()
 
     second = app.start(FEATURES_RESET="latest")
@@ -272,13 +272,13 @@ def test_a_worker_that_runs_when_a_restore_begins_stops_and_waits_when_it_is_sta
     worker = app.start()
     app.send("ab")
     app.await_outputs("both to have read all", lambda found: all(len(sent) == 2 for sent in found.values()))
-    app.say("begun")
+    app.notify("begun")
     wait_until("it to stop", lambda: worker.process.poll() is not None, timeout_s=60)
     assert worker.process.returncode != 0
     assert "is being restored" in worker.log.read_text()
     again = app.start()
     wait_until("it to wait", lambda: "waits: plan by-hand" in again.log.read_text(), timeout_s=READY_S)
-    app.say("aborted")
+    app.notify("aborted")
     app.send("c")
     found = app.await_outputs("both to go on", lambda found: all("c" in sent[-1] for sent in found.values()))
     assert {name: sent[-1] for name, sent in found.items()} == {"x": "abc", "y": "abc"}

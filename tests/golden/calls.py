@@ -21,14 +21,14 @@ import pytest
 from snapkafka import __version__, manifest, ops
 from snapkafka.checks.verdict import Verdict
 from snapkafka.cli import running
-from tests.fakes import FakeCluster
-from tests.unit.test_drill_command import FOUND as DRILL
-from tests.unit.test_fork_command import DONE as FORKED
-from tests.unit.test_fork_command import FORK
-from tests.unit.test_fork_command import PLAN as FORKING
-from tests.unit.test_restore_checking_command import DIFFERENT
-from tests.unit.test_restore_command import PLAN as RESTORING
-from tests.unit.test_restore_command import REFUSAL
+from tests.unit.cli.test_drill_command import FOUND as DRILL
+from tests.unit.cli.test_fork_command import DONE as FORKED
+from tests.unit.cli.test_fork_command import FORK
+from tests.unit.cli.test_fork_command import PLAN as FORKING
+from tests.unit.cli.test_restore_checking_command import DIFFERENT
+from tests.unit.cli.test_restore_command import PLAN as RESTORING
+from tests.unit.cli.test_restore_command import REFUSAL
+from tests.worlds.fakes import FakeCluster
 
 from .cluster import NAMESPACE, cluster
 from .helps import ENVIRONMENT, call

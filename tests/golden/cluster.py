@@ -9,7 +9,7 @@ from typing import Final
 from snapkafka import ops
 from snapkafka.protocol.records import CheckResult, TopicPartition, Verdict
 from snapkafka.wire import headers
-from tests.fakes import FakeCluster, FakeGroup, FakeTopic, Worker
+from tests.worlds.fakes import FakeCluster, FakeGroup, FakeTopic, Worker
 
 __all__ = ["NAMESPACE", "cluster"]
 

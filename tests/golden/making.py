@@ -35,8 +35,8 @@ from snapkafka.protocol.captured_snapshot import (
 )
 from snapkafka.protocol.records import Position, Running
 from snapkafka.store import LocalStore
-from tests.unit.on_disk import Row, in_channel, in_state, write_snapshot
-from tests.unit.test_manifest import example
+from tests.unit.base.test_manifest import example
+from tests.worlds.on_disk import Row, in_channel, in_state, write_snapshot
 
 __all__ = ["FOLDER", "make_snapshots"]
 

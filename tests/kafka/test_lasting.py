@@ -21,7 +21,7 @@ from snapkafka.protocol.captured_snapshot import Captured, ChangelogCut, InputCu
 from snapkafka.protocol.records import TopicPartition
 from snapkafka.testing import EmbeddedKafka
 from tests.kafka.waiting import until
-from tests.unit.test_manifest import example
+from tests.unit.base.test_manifest import example
 
 pytestmark = pytest.mark.kafka
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 
 import random
 
-from snapkafka.protocol.actions import AskStopped, SayHello
+from snapkafka.protocol.actions import AppendHello, AskStopped
 from snapkafka.protocol.colours import Cause
-from snapkafka.protocol.events import InputsTaken, StopAsked, StoppedSeen, TimerExpired
+from snapkafka.protocol.events import InputsRevoked, StopAsked, StoppedSeen, TimerExpired
 from snapkafka.protocol.records import (
     NOBODY,
     RESTORE,
@@ -85,9 +85,9 @@ class History:
 
     def _answer(self, process: Process) -> None:
         """What only a driver can do: join again, ask the broker about an app that does not run."""
-        for action in [a for a in process.asked if isinstance(a, SayHello | AskStopped)]:
+        for action in [a for a in process.asked if isinstance(a, AppendHello | AskStopped)]:
             process.asked.remove(action)
-            if isinstance(action, SayHello):
+            if isinstance(action, AppendHello):
                 process.join(action.was)
             elif self.rng.random() < 0.8:
                 process.feed(
@@ -155,7 +155,7 @@ class History:
         for tp in APPS[app]:
             given[self.rng.randrange(len(members))].append(tp)
         for k, process in enumerate(members):
-            process.feed(InputsTaken())
+            process.feed(InputsRevoked())
             process.give(*given[k], generation=self.generation)
 
     def _wake(self) -> None:

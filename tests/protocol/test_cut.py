@@ -9,9 +9,9 @@ import pytest
 from snapkafka.protocol.actions import ReadLedgerTo
 from snapkafka.protocol.colours import Cause
 from snapkafka.protocol.events import (
-    InputGiven,
-    InputsGiven,
-    InputsTaken,
+    AssignedInput,
+    InputsAssigned,
+    InputsRevoked,
     MarkerMet,
     RecordMet,
     TriggerAppended,
@@ -160,7 +160,7 @@ def test_r10_what_was_ever_started_is_known_whoever_has_the_input_now(world: Wor
     p.end(p.start(A, 0))
     p.start(A, 1)
     assert p.machine.positions.started() == {A: 2, B: 0}
-    p.feed(InputsTaken())
+    p.feed(InputsRevoked())
     p.start(B, 6)  # it was in hand, and is begun only now
     assert p.machine.positions.started() == {A: 2, B: 7}
     p.give(B, positions={B: 9})
@@ -173,8 +173,8 @@ def test_r10_what_was_ever_started_is_known_whoever_has_the_input_now(world: Wor
 def test_r3_of_two_agents_each_has_its_own_position(world: World) -> None:
     """A channel begins where the slower one stands."""
     p = Process(world, "p", (A,), assign=False)
-    given = InputGiven(tp=A, agents=("fast", "slow", "third"), position=2)
-    p.feed(InputsGiven(generation=1, inputs=(given,), changelogs=()))
+    given = AssignedInput(tp=A, agents=("fast", "slow", "third"), position=2)
+    p.feed(InputsAssigned(generation=1, inputs=(given,), changelogs=()))
     p.catch_up()
     for agent, offset in (("fast", 2), ("fast", 4), ("fast", 3), ("third", 2)):
         p.machine.event_started(Cause(agent, A, offset))

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from snapkafka.protocol.actions import ReadLedgerTo, SayHello, StartTimer
+from snapkafka.protocol.actions import AppendHello, ReadLedgerTo, StartTimer
 from snapkafka.protocol.colours import Colours
 from snapkafka.protocol.events import (
     CameBack,
     CutTimed,
     Event,
-    InputsTaken,
+    InputsRevoked,
     Joined,
     LedgerRecreated,
     MarkerMet,
@@ -159,7 +159,7 @@ def test_a_recreated_ledger_starts_a_new_life(world: World, pair: tuple[Process,
 def test_who_had_no_id_yet_in_a_ledger_that_is_gone_has_none_to_name(world: World) -> None:
     p = Process(world, "p", join=False)
     p.feed(Joined(hello=Hello(n=1, app="p")))
-    assert p.feed(LedgerRecreated()) == [SayHello(void=NOBODY, was=NOBODY)]
+    assert p.feed(LedgerRecreated()) == [AppendHello(void=NOBODY, was=NOBODY)]
 
 
 def test_of_a_recreated_ledger_old_snapshots_are_forgotten_like_of_any_other(
@@ -209,7 +209,7 @@ def test_r12_a_new_life_keeps_nothing_of_the_old_but_what_it_has_under_way(
     world.append(Dead(n=9, dead=p.id))
     void = p.id
     p.catch_up()
-    (hello,) = [action for action in p.asked if isinstance(action, SayHello)]
+    (hello,) = [action for action in p.asked if isinstance(action, AppendHello)]
     assert (hello.void, hello.was) == (void, void)
     assert p.machine.inputs.assigned == -1, "what it was given, it was given as somebody else"
     p.join(was=hello.was)
@@ -332,7 +332,7 @@ def test_r12_who_had_nothing_under_way_comes_back_as_if_new(
     p, q = pair
     world.append(Dead(n=9, dead=p.id))
     p.catch_up()
-    (hello,) = [action for action in p.asked if isinstance(action, SayHello)]
+    (hello,) = [action for action in p.asked if isinstance(action, AppendHello)]
     assert hello.was == NOBODY
     p.join()
     epoch = world.trigger()
@@ -363,13 +363,13 @@ def test_r12_who_went_on_since_it_was_alive_in_the_ledger_names_its_old_identity
     void = p.id
     world.append(Dead(n=9, dead=void))
     p.catch_up()
-    (hello,) = [action for action in p.asked if isinstance(action, SayHello)]
-    assert hello == SayHello(void=void, was=NOBODY if strays == "in white only" else void)
+    (hello,) = [action for action in p.asked if isinstance(action, AppendHello)]
+    assert hello == AppendHello(void=void, was=NOBODY if strays == "in white only" else void)
     if strays == "sends":
         p.join(was=void)
         world.append(Dead(n=10, dead=p.id))
         p.catch_up()
-        last = [action for action in p.asked if isinstance(action, SayHello)][-1]
+        last = [action for action in p.asked if isinstance(action, AppendHello)][-1]
         assert last.was == NOBODY, "under its new identity it has sent nothing"
 
 
@@ -386,7 +386,7 @@ def test_r12_while_it_has_no_id_a_process_says_nothing(world: World) -> None:
         StoppedSeen(epoch=epoch, app="p", asked_at=0, positions=(), changelogs=(), ends=()),
         WentAbsent(),
         CameBack(),
-        InputsTaken(),
+        InputsRevoked(),
         LedgerRecreated(),
         CutTimed(epoch=epoch, us=1),
     ]
@@ -429,7 +429,7 @@ def test_a_recreated_ledger_asks_for_no_past(world: World, pair: tuple[Process, 
     p.start(A, 0)
     void = p.id
     p.feed(LedgerRecreated())
-    assert [a for a in p.asked if isinstance(a, SayHello)] == [SayHello(void=void, was=NOBODY)]
+    assert [a for a in p.asked if isinstance(a, AppendHello)] == [AppendHello(void=void, was=NOBODY)]
 
 
 def test_what_an_event_of_an_earlier_life_sends_is_still_its_effect(

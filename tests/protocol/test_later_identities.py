@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from snapkafka.protocol.events import InputsTaken, WentAbsent
+from snapkafka.protocol.events import InputsRevoked, WentAbsent
 from snapkafka.protocol.ledger_state import Status
 from snapkafka.protocol.records import Abort, Dead, TopicPartition
 
@@ -29,7 +29,7 @@ def test_r12_what_a_life_wrote_counts_until_the_inputs_are_given_anew(world: Wor
         epoch = world.trigger(name)
         settle(p)
         ends += [cut.end for cut in world.fold.captured(epoch).changelogs]
-    p.feed(InputsTaken())
+    p.feed(InputsRevoked())
     p.give(A, generation=2, recovered=1)
     epoch = world.trigger("made anew")
     settle(p)

@@ -10,7 +10,7 @@ import pytest
 
 from snapkafka.protocol.captured_snapshot import Captured
 from snapkafka.protocol.deduplication import KEEP_NUMBERS
-from snapkafka.protocol.events import InputsTaken, StopAsked
+from snapkafka.protocol.events import InputsRevoked, StopAsked
 from snapkafka.protocol.ledger_checkpoint import take_checkpoint
 from snapkafka.protocol.ledger_state import LedgerState, Status
 from snapkafka.protocol.records import (
@@ -45,7 +45,7 @@ def test_who_starts_from_a_checkpoint_accuses_no_earlier_reader(all_gone: bool) 
     is gone: so is what it said."""
     world = World()
     p = Process(world, "p", (A,))
-    p.feed(InputsTaken())
+    p.feed(InputsRevoked())
     heir = Process(world, "p", (A,))
     settle(p, heir)
     chunks = take_checkpoint(enumerate(world.ledger), first_n=N)
@@ -325,7 +325,7 @@ def test_a_record_that_is_kept_no_more_is_still_a_repeat(world: World, pair: tup
     """R11: Every ledger record carries (process, n); repeats are dropped."""
     p, _ = pair
     old = world.ledger[p.machine.inputs.assigned]
-    p.feed(InputsTaken())
+    p.feed(InputsRevoked())
     heir = Process(world, "p", (), assign=False)
     heir.give(A)
     resumed = Pause(n=77, paused=False)
@@ -414,7 +414,7 @@ def test_who_cut_an_input_where_it_started_is_kept_however_long_ago_it_left(
     monkeypatch.setattr("snapkafka.protocol.ledger_checkpoint.KEEP_LEFT", 0)
     p, q = pair
     epoch = world.trigger()
-    p.feed(InputsTaken())
+    p.feed(InputsRevoked())
     heir = Process(world, "p", (), assign=False)
     heir.give(A)
     settle(p, q, heir)

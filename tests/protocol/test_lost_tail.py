@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from snapkafka.protocol.actions import AppendToLedger, SayHello
+from snapkafka.protocol.actions import AppendHello, AppendToLedger
 from snapkafka.protocol.events import LedgerCutShort
 from snapkafka.protocol.ledger_checkpoint import take_checkpoint
 from snapkafka.protocol.ledger_state import LedgerState
@@ -63,7 +63,7 @@ def pass_by(world: World, record: TailLost) -> None:
 def join(process: Process) -> int:
     """Join again, as it has asked to; its new id."""
     hello = process.asked[-1]
-    assert isinstance(hello, SayHello)
+    assert isinstance(hello, AppendHello)
     process.join(was=hello.was)
     return process.id
 
@@ -117,7 +117,7 @@ def test_r11_a_number_that_was_used_before_is_no_process_and_no_epoch(world: Wor
     assert isinstance(filling, AppendToLedger)
     assert isinstance(filling.record, TailLost)
     pass_by(world, filling.record)
-    assert isinstance(again, SayHello)
+    assert isinstance(again, AppendHello)
     assert join(late) >= upto
     late.give(B)
     settle(p, late)
@@ -177,7 +177,7 @@ def test_r12_a_hidden_process_that_comes_back_with_work_under_way_spoils_what_wa
     settle(p)
     epoch = captured(world, p, name="without it")
     hello = late.asked[-1]
-    assert isinstance(hello, SayHello)
+    assert isinstance(hello, AppendHello)
     assert hello.was == hidden
     assert world.snapshot(epoch).contaminated == ""
     join(late)
@@ -203,7 +203,7 @@ def test_r11_a_process_with_a_number_of_the_lost_ones_is_another_one_from_then_o
     assert world.fold.processes[since].hidden
     assert not world.fold.knows(since, 0)
     assert second.machine.process is None
-    assert isinstance(second.asked[-1], SayHello)
+    assert isinstance(second.asked[-1], AppendHello)
     assert join(second) > since
 
 

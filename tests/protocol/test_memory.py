@@ -14,7 +14,7 @@ import pytest
 
 from snapkafka.protocol.colours import Cause
 from snapkafka.protocol.deduplication import KEEP_ABOVE, KEEP_NUMBERS, Latest
-from snapkafka.protocol.events import InputsTaken, TriggerAppended
+from snapkafka.protocol.events import InputsRevoked, TriggerAppended
 from snapkafka.protocol.ledger_state import KEEP_DECIDED, KEEP_LEFT, KEEP_NAMES, LedgerState
 from snapkafka.protocol.records import Abort, Assigned, Bye, Dead, Hello, InputTopic, Pause, Trigger
 
@@ -125,7 +125,7 @@ def slow(p: Process, k: int) -> None:
 
 def moving(p: Process, k: int) -> None:
     """Its input goes and comes."""
-    p.feed(InputsTaken())
+    p.feed(InputsRevoked())
     p.give(A, positions={A: k}, generation=k + 2)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from snapkafka.protocol.colours import Cause
 from snapkafka.protocol.cut import NOTED_MAX
-from snapkafka.protocol.events import InputsTaken, TimerExpired
+from snapkafka.protocol.events import InputsRevoked, TimerExpired
 from snapkafka.protocol.ledger_state import Status
 from snapkafka.protocol.records import OUT_OF_ORDER, Abort, CutReport, TopicPartition
 
@@ -145,7 +145,7 @@ def test_what_is_run_again_after_an_assignment_is_a_replay_and_makes_nothing_voi
     p.end(p.start(A, 4))
     epoch = world.trigger()
     settle(p, q)
-    p.feed(InputsTaken())
+    p.feed(InputsRevoked())
     p.give(A, positions={A: 2}, generation=2)
     settle(p, q)
     for offset in (2, 3, 4):
@@ -159,7 +159,7 @@ def test_what_was_left_in_a_queue_and_runs_before_the_records_of_the_new_assignm
 ) -> None:
     """What Faust does now and then after a rebalance: offset 5 was still in hand, then it reads from 3 on."""
     p, q = pair
-    p.feed(InputsTaken())
+    p.feed(InputsRevoked())
     p.give(A, positions={A: 3}, generation=2)
     settle(p, q)
     p.end(p.start(A, 5))
@@ -189,7 +189,7 @@ def test_r10_what_was_cut_where_it_starts_is_void_if_something_below_starts_late
     p, _ = pair
     before, epoch = world.trigger("before"), world.trigger("this")
     p.catch_up(before)
-    p.feed(InputsTaken())
+    p.feed(InputsRevoked())
     heir = Process(world, "p", (), assign=False)
     heir.give(A, positions={A: 7}, generation=2)
     assert [(report.epoch, report.supplement) for report in records(heir, CutReport)] == [(epoch, True)]

@@ -12,11 +12,11 @@ from snapkafka.protocol.actions import AppendToLedger, AskStopped
 from snapkafka.protocol.captured_snapshot import InputCut
 from snapkafka.protocol.cut import Positions
 from snapkafka.protocol.events import (
+    AssignedInput,
     CameBack,
-    InputGiven,
     InputsAdded,
-    InputsGiven,
-    InputsTaken,
+    InputsAssigned,
+    InputsRevoked,
     MarkerFailed,
     StopAsked,
     StoppedSeen,
@@ -50,7 +50,7 @@ def test_r10_a_white_input_given_to_a_red_process_is_cut_where_it_starts(
     """R10: position after the old owner's commit, and the recovered changelog end, in a supplementary report."""
     p, q = pair
     epoch = world.trigger()
-    p.feed(InputsTaken())
+    p.feed(InputsRevoked())
     heir = Process(world, "p", (), assign=False)
     assert heir.epoch == epoch, "born after the trigger: red by birth"
     heir.give(A, positions={A: 7}, recovered=5)
@@ -74,7 +74,7 @@ def test_r10_a_supplement_counts_only_with_its_closed(world: World, pair: tuple[
     """A process that is lost between the two fails the snapshot: nobody else can cut what it has read in red."""
     p, q = pair
     epoch = world.trigger()
-    p.feed(InputsTaken())
+    p.feed(InputsRevoked())
     settle(p, q)
     heir = Process(world, "p", (), assign=False)
     heir.deaf_to_itself = True
@@ -94,7 +94,7 @@ def test_r9_an_input_that_was_read_in_red_and_moves_on_uncut_fails_the_snapshot(
     """R9: only who read it first in red knows where; its supplement that lands after the move is void."""
     p, q = pair
     epoch = world.trigger()
-    p.feed(InputsTaken())
+    p.feed(InputsRevoked())
     settle(p, q)
     heir = Process(world, "p", (), assign=False)
     heir.hold = True  # its supplement is under way
@@ -190,7 +190,7 @@ def test_r10_what_was_asked_of_a_stopped_app_is_void_once_it_runs_again(world: W
 def test_who_wakes_up_late_owns_nothing(world: World, pair: tuple[Process, Process]) -> None:
     """What a process says of an older generation of its group moves nothing."""
     p, q = pair
-    p.feed(InputsTaken())
+    p.feed(InputsRevoked())
     heir = Process(world, "p", (), assign=False)
     heir.give(A, generation=2)
     p.give(A, generation=1)
@@ -258,13 +258,13 @@ def test_r9_an_input_that_came_and_went_while_a_report_was_on_its_way_fails_the_
     p, q = Process(world, "p", (A,)), Process(world, "p", (A,), assign=False)
     settle(p, q)
     epoch = world.trigger()
-    p.feed(InputsTaken())
+    p.feed(InputsRevoked())
     q.hold = True
     q.give(
         A, generation=2
     )  # q cuts, with no inputs, before it has read its own Assigned; the report is on its way
     q.end(q.start(A, 0))
-    q.feed(InputsTaken())
+    q.feed(InputsRevoked())
     p.hold = not cut_since
     p.give(A, generation=3, positions={A: 1})
     settle(p)
@@ -284,7 +284,7 @@ def test_r9_what_was_cut_before_it_came_and_went_stays_cut(world: World) -> None
     settle(p)
     q.hold = True
     q.give(A, generation=2)
-    q.feed(InputsTaken())
+    q.feed(InputsRevoked())
     p.give(A, generation=3)
     let_land(q)
     settle(p, q)
@@ -316,7 +316,7 @@ def test_r10_a_replay_is_reported_until_it_has_caught_up(world: World) -> None:
     p = Process(world, "p", (A,))
     for offset in range(5):
         p.end(p.start(A, offset))
-    p.feed(InputsTaken())
+    p.feed(InputsRevoked())
     p.give(A, positions={A: 2})
     found = []
     for name in ("at once", "on the way", "after"):
@@ -332,11 +332,11 @@ def test_r10_a_replay_is_reported_until_it_has_caught_up(world: World) -> None:
 def test_r10_who_started_nothing_replays_nothing(world: World) -> None:
     """Nor does who stands where it stood before."""
     p = Process(world, "p", (A,))
-    p.feed(InputsTaken())
+    p.feed(InputsRevoked())
     p.give(A)
     assert [q.replay_until for q in p.machine.positions.note()] == [0]
     p.end(p.start(A, 0))
-    p.feed(InputsTaken())
+    p.feed(InputsRevoked())
     p.give(A)
     p.end(p.start(A, 0))
     assert [(q.offset, q.replay_until) for q in p.machine.positions.note()] == [(1, 0)]
@@ -351,8 +351,8 @@ def test_a_process_that_is_given_nothing_stays_white(world: World) -> None:
 def test_r9_inputs_are_ready_when_the_ledger_has_been_read_up_to_them(world: World) -> None:
     p = Process(world, "p", (A,), assign=False)
     ready = [p.machine.inputs.ready]  # it has none
-    given = InputGiven(tp=A, agents=("agent",), position=0)
-    p.feed(InputsGiven(generation=1, inputs=(given,), changelogs=()))
+    given = AssignedInput(tp=A, agents=("agent",), position=0)
+    p.feed(InputsAssigned(generation=1, inputs=(given,), changelogs=()))
     ready.append(p.machine.inputs.ready)
     p.catch_up()
     ready.append(p.machine.inputs.ready)
@@ -364,7 +364,7 @@ def test_r9_inputs_are_not_ready_from_when_they_are_taken_until_those_that_come_
 ) -> None:
     p = Process(world, "p", (A,))
     ready = [p.machine.inputs.ready]
-    p.feed(InputsTaken())
+    p.feed(InputsRevoked())
     p.catch_up()
     ready.append(p.machine.inputs.ready)
     p.give(A)
@@ -381,12 +381,12 @@ def test_r15_what_starts_before_the_inputs_are_reported_is_of_them(
     what has started by itself lies above, or all below the position is done."""
     p = Process(world, "p", (A,))
     p.catch_up()
-    p.feed(InputsTaken())
+    p.feed(InputsRevoked())
     p.feed(WentAbsent())
     for offset in (2, 3):
         p.end(p.start(A, offset))
-    given = InputGiven(tp=A, agents=("agent",), position=announced)
-    p.feed(InputsGiven(generation=2, inputs=(given,), changelogs=()))
+    given = AssignedInput(tp=A, agents=("agent",), position=announced)
+    p.feed(InputsAssigned(generation=2, inputs=(given,), changelogs=()))
     p.catch_up()
     p.feed(CameBack())
     epoch = world.trigger()
@@ -399,9 +399,9 @@ def test_r15_what_starts_before_the_inputs_are_reported_is_of_them(
 def test_r9_what_was_taken_away_is_not_ours_when_its_assigned_is_read(world: World) -> None:
     """It was announced and taken away before the ledger was read so far: a cut names none of it."""
     p = Process(world, "p", (A,), assign=False)
-    given = InputGiven(tp=A, agents=("agent",), position=0)
-    p.feed(InputsGiven(generation=1, inputs=(given,), changelogs=()))
-    p.feed(InputsTaken())
+    given = AssignedInput(tp=A, agents=("agent",), position=0)
+    p.feed(InputsAssigned(generation=1, inputs=(given,), changelogs=()))
+    p.feed(InputsRevoked())
     epoch = world.trigger()
     p.catch_up()
     assert world.snapshot(epoch).reports[p.id][1].positions == ()
@@ -411,7 +411,7 @@ def test_r12_a_new_life_does_not_announce_what_was_taken_away(world: World) -> N
     p = Process(world, "p", (A,))
     p.catch_up()
     before = len([record for record in world.ledger if isinstance(record, Assigned)])
-    p.feed(InputsTaken())
+    p.feed(InputsRevoked())
     world.append(Dead(n=9, dead=p.id))
     p.catch_up()
     p.join()
@@ -424,9 +424,9 @@ def test_r10_a_replay_is_remembered_while_somebody_else_has_the_input(world: Wor
     """It comes back to where it was: what was started here before still goes on, and happens twice."""
     p = Process(world, "p", (A,))
     p.start(A, 0)
-    p.feed(InputsTaken())
+    p.feed(InputsRevoked())
     p.give()
-    p.feed(InputsTaken())
+    p.feed(InputsRevoked())
     p.give(A)
     assert [q.replay_until for q in p.machine.positions.note()] == [1]
 
@@ -448,8 +448,8 @@ def test_r10_who_ran_an_input_before_the_ledger_said_whose_it_was_aborts(world: 
     other = world.trigger("other", apps=("q",))
     epochs = [world.trigger("first"), world.trigger("second")]
     heir = Process(world, "p", (), assign=False)
-    given = InputsGiven(
-        generation=2, inputs=(InputGiven(tp=A, agents=("agent",), position=0),), changelogs=()
+    given = InputsAssigned(
+        generation=2, inputs=(AssignedInput(tp=A, agents=("agent",), position=0),), changelogs=()
     )
     heir.feed(given)
     heir.start(A, 0)
@@ -597,7 +597,9 @@ def test_r10_an_input_is_not_cut_for_a_snapshot_that_is_being_aborted(world: Wor
     Process(world, "p", (A,), assign=False)
     epoch, after = world.trigger("this"), world.trigger("after")
     heir = Process(world, "p", (), assign=False)
-    heir.feed(InputsGiven(generation=2, inputs=(InputGiven(tp=A, agents=("x",), position=0),), changelogs=()))
+    heir.feed(
+        InputsAssigned(generation=2, inputs=(AssignedInput(tp=A, agents=("x",), position=0),), changelogs=())
+    )
     heir.feed(MarkerFailed(epoch=epoch, tp=B, reason="not allowed"))
     heir.catch_up()
     assert [report.epoch for report in records(heir, CutReport)] == [after]
@@ -610,7 +612,7 @@ def test_r10_an_input_is_cut_where_it_starts_for_every_open_snapshot(
 ) -> None:
     p, q = pair
     epochs = [world.trigger("first"), world.trigger("second")]
-    p.feed(InputsTaken())
+    p.feed(InputsRevoked())
     heir = Process(world, "p", (), assign=False)
     heir.give(A)
     assert [report.epoch for report in records(heir, CutReport)] == epochs
@@ -623,7 +625,7 @@ def test_r10_a_supplement_that_nobody_wants_is_dropped_though_the_snapshot_befor
 ) -> None:
     p, q = pair
     first, second = world.trigger("first"), world.trigger("second")
-    p.feed(InputsTaken())
+    p.feed(InputsRevoked())
     heir = Process(world, "p", (), assign=False)
     heir.deaf_to_itself = True  # its supplements stay open
     heir.give(A)
@@ -683,7 +685,7 @@ MORE = TopicPartition("a", 1)
 
 
 def added(position: int = 0) -> InputsAdded:
-    return InputsAdded(inputs=(InputGiven(tp=MORE, agents=("agent",), position=position),))
+    return InputsAdded(inputs=(AssignedInput(tp=MORE, agents=("agent",), position=position),))
 
 
 def test_r9_partitions_that_are_added_come_beside_those_that_a_process_has(world: World) -> None:
@@ -749,7 +751,7 @@ def test_r9_partitions_that_are_added_twice_before_the_ledger_is_read_are_all_th
     p.catch_up()
     p.start(A, 0)
     p.feed(added())
-    more = InputGiven(tp=TopicPartition("a", 2), agents=("agent",), position=4)
+    more = AssignedInput(tp=TopicPartition("a", 2), agents=("agent",), position=4)
     p.feed(InputsAdded(inputs=(more,)))
     p.start(A, 1)
     p.catch_up()
@@ -766,11 +768,11 @@ def test_r10_what_is_added_to_inputs_that_are_not_announced_yet_is_cut_with_them
     """The process is red by birth, and has had none of them before."""
     p, q = pair
     epoch = world.trigger()
-    p.feed(InputsTaken())
+    p.feed(InputsRevoked())
     settle(p, q)
     heir = Process(world, "p", (), join=False, assign=False)
-    given = InputGiven(tp=A, agents=("agent",), position=7)
-    heir.feed(InputsGiven(generation=2, inputs=(given,), changelogs=()))
+    given = AssignedInput(tp=A, agents=("agent",), position=7)
+    heir.feed(InputsAssigned(generation=2, inputs=(given,), changelogs=()))
     heir.feed(added(5))
     heir.join()
     (report,) = records(heir, CutReport)
@@ -783,7 +785,7 @@ def test_r10_after_a_rebalance_nothing_is_kept_of_what_others_were_added_to(worl
     p.catch_up()
     p.feed(added())
     p.catch_up()
-    p.feed(InputsTaken())
+    p.feed(InputsRevoked())
     epoch = world.trigger()
     p.catch_up()
     p.give(A, MORE, positions={A: 4, MORE: 2}, generation=2)
@@ -812,19 +814,21 @@ def test_r12_in_a_new_life_nothing_is_kept_of_what_others_were_added_to(
 def test_r10_what_a_restore_leaves_out_stays_as_far_as_it_was_met_when_others_are_added() -> None:
     """Only the cut reports what still lies above a position."""
     positions = Positions()
-    given, other = (InputGiven(tp=tp, agents=("agent",), position=0) for tp in (A, MORE))
+    given, other = (AssignedInput(tp=tp, agents=("agent",), position=0) for tp in (A, MORE))
     rules = {("agent", A): Rule(1, frozenset({3, 6}))}
-    positions.give([given], rules)
+    positions.assign([given], rules)
     for offset in (1, 2, 4):
         assert positions.start("agent", A, offset)
-    assert positions.give([given, other], rules, kept={A}) == []
+    assert positions.assign([given, other], rules, kept={A}) == []
     assert [(p.partition, p.offset, p.started_above) for p in positions.note()] == [(0, 5, (6,)), (1, 0, ())]
 
 
 def test_r9_what_is_added_before_a_process_has_an_id_is_announced_with_the_rest(world: World) -> None:
     p = Process(world, "p", (A,), join=False, assign=False)
     p.feed(
-        InputsGiven(generation=1, inputs=(InputGiven(tp=A, agents=("agent",), position=2),), changelogs=())
+        InputsAssigned(
+            generation=1, inputs=(AssignedInput(tp=A, agents=("agent",), position=2),), changelogs=()
+        )
     )
     p.feed(added())
     p.join()

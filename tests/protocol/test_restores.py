@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from snapkafka.protocol.events import InputsTaken
+from snapkafka.protocol.events import InputsRevoked
 from snapkafka.protocol.ledger_checkpoint import take_checkpoint
 from snapkafka.protocol.ledger_state import LedgerState
 from snapkafka.protocol.records import (
@@ -379,7 +379,7 @@ def test_a_rule_is_spent_when_the_group_has_passed_it(world: World) -> None:
     b.give(B, positions={B: 7})
     b.catch_up()
     assert [p.offset for p in b.machine.positions.note()] == [7]
-    b.feed(InputsTaken())
+    b.feed(InputsRevoked())
 
 
 def test_a_later_restore_replaces_the_rules_of_an_input(world: World) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from snapkafka.protocol.actions import Action, SayHello
+from snapkafka.protocol.actions import Action, AppendHello
 from snapkafka.protocol.events import Joined, LedgerBegins, LedgerRead
 from snapkafka.protocol.ledger_state import Status
 from snapkafka.protocol.records import Hello
@@ -58,7 +58,7 @@ def test_a_process_that_missed_what_was_deleted_joins_again(
     q.catch_up()
     ledger, _ = trimmed(world, start=len(world.ledger))
     machine, actions = begin(ledger, p)
-    assert [type(action) for action in actions] == [SayHello]
+    assert [type(action) for action in actions] == [AppendHello]
     assert machine.process is None
     assert before in machine.ledger.processes, (
         "its old life is known, and waited for until it is taken for dead"

@@ -17,11 +17,11 @@ from snapkafka.protocol.actions import (
 )
 from snapkafka.protocol.colours import Cause, Effect
 from snapkafka.protocol.events import (
+    AssignedInput,
     CutTimed,
     EndsSeen,
     Event,
-    InputGiven,
-    InputsGiven,
+    InputsAssigned,
     Joined,
     LedgerRead,
     MarkerSent,
@@ -147,11 +147,13 @@ class Process:
     ) -> None:
         """A rebalance gives these inputs."""
         given = tuple(
-            InputGiven(tp=tp, agents=agents, position=(positions or {}).get(tp, 0), replay_until=replay_until)
+            AssignedInput(
+                tp=tp, agents=agents, position=(positions or {}).get(tp, 0), replay_until=replay_until
+            )
             for tp in inputs
         )
         changelog = ChangelogEnd(table="t", topic=f"{self.app}-t-changelog", partition=0, end=recovered)
-        self.feed(InputsGiven(generation=generation, inputs=given, changelogs=(changelog,)))
+        self.feed(InputsAssigned(generation=generation, inputs=given, changelogs=(changelog,)))
         self.catch_up()
 
     def feed(self, event: Event) -> list[Action]:

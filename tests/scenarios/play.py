@@ -11,10 +11,10 @@ from typing import cast
 
 from snapkafka.protocol.colours import Cause
 from snapkafka.protocol.events import (
+    AssignedInput,
     CameBack,
-    InputGiven,
     InputsAdded,
-    InputsTaken,
+    InputsRevoked,
     MarkerMet,
     RecordMet,
     StopAsked,
@@ -110,7 +110,7 @@ class Play:
         )
         hear = frozenset(command.options_list("hear")) or HEAR_ALL
         actor = Actor(self.stage, name, hello, hear=hear, classic=command.flag("classic"))
-        actor.say_hello()
+        actor.append_hello()
         actor.catch_up()
         for output in command.options_list("outputs"):
             # known before anything was sent there, so that markers go there too
@@ -313,7 +313,7 @@ class Play:
 
     def do_take(self, command: Words) -> None:
         """take P1: a rebalance takes its inputs away"""
-        self.actor(command).feed(InputsTaken())
+        self.actor(command).feed(InputsRevoked())
 
     def do_give(self, command: Words) -> None:
         """give P1 [A[0]@3 ...] [replay_until=5]: a rebalance gives it these, and it reads the ledger up to its end"""
@@ -327,7 +327,7 @@ class Play:
         added = dict(place_of(item) for item in command.rest())
         actor.feed(
             InputsAdded(
-                inputs=tuple(InputGiven(tp=tp, agents=(AGENT,), position=at) for tp, at in added.items())
+                inputs=tuple(AssignedInput(tp=tp, agents=(AGENT,), position=at) for tp, at in added.items())
             )
         )
         actor.catch_up()
@@ -338,7 +338,7 @@ class Play:
         giver, taker = (self.stage.actors[command.option(side)] for side in ("from", "to"))
         held = {actor: actor.positions() for actor in (giver, taker)}
         for actor in (giver, taker):
-            actor.feed(InputsTaken())
+            actor.feed(InputsRevoked())
         giver.give({other: at for other, at in held[giver].items() if other != tp})
         taker.give({**held[taker], tp: offset})
         taker.catch_up()

@@ -13,22 +13,22 @@ from dataclasses import dataclass, field, replace
 from snapkafka.checks import LogRecord
 from snapkafka.protocol.actions import (
     Action,
+    AppendHello,
     AppendToLedger,
     AskEnds,
     AskStopped,
     ReadLedgerTo,
-    SayHello,
     SendMarkers,
     TurnedRed,
 )
 from snapkafka.protocol.colours import Cause, Effect
 from snapkafka.protocol.events import (
+    AssignedInput,
     ChannelEnded,
     CutTimed,
     EndsSeen,
     Event,
-    InputGiven,
-    InputsGiven,
+    InputsAssigned,
     Joined,
     LedgerRead,
     MarkerFailed,
@@ -180,7 +180,7 @@ class Actor:
 
     # -- the machine and the ledger ---------------------------------------------------------------------------
 
-    def say_hello(self) -> None:
+    def append_hello(self) -> None:
         """Join; the id comes with what is read back."""
         self.hello = replace(self.hello, n=self.stage.number())
         self.feed(Joined(hello=self.hello))
@@ -217,9 +217,9 @@ class Actor:
             case TurnedRed(epoch=epoch):
                 self.stage.says(f"{self.name} {words.action(action, self.stage)}")
                 self.feed(CutTimed(epoch=epoch, us=1))
-            case SayHello():
+            case AppendHello():
                 self.stage.says(f"{self.name} {words.action(action, self.stage)}")
-                self.say_hello()
+                self.append_hello()
             case ReadLedgerTo():
                 self.stage.says(f"{self.name} {words.action(action, self.stage)}")
             case _:
@@ -260,11 +260,11 @@ class Actor:
         """A rebalance gives these inputs, with their tables recovered to the end."""
         self.stage.generation += 1
         given = tuple(
-            InputGiven(tp=tp, agents=(AGENT,), position=at, replay_until=replay_until)
+            AssignedInput(tp=tp, agents=(AGENT,), position=at, replay_until=replay_until)
             for tp, at in positions.items()
         )
         changelogs = self.stage.recovered(self.hello.tables, (tp.partition for tp in positions))
-        self.feed(InputsGiven(generation=self.stage.generation, inputs=given, changelogs=changelogs))
+        self.feed(InputsAssigned(generation=self.stage.generation, inputs=given, changelogs=changelogs))
 
     # -- what comes in ----------------------------------------------------------------------------------------
 

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, assert_never
 from snapkafka.checks import CutView
 from snapkafka.protocol.actions import (
     Action,
+    AppendHello,
     AppendToLedger,
     AskEnds,
     AskStopped,
     ReadLedgerTo,
-    SayHello,
     SendMarkers,
 )
 from snapkafka.protocol.actions import TurnedRed as Turned
@@ -74,7 +74,7 @@ def action(action: Action, stage: Stage) -> str:
             return f"asks again whether app {app} has stood still, for everybody has closed"
         case AskStopped(app=app):
             return f"asks the broker where app {app} stands, which does not run"
-        case SayHello(void=void):
+        case AppendHello(void=void):
             return f"is not process {void} any more, and says hello anew"
         case _:
             return type(action).__name__

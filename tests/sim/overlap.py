@@ -53,7 +53,7 @@ class Overlap:
                 tables=(Table(name="t", changelog=f"{name}-t", partitions=1),),
             )
             actor = Actor(self.stage, name, hello, hear=hear)
-            actor.say_hello()
+            actor.append_hello()
             actor.catch_up()
             actor.give({TopicPartition(name, 0): 0})
             actor.catch_up()

@@ -22,7 +22,7 @@ from snapkafka.protocol.records import NOBODY, TopicPartition
 from snapkafka.sim.run import judge, played
 from snapkafka.sim.world.log import ABORTED, Broker
 from snapkafka.sim.world.world import World as Simulated
-from tests.unit.cleaned_log import HOUR
+from tests.worlds.cleaned_log import HOUR
 
 from .small_logs import EPOCH, World
 

@@ -39,7 +39,7 @@ from snapkafka.checks.v3_state import v3
 from snapkafka.protocol.captured_snapshot import Outsider
 from snapkafka.protocol.records import TopicPartition
 from snapkafka.wire.headers import topic_check, topics_by_check
-from tests.unit.little_log import CAPTURED, INPUT, LOG, STATE, TP, shared_changelog
+from tests.worlds.little_log import CAPTURED, INPUT, LOG, STATE, TP, shared_changelog
 
 from .simulated_logs import APART, consistent
 from .small_logs import EPOCH, World, captured, damage, history, together

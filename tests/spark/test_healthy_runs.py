@@ -21,7 +21,7 @@ from snapkafka.kafka.login.connection import Connection
 from snapkafka.protocol.captured_snapshot import Captured
 from snapkafka.testing import EmbeddedKafka
 from tests.spark.reading import settings_of
-from tests.unit.cleaned_log import promised
+from tests.worlds.cleaned_log import promised
 
 from . import real_logs
 from .real_logs import HOUR, Written

@@ -28,7 +28,7 @@ from snapkafka.testing import Broker
 from tests.spark.altering import Rows, alter
 from tests.spark.reading import settings_of, spec_file
 from tests.spark.scene import Stage, play, play_on
-from tests.unit.on_disk import flip
+from tests.worlds.on_disk import flip
 
 pytestmark = [pytest.mark.kafka, pytest.mark.spark]
 

@@ -34,7 +34,7 @@ from snapkafka.store import Store, objects, open_store, state_parts, state_sql
 from snapkafka.store.base import manifest_name
 from snapkafka.testing import Broker
 from tests.spark.scene import Stage, play, play_on
-from tests.throttling import Throttle
+from tests.worlds.throttling import Throttle
 from tools.s3 import EmbeddedS3
 
 pytestmark = [pytest.mark.kafka, pytest.mark.spark]

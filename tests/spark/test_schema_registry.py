@@ -181,7 +181,7 @@ def test_what_cannot_be_read_stays_bytes_with_the_reason(
 def test_a_registry_that_is_away_ends_nothing(spark: SparkSession) -> None:
     (port,) = free_ports(1)
     said: list[str] = []
-    gone = Registry(f"http://me:secret@127.0.0.1:{port}", say=said.append, sleep=lambda seconds: None)
+    gone = Registry(f"http://me:secret@127.0.0.1:{port}", notify=said.append, sleep=lambda seconds: None)
     assert read(spark, gone, [at(1, b"\x02a"), at(2, b"\x02a"), b'"json"']) == [
         (None, "value: schema 1: the registry does not answer"),
         (None, "value: schema 2: the registry does not answer"),

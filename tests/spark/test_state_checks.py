@@ -37,7 +37,7 @@ from snapkafka.store import LocalStore
 from snapkafka.testing import EmbeddedKafka
 from snapkafka.wire import headers as wire
 from tests.spark.reading import settings_of
-from tests.unit.cleaned_log import EPOCH, HOUR, Changelog, captured, changelog, promised
+from tests.worlds.cleaned_log import EPOCH, HOUR, Changelog, captured, changelog, promised
 
 pytestmark = pytest.mark.spark
 

@@ -31,7 +31,7 @@ from snapkafka.protocol.records import Position, TornEvent
 from snapkafka.testing import Broker
 from snapkafka.wire import headers as wire
 from tests.spark.reading import settings_of
-from tests.unit.little_log import CAPTURED, EPOCH, INPUT
+from tests.worlds.little_log import CAPTURED, EPOCH, INPUT
 
 pytestmark = [pytest.mark.spark, pytest.mark.usefixtures("small")]
 

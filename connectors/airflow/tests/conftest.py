@@ -24,7 +24,7 @@ os.environ |= {
 
 from snapkafka_airflow.hooks.snapkafka import SnapkafkaHook  # noqa: E402 -- Airflow reads its home when imported
 
-from tests.fakes import FakeCluster, Worker  # noqa: E402
+from tests.worlds.fakes import FakeCluster, Worker  # noqa: E402
 
 
 @pytest.fixture

@@ -18,7 +18,7 @@ from snapkafka.errors import BadInputError, BrokerUnavailableError
 from snapkafka.kafka.preflight import id_problem
 from snapkafka.manifest import CheckEntry, WitnessEntry
 from snapkafka.protocol.records import Abort, Trigger, Verdict
-from tests.fakes import FakeCluster
+from tests.worlds.fakes import FakeCluster
 
 
 def triggers(cluster: FakeCluster) -> list[Trigger]:

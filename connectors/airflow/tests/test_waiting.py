@@ -18,7 +18,7 @@ from snapkafka_airflow.triggers.snapkafka import (
 
 from snapkafka import ops
 from snapkafka.protocol.records import Abort, Verdict
-from tests.fakes import FakeCluster
+from tests.worlds.fakes import FakeCluster
 
 
 async def first(trigger: Any) -> Any:

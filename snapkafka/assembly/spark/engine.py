@@ -27,11 +27,11 @@ from .verify import v6_invariants
 @contextmanager
 def spark_engine(job: Job, offsets: int, schemes: Collection[str]) -> Iterator[SparkEngine]:
     """Provide Spark for the length of the block."""
-    job.say("starting Spark")
+    job.notify("starting Spark")
     with session(offsets=offsets, ui=job.spec.ui, s3="s3a" in schemes) as spark:
         interruptible_again()
         if job.spec.ui and spark.sparkContext.uiWebUrl:
-            job.say(f"Spark's page: {spark.sparkContext.uiWebUrl}")
+            job.notify(f"Spark's page: {spark.sparkContext.uiWebUrl}")
         yield SparkEngine(spark, job)
 
 
@@ -47,7 +47,7 @@ class SparkEngine:
 
     def assemble(self, task: Task, settings: Settings) -> tuple[Manifest, Work]:
         """Assemble a snapshot; see `job.assemble`."""
-        meter = Meter(self._spark, task.view.captured.id, self._job.notify)
+        meter = Meter(self._spark, task.view.captured.id, self._job.progress)
         manifest = spark_job.assemble(
             self._spark,
             task.view,
@@ -57,7 +57,7 @@ class SparkEngine:
             wanted=task.wanted,
             facts=task.facts,
             meter=meter,
-            say=self._job.say,
+            notify=self._job.notify,
         )
         return manifest, meter.work(manifest.checks, written=manifest)
 
@@ -65,9 +65,9 @@ class SparkEngine:
         self, view: CutView, settings: Settings, wanted: tuple[Invariant, ...], stored: Stored | None
     ) -> tuple[Checked, Callable[[Manifest], Work]]:
         """Verify a snapshot; see `job.verify`."""
-        meter = Meter(self._spark, view.captured.id, self._job.notify)
+        meter = Meter(self._spark, view.captured.id, self._job.progress)
         checked = spark_job.verify(
-            self._spark, view, settings, wanted=wanted, stored=stored, meter=meter, say=self._job.say
+            self._spark, view, settings, wanted=wanted, stored=stored, meter=meter, notify=self._job.notify
         )
         return checked, lambda manifest: meter.work(manifest.checks)
 

@@ -63,7 +63,7 @@ def assemble(
     wanted: Iterable[Invariant] = (),
     facts: ClusterFacts = NO_FACTS,
     meter: Meter | None = None,
-    say: Callable[[str], None] = lambda text: None,
+    notify: Callable[[str], None] = lambda text: None,
 ) -> Manifest:
     """Write the tables of a snapshot, verify it, and write its manifest.
 
@@ -76,7 +76,7 @@ def assemble(
         wanted: invariants to check (V6).
         facts: for the manifest.
         meter: measures the work.
-        say: hears what is being done.
+        notify: called with what is being done.
 
     Returns:
         the manifest as it was written; its verdict may be a bad one.
@@ -97,7 +97,7 @@ def assemble(
         with reached(spark, store):
             clock.timed("parents", lambda: file_hashes.require_unchanged(spark, store, base.parts))
     ranges = reading_ranges(view, tail_max=settings.spec.tail_max, starts=view.starts)
-    say(f"{captured.id}: reading {_amount(ranges)}")
+    notify(f"{captured.id}: reading {_amount(ranges)}")
     lookups = Lookups(spark, view, stretch=stretch_of(ranges))
     with (
         sized(spark, _offsets(ranges)),
@@ -140,7 +140,7 @@ def verify(
     wanted: Iterable[Invariant] = (),
     stored: Stored | None = None,
     meter: Meter | None = None,
-    say: Callable[[str], None] = lambda text: None,
+    notify: Callable[[str], None] = lambda text: None,
 ) -> Checked:
     """Run the checks from the log alone; deleted records are findings here, not errors.
 
@@ -153,7 +153,7 @@ def verify(
     wanted = tuple(wanted)
     v6_invariants.require_valid(spark, wanted)
     ranges = reading_ranges(view, tail_max=settings.spec.tail_max)
-    say(f"{view.captured.id}: verifying {_amount(ranges)}")
+    notify(f"{view.captured.id}: verifying {_amount(ranges)}")
     lookups = Lookups(spark, view, stretch=stretch_of(ranges))
     light = not wanted and stored is None
     reading = _read(spark, ranges, settings, meter, view.topics_read, light=light)

@@ -108,7 +108,7 @@ def drill(
             lock=not unlocked,
             who=who(),
             spec=spec(),
-            say=lambda text: notices.print(f"drill: {text}", markup=False),
+            notify=lambda text: notices.print(f"drill: {text}", markup=False),
         ),
         as_json=json_file == "-",
         ends_within_s=PUTS_AWAY_WITHIN_S,

@@ -76,7 +76,7 @@ def create(
     """
     expires_s = run(lambda: _seconds(expires), as_json=as_json)
     masks, suppression = run(lambda: _files(mask, suppress), as_json=as_json)
-    say = _say(as_json=as_json)
+    notify = _notify(as_json=as_json)
     propose(
         Proposal(
             plan=lambda: ops.plan_fork(
@@ -92,7 +92,7 @@ def create(
                 allow_unmatched=allow_unmatched,
                 force=force,
             ),
-            act=lambda plan: ops.create_fork(connect(bootstrap), plan, who=who(), say=say),
+            act=lambda plan: ops.create_fork(connect(bootstrap), plan, who=who(), notify=notify),
             show=print_plan,
             report=lambda plan, done: _print_created(done),
             question=lambda plan: f"create fork {plan.request.fork}?",
@@ -191,7 +191,7 @@ def drop(
     propose(
         Proposal(
             plan=lambda: ops.plan_drop(connect(bootstrap), namespace, name, expired=expired),
-            act=lambda plan: ops.drop_forks(connect(bootstrap), plan, say=_say(as_json=as_json)),
+            act=lambda plan: ops.drop_forks(connect(bootstrap), plan, notify=_notify(as_json=as_json)),
             show=_print_dropping,
             report=lambda plan, done: _print_dropped(done),
             question=lambda plan: f"remove {', '.join(it.fork for it in plan if not it.kept)}?",
@@ -248,7 +248,7 @@ async def _one_of(name: str, *, expired: bool) -> None:
         raise BadInputError("name a fork, or add --expired", hint="see `snapkafka fork list`")
 
 
-def _say(*, as_json: bool) -> Callable[[str], None]:
+def _notify(*, as_json: bool) -> Callable[[str], None]:
     if as_json:
         return lambda text: None
     return lambda text: notices.print(f"fork: {text}", markup=False)

@@ -10,7 +10,7 @@ from rich.markup import escape
 from snapkafka import ops
 from snapkafka.cli.job_options import READING, Spec, job_options
 from snapkafka.cli.options import AsJson, Bootstrap, Namespace, Ttl, ttl_ms_of
-from snapkafka.cli.progress import say
+from snapkafka.cli.progress import print_line
 from snapkafka.cli.running import connect, console, print_json, run, who
 from snapkafka.durations import duration_ms
 from snapkafka.errors import EXIT_NOT_GOOD, all_errors
@@ -86,7 +86,7 @@ def keep(
             who=who(),
             spec=spec(),
             report=_print_round_as_json if as_json else _print_round,
-            say=None if as_json else say,
+            notify=None if as_json else print_line,
         ),
         as_json=as_json,
         in_lines=True,

@@ -136,7 +136,7 @@ def restore(
             as_json=as_json,
         )
         return
-    say = _say(as_json=as_json)
+    notify = _notify(as_json=as_json)
     undo = ""
     if wait and not dry_run:
         undo = run(
@@ -149,7 +149,7 @@ def restore(
                 selection=selection,
                 safety=safety,
                 who=who(),
-                say=say,
+                notify=notify,
             ),
             as_json=as_json,
         )
@@ -167,7 +167,7 @@ def restore(
                 suppress=suppression,
                 allow_unmatched=allow_unmatched,
             ),
-            act=lambda plan: _restore(into or bootstrap, plan, undo, say),
+            act=lambda plan: _restore(into or bootstrap, plan, undo, notify),
             show=print_plan,
             report=lambda plan, done: print_recovered(done, into),
             question=lambda plan: f"restore {', '.join(plan.apps)} to {plan.snapshot}?",
@@ -180,9 +180,9 @@ def restore(
 
 
 async def _restore(
-    bootstrap: str | None, plan: ops.RecoveryPlan, undo: str, say: Callable[[str], None]
+    bootstrap: str | None, plan: ops.RecoveryPlan, undo: str, notify: Callable[[str], None]
 ) -> ops.Recovered:
-    done = await ops.restore(connect(bootstrap), plan, who=who(), say=say)
+    done = await ops.restore(connect(bootstrap), plan, who=who(), notify=notify)
     way_back = f"snapkafka assemble {undo}; snapkafka restore {undo}" if undo else done.undo
     return dataclasses.replace(done, undo=way_back)
 
@@ -196,7 +196,7 @@ async def _read(suppress: str, into: str, in_place_only: Collection[str]) -> ops
     return ops.read_suppression(suppress) if suppress else None
 
 
-def _say(*, as_json: bool) -> Callable[[str], None]:
+def _notify(*, as_json: bool) -> Callable[[str], None]:
     if as_json:
         return lambda text: None
     return lambda text: notices.print(f"restore: {text}", markup=False)

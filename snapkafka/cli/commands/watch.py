@@ -12,7 +12,7 @@ from snapkafka import ops
 from snapkafka.cli.job_options import READING, Spec, job_options
 from snapkafka.cli.options import AsJson, Bootstrap, Namespace, Parameters, Ttl, ttl_ms_of
 from snapkafka.cli.present.tables import witness_line
-from snapkafka.cli.progress import say
+from snapkafka.cli.progress import print_line
 from snapkafka.cli.running import connect, console, print_json, run, who
 from snapkafka.durations import duration_ms
 from snapkafka.ops import Answer, Round
@@ -76,7 +76,7 @@ def watch(
             ttl_ms=ttl_ms_of(ttl),
             who=who(),
             report=_print_round_as_json if as_json else _print_round,
-            say=None if as_json else say,
+            notify=None if as_json else print_line,
         ),
         as_json=as_json,
         in_lines=True,

@@ -23,7 +23,7 @@ from snapkafka.kafka.cluster.admin import KafkaTopicAdmin
 from snapkafka.kafka.cluster.stopped_app import stopped_app
 from snapkafka.kafka.ledger.ledger import KafkaLedger
 from snapkafka.protocol.actions import AskEnds, AskStopped, SendMarkers, TurnedRed
-from snapkafka.protocol.events import EndsSeen, Event, InputsTaken, Joined, StopAsked, TimerExpired
+from snapkafka.protocol.events import EndsSeen, Event, InputsRevoked, Joined, StopAsked, TimerExpired
 from snapkafka.protocol.events import TriggerAppended as TriggerAppendedEvent
 from snapkafka.protocol.exact import exact
 from snapkafka.protocol.records import (
@@ -169,7 +169,7 @@ class FaustDriver(Host):
             return
         for part in (self.events, self.replies, self.tables, self.outgoing.attached):
             part.on_revoked()
-        self.feed(InputsTaken())
+        self.feed(InputsRevoked())
 
     def _attachments_assigned(self, inputs: Any) -> None:
         self.outgoing.attached.on_assigned(inputs)
@@ -220,11 +220,11 @@ class FaustDriver(Host):
         """Answer in this ledger only."""
         self.loop.call_later(ttl_ms / 1000, self.answering(), TimerExpired(epoch=epoch))
 
-    def say_hello(self, was: int) -> None:
+    def append_hello(self, was: int) -> None:
         """Join again as a new process."""
         if not self.absent:
             logger.warning("snapkafka: joining again as a new process", extra=self.about())
-            self._say_hello(was)
+            self._append_hello(was)
 
     def turned_red(self, action: TurnedRed, us: int) -> None:
         """Measure the cut."""
@@ -309,7 +309,7 @@ class FaustDriver(Host):
     async def join(self, hello: Hello) -> None:
         """Append `Hello` with the inputs of this worker, and wait for its id, at most `LEDGER_WAIT_S` (R11, R15)."""
         self._hello = hello
-        self._say_hello(NOBODY)
+        self._append_hello(NOBODY)
         self.spawn(self._warm_up(hello))
         await self.waiting.for_identity()
 
@@ -317,7 +317,7 @@ class FaustDriver(Host):
         """Ask for log ends once before a snapshot does: the first time, connections have to be made."""
         await self.admin.log_ends(TopicPartition(source.topic, 0) for source in hello.inputs)
 
-    def _say_hello(self, was: int) -> None:
+    def _append_hello(self, was: int) -> None:
         assert self._hello is not None
         self._hello = replace(self._hello, n=random.getrandbits(63), was=was)
         self.feed(Joined(hello=self._hello))
@@ -358,7 +358,7 @@ class FaustDriver(Host):
             if actions:
                 self.do(actions)
             else:
-                self.ledger_tasks.say_bye(process)
+                self.ledger_tasks.append_bye(process)
         except Exception as also:
             self.log_failed("to record in the ledger that it stands down", also)
 

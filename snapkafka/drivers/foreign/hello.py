@@ -7,7 +7,7 @@ import socket
 from collections.abc import Mapping
 
 from snapkafka.errors import TriggerRefusedError
-from snapkafka.protocol.events import InputGiven, InputsGiven
+from snapkafka.protocol.events import AssignedInput, InputsAssigned
 from snapkafka.protocol.ledger_view import LedgerView
 from snapkafka.protocol.records import (
     FOREIGN,
@@ -59,23 +59,23 @@ def hello_of(
     )
 
 
-def given_at(process: int, starts: Starts, changelog: str, end: int) -> InputsGiven:
+def given_at(process: int, starts: Starts, changelog: str, end: int) -> InputsAssigned:
     """Return its inputs. Of two processes of one name the later has the higher id, so that is the generation: what the
     earlier one announces before it reads of the later moves nothing.
 
     Args:
         end: of its changelog.
     """
-    return InputsGiven(
+    return InputsAssigned(
         generation=process,
         inputs=inputs_at(starts.positions),
         changelogs=(ChangelogEnd(table=TABLE, topic=changelog, partition=0, end=end),),
     )
 
 
-def inputs_at(positions: Mapping[TopicPartition, int]) -> tuple[InputGiven, ...]:
+def inputs_at(positions: Mapping[TopicPartition, int]) -> tuple[AssignedInput, ...]:
     """Return the inputs that start at these positions."""
-    return tuple(InputGiven(tp=tp, agents=(READER,), position=at) for tp, at in positions.items())
+    return tuple(AssignedInput(tp=tp, agents=(READER,), position=at) for tp, at in positions.items())
 
 
 def require_alone(node: str, ledger: LedgerView) -> None:

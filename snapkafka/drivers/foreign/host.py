@@ -61,7 +61,7 @@ class ForeignHost(MachineDriver):
         """Notify the driver, which may wait for a state."""
         asyncio.get_running_loop().call_later(ttl_ms / 1_000, self._expire, epoch)
 
-    def say_hello(self, was: int) -> None:
+    def append_hello(self, was: int) -> None:
         """Leave: a process whose id is void has to join by itself."""
         self._leave("its id is void: it was declared dead, or the ledger is another one")
 

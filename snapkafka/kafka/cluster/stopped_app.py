@@ -21,9 +21,9 @@ async def stopped_app(admin: KafkaTopicAdmin, action: AskStopped) -> StoppedSeen
     """Ask the broker."""
     before, unseen = await _members(admin, action.app)
     committed = {tp: offset for tp, (offset, _) in (await admin.committed(action.app)).items()}
-    given_starts = {TopicPartition(start.topic, start.partition): start.end for start in action.starts}
+    asked_starts = {TopicPartition(start.topic, start.partition): start.end for start in action.starts}
     begins = await admin.log_starts(action.inputs)
-    positions = begins | given_starts | committed
+    positions = begins | asked_starts | committed
     changelogs = [
         (table.name, TopicPartition(table.changelog, partition))
         for table in action.tables

@@ -59,7 +59,7 @@ async def drill(
     lock: bool = True,
     who: str = "",
     spec: JobSpec = PLAIN_SPEC,
-    say: Callable[[str], None] = lambda text: None,
+    notify: Callable[[str], None] = lambda text: None,
     parts: Parts | None = None,
 ) -> Drill:
     """Run a snapshot as a throwaway fork, and find out whether it can be trusted.
@@ -77,7 +77,7 @@ async def drill(
         allow: ports to which the commands may open TCP connections of their own.
         lock: forbid them all other connections; False: `snapkafka.install` alone isolates them.
         spec: the settings by which assembly reads the log.
-        say: called with each phase.
+        notify: called with each phase.
         parts: for tests; None: the real ones.
 
     Raises:
@@ -102,7 +102,7 @@ async def drill(
             spec=changed(spec, storage=storage, invariants=tuple(invariants), parameters=tuple(parameters)),
             folder=str(folder / "snapshots"),
             who=who,
-            say=say,
+            notify=notify,
         ),
         workers=Workers(folder, lock=lock, allow=allow, joins_within_s=joins_within_s),
         commands=commands,
@@ -114,7 +114,7 @@ async def drill(
         allow=allow,
         keep=keep,
         timeout_s=timeout_s,
-        say=say,
+        notify=notify,
     )
     try:
         await run.all()

@@ -114,7 +114,7 @@ class KafkaParts:
     spec: JobSpec
     folder: str
     who: str
-    say: Callable[[str], None]
+    notify: Callable[[str], None]
     goals: dict[str, dict[TopicPartition, int]] = field(default_factory=dict)
     taken: str = ""
     planned: Plan | None = None
@@ -164,7 +164,7 @@ class KafkaParts:
 
     async def create(self) -> Recovered:
         assert self.planned is not None, "plan() comes first"
-        forked = await create_fork(self.where, self.planned, who=self.who, say=self.say)
+        forked = await create_fork(self.where, self.planned, who=self.who, notify=self.notify)
         await self._set_goals(forked.apps)
         return forked
 
@@ -204,7 +204,7 @@ class KafkaParts:
             timeout_ms=round(timeout_s * 1_000),
             ttl_ms=TTL_MS,
             who=self.who,
-            say=self.say,
+            notify=self.notify,
         )
 
     async def trigger(self) -> str:
@@ -228,7 +228,7 @@ class KafkaParts:
             storage=self.folder,
             parameters=self._parameters(self.spec.invariants, of_fork=True),
         )
-        (found,) = await assemble(self.where, spec, say=self.say)
+        (found,) = await assemble(self.where, spec, notify=self.notify)
         return found
 
     async def verify(self, source: Source) -> JobResult:
@@ -238,7 +238,7 @@ class KafkaParts:
             parameters=self._parameters(self.spec.invariants, of_fork=False),
             tables=True,
         )
-        (found,) = await verify(self.where, spec, say=self.say)
+        (found,) = await verify(self.where, spec, notify=self.notify)
         return found
 
     async def drop(self) -> None:
@@ -249,7 +249,7 @@ class KafkaParts:
             await admin.close()
         if there:
             (dropped,) = await drop_forks(
-                self.where, await plan_drop(self.where, self.namespace, self.fork), say=self.say
+                self.where, await plan_drop(self.where, self.namespace, self.fork), notify=self.notify
             )
             if dropped.kept:
                 raise ForkRefusedError(f"fork {self.fork} stays: {dropped.kept}")

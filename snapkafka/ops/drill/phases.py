@@ -55,7 +55,7 @@ class Run:
     allow: Sequence[int]
     keep: bool
     timeout_s: float
-    say: Callable[[str], None]
+    notify: Callable[[str], None]
     phases: list[Phase] = field(default_factory=list)
     reasons: list[str] = field(default_factory=list)
     compared: list[Compared] = field(default_factory=list)
@@ -86,7 +86,7 @@ class Run:
         ]
         for name, step in zip(PHASES, steps, strict=True):
             started = time.monotonic()
-            self.say(name)
+            self.notify(name)
             try:
                 what = await step()
             except (SnapkafkaError, AppEndedError) as error:
@@ -246,7 +246,7 @@ class Run:
         await self.workers.end()
         if not self.created or self.keep:
             return
-        self.say("remove the fork")
+        self.notify("remove the fork")
         started = time.monotonic()
         try:
             await self._drop()

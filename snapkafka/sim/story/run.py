@@ -24,10 +24,10 @@ from snapkafka.drivers.machine_driver import MachineDriver
 from snapkafka.protocol.actions import Action, AskEnds, AskStopped, ReadLedgerTo, SendMarkers
 from snapkafka.protocol.colours import Cause
 from snapkafka.protocol.events import (
+    AssignedInput,
     ChannelEnded,
     EndsSeen,
-    InputGiven,
-    InputsGiven,
+    InputsAssigned,
     Joined,
     LedgerRead,
     MarkerMet,
@@ -129,9 +129,9 @@ class Member(MachineDriver):
         )
         self.feed(Joined(hello=hello))
         self._read_to(self.ledger.append(hello))
-        given = tuple(InputGiven(tp=topic_of(channel), agents=(AGENT,), position=0) for channel in inputs)
+        given = tuple(AssignedInput(tp=topic_of(channel), agents=(AGENT,), position=0) for channel in inputs)
         changelog = ChangelogEnd(table=TABLE, topic=changelog_of(self.name).topic, partition=0, end=0)
-        self.feed(InputsGiven(generation=1, inputs=given, changelogs=(changelog,)))
+        self.feed(InputsAssigned(generation=1, inputs=given, changelogs=(changelog,)))
         self._read_to(len(self.ledger.records) - 1)
         for channel in outputs:
             # The machine sends its markers to the partitions that it knows; one that nothing was sent to yet it
@@ -194,7 +194,7 @@ class Member(MachineDriver):
     def start_timer(self, epoch: int, ttl_ms: int) -> None:
         """Start none: a story has no clock."""
 
-    def say_hello(self, was: int) -> None:
+    def append_hello(self, was: int) -> None:
         """Fail: nobody is taken for dead in a story."""
         raise AssertionError(was)
 

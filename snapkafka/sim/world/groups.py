@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from snapkafka.protocol.actions import AskStopped
-from snapkafka.protocol.events import InputGiven, InputsGiven, InputsTaken, StoppedSeen
+from snapkafka.protocol.events import AssignedInput, InputsAssigned, InputsRevoked, StoppedSeen
 from snapkafka.protocol.records import ChangelogEnd, LogEnd, Position, RunsWithout, TopicPartition
 
 from .history import Memory
@@ -45,7 +45,7 @@ def rebalance(world: Surroundings[Process], app_name: str) -> None:
 def revoke(world: Surroundings[Process], process: Process) -> None:
     process.consumer = Consumer()
     process.to_announce = None
-    process.feed(InputsTaken())
+    process.feed(InputsRevoked())
 
 
 def give(world: Surroundings[Process], process: Process, inputs: list[TopicPartition]) -> None:
@@ -60,10 +60,10 @@ def give(world: Surroundings[Process], process: Process, inputs: list[TopicParti
     process.consumer = Consumer(generation=world.generation[app.name])
     for tp in inputs:
         process.consumer.fetch[tp] = world.broker.committed.get((app.name, tp), 0)
-    given = InputsGiven(
+    given = InputsAssigned(
         generation=world.generation[app.name],
         inputs=tuple(
-            InputGiven(
+            AssignedInput(
                 tp=tp,
                 agents=tuple(a.name for a in app.agents if a.topic == tp.topic),
                 position=process.consumer.fetch[tp],

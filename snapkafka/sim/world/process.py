@@ -16,7 +16,7 @@ from snapkafka.protocol.events import (
     CameBack,
     ChannelEnded,
     EndsSeen,
-    InputsGiven,
+    InputsAssigned,
     Joined,
     LedgerCutShort,
     LedgerRead,
@@ -72,7 +72,7 @@ class Process(Runner):
         self.missed: int | None = (
             None  # up to where the ledger should have been read, and did not answer (R15)
         )
-        self.to_announce: InputsGiven | None = None  # the broker has not said yet where these start
+        self.to_announce: InputsAssigned | None = None  # the broker has not said yet where these start
         self.impatient = False  # its inputs run, though nobody has been told of them
         self.paused = False
         self.hung = False  # the ledger answers nothing, and nothing arrives there
@@ -85,7 +85,7 @@ class Process(Runner):
         if late:
             self.go_on()
         if not self.bare:
-            self.say_hello()
+            self.append_hello()
 
     # -- the hooks of the loop ------------------------------------------------------------------------------------
 
@@ -114,7 +114,7 @@ class Process(Runner):
         if self.waiting:
             self._release()
 
-    def say_hello(self, was: int = NOBODY) -> None:
+    def append_hello(self, was: int = NOBODY) -> None:
         """Join, maybe again."""
         app, world = self.app, self.world
         hello = Hello(
@@ -265,7 +265,7 @@ class Process(Runner):
 
     def _late(self, _: object) -> None:
         self.late, self.greeting = False, True
-        self.say_hello()
+        self.append_hello()
 
     def stand_down(self) -> None:
         """Stand down after a fault of ours: the worker runs on without taking part."""

@@ -14,10 +14,10 @@ from snapkafka.protocol.actions import (
     TurnedRed,
 )
 from snapkafka.protocol.events import (
+    AssignedInput,
     EndsSeen,
     Event,
-    InputGiven,
-    InputsGiven,
+    InputsAssigned,
     Joined,
     LedgerRead,
     TimerExpired,
@@ -100,9 +100,9 @@ class Node(MachineDriver):
 
     def take_inputs(self) -> None:
         """End the rebalance: everything sent so far is in the logs and acknowledged."""
-        inputs = tuple(InputGiven(tp=tp, agents=(AGENT,), position=BASE) for tp in self.inputs)
+        inputs = tuple(AssignedInput(tp=tp, agents=(AGENT,), position=BASE) for tp in self.inputs)
         recovered = ChangelogEnd(table=TABLE, topic=self.changelog.topic, partition=0, end=BASE)
-        given = InputsGiven(generation=1, inputs=inputs, changelogs=(recovered,))
+        given = InputsAssigned(generation=1, inputs=inputs, changelogs=(recovered,))
         for action in self.machine.handle(given):
             assert isinstance(action, AppendToLedger)
             self.method.ledger.append(action.record)
@@ -180,7 +180,7 @@ class Node(MachineDriver):
         world = self.method.world
         world.at(world.now + ttl_ms / 1000, self._timer, epoch)
 
-    def say_hello(self, was: int) -> None:
+    def append_hello(self, was: int) -> None:
         """Fail: nobody dies here."""
         raise AssertionError(was)
 

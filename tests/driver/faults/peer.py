@@ -15,9 +15,9 @@ from snapkafka.kafka.login.connection import Connection
 from snapkafka.kafka.preflight import compose_trigger
 from snapkafka.protocol.actions import AskEnds, AskStopped, SendMarkers
 from snapkafka.protocol.events import (
+    AssignedInput,
     EndsSeen,
-    InputGiven,
-    InputsGiven,
+    InputsAssigned,
     Joined,
     LedgerBegins,
     LedgerRead,
@@ -51,8 +51,8 @@ class Peer(MachineDriver):
         self.feed(Joined(hello=hello))
         await self._ledger.append(hello)
         await self.until("the peer to join", lambda: self.machine.process is not None)
-        given = InputGiven(tp=self._tp, agents=("reader",), position=0, replay_until=0)
-        self.feed(InputsGiven(generation=1, member="", inputs=(given,), changelogs=()))
+        given = AssignedInput(tp=self._tp, agents=("reader",), position=0, replay_until=0)
+        self.feed(InputsAssigned(generation=1, member="", inputs=(given,), changelogs=()))
         await self.until("the peer to have its input", lambda: self.machine.inputs.ready)
 
     async def trigger(self, name: str, *apps: str) -> SnapshotView:
@@ -110,7 +110,7 @@ class Peer(MachineDriver):
     def start_timer(self, epoch: int, ttl_ms: int) -> None:
         """That of the worker is enough."""
 
-    def say_hello(self, was: int) -> None:
+    def append_hello(self, was: int) -> None:
         """Nobody takes it for dead."""
         raise AssertionError(was)
 

@@ -46,11 +46,11 @@ class Meter:
 
     Args:
         name: of the snapshot.
-        notify: called with each change, also from another thread.
+        progress: called with each change, also from another thread.
     """
 
-    def __init__(self, spark: SparkSession, name: str, notify: Callable[[Working], None]) -> None:
-        self._spark, self._name, self._notify = spark, name, notify
+    def __init__(self, spark: SparkSession, name: str, progress: Callable[[Working], None]) -> None:
+        self._spark, self._name, self._progress = spark, name, progress
         self._began = time.monotonic()
         self._offsets = 0
         self._end = threading.Event()
@@ -66,7 +66,7 @@ class Meter:
         finally:
             self._end.set()
             thread.join()
-        self._notify(Working(id=self._name, seconds=round(self._seconds(), 1)))
+        self._progress(Working(id=self._name, seconds=round(self._seconds(), 1)))
 
     def now(self) -> Working:
         """Return the steps that run."""
@@ -96,7 +96,7 @@ class Meter:
                 now = self.now()
                 if now.steps != before:
                     before = now.steps
-                    self._notify(now)
+                    self._progress(now)
 
     def _seconds(self) -> float:
         return time.monotonic() - self._began

@@ -28,7 +28,7 @@ from typing import TYPE_CHECKING, Any, Final
 from aiokafka.errors import ConsumerStoppedError
 from faust.exceptions import ConsumerNotStarted, NotReady
 
-from snapkafka.protocol.events import InputGiven, InputsGiven, InputsTaken
+from snapkafka.protocol.events import AssignedInput, InputsAssigned, InputsRevoked
 from snapkafka.protocol.records import ChangelogEnd, TopicPartition
 
 from ...ledger_tasks import RETRY_S
@@ -101,11 +101,11 @@ class Announcing:
             return bool(app.consumer_generation_id != generation)
 
         self.on_revoked()
-        self._host.feed(InputsTaken())  # what starts from here on starts under this assignment
+        self._host.feed(InputsRevoked())  # what starts from here on starts under this assignment
         try:
-            given = assignment_of(self._host.app, self._consumer, self._events)
-            self._assigned(given.readers)
-            asking = self._asking = self._host.spawn(self._ask(given))
+            assignment = assignment_of(self._host.app, self._consumer, self._events)
+            self._assigned(assignment.readers)
+            asking = self._asking = self._host.spawn(self._ask(assignment))
             await asyncio.sleep(0)  # so the consumer is asked before Faust moves it
             await self._waiting.for_inputs(asked=asking.done, moved_on=moved_on)
         except Exception as error:
@@ -118,32 +118,34 @@ class Announcing:
         if asking is not None:
             asking.cancel()
 
-    async def _ask(self, given: Assignment) -> None:
+    async def _ask(self, assignment: Assignment) -> None:
         with self._host.failing_open("to announce its inputs"):
-            starts = {tp: self._in_consumer(starts_at, tp) for tp in given.readers}
+            starts = {tp: self._in_consumer(starts_at, tp) for tp in assignment.readers}
             try:
                 positions, _ = await asyncio.gather(
-                    self._positions(starts), self._bound_effects(given.readers)
+                    self._positions(starts), self._bound_effects(assignment.readers)
                 )
             finally:
                 for start in starts.values():
                     start.cancel()
-            self._host.feed(self._inputs_given(given, positions))
+            self._host.feed(self._inputs_assigned(assignment, positions))
 
-    def _inputs_given(self, given: Assignment, positions: Mapping[TopicPartition, int]) -> InputsGiven:
-        return InputsGiven(
-            generation=given.generation,
-            member=given.member,
+    def _inputs_assigned(
+        self, assignment: Assignment, positions: Mapping[TopicPartition, int]
+    ) -> InputsAssigned:
+        return InputsAssigned(
+            generation=assignment.generation,
+            member=assignment.member,
             inputs=tuple(
-                InputGiven(
+                AssignedInput(
                     tp=tp,
                     agents=agents,
                     position=positions[tp],
                     replay_until=self._tables.effects_until(tp),
                 )
-                for tp, agents in given.readers.items()
+                for tp, agents in assignment.readers.items()
             ),
-            changelogs=given.changelogs,
+            changelogs=assignment.changelogs,
         )
 
     # -- asking ---------------------------------------------------------------------------------------------------

@@ -181,7 +181,7 @@ class SnapkafkaAssembleOperator(_JobOperator):
                 parameters=self.parameters,
                 reading=self.reading or ops.HowToRead(),
                 launch=hook.launch(),
-                say=self.log.info,
+                notify=self.log.info,
             )
 
         (found,) = self.run_verb(work)
@@ -224,7 +224,7 @@ class SnapkafkaVerifyOperator(_JobOperator):
                 tables=self.tables,
                 record=self.record,
                 launch=hook.launch(),
-                say=self.log.info,
+                notify=self.log.info,
             )
 
         (found,) = self.run_verb(work)

@@ -1,0 +1,272 @@
+"""The table `around`: which offsets it takes, that no digest of a snapshot depends on it, and what is drawn of it."""
+
+from __future__ import annotations
+
+import dataclasses
+import itertools
+import json
+import xml.etree.ElementTree as ET
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner
+
+from snapkafka import ops
+from snapkafka.assembly.spark.tables.around import (
+    KINDS,
+    LEADS_MAX,
+    ROWS_MAX,
+    SPAN_MIN,
+    leads,
+    per_kind,
+    reach,
+)
+from snapkafka.checks import CutView, LogBounds, ReadRange
+from snapkafka.cli.app import app
+from snapkafka.drawing.layout import Lane, Layout, Message, Picture, lay_out
+from snapkafka.drawing.order import in_order
+from snapkafka.errors import BadInputError
+from snapkafka.manifest import AROUND, Manifest, TableEntry, content_digest, dump
+from snapkafka.protocol.captured_snapshot import Captured, ProcessCut
+from snapkafka.protocol.records import TopicPartition
+from snapkafka.store import LocalStore
+from tests.worlds.little_log import CAPTURED, INPUT, STATE, TP
+from tests.worlds.on_disk import read_up_to, write_snapshot
+
+SVG = "{http://www.w3.org/2000/svg}"
+FAR = dataclasses.replace(INPUT, position=5_000, noted=5_000, low=4_990)
+LONG_LOG = {TP: LogBounds(start=100, end=9_000), STATE: LogBounds(start=0, end=3)}
+
+
+def view(*inputs: object, bounds: dict[TopicPartition, LogBounds] | None = None) -> CutView:
+    captured = dataclasses.replace(CAPTURED, inputs=inputs or (FAR,), recorded=())  # type: ignore[arg-type]
+    return CutView(captured, LONG_LOG if bounds is None else bounds)
+
+
+# -- which offsets ---------------------------------------------------------------------------------------------
+
+
+def test_the_window_lies_about_the_position_and_behind_the_white_ends() -> None:
+    """A backlog between the two is left out: `messages` holds it."""
+    behind = dataclasses.replace(INPUT, position=10, noted=10, low=0)
+    sender = dataclasses.replace(CAPTURED.senders[0], white_end=7_000)
+    captured = dataclasses.replace(CAPTURED, inputs=(behind,), recorded=(), senders=(sender,))
+    (found,) = reach(CutView(captured, LONG_LOG), 60)
+    assert (found.low, found.middle, found.late, found.high) == (0, 130, 7_000, 7_120)
+    (narrow,) = reach(CutView(captured, LONG_LOG), 1)
+    assert narrow.middle - 10 == SPAN_MIN
+    (unsent,) = reach(CutView(dataclasses.replace(captured, senders=()), LONG_LOG), 60)
+    assert unsent.late is None
+
+
+def test_only_what_is_not_read_anyway_is_read_for_it_alone() -> None:
+    def of(read: list[ReadRange], *inputs: object, **more: Any) -> list[ReadRange]:
+        seen = view(*inputs, **more)
+        return leads(seen, reach(seen, 50), read, 50)
+
+    assert of([ReadRange(*TP, 4_990, 9_000)]) == [ReadRange(*TP, 4_900, 4_990)]
+    assert of([ReadRange(*TP, 4_000, 9_000)]) == []
+    # Where nothing is to be read at all the log itself ends there.
+    assert of([], bounds=LONG_LOG | {TP: LogBounds(start=0, end=5_000)}) == [ReadRange(*TP, 4_900, 5_000)]
+    # The log begins later than the window; what is deleted is not asked for.
+    assert of([ReadRange(*TP, 4_990, 9_000)], bounds=LONG_LOG | {TP: LogBounds(start=4_980, end=9_000)}) == [
+        ReadRange(*TP, 4_980, 4_990)
+    ]
+    # A changelog is read as its state needs it, and no further.
+    reads_state = dataclasses.replace(FAR, topic=STATE.topic, position=3, noted=3, low=3)
+    assert of([], reads_state) == []
+    two = (FAR, dataclasses.replace(FAR, app="audit", position=4_950, noted=4_950))
+    assert of([ReadRange(*TP, 4_940, 9_000)], *two) == [ReadRange(*TP, 4_850, 4_940)]
+
+
+def test_however_many_channels_there_are_the_table_stays_within_its_rows() -> None:
+    def many(inputs: int) -> CutView:
+        captured = dataclasses.replace(
+            CAPTURED, recorded=(), inputs=tuple(dataclasses.replace(FAR, partition=n) for n in range(inputs))
+        )
+        return CutView(captured)
+
+    assert per_kind(many(3), 50) == 50
+    assert 1 <= per_kind(many(20_000), 50) * KINDS * 20_000 <= ROWS_MAX
+    bounds = {TopicPartition("in", n): LogBounds(start=0, end=9_000) for n in range(5_000)}
+    crowd = CutView(many(5_000).captured, bounds)
+    alone = leads(crowd, reach(crowd, 50), [], 50)
+    assert sum(item.end - item.start for item in alone) <= max(LEADS_MAX, 5_000 * 5_000)
+    assert {item.end - item.start for item in alone} == {9_000 - 4_950}
+
+
+def test_no_content_depends_on_it() -> None:
+    def table(name: str, digest: str) -> TableEntry:
+        return TableEntry(name=name, path=name, rows=1, digest=digest, schema=(), files=())
+
+    without = content_digest([table("state", "1")])
+    assert content_digest([table("state", "1"), table(AROUND, "7")]) == without
+    assert content_digest([table("state", "1"), table("messages", "7")]) != without
+
+
+@pytest.mark.parametrize("records", [-1, 10_001])
+def test_a_window_that_no_table_has_is_refused(records: int) -> None:
+    with pytest.raises(BadInputError, match="--around must be 0 to 10,000 records"):
+        ops.JobSpec(around=records)
+    found = CliRunner().invoke(
+        app, ["assemble", "latest", "--bootstrap", "127.0.0.1:1", f"--around={records}"]
+    )
+    assert found.exit_code == 2
+
+
+# -- the order of a picture ------------------------------------------------------------------------------------
+
+
+def message(kind: str, sender: int, receiver: int, offset: int, **more: object) -> Message:
+    reported = {"kind": kind, "sender": sender, "receiver": receiver, "offset": offset, "partition": 0}
+    return Message(**(reported | {"topic": f"to-{receiver}"} | more))  # type: ignore[arg-type]
+
+
+def test_what_is_certain_orders_and_times_only_where_nothing_is() -> None:
+    first = message("received", 0, 1, 5, sent_ms=900, received_ms=100)  # its clocks disagree
+    effect = message("received", 1, 0, 7, sent_ms=50, cause=("to-1", 0, 5))  # sent by the event of it
+    early = message("received", 0, 1, 4, sent_ms=2_000)  # an earlier offset of the same log
+    other = message("received", 2, 2, 1, sent_ms=10, received_ms=20)
+    found = in_order([first, effect, early, other])
+    place = {event: number for number, event in enumerate(found)}
+    assert place[3, "start"] < place[3, "end"] < place[0, "start"]
+    assert place[2, "start"] < place[0, "start"] < place[0, "end"] < place[1, "start"] < place[1, "end"]
+    assert sorted(found) == sorted(itertools.product(range(4), ("start", "end")))
+
+
+def test_causes_in_a_circle_are_drawn_all_the_same() -> None:
+    forged = [
+        message("received", 0, 1, 1, sent_ms=1, cause=("to-0", 0, 1)),
+        message("received", 1, 0, 1, sent_ms=2, cause=("to-1", 0, 1)),
+    ]
+    assert len(in_order(forged)) == 4
+
+
+def sides(layout: Layout) -> list[tuple[str, bool, bool]]:
+    """Of each message: its kind, whether it is sent and received left of every cut."""
+    cut = min(place.cut for place in layout.lanes if place.cut is not None)
+    return [(arrow.message.kind, arrow.start[0] < cut, arrow.end[0] < cut) for arrow in layout.arrows]
+
+
+def test_messages_lie_on_their_sides_of_the_cut_and_are_received_after_they_were_sent() -> None:
+    lanes = tuple(Lane(process=n, app="a", cut_ms=n) for n in range(3))
+    messages = (
+        message("received", 0, 1, 1, sent_ms=10, received_ms=11),
+        message("received", 1, 2, 2, sent_ms=12, cause=("to-1", 0, 1)),
+        message("in-flight", 2, 1, 2, sent_ms=14, received_ms=99),
+        message("later", 1, 2, 3, sent_ms=99, cause=("to-1", 0, 2)),
+        message("waiting", -1, 2, 4, sent_ms=5),
+        message("backward", 0, 2, 5, sent_ms=90),
+    )
+    layout = lay_out(Picture(title="s", verdict="", lanes=lanes, messages=messages))
+    assert sides(layout) == [
+        ("received", True, True),
+        ("received", True, True),
+        ("in-flight", True, False),
+        ("later", False, False),
+        ("waiting", True, False),
+        ("backward", False, True),
+    ]
+    forward = [arrow for arrow in layout.arrows if arrow.message.kind != "backward"]
+    assert all(arrow.start[0] < arrow.end[0] for arrow in forward)
+    starts = {arrow.message.offset: arrow for arrow in layout.arrows}
+    assert starts[2].start[0] > starts[1].end[0]
+
+
+# -- of a snapshot ---------------------------------------------------------------------------------------------
+
+
+def near(
+    sender: int | None, receiver: int, offset: int, side: str, received: bool, **more: object
+) -> dict[str, Any]:
+    """A row of `around`."""
+    return {
+        "sender": sender,
+        "sender_app": None if sender is None else f"app{sender}",
+        "receiver": receiver,
+        "receiver_app": "bank" if receiver == 1 else f"app{receiver}",
+        "topic": "to-pay",
+        "partition": 0,
+        "offset": offset,
+        "seq": offset,
+        "side": side,
+        "received": received,
+        "sent_ms": 1_000 + offset,
+        "key": "k",
+        "value": "v",
+    } | more
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> str:
+    """A manifest: process 2 sends to process 1, which has received offset 2 and not 3, of process 3."""
+    rows = [
+        near(None, 1, 0, "external", True),
+        *(near(2, 1, offset, "white", True) for offset in (1, 2)),
+        near(3, 1, 3, "white", False, cause_topic="to-pay", cause_partition=0, cause_offset=2),
+        near(2, 1, 4, "red", False, cause_topic="to-pay", cause_partition=0, cause_offset=3),
+        *(near(2, 1, offset, "red", False) for offset in range(5, 12)),
+        near(99, 1, 12, "red", False),  # of a process that the snapshot does not know
+    ]
+    flight = {"sender": 3, "receiver_app": "bank", "topic": "to-pay", "partition": 0, "offset": 3, "key": "k"}
+    store = LocalStore(tmp_path)
+    manifest = write_snapshot(
+        store, "s", 9, cuts=[read_up_to("to-pay", 0, 3)], messages=[flight], around=rows
+    )
+    captured: Captured = dataclasses.replace(
+        manifest.captured,
+        processes=tuple(ProcessCut(process=n, app=f"app{n}", report=20 + n) for n in (1, 2, 3)),
+    )
+    rewrite(store, dataclasses.replace(manifest, captured=captured))
+    return store.manifest_place("s")
+
+
+def rewrite(store: LocalStore, manifest: Manifest) -> None:
+    Path(store.manifest_place(manifest.id)).write_text(dump(manifest), "utf-8")
+
+
+async def test_both_sides_of_the_cut_are_drawn_from_the_table(place: str) -> None:
+    drawn = await ops.draw(None, "", manifest=place)
+    # Three of a channel and side are shown; of a process that took no part none is.
+    assert (drawn.shown, drawn.hidden, drawn.near, drawn.near_hidden) == (1, 0, 1 + 2 + 3, 6)
+    root = ET.fromstring(drawn.svg)
+    kinds = [element.get("class") for element in root.iter(f"{SVG}g")]
+    assert (kinds.count("message flight"), kinds.count("message near")) == (1, 6)
+    assert "6 more events not shown" in [text.text for text in root.iter(f"{SVG}text")]
+    causes = {element.get("data-at"): element.get("data-cause") for element in root.iter(f"{SVG}g")}
+    assert causes["to-pay[0] offset 4"] == "to-pay[0] offset 3"
+    assert causes["to-pay[0] offset 3"] == "to-pay[0] offset 2"
+    few = await ops.draw(None, "", manifest=place, messages_max=2)
+    assert (few.shown, few.near) == (1, 2)
+
+
+def test_causes_are_followed_in_the_table(place: str) -> None:
+    asked = ["trace", "to-pay", "0", "4", "--manifest", place]
+    found = CliRunner().invoke(app, asked)
+    assert found.stdout.splitlines() == [
+        "to-pay[0] offset 4, sent by app2 (process 2, seq 4), after the cut of s",
+        "  because of to-pay[0] offset 3, sent by app3 (process 3, seq 3), before the cut of s",
+        "  because of to-pay[0] offset 2, sent by app2 (process 2, seq 2), before the cut of s",
+        "the last record was sent outside any event, or without a cause",
+    ]
+    reported = json.loads(CliRunner().invoke(app, [*asked, "--steps", "2", "--json"]).stdout)
+    assert ([step["offset"] for step in reported["steps"]], reported["end"]) == (
+        [4, 3],
+        "more causes follow: raise --steps (now 2)",
+    )
+    external = CliRunner().invoke(app, ["trace", "to-pay", "0", "0", "--manifest", place])
+    assert external.stdout.splitlines() == [
+        "to-pay[0] offset 0, external",
+        "the last record is external: no service with snapkafka sent it",
+    ]
+    away = CliRunner().invoke(app, ["trace", "it's", "0", "40", "--manifest", place])
+    assert away.stdout == "snapshot s keeps only records near its cut; it's[0] offset 40 is not among them\n"
+
+
+def test_a_snapshot_without_the_table_is_refused_by_name(tmp_path: Path) -> None:
+    store = LocalStore(tmp_path)
+    write_snapshot(store, "old", 9)
+    found = CliRunner().invoke(app, ["trace", "a", "0", "1", "--manifest", store.manifest_place("old")])
+    assert found.exit_code == 2
+    assert found.stderr.startswith("error: snapshot old has no table around")

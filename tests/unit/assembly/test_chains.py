@@ -1,0 +1,161 @@
+"""The state of an incremental snapshot, from the files of its chain; and a chain that is broken is found."""
+
+from __future__ import annotations
+
+import dataclasses
+import random
+import re
+from collections.abc import Sequence
+from pathlib import Path
+
+import duckdb
+import pytest
+
+from snapkafka.errors import BadInputError, StorageError
+from snapkafka.manifest import FileEntry, Manifest, ParentEntry, state_table
+from snapkafka.store import LocalStore, state_parts, state_sql
+from tests.unit.base.test_manifest import example
+
+DOCS = Path(__file__).parents[3] / "docs" / "guide" / "assembly.md"
+NAMES = ("monday", "tuesday", "wednesday")
+#: partition, key, value (None: deleted), offset
+Row = tuple[int, bytes | None, str | None, int]
+
+
+def publish(store: LocalStore, name: str, epoch: int, rows: Sequence[Row], *parents: Manifest) -> Manifest:
+    """A snapshot whose one table has these rows of state."""
+    kind = "state_delta" if parents else "state"
+    with store.staging(name) as folder:
+        (folder / kind).mkdir()
+        file = folder / kind / "part-00000.parquet"
+        deleted = ", value IS NULL AS deleted" if parents else ""
+        with duckdb.connect() as db:
+            db.execute(
+                'CREATE TABLE t (app text, "table" text, changelog_topic text, partition int, key_raw blob, '
+                "value text, changelog_offset bigint)"
+            )
+            for row in rows:
+                db.execute("INSERT INTO t VALUES ('shop', 'stock', 'c', ?, ?, ?, ?)", row)
+            db.sql(f"SELECT *{deleted} FROM t").write_parquet(str(file))
+        entry = FileEntry(path=f"{name}/{kind}/{file.name}", bytes=file.stat().st_size, sha256="")
+        table = dataclasses.replace(
+            example().tables[0], name=kind, path=f"{name}/{kind}", digest=str(epoch), files=(entry,)
+        )
+        manifest = dataclasses.replace(
+            example(),
+            id=name,
+            epoch=epoch,
+            content=name,
+            tables=(table,),
+            parents=tuple(map(_entry, parents)),
+        )
+        return store.publish(manifest, folder)
+
+
+def _entry(parent: Manifest) -> ParentEntry:
+    table = state_table(parent)
+    return ParentEntry(id=parent.id, epoch=parent.epoch, path=table.path, digest=table.digest)
+
+
+def random_chain(store: LocalStore, rng: random.Random) -> tuple[Manifest, set[Row]]:
+    """Three snapshots, and the rows of state that the last one has."""
+    keys = [None, b"", b"a", b"b", b"c"]
+    state: dict[tuple[int, bytes | None], Row] = {}
+    chain: list[Manifest] = []
+    offset = 0
+    for number, name in enumerate(NAMES):
+        changed: dict[tuple[int, bytes | None], Row] = {}
+        for _ in range(rng.randint(4, 12)):
+            place = (rng.randint(0, 1), rng.choice(keys))
+            offset += rng.randint(1, 3)
+            changed[place] = (*place, rng.choice([None, "x", "y"]), offset)
+        state |= changed
+        rows = [row for row in changed.values() if chain or row[2] is not None]
+        chain.append(publish(store, name, number, rows, *chain))
+    return chain[-1], {row for row in state.values() if row[2] is not None}
+
+
+def rows_of(sql: str) -> set[Row]:
+    with duckdb.connect() as db:
+        found = db.sql(sql)
+        assert "deleted" not in found.columns
+        rows = found.select("partition, key_raw, value, changelog_offset").fetchall()
+    assert len(rows) == len({row[:2] for row in rows}), "no key is there twice"
+    return set(rows)
+
+
+def _in_docs() -> str:
+    (query,) = re.findall(r"```sql\n(.*?)```", DOCS.read_text(encoding="utf-8"), re.DOTALL)
+    return str(query)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_of_a_key_what_the_latest_snapshot_has_counts(
+    tmp_path: Path, seed: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By our own query, and by the one of the docs."""
+    store = LocalStore(tmp_path / "it's here")
+    last, expected = random_chain(store, random.Random(seed))
+    assert rows_of(state_sql(store, state_parts(store, last))) == expected
+    monkeypatch.chdir(store.root)
+    assert rows_of(_in_docs()) == expected
+
+
+def test_a_full_snapshot_is_all_of_its_state(tmp_path: Path) -> None:
+    store = LocalStore(tmp_path)
+    full = publish(store, "full", 1, [(0, b"a", "x", 1)])
+    assert state_parts(store, full) == (full,)
+    assert rows_of(state_sql(store, (full,))) == {(0, b"a", "x", 1)}
+
+
+def test_the_parts_come_oldest_first_and_another_order_is_noticed(tmp_path: Path) -> None:
+    store = LocalStore(tmp_path)
+    last, expected = random_chain(store, random.Random(5))
+    full, one, other = state_parts(store, last)
+    assert tuple(part.id for part in (full, one, other)) == NAMES
+    assert rows_of(state_sql(store, (full, one, other))) == expected
+    assert rows_of(state_sql(store, (full, other, one))) != expected
+
+
+@pytest.mark.parametrize("broken", NAMES)
+def test_a_broken_chain_is_found_wherever_it_is(tmp_path: Path, broken: str) -> None:
+    """A file that is gone or cut short, a manifest that is gone, no JSON, or of other rows."""
+    store = LocalStore(tmp_path)
+
+    def chain() -> Manifest:
+        return random_chain(store, random.Random(3))[0]
+
+    def file() -> Path:
+        return store.root / state_table(store.read(broken)).files[0].path
+
+    last = chain()
+    file().unlink()
+    with pytest.raises(StorageError, match=f"snapshot {broken}: file .* is missing"):
+        state_parts(store, last)
+
+    last = chain()
+    file().write_bytes(file().read_bytes()[:-1])
+    with pytest.raises(StorageError, match=f"snapshot {broken}: file .* bytes, and had"):
+        state_parts(store, last)
+    if broken == NAMES[-1]:
+        return  # of the one that is asked for the manifest is at hand
+
+    last = chain()
+    publish(store, broken, 9, [(0, b"a", "other", 1)])
+    with pytest.raises(StorageError, match=f"wednesday builds on {broken}, which is another one by now"):
+        state_parts(store, last)
+
+    for text, said in (("{", "is not JSON"), (None, f"snapshot {broken} is not assembled in")):
+        last = chain()
+        path = store.manifest_path(broken)
+        path.unlink() if text is None else path.write_text(text)
+        with pytest.raises(
+            StorageError, match=f"builds on {broken}, which cannot be used: .*{said}"
+        ) as raised:
+            state_parts(store, last)
+        assert f"snapkafka assemble {broken} wednesday" in raised.value.advice
+
+
+def test_a_manifest_without_state_is_said(tmp_path: Path) -> None:
+    with pytest.raises(BadInputError, match="has no table of state"):
+        state_parts(LocalStore(tmp_path), dataclasses.replace(example(), tables=()))

@@ -1,0 +1,352 @@
+"""What an incremental snapshot can build on, and what is refused before any work starts."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from snapkafka.assembly.base import Base, find_base, view_on
+from snapkafka.assembly.manifest import logs_of
+from snapkafka.checks import (
+    CutView,
+    Finding,
+    Keeping,
+    LogBounds,
+    LogRecord,
+    ReadRange,
+    reading_ranges,
+    require_offsets,
+)
+from snapkafka.checks.v3_state import v3
+from snapkafka.errors import BadInputError, OffsetsGoneError, StorageError, UnknownSnapshotError
+from snapkafka.manifest import FileEntry, LogEntry, Manifest, SettledEntry, dump
+from snapkafka.protocol.captured_snapshot import Captured, ChangelogCut, SenderEnd
+from snapkafka.protocol.records import Retention, TopicPartition
+from snapkafka.store import LocalStore
+from tests.unit.base.test_manifest import example
+
+HERE = TopicPartition("c", 0)
+ISOLATION = "read_committed"
+
+
+def cut(end: int, **other: Any) -> ChangelogCut:
+    of = ChangelogCut(app="one", table="t", topic="c", topic_id="cd", partition=0, end=end, process=2)
+    return dataclasses.replace(of, **other)
+
+
+def captured(name: str, epoch: int, *changelogs: ChangelogCut, parent: str = "") -> Captured:
+    return dataclasses.replace(
+        example().captured,
+        id=name,
+        epoch=epoch,
+        type="incremental" if parent else "full",
+        parent=parent,
+        inputs=(),
+        senders=(),
+        changelogs=changelogs,
+    )
+
+
+def publish(store: LocalStore, of: Captured, base: Base | None = None, **other: Any) -> Manifest:
+    """An assembled snapshot; all below offset 3 of its changelog was white for it."""
+    kind = "state" if base is None else "state_delta"
+    with store.staging(of.id) as folder:
+        (folder / kind).mkdir()
+        (folder / kind / "part-00000.parquet").write_text(f"rows of {of.id}")
+        file = FileEntry(path=f"{of.id}/{kind}/part-00000.parquet", bytes=len(f"rows of {of.id}"), sha256="")
+        table = dataclasses.replace(
+            example().tables[0], name=kind, path=f"{of.id}/{kind}", digest=str(of.epoch), files=(file,)
+        )
+        manifest = dataclasses.replace(
+            example(),
+            id=of.id,
+            epoch=of.epoch,
+            verdict="VERIFIED",
+            content=of.id,
+            tables=(table,),
+            captured=of,
+            parents=() if base is None else base.entries(),
+            settled=(SettledEntry(topic="c", partition=0, offset=3),),
+            isolation=ISOLATION,
+        )
+        return store.publish(dataclasses.replace(manifest, **other), folder)
+
+
+def find(store: LocalStore, child: Captured) -> Base | None:
+    return find_base(store, child, example().ledger, isolation=ISOLATION)
+
+
+def test_a_full_snapshot_builds_on_nothing(tmp_path: Path) -> None:
+    assert find(LocalStore(tmp_path), captured("monday", 1, cut(5))) is None
+
+
+def test_a_chain_lists_all_that_it_builds_on(tmp_path: Path) -> None:
+    """The delta begins where the parent says; a changelog that is new is read as a whole."""
+    store = LocalStore(tmp_path)
+    publish(store, captured("monday", 1, cut(5)))
+    tuesday = captured("tuesday", 2, cut(8), parent="monday")
+    base = find(store, tuesday)
+    assert base is not None
+    assert base.starts == {HERE: 3}
+    publish(store, tuesday, base)
+
+    new = cut(4, topic="new", table="n")
+    base = find(store, captured("wednesday", 3, cut(9), new, parent="tuesday"))
+    assert base is not None
+    assert [(entry.id, entry.path) for entry in base.entries()] == [
+        ("monday", "monday/state"),
+        ("tuesday", "tuesday/state_delta"),
+    ]
+    assert base.starts == {HERE: 3}, "nothing is said of the new one"
+
+    shared = find(store, captured("thursday", 4, cut(9), cut(9, app="two"), parent="tuesday"))
+    assert shared is not None
+    assert shared.starts == {HERE: 0}, "for the other app none of it has been counted"
+
+
+@pytest.mark.parametrize(
+    ("parent", "child", "said"),
+    [
+        ({"verdict": "INCONSISTENT"}, {}, "it is INCONSISTENT"),
+        ({"verdict": "of a later release"}, {}, "it is of a later release"),
+        ({"epoch": 7}, {}, "it is not older"),
+        ({"settled": ()}, {}, "assemble it again"),
+        ({"isolation": "read_uncommitted"}, {}, "it was read with read_uncommitted, and not with read_comm"),
+        ({}, {"changelogs": ()}, r"table t of app one \(changelog c\[0\]\) is not part of tuesday"),
+        ({}, {"changelogs": (cut(8, topic_id="ef"),)}, "the topic was deleted and recreated"),
+        ({}, {"changelogs": (cut(8, value_codec="raw"),)}, "has changed its codecs"),
+        ({}, {"changelogs": (cut(4),)}, "ends at offset 4, and at 5 in the parent"),
+        (
+            {"settled": (SettledEntry(topic="c", partition=0, offset=6),)},
+            {},
+            "ends at offset 5, and the delta begins only at 6",
+        ),
+    ],
+)
+def test_a_parent_that_does_not_fit_is_refused(
+    tmp_path: Path, parent: dict[str, Any], child: dict[str, Any], said: str
+) -> None:
+    store = LocalStore(tmp_path)
+    publish(store, captured("monday", 1, cut(5)), **parent)
+    tuesday = dataclasses.replace(captured("tuesday", 7, cut(8), parent="monday"), **child)
+    with pytest.raises(BadInputError, match=f"snapshot tuesday cannot build on monday: .*{said}"):
+        find(store, tuesday)
+
+
+def test_the_seam_is_the_last_white_record_that_the_parent_counts(tmp_path: Path) -> None:
+    """Of a living process, below the end; of a table of sets, which is read as a whole, there is none."""
+
+    def sent(process: int, white_end: int, last_seq: int, **other: Any) -> SenderEnd:
+        of = SenderEnd(process=process, topic="c", partition=0, white_end=white_end, last_seq=last_seq)
+        return dataclasses.replace(of, **other)
+
+    senders = (sent(2, 5, 7), sent(3, 4, 9), sent(4, 6, 9), sent(5, 0, -1), sent(6, 5, 1, topic="other"))
+    store = LocalStore(tmp_path)
+    monday = dataclasses.replace(captured("monday", 1, cut(5)), senders=senders)
+    publish(store, monday, settled=(SettledEntry(topic="c", partition=0, offset=5),))
+    base = find(store, captured("tuesday", 2, cut(8), parent="monday"))
+    assert base is not None
+    assert (base.starts, base.seams) == ({HERE: 5}, {HERE: senders[0]})
+
+    monday = dataclasses.replace(monday, changelogs=(cut(5, sets=True),))
+    publish(store, monday, settled=(SettledEntry(topic="c", partition=0, offset=5),))
+    base = find(store, captured("tuesday", 2, cut(8, sets=True), parent="monday"))
+    assert base is not None
+    assert (base.starts, base.seams) == ({}, {})
+
+
+def test_a_parent_of_another_ledger_is_refused(tmp_path: Path) -> None:
+    store = LocalStore(tmp_path)
+    publish(store, captured("monday", 1, cut(5)))
+    other = dataclasses.replace(example().ledger, topic_id="1" * 32)
+    with pytest.raises(BadInputError, match="it is of another ledger"):
+        find_base(store, captured("tuesday", 2, cut(8), parent="monday"), other, isolation=ISOLATION)
+
+
+def _delete(store: LocalStore) -> None:
+    store.manifest_path("tuesday").unlink()
+
+
+def _half(store: LocalStore) -> None:
+    store.manifest_path("tuesday").write_text(store.manifest_path("tuesday").read_text()[:100])
+
+
+def _cut_short(store: LocalStore) -> None:
+    next(store.root.glob("tuesday/*/*.parquet")).write_text("rows")
+
+
+def _delete_root(store: LocalStore) -> None:
+    store.manifest_path("monday").unlink()
+
+
+def _lose_root(store: LocalStore) -> None:
+    next(store.root.glob("monday/*/*.parquet")).unlink()
+
+
+def _other_rows(store: LocalStore) -> None:
+    reported = json.loads(store.manifest_path("monday").read_text())
+    reported["tables"][0]["digest"] = "77"
+    store.manifest_path("monday").write_text(json.dumps(reported))
+
+
+@pytest.mark.parametrize(
+    ("broken", "error", "said"),
+    [
+        (_delete, UnknownSnapshotError, "wednesday builds on tuesday, which is not assembled in"),
+        (_half, BadInputError, "is not JSON"),
+        (_cut_short, StorageError, "snapshot tuesday: file .* has 4 bytes, and had 15"),
+        (
+            _delete_root,
+            StorageError,
+            "tuesday builds on monday, which cannot be used: snapshot monday is not assembled",
+        ),
+        (_lose_root, StorageError, "snapshot monday: file .* is missing"),
+        (_other_rows, StorageError, "tuesday builds on monday, which is another one by now"),
+    ],
+)
+def test_a_broken_or_deleted_parent_is_found(
+    tmp_path: Path, broken: Callable[[LocalStore], None], error: type[Exception], said: str
+) -> None:
+    """Its own, and that of its parent."""
+    store = LocalStore(tmp_path)
+    publish(store, captured("monday", 1, cut(5)))
+    tuesday = captured("tuesday", 2, cut(8), parent="monday")
+    publish(store, tuesday, find(store, tuesday))
+    wednesday = captured("wednesday", 3, cut(9), parent="tuesday")
+    assert find(store, wednesday) is not None
+    broken(store)
+    with pytest.raises(error, match=said) as raised:
+        find(store, wednesday)
+    assert "\n" not in str(raised.value)
+
+
+def test_a_manifest_of_an_older_release_can_be_read(tmp_path: Path) -> None:
+    reported = json.loads(dump(publish(LocalStore(tmp_path), captured("monday", 1, cut(5)))))
+    del reported["parents"], reported["settled"], reported["isolation"]
+    (tmp_path / "monday.json").write_text(json.dumps(reported))
+    with pytest.raises(BadInputError, match="without incremental snapshots"):
+        find(LocalStore(tmp_path), captured("tuesday", 2, cut(8), parent="monday"))
+
+
+# -- what is read of the log ---------------------------------------------------------------------------------
+
+
+def view(log_start: int) -> CutView:
+    of = captured("tuesday", 2, cut(8), parent="monday")
+    return CutView(of, {HERE: LogBounds(start=log_start, end=20, topic_id="cd")})
+
+
+def test_only_the_delta_is_read() -> None:
+    assert reading_ranges(view(0)) == [ReadRange("c", 0, 0, 20)]
+    assert reading_ranges(view(0), starts={HERE: 3}) == [ReadRange("c", 0, 3, 20)]
+
+
+def test_the_seam_is_read_with_the_delta() -> None:
+    """The record that the parent's state ends with; where the log has lost it, the delta all the same."""
+    seam = {HERE: SenderEnd(process=2, topic="c", partition=0, white_end=3, last_seq=7)}
+    for log_start, begins in ((0, 2), (2, 2), (3, 3)):
+        bounds = view(log_start).bounds
+        seen = CutView(view(log_start).captured, bounds, {HERE: 3}, seam)
+        require_offsets(seen, starts=seen.starts)
+        assert reading_ranges(seen, starts=seen.starts) == [ReadRange("c", 0, begins, 20)]
+    later = {HERE: dataclasses.replace(seam[HERE], white_end=7)}
+    inside = CutView(view(0).captured, view(0).bounds, {HERE: 3}, later)
+    assert reading_ranges(inside, starts={HERE: 3}) == [ReadRange("c", 0, 3, 20)]
+
+
+def test_v3_another_record_at_the_seam_fails_and_none_does_not() -> None:
+    seam = {HERE: SenderEnd(process=2, topic="c", partition=0, white_end=3, last_seq=7)}
+    bounds = {HERE: LogBounds(start=0, end=9)}
+    seen = CutView(captured("tuesday", 2, cut(8), parent="monday"), bounds, {HERE: 3}, seam)
+    delta = [LogRecord("c", 0, offset, 1, 0, offset + 5, key_hash=offset) for offset in range(3, 9)]
+    own = LogRecord("c", 0, 2, 2, 0, 7)
+    assert v3(seen, [own, *delta]) == v3(seen, delta) == []
+    for other in (own._replace(seq=8), own._replace(process=1), LogRecord("c", 0, 2)):
+        assert v3(seen, [other, *delta]) == [
+            Finding("state-seam", "c", 0, 2, other.process, other.seq, a=2, b=7)
+        ]
+
+
+def test_a_log_that_begins_inside_the_delta_is_refused() -> None:
+    require_offsets(view(3), starts={HERE: 3})
+    require_offsets(view(5))
+    with pytest.raises(
+        OffsetsGoneError, match=r"c\[0\] \(table t\) from offset 3, but its log now starts at 4"
+    ):
+        require_offsets(view(4), starts={HERE: 3})
+    require_offsets(view(8), starts={HERE: 8})
+
+
+def test_v3_asks_for_the_delta_and_for_no_more() -> None:
+    """What lies below it, the last record of an idle sender too, the parent's own V3 has seen."""
+    idle = SenderEnd(process=2, topic="c", partition=0, white_end=2, last_seq=1)
+    of = dataclasses.replace(captured("tuesday", 2, cut(8), parent="monday"), senders=(idle,))
+    bounds = {HERE: LogBounds(start=3, end=9)}
+    delta = [LogRecord("c", 0, offset, key_hash=offset) for offset in range(3, 9)]
+    assert v3(CutView(of, bounds, {HERE: 3}), delta) == []
+    holed = v3(CutView(of, bounds, {HERE: 3}), delta[:2] + delta[3:])
+    assert [(finding.kind, finding.a) for finding in holed] == [("state-unproven", 1)]
+    assert {finding.kind for finding in v3(CutView(of, bounds), delta)} == {"state-gone"}
+
+
+def test_what_was_kept_since_the_cut_of_the_parent_is_asked_where_it_stands_for_state() -> None:
+    keeping = Keeping(age_ms=5, uncompacted_ms=30, tombstones_ms=60)
+    bounds = {HERE: LogBounds(start=0, end=20, topic_id="cd", keeping=keeping)}
+    of = captured("tuesday", 2, cut(8), parent="monday")
+
+    def since(base: Base | None, triggered_ms: int) -> Keeping | None:
+        found = view_on(base, of, bounds, triggered_ms=triggered_ms).keeping(HERE)
+        assert found is not None
+        return found.since_parent
+
+    def base(then: tuple[Retention, ...]) -> Base:
+        ledger = dataclasses.replace(example().ledger, triggered_ms=100)
+        before = dataclasses.replace(captured("monday", 1, cut(3)), retention=then)
+        return Base(parts=(dataclasses.replace(example(), ledger=ledger, captured=before),), starts={HERE: 3})
+
+    promised = base((Retention(topic="c", uncompacted_ms=40, tombstones_ms=50, retained_ms=-1),))
+    assert since(None, 250) is None
+    assert since(promised, 250) == Keeping(age_ms=155, uncompacted_ms=30, tombstones_ms=50)
+    assert since(dataclasses.replace(promised, starts={}), 250) is None
+    for unknown in (since(promised, 0), since(base(()), 250)):
+        assert unknown == Keeping(age_ms=5), "nothing is promised by what nobody knows"
+    assert bounds[HERE].keeping == keeping
+
+
+def bounds(start: int, end: int = 20) -> dict[TopicPartition, LogBounds]:
+    return {HERE: LogBounds(start=start, end=end, topic_id="cd")}
+
+
+def test_where_a_log_started_and_ended_is_recorded() -> None:
+    full = CutView(captured("monday", 1, cut(8)), bounds(2))
+    assert logs_of(full) == (LogEntry(topic="c", partition=0, topic_id="cd", start=2, end=20),)
+    assert logs_of(CutView(captured("monday", 1, cut(8)))) == (), "a simulator's log has no bounds"
+    assert logs_of(CutView(captured("monday", 1, cut(21)), bounds(2))) == (), "it is another log by now"
+
+
+@pytest.mark.parametrize(
+    ("recorded", "start", "settled", "expected"),
+    [
+        (0, 0, 3, 0),
+        (0, 2, 3, 0),  # rows of the parent were deleted since: the log does not go back as far as they do
+        (1, 2, 3, 1),
+        (2, 2, 3, 2),
+        (None, 2, 3, 0),  # the parent is of an earlier release: nothing is known
+        (0, 2, 0, 2),  # it is read as a whole, as a table of sets is
+    ],
+)
+def test_of_an_incremental_snapshot_a_log_has_to_go_back_as_far_as_that_of_its_parent(
+    recorded: int | None, start: int, settled: int, expected: int
+) -> None:
+    logs = (
+        () if recorded is None else (LogEntry(topic="c", partition=0, topic_id="cd", start=recorded, end=9),)
+    )
+    parent = dataclasses.replace(example(), logs=logs)
+    child = CutView(captured("tuesday", 2, cut(8), parent="monday"), bounds(start), {HERE: settled})
+    (log,) = logs_of(child, parent)
+    assert (log.start, log.end) == (expected, 20)

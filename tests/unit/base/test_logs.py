@@ -1,0 +1,130 @@
+"""What a service logs about a snapshot carries its id and its epoch as fields, whatever formatter the service has."""
+
+from __future__ import annotations
+
+import ast
+import json
+import logging
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from snapkafka.config import Config
+from snapkafka.drivers.faust.driver import FaustDriver
+from snapkafka.drivers.faust.timer import run_timer
+from snapkafka.errors import BrokerUnavailableError
+from snapkafka.kafka.preflight import compose_trigger
+from snapkafka.logs import about
+from snapkafka.protocol.events import Joined
+from snapkafka.protocol.ledger_state import LedgerState
+from snapkafka.protocol.records import Abort, CutReport, Hello, InputTopic, Trigger
+from tests.worlds.fakes import FakeAdmin, FakeEntry
+
+ROOT = Path(__file__).parents[3] / "snapkafka"
+#: All that runs inside a service.
+IN_SERVICES = sorted([*(ROOT / "drivers").rglob("*.py"), *(ROOT / "kafka").glob("*.py")])
+
+
+class AsJson(logging.Formatter):
+    """As a formatter of a log store would do it: every attribute that the record was given."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        ours = {name: value for name, value in vars(record).items() if name.startswith("snapkafka_")}
+        return json.dumps({"message": record.getMessage(), **ours})
+
+
+def said(records: list[logging.LogRecord]) -> list[dict[str, Any]]:
+    return [json.loads(AsJson().format(record)) for record in records if record.name == "snapkafka"]
+
+
+@pytest.fixture
+def driver(caplog: pytest.LogCaptureFixture) -> FaustDriver:
+    """One that has read the trigger of snapshot `friday`, epoch 4."""
+    caplog.set_level(logging.DEBUG, "snapkafka")
+    made = FaustDriver(SimpleNamespace(), Config(namespace="ns"))
+    made.loop = SimpleNamespace(call_later=lambda *_: None, time=lambda: 0.0)
+    made.recorder = SimpleNamespace(take=lambda item: None)  # type: ignore[assignment]
+    hello = Hello(n=7, app="shop", inputs=(InputTopic(topic="orders", partitions=1),))
+    made.ledger_tasks.take(FakeEntry(0, 1, Trigger(n=1, id="long ago")))
+    made.ledger_tasks.take(FakeEntry(1, 2, Abort(n=2, epoch=1, code="ttl", reason="others have told")))
+    made.feed(Joined(hello=hello))
+    made.ledger_tasks.take(FakeEntry(2, 3, hello))
+    made.ledger_tasks.take(FakeEntry(3, 4, Trigger(n=3, id="friday")))
+    return made
+
+
+def test_both_fields_are_always_there() -> None:
+    assert about() == {"snapkafka_snapshot": "", "snapkafka_epoch": None}
+    assert about(snapshot="s", epoch=3, process=1)["snapkafka_process"] == 1
+
+
+def test_what_became_of_a_snapshot(driver: FaustDriver, caplog: pytest.LogCaptureFixture) -> None:
+    driver.ledger_tasks.take(FakeEntry(4, 5, Abort(n=4, epoch=4, code="ttl", reason="too late")))
+    (red,) = said(caplog.get_records("setup"))
+    (line,) = said(caplog.records)
+    assert red["message"].startswith("turned red for epoch 4 (ledger)")
+    assert (red["snapkafka_snapshot"], red["snapkafka_epoch"]) == ("friday", 4)
+    assert line == {
+        "message": "snapkafka: snapshot friday failed (ttl): too late",
+        "snapkafka_snapshot": "friday",
+        "snapkafka_epoch": 4,
+        "snapkafka_namespace": "ns",
+        "snapkafka_process": 2,
+    }
+
+
+def test_a_record_that_was_not_written(driver: FaustDriver) -> None:
+    report = CutReport(process=2, n=1, epoch=4, previous=0, heard="ledger", assigned=-1, positions=())
+    assert driver.ledger_tasks.about_record(report)["snapkafka_snapshot"] == "friday"
+    assert driver.ledger_tasks.about_record(Trigger(n=2, id="monday"))["snapkafka_snapshot"] == "monday"
+    assert driver.ledger_tasks.about_record(Hello(n=1, app="shop"))["snapkafka_epoch"] is None
+
+
+async def test_a_trigger_that_sees_less_than_it_could(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.DEBUG, "snapkafka")
+    state = LedgerState()
+    state.apply(0, Hello(n=1, app="shop", inputs=(InputTopic(topic="orders", partitions=1),)))
+    admin = FakeAdmin(failure=BrokerUnavailableError("nobody answers"))
+    await compose_trigger(admin, state, snapshot_id="friday")
+    assert [line["snapkafka_snapshot"] for line in said(caplog.records)] == ["friday", "friday"]
+
+
+async def test_a_moment_at_which_the_timer_does_not_ask(
+    driver: FaustDriver, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    naps = 0
+
+    async def nap(_: float) -> None:
+        nonlocal naps
+        naps += 1
+        if naps > 1:
+            raise TimeoutError
+
+    monkeypatch.setattr("asyncio.sleep", nap)
+    with pytest.raises(TimeoutError):
+        await run_timer(driver, quiet_s=driver.quiet_s, every=60.0, min_pause=0.0, tolerable=3, ttl_ms=1_000)
+    (line,) = said(caplog.records)
+    assert line["snapkafka_snapshot"].startswith("every-60s-")
+    assert "another snapshot is running" in line["message"]
+
+
+def calls_without_fields(source: str) -> list[int]:
+    """Lines of a module that log without `extra=`."""
+    return [
+        node.lineno
+        for node in ast.walk(ast.parse(source))
+        if isinstance(node, ast.Call)
+        and isinstance(node.func, ast.Attribute)
+        and isinstance(node.func.value, ast.Name)
+        and node.func.value.id == "logger"
+        and not any(keyword.arg == "extra" for keyword in node.keywords)
+    ]
+
+
+def test_no_line_of_a_service_goes_without() -> None:
+    assert len(IN_SERVICES) > 20
+    found = {path.name: calls_without_fields(path.read_text()) for path in IN_SERVICES}
+    assert {name: lines for name, lines in found.items() if lines} == {}
+    assert calls_without_fields("import logging\nlogger.info('forgot')\nlogger.info('x', extra={})") == [2]

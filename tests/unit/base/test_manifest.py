@@ -1,0 +1,218 @@
+"""The manifest: JSON and back, its schema, its names."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from pathlib import Path
+
+import jsonschema  # type: ignore[import-untyped]
+import pytest
+
+from snapkafka import manifest as manifests
+from snapkafka.errors import BadInputError
+from snapkafka.manifest import (
+    AppendedEntry,
+    CheckEntry,
+    Column,
+    FileEntry,
+    InvariantEntry,
+    LedgerEntry,
+    LogEntry,
+    Manifest,
+    ParentEntry,
+    ReadEntry,
+    RestorableEntry,
+    SettledEntry,
+    TableEntry,
+    Times,
+    TopicEntry,
+    WitnessEntry,
+    content_digest,
+    file_stem,
+)
+from snapkafka.protocol.captured_snapshot import (
+    Captured,
+    ChangelogCut,
+    InputCut,
+    ProcessCut,
+    Recorded,
+    SenderEnd,
+)
+from snapkafka.protocol.records import Position, Running
+
+SCHEMA = json.loads(
+    (Path(__file__).parents[3] / "schemas" / "manifest.schema.json").read_text(encoding="utf-8")
+)
+
+
+def example() -> Manifest:
+    position = Position(agent="a", topic="in", partition=0, offset=3, started_above=(5, 7))
+    running = Running(agent="a", topic="in", partition=0, offset=2)
+    captured = Captured(
+        id="täglich/1",
+        attempt=2,
+        epoch=18,
+        type="full",
+        parent="",
+        storage="",
+        processes=(
+            ProcessCut(process=1, app="one", left=True),
+            ProcessCut(process=2, app="two", heard="header", report=19, closed=20, running=(running,)),
+        ),
+        inputs=(
+            InputCut(
+                app="one",
+                topic="in",
+                topic_id="ab",
+                partition=0,
+                position=3,
+                noted=3,
+                low=1,
+                log_end=9,
+                receiver=2,
+                agents=(position,),
+            ),
+        ),
+        senders=(SenderEnd(process=2, topic="in", partition=0, white_end=8, last_seq=4, marker=8),),
+        changelogs=(
+            ChangelogCut(app="one", table="t", topic="c", topic_id="cd", partition=0, end=5, process=2),
+        ),
+        recorded=(Recorded(app="one", sender=2, topic="in", partition=0, start=3, end=8),),
+    )
+    table = TableEntry(
+        name="state",
+        path="x/state",
+        rows=2,
+        digest="-12",
+        schema=(Column(name="app", type="string"),),
+        files=(FileEntry(path="x/state/part-00000.parquet", bytes=7, sha256="0" * 64),),
+    )
+    witness = WitnessEntry(topic="in", partition=0, offset=8, what="white after the end", process=2, seq=9)
+    return Manifest(
+        id=captured.id,
+        attempt=2,
+        epoch=18,
+        namespace="shop",
+        verdict="INCONSISTENT",
+        content=content_digest([table]),
+        ledger=LedgerEntry(
+            topic="_snapkafka.shop",
+            topic_id="0" * 32,
+            triggered_ms=1_767_225_600_000,
+            appended=(AppendedEntry(offset=19, at_ms=1_767_225_600_007),),
+        ),
+        times=Times(assembled_at="2026-01-01T00:00:00+00:00", seconds={"tables": 1.5, "checks": 2.0}),
+        tables=(table,),
+        checks=(
+            CheckEntry(name="V1", run=True, status="failed", found=1, witnesses=(witness,)),
+            CheckEntry(name="V3", run=False, status="not-run"),
+        ),
+        captured=captured,
+        invariants=(InvariantEntry(name="money", sql="SELECT 1 WHERE 1 = 2"),),
+        read=(ReadEntry(topic="in", partition=0, start=1, end=9),),
+        restorable=RestorableEntry(
+            how="until", until="2026-01-08T00:00:00+00:00", topic="in", partition=0, why="deletes"
+        ),
+        settled=(SettledEntry(topic="c", partition=0, offset=4),),
+        isolation="read_committed",
+        versions={"spark": "4"},
+        topics=(TopicEntry(name="in", topic_id="ab", partitions=1, settings={"retention.ms": "1"}),),
+        logs=(LogEntry(topic="in", partition=0, topic_id="ab", start=1, end=12),),
+    )
+
+
+PARENT = ParentEntry(id="monday", epoch=9, path="monday/state", digest="-3")
+INCREMENTAL = dataclasses.replace(example(), parents=(PARENT,))
+
+
+@pytest.mark.parametrize("manifest", [example(), INCREMENTAL])
+def test_comes_back_as_it_was(manifest: Manifest) -> None:
+    assert manifests.load(manifests.dump(manifest)) == manifest
+
+
+@pytest.mark.parametrize("manifest", [example(), INCREMENTAL])
+def test_fits_its_schema(manifest: Manifest) -> None:
+    jsonschema.validate(json.loads(manifests.dump(manifest)), SCHEMA)
+
+
+def test_schema_refuses_a_skipped_check_that_is_called_passed() -> None:
+    manifest_json = json.loads(manifests.dump(example()))
+    manifest_json["checks"][1]["status"] = "passed"
+    with pytest.raises(jsonschema.ValidationError):
+        jsonschema.validate(manifest_json, SCHEMA)
+
+
+def test_schema_names_every_field() -> None:
+    assert set(SCHEMA["properties"]) == {field.name for field in dataclasses.fields(Manifest)}
+    for kind, where in ((Captured, "captured"), (TableEntry, "table"), (CheckEntry, "check")):
+        assert set(SCHEMA["$defs"][where]["properties"]) == {field.name for field in dataclasses.fields(kind)}
+
+
+def test_a_manifest_of_before_a_field_is_read_and_fits() -> None:
+    manifest_json = json.loads(manifests.dump(example()))
+    del manifest_json["restorable"]
+    assert manifests.load(json.dumps(manifest_json)) == dataclasses.replace(example(), restorable=None)
+    jsonschema.validate(manifest_json, SCHEMA)
+    jsonschema.validate(manifest_json | {"restorable": None}, SCHEMA)
+
+
+def test_unknown_fields_are_skipped() -> None:
+    manifest_json = json.loads(manifests.dump(example()))
+    manifest_json["later"] = manifest_json["captured"]["later"] = 1
+    assert manifests.load(json.dumps(manifest_json)) == example()
+
+
+@pytest.mark.parametrize(
+    ("path", "value", "said"),
+    [
+        (["epoch"], "x", r"Expected `int`, got `str` - at `\$\.epoch`"),
+        (["epoch"], True, r"Expected `int`, got `bool` - at `\$\.epoch`"),
+        (
+            ["captured", "inputs", 0, "position"],
+            None,
+            r"got `null` - at `\$\.captured\.inputs\[0\]\.position`",
+        ),
+        (["captured", "processes"], {}, r"Expected `array`, got `object` - at `\$\.captured\.processes`"),
+        (["captured", "processes", 1, "heard"], "rumour", r"'rumour' - at `\$\.captured\.processes\[1\]"),
+        (["ledger"], 3, r"Expected `object`, got `int` - at `\$\.ledger`"),
+        (["version"], 2, "has version 2"),
+        (["version"], "1", r"got `str` - at `\$\.version`"),
+    ],
+)
+def test_what_does_not_fit_is_named(path: list[str | int], value: object, said: str) -> None:
+    manifest_json = json.loads(manifests.dump(example()))
+    place = manifest_json
+    for step in path[:-1]:
+        place = place[step]
+    place[path[-1]] = value
+    with pytest.raises(BadInputError, match=said):
+        manifests.load(json.dumps(manifest_json), where="x.json")
+
+
+@pytest.mark.parametrize("text", ["", "{", "[]", '"x"', '{"version": 1}', "null"])
+def test_what_is_no_manifest_is_said(text: str) -> None:
+    with pytest.raises(BadInputError, match=r"x\.json"):
+        manifests.load(text, where="x.json")
+
+
+def test_ids_become_names_of_files() -> None:
+    assert file_stem("20260101-120000-ab12") == "20260101-120000-ab12"
+    odd = ["manual__2026-01-01T00:00:00+00:00", "../../etc", "a/b", "a_b/", "", ".x", "_x", "ä", "x" * 300]
+    stems = {file_stem(one) for one in odd}
+    assert len(stems) == len(odd)
+    assert all(len(stem) < 200 and not set(stem) & set("/\\:") and stem[0] != "." for stem in stems)
+
+
+def test_content_is_of_rows_and_not_of_files() -> None:
+    table = example().tables[0]
+    other = dataclasses.replace(table, path="y", files=())
+    assert content_digest([table]) == content_digest([other])
+    assert content_digest([table]) != content_digest([dataclasses.replace(table, digest="-13")])
+
+
+def test_content_of_an_incremental_one_covers_what_it_builds_on() -> None:
+    tables, moved = example().tables, dataclasses.replace(PARENT, path="elsewhere/state")
+    assert content_digest(tables, [PARENT]) == content_digest(tables, [moved]) != content_digest(tables)
+    other = dataclasses.replace(PARENT, digest="4")
+    assert content_digest(tables, [PARENT]) != content_digest(tables, [other])

@@ -1,0 +1,557 @@
+"""V1, V2 and V4 on a log that a person can hold in the head, each rule broken once; and what follows from it.
+
+Epoch 100. Process 1 lives, 2 has left, 200 was born later. Process 1 sent seq 0 to 4 to `in`[0], offsets 0 to 4, and
+its marker at 5; the receiver stood at 2. At offset 6 it sends in red. Every test says what it changes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import pytest
+
+from snapkafka.checks import (
+    KINDS,
+    WITNESSES_MAX,
+    CheckOutcome,
+    CutView,
+    Finding,
+    LogBounds,
+    LogRecord,
+    ReadRange,
+    Status,
+    Verdict,
+    Witness,
+    bounds_findings,
+    decide,
+    log_checks,
+    outcome,
+    reading_ranges,
+    require_offsets,
+)
+from snapkafka.checks.log_checks import left_late, v5
+from snapkafka.checks.unstamped import LOOK_BACK_MAX, look_back_ranges
+from snapkafka.errors import OffsetsGoneError
+from snapkafka.protocol.captured_snapshot import BaseCut, Captured, ProcessCut, Recorded, SenderEnd
+from snapkafka.protocol.records import Position, TopicPartition, TornEvent
+from tests.worlds.little_log import CAPTURED, EPOCH, INPUT, LOG, STATE, TP, seqs, shared_changelog
+
+BOUNDS = {
+    TP: LogBounds(start=0, end=7, topic_id="t1"),
+    STATE: LogBounds(start=0, end=3, topic_id="t2"),
+}
+
+
+def found(
+    log: list[LogRecord], captured: Captured = CAPTURED, bounds: dict[TopicPartition, LogBounds] = BOUNDS
+) -> list[tuple[str, int]]:
+    """(kind, offset) of all findings in the log."""
+    view = CutView(captured, bounds)
+    findings = [*log_checks.v1(view, log), *log_checks.v2(view, log), *log_checks.v4(view, log)]
+    return sorted((finding.kind, finding.offset) for finding in findings)
+
+
+def with_input(**changes: object) -> Captured:
+    return replace(CAPTURED, inputs=(replace(INPUT, **changes),))  # type: ignore[arg-type]
+
+
+def test_a_sound_log_gives_nothing() -> None:
+    assert found(LOG) == []
+
+
+# -- V1 ------------------------------------------------------------------------------------------------------
+
+
+def test_v1_white_after_the_white_end() -> None:
+    assert found([*LOG, LogRecord("in", 0, 7, 1, 0, 7)]) == [("white-after-end", 7)]
+
+
+def test_v1_white_where_the_process_closed_none() -> None:
+    other = replace(CAPTURED, senders=CAPTURED.senders[1:], recorded=())
+    assert ("white-after-end", 0) in found(LOG[:5], other)
+
+
+def test_v1_white_behind_red_is_white() -> None:
+    """An event still ran at the cut: red records stand before its last send, and the header tells them apart."""
+    log = [*LOG[:5], LogRecord("in", 0, 5, 1, EPOCH, 5), LogRecord("in", 0, 6, 1, 0, 6)]
+    ends = (replace(CAPTURED.senders[0], white_end=7, last_seq=6, marker=7), CAPTURED.senders[1])
+    assert found(log, replace(CAPTURED, senders=ends, recorded=())) == []
+
+
+def test_v1_gap_without_a_missing_offset_condemns() -> None:
+    log = [record._replace(seq=record.seq + (record.offset >= 3)) for record in LOG[:5]]
+    ends = (replace(CAPTURED.senders[0], last_seq=5), CAPTURED.senders[1])
+    assert found(log, replace(CAPTURED, senders=ends)) == [("gap", 3), ("incomplete", 3)]
+
+
+def test_v1_gap_with_a_missing_offset_is_unverifiable() -> None:
+    assert found([record for record in LOG if record[:3] != ("in", 0, 3)]) == [
+        ("gap-explained", 4),
+        ("hole", 3),
+    ]
+
+
+def test_v1_gap_below_the_position_is_not_one_in_flight() -> None:
+    assert found([record for record in LOG if record[:3] != ("in", 0, 1)]) == [("gap-explained", 2)]
+
+
+def test_v1_gap_of_a_process_that_left() -> None:
+    log = [LogRecord("in", 0, 0, 2, 0, 0), LogRecord("in", 0, 1, 2, 0, 2)]
+    assert found(log, replace(CAPTURED, senders=(), recorded=())) == [("gap-left", 1)]
+
+
+def test_v1_compaction_of_a_changelog_is_for_v3_to_judge() -> None:
+    assert found([record for record in LOG if record[:3] != ("table", 0, 1)]) == []
+
+
+def read_by_another(*missing: int, lost: tuple[int, ...] = ()) -> list[tuple[str, int]]:
+    """Findings of a changelog that is an input, too."""
+    log, captured, bounds = shared_changelog(*missing, lost=lost)
+    return found(log, captured, bounds)
+
+
+def test_v1_compaction_below_what_a_reader_needs_is_for_v3_to_judge_too() -> None:
+    assert read_by_another() == read_by_another(1, 2) == []
+    assert read_by_another(2, 3) == [], "also where it shows in a record behind: nothing is missing from 4 on"
+    assert read_by_another(3, 5) == [("gap-explained", 6)], "it may be the one at 5 that is missing"
+
+
+def test_v1_what_may_be_red_or_in_flight_counts_as_in_any_input() -> None:
+    assert read_by_another(6) == [("gap-explained", 7)]
+    assert read_by_another(8) == [("gap-explained", 9), ("hole", 8)]
+
+
+def test_v1_a_loss_in_a_changelog_that_is_read_is_found_wherever_it_is() -> None:
+    """No offset is missing, so no compaction took it."""
+    assert read_by_another(lost=(2,)) == [("gap", 2)]
+    assert read_by_another(lost=(4,)) == [("gap", 6)]
+    assert read_by_another(3, lost=(4,)) == [("gap", 6)]
+    assert read_by_another(lost=(7,)) == [("gap", 9), ("incomplete", 9)]
+
+
+def test_v1_disorder() -> None:
+    swapped = {("in", 2): 3, ("in", 3): 2}
+    log = [record._replace(seq=swapped.get((record.topic, record.seq), record.seq)) for record in LOG]
+    assert found(log) == [("disorder", 3)]
+
+
+def test_v1_a_repeat_is_a_note() -> None:
+    log = [*LOG[:3], LogRecord("in", 0, 3, 1, 0, 2), *(r._replace(offset=r.offset + 1) for r in LOG[3:6])]
+    ends = (replace(CAPTURED.senders[0], white_end=6, marker=6), CAPTURED.senders[1])
+    assert found(log, replace(CAPTURED, senders=ends, recorded=())) == [("duplicate", 3)]
+
+
+def test_v1_what_is_red_may_have_gaps() -> None:
+    """A red send that failed is none of this snapshot's."""
+    assert found([*LOG, LogRecord("in", 0, 7, 1, EPOCH, 20)]) == []
+
+
+# -- V2 ------------------------------------------------------------------------------------------------------
+
+
+def test_v2_red_by_header() -> None:
+    log = [record._replace(epoch=EPOCH) if record[:3] == ("in", 0, 1) else record for record in LOG]
+    assert found(log) == [("red-header", 1)]
+
+
+def test_v2_red_by_birth() -> None:
+    assert found([LogRecord("in", 0, 1, 200, 0, 0), *LOG[2:]]) == [("red-birth", 1)]
+
+
+def test_v2_red_by_r8() -> None:
+    """White by its header, but after its sender's white end: nobody has it in flight, and somebody has received it."""
+    log = [*LOG[:5], LogRecord("in", 0, 6, 1, 0, 9)]
+    assert found(log, with_input(position=7, noted=7, log_end=7)) == [
+        ("recorded-differs", 2),
+        ("recorded-differs", 3),
+        ("recorded-differs", 4),
+        ("red-late", 6),
+        ("white-after-end", 6),
+    ]
+
+
+def test_v2_red_by_r8_of_a_process_that_left() -> None:
+    log = [*LOG[:5], LogRecord("in", 0, 6, 2, 0, 0)]
+    captured = replace(with_input(position=7, noted=7, log_end=6), recorded=())
+    assert found(log, captured) == [("red-late", 6)]
+    assert [finding.offset for finding in left_late(CutView(captured), log)] == [6]
+
+
+def test_v1_who_was_taken_for_gone_and_sends_again_leaves_it_open() -> None:
+    """Nobody can tell any more which of its records belong before the cut: never a silent pass."""
+    log = [*LOG, LogRecord("in", 0, 7, 2, 0, 0)]
+    captured = replace(with_input(log_end=6), recorded=())
+    late = left_late(CutView(captured), log)
+    assert [finding.offset for finding in late] == [7]
+    outcomes = [outcome("V1", late, {"left-late": 1})]
+    assert decide(outcomes) is Verdict.UNVERIFIABLE
+
+
+def test_v1_what_one_that_left_sent_to_a_partition_that_a_reader_has_not_cut_leaves_it_open() -> None:
+    """A partition was added, and one of two apps that read the topic does not know of it yet: of what lies there only
+    the living say that it has to be cut."""
+    log = [*LOG, LogRecord("in", 0, 7, 2, 0, 0)]
+    captured = replace(with_input(log_end=8), recorded=())
+    assert left_late(CutView(captured), log) == []
+    elsewhere = replace(captured.inputs[0], app="other", partition=1)
+    late = left_late(CutView(replace(captured, inputs=(*captured.inputs, elsewhere))), log)
+    assert [(finding.offset, finding.a) for finding in late] == [(7, 0)]
+
+
+def test_v1_a_gap_of_failed_sends_leaves_it_open() -> None:
+    log = [record for record in LOG if record[:3] != ("in", 0, 1)]
+    seq = next(record.seq for record in LOG if record[:3] == ("in", 0, 1))
+    senders = tuple(
+        replace(end, unacknowledged=seqs(seq)) if end.topic == "in" else end for end in CAPTURED.senders
+    )
+    kinds = {kind for kind, _ in found(log, replace(CAPTURED, senders=senders))}
+    assert kinds == {"gap-failed"}
+
+
+def test_v5_a_white_effect_of_an_input_at_the_cut_is_accused() -> None:
+    """V5: no white effect of an input at or past the cut."""
+    effect = LOG[0]._replace(cause=(TopicPartition("in", 0), INPUT.position))
+    view = CutView(replace(CAPTURED, inputs=(replace(INPUT, receiver=effect.process),)))
+    assert [f.kind for f in v5(view, [effect])] == ["effect-of-later"]
+    processed = effect._replace(cause=(TopicPartition("in", 0), INPUT.position - 1))
+    assert v5(view, [processed]) == []
+
+
+@pytest.mark.parametrize(
+    ("cause", "kind"),
+    [
+        (LOG[2], "replayed"),
+        (LOG[2]._replace(epoch=EPOCH), "effect-of-red"),
+        (LOG[2]._replace(process=EPOCH + 1), "effect-of-red"),
+        (LOG[2]._replace(process=-1), "replayed"),
+        (LOG[2]._replace(process=2, epoch=EPOCH), "replayed"),  # forged: who left before has no such epoch
+    ],
+)
+def test_v5_what_has_a_red_cause_is_no_replay(cause: LogRecord, kind: str) -> None:
+    """V5: a replay needs a cause that is not red. One that was taken for dead, and took in a red message, sent this."""
+    effect = LogRecord("table", 0, 2, 1, 0, 2, cause=(TopicPartition("in", 0), cause.offset))
+    view = CutView(replace(CAPTURED, inputs=(replace(INPUT, receiver=99, earlier=(1,)),)))
+    (finding,) = v5(view, [cause, effect])
+    assert (finding.kind, finding.a) == (kind, cause.offset)
+
+
+AUTHOR = 50
+#: App `app` was restored before the snapshot: process 60 lives, 1 and 2 are of before.
+RESTORED = replace(
+    CAPTURED,
+    processes=(
+        ProcessCut(process=1, app="app", left=True),
+        ProcessCut(process=60, app="app"),
+        ProcessCut(process=2, app="other", left=True),
+    ),
+    inputs=(replace(INPUT, receiver=60, earlier=(1,)),),
+    bases=(BaseCut(topic="in", partition=0, end=3, author=AUTHOR, plan="r", apps=("app",)),),
+)
+
+
+@pytest.mark.parametrize(
+    ("process", "app", "found"),
+    [(1, "app", []), (1, "other", ["replayed"]), (60, "app", ["effect-of-later"])],
+)
+def test_v5_what_was_done_before_a_restore_is_neither_accused_nor_listed(
+    process: int, app: str, found: list[str]
+) -> None:
+    """Its causes are offsets of the inputs as they were then."""
+    bases = (replace(RESTORED.bases[0], apps=(app,)),)
+    senders = (SenderEnd(process=60, topic="table", partition=0, white_end=3, last_seq=2),)
+    view = CutView(replace(RESTORED, bases=bases, senders=senders))
+    effect = LogRecord("table", 0, 1, process, 0, 0, cause=(TopicPartition("in", 0), INPUT.position))
+    assert [finding.kind for finding in v5(view, [effect])] == found
+
+
+def test_v1_what_an_old_identity_sends_late_is_accused_after_a_restore_too() -> None:
+    captured = replace(RESTORED, recorded=(), senders=())
+    log = [LogRecord("in", 0, offset, 1, 0, offset) for offset in (0, 1)]
+    assert [
+        f.kind for f in log_checks.v1(CutView(captured, BOUNDS), [*log, LogRecord("in", 0, 2, 1, 0, 5)])
+    ] == ["gap-left"]
+    assert ("left-late", 6) in [
+        (f.kind, f.offset)
+        for f in left_late(CutView(replace(captured, bases=())), [LogRecord("in", 0, 6, 1, 0, 6)])
+    ]
+
+
+def test_what_an_old_process_appends_behind_the_base_is_void() -> None:
+    view = CutView(RESTORED, BOUNDS)
+    late = LogRecord("in", 0, 4, 1, 0, 4)
+    assert view.is_void(late) and not view.is_void(late._replace(offset=2))
+    assert not view.is_void(late._replace(process=2)), "its app was not restored"
+    assert not view.is_void(late._replace(process=60))
+    (source,) = RESTORED.inputs
+    old = replace(RESTORED, bases=())
+    assert CutView(old, BOUNDS).in_channel(late, source) and not view.in_channel(late, source)
+    state = replace(RESTORED.bases[0], topic="table", end=1)
+    written = LogRecord("table", 0, 2, 1, 0, 2)
+    assert CutView(old, BOUNDS).in_state(written)
+    assert not CutView(replace(RESTORED, bases=(state,)), BOUNDS).in_state(written)
+
+
+def test_v5_torn_events_and_replays_are_listed_not_accused() -> None:
+    effect = LOG[0]._replace(cause=(TopicPartition("in", 0), INPUT.position))
+    for earlier, kind in (((effect.process,), "replayed"), ((-1,), "replayed"), ((), "effect-of-later")):
+        other = CutView(replace(CAPTURED, inputs=(replace(INPUT, receiver=99, earlier=earlier),)))
+        assert [f.kind for f in v5(other, [effect])] == [kind], "who read it later replays nothing"
+    agent = Position(
+        agent="a", topic="in", partition=0, offset=INPUT.position, replay_until=INPUT.position + 1
+    )
+    own = replace(INPUT, receiver=effect.process, agents=(agent,))
+    assert [f.kind for f in v5(CutView(replace(CAPTURED, inputs=(own,))), [effect])] == ["replayed"]
+    torn = TornEvent(agent="a", topic="in", partition=0, offset=INPUT.position, was=0, met=EPOCH)
+    processes = tuple(replace(cut, torn=(torn,)) for cut in CAPTURED.processes)
+    assert v5(CutView(replace(CAPTURED, processes=processes)), [effect]) == []
+
+
+def test_v2_started_out_of_turn_is_received_too() -> None:
+    agent = Position(agent="a", topic="in", partition=0, offset=2, started_above=(6,))
+    assert found(LOG, with_input(agents=(agent,))) == [("red-header", 6)]
+
+
+def test_v2_of_two_agents_one_that_received_is_enough() -> None:
+    slow = Position(agent="a", topic="in", partition=0, offset=2)
+    fast = Position(agent="b", topic="in", partition=0, offset=7)
+    assert found(LOG, with_input(agents=(slow, fast))) == [("red-header", 6)]
+
+
+def test_v2_a_marker_is_no_message() -> None:
+    assert found(LOG, replace(with_input(position=6, noted=6), recorded=())) == []
+
+
+# -- V4 ------------------------------------------------------------------------------------------------------
+
+
+def test_v4_the_last_white_record_is_missing() -> None:
+    log = [record for record in LOG if record[:3] != ("in", 0, 4)]
+    assert found(log) == [("last-missing", 4)]
+
+
+def test_v4_another_record_in_its_place() -> None:
+    log = [record._replace(process=9) if record[:3] == ("in", 0, 4) else record for record in LOG]
+    assert found(log) == [("last-missing", 4)]
+
+
+def _stripped(log: list[LogRecord], *offsets: int, topic: str = "in") -> list[LogRecord]:
+    return [LogRecord(*r[:3]) if r.topic == topic and r.offset in offsets else r for r in log]
+
+
+def test_v4_a_record_in_flight_without_its_header_is_in_no_snapshot() -> None:
+    assert found(_stripped(LOG, 4)) == [("unstamped", 4)]
+    assert ("unstamped", 4) in found(_stripped(LOG, *range(7)))
+
+
+def test_v4_a_received_record_without_its_header_leaves_it_unverifiable() -> None:
+    """The whole topic lost its headers, and its reader has received all of it: only the sender's end shows it."""
+    received = replace(with_input(position=7, noted=7), recorded=())
+    assert found(LOG, replace(with_input(position=5, noted=5), recorded=())) == []
+    log = _stripped(LOG, *range(7))
+    assert found(log, received) == [("unstamped-received", 4)]
+    v4 = outcome("V4", log_checks.v4(CutView(received, BOUNDS), log), {"unstamped-received": 1})
+    assert decide([v4]) is Verdict.UNVERIFIABLE
+
+
+def test_v4_a_changelog_without_headers_leaves_it_unverifiable() -> None:
+    """Red writes that precede the last white one are told by their headers only."""
+    assert found(_stripped(LOG, *range(3), topic="table")) == [("unstamped-received", 2)]
+
+
+def test_v4_only_an_acknowledged_record_must_have_its_header() -> None:
+    """A sender without white sends here, one with a log end in the place of a result, and what is gone from the log."""
+    received = replace(with_input(position=7, noted=7), recorded=())
+    log = _stripped(LOG, *range(7))
+    nothing = replace(received.senders[0], white_end=0, last_seq=-1, landed_end=5)
+    assert found(log, replace(received, senders=(nothing, received.senders[1]))) == []
+    assert found([record for record in log if record[:3] != ("in", 0, 4)], received) == []
+    bounds = {**BOUNDS, TP: replace(BOUNDS[TP], start=5)}
+    assert ("unstamped-received", 4) not in found(log, received, bounds)
+
+
+def test_v4_last_records_below_the_reading_ranges_are_read_for_themselves() -> None:
+    far = replace(CAPTURED.senders[0], process=2, white_end=3, last_seq=0)
+    received = replace(with_input(position=7, noted=7, low=7), senders=(*CAPTURED.senders, far), recorded=())
+    view = CutView(received, BOUNDS)
+    read = reading_ranges(view)
+    assert look_back_ranges(view, read) == [ReadRange("in", 0, 2, 5)]
+    assert look_back_ranges(CutView(CAPTURED, BOUNDS), reading_ranges(CutView(CAPTURED, BOUNDS))) == []
+    busy = replace(CAPTURED.senders[0], white_end=LOOK_BACK_MAX + 50, last_seq=60)
+    at = LOOK_BACK_MAX + 60
+    received = replace(
+        with_input(position=at, noted=at, low=at, log_end=at), senders=(busy, far), recorded=()
+    )
+    view = CutView(received, {**BOUNDS, TP: replace(BOUNDS[TP], end=at)})
+    assert look_back_ranges(view, reading_ranges(view)) == [ReadRange("in", 0, 50, at - 10)]
+
+
+def test_v4_nothing_in_flight_nothing_missing() -> None:
+    captured = replace(with_input(position=5, noted=5), recorded=())
+    assert found([record for record in LOG if record[:3] != ("in", 0, 4)], captured) == []
+
+
+def test_v4_the_receiver_recorded_less() -> None:
+    short = replace(
+        CAPTURED, recorded=(Recorded(app="app", sender=1, topic="in", partition=0, start=2, end=4),)
+    )
+    assert found(LOG, short) == [("recorded-differs", 4)]
+
+
+def test_v4_the_recorded_range_may_end_behind_the_last_white_record() -> None:
+    log = [*LOG[:5], LogRecord("in", 0, 5), *(r._replace(offset=r.offset + 1) for r in LOG[5:7])]
+    longer = replace(
+        CAPTURED, recorded=(Recorded(app="app", sender=1, topic="in", partition=0, start=2, end=6),)
+    )
+    assert found(log, longer) == []
+
+
+# -- the log's bounds ----------------------------------------------------------------------------------------
+
+
+def test_ranges_are_those_that_matter_and_a_tail() -> None:
+    view = CutView(CAPTURED, BOUNDS)
+    assert reading_ranges(view) == [ReadRange("in", 0, 1, 7), ReadRange("table", 0, 0, 3)]
+    assert reading_ranges(view, tail_max=0) == [ReadRange("in", 0, 1, 6), ReadRange("table", 0, 0, 3)]
+
+
+def test_ranges_of_an_empty_and_of_a_trimmed_partition() -> None:
+    bounds = BOUNDS | {STATE: LogBounds(start=3, end=3, topic_id="t2"), TP: LogBounds(start=4, end=7)}
+    assert reading_ranges(CutView(CAPTURED, bounds)) == [ReadRange("in", 0, 4, 7)]
+
+
+def bounds_of(captured: Captured, changed: LogBounds) -> list[tuple[str, int]]:
+    bounds = {tp: changed if tp == TP else BOUNDS[tp] for tp in BOUNDS}
+    found, counts = bounds_findings(CutView(captured, bounds))
+    assert counts.total() == len(found)
+    return [(finding.kind, finding.offset) for finding in found]
+
+
+def test_gone_in_flight_is_said_offset_by_offset() -> None:
+    living = replace(CAPTURED, processes=CAPTURED.processes[:1])
+    trimmed = LogBounds(start=4, end=7, topic_id="t1")
+    assert bounds_of(living, trimmed) == [("unread", 1), ("gone", 2), ("gone", 3)]
+    with pytest.raises(
+        OffsetsGoneError, match=r"needs in\[0\] from offset 2 to 4, but its log now starts at 4"
+    ):
+        require_offsets(CutView(living, BOUNDS | {TP: trimmed}))
+
+
+def test_gone_below_the_position_leaves_the_receipt_unseen() -> None:
+    trimmed = LogBounds(start=2, end=7, topic_id="t1")
+    assert bounds_of(CAPTURED, trimmed) == [("unread", 1)]
+    require_offsets(CutView(CAPTURED, BOUNDS | {TP: trimmed}))
+
+
+def test_gone_where_only_one_that_left_could_have_sent() -> None:
+    trimmed = LogBounds(start=6, end=7, topic_id="t1")
+    captured = replace(with_input(position=5, noted=5), recorded=())
+    assert bounds_of(captured, trimmed) == [("unread", 1), ("gone-left", 5)]
+    require_offsets(CutView(captured, BOUNDS | {TP: trimmed}))
+
+
+def test_external_input_that_is_gone_is_no_channel() -> None:
+    captured = replace(CAPTURED, processes=CAPTURED.processes[:1], senders=(), recorded=())
+    trimmed = LogBounds(start=6, end=7, topic_id="t1")
+    assert bounds_of(replace(captured, inputs=(replace(INPUT, low=2),)), trimmed) == []
+
+
+def test_a_changelog_that_is_eaten_is_not_assembled() -> None:
+    eaten = BOUNDS | {STATE: LogBounds(start=4, end=9, topic_id="t2")}
+    with pytest.raises(OffsetsGoneError, match=r"table\[0\] \(table t\)"):
+        require_offsets(CutView(CAPTURED, eaten))
+    require_offsets(CutView(CAPTURED, BOUNDS | {STATE: LogBounds(start=3, end=9, topic_id="t2")}))
+
+
+@pytest.mark.parametrize(
+    "now", [LogBounds(start=0, end=7, topic_id="other"), LogBounds(start=0, end=1, topic_id="t1"), None]
+)
+def test_a_topic_made_anew_proves_nothing(now: LogBounds | None) -> None:
+    bounds = {tp: found for tp, found in (BOUNDS | {TP: now}).items() if found is not None}
+    view = CutView(CAPTURED, bounds)
+    assert [finding.kind for finding in bounds_findings(view)[0]] == [
+        "recreated-V1",
+        "recreated-V2",
+        "recreated-V4",
+    ]
+    assert reading_ranges(view) == [ReadRange("table", 0, 0, 3)]
+    assert found(LOG, CAPTURED, bounds) == []
+    with pytest.raises(OffsetsGoneError):
+        require_offsets(view)
+
+
+# -- outcomes and verdicts -----------------------------------------------------------------------------------
+
+
+def outcome_of(*kinds: str) -> CheckOutcome:
+    findings = [Finding(kind, "in", 0, offset) for offset, kind in enumerate(kinds)]
+    return outcome("V1", findings, {kind: kinds.count(kind) for kind in kinds})
+
+
+def test_a_failure_outweighs_what_could_not_be_seen() -> None:
+    both = outcome_of("gap-explained", "gap", "duplicate")
+    assert (both.status, both.found, both.noted) == (Status.FAILED, 1, 1)
+    assert [witness.offset for witness in both.witnesses] == [1]
+    assert outcome_of("gap-explained").status is Status.UNVERIFIABLE
+
+
+def test_notes_accuse_nobody() -> None:
+    noted = outcome_of("duplicate")
+    assert (noted.status, noted.found, noted.noted) == (Status.PASSED, 0, 1)
+    assert noted.notes == (Witness.of(Finding("duplicate", "in", 0, 0)),)
+    assert outcome_of() == CheckOutcome(check="V1", status=Status.PASSED)
+
+
+def test_findings_of_other_checks_are_not_ours() -> None:
+    assert outcome("V2", [Finding("gap", "in", 0, 1)], {"gap": 1}).status is Status.PASSED
+
+
+def test_so_many_witnesses_are_kept_and_all_are_counted() -> None:
+    many = outcome_of(*["gap"] * 50)
+    assert (many.found, len(many.witnesses)) == (50, WITNESSES_MAX)
+    assert [witness.offset for witness in many.witnesses] == list(range(WITNESSES_MAX))
+
+
+def test_witnesses_stand_in_the_order_of_their_records() -> None:
+    findings = [Finding("disorder", "in", 0, 9), Finding("gap", "in", 0, 5)]
+    both = outcome("V1", findings, {"disorder": 1, "gap": 1})
+    assert [witness.offset for witness in both.witnesses] == [5, 9]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_every_kind_has_a_sentence(kind: str) -> None:
+    witness = Witness.of(Finding(kind, "in", 3, 4, 5, 6, "app", 7, 8))
+    assert "{" not in witness.what
+    assert str(witness).startswith(f"{KINDS[kind].check}: in[3]@4: ")
+
+
+def passed(*checks: str) -> list[CheckOutcome]:
+    return [CheckOutcome(check=check, status=Status.PASSED) for check in checks]
+
+
+@pytest.mark.parametrize(
+    ("verdict", "make"),
+    [
+        (Verdict.VERIFIED, lambda: decide(passed("V1", "V2", "V4"))),
+        (Verdict.VERIFIED_WITH_REPLAYS, lambda: decide(passed("V1"), replays=1)),
+        (Verdict.VERIFIED_WITH_REPLAYS, lambda: decide([outcome("V5", [], {"replayed": 1})])),
+        (Verdict.VERIFIED_WITH_REPLAYS, lambda: decide([outcome("V5", [], {"replayed": 1})], replays=1)),
+        (Verdict.VERIFIED, lambda: decide([outcome_of("duplicate")])),
+        (Verdict.VERIFIED_OPEN, lambda: decide(passed("V1"), open_paths=["g"])),
+        (Verdict.VERIFIED_OPEN, lambda: decide(passed("V1"), unread=["payments reads to-pay"])),
+        (Verdict.INCONSISTENT, lambda: decide([outcome_of("gap")], unread=["payments reads to-pay"])),
+        (Verdict.UNVERIFIABLE, lambda: decide([])),
+        (Verdict.UNVERIFIABLE, lambda: decide([*passed("V1"), outcome_of("gap-explained")], replays=1)),
+        (Verdict.INCONSISTENT, lambda: decide([outcome_of("gap-explained"), outcome_of("gap")])),
+    ],
+)
+def test_verdicts(verdict: Verdict, make: Callable[[], Verdict]) -> None:
+    assert make() is verdict
+
+
+def test_only_verified_is_good() -> None:
+    assert {verdict for verdict in Verdict if verdict.good} == {
+        Verdict.VERIFIED,
+        Verdict.VERIFIED_WITH_REPLAYS,
+        Verdict.VERIFIED_OPEN,
+    }

@@ -1,0 +1,355 @@
+"""V3: it never passes a state that is short, and finds what compaction took."""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from snapkafka.checks import KINDS, CutView, Finding, Keeping, Weight, Witness, v3_state
+from snapkafka.checks.v3_state import CLOCKS_MS, facts_of, key_facts_of, v3
+from snapkafka.protocol.captured_snapshot import SenderEnd
+from snapkafka.protocol.records import TopicPartition
+from tests.worlds.cleaned_log import EPOCH, HOUR, Changelog, captured, changelog
+
+TP = TopicPartition("table", 0)
+SEEDS = 4000
+
+
+def passes(table: Changelog) -> bool:
+    return not [f for f in v3(table.view, table.log) if KINDS[f.kind].weight is not Weight.NOTE]
+
+
+def short(table: Changelog) -> bool:
+    return table.state(table.log) != table.state(table.written)
+
+
+def tables() -> list[Changelog]:
+    return [changelog(random.Random(seed), 1) for seed in range(SEEDS)]
+
+
+def test_what_passes_is_whole() -> None:
+    seen: Counter[str] = Counter()
+    for seed, table in enumerate(tables()):
+        if passes(table):
+            assert not short(table), f"seed {seed}: it passes, and state is missing"
+            seen["passed, cleaned" if len(table.log) < len(table.written) else "passed"] += 1
+        else:
+            seen["short" if short(table) else "doubted, whole"] += 1
+    assert min(seen.values()) > SEEDS / 50, seen
+    assert len(seen) == 4
+
+
+@pytest.mark.parametrize(
+    "rule", ["nothing is missing", "deletions stay", "superseded", "overtaken", "first of the later"]
+)
+def test_each_rule_is_needed(monkeypatch: pytest.MonkeyPatch, rule: str) -> None:
+    """With one switched off, a state that is short passes."""
+    name, broken = {
+        "nothing is missing": ("_holes", lambda *given: 0),
+        "deletions stay": ("_deletions_stay", lambda *given: True),
+        "superseded": ("key_facts_of", _changed(key_facts_of, superseded=0)),
+        "overtaken": ("key_facts_of", _changed(key_facts_of, overtaken=())),
+        "first of the later": ("facts_of", _changed(facts_of, first_later=None)),
+    }[rule]
+    monkeypatch.setattr(v3_state, name, broken)
+    assert any(passes(table) and short(table) for table in tables())
+
+
+def _changed(gather: Callable[..., Any], **changes: object) -> Callable[..., Any]:
+    return lambda *given: gather(*given)._replace(**changes)
+
+
+# -- each by itself --------------------------------------------------------------------------------------------------
+
+
+def table_of(*writes: tuple[int, str | None, int]) -> Changelog:
+    table = Changelog(TP, process=1, keeping=Keeping(age_ms=HOUR, tombstones_ms=24 * HOUR))
+    for key, value, epoch in writes:
+        table.write(key, value, epoch=epoch)
+    return table
+
+
+def test_nothing_is_missing() -> None:
+    table = table_of((1, "a", 0), (1, "b", 0), (1, "c", EPOCH))
+    table.keeping = None
+    assert v3(table.view, table.log) == [], "settings are asked only where something is missing"
+
+
+def test_the_last_white_record_is_gone() -> None:
+    table = table_of((1, "a", 0), (2, "b", 0), (2, "c", EPOCH))
+    table.compact(3, drop=False)
+    found = v3(table.view, table.log)
+    assert found == [Finding("state-last-missing", *TP, 1, 1, 1)]
+    assert "should be here" in Witness.of(found[0]).what
+
+
+def test_a_key_of_which_only_red_is_left() -> None:
+    table = table_of((1, "a", 0), (2, "b", 0), (1, "c", EPOCH))
+    table.compact(3, drop=False)
+    assert v3(table.view, table.log) == [Finding("state-overtaken", *TP, 2, a=1)]
+
+
+def test_a_superseded_value_shows_that_the_cleaner_has_not_come_so_far() -> None:
+    """Key 1 is new after the cut; that nothing of it was taken shows key 2."""
+    table = table_of((2, "a", 0), (2, "b", 0), (2, "c", 0), (2, "d", 0), (1, "e", EPOCH))
+    table.compact(2, drop=False)
+    assert [record.offset for record in table.log] == [1, 2, 3, 4]
+    assert v3(table.view, table.log) == []
+    table.compact(4, drop=False)
+    assert v3(table.view, table.log) == [Finding("state-overtaken", *TP, 4, a=3)], "nor does anything else"
+
+
+def test_red_ones_below_the_end_count_as_later() -> None:
+    """A white event that ran at the cut wrote behind a red one: two values of a key behind it show nothing."""
+    table = table_of((1, "a", 0), (1, "b", EPOCH), (2, "c", 0), (2, "d", 0))
+    table.compact(2, drop=False)
+    assert v3(table.view, table.log) == [Finding("state-overtaken", *TP, 1, a=1)]
+
+
+def test_deletions_that_may_have_gone_leave_it_open() -> None:
+    table = table_of((1, "a", 0), (2, "b", 0), (2, "c", 0))
+    table.compact(3, drop=False)
+    assert v3(table.view, table.log) == []
+    for keeping in (None, Keeping(age_ms=HOUR, tombstones_ms=HOUR)):
+        table.keeping = keeping
+        assert v3(table.view, table.log) == [Finding("state-unproven", *TP, 3, a=1)]
+
+
+def test_v3_a_cut_that_seems_to_lie_in_the_future_has_no_age_and_keeps_nothing() -> None:
+    """A clock that is behind makes a cut look young: what is known of its age then is nothing, and not 0."""
+    table = table_of((1, "a", 0), (2, "b", 0), (1, "c", EPOCH))
+    del table.log[0]
+    for age_ms, kinds in ((HOUR, []), (-2 * HOUR, ["state-unproven"])):
+        table.keeping = Keeping(age_ms=age_ms, uncompacted_ms=24 * HOUR, tombstones_ms=24 * HOUR)
+        assert [finding.kind for finding in v3(table.view, table.log)] == kinds
+
+
+def test_what_is_too_young_to_be_compacted() -> None:
+    table = table_of((1, "a", 0), (2, "b", 0), (1, "c", EPOCH))
+    del table.log[0]
+    table.keeping = Keeping(age_ms=HOUR, uncompacted_ms=2 * HOUR)
+    assert v3(table.view, table.log) == []
+
+
+def test_of_a_set_every_record_counts() -> None:
+    table = table_of((1, "a", 0), (1, "b", 0), (2, "c", 0), (2, "d", 0))
+    del table.log[0]
+    assert v3(table.view, table.log) == []
+    sets = captured([table])
+    sets = replace(sets, changelogs=(replace(sets.changelogs[0], sets=True),))
+    assert v3(CutView(sets, {TP: table.bounds}), table.log) == [Finding("state-unproven", *TP, 4, a=1)]
+
+
+def test_a_log_that_was_cut_off_at_its_beginning() -> None:
+    table = table_of((1, "a", 0), (2, "b", 0))
+    table.start = 1
+    del table.log[0]
+    assert v3(table.view, table.log) == [Finding("state-gone", *TP, 1, a=1)]
+
+
+@pytest.mark.parametrize(("retained_ms", "kind"), [(3 * HOUR, "state-expired"), (3 * HOUR - 1, "state-gone")])
+def test_windows_that_had_expired(retained_ms: int, kind: str) -> None:
+    """A window that lives for two hours; what is gone now was older than that an hour ago, at the cut."""
+    table = table_of((1, "a", 0), (2, "b", 0))
+    table.start = 1
+    del table.log[0]
+    windows = captured([table])
+    windows = replace(windows, changelogs=(replace(windows.changelogs[0], expires_ms=2 * HOUR),))
+    table.keeping = Keeping(age_ms=HOUR, retained_ms=retained_ms)
+    assert [finding.kind for finding in v3(CutView(windows, {TP: table.bounds}), table.log)] == [kind]
+
+
+def test_a_log_that_was_not_read_to_its_end() -> None:
+    """Whoever overtook may stand further on."""
+    table = table_of((1, "a", 0), (2, "b", 0), (2, "c", 0))
+    table.compact(3, drop=False)
+    fact = v3_state.facts_of(table.view, table.log)
+    keys = v3_state.key_facts_of(table.view, table.log)
+    assert v3_state.doubtful(table.view, TP, fact, keys) == []
+    found = v3_state.doubtful(table.view, TP, fact, keys._replace(to_the_end=False))
+    assert found == [Finding("state-unproven", *TP, 3, a=1)]
+
+
+def test_a_changelog_that_nobody_wrote_to() -> None:
+    assert v3(table_of().view, []) == []
+    silent = replace(captured([table_of()]), senders=())
+    assert v3(CutView(silent, {TP: table_of().bounds}), []) == [], "nor said that nothing was"
+
+
+# -- where each rule draws its line ----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("settled_ms", "findings"), [(HOUR + CLOCKS_MS, 0), (HOUR + CLOCKS_MS - 1, 1)])
+def test_clocks_may_disagree_by_so_much(settled_ms: int, findings: int) -> None:
+    """An hour after the cut: as long as that, and what clocks differ by, a record has to stay, or a deletion."""
+    table = table_of((1, "a", 0), (2, "b", 0), (1, "c", EPOCH))
+    del table.log[0]
+    table.keeping = Keeping(age_ms=HOUR, uncompacted_ms=settled_ms)
+    assert len(v3(table.view, table.log)) == findings
+    table = table_of((1, "a", 0), (2, "b", 0), (2, "c", 0))
+    table.compact(3, drop=False)
+    table.keeping = Keeping(age_ms=HOUR, tombstones_ms=settled_ms)
+    assert len(v3(table.view, table.log)) == findings
+
+
+@pytest.mark.parametrize(("windows_ms", "retained_ms"), [(0, 3 * HOUR), (2 * HOUR, None)])
+def test_what_age_did_not_take_has_not_expired(windows_ms: int, retained_ms: int | None) -> None:
+    """The table has no windows, or the changelog keeps records for ever."""
+    table = table_of((1, "a", 0), (2, "b", 0))
+    table.start = 1
+    del table.log[0]
+    table.keeping = Keeping(age_ms=HOUR, retained_ms=retained_ms)
+    cut = captured([table])
+    cut = replace(cut, changelogs=(replace(cut.changelogs[0], expires_ms=windows_ms),))
+    assert [finding.kind for finding in v3(CutView(cut, {TP: table.bounds}), table.log)] == ["state-gone"]
+
+
+def test_the_only_white_record_is_gone() -> None:
+    table = table_of((1, "a", 0), (1, "b", EPOCH))
+    table.compact(2, drop=False)
+    assert v3(table.view, table.log) == [Finding("state-last-missing", *TP, 0, 1, 0)]
+
+
+def test_of_several_senders_the_one_that_wrote_last_counts() -> None:
+    """The others' last records may be superseded by that one's."""
+    table = table_of((1, "a", 0), (2, "b", 0))
+    del table.log[1]
+    end = captured([table]).senders[0]
+    for senders in ((end, early(end)), (early(end), end)):
+        view = CutView(replace(captured([table]), senders=senders), {TP: table.bounds})
+        assert v3(view, table.log) == [Finding("state-last-missing", *TP, 1, 1, 1)]
+
+
+def early(end: SenderEnd) -> SenderEnd:
+    """Another sender, whose last record lies before that, and has a higher number."""
+    return replace(end, process=2, white_end=1, last_seq=77)
+
+
+def test_one_changelog_hides_no_other() -> None:
+    """The first has lost its last record, the second is whole, of the third only red is left of a key."""
+    last, whole, key = (
+        as_partition(table_of((1, "a", 0), (2, "b", 0), (1, "c", EPOCH)), n) for n in range(3)
+    )
+    del last.log[1]
+    key.compact(3, drop=False)
+    tables = [last, whole, key]
+    view = CutView(captured(tables), {table.tp: table.bounds for table in tables})
+    found = v3(view, [record for table in tables for record in table.log])
+    assert [(finding.kind, finding.partition) for finding in found] == [
+        ("state-last-missing", 0),
+        ("state-overtaken", 2),
+    ]
+
+
+def as_partition(table: Changelog, partition: int) -> Changelog:
+    """The same, as another partition."""
+    table.tp = TopicPartition(TP.topic, partition)
+    table.written = [record._replace(partition=partition) for record in table.written]
+    table.log = list(table.written)
+    return table
+
+
+def test_all_keys_of_which_only_red_is_left_are_reported() -> None:
+    """Those of records without a key, which are none of the table's, do not hide them."""
+    table = table_of((1, "a", 0), (2, "b", 0), (3, "c", 0), (2, "d", EPOCH), (1, "e", EPOCH))
+    table.compact(5, drop=False)
+    bare = [record._replace(key_hash=None) for record in table.log[:1]]
+    found = key_facts_of(table.view, [*bare, *table.log])
+    assert (found.overtaken, found.overtaken_found) == ((3, 4), 2)
+
+
+# -- what a parent stands for ----------------------------------------------------------------------------------------
+
+
+def delta(table: Changelog, start: int) -> CutView:
+    """The parent stands for what lies below `start`."""
+    return CutView(captured([table]), {TP: table.bounds}, starts={TP: start})
+
+
+def test_what_a_parent_stands_for_may_be_gone() -> None:
+    """Whether compaction took it or its age; and whoever wrote nothing since is not missing."""
+    table = table_of((1, "a", 0), (2, "b", 0), (1, "c", 0))
+    del table.log[:2]
+    table.start = 2
+    assert v3(delta(table, 2), table.log) == []
+    assert v3(delta(table, 3), []) == []
+    table.log = [table.written[1]]
+    assert v3(delta(table, 3), table.log) == [], "what is still there of it does no harm"
+    assert v3(delta(table, 2), table.log) == [Finding("state-last-missing", *TP, 2, 1, 2)]
+
+
+def test_what_is_held_of_a_parent_fills_no_hole_behind_it() -> None:
+    table = table_of((1, "a", 0), (2, "b", 0), (3, "c", 0), (4, "d", 0))
+    del table.log[2]
+    table.keeping = None
+    assert v3(delta(table, 1), table.log) == [Finding("state-unproven", *TP, 4, a=1)]
+    assert v3(delta(table, 3), table.log) == []
+
+
+def test_v3_a_deletion_that_may_be_gone_from_a_delta_leaves_its_key_in_the_state() -> None:
+    """It was written after the parent's cut, and the cleaner has taken it since: the parent still has its key."""
+    table = table_of((1, "a", 0), (1, None, 0), (2, "b", 0), (3, "c", 0), (2, "d", 0))
+    table.compact(2, drop=False)
+    del table.log[0]  # in a later round
+    unproven = [Finding("state-unproven", *TP, 5, a=1)]
+    assert [record.offset for record in table.log] == [2, 3, 4], "else nothing is shown"
+    for since_parent_ms, tombstones_ms, uncompacted_ms, expected in (
+        (20 * HOUR, 24 * HOUR, 0, []),
+        (24 * HOUR, 24 * HOUR, 0, unproven),
+        (24 * HOUR, 24 * HOUR, 2 * HOUR, unproven),
+        (24 * HOUR, 24 * HOUR, 25 * HOUR, []),
+        (24 * HOUR, 25 * HOUR, 0, []),
+    ):
+        table.keeping = Keeping(
+            age_ms=HOUR,
+            tombstones_ms=24 * HOUR,
+            since_parent=Keeping(
+                age_ms=since_parent_ms, tombstones_ms=tombstones_ms, uncompacted_ms=uncompacted_ms
+            ),
+        )
+        assert v3(delta(table, 1), table.log) == expected
+    assert v3(delta(table, 2), table.log) == [], "nothing is missing where the parent's state ends"
+
+
+# -- global tables -------------------------------------------------------------------------------------------
+
+
+def of_global(*partitions: list[tuple[int, int]], is_global: bool = True, **changes: Any) -> list[Finding]:
+    """What V3 finds of a table whose changelog partitions hold these records: hash of the key, epoch."""
+    logs = [Changelog(TopicPartition("table", n), process=1, keeping=None) for n in range(len(partitions))]
+    for log, records in zip(logs, partitions, strict=True):
+        for key, epoch in records:
+            log.write(key, "v", epoch=epoch)
+    cut = captured(logs)
+    cut = replace(cut, changelogs=tuple(replace(c, is_global=is_global, **changes) for c in cut.changelogs))
+    view = CutView(cut, {log.tp: log.bounds for log in logs})
+    return v3(view, [record for log in logs for record in log.log])
+
+
+def test_a_key_of_a_global_table_in_several_partitions_has_no_order_that_the_log_shows() -> None:
+    """Every worker has the value that came last; which one that was nobody can say. Red writes are not of the state."""
+    assert of_global([(7, 0), (7, 0)], [(8, 0), (7, 0)]) == [
+        Finding("state-unordered", "table", 1, 1, a=0, b=1)
+    ]
+    assert KINDS["state-unordered"].weight is Weight.UNVERIFIABLE
+    assert of_global([(7, 0)], [(8, 0), (7, EPOCH)]) == []
+    assert of_global([(7, 0)], []) == []
+
+
+def test_keys_of_a_global_table_that_are_in_one_partition_each_are_in_order() -> None:
+    assert of_global([(1, 0), (2, 0)], [(3, 0)], [(4, 0), (4, 0)]) == []
+
+
+def test_a_table_that_is_not_global_has_its_keys_where_they_are() -> None:
+    assert of_global([(7, 0)], [(7, 0)], is_global=False) == []
+
+
+def test_of_a_global_table_of_sets_two_partitions_are_enough() -> None:
+    """Its keys are operations: a member that is added in one and discarded in the other has two of them."""
+    assert of_global([(7, 0)], [(8, 0)], sets=True) == [Finding("state-unordered", "table", 1, 0, a=0, b=0)]
+    assert of_global([(7, 0), (8, 0)], [], sets=True) == []

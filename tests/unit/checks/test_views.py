@@ -1,0 +1,330 @@
+"""Where each lookup of `CutView` draws its line, and what follows from the bounds of the log alone."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from snapkafka.checks import (
+    CutView,
+    Finding,
+    Keeping,
+    LogBounds,
+    LogRecord,
+    Witness,
+    bounds_findings,
+    require_offsets,
+)
+from snapkafka.checks.log import EXTERNAL
+from snapkafka.checks.ranges import TAIL_MAX, ReadRange, reading_ranges
+from snapkafka.errors import OffsetsGoneError
+from snapkafka.protocol.captured_snapshot import Captured
+from snapkafka.protocol.facts import Renewed
+from snapkafka.protocol.records import SeqRange, TopicPartition
+from tests.worlds.little_log import (
+    CAPTURED,
+    EPOCH,
+    INPUT,
+    LOG,
+    OUT,
+    STATE,
+    TABLE,
+    TP,
+    WHITE,
+    with_input,
+    with_sender,
+)
+
+# -- lookups -------------------------------------------------------------------------------------------------
+
+
+def test_what_is_white() -> None:
+    view = CutView(CAPTURED)
+    white = LogRecord("in", 0, 4, 1, EPOCH - 1, 4)
+    assert view.counts_white(white)
+    assert not view.counts_white(white._replace(offset=5))
+    assert not view.counts_white(white._replace(epoch=EPOCH))
+    assert not view.counts_white(white._replace(marker=True))
+    assert not view.counts_white(white._replace(process=7))
+    left = LogRecord("in", 0, 5, 2, 0, 4)
+    assert view.counts_white(left)
+    assert not view.counts_white(left._replace(offset=6))
+    assert not view.counts_white(left._replace(marker=True))
+
+
+def test_what_is_state() -> None:
+    view = CutView(CAPTURED)
+    assert view.in_state(TABLE[2])
+    assert not view.in_state(TABLE[2]._replace(offset=3))
+    assert not view.in_state(TABLE[2]._replace(epoch=EPOCH))
+    assert not view.in_state(TABLE[2]._replace(marker=True))
+    assert not view.in_state(TABLE[2]._replace(process=EPOCH))
+    assert view.in_state(TABLE[2]._replace(process=EPOCH - 1))
+    assert view.in_state(TABLE[2]._replace(process=EXTERNAL, epoch=EPOCH))
+    assert view.in_state(TABLE[2]._replace(process=2, epoch=EPOCH))
+    assert not view.in_state(WHITE[0]), "no changelog"
+
+
+def test_what_is_in_a_channel() -> None:
+    view = CutView(CAPTURED)
+    assert [r.offset for r in LOG if r.topic == "in" and view.in_channel(r, INPUT)] == [2, 3, 4]
+    assert not view.in_channel(LogRecord("in", 0, 5, 1, 0, 5), INPUT), "past its white end"
+    left = [LogRecord("in", 0, offset, 2, 0, 0) for offset in range(1, 8)]
+    assert [record.offset for record in left if view.in_channel(record, INPUT)] == [2, 3, 4, 5]
+    assert not view.in_channel(LogRecord("in", 0, 3), INPUT), "external: replayable, only the position counts"
+
+
+def test_the_highest_end_that_a_snapshot_names() -> None:
+    assert CutView(CAPTURED).closed_end(TP) == 6
+    assert CutView(with_input(log_end=3)).closed_end(TP) == 5
+    assert CutView(with_input(position=8)).closed_end(TP) == 8
+    assert CutView(CAPTURED).closed_end(STATE) == 3
+    longer = replace(CAPTURED, changelogs=(replace(CAPTURED.changelogs[0], end=9),))
+    assert CutView(longer).closed_end(STATE) == 9
+    assert CutView(CAPTURED).closed_end(OUT) == 0
+
+
+def test_whose_seqs_are_judged_up_to_where() -> None:
+    view = CutView(CAPTURED)
+    assert [view.judged_end(process, TP) for process in (1, 2, 7)] == [5, 6, 0]
+    assert [view.white_end(process, tp) for process, tp in ((1, TP), (2, TP), (1, OUT))] == [5, 0, 0]
+    places = ((1, TP), (2, TP), (1, OUT))
+    assert [view.unacknowledged(process, tp) for process, tp in places] == [()] * 3
+    ranges = (SeqRange(first=1, last=2, refused=True), SeqRange(first=3, last=3), SeqRange(first=5, last=6))
+    assert CutView(with_sender(unacknowledged=ranges)).unacknowledged(1, TP) == (
+        SeqRange(first=1, last=3),
+        SeqRange(first=5, last=6),
+    )
+    assert [view.living(process) for process in (1, 2, 7)] == [True, False, False]
+    assert [view.left(process) for process in (1, 2, 7)] == [False, True, False]
+    assert view.any_left
+    assert not CutView(replace(CAPTURED, processes=CAPTURED.processes[:1])).any_left
+
+
+def test_what_a_process_sends_of_running_events_lies_below_its_marker_and_its_changelogs_end() -> None:
+    view = CutView(CAPTURED)
+    assert [view.sent_end(process, TP) for process in (1, 2)] == [5, 0]
+    assert view.sent_end(1, OUT) == 0
+    assert CutView(with_sender(marker=8)).sent_end(1, TP) == 8
+    longer = replace(CAPTURED, changelogs=(replace(CAPTURED.changelogs[0], end=9),))
+    assert [CutView(longer).sent_end(process, STATE) for process in (1, 2)] == [9, 0]
+
+
+def test_what_a_parent_stands_for_and_what_the_broker_promises_is_known_per_partition() -> None:
+    keeping = Keeping(age_ms=7)
+    view = CutView(CAPTURED, {STATE: LogBounds(start=0, end=3, keeping=keeping)}, {STATE: 2})
+    assert [view.state_start(tp) for tp in (STATE, OUT)] == [2, 0]
+    assert [view.keeping(tp) for tp in (STATE, OUT)] == [keeping, None]
+    assert CutView(CAPTURED).keeping(STATE) is None
+    assert CutView(CAPTURED).state_start(STATE) == 0
+
+
+def test_a_log_without_bounds_holds_everything() -> None:
+    assert CutView(CAPTURED).log_start(TP) == 0
+    assert CutView(CAPTURED).recreated == frozenset()
+    assert CutView(CAPTURED, {TP: LogBounds(start=3, end=9)}).log_start(TP) == 3
+    assert CutView(CAPTURED, {TP: LogBounds(start=3, end=9)}).log_start(OUT) == 0
+
+
+@pytest.mark.parametrize(
+    ("now", "made_anew"),
+    [
+        (LogBounds(start=0, end=2, topic_id="t1"), False),
+        (LogBounds(start=0, end=1, topic_id="t1"), True),
+        (LogBounds(start=0, end=9, topic_id="t9"), True),
+        (LogBounds(start=0, end=9), False),
+    ],
+)
+def test_a_topic_was_made_anew_if_its_id_is_another_or_its_end_too_low(
+    now: LogBounds, made_anew: bool
+) -> None:
+    bounds = {TP: now, STATE: LogBounds(start=0, end=3, topic_id="t2")}
+    assert CutView(CAPTURED, bounds).recreated == (frozenset({TP}) if made_anew else frozenset())
+    anonymous = with_input(topic_id="")
+    assert (TP in CutView(anonymous, bounds).recreated) == (now.end < 2)
+    eaten = bounds | {TP: LogBounds(start=0, end=9), STATE: LogBounds(start=0, end=2, topic_id="t2")}
+    assert CutView(CAPTURED, eaten).recreated == {STATE}
+
+
+@pytest.mark.parametrize("first", [True, False])
+def test_of_a_topic_that_two_apps_read_each_can_show_that_it_was_made_anew(first: bool) -> None:
+    """Whichever comes first: what one of them says is not covered up by the other."""
+
+    def made_anew(**said: object) -> bool:
+        other = replace(INPUT, app="other", receiver=2, **said)  # type: ignore[arg-type]
+        inputs = (other, INPUT) if first else (INPUT, other)
+        return TP in CutView(replace(CAPTURED, inputs=inputs), bounds(start=0)).recreated
+
+    assert not made_anew()
+    assert made_anew(topic_id="t0")
+    assert made_anew(position=10)
+
+
+def test_who_reads_a_changelog_can_show_that_it_was_made_anew() -> None:
+    def made_anew(**said: object) -> bool:
+        reader = replace(INPUT, app="other", topic=STATE.topic, topic_id="t2", position=0)
+        inputs = (INPUT, replace(reader, **said))  # type: ignore[arg-type]
+        return STATE in CutView(replace(CAPTURED, inputs=inputs), bounds(start=0)).recreated
+
+    assert not made_anew()
+    assert made_anew(topic_id="t0")
+    assert made_anew(position=4)
+
+
+# -- bounds --------------------------------------------------------------------------------------------------
+
+
+def bounds(start: int, end: int = 9) -> dict[TopicPartition, LogBounds]:
+    return {
+        TP: LogBounds(start=start, end=end, topic_id="t1"),
+        STATE: LogBounds(start=0, end=3, topic_id="t2"),
+    }
+
+
+def test_what_is_gone_is_said_with_the_range_it_lay_in() -> None:
+    living = replace(CAPTURED, processes=CAPTURED.processes[:1])
+    findings, counts = bounds_findings(CutView(living, bounds(start=4)))
+    assert findings == [
+        Finding("unread", "in", 0, 1, app="app", a=1),
+        Finding("gone", "in", 0, 2, app="app", a=5, b=4),
+        Finding("gone", "in", 0, 3, app="app", a=5, b=4),
+    ]
+    assert counts == {"unread": 1, "gone": 2}
+    findings, _ = bounds_findings(
+        CutView(replace(living, inputs=(replace(INPUT, position=5),)), bounds(start=4))
+    )
+    assert findings == [Finding("unread", "in", 0, 1, app="app", a=3)]
+
+
+def test_where_one_that_left_may_have_sent() -> None:
+    findings, counts = bounds_findings(CutView(CAPTURED, bounds(start=8)))
+    assert findings == [
+        Finding("unread", "in", 0, 1, app="app", a=1),
+        *(Finding("gone", "in", 0, offset, app="app", a=5, b=8) for offset in (2, 3, 4)),
+        Finding("gone-left", "in", 0, 5, app="app", b=8),
+    ]
+    assert counts["gone-left"] == 1
+
+
+def test_so_many_offsets_are_listed_and_all_are_counted() -> None:
+    long = replace(with_sender(white_end=90), processes=CAPTURED.processes[:1])
+    findings, counts = bounds_findings(CutView(long, bounds(start=80, end=99)))
+    gone = [finding.offset for finding in findings if finding.kind == "gone"]
+    assert gone == list(range(2, 22))
+    assert counts["gone"] == 78
+
+
+def test_what_is_gone_is_counted_for_every_app() -> None:
+    two = replace(CAPTURED, inputs=(INPUT, replace(INPUT, app="b")), processes=CAPTURED.processes[:1])
+    findings, counts = bounds_findings(CutView(two, bounds(start=4)))
+    assert counts == {"unread": 2, "gone": 4}
+    assert counts.total() == len(findings)
+
+
+def test_where_nobody_has_sent_nothing_in_flight_is_gone() -> None:
+    """Not even the first offset: what none of ours wrote is for its writer to keep."""
+    external = replace(INPUT, position=0, noted=0, low=0)
+    captured = replace(CAPTURED, inputs=(external,), senders=(), processes=CAPTURED.processes[:1])
+    assert bounds_findings(CutView(captured, bounds(start=4))) == ([], {})
+
+
+def test_one_topic_that_was_made_anew_hides_no_other() -> None:
+    """Every check is told, at offset 0; the next partition is looked at all the same."""
+    before = replace(INPUT, topic="a", topic_id="old")
+    both = replace(CAPTURED, inputs=(before, INPUT), processes=CAPTURED.processes[:1])
+    now = bounds(start=3) | {TopicPartition("a", 0): LogBounds(start=0, end=9, topic_id="new")}
+    findings, counts = bounds_findings(CutView(both, now))
+    assert [(f.kind, f.topic, f.offset) for f in findings] == [
+        ("recreated-V1", "a", 0),
+        ("recreated-V2", "a", 0),
+        ("recreated-V4", "a", 0),
+        ("unread", "in", 1),
+        ("gone", "in", 2),
+    ]
+    assert counts.total() == 5
+    assert [r.topic for r in reading_ranges(CutView(both, now))] == ["in", "table"]
+
+
+def test_the_tail_is_so_long() -> None:
+    assert TAIL_MAX == 100_000
+    now = bounds(start=0, end=10**6)
+    (first, _) = reading_ranges(CutView(CAPTURED, now))
+    assert (first.start, first.end) == (1, 100_006)
+    two = replace(CAPTURED, inputs=(INPUT, replace(INPUT, app="b", position=9, low=9)))
+    assert reading_ranges(CutView(two, bounds(start=0)), tail_max=1)[0][2:] == (1, 9), "from the lowest on"
+    assert reading_ranges(CutView(with_input(low=9), now))[0].start == 2, (
+        "the position, where it is the lower one"
+    )
+
+
+def test_a_changelog_is_read_from_where_its_parent_stands() -> None:
+    view = CutView(CAPTURED, bounds(start=0))
+    assert reading_ranges(view, starts={STATE: 2})[1] == ReadRange(*STATE, 2, 3)
+    assert reading_ranges(view)[1] == ReadRange(*STATE, 0, 3)
+
+
+def refused(
+    captured: Captured, now: dict[TopicPartition, LogBounds], starts: dict[TopicPartition, int] | None = None
+) -> tuple[str, str]:
+    with pytest.raises(OffsetsGoneError) as caught:
+        require_offsets(CutView(captured, now), starts=starts)
+    return str(caught.value).splitlines()[0], caught.value.advice
+
+
+def test_a_topic_that_was_recreated_while_a_process_ran_is_reported_with_that_process() -> None:
+    """Whatever id the log has by now: who reports a position or a state of the old one took part."""
+    twice = replace(CAPTURED, renewed=(Renewed(topic="table", process=1, app="app", since=3),))
+    now = bounds(start=0)
+    findings, _ = bounds_findings(CutView(twice, now))
+    assert [(f.kind, f.topic, f.process) for f in findings] == [
+        (f"renewed-{check}", "table", 1) for check in ("V1", "V2", "V3", "V4")
+    ]
+    assert "recreated since process 1 of app joined" in Witness.of(findings[0]).what
+    why, hint = refused(twice, now)
+    assert "topic table was recreated since process 1 of app joined" in why
+    assert "restart that process" in hint
+
+
+def test_what_cannot_be_assembled_any_more_is_refused_by_name() -> None:
+    now = bounds(start=0)
+    require_offsets(CutView(CAPTURED, now))
+    assert refused(CAPTURED, {STATE: now[STATE]})[0].endswith("topic in of snapshot snap has no partition 0")
+    made_anew, hint = refused(CAPTURED, now | {TP: LogBounds(start=0, end=9, topic_id="t9")})
+    assert made_anew.endswith("topic in was deleted and recreated (or truncated) since snapshot snap")
+    assert hint == "take a new snapshot"
+    assert refused(CAPTURED, bounds(start=4))[0].endswith(
+        "snapshot snap needs in[0] from offset 2 to 4, but its log now starts at 4"
+    )
+    eaten = now | {STATE: LogBounds(start=4, end=9, topic_id="t2")}
+    assert refused(CAPTURED, eaten)[0].endswith(
+        "snapshot snap needs table[0] (table t) below offset 3, but its log now starts at 4"
+    )
+
+
+def test_what_a_snapshot_needs_since_its_parent_may_not_be_gone() -> None:
+    now = bounds(start=0) | {STATE: LogBounds(start=2, end=9, topic_id="t2")}
+    require_offsets(CutView(CAPTURED, now), starts={STATE: 2})
+    require_offsets(CutView(CAPTURED, now))
+    message, hint = refused(CAPTURED, now, {STATE: 1})
+    assert message.endswith(
+        "snapshot snap builds on table[0] (table t) from offset 1, but its log now starts at 2"
+    )
+    assert hint == "take a full snapshot, and assemble those that build on it sooner"
+
+
+def test_partitions_that_were_added_after_the_snapshot_are_none_of_its() -> None:
+    """Nothing of them is read, and nothing is missing."""
+    now = bounds(start=0)
+    added = {TopicPartition(tp.topic, 7): LogBounds(start=0, end=99, topic_id=now[tp].topic_id) for tp in now}
+    view = CutView(CAPTURED, {**now, **added})
+    require_offsets(view)
+    assert reading_ranges(view) == reading_ranges(CutView(CAPTURED, now))
+    assert not view.recreated
+
+
+def test_a_witness_without_a_place_does_not_name_one() -> None:
+    assert str(Witness(check="V6", topic="", partition=-1, offset=-1, what="no money")) == "V6: no money"
+    assert (
+        str(Witness(check="V6", topic="t", partition=1, offset=0, what="no money")) == "V6: t[1]@0: no money"
+    )

@@ -1,0 +1,144 @@
+"""`snapkafka restore --into` translates: a plan into tables, what is not there into lines, refusals into statuses."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner
+
+from snapkafka import ops
+from snapkafka.cli.app import app
+from snapkafka.errors import RestoreRefusedError
+from snapkafka.recovery.plan import Plan, Recovered, Request, TopicWork
+from snapkafka.recovery.target_facts import Refusal
+from snapkafka.recovery.topics import NewTopic
+from tests.worlds.planned import done, planned
+
+ARGUMENTS = ("restore", "friday", "--into", "127.0.0.1:1", "--storage", "/there")
+ABSENT = (
+    ops.AbsentInput(topic="orders", partition=3, start=100, apart_until=130, cut_end=4_811, mixed=True),
+)
+PLAN = planned(
+    request=Request(name="friday", storage="/there", into=True),
+    topics=(
+        NewTopic(
+            topic="orders",
+            of="orders",
+            partitions=3,
+            replicas=None,
+            settings={"cleanup.policy": "delete", "retention.ms": "-1"},
+            changed={"retention.ms": "-1"},
+        ),
+    ),
+    existing=("invoices",),
+    work=(
+        TopicWork(topic="orders", kind="input", records=77, bytes=1),
+        TopicWork(topic="changelog", kind="changelog", records=12, bytes=1),
+    ),
+    stored=5,
+    absent=ABSENT,
+    notes=("outputs begin empty: invoices",),
+)
+REFUSAL = Refusal(code="topic-not-empty", what="topic orders exists here", hint="use another cluster")
+DONE = done(
+    kind="cluster",
+    topics=("orders",),
+    messages=77,
+    inputs=5,
+    absent=ABSENT,
+    notes=PLAN.notes,
+    undo="stop the workers, and delete these topics: orders",
+)
+
+
+@pytest.fixture
+def asked(monkeypatch: pytest.MonkeyPatch) -> list[dict[str, Any]]:
+    """What `ops.restore` and its planning were asked for; the plan is `PLAN`."""
+    found: list[dict[str, Any]] = []
+
+    async def plan(*arguments: Any, **options: Any) -> Plan:
+        found.append(options)
+        return PLAN
+
+    async def act(where: Any, plan: Plan, **options: Any) -> Recovered:
+        found.append({"plan": plan})
+        return DONE
+
+    monkeypatch.setattr(ops, "plan_restore", plan)
+    monkeypatch.setattr(ops, "restore", act)
+    return found
+
+
+def acted(asked: list[dict[str, Any]]) -> bool:
+    return any("plan" in it for it in asked)
+
+
+def test_a_dry_run_prints_topics_and_what_is_not_there_and_does_nothing(asked: list[dict[str, Any]]) -> None:
+    result = CliRunner().invoke(app, [*ARGUMENTS, "--dry-run"])
+    assert result.exit_code == 0, result.stderr
+    for text in (
+        "cleanup.policy=delete",
+        "retention.ms=-1",
+        "already there: invoices",
+        "not restored: external records of orders[3] from offset 100 of the old log on (4,711 offsets up to the cut",
+        "below offset 130 some agents had processed records that others had not; what the apps had sent there",
+        "note: outputs begin empty: invoices",
+        "77 messages in flight, 5 stored external records, at most 12 rows of state",
+    ):
+        assert text in result.stdout, text
+    assert not acted(asked)
+
+
+def test_a_refusal_is_printed_with_its_code_and_is_status_1(
+    asked: list[dict[str, Any]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def plan(*arguments: Any, **options: Any) -> Plan:
+        return replace(PLAN, refusals=(REFUSAL,))
+
+    monkeypatch.setattr(ops, "plan_restore", plan)
+    result = CliRunner().invoke(app, [*ARGUMENTS])
+    assert result.exit_code == 1
+    assert "refused (topic-not-empty): topic orders exists here" in result.stdout
+    reported = json.loads(CliRunner().invoke(app, [*ARGUMENTS, "--dry-run", "--json"]).stdout)
+    assert (reported["planned"]["refusals"][0]["code"], reported["done"]) == ("topic-not-empty", None)
+    assert not acted(asked)
+
+
+def test_without_a_terminal_it_takes_yes_to_act(asked: list[dict[str, Any]]) -> None:
+    result = CliRunner().invoke(app, [*ARGUMENTS])
+    assert (result.exit_code, acted(asked)) == (2, False)
+    assert "nothing was changed" in result.stderr
+    asked.clear()
+    result = CliRunner().invoke(app, [*ARGUMENTS, "--yes", "--force"])
+    assert result.exit_code == 0, result.stderr
+    options, doing = asked
+    assert doing["plan"] is PLAN
+    assert (options["storage"], options["force"], options["drop_missing"]) == ("/there", True, False)
+    for text in (
+        "created: 1 topic",
+        "77 messages",
+        "5 external records",
+        "undo: stop the workers",
+        "not restored:",
+    ):
+        assert text in result.stdout, text
+
+
+@pytest.mark.parametrize("option", [("--app", "a"), ("--table", "t"), ("--wait", "5"), ("--no-safety",)])
+def test_what_a_restore_in_place_alone_has_is_refused(
+    asked: list[dict[str, Any]], option: tuple[str, ...]
+) -> None:
+    result = CliRunner().invoke(app, [*ARGUMENTS, "--yes", *option])
+    assert (result.exit_code, acted(asked)) == (2, False)
+    assert f"--into and {option[0]} cannot be combined" in result.stderr
+
+
+def test_an_error_has_its_own_status(asked: list[dict[str, Any]], monkeypatch: pytest.MonkeyPatch) -> None:
+    async def refuse(*arguments: Any, **options: Any) -> Recovered:
+        raise RestoreRefusedError("nothing was changed: no")
+
+    monkeypatch.setattr(ops, "restore", refuse)
+    assert CliRunner().invoke(app, [*ARGUMENTS, "--yes"]).exit_code == 14

@@ -1,0 +1,224 @@
+"""The space-time diagram: a message in flight crosses the cut from left to right, and everything drawn is told."""
+
+from __future__ import annotations
+
+import dataclasses
+import itertools
+import math
+import xml.etree.ElementTree as ET
+from pathlib import Path
+
+import pytest
+
+from snapkafka import ops
+from snapkafka.drawing.layout import EXTERNAL, GLYPHS_FROM, NAMES_MAX, Lane, Layout, Message, Picture, lay_out
+from snapkafka.drawing.svg import STUB, svg
+from snapkafka.manifest import CheckEntry, Manifest, WitnessEntry, dump
+from snapkafka.protocol.captured_snapshot import InputCut, ProcessCut
+from snapkafka.protocol.records import Running, TornEvent
+from snapkafka.store import LocalStore
+from tests.worlds.on_disk import write_snapshot
+
+SVG = "{http://www.w3.org/2000/svg}"
+
+
+def in_flight(sender: int, receiver: int, offset: int, **more: object) -> Message:
+    reported = {
+        "kind": "in-flight",
+        "topic": "to-pay",
+        "partition": 0,
+        "sender": sender,
+        "receiver": receiver,
+    }
+    return Message(**(reported | {"offset": offset} | more))  # type: ignore[arg-type]
+
+
+def picture(lanes: int = 4, **more: object) -> Picture:
+    reported = {
+        "title": "friday",
+        "verdict": "VERIFIED",
+        "lanes": tuple(
+            Lane(process=n, app=f"app{n % 3}", host="box", pid=n, cut_ms=3 * n, closed_ms=3 * n + 9)
+            for n in range(lanes)
+        ),
+        "messages": tuple(
+            in_flight(a, b, 10 + n) for n, (a, b) in enumerate(itertools.product(range(lanes), repeat=2))
+        ),
+    }
+    return Picture(**(reported | more))  # type: ignore[arg-type]
+
+
+def crossings(layout: Layout) -> list[tuple[str, bool, bool]]:
+    """Of each message: its kind, whether it is sent left of its sender's cut, and received left of its receiver's."""
+    cuts = {place.lane.process: place.cut for place in layout.lanes}
+    found = []
+    for arrow in layout.arrows:
+        sent, received = cuts[arrow.message.sender], cuts[arrow.message.receiver]
+        assert sent is not None
+        assert received is not None
+        found.append((arrow.message.kind, arrow.start[0] < sent, arrow.end[0] < received))
+    return found
+
+
+def test_what_is_in_flight_crosses_the_cut_forwards_and_what_was_never_sent_backwards() -> None:
+    drawn = picture()
+    backward = in_flight(3, 0, 99, kind="backward")
+    marker = in_flight(1, 2, 50, kind="marker")
+    layout = lay_out(dataclasses.replace(drawn, messages=(*drawn.messages, backward, marker)))
+    assert len(layout.arrows) == 18
+    assert set(crossings(layout)) == {
+        ("in-flight", True, False),
+        ("backward", False, True),
+        ("marker", False, False),
+    }
+
+
+def test_messages_of_a_partition_are_sent_and_received_in_the_order_of_its_log() -> None:
+    layout = lay_out(picture(2, messages=tuple(in_flight(0, 1, offset) for offset in (7, 5, 9, 6))))
+    arrows = sorted(layout.arrows, key=lambda arrow: arrow.message.offset)
+    assert [arrow.start[0] for arrow in arrows] == sorted({arrow.start[0] for arrow in arrows})
+    assert [arrow.end[0] for arrow in arrows] == sorted({arrow.end[0] for arrow in arrows})
+
+
+def test_the_curve_passes_through_every_cut_in_the_order_of_lanes() -> None:
+    layout = lay_out(picture(5))
+    assert list(layout.curve[1:-1]) == [(place.cut, place.y) for place in layout.lanes]
+    cuts = [place.cut for place in layout.lanes]
+    assert cuts == sorted(cuts)  # type: ignore[type-var]  # the later, the further to the right
+    assert (
+        len({place.cut for place in lay_out(dataclasses.replace(picture(3), lanes=same_moment(3))).lanes})
+        == 1
+    )
+
+
+def same_moment(lanes: int) -> tuple[Lane, ...]:
+    return tuple(Lane(process=n, app="a", cut_ms=4) for n in range(lanes))
+
+
+@pytest.mark.parametrize("lanes", [1, 20, 100])
+def test_everything_has_its_place_on_the_paper(lanes: int) -> None:
+    messages = tuple(in_flight(n, (n + 1) % lanes, n) for n in range(lanes))
+    layout = lay_out(picture(lanes, messages=messages))
+    for x, y in [place for arrow in layout.arrows for place in (arrow.start, arrow.end)]:
+        assert 0 < x < layout.width
+        assert 0 < y < layout.bottom
+    ys = [place.y for place in layout.lanes]
+    assert min((b - a for a, b in itertools.pairwise(ys)), default=9) >= 9
+    assert layout.names is (lanes <= NAMES_MAX)
+    ET.fromstring(svg(layout))
+
+
+@pytest.mark.parametrize("lanes", [GLYPHS_FROM - 1, GLYPHS_FROM])
+def test_from_a_hundred_lines_on_a_message_that_does_not_cross_the_cut_is_drawn_at_its_two_ends(
+    lanes: int,
+) -> None:
+    kinds = ("received", "later", "marker", "in-flight", "backward")
+    messages = tuple(in_flight(n, 80 - n, n, kind=kind) for n, kind in enumerate(kinds))
+    layout = lay_out(picture(lanes, messages=messages))
+    whole = {f"M{a:.1f},{b:.1f} L{c:.1f},{d:.1f}" for (a, b), (c, d) in ends(layout)}
+    root = ET.fromstring(svg(layout))
+    groups = [group for group in root.iter(f"{SVG}g") if (group.get("class") or "").startswith("message")]
+    assert len(groups) == len(kinds)
+    for group in groups:
+        paths = {path.get("d") or "" for path in group.iter(f"{SVG}path")}
+        assert len(paths) == 1, "what is pointed at is what is seen"
+        path = paths.pop()
+        across = group.get("class") in ("message flight", "message backward")
+        assert (path in whole) is (across or lanes < GLYPHS_FROM), path
+        if path not in whole:
+            stubs = [part.replace("L", "").replace(",", " ").split() for part in path.split("M")[1:]]
+            (a, b, *first), (*last, c, d) = ([float(x) for x in stub] for stub in stubs)
+            assert f"M{a:.1f},{b:.1f} L{c:.1f},{d:.1f}" in whole, "from its send to its receipt"
+            lengths = math.dist((a, b), first), math.dist(last, (c, d))
+            assert lengths == pytest.approx((STUB, STUB), abs=0.2)
+            assert math.dist(first, last) == pytest.approx(math.dist((a, b), (c, d)) - 2 * STUB, abs=0.3)
+
+
+def ends(layout: Layout) -> list[tuple[tuple[float, float], tuple[float, float]]]:
+    return [(arrow.start, arrow.end) for arrow in layout.arrows]
+
+
+def test_what_is_drawn_is_reported_on_hovering_and_nothing_is_taken_for_markup() -> None:
+    lane = Lane(
+        process=0,
+        app="<b>&'\"",
+        cut_ms=1,
+        heard="markers",
+        running=("pay at in[0] offset 4",),
+        torn=("sum at in[0] offset 3",),
+    )
+    message = in_flight(EXTERNAL, 0, 8, topic='t"><script>', key="k\x00\x1b", value="\ud800 ünï")
+    reported = Picture(title="<s>", verdict="VERIFIED_OPEN", lanes=(lane,), messages=(message,), hidden=1_234)
+    drawn = svg(lay_out(reported))
+    root = ET.fromstring(drawn)
+    assert not root.findall(f".//{SVG}script")
+    assert "style" not in {name for element in root.iter() for name in element.attrib}
+    assert [
+        (g.get("data-process"), g.get("data-app")) for g in root.iter(f"{SVG}g") if g.get("class") == "lane"
+    ] == [
+        ("0", "<b>&'\""),
+        ("-1", "external"),
+    ]
+    (arrow,) = (g for g in root.iter(f"{SVG}g") if g.get("class") == "message flight")
+    assert (arrow.get("data-sender"), arrow.get("data-receiver")) == ("-1", "0")
+    titles = " ".join(title.text or "" for title in root.iter(f"{SVG}title"))
+    for text in ("<b>&'\"", "pay at in[0] offset 4", "sum at in[0] offset 3", "in flight", "offset 8", "ünï"):
+        assert text in titles, text
+    assert "1,234 more events not shown" in [text.text for text in root.iter(f"{SVG}text")]
+    assert "http" not in drawn.replace("http://www.w3.org/2000/svg", "")
+
+
+def test_the_same_picture_is_the_same_file() -> None:
+    assert svg(lay_out(picture())) == svg(lay_out(picture()))
+
+
+# -- from a manifest -----------------------------------------------------------------------------------------
+
+
+def cut(process: int, **more: object) -> ProcessCut:
+    reported = {"process": process, "app": f"app{process}", "host": "box", "pid": 1, "report": 20 + process}
+    return ProcessCut(**(reported | {"closed": 30 + process} | more))  # type: ignore[arg-type]
+
+
+def an_input(receiver: int) -> InputCut:
+    return InputCut(
+        app=f"app{receiver}", topic="to-pay", topic_id="", partition=0, position=3, noted=3, low=0, log_end=9,
+        receiver=receiver,
+    )  # fmt: skip
+
+
+def rewrite(store: LocalStore, manifest: Manifest) -> None:
+    Path(store.manifest_place(manifest.id)).write_text(dump(manifest), "utf-8")
+
+
+async def test_an_assembled_snapshot_is_drawn_from_its_manifest_and_tables(tmp_path: Path) -> None:
+    store = LocalStore(tmp_path)
+    messages = [
+        {"sender": 1, "sender_app": "app1", "receiver_app": "app2", "topic": "to-pay", "partition": 0}
+        | {"offset": offset, "key": "k", "value": "v" * 500}
+        for offset in range(3, 20)
+    ]
+    manifest = write_snapshot(store, "s", 9, cuts=[an_input(2)], messages=messages)
+    running = Running(agent="pay", topic="to-pay", partition=0, offset=2)
+    torn = TornEvent(agent="pay", topic="to-pay", partition=0, offset=1, was=0, met=9, table="sums")
+    captured = dataclasses.replace(
+        manifest.captured, processes=(cut(1), cut(2, running=(running,), torn=(torn,)), cut(3, left=True))
+    )
+    witness = WitnessEntry(topic="to-pay", partition=0, offset=2, what="red by its header", process=1)
+    checks = (CheckEntry(name="V2", run=True, status="failed", found=1, witnesses=(witness,)),)
+    rewritten = dataclasses.replace(manifest, captured=captured, checks=checks, verdict="INCONSISTENT")
+    rewrite(store, rewritten)
+    drawn = await ops.draw(None, "", manifest=store.manifest_place("s"))
+    assert (drawn.id, drawn.shown, drawn.hidden) == (
+        "s",
+        6,
+        11,
+    )  # of one channel so many, the others are counted
+    root = ET.fromstring(drawn.svg)
+    kinds = [element.get("class") for element in root.iter(f"{SVG}g")]
+    assert kinds.count("message flight") == 6
+    assert kinds.count("message backward") == 1
+    assert kinds.count("running") == kinds.count("torn") == 1
+    assert kinds.count("cut-point") == 2  # the one that had left did not cut
+    few = await ops.draw(None, "", manifest=store.manifest_place("s"), messages_max=2)
+    assert (few.shown, few.hidden) == (2, 15)

@@ -1,0 +1,68 @@
+"""A diagram as PNG: the colours and the size of its SVG, with its text, or an error that names what is missing."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from io import BytesIO
+from pathlib import Path
+
+import pytest
+from PIL import Image
+from typer.testing import CliRunner
+
+from snapkafka import ops
+from snapkafka.cli.app import app
+from snapkafka.drawing.png import ZOOM
+from snapkafka.errors import DependencyMissingError, OutputError
+from tests.unit.drawing.test_wall_clock import system, world
+
+GUIDE = Path(__file__).parents[3] / "docs" / "guide"
+#: The cut by the wall clock, messages received and not sent, lines.
+VIOLET, RED = (0x7E, 0x22, 0xCE), (0xDC, 0x26, 0x26)
+
+
+def pixels(data: bytes) -> tuple[tuple[int, int], dict[tuple[int, int, int], int]]:
+    """Size, and how often each colour is there."""
+    picture = Image.open(BytesIO(data)).convert("RGB")
+    counted: Iterator[tuple[int, tuple[int, int, int]]] = iter(picture.getcolors(2**24) or ())  # type: ignore[arg-type]
+    return picture.size, {colour: count for count, colour in counted}
+
+
+def test_it_has_the_size_and_the_colours_of_the_svg() -> None:
+    svg = (GUIDE / "wall-clock.svg").read_text("utf-8")
+    found = re.search(r'width="(\d+)"\s+height="(\d+)"', svg)
+    assert found
+    size, colours = pixels(ops.png(svg))
+    assert size == (int(found[1]) * ZOOM, int(found[2]) * ZOOM)
+    assert colours[VIOLET] > 100
+    assert colours[RED] > 100
+    assert max(colours, key=lambda colour: colours[colour]) == (255, 255, 255), "on white, in any viewer"
+    _, without = pixels(ops.png(re.sub(r"<text.*?</text>", "", svg, flags=re.DOTALL)))
+    dark = (0x1F, 0x29, 0x33)
+    assert colours[dark] > without.get(dark, 0) + 100, "its text is drawn"
+
+
+def test_a_machine_without_fonts_gets_no_picture_without_text() -> None:
+    with pytest.raises(OutputError, match="no font was found"):
+        ops.png((GUIDE / "wall-clock.svg").read_text("utf-8"), skip_system_fonts=True)
+
+
+def test_the_command_draws_it_or_names_the_extra(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    place, output = world(tmp_path, system(60)), tmp_path / "cut.png"
+    asked = ["draw", "--manifest", place, "-o", str(output)]
+    done = CliRunner().invoke(app, asked)
+    assert done.exit_code == 0, done.output
+    assert output.read_bytes().startswith(b"\x89PNG\r\n")
+    output.unlink()
+
+    def missing(extra: str, what: str) -> None:
+        raise DependencyMissingError(f"{what} needs the extra {extra}")
+
+    monkeypatch.setattr("snapkafka.cli.commands.query.require_extra", missing)
+    refused = CliRunner().invoke(app, asked)
+    assert (refused.exit_code, output.exists()) == (DependencyMissingError.exit_status, False)
+    assert "a picture as PNG needs the extra png" in refused.stderr
+    other = CliRunner().invoke(app, ["draw", "--manifest", place, "-o", str(tmp_path / "cut.jpg")])
+    assert other.exit_code == 2
+    assert "-o must end in .svg or .png" in other.stderr

@@ -1,0 +1,341 @@
+"""The cut at one wall-clock time: what crosses it and in which direction, its sums, and how it is drawn."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import xml.etree.ElementTree as ET
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner
+
+from snapkafka import ops
+from snapkafka.cli.app import app
+from snapkafka.drawing.layout import Lane, Layout, Message, Picture, WallClock, lay_out
+from snapkafka.errors import BadInputError
+from snapkafka.manifest import AppendedEntry
+from snapkafka.protocol.captured_snapshot import ProcessCut
+from snapkafka.protocol.records import Verdict
+from snapkafka.store import LocalStore
+from tests.unit.base.test_manifest import example
+from tests.unit.drawing.test_drawing import rewrite
+from tests.worlds.fakes import FakeCluster, Worker
+from tests.worlds.on_disk import read_up_to, write_snapshot
+from tests.worlds.service_world import asked, served, until
+
+SVG = "{http://www.w3.org/2000/svg}"
+#: The trigger; the processes 1, 2 and 3 cut 100, 110 and 120 ms after it, by the ledger's time.
+START = 1_000_000
+CUTS = {1: 100, 2: 110, 3: 120}
+
+
+def record(
+    sender: int | None, receiver: int, offset: int, side: str, sent: int, **more: Any
+) -> dict[str, Any]:
+    """A row of `around`; times in milliseconds after the trigger."""
+    received_ms = more.pop("received_ms", None)
+    return {
+        "sender": sender,
+        "sender_app": None if sender is None else f"app{sender}",
+        "receiver": receiver,
+        "receiver_app": f"app{receiver}",
+        "topic": f"to-{receiver}",
+        "partition": 0,
+        "offset": offset,
+        "seq": offset,
+        "side": side,
+        "received": False,
+        "sent_ms": START + sent,
+        "received_ms": None if received_ms is None else START + received_ms,
+        "key": "k",
+        "value": json.dumps({"amount": offset}),
+    } | more
+
+
+def system(behind: int) -> list[dict[str, Any]]:
+    """Records of three processes; the clock of process 2 is so many milliseconds behind the others."""
+    return [
+        record(1, 2, 1, "white", 50, received=True, received_ms=55 - behind),
+        record(1, 2, 2, "white", 95, received_ms=118 - behind),
+        record(
+            1,
+            2,
+            30,
+            "red",
+            112,
+            received_ms=120 - behind,
+            cause_topic="to-1",
+            cause_partition=0,
+            cause_offset=6,
+        ),
+        record(None, 1, 5, "external", 20, received=True, received_ms=30),
+        record(3, 1, 6, "white", 80, received=True, received_ms=90),
+        record(2, 1, 70, "white", 105 - behind, received_ms=130),
+        record(3, 1, 80, "red", 200),  # its receipt has no time: those before it in its partition have
+        record(1, 3, 4, "white", 90, received=True),  # received within 120 ms, whether within 110 is unknown
+    ]
+
+
+def in_flight(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """The rows of `messages` for those of `around`."""
+    names = ("sender", "receiver_app", "topic", "partition", "offset", "seq", "key", "value")
+    return [
+        {name: row[name] for name in names} for row in rows if row["side"] == "white" and not row["received"]
+    ]
+
+
+def world(
+    folder: Path,
+    rows: list[dict[str, Any]],
+    *,
+    epoch: int = 9,
+    names: Mapping[str, str] | None = None,
+    **changed: Any,
+) -> str:
+    """A manifest of them; `names` are those of the apps."""
+    store, names = LocalStore(folder), names or {}
+    apps = {n: names.get(f"app{n}", f"app{n}") for n in CUTS}
+    inputs = [dataclasses.replace(read_up_to(f"to-{n}", 0, 9), app=apps[n], receiver=n) for n in CUTS]
+    manifest = write_snapshot(store, "s", epoch, cuts=inputs, messages=in_flight(rows), around=rows)
+    captured = dataclasses.replace(
+        manifest.captured,
+        processes=tuple(ProcessCut(process=n, app=apps[n], host="box", report=20 + n) for n in CUTS),
+        senders=(),
+    )
+    appended = tuple(AppendedEntry(offset=20 + n, at_ms=START + after) for n, after in CUTS.items())
+    ledger = dataclasses.replace(manifest.ledger, triggered_ms=START, appended=appended)
+    changes: dict[str, Any] = {"captured": captured, "ledger": ledger} | changed
+    rewrite(store, dataclasses.replace(manifest, **changes))
+    return store.manifest_place("s")
+
+
+async def drawn_at(place: str, at: str = "", sum_of: str = "") -> tuple[ops.Drawn, ops.WallCut]:
+    drawn = await ops.draw(None, "", manifest=place, wall_clock=ops.Instant(at=at, sum_of=sum_of))
+    assert drawn.wall is not None
+    return drawn, drawn.wall
+
+
+def messages_in(drawn: ops.Drawn) -> dict[str, str]:
+    """Place -> class of its arrow."""
+    root = ET.fromstring(drawn.svg)
+    return {
+        element.attrib["data-at"]: element.attrib["class"].removeprefix("message ")
+        for element in root.iter(f"{SVG}g")
+        if "data-at" in element.attrib
+    }
+
+
+async def test_clocks_that_differ_make_the_cut_inconsistent(tmp_path: Path) -> None:
+    drawn, wall = await drawn_at(world(tmp_path, system(60)), sum_of="amount")
+    assert wall.at_ms == START + 110  # the median of the cuts
+    assert (wall.backward, wall.in_flight, wall.unknown) == (1, 1, 1)
+    assert (wall.backward_sum, wall.in_flight_sum, wall.without) == ("30", "70", 0)
+    assert messages_in(drawn) == {
+        "to-2[0] offset 1": "near",
+        "to-2[0] offset 2": "near",  # in flight across the snapshot's cut, received before the wall-clock time
+        "to-2[0] offset 30": "backward",
+        "to-1[0] offset 5": "near",
+        "to-1[0] offset 6": "near",
+        "to-1[0] offset 70": "flight",
+        "to-1[0] offset 80": "near",
+    }
+    notes = " ".join(drawn.notes)
+    assert "At least 1 message received and not sent, sum of amount 30: such a cut is inconsistent." in notes
+    assert "At least 1 message in flight across it, sum of amount 70: in no state" in notes
+    assert "By these messages all states together would hold 40 of amount less than exists." in notes
+    assert "1 message without a time of receipt" in notes
+    assert drawn.notes[-1].startswith(
+        "The window about the cut may hide more: `snapkafka assemble --around N`"
+    )
+    texts = [text.text for text in ET.fromstring(drawn.svg).iter(f"{SVG}text")]
+    assert "1 more events not shown" in texts
+    assert set(drawn.notes) <= set(texts)
+    assert (drawn.shown, drawn.hidden, drawn.near, drawn.near_hidden) == (2, 0, 5, 1)
+
+
+async def test_with_one_clock_for_all_it_is_consistent(tmp_path: Path) -> None:
+    drawn, wall = await drawn_at(world(tmp_path, system(0)), sum_of="amount")
+    assert (wall.backward, wall.backward_sum) == (0, None)
+    assert (wall.in_flight, wall.in_flight_sum) == (2, "72")
+    assert "backward" not in messages_in(drawn).values()
+    assert "by these clocks and records such a cut is consistent" in " ".join(drawn.notes)
+
+
+async def test_the_time_is_that_which_was_asked_for(tmp_path: Path) -> None:
+    place = world(tmp_path, system(0))
+    for written in ("+95ms", "+95", "1970-01-01T00:16:40.095Z"):
+        _, wall = await drawn_at(place, at=written)
+        assert wall.at_ms == START + 95
+        assert (wall.in_flight, wall.sum_of, wall.in_flight_sum) == (1, "", None)
+
+
+async def test_the_cut_of_a_process_places_what_has_no_time_of_its_own(tmp_path: Path) -> None:
+    """Process 2 cut at 110 ms by the ledger, and before 55 ms by its own clock: its first red record has that time."""
+    received = record(1, 2, 1, "white", 30, received=True)
+    place = world(tmp_path / "a", [received, record(2, 1, 9, "red", 55, received_ms=120)])
+    _, wall = await drawn_at(place, at="+100ms")
+    assert (wall.unknown, wall.in_flight) == (0, 1)  # the red one itself
+    _, wall = await drawn_at(world(tmp_path / "b", [received]), at="+100ms")
+    assert wall.unknown == 1
+    running = record(2, 1, 9, "white", 140, received_ms=150)  # its clock is past 100 ms before it cuts
+    _, wall = await drawn_at(world(tmp_path / "c", [record(1, 2, 7, "white", 30), running]), at="+120ms")
+    assert (wall.unknown, wall.in_flight) == (0, 1)
+
+
+async def test_a_sum_is_of_a_field_or_of_sql(tmp_path: Path) -> None:
+    rows = system(60)
+    rows[2]["value"] = '{"order": {"amount": 0.1}, "long": "' + "x" * 50  # as the table cuts a long value off
+    rows[5]["value"] = '{"order": {"amount": 0.2}}'
+    place = world(tmp_path, rows)
+    _, wall = await drawn_at(place, sum_of="order.amount")
+    assert (wall.backward_sum, wall.in_flight_sum, wall.without) == (None, "0.2", 1)
+    drawn, wall = await drawn_at(place, sum_of="""regexp_extract(value, '"amount": ([0-9.]+)', 1)""")
+    assert (wall.backward_sum, wall.in_flight_sum, wall.without) == ("0.1", "0.2", 0)
+    assert any("hold 0.1 of" in note for note in drawn.notes)
+    with pytest.raises(BadInputError, match="the query failed"):
+        await drawn_at(place, sum_of="no_such_function(value)")
+
+
+async def test_what_the_snapshot_lacks_is_named(tmp_path: Path) -> None:
+    place = world(tmp_path / "a", system(0), ledger=manifest_without_times())
+    with pytest.raises(BadInputError, match="has no times of its cuts"):
+        await drawn_at(place)
+    store = LocalStore(tmp_path / "b")
+    write_snapshot(store, "old", 9)
+    with pytest.raises(BadInputError, match="snapshot old has no table around"):
+        await drawn_at(store.manifest_place("old"))
+    place = world(tmp_path / "c", [])
+    for wrong in ("noon", "+", "+2 weeks", "+999999999999d"):
+        with pytest.raises(BadInputError):
+            await drawn_at(place, at=wrong)
+
+
+def manifest_without_times() -> Any:
+    return dataclasses.replace(example().ledger, triggered_ms=0, appended=())
+
+
+def test_the_command_draws_and_reports_it(tmp_path: Path) -> None:
+    place, output = world(tmp_path, system(60)), tmp_path / "cut.svg"
+    asked = ["draw", "--manifest", place, "-o", str(output), "--sum", "amount"]
+    found = CliRunner().invoke(app, [*asked, "--json"])
+    assert found.exit_code == 0, found.output
+    reported = json.loads(found.stdout)["wall_clock"]
+    assert (reported["at_ms"], reported["backward"], reported["backward_sum"]) == (START + 110, 1, "30")
+    assert 'class="wall"' in output.read_text("utf-8")
+    words = " ".join(CliRunner().invoke(app, [*asked, "--at", "+110ms"]).stdout.split())
+    assert "At least 1 message received and not sent, sum of amount 30: such a cut is inconsistent." in words
+    plain = CliRunner().invoke(app, ["draw", "--manifest", place, "-o", str(output), "--json"])
+    assert "wall_clock" not in json.loads(plain.stdout)
+    assert 'class="wall"' not in output.read_text("utf-8")
+    refused = CliRunner().invoke(app, [*asked, "--at", "noon"])
+    assert (refused.exit_code, refused.stderr.splitlines()[0]) == (2, "error: invalid time: 'noon'")
+
+
+def test_the_service_draws_it(tmp_path: Path) -> None:
+    cluster = FakeCluster()
+    Worker(cluster.the_ledger, "shop", "orders")
+    with served(cluster, (str(tmp_path),)) as client:
+        answer = client.post(
+            "/v1/snapshots/trigger", json=asked(snapshot_id="s", target_storage_uri=str(tmp_path))
+        )
+        epoch, diagram = answer.json()["epoch"], "/v1/snapshots/s/diagram.svg"
+        early = client.get(diagram, params={"wall_clock": "true"})
+        assert early.status_code >= 400  # not assembled: nothing to draw it from
+        assert early.headers["content-type"].startswith("application/problem+json")
+        place = world(tmp_path, system(60), epoch=epoch, namespace="ns")
+        verdict = Verdict(n=7_000, epoch=epoch, verdict="VERIFIED", checks=(), manifest=place)
+        cluster.the_ledger.put(verdict)
+        until(lambda: client.get("/v1/snapshots/s").json()["status"] == "COMPLETED", "the verdict")
+        assert 'class="wall"' not in client.get(diagram).text
+        drawn = client.get(diagram, params={"wall_clock": "true", "sum": "amount"})
+        assert (drawn.status_code, drawn.headers["content-type"]) == (200, "image/svg+xml")
+        assert 'class="message backward"' in drawn.text
+        assert "would hold 40 of amount less than exists" in drawn.text
+        for wrong in (
+            {"wall_clock": "maybe"},
+            {"at": "noon"},
+            {"sum": "x" * 2_001},
+            {"sum": "1) FROM nowhere --"},
+        ):
+            assert client.get(diagram, params=wrong).status_code == 400, wrong
+
+
+def test_the_picture_of_the_guide_is_what_the_command_draws(
+    tmp_path: Path, pytestconfig: pytest.Config
+) -> None:
+    """Three processes, the clock of the second of which is 60 ms behind."""
+    names = {"app1": "shop", "app2": "bank", "app3": "till"}
+    rows = [{key: names.get(str(value), value) for key, value in row.items()} for row in system(60)]
+    place, output = world(tmp_path, rows, names=names), tmp_path / "wall-clock.svg"
+    found = CliRunner().invoke(app, ["draw", "--manifest", place, "-o", str(output), "--sum", "amount"])
+    assert found.exit_code == 0, found.output
+    kept = Path(__file__).parents[3] / "docs" / "guide" / "wall-clock.svg"
+    if pytestconfig.getoption("--rewrite"):
+        kept.write_text(output.read_text("utf-8"), "utf-8")
+    assert output.read_text("utf-8") == kept.read_text("utf-8"), (
+        "if this is right: pytest --rewrite, and look at it"
+    )
+
+
+# -- the picture -----------------------------------------------------------------------------------------------
+
+
+def sides(layout: Layout) -> dict[int, tuple[tuple[bool, bool], tuple[bool, bool]]]:
+    """Offset -> whether it is sent and received left of the cut, and of the wall-clock cut."""
+    lanes = {place.lane.process: place for place in layout.lanes}
+
+    def left(x: float, process: int) -> tuple[bool, bool]:
+        place = lanes[process]
+        assert place.cut is not None and place.wall is not None
+        return x < place.cut, x < place.wall
+
+    found = {}
+    for arrow in layout.arrows:
+        sent, received = (
+            left(arrow.start[0], arrow.message.sender),
+            left(arrow.end[0], arrow.message.receiver),
+        )
+        found[arrow.message.offset] = ((sent[0], received[0]), (sent[1], received[1]))
+    return found
+
+
+def about(kind: str, at_cut: str, sender: int, receiver: int, offset: int, **more: Any) -> Message:
+    return Message(
+        kind=kind, at_cut=at_cut, sender=sender, receiver=receiver, topic=f"to-{receiver}", partition=0,
+        offset=offset, **more,
+    )  # fmt: skip
+
+
+def test_arrows_run_forwards_and_cross_each_curve_in_the_direction_of_its_kind() -> None:
+    messages = (
+        about("received", "received", 1, 2, 1, sent_ms=10, received_ms=60),  # it ran at the cut
+        about("received", "in-flight", 1, 2, 2, sent_ms=20, received_ms=60),
+        about("backward", "later", 1, 2, 3, sent_ms=112, received_ms=60),
+        about("in-flight", "in-flight", 2, 1, 4, sent_ms=45, received_ms=130),
+        about(
+            "in-flight", "in-flight", 1, 2, 0, sent_ms=1, received_ms=300
+        ),  # later than those behind it in its log
+    )
+    wall = WallClock(at_ms=50, name="noon", cuts={1: 40, 2: 25})
+    lanes = tuple(Lane(process=n, app="a", cut_ms=n) for n in (1, 2))
+    picture = Picture(title="s", verdict="", lanes=lanes, messages=messages, wall=wall)
+    layout = lay_out(picture)
+    assert sides(layout) == {
+        1: ((True, True), (True, True)),
+        2: ((True, False), (True, True)),
+        3: ((False, False), (False, True)),
+        4: ((True, False), (True, False)),
+        0: ((True, False), (True, False)),
+    }
+    assert all(arrow.start[0] < arrow.end[0] for arrow in layout.arrows)
+    assert len(layout.wall_curve) == len(layout.curve) == 4
+    assert layout.picture.hidden == 0
+    # Receipts between the two cuts of a process in either order: a clock that ran back.
+    wrong = about("in-flight", "received", 1, 2, 5, sent_ms=1, received_ms=70)
+    layout = lay_out(dataclasses.replace(picture, messages=(*messages, wrong)))
+    assert layout.picture.hidden > 0
+    assert len(layout.arrows) + layout.picture.hidden == 6
+    assert sides(layout).items() <= (sides(lay_out(picture)) | {5: ((True, True), (True, False))}).items()

@@ -1,0 +1,282 @@
+"""A process that does not speak Kafka takes part in snapshots: its state, its colours, its leaving."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+
+import pytest
+
+from snapkafka.drivers.foreign.driver import Participant
+from snapkafka.drivers.foreign.settings import Bounds, Left
+from snapkafka.errors import BadInputError, BrokerUnavailableError, TriggerRefusedError
+from snapkafka.kafka.ledger.lost_tail import LedgerCutShortError
+from snapkafka.protocol.records import FOREIGN, NOT_GIVEN, Hello, TailLost, TopicPartition, Trigger
+from tests.worlds.fakes import FakeCluster, FakeEntry, FakeLedger, Worker
+from tests.worlds.foreign_world import STATE, FakeWriter, ForeignAdmin, marker_of, participant, until, view
+
+OUT = TopicPartition("deposits", 0)
+
+
+@pytest.fixture
+def cluster() -> FakeCluster:
+    return FakeCluster()
+
+
+@pytest.fixture
+async def writer() -> FakeWriter:
+    return FakeWriter(ForeignAdmin())
+
+
+@pytest.fixture
+async def till(cluster: FakeCluster, writer: FakeWriter) -> AsyncIterator[Participant]:
+    Worker(cluster.the_ledger, "bank", "deposits")
+    process = participant(cluster, writer)
+    await process.join()
+    yield process
+    await process.leave("the test is over")
+
+
+def trigger(cluster: FakeCluster, name: str, ttl_ms: int = 600_000, apps: tuple[str, ...] = ()) -> int:
+    """Append a trigger; its epoch."""
+    record = Trigger(n=9_000 + len(cluster.the_ledger.entries), id=name, ttl_ms=ttl_ms, apps=apps)
+    return cluster.the_ledger.put(record) + 1
+
+
+async def test_it_is_a_participant_and_a_snapshot_waits_for_its_state(
+    cluster: FakeCluster, writer: FakeWriter, till: Participant
+) -> None:
+    epoch = trigger(cluster, "one")
+    marker = await marker_of(till)
+    assert (marker.snapshot_id, marker.epoch) == ("one", epoch)
+    waits = view(cluster).waiting(epoch)
+    assert [(wait.process, wait.app) for wait in waits] == [(till.process, "till")]
+    assert await till.flush("one", "", 0, b'{"cash": 70}')
+    assert await till.flush("one", "from-a-peer", 0, b'[{"amount": 5}]')
+    assert view(cluster).snapshots[epoch].open
+    assert await till.cut("one")
+    await until(lambda: not view(cluster).snapshots[epoch].open, "the capture")
+    captured = view(cluster).captured(epoch)
+    (changelog,) = captured.changelogs
+    assert (changelog.app, changelog.table, changelog.topic, changelog.end) == (
+        "till",
+        "foreign",
+        STATE.topic,
+        2,
+    )
+    assert writer.state(epoch) == {
+        b'{"channel": "", "chunk": 0}': b'{"cash": 70}',
+        b'{"channel": "from-a-peer", "chunk": 0}': b'[{"amount": 5}]',
+    }
+
+
+async def test_what_is_sent_before_the_marker_is_white_and_what_is_sent_after_it_is_red(
+    cluster: FakeCluster, writer: FakeWriter, till: Participant
+) -> None:
+    await till.send("deposits", b"a", b"10")
+    epoch = trigger(cluster, "one")
+    await marker_of(till)
+    await till.send("deposits", b"a", b"20")  # the trigger is in the ledger, and it has not cut yet
+    await till.flush("one", "", 0, b'{"cash": 70}')
+    assert await till.cut("one")
+    await till.send("deposits", b"a", b"30")
+    colours = [(value, stamp.epoch < epoch) for _, value, stamp in writer.log[OUT]]
+    assert colours == [(b"10", True), (b"20", True), (b"30", False)]
+    assert [stamp.seq for _, _, stamp in writer.log[OUT]] == [0, 1, 2]
+    await until(lambda: not view(cluster).snapshots[epoch].open, "the capture")
+    (sent,) = [sent for sent in view(cluster).captured(epoch).senders if sent.topic == OUT.topic]
+    assert (sent.white_end, sent.last_seq) == (2, 1)
+
+
+async def test_a_send_under_way_at_the_cut_is_white_and_the_process_closes_when_it_is_acknowledged(
+    cluster: FakeCluster, writer: FakeWriter, till: Participant
+) -> None:
+    epoch = trigger(cluster, "one")
+    await marker_of(till)
+    await till.flush("one", "", 0, b"{}")
+    writer.gate.clear()
+    sending = asyncio.ensure_future(till.send("deposits", b"a", b"20"))
+    await until(lambda: OUT in writer.log, "the append")
+    assert await till.cut("one")
+    await until(lambda: till.process in view(cluster).snapshots[epoch].reports, "the report")
+    await asyncio.sleep(0.02)
+    assert till.process not in view(cluster).snapshots[epoch].closed
+    writer.gate.set()
+    await sending
+    await until(lambda: view(cluster).snapshots[epoch].captured_at is not None, "the capture")
+
+
+async def test_each_snapshot_has_the_state_that_was_given_for_it_and_no_older_piece(
+    cluster: FakeCluster, writer: FakeWriter, till: Participant
+) -> None:
+    epochs = []
+    for name, chunks in (("one", 3), ("two", 1)):
+        epochs.append(trigger(cluster, name))
+        await marker_of(till)
+        for chunk in range(chunks):
+            await till.flush(name, "", chunk, name.encode())
+            await till.flush(name, "", chunk, name.encode())  # given again: nothing is doubled
+        assert await till.cut(name)
+        await until(lambda: not view(cluster).open, "the capture")
+    assert [len(writer.state(epoch)) for epoch in epochs] == [3, 1]
+    assert set(writer.state(epochs[1]).values()) == {b"two"}
+
+
+async def test_a_state_that_does_not_come_fails_its_snapshot_by_name_and_the_next_one_is_good(
+    cluster: FakeCluster, writer: FakeWriter, till: Participant
+) -> None:
+    epoch = trigger(cluster, "one", ttl_ms=100)
+    await marker_of(till)
+    await till.flush("one", "", 0, b"half of it")
+    await until(lambda: view(cluster).snapshots[epoch].failure is not None, "the failure")
+    failure = view(cluster).snapshots[epoch].failure
+    assert failure is not None
+    assert (failure.code, failure.culprit) == (NOT_GIVEN, f"process {till.process}")
+    assert not await till.flush("one", "", 1, b"the rest")
+    assert not await till.cut("one")
+    later = trigger(cluster, "two")
+    await marker_of(till)
+    await till.flush("two", "", 7, b"all")
+    assert await till.cut("two")
+    await until(lambda: view(cluster).snapshots[later].captured_at is not None, "the capture")
+    assert set(writer.state(later).values()) == {b"all"}
+
+
+async def test_snapshots_that_are_asked_for_meanwhile_wait_for_their_turn(
+    cluster: FakeCluster, writer: FakeWriter, till: Participant
+) -> None:
+    epochs = [trigger(cluster, name) for name in ("one", "two")]
+    for name in ("one", "two"):
+        assert (await marker_of(till)).snapshot_id == name
+        await till.flush(name, "", 0, name.encode())
+        assert await till.cut(name)
+    await until(lambda: not view(cluster).open, "both captures")
+    assert [set(writer.state(epoch).values()) for epoch in epochs] == [{b"one"}, {b"two"}]
+
+
+async def test_a_snapshot_of_other_apps_alone_asks_it_for_nothing(
+    cluster: FakeCluster, writer: FakeWriter, till: Participant
+) -> None:
+    epoch = trigger(cluster, "others", apps=("bank",))
+    await until(lambda: not view(cluster).snapshots[epoch].open, "the capture")
+    await until(lambda: till._machine.colours.epoch == epoch, "the trigger to be read")
+    assert till.notices.empty()
+    await till.send("deposits", b"a", b"1")
+    assert writer.log[OUT][0][2].epoch == epoch
+
+
+async def test_a_result_that_is_unknown_is_reported_and_the_piece_is_given_again(
+    cluster: FakeCluster, writer: FakeWriter, till: Participant
+) -> None:
+    epoch = trigger(cluster, "one")
+    await marker_of(till)
+    writer.unsettled = 1
+    with pytest.raises(BrokerUnavailableError, match="unknown"):
+        await till.flush("one", "", 0, b"all")
+    await till.flush("one", "", 0, b"all")
+    assert await till.cut("one")
+    await until(lambda: view(cluster).snapshots[epoch].captured_at is not None, "the capture")
+    assert list(writer.state(epoch).values()) == [b"all"]
+
+
+async def test_where_it_has_left_its_last_state_is_in_no_snapshot(
+    cluster: FakeCluster, writer: FakeWriter
+) -> None:
+    Worker(cluster.the_ledger, "bank", "deposits")
+    till = participant(cluster, writer)
+    await till.join()
+    first = trigger(cluster, "one")
+    await marker_of(till)
+    await till.flush("one", "", 0, b"70")
+    await till.cut("one")
+    await until(lambda: view(cluster).snapshots[first].captured_at is not None, "the capture")
+    await till.leave("it stops")
+    assert isinstance(till.notices.get_nowait(), Left)
+    second = trigger(cluster, "two")
+    await until(lambda: view(cluster).snapshots[second].captured_at is not None, "the capture")
+    assert [cut.app for cut in view(cluster).captured(second).changelogs] == []
+    with pytest.raises(TriggerRefusedError, match="no longer takes part"):
+        await till.send("deposits", b"a", b"1")
+    Worker(cluster.the_ledger, "slow", "deposits", closes=False)
+    third = trigger(cluster, "three")
+    assert view(cluster).stopped_apps(third) == []  # nobody cuts it where its last state ended (R10)
+
+
+async def test_one_that_leaves_before_it_gave_its_state_fails_the_snapshot(
+    cluster: FakeCluster, writer: FakeWriter
+) -> None:
+    Worker(cluster.the_ledger, "bank", "deposits")
+    till = participant(cluster, writer)
+    await till.join()
+    epoch = trigger(cluster, "one")
+    await marker_of(till)
+    await till.leave("its connection was lost")
+    failure = view(cluster).snapshots[epoch].failure
+    assert failure is not None
+    assert failure.code == NOT_GIVEN
+
+
+async def test_r11_where_the_ledger_has_lost_what_it_has_read_it_says_so_and_its_session_ends(
+    cluster: FakeCluster, till: Participant, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A client joins again when its session has ended."""
+    ledger, process = cluster.the_ledger, till.process
+    lost = len(ledger.entries)
+    await until(lambda: till._task.ahead.end == lost, "the end")
+    read = FakeLedger.read
+
+    async def cut_short(
+        self: FakeLedger, start: int = 0, *, until: int | None = None
+    ) -> AsyncIterator[FakeEntry]:
+        for _ in range(lost):
+            raise LedgerCutShortError(self.topic, lost - 1, lost)
+        yield FakeEntry(0, 0, None)
+
+    monkeypatch.setattr(FakeLedger, "read", cut_short)
+    till._task._tasks[0].cancel()
+    till._task._tasks[0] = asyncio.ensure_future(till._task._read(lost))
+    await until(
+        lambda: any(isinstance(entry.record, TailLost) for entry in ledger.entries), "the record of it"
+    )
+    monkeypatch.setattr(FakeLedger, "read", read)
+    (said,) = [entry.record for entry in ledger.entries if isinstance(entry.record, TailLost)]
+    assert (said.since, said.upto, said.void) == (lost - 1, lost, process)
+    assert "its id is void" in till.left
+    with pytest.raises(TriggerRefusedError, match="no longer takes part"):
+        await till.send("deposits", b"a", b"10")
+
+
+async def test_bounds(cluster: FakeCluster, writer: FakeWriter) -> None:
+    Worker(cluster.the_ledger, "bank", "deposits")
+    small = Bounds(chunk_bytes_max=10, state_bytes_max=15, chunks_max=2, record_bytes_max=8)
+    till = participant(cluster, writer, bounds=small)
+    await till.join()
+    trigger(cluster, "one")
+    await marker_of(till)
+    with pytest.raises(BadInputError, match="state_data has 11 bytes"):
+        await till.flush("one", "", 0, b"x" * 11)
+    await till.flush("one", "", 0, b"x" * 10)
+    with pytest.raises(BadInputError, match="above 15 bytes"):
+        await till.flush("one", "", 1, b"x" * 6)
+    await till.flush("one", "", 1, b"x")
+    with pytest.raises(BadInputError, match="2 chunks"):
+        await till.flush("one", "", 2, b"x")
+    with pytest.raises(BadInputError, match="channel_id has 201"):
+        await till.flush("one", "x" * 201, 0, b"x")
+    with pytest.raises(BadInputError, match="too large"):
+        await till.send("deposits", b"x" * 4, b"x" * 5)
+    with pytest.raises(BadInputError, match="node_id"):
+        participant(cluster, writer, node="a/b")
+    await till.leave("the test is over")
+
+
+async def test_no_name_of_an_app_that_runs_is_taken(cluster: FakeCluster, writer: FakeWriter) -> None:
+    Worker(cluster.the_ledger, "till", "deposits")
+    second = participant(cluster, writer)
+    with pytest.raises(TriggerRefusedError, match="an app till runs"):
+        await second.join()
+    await second.leave("it could not join")
+    assert [e.record.mode for e in cluster.the_ledger.entries if isinstance(e.record, Hello)] == [
+        "on",
+        FOREIGN,
+    ]

@@ -1,0 +1,612 @@
+"""A process that does not speak Kafka receives: its positions are those of its state, and it takes in nothing red."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator, Iterable, Iterator
+
+import pytest
+
+from snapkafka.drivers.foreign.assignment import Input
+from snapkafka.drivers.foreign.conductor import Gate
+from snapkafka.drivers.foreign.driver import Participant, Place
+from snapkafka.drivers.foreign.progress import Progress
+from snapkafka.drivers.foreign.settings import Bounds
+from snapkafka.errors import BadInputError, BrokerUnavailableError, OffsetsGoneError, TriggerRefusedError
+from snapkafka.kafka.records.read import Record
+from snapkafka.protocol.captured_snapshot import Captured, InputCut
+from snapkafka.protocol.records import Bye, Hello, Retire, TopicPartition
+from snapkafka.wire import headers
+from tests.unit.drivers.test_foreign import OUT, trigger
+from tests.worlds.fakes import FakeCluster, FakeTopic, Worker
+from tests.worlds.foreign_world import (
+    FakeConsumer,
+    FakeWriter,
+    ForeignAdmin,
+    marker_of,
+    participant,
+    until,
+    view,
+)
+
+CHANGE = Input(topic="change", value_codec="json")
+P0, P1 = TopicPartition("change", 0), TopicPartition("change", 1)
+
+
+class Here:
+    """A bank, and a till that receives from two partitions of `change`."""
+
+    def __init__(self) -> None:
+        self.cluster, self.writer = FakeCluster(), FakeWriter(ForeignAdmin())
+        self.admin = self.writer.admin
+        self.admin.topics["change"] = FakeTopic(2, "7" * 32)
+        self.admin.ends |= {P0: 0, P1: 0}
+        self.consumer = FakeConsumer(self.admin)
+        self.bank = Worker(self.cluster.the_ledger, "bank", "deposits", sends=("change",))
+        self.till = self.another()
+
+    def another(self, bounds: Bounds | None = None) -> Participant:
+        return participant(self.cluster, self.writer, consumer=self.consumer, bounds=bounds)
+
+    async def captured(self, epoch: int) -> Captured:
+        await until(lambda: not view(self.cluster).snapshots[epoch].open, "the capture")
+        assert view(self.cluster).snapshots[epoch].failure is None, (
+            view(self.cluster).snapshots[epoch].failure
+        )
+        return view(self.cluster).captured(epoch)
+
+    async def positions(self, epoch: int) -> dict[TopicPartition, int]:
+        """Of the till, in the snapshot."""
+        return {TopicPartition(cut.topic, cut.partition): cut.position for cut in await self.inputs(epoch)}
+
+    async def inputs(self, epoch: int) -> list[InputCut]:
+        return [cut for cut in (await self.captured(epoch)).inputs if cut.app == "till"]
+
+    async def cut(self, name: str, *positions: Place) -> bool:
+        await self.till.flush(name, "", 0, b"{}")
+        return await self.till.cut(name, positions)
+
+
+@pytest.fixture
+async def here() -> AsyncIterator[Here]:
+    found = Here()
+    yield found
+    await found.till.leave("the test is over")
+
+
+class Received:
+    """What a stream has handed out so far."""
+
+    def __init__(self, process: Participant) -> None:
+        self.records: list[Record] = []
+        self.task = asyncio.ensure_future(self._read(process))
+
+    async def _read(self, process: Participant) -> None:
+        async for record in process.receive():
+            self.records.append(record)
+
+    @property
+    def values(self) -> list[bytes | None]:
+        return [record.value for record in self.records]
+
+    async def have(self, *values: bytes) -> None:
+        """Wait for exactly these, in any order of the partitions; a moment later there are no others."""
+        await until(lambda: len(self.records) >= len(values), f"{values}, got {self.values}")
+        await asyncio.sleep(0.03)
+        assert sorted(map(bytes, filter(None, self.values))) == sorted(values)
+
+
+@pytest.fixture
+async def streams() -> AsyncIterator[list[asyncio.Task[None]]]:
+    tasks: list[asyncio.Task[None]] = []
+    yield tasks
+    for task in tasks:
+        task.cancel()
+    await asyncio.gather(*tasks, return_exceptions=True)
+
+
+def receiving(process: Participant, streams: list[asyncio.Task[None]]) -> Received:
+    received = Received(process)
+    streams.append(received.task)
+    return received
+
+
+# -- its inputs, and where they start ----------------------------------------------------------------------------
+
+
+async def test_its_inputs_are_in_the_ledger_and_start_where_given_or_committed_or_at_the_start(
+    here: Here,
+) -> None:
+    for number in range(9):
+        here.consumer.white(P0, b"%d" % number)
+        here.consumer.white(P1, b"%d" % number)
+    here.admin.commits["till"] = {P1: 4, TopicPartition("other", 0): 3}
+    here.admin.starts[P0] = 2
+    await here.till.join([CHANGE])
+    assert here.till.positions == {P0: 2, P1: 4}
+    state = view(here.cluster)
+    (hello,) = [v.hello for v in state.living() if v.hello.app == "till"]
+    (topic,) = hello.inputs
+    assert (topic.topic, topic.partitions, topic.topic_id) == ("change", 2, "7" * 32)
+    assert (topic.key_codec, topic.value_codec) == ("raw", "json")
+    assert state.owner(("till", P0)) == state.owner(("till", P1)) == here.till.process
+    await here.till.leave("it comes again")
+    here.till = here.another()
+    await here.till.join([Input(topic="change", positions={1: 7})])
+    assert here.till.positions == {P0: 2, P1: 7}
+
+
+@pytest.mark.parametrize(
+    ("inputs", "error", "what"),
+    [
+        ([Input(topic="none")], BadInputError, "there is no topic none"),
+        ([CHANGE, CHANGE], BadInputError, "named twice"),
+        ([Input(topic="change", value_codec="avro")], BadInputError, "codec 'avro' of an input is unknown"),
+        ([Input(topic="change", positions={2: 0})], BadInputError, r"there is no partition change\[2\]"),
+        ([Input(topic="change", positions={0: 4})], BadInputError, "given position 4 .* ends at 3"),
+        ([Input(topic="change", positions={0: -1})], BadInputError, "given position -1"),
+        ([Input(topic="change", positions={0: 1})], OffsetsGoneError, "given position 1 .* begins at 2"),
+        ([CHANGE], OffsetsGoneError, r"committed position 1 of change\[1\]"),
+    ],
+)
+async def test_inputs_that_cannot_be_received_from_are_refused(
+    here: Here, inputs: list[Input], error: type[Exception], what: str
+) -> None:
+    for _ in range(3):
+        here.consumer.white(P0, b"1")
+        here.consumer.white(P1, b"1")
+    here.admin.starts |= {P0: 2, P1: 2}
+    here.admin.commits["till"] = {P1: 1}
+    with pytest.raises(error, match=what):
+        await here.till.join(inputs)
+    assert [entry for entry in here.cluster.the_ledger.entries if isinstance(entry.record, Hello)][1:] == []
+
+
+async def test_a_group_with_members_and_an_app_that_is_stopped_are_no_names_for_it(here: Here) -> None:
+    here.admin.member_counts = [2]
+    with pytest.raises(TriggerRefusedError, match="consumer group till has 2 members"):
+        await here.till.join([CHANGE])
+    await here.till.leave("it could not join")
+    other = Worker(here.cluster.the_ledger, "till", "deposits")
+    here.cluster.the_ledger.put(Bye(process=other.process, n=900))
+    here.till = here.another()
+    with pytest.raises(TriggerRefusedError, match="till that speaks Kafka is stopped"):
+        await here.till.join([CHANGE])
+    await here.till.leave("it could not join")
+    here.cluster.the_ledger.put(Retire(n=901, app="till"))
+    here.till = here.another()
+    await here.till.join([CHANGE])
+
+
+# -- the cut -----------------------------------------------------------------------------------------------------
+
+
+async def test_r14_the_positions_of_the_snapshot_are_those_that_came_with_the_state(
+    here: Here, streams: list[asyncio.Task[None]]
+) -> None:
+    for number in range(6):
+        here.consumer.white(P0, b"%d" % number)
+    here.consumer.white(P1, b"other")
+    await here.till.join([CHANGE])
+    received = receiving(here.till, streams)
+    await received.have(b"0", b"1", b"2", b"3", b"4", b"5", b"other")
+    await here.till.processed([(P0, 2)])
+    assert here.admin.commits["till"] == {P0: 2, P1: 0}
+    epoch = trigger(here.cluster, "one")
+    await marker_of(here.till)
+    assert await here.cut("one", (P0, 4))  # four are in the state, two and the other one are in flight
+    assert await here.positions(epoch) == {P0: 4, P1: 0}
+    assert [cut.log_end for cut in await here.inputs(epoch)] == [6, 1]
+    assert (await here.captured(epoch)).replays == 0
+    await until(lambda: here.admin.commits["till"] == {P0: 4, P1: 0}, "the commit")
+
+
+async def test_positions_that_are_left_out_are_those_last_processed(
+    here: Here, streams: list[asyncio.Task[None]]
+) -> None:
+    for number in range(3):
+        here.consumer.white(P0, b"%d" % number)
+    await here.till.join([CHANGE])
+    await receiving(here.till, streams).have(b"0", b"1", b"2")
+    epoch = trigger(here.cluster, "one")
+    await marker_of(here.till)
+    await here.till.processed([(P0, 3)])
+    assert await here.cut("one")
+    assert await here.positions(epoch) == {P0: 3, P1: 0}
+
+
+async def test_an_idle_process_and_one_that_never_calls_receive_are_cut_like_any(here: Here) -> None:
+    here.consumer.white(P0, b"1")
+    await here.till.join([CHANGE])
+    epoch = trigger(here.cluster, "one")
+    await marker_of(here.till)
+    assert await here.cut("one")
+    assert await here.positions(epoch) == {P0: 0, P1: 0}
+
+
+async def run_into_red(here: Here, streams: list[asyncio.Task[None]]) -> tuple[int, int]:
+    """The bank turns red and sends; the till takes in all that it gets before it cuts.
+
+    Returns:
+        the position of the till in the snapshot, and the offset of the first red record.
+    """
+    here.consumer.white(P0, b"white", process=here.bank.process)
+    await here.till.join([CHANGE])
+    received = receiving(here.till, streams)
+    epoch = trigger(here.cluster, "one")
+    await marker_of(here.till)
+    red = here.consumer.white(P0, b"red", epoch, here.bank.process)
+    here.consumer.white(P0, b"behind", process=here.bank.process)
+    here.consumer.white(P1, b"elsewhere", process=here.bank.process)
+    await until(lambda: b"elsewhere" in received.values, "the other partition")
+    await asyncio.sleep(0.05)
+    taken = max(record.offset for record in received.records if record.tp == P0) + 1
+    assert await here.cut("one", (P0, taken), (P1, 1))
+    position = (await here.positions(epoch))[P0]
+    await until(lambda: b"behind" in received.values, "what was held")
+    assert received.values.index(b"red") < received.values.index(b"behind")
+    return position, red
+
+
+async def test_r2_a_red_record_and_all_behind_it_wait_until_the_process_has_cut(
+    here: Here, streams: list[asyncio.Task[None]]
+) -> None:
+    position, red = await run_into_red(here, streams)
+    assert position == red == 1
+
+
+async def test_r2_without_the_hold_a_snapshot_would_hold_a_receipt_of_red(
+    here: Here, streams: list[asyncio.Task[None]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The mutant: this is how the test above notices that nothing is held."""
+    monkeypatch.setattr(Gate, "_met", lambda *_: True)
+    position, red = await run_into_red(here, streams)
+    assert position > red
+
+
+async def test_r2_a_forged_epoch_holds_nothing_for_long(
+    here: Here, streams: list[asyncio.Task[None]]
+) -> None:
+    await here.till.join([CHANGE])
+    received = receiving(here.till, streams)
+    here.consumer.white(P0, b"forged", epoch=1_000_000)
+    await received.have(b"forged")
+    here.consumer.white(P0, b"again", epoch=1_000_000)
+    here.consumer.put(P0, b"external", None)
+    here.consumer.put(P0, b"copied", headers.stamp(0, headers.tp_check(*P1), 1_000_000, 0, 0))
+    await received.have(b"forged", b"again", b"external", b"copied")
+
+
+async def test_a_marker_is_never_received_and_ends_its_channel(
+    here: Here, streams: list[asyncio.Task[None]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    here.consumer.white(P0, b"white", process=here.bank.process)
+    await here.till.join([CHANGE])
+    received = receiving(here.till, streams)
+    await received.have(b"white")
+    epoch = trigger(here.cluster, "one")
+    await marker_of(here.till)
+    check = headers.tp_check(*P0)
+    here.consumer.put(
+        P0,
+        None,
+        headers.marker(0, check, epoch, here.bank.process, 1, 0),
+        headers.marker_key(here.bank.process),
+    )
+    here.consumer.put(P0, None, None, headers.marker_key(here.bank.process))  # a marker that lost its header
+    here.consumer.white(P0, b"red", epoch, here.bank.process)
+    await asyncio.sleep(0.05)
+    assert received.values == [b"white"]
+    answers, log_ends = asyncio.Event(), here.admin.log_ends
+
+    async def later(tps: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
+        await answers.wait()
+        return await log_ends(tps)
+
+    monkeypatch.setattr(
+        here.admin, "log_ends", later
+    )  # the cut is open until the ends of its inputs are known
+    assert await here.cut("one")
+    await until(lambda: b"red" in received.values, "what was held")
+    answers.set()
+    assert received.values == [b"white", b"red"]
+    (recorded,) = (await here.captured(epoch)).recorded
+    assert (recorded.sender, recorded.topic, recorded.start, recorded.end) == (
+        here.bank.process,
+        "change",
+        0,
+        1,
+    )
+
+
+async def test_the_time_to_live_ends_a_hold(here: Here, streams: list[asyncio.Task[None]]) -> None:
+    await here.till.join([CHANGE])
+    received = receiving(here.till, streams)
+    epoch = trigger(here.cluster, "one", ttl_ms=100)
+    await marker_of(here.till)
+    here.consumer.white(P0, b"red", epoch, here.bank.process)
+    await received.have(b"red")
+    failure = view(here.cluster).snapshots[epoch].failure
+    assert failure is not None and failure.code == "state-not-given"
+    later = trigger(here.cluster, "two")
+    await marker_of(here.till)
+    assert await here.cut("two", (P0, 1))
+    assert await here.positions(later) == {P0: 1, P1: 0}
+
+
+async def test_a_process_that_leaves_in_a_hold_fails_its_snapshot_and_starts_where_it_was(
+    here: Here, streams: list[asyncio.Task[None]]
+) -> None:
+    for number in range(3):
+        here.consumer.white(P0, b"%d" % number)
+    await here.till.join([CHANGE])
+    received = receiving(here.till, streams)
+    await received.have(b"0", b"1", b"2")
+    await here.till.processed([(P0, 1)])
+    epoch = trigger(here.cluster, "one")
+    await marker_of(here.till)
+    here.consumer.white(P0, b"red", epoch, here.bank.process)
+    await here.till.leave("it stops")
+    with pytest.raises(TriggerRefusedError, match="no longer takes part: it stops"):
+        await received.task
+    assert here.consumer.closed
+    assert view(here.cluster).snapshots[epoch].failure is not None
+    here.till = here.another()
+    await here.till.join([CHANGE])
+    await receiving(here.till, streams).have(b"1", b"2", b"red")
+
+
+async def test_a_snapshot_that_is_asked_for_while_it_joins_fails_at_once_and_by_name(here: Here) -> None:
+    ledger = here.cluster.the_ledger
+    done: list[int] = []
+
+    def between(offset: int, record: object) -> None:
+        if isinstance(record, Hello) and record.app == "till" and not done:
+            done.append(0)
+            done[0] = trigger(here.cluster, "one")
+
+    ledger.listeners.append(between)
+    await asyncio.wait_for(here.till.join([CHANGE]), 20)
+    await until(lambda: view(here.cluster).snapshots[done[0]].failure is not None, "the failure")
+    failure = view(here.cluster).snapshots[done[0]].failure
+    assert failure is not None and (failure.code, failure.reason) == ("state-not-given", "till was joining")
+    assert here.till.notices.empty()
+
+
+async def test_of_two_processes_of_one_name_the_later_has_the_inputs_and_the_other_leaves(here: Here) -> None:
+    await here.till.join([CHANGE])
+    other = participant(here.cluster, here.writer, consumer=FakeConsumer(here.admin))
+    await other.join([CHANGE])
+    await until(lambda: bool(here.till.left), "the first one to leave")
+    assert here.till.left == "another process joined by its node_id"
+    await until(lambda: not view(here.cluster).is_alive(here.till.process or 0), "its Bye")
+    epoch = trigger(here.cluster, "one")
+    await marker_of(other)
+    await other.flush("one", "", 0, b"{}")
+    assert await other.cut("one")
+    assert {cut.receiver for cut in await here.inputs(epoch)} == {other.process}
+    await other.leave("the test is over")
+
+
+async def test_after_a_service_was_killed_the_process_goes_on_elsewhere_from_what_it_has_committed(
+    here: Here, streams: list[asyncio.Task[None]]
+) -> None:
+    for number in range(3):
+        here.consumer.white(P0, b"%d" % number)
+    await here.till.join([CHANGE])
+    await receiving(here.till, streams).have(b"0", b"1", b"2")
+    await here.till.processed([(P0, 1)])
+    await here.till._task.close()  # nothing is written any more, no Bye either
+    log, here.consumer = here.consumer.log, FakeConsumer(here.admin)
+    here.consumer.log = log  # its own connection: the stream of the killed one still reads
+    killed, here.till = here.till, here.another()
+    await here.till.join([CHANGE])
+    await receiving(here.till, streams).have(b"1", b"2")
+    lost = trigger(here.cluster, "one", ttl_ms=4_000)  # time enough to give its own state
+    await marker_of(here.till)
+    await here.cut("one", (P0, 2))
+    await until(lambda: view(here.cluster).snapshots[lost].failure is not None, "the failure")
+    await until(lambda: not view(here.cluster).is_alive(killed.process or 0), "its Dead")
+    epoch = trigger(here.cluster, "two")
+    await marker_of(here.till)
+    await here.cut("two", (P0, 3))
+    assert await here.positions(epoch) == {P0: 3, P1: 0}
+
+
+# -- how far it is -----------------------------------------------------------------------------------------------
+
+
+async def test_positions_only_go_forward_and_never_beyond_what_was_received(
+    here: Here, streams: list[asyncio.Task[None]]
+) -> None:
+    for number in range(3):
+        here.consumer.white(P0, b"%d" % number)
+    await here.till.join([CHANGE])
+    await receiving(here.till, streams).have(b"0", b"1", b"2")
+    await here.till.processed([(P0, 2)])
+    epoch = trigger(here.cluster, "one")
+    await marker_of(here.till)
+    for places, what in (
+        ([(P0, 1)], r"position 1 of change\[0\] is behind 2"),
+        ([(P0, 4)], r"position 4 of change\[0\] is beyond 3"),
+        ([(P1, 1)], r"position 1 of change\[1\] is beyond 0"),
+        ([(TopicPartition("change", 2), 0)], r"change\[2\] is not an input"),
+        ([(P0, 2), (P0, 3)], "two positions"),
+        ([(P0, 3), (P1, -1)], "is behind 0"),
+    ):
+        with pytest.raises(BadInputError, match=what):
+            await here.till.processed(places)
+        with pytest.raises(BadInputError, match=what):
+            await here.till.cut("one", places)
+    assert here.till.positions == {P0: 2, P1: 0}
+    assert view(here.cluster).snapshots[epoch].open  # nothing of that was its cut
+    assert await here.cut("one", (P0, 2))
+    assert await here.positions(epoch) == {P0: 2, P1: 0}
+
+
+async def test_a_stream_starts_again_where_it_is_not_processed_and_the_earlier_one_ends(
+    here: Here, streams: list[asyncio.Task[None]]
+) -> None:
+    for number in range(4):
+        here.consumer.white(P0, b"%d" % number)
+    await here.till.join([CHANGE])
+    first = receiving(here.till, streams)
+    await first.have(b"0", b"1", b"2", b"3")
+    await here.till.processed([(P0, 2)])
+    second = receiving(here.till, streams)
+    await second.have(b"2", b"3")
+    await asyncio.wait_for(first.task, 5)
+    here.consumer.white(P0, b"4")
+    await second.have(b"2", b"3", b"4")
+    assert first.values == [b"0", b"1", b"2", b"3"]
+    await here.till.processed([(P0, 5)])
+
+
+async def test_a_commit_that_fails_is_made_up_for(here: Here, streams: list[asyncio.Task[None]]) -> None:
+    here.consumer.white(P0, b"1")
+    await here.till.join([CHANGE])
+    await receiving(here.till, streams).have(b"1")
+    here.consumer.failure = BrokerUnavailableError("nobody answers")
+    with pytest.raises(BrokerUnavailableError):
+        await here.till.processed([(P0, 1)])
+    epoch = trigger(here.cluster, "one")
+    await marker_of(here.till)
+    assert await here.cut("one")  # no snapshot waits for a commit
+    assert await here.positions(epoch) == {P0: 1, P1: 0}
+    here.consumer.failure = None
+    await here.till.processed([(P0, 1)])
+    assert here.admin.commits["till"] == {P0: 1, P1: 0}
+
+
+async def test_what_is_too_large_is_refused_by_name_and_kept(
+    here: Here, streams: list[asyncio.Task[None]]
+) -> None:
+    here.till = here.another(Bounds(receive_bytes_max=5))
+    here.consumer.white(P0, b"1234")
+    here.consumer.white(P0, b"12345")
+    await here.till.join([CHANGE])
+    received = receiving(here.till, streams)
+    with pytest.raises(BadInputError, match=r"change\[0\]@1 has 6 bytes: too large for gRPC"):
+        await received.task
+    assert received.values == [b"1234"]
+    with pytest.raises(BadInputError, match="is beyond 1"):
+        await here.till.processed([(P0, 2)])
+    await here.till.leave("it goes on past it")
+    here.till = here.another(Bounds(receive_bytes_max=5))
+    await here.till.join([Input(topic="change", positions={0: 2})])
+
+
+async def test_no_more_is_read_ahead_of_a_partition_whose_records_wait(
+    here: Here, streams: list[asyncio.Task[None]]
+) -> None:
+    await here.till.join([CHANGE])
+    received = receiving(here.till, streams)
+    epoch = trigger(here.cluster, "one")
+    await marker_of(here.till)
+    here.consumer.white(P0, b"red", epoch, here.bank.process)
+    await until(lambda: here.consumer.asked[-1] == {P1}, "the other partition alone")
+    asked = len(here.consumer.asked)
+    here.consumer.white(P1, b"white")
+    await received.have(b"white")
+    assert all(tps == {P1} for tps in here.consumer.asked[asked:])
+
+
+async def test_a_process_without_inputs_receives_nothing(
+    here: Here, streams: list[asyncio.Task[None]]
+) -> None:
+    await here.till.join()
+    with pytest.raises(BadInputError, match="till has no inputs"):
+        await receiving(here.till, streams).task
+
+
+# -- causes ------------------------------------------------------------------------------------------------------
+
+
+async def test_a_send_names_its_cause_while_that_is_not_processed(
+    here: Here, streams: list[asyncio.Task[None]]
+) -> None:
+    for number in range(3):
+        here.consumer.white(P0, b"%d" % number)
+    await here.till.join([CHANGE])
+    await receiving(here.till, streams).have(b"0", b"1", b"2")
+    with pytest.raises(BadInputError, match=r"change\[0\]@3 was not received"):
+        await here.till.send("deposits", b"a", b"1", cause=(P0, 3))
+    await here.till.send("deposits", b"a", b"1", cause=(P0, 1))
+    await here.till.send("deposits", b"a", b"2", cause=(P0, 1))
+    await here.till.send("deposits", b"a", b"3", cause=(P0, 0))  # a later one has begun
+    await here.till.processed([(P0, 2)])
+    await here.till.send("deposits", b"a", b"4", cause=(P0, 1))  # it is over
+    at = (headers.topic_check("change"), 0, 1)
+    assert [stamp.cause for _, _, stamp in here.writer.log[OUT]] == [at, at, None, None]
+
+
+async def test_r5_no_state_leaves_out_the_cause_of_a_white_send(
+    here: Here, streams: list[asyncio.Task[None]]
+) -> None:
+    for number in range(3):
+        here.consumer.white(P0, b"%d" % number)
+    await here.till.join([CHANGE])
+    await receiving(here.till, streams).have(b"0", b"1", b"2")
+    await here.till.send("deposits", b"a", b"1", cause=(P0, 1))
+    epoch = trigger(here.cluster, "one")
+    await marker_of(here.till)
+    for places in ((), ((P0, 1),)):
+        with pytest.raises(BadInputError, match="leaves out 1, the cause of a send before the marker"):
+            await here.cut("one", *places)
+    assert await here.cut("one", (P0, 2))
+    assert await here.positions(epoch) == {P0: 2, P1: 0}
+    assert (await here.captured(epoch)).replays == 0
+
+
+async def test_r6_an_event_that_runs_across_a_cut_without_its_state_goes_on_in_red(
+    here: Here, streams: list[asyncio.Task[None]]
+) -> None:
+    """A snapshot of the bank alone: what the till sends afterwards may come from what it has received in red."""
+    here.consumer.white(P0, b"0")
+    await here.till.join([CHANGE])
+    await receiving(here.till, streams).have(b"0")
+    await here.till.send("deposits", b"a", b"1", cause=(P0, 0))
+    epoch = trigger(here.cluster, "others", apps=("bank",))
+    await until(lambda: here.till._machine.colours.epoch == epoch, "the trigger to be read")
+    await here.till.send("deposits", b"a", b"2", cause=(P0, 0))
+    assert [stamp.epoch for _, _, stamp in here.writer.log[OUT]] == [0, epoch]
+    assert [stamp.cause is None for _, _, stamp in here.writer.log[OUT]] == [False, False]
+
+
+async def test_causes_that_are_not_processed_are_bounded(
+    here: Here, streams: list[asyncio.Task[None]]
+) -> None:
+    here.till = here.another(Bounds(causes_max=2))
+    for number in range(4):
+        here.consumer.white(P0, b"%d" % number)
+    await here.till.join([CHANGE])
+    await receiving(here.till, streams).have(b"0", b"1", b"2", b"3")
+    for offset in (0, 1):
+        await here.till.send("deposits", b"a", b"1", cause=(P0, offset))
+    with pytest.raises(BadInputError, match="2 causes are not processed"):
+        await here.till.send("deposits", b"a", b"1", cause=(P0, 2))
+    await here.till.processed([(P0, 2)])
+    await here.till.send("deposits", b"a", b"1", cause=(P0, 2))
+
+
+@contextlib.contextmanager
+def weak_progress(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    with monkeypatch.context() as patched:
+        patched.setattr(Progress, "of_state", lambda self, positions: self.processed | dict(positions))
+        yield
+
+
+async def test_r5_without_that_check_a_snapshot_would_hold_a_replay(
+    here: Here, streams: list[asyncio.Task[None]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The mutant: the send is white and its cause is not, so a restore would run that again and send twice."""
+    here.consumer.white(P0, b"0")
+    await here.till.join([CHANGE])
+    await receiving(here.till, streams).have(b"0")
+    await here.till.send("deposits", b"a", b"1", cause=(P0, 0))
+    epoch = trigger(here.cluster, "one")
+    await marker_of(here.till)
+    with weak_progress(monkeypatch):
+        assert await here.cut("one")
+    assert (await here.captured(epoch)).replays == 1

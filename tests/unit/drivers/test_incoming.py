@@ -1,0 +1,163 @@
+"""The way in, with a conductor that only remembers: what is looked at, what is taken off, what waits."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+from faust.types import TP
+
+from snapkafka.drivers.faust.inbound.conductor import Incoming
+from snapkafka.drivers.faust.inbound.replies import Replies
+from snapkafka.protocol.colours import Cause
+from snapkafka.protocol.records import Closed, TopicPartition
+from snapkafka.wire import headers as wire
+from tests.unit.drivers.test_outgoing import Driver
+
+IN = TP("in", 0)
+
+
+def conductor_of(driver: Any, conductor: Any) -> Incoming:
+    """Lead records of the conductor through a way in that has the parts of this driver."""
+    return Incoming(
+        driver,
+        conductor,
+        events=driver.events,
+        replies=driver.replies,
+        tables=driver.tables,
+        restored=driver.restored,
+        stamps=driver.stamps,
+        own_headers=driver.own_headers,
+        waiting=driver.waiting,
+        record=getattr(driver, "recorder", SimpleNamespace(take=None)).take,
+    )
+
+
+class Way:
+    """The callback of one partition, and what came through it."""
+
+    def __init__(self, *, replies: bool = False) -> None:
+        self.driver = cast(Any, Driver())  # and a little more
+        self.came: list[int] = []
+        self.met: list[tuple[int, int]] = []
+        self.driver.metrics = SimpleNamespace(foreign_headers=0, disbelieved=0)
+        self.driver.replies = SimpleNamespace(
+            topics={"in"} if replies else set(),
+            met=lambda tp, offset, epoch: self.met.append((offset, epoch)),
+        )
+        self.driver.tables = SimpleNamespace(topics=set())
+        conductor = SimpleNamespace(_build_handler=lambda tp, channels: self.take_in)
+        conductor_of(self.driver, conductor)
+        self.callback: Callable[[Any], Awaitable[Any]] = conductor._build_handler(IN, {"a channel"})
+
+    async def take_in(self, message: Any) -> None:
+        self.came.append(message.offset)
+
+    def stamp(self, epoch: int, *, partition: int = 0) -> bytes:
+        return wire.stamp(7, wire.tp_check("in", partition), epoch, 5, 1)
+
+
+def message(offset: int, headers: Any, key: bytes | None = None, value: bytes | None = b"v") -> Any:
+    return SimpleNamespace(
+        topic="in", partition=0, tp=IN, offset=offset, headers=headers, key=key, value=value
+    )
+
+
+async def test_what_needs_no_wait_goes_to_faust_without_a_detour() -> None:
+    """No header of ours, a stranger's, or one of a colour that was met: Faust's own coroutine takes the record in."""
+    way = Way()
+    given = [
+        message(0, []),
+        message(1, None),
+        message(2, [("mine", b"1")]),
+        message(3, [("mine", b"1"), ("_sk", way.stamp(0))]),
+        message(4, (("_sk", way.stamp(0, partition=9)),)),
+    ]
+    for one in given:
+        taking: Any = way.callback(one)
+        assert taking.cr_code is Way.take_in.__code__
+        await taking
+    assert way.came == [0, 1, 2, 3, 4]
+    assert [one.headers for one in given] == [[], None, [("mine", b"1")], [("mine", b"1")], ()]
+    assert way.driver.metrics.foreign_headers == 1, "it was copied from another partition"
+
+
+async def test_a_reply_is_reported_before_it_is_taken_in() -> None:
+    """R6: who takes it in must know its colour."""
+    way = Way(replies=True)
+    await way.callback(message(0, [("_sk", way.stamp(0))]))
+    assert (way.met, way.came) == ([(0, 0)], [0])
+    epoch = way.driver.trigger("now")
+    await way.callback(message(1, [("_sk", way.stamp(epoch))]))
+    assert (way.met, way.came) == ([(0, 0), (1, epoch)], [0, 1])
+
+
+async def test_a_red_record_comes_in_after_the_cut() -> None:
+    """R2: also where the callback is cancelled meanwhile, as a rebalance does: the machine hears of it all the same."""
+    way = Way()
+    way.driver.machine.hear = frozenset({"headers"})
+    epoch = way.driver.trigger("now")
+    assert way.driver.machine.colours.epoch == 0
+    taking = asyncio.ensure_future(way.callback(message(0, [("_sk", way.stamp(epoch))])))
+    await asyncio.sleep(0)
+    taking.cancel()
+    await asyncio.wait([taking])
+    await way.driver.settle()
+    assert (way.driver.machine.colours.epoch, way.came) == (epoch, [])
+    await way.callback(message(0, [("_sk", way.stamp(epoch))]))
+    assert way.came == [0]
+
+
+async def test_a_red_reply_tears_who_asked_in_white() -> None:
+    """R6: by way of the driver's own `Replies`; the record that brings the colour is the one that brings the cut."""
+    way = Way(replies=True)
+    machine, asking = way.driver.machine, Cause("ask", TopicPartition("questions", 0), 3)
+    machine.hear = frozenset({"headers"})
+    machine.event_started(asking)
+    way.driver.events = SimpleNamespace(cause=lambda: asking)
+    replies = way.driver.replies = Replies(way.driver, way.driver.events)
+    consumer = SimpleNamespace(add=_registered, _fetchers={"in"}, _waiting={"id": [promise := Promise()]})
+    replies.attach(consumer)
+    conductor = SimpleNamespace(_build_handler=lambda tp, channels: way.take_in)
+    conductor_of(way.driver, conductor)
+    callback = conductor._build_handler(IN, {"a channel"})
+
+    await consumer.add("id", promise)
+    epoch = way.driver.trigger("now")
+    await callback(message(0, [("_sk", way.stamp(epoch))]))
+    assert machine.colours.running == {asking: 0}
+    replies.taken_in(IN, 0, SimpleNamespace(correlation_id="id"))
+    assert machine.colours.running == {asking: epoch}
+    (closed,) = [record for record in way.driver.ledger if isinstance(record, Closed)]
+    assert [(torn.agent, torn.offset, torn.table) for torn in closed.torn] == [("ask", 3, "")]
+
+
+class Promise:
+    """What Faust gives who asks."""
+
+
+async def _registered(correlation_id: str, promise: Any) -> None:
+    pass
+
+
+async def test_a_marker_that_lost_its_header_reaches_no_agent_and_is_reported_once(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """Something on the way removes headers. A tombstone of the app's own, of whatever key, is taken in as ever."""
+    way = Way()
+    acked: list[int] = []
+    way.driver.app = SimpleNamespace(
+        consumer=SimpleNamespace(_unacked_messages=(), ack=lambda message: acked.append(message.offset))
+    )
+    way.driver.about = dict
+    for offset in (0, 1):
+        await way.callback(message(offset, [], wire.marker_key(5), None))
+    for offset, key in enumerate((None, b"k", b"_sk:", b"_sk:x"), 2):
+        await way.callback(message(offset, None, key, None))
+    await way.callback(message(6, None, wire.marker_key(5), b"v"))
+    assert (acked, way.came) == ([0, 1], [2, 3, 4, 5, 6])
+    assert [record.levelname for record in caplog.records] == ["ERROR"]
+    assert "something removes headers on the way to topic in" in caplog.text

@@ -1,0 +1,264 @@
+"""R4 and R15 at the way in: a red record comes, and the ledger that should tell of its trigger does not answer."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+from faust.types import TP
+
+from snapkafka.config import Config
+from snapkafka.drivers import ledger_tasks, ledger_wait
+from snapkafka.drivers.faust import waiting
+from snapkafka.drivers.faust.driver import FaustDriver
+from snapkafka.errors import BrokerUnavailableError, LedgerUnusableError, SnapkafkaError
+from snapkafka.protocol.events import AssignedInput, InputsAssigned
+from snapkafka.protocol.records import (
+    Abort,
+    CutReport,
+    Hello,
+    InputTopic,
+    LedgerRecord,
+    TopicPartition,
+    Trigger,
+)
+from snapkafka.wire import headers as wire
+from tests.kafka.waiting import until
+from tests.unit.drivers.test_incoming import conductor_of
+from tests.worlds.fakes import FakeAdmin, FakeEntry, FakeLedger
+
+IN = TP("in", 0)
+INPUT = InputTopic(topic="in", partitions=1)
+GIVEN = AssignedInput(tp=TopicPartition("in", 0), agents=("agent",), position=0, replay_until=0)
+FORGED = 1_000_000
+
+
+class Away(FakeLedger):
+    """Its broker may be away: then nothing of it can be read, and who asks for its end gets an error, or nothing."""
+
+    ledger_id = 7
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.back = asyncio.Event()
+        self.back.set()
+        self.reads = asyncio.Event()
+        self.reads.set()
+        self.silent = False
+        self.garbled = False
+        self.lost: SnapkafkaError | None = None
+        self.tries = 0
+
+    async def end(self) -> int:
+        if self.silent:
+            await self.back.wait()
+        if not self.back.is_set():
+            raise BrokerUnavailableError("nobody answers")
+        return len(self.entries)
+
+    async def append(self, record: LedgerRecord) -> int:
+        await self.back.wait()
+        return self.put(record)
+
+    async def read(self, start: int = 0, *, until: int | None = None) -> AsyncIterator[FakeEntry]:
+        at = start
+        while until is None or at < until:
+            await self.back.wait()
+            await self.reads.wait()
+            if self.garbled:
+                raise RuntimeError("a bug of ours")
+            if self.lost:
+                self.tries += 1
+                raise self.lost
+            async for entry in super().read(at, until=len(self.entries)):
+                yield entry
+                at = entry.offset + 1
+            await asyncio.sleep(0.001)
+
+
+class Service:
+    """A worker that has joined and has its input, with the way in of that input."""
+
+    def __init__(self) -> None:
+        self.ledger = Away()
+        self.driver = cast(Any, FaustDriver(app=SimpleNamespace(), config=Config(namespace="n")))
+        self.came: list[int] = []
+        self.driver.recorder = SimpleNamespace(take=self.driver_append)
+        self.driver.replies = SimpleNamespace(topics=set(), forget_epochs=list)
+        self.driver.tables = SimpleNamespace(topics=set(), forget_epochs=list)
+        conductor = SimpleNamespace(_build_handler=lambda tp, channels: self.take_in)
+        conductor_of(self.driver, conductor)
+        self.callback: Any = conductor._build_handler(IN, set())
+
+    def driver_append(self, record: Any) -> None:
+        self.driver._write(record)
+
+    async def take_in(self, message: Any) -> None:
+        self.came.append(message.offset)
+
+    async def join(self) -> None:
+        await self.driver.start(self.ledger, FakeAdmin())
+        await self.driver.join(Hello(n=0, app="shop", host="box", pid=7, inputs=(INPUT,)))
+        self.driver.feed(InputsAssigned(generation=1, inputs=(GIVEN,), changelogs=()))
+        assert await self.driver.waiting.for_inputs()
+
+    def message(self, offset: int, epoch: int) -> Any:
+        header = wire.stamp(7, wire.tp_check("in", 0), epoch, 99, offset)
+        return SimpleNamespace(topic="in", partition=0, tp=IN, offset=offset, headers=[("_sk", header)])
+
+    async def take(self, offset: int, epoch: int) -> None:
+        """As Faust does: whatever is raised here ends the worker."""
+        await asyncio.wait_for(self.callback(self.message(offset, epoch)), timeout=2)
+
+    def said(self, kind: type) -> list[Any]:
+        return [entry.record for entry in self.ledger.entries if isinstance(entry.record, kind)]
+
+
+@pytest.fixture
+async def service(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Service]:
+    for module in (ledger_wait, waiting):
+        monkeypatch.setattr(module, "LEDGER_WAIT_S", 0.2)
+    for module in (ledger_tasks, waiting):
+        monkeypatch.setattr(module, "RETRY_S", 0.01)
+    made = Service()
+    await made.join()
+    yield made
+    made.ledger.back.set()
+    with contextlib.suppress(RuntimeError):
+        await made.driver.stop()
+
+
+@pytest.mark.parametrize("silent", [False, True], ids=["an-error", "no-answer"])
+async def test_r4_a_red_record_is_taken_in_though_the_ledger_is_away(service: Service, silent: bool) -> None:
+    """The state that takes it in is of no colour then: the snapshot is aborted by name when the ledger is back, and
+    the next one is cut again."""
+    service.ledger.silent = silent
+    service.ledger.back.clear()
+    epoch = service.ledger.put(Trigger(n=1, id="while it is away")) + 1
+    await service.take(0, epoch)
+    await service.take(1, epoch)  # nobody waits a second time
+    assert service.came == [0, 1]
+    assert not service.said(CutReport)
+
+    service.ledger.back.set()
+    await until(lambda: bool(service.said(Abort)))
+    (abort,) = service.said(Abort)
+    assert (abort.epoch, abort.code) == (epoch, "contaminated")
+    await until(lambda: not service.driver.machine.absent)
+    later = service.ledger.put(Trigger(n=2, id="after that")) + 1
+    await until(lambda: bool(service.said(CutReport)))
+    assert [report.epoch for report in service.said(CutReport)] == [later]
+
+
+async def test_r15_who_is_absent_does_not_come_back_before_it_has_read_of_what_it_took_in(
+    service: Service,
+) -> None:
+    """Its inputs are announced by then, and the trigger of a red record that it took in stands behind that."""
+    service.ledger.back.clear()
+    service.driver.feed(InputsAssigned(generation=2, inputs=(GIVEN,), changelogs=()))
+    assert not await service.driver.waiting.for_inputs()
+    announced = service.ledger.put(None)  # stands for what is in the ledger by then
+    epoch = service.ledger.put(Trigger(n=1, id="red while it was absent")) + 1
+    await service.take(0, epoch)
+    assert service.came == [0]
+    service.driver.waiting._missed.remove(
+        service.driver.waiting._announced
+    )  # as if they had been announced already
+    assert service.driver.machine.ledger.end <= announced
+    service.driver.waiting.machine_changed()
+    assert service.driver.machine.absent
+    service.ledger.back.set()
+    await until(lambda: not service.driver.machine.absent and bool(service.said(Abort)))
+    assert {(abort.epoch, abort.code) for abort in service.said(Abort)} == {(epoch, "contaminated")}
+
+
+async def test_r4_a_forged_epoch_while_the_ledger_is_away_spoils_nothing_for_long(service: Service) -> None:
+    service.ledger.back.clear()
+    await service.take(0, FORGED)
+    assert service.came == [0]
+    service.ledger.back.set()
+    await until(lambda: not service.driver.machine.absent)
+    epoch = service.ledger.put(Trigger(n=1, id="after that")) + 1
+    await until(lambda: bool(service.said(CutReport)))
+    assert [report.epoch for report in service.said(CutReport)] == [epoch]
+    await service.take(1, FORGED)
+    assert service.came == [0, 1]
+    assert service.driver.metrics.disbelieved == 1, "the ledger could be asked this time"
+
+
+async def test_r2_a_forged_epoch_hides_no_true_one(service: Service) -> None:
+    """What a forged header asked of the ledger says nothing of the records that come after it."""
+    await service.take(0, FORGED)
+    assert service.driver.metrics.disbelieved == 1
+    service.ledger.reads.clear()
+    await asyncio.sleep(0.01)  # until the reader waits
+    epoch = service.ledger.put(Trigger(n=1, id="a true one")) + 1
+    taking = asyncio.ensure_future(service.take(1, epoch))
+    await asyncio.sleep(0.05)
+    assert service.came == [0], "it is read in red, and nobody knows of the trigger yet"
+    service.ledger.reads.set()
+    await taking
+    assert service.came == [0, 1]
+    assert service.driver.machine.colours.epoch == epoch
+    assert service.driver.metrics.disbelieved == 1
+
+
+async def test_r15_who_cannot_read_the_ledger_any_more_takes_no_part_and_everything_else_goes_on(
+    service: Service, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A bug of ours in the task that reads it."""
+    service.ledger.garbled = True
+    await until(lambda: bool(service.driver.absent))
+    for offset in range(3):
+        await service.take(offset, epoch=FORGED)
+    assert service.came == [0, 1, 2]
+    assert [r.message for r in caplog.records if "runs without snapshots" in r.message] == [
+        "snapkafka: failed to read the ledger (RuntimeError('a bug of ours')); this worker runs without snapshots"
+    ]
+    service.driver.append(Trigger(n=1, id="of nobody"))
+    await asyncio.sleep(0.05)
+    assert not service.said(Trigger), "who knows nothing says nothing"
+
+
+async def test_r15_a_machine_that_raises_stops_no_record(
+    service: Service, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def broken(event: Any) -> Any:
+        raise RuntimeError("a bug of ours")
+
+    monkeypatch.setattr(service.driver.machine, "handle", broken)
+    await service.take(0, epoch=FORGED)
+    await service.take(1, epoch=FORGED)
+    assert service.came == [0, 1]
+    assert "to receive RecordMet" in service.driver.absent
+
+
+async def test_r9_inputs_that_run_unannounced_spoil_every_snapshot_until_they_are_announced(
+    service: Service,
+) -> None:
+    """They were given while the ledger was away, and Faust does not wait for long."""
+    service.ledger.back.clear()
+    service.driver.feed(InputsAssigned(generation=2, inputs=(GIVEN,), changelogs=()))
+    assert not await service.driver.waiting.for_inputs()
+    assert service.driver.machine.absent
+    epoch = service.ledger.put(Trigger(n=1, id="before it is known")) + 1
+    service.ledger.back.set()
+    await until(lambda: not service.driver.machine.absent and bool(service.said(Abort)))
+    assert [(abort.epoch, abort.code) for abort in service.said(Abort)] == [(epoch, "contaminated")]
+
+
+async def test_r15_a_ledger_that_cannot_be_read_is_reported_once(
+    service: Service, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A worker logged the same line every second, for ever."""
+    service.ledger.lost = LedgerUnusableError("no record at offset 9 any more", hint="run it again")
+    await until(lambda: service.ledger.tries > 5)
+    lines = [line for line in caplog.messages if "no record at offset 9 any more" in line]
+    assert len(lines) == 1
+    assert "run it again" in lines[0]
+    service.ledger.lost = BrokerUnavailableError("nobody answers")
+    await until(lambda: any("nobody answers" in line for line in caplog.messages))

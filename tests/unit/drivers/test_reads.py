@@ -1,0 +1,469 @@
+"""Every way to read a table of Faust's, with the installed Faust: what a white event sees of red is noticed (R6)."""
+
+from __future__ import annotations
+
+import asyncio
+import collections.abc
+import threading
+from collections.abc import Callable
+from contextvars import copy_context
+from types import SimpleNamespace
+from typing import Any
+
+import faust
+import pytest
+from faust.types.tuples import TP
+
+from snapkafka.config import Config
+from snapkafka.drivers.faust.driver import FaustDriver
+from snapkafka.drivers.faust.inbound.running_events import Reading
+from snapkafka.protocol.events import AssignedInput, InputsAssigned, Joined, LedgerRead
+from snapkafka.protocol.records import Abort, Hello, InputTopic, TopicPartition, Trigger
+
+INPUT = TP("in", 0)
+WINDOW = (0.0, 9.9)
+
+
+class Order(faust.Record, serializer="json"):  # type: ignore[call-arg]
+    """A value that changes in place."""
+
+    n: int
+
+
+class Worker:
+    """An app's tables and its driver, without a broker."""
+
+    def __init__(self) -> None:
+        app: Any = faust.App("looks", broker="kafka://127.0.0.1:1", store="memory://", web_enabled=False)
+        self.numbers = app.Table("numbers", default=int)
+        self.lists = app.Table("lists")
+        self.orders = app.GlobalTable("orders", value_type=Order)
+        self.sets = app.SetTable("sets")
+        self.global_sets = app.SetGlobalTable("global_sets")
+        self.windows = app.Table("windows", default=int).tumbling(10.0, key_index=True)
+        self.expiring = app.Table("expiring", default=int).tumbling(10.0, expires=5.0)
+        self.set_windows = app.SetTable("set_windows").tumbling(10.0)
+        app.finalize()
+        self.app, self.offset, self.actions = app, 0, list[Any]()
+        self.readings: dict[int, Reading] = {}
+        self.driver = driver = FaustDriver(app=app, config=Config(namespace="looks"))
+        driver.sensors.attach(app.sensors)
+        driver.do = self.actions.extend  # type: ignore[method-assign, assignment]
+        driver.tables.attach()
+        for table in app.tables.values():
+            table.partition_for_key = lambda key: 0
+            table.send_changelog = lambda *a, **k: SimpleNamespace(message=SimpleNamespace(partition=0))
+            table._send_changelog = lambda *a, **k: None
+        hello = Hello(n=1, app="looks", inputs=(InputTopic(topic="in", partitions=1),))
+        self.feed(Joined(hello=hello))
+        self.read(hello)
+        given = AssignedInput(tp=TopicPartition(*INPUT), agents=("a",), position=0)
+        self.feed(InputsAssigned(generation=1, inputs=(given,), changelogs=()))
+        self.read(self.actions[-1].record)
+        self.epoch = 0
+
+    def feed(self, event: Any) -> None:
+        self.actions += self.driver.machine.handle(event)
+
+    def read(self, record: Any) -> None:
+        self.feed(LedgerRead(offset=self.offset, record=record))
+        self.offset += 1
+
+    async def start(self) -> Worker:
+        self.driver.loop, self.driver.thread = asyncio.get_running_loop(), threading.get_ident()
+        return self
+
+    def event(self, offset: int) -> Callable[[Callable[[], Any]], Any]:
+        """An event starts; what it returns runs something in it."""
+        context = copy_context()
+        reading = self.readings[offset] = Reading("a")
+        context.run(self.driver.events.taken_in, reading, INPUT, offset, SimpleNamespace(message=None))
+        return context.run
+
+    def end(self, offset: int) -> None:
+        """An event is over."""
+        reading = self.readings[offset]
+        self.driver.events.through_with(reading, INPUT, offset, reading.current)
+
+    def cut(self) -> None:
+        self.epoch = self.offset + 1
+        self.read(Trigger(n=2, id="s"))
+
+    @property
+    def torn(self) -> list[int]:
+        return [torn.offset for torn in self.driver.machine.open.cuts[self.epoch].torn]
+
+
+@pytest.fixture
+async def worker() -> Worker:
+    worker = await Worker().start()
+    assert not worker.driver.absent
+    worker.numbers.update({"a": 1, "b": 2, "c": 3})
+    worker.lists["k"], worker.lists["l"] = [1], [2]
+    worker.orders["k"] = Order(n=1)
+    for sets in (worker.sets, worker.global_sets):
+        sets["k"].add(1)
+    worker.windows.get_timestamp = lambda event=None: 1.0
+    worker.set_windows.get_timestamp = lambda event=None: 1.0
+    worker.windows["k"] = 5
+    worker.set_windows["k"].add(1)
+    return worker
+
+
+def _first(iterator: Any) -> Any:
+    """Something that is held: an iterator that is not at its end."""
+    next(iterator)
+    return iterator
+
+
+def write_number(worker: Worker) -> None:
+    worker.numbers["b"] = 7
+
+
+def write_list(worker: Worker) -> None:
+    worker.lists["k"] = [7]
+
+
+#: What a white event looks at before the cut and may look at later, and what red then writes.
+HELD: dict[str, tuple[Callable[[Worker], Any], Callable[[Worker], Any]]] = {
+    "iter": (lambda w: _first(iter(w.numbers)), write_number),
+    "keys": (lambda w: _first(iter(w.numbers.keys())), write_number),
+    "values": (lambda w: _first(iter(w.numbers.values())), write_number),
+    "items": (lambda w: _first(iter(w.numbers.items())), write_number),
+    "reversed items": (lambda w: _first(reversed(w.numbers.items())), write_number),
+    "generator over items": (lambda w: _first(v for _, v in w.numbers.items()), write_number),
+    "list": (lambda w: w.lists["k"], write_list),
+    "get of a list": (lambda w: w.lists.get("k"), write_list),
+    "setdefault of a list": (lambda w: w.lists.setdefault("k", []), write_list),
+    "list that was popped": (lambda w: w.lists.pop("k"), write_list),
+    "list that it has set": (lambda w: w.lists.__setitem__("k", [0]), write_list),
+    "list that red looks at": (lambda w: w.lists["k"], lambda w: w.lists["k"].append(7)),
+    "copy with lists": (lambda w: w.lists.copy(), write_list),
+    "dict with lists": (lambda w: dict(w.lists), write_list),
+    "values that are lists": (lambda w: list(w.lists.values()), write_list),
+    "record": (lambda w: w.orders["k"], lambda w: w.orders.__setitem__("k", Order(n=7))),
+    "set": (lambda w: w.sets["k"], lambda w: w.sets["k"].add(7)),
+    "set, discarded": (lambda w: w.sets["k"], lambda w: w.sets["k"].discard(1)),
+    "set, updated": (lambda w: w.sets["k"], lambda w: w.sets["k"].update({7})),
+    "set, cleared": (lambda w: w.sets["k"], lambda w: w.sets["k"].clear()),
+    "items of sets": (lambda w: list(w.sets.items()), lambda w: w.sets["k"].add(7)),
+    "global set": (lambda w: w.global_sets["k"], lambda w: w.global_sets["k"].add(7)),
+    "window of a set": (
+        lambda w: w.set_windows.table["k", WINDOW],
+        lambda w: w.set_windows["k"].add(7),
+    ),
+    "keys of windows": (lambda w: _first(iter(w.windows.keys())), lambda w: w.windows.__setitem__("n", 7)),
+    "items of windows, now": (
+        lambda w: _first(w.windows.items().current(SimpleNamespace(message=SimpleNamespace(timestamp=1.0)))),
+        lambda w: w.windows.__setitem__("n", 7),
+    ),
+}
+#: What it looks at again through what it has had since before the cut.
+LATER: dict[str, tuple[Callable[[Worker], Any], Callable[[Any], Any]]] = {
+    "iter of a view": (lambda w: w.numbers.items(), list),
+    "reversed view": (lambda w: w.numbers.values(), lambda view: list(reversed(view))),
+    "sum of a view": (lambda w: w.numbers.values(), sum),
+    "sorted view": (lambda w: w.numbers.keys(), sorted),
+    "length of a view": (lambda w: w.numbers.keys(), len),
+    "repr of a view": (lambda w: w.numbers.items(), repr),
+    "equal views": (lambda w: w.numbers.keys(), lambda view: view == {"a", "b", "c"}),
+    "membership of a key": (lambda w: w.numbers.keys(), lambda view: "b" in view),
+    "membership of an item": (lambda w: w.numbers.items(), lambda view: ("b", 2) in view),
+    "membership of a value": (lambda w: w.numbers.values(), lambda view: 2 in view),
+    "keys and others": (lambda w: w.numbers.keys(), lambda view: view & {"b"}),
+    "keys apart from others": (lambda w: w.numbers.keys(), lambda view: view.isdisjoint({"b"})),
+    "mapping of a view": (lambda w: w.numbers.keys(), lambda view: view.mapping["b"]),
+    "look-up": (lambda w: w.numbers, lambda table: table["b"]),
+    "get": (lambda w: w.numbers, lambda table: table.get("b")),
+    "setdefault": (lambda w: w.numbers, lambda table: table.setdefault("b", 1)),
+    "pop": (lambda w: w.numbers, lambda table: table.pop("b")),
+    "popitem": (lambda w: w.numbers, lambda table: table.popitem()),
+    "membership": (lambda w: w.numbers, lambda table: "b" in table),
+    "length": (lambda w: w.numbers, len),
+    "truth": (lambda w: w.numbers, bool),
+    "copy": (lambda w: w.numbers, lambda table: table.copy()),
+    "dict": (lambda w: w.numbers, dict),
+    "equal tables": (lambda w: w.numbers, lambda table: table == {"b": 2}),
+    "drawn": (lambda w: w.numbers, lambda table: table.as_ansitable()),
+    "cleared": (lambda w: w.numbers, lambda table: table.clear()),
+}
+
+
+@pytest.mark.parametrize("way", HELD)
+async def test_what_is_held_is_noticed_when_red_writes(worker: Worker, way: str) -> None:
+    look, write = HELD[way]
+    white, apart = worker.event(0), worker.event(1)
+    held = white(lambda: look(worker))
+    apart(lambda: worker.numbers["a"])
+    worker.cut()
+    assert worker.torn == []
+    worker.event(2)(lambda: write(worker))
+    assert worker.torn == [0], "at once"
+    del held
+
+
+@pytest.mark.parametrize("way", LATER)
+async def test_what_is_looked_at_later_is_noticed_then(worker: Worker, way: str) -> None:
+    take, look = LATER[way]
+    white = worker.event(0)
+    held = white(lambda: take(worker))
+    worker.cut()
+    worker.event(2)(lambda: write_number(worker))
+    assert worker.torn == []
+    white(lambda: look(held))
+    assert worker.torn == [0]
+
+
+async def test_a_window_is_looked_up_each_time(worker: Worker) -> None:
+    white = worker.event(0)
+    window = white(lambda: worker.windows["k"])
+    worker.cut()
+    worker.event(2)(lambda: worker.windows.__setitem__("k", 7))
+    assert worker.torn == []
+    assert white(window.value) == 7
+    assert worker.torn == [0]
+
+
+@pytest.mark.parametrize(
+    "look",
+    [
+        lambda w: list(w.numbers.items()),
+        lambda w: w.numbers.copy(),
+        lambda w: next(iter(w.numbers.items())),
+        lambda w: w.numbers["b"],
+        lambda w: list(w.lists),
+        lambda w: [key for key in w.lists.keys()],  # noqa: C416, SIM118
+        lambda w: w.lists["l"],
+    ],
+)
+async def test_what_cannot_change_any_more_tears_nothing(
+    worker: Worker, look: Callable[[Worker], Any]
+) -> None:
+    """Iterators that are at their end, or dropped; copies and values that stay as they are; other keys."""
+    white = worker.event(0)
+    had = white(lambda: look(worker))
+    worker.cut()
+
+    def write() -> None:
+        write_number(worker)
+        write_list(worker)
+
+    worker.event(2)(write)
+    assert had is not None
+    assert worker.torn == []
+
+
+async def test_views_are_as_those_of_a_dictionary(worker: Worker) -> None:
+    numbers, plain = worker.numbers, {"a": 1, "b": 2, "c": 3}
+    for name in ("keys", "values", "items"):
+        view, expected = getattr(numbers, name)(), getattr(plain, name)()
+        assert list(view) == list(expected)
+        assert list(reversed(view)) == list(reversed(expected))
+        assert (len(view), repr(view)) == (len(expected), repr(expected))
+        assert isinstance(view, getattr(collections.abc, f"{name.title()}View"))
+        assert view.mapping == plain
+    assert numbers.keys() | {"d"} == {"a", "b", "c", "d"}
+    assert numbers.items() - {("a", 1)} == {("b", 2), ("c", 3)}
+    assert {"a", "x"} - numbers.keys() == {"x"}
+    with pytest.raises(RuntimeError, match="changed size"):
+        worker.event(0)(lambda: [numbers.pop(key) for key in numbers])
+
+
+async def test_a_copy_of_a_table_object_is_a_plain_table(worker: Worker) -> None:
+    assert worker.numbers.clone(name="other").name == "other"
+
+
+@pytest.mark.parametrize("reported", [True, False])
+async def test_a_thread_reads_for_all_events_that_run(
+    worker: Worker, caplog: pytest.LogCaptureFixture, *, reported: bool
+) -> None:
+    """Nobody can say for which event it reads, unless it was told (`to_thread`), nor what it reads next."""
+    white, other = worker.event(0), worker.event(1)
+    call = (lambda: worker.numbers["a"]) if reported else (lambda: [worker.numbers[key] for key in "aab"])
+    run = asyncio.to_thread if reported else _in_executor
+    await white(lambda: asyncio.ensure_future(run(call)))
+    await other(lambda: asyncio.sleep(0))
+    worker.cut()
+    worker.event(2)(lambda: write_number(worker))
+    assert worker.torn == ([0] if reported else [0, 1])
+    (line,) = [record.message for record in caplog.records if "reads table numbers" in record.message]
+    assert worker.driver.reads._threads.of_thread("numbers") in line
+
+
+def _in_executor(call: Callable[[], Any]) -> Any:
+    return asyncio.get_running_loop().run_in_executor(None, call)
+
+
+async def test_what_a_thread_reads_after_red_is_taken_in_by_all_events_that_run(worker: Worker) -> None:
+    white = worker.event(0)
+    worker.cut()
+    worker.event(2)(lambda: write_number(worker))
+    await white(lambda: asyncio.ensure_future(_in_executor(lambda: sum(worker.numbers.values()))))
+    assert worker.torn == [0]
+
+
+async def test_what_a_thread_writes_counts_in_the_loop(worker: Worker) -> None:
+    white = worker.event(0)
+    held = white(lambda: iter(worker.numbers.items()))
+    worker.cut()
+    await _in_executor(lambda: write_number(worker))
+    assert worker.torn == [0]
+    del held
+
+
+def aborted(worker: Worker) -> list[tuple[int, str, str]]:
+    """What the machine has aborted: epoch, code, culprit."""
+    records = [getattr(action, "record", None) for action in worker.actions]
+    return [(r.epoch, r.code, r.culprit) for r in records if isinstance(r, Abort)]
+
+
+def in_own_thread(work: Callable[[], Any]) -> None:
+    """A thread of the app's own, that is waited for without giving way to the loop."""
+    thread = threading.Thread(target=work, name="own")
+    thread.start()
+    thread.join()
+
+
+async def test_a_note_of_a_thread_that_comes_before_its_read_counts_for_the_read(worker: Worker) -> None:
+    """The loop hears of it, red writes, and only then the thread reads."""
+    worker.event(0)(
+        lambda: in_own_thread(lambda: worker.driver.reads.touched(worker.numbers, "a", write=False))
+    )
+    await asyncio.sleep(0)
+    worker.cut()
+    worker.event(2)(lambda: write_number(worker))
+    assert worker.torn == [0]
+    assert aborted(worker) == []
+
+
+@pytest.mark.parametrize("reads", [1, 2])
+async def test_what_an_event_waits_for_in_a_thread_counts_before_it_is_over(
+    worker: Worker, reads: int
+) -> None:
+    """The thread reads what red wrote, and the event uses it and ends, all in one turn of the loop."""
+    white = worker.event(0)
+    worker.cut()
+    worker.event(2)(lambda: write_number(worker))
+    for _ in range(reads):
+        white(lambda: in_own_thread(lambda: worker.numbers["a"]))
+    worker.end(0)
+    assert worker.torn == [0]
+    await asyncio.sleep(0)
+    assert aborted(worker) == []
+
+
+async def test_what_an_event_waits_for_in_a_thread_counts_before_it_sends(worker: Worker) -> None:
+    """What it sends then may depend on red, so it is red."""
+    white = worker.event(0)
+    worker.cut()
+    worker.event(2)(lambda: write_number(worker))
+    machine, events = worker.driver.machine, worker.driver.events
+    assert machine.colours.running[white(events.cause_of_send)] == 0
+    white(lambda: in_own_thread(lambda: worker.numbers["a"]))
+    assert machine.colours.running[white(events.cause_of_send)] == worker.epoch
+    assert worker.torn == [0]
+
+
+async def test_events_that_end_while_a_thread_reads_fail_no_snapshot(worker: Worker) -> None:
+    """Nobody can say for which event the thread reads: those that end meanwhile have seen nothing red."""
+    white, _ = worker.event(0), worker.event(1)
+    has_read = threading.Event()
+
+    def look() -> None:
+        assert worker.numbers["a"]
+        has_read.set()
+
+    read = white(lambda: asyncio.ensure_future(_in_executor(look)))
+    assert has_read.wait(5), "the loop has not run since"
+    assert worker.driver.events.unnoted
+    worker.end(1)
+    worker.cut()
+    await read
+    worker.event(2)(lambda: write_number(worker))
+    assert worker.torn == [0]
+    assert aborted(worker) == []
+
+
+async def test_recovered_objects_count_like_those_that_were_set(worker: Worker) -> None:
+    message = SimpleNamespace(tp=TP("c", 0), offset=0)
+    assert not worker.numbers.in_place
+    await worker.numbers.on_changelog_event(SimpleNamespace(message=message, key="k", value=[1]))
+    assert worker.numbers.in_place
+
+
+# -- what changes with no hook of Faust's ----------------------------------------------------------------------------
+
+
+def put_into_a_window(worker: Worker) -> Any:
+    """A window whose time is over; its key."""
+    worker.expiring.get_timestamp = lambda event=None: 1.0
+    worker.expiring["k"] = 7
+    (key,) = worker.expiring.table.data
+    return key
+
+
+LOOKS_AT_A_WINDOW: dict[str, Callable[[Worker, Any], Any]] = {
+    "get": lambda w, key: w.expiring.table._get_key(key),
+    "len": lambda w, key: len(w.expiring.table),
+}
+
+
+@pytest.mark.parametrize("look", ["get", "len"])
+async def test_r6_a_window_that_expires_in_red_is_a_write(worker: Worker, look: str) -> None:
+    """Faust pops it from the store, with no record and no sensor: white read 0 beside the 7 in the state."""
+    key = put_into_a_window(worker)
+    white = worker.event(1)
+    worker.cut()
+    await worker.expiring.table._del_old_keys()
+    assert not worker.expiring.table.data, "it has expired"
+    assert worker.torn == [], "nobody has looked yet"
+    white(lambda: LOOKS_AT_A_WINDOW[look](worker, key))
+    assert worker.torn == [1]
+
+
+async def test_r6_who_goes_over_a_table_sees_a_window_expire(worker: Worker) -> None:
+    put_into_a_window(worker)
+    white = worker.event(1)
+    held = white(lambda: iter(worker.expiring.table.items()))
+    worker.cut()
+    await worker.expiring.table._del_old_keys()
+    assert worker.torn == [1]
+    del held
+
+
+async def test_r6_a_window_that_expired_before_the_cut_tears_nobody(worker: Worker) -> None:
+    key = put_into_a_window(worker)
+    white = worker.event(1)
+    await worker.expiring.table._del_old_keys()
+    worker.cut()
+    white(lambda: worker.expiring.table._get_key(key))
+    assert worker.torn == []
+
+
+async def test_r6_a_table_that_red_clears_is_written(worker: Worker) -> None:
+    white = worker.event(1)
+    worker.cut()
+    red = worker.event(3)
+    red(worker.numbers.clear)
+    assert worker.torn == []
+    white(lambda: worker.numbers["b"])
+    assert worker.torn == [1]
+
+
+@pytest.mark.parametrize("what", ["on_rebalance", "on_recovery_completed"])
+async def test_r6_what_a_rebalance_takes_from_a_table_is_a_write_of_any_key(
+    worker: Worker, what: str
+) -> None:
+    """Keys of partitions that have gone leave the store, with no record and no sensor."""
+    reads, holds, other = worker.event(1), worker.event(2), worker.event(3)
+    held = holds(lambda: worker.lists["k"])
+    worker.cut()
+    for table in (worker.numbers, worker.lists):
+        args: tuple[set[Any], ...] = (set(), set(), set()) if what == "on_rebalance" else (set(), set())
+        await getattr(table, what)(*args)
+    assert worker.torn == [2], "it holds a value of the table"
+    other(lambda: worker.orders["k"])
+    assert worker.torn == [2], "of another table"
+    reads(lambda: worker.numbers["b"])
+    assert worker.torn == [2, 1]
+    assert held

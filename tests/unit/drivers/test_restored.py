@@ -1,0 +1,600 @@
+"""What a restore asks of a worker (docs/explanation/protocol.md, "Restore"), without Kafka: Faust's parts are fakes."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Collection
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+import rocksdict
+from aiokafka.errors import GroupAuthorizationFailedError, InconsistentGroupProtocolError, KafkaError
+from faust.types import TP
+
+from snapkafka.drivers.faust.restores import Restored, crash_if_refused, keep_metadata, refuse_restored
+from snapkafka.drivers.faust.tables.changelogs import Tables
+from snapkafka.drivers.faust.tables.recovery import recover_to_the_end
+from snapkafka.errors import BrokerUnavailableError, InstallError, LedgerUnusableError
+from snapkafka.kafka.cluster.group_hold import HOLDER
+from snapkafka.kafka.cluster.groups import Member
+from snapkafka.protocol.records import (
+    RESTORE,
+    AgentPosition,
+    Hello,
+    InputTopic,
+    LogEnd,
+    Restore,
+    TopicId,
+    TopicPartition,
+)
+from snapkafka.wire import headers as wire
+from tests.unit.drivers.test_incoming import conductor_of
+from tests.unit.drivers.test_outgoing import Driver
+
+IN, CHANGELOG = TP("in", 0), TP("counts-changelog", 0)
+BASE = 10
+NONE: Collection[str] = ()
+
+
+def restore(
+    driver: Any,
+    *positions: tuple[str, int, tuple[int, ...]],
+    plan: str = "r",
+    done: bool = True,
+    origin: str = "",
+) -> int:
+    """App p is restored; the bases of its input and its changelog are `BASE`. Returns the author."""
+    ends = tuple(LogEnd(topic=tp.topic, partition=tp.partition, end=BASE) for tp in (IN, CHANGELOG))
+    driver.append(
+        Restore(n=driver.number(), plan=plan, stage="begun", snapshot="s", apps=("p",), origin=origin)
+    )
+    driver.append(Hello(n=driver.number(), app="snapkafka-restore", mode=RESTORE))
+    author = len(driver.ledger) - 1
+    driver.append(Restore(n=driver.number(), plan=plan, stage="begun", author=author))
+    driver.append(
+        Restore(
+            n=driver.number(),
+            plan=plan,
+            stage="ready",
+            author=author,
+            ends=ends,
+            topics=(TopicId(topic="in", topic_id="1"),),
+            positions=tuple(
+                AgentPosition(
+                    app="p", agent=agent, topic="in", partition=0, offset=offset, started_above=above
+                )
+                for agent, offset, above in positions
+            ),
+        )
+    )
+    if done:
+        driver.append(Restore(n=driver.number(), plan=plan, stage="done"))
+    return author
+
+
+class Worker(Driver):
+    """A driver whose ledger is a list; what restores say is told to `restored` as the reader of the ledger does."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.tasks = set()
+        self._waiters: list[asyncio.Future[None]] = []
+        self.waiting.changed = self.changed
+        self.crashes: list[Exception] = []
+        self.app.crash = self.crash
+        self.app.consumer = SimpleNamespace(
+            _unacked_messages=[], ack=lambda message: self.acked.append(message.offset)
+        )
+        self.acked: list[int] = []
+        self.replies = SimpleNamespace(topics=set())
+        self.tables: Any = SimpleNamespace(topics=set())
+        self.numbers = 100
+
+    def number(self) -> int:
+        self.numbers += 1
+        return self.numbers
+
+    def append(self, record: Any) -> None:
+        super().append(record)
+        if isinstance(record, Hello | Restore) and hasattr(self, "restored"):
+            self.restored.ledger_read()
+        for waiter in getattr(self, "_waiters", ()):
+            if not waiter.done():
+                waiter.set_result(None)
+
+    async def changed(self) -> None:
+        waiter = asyncio.get_running_loop().create_future()
+        self._waiters.append(waiter)
+        await waiter
+
+    async def crash(self, error: Exception) -> None:
+        self.crashes.append(error)
+
+    def spawn(self, work: Any) -> Any:
+        task = asyncio.ensure_future(work)
+        self.tasks.add(task)
+        return task
+
+    def about(self) -> dict[str, Any]:
+        return {}
+
+
+def record(offset: int, process: int | None = None, tp: TP = IN) -> Any:
+    headers = []
+    if process is not None:
+        headers = [("_sk", wire.stamp(7, wire.tp_check(tp.topic, tp.partition), 0, process, 1))]
+    return SimpleNamespace(
+        topic=tp.topic, partition=0, tp=tp, offset=offset, headers=headers, key=b"k", value=b"v"
+    )
+
+
+# -- D2: an event goes only to the agents that have not processed it --------------------------------------------
+
+
+class Channel:
+    """Of one agent; agents with `concurrency` share its queue."""
+
+    def __init__(self, agent: str) -> None:
+        self.agent, self._queue = agent, object()
+        self.queue = self._queue
+
+
+class Inputs:
+    """The callback of an input that agents x and y read, and what came to each."""
+
+    def __init__(self, worker: Any) -> None:
+        self.came: dict[str, list[int]] = {"x": [], "y": []}
+        self.channels = {Channel("x"), Channel("y")}
+        worker.events = SimpleNamespace(agents=lambda: {id(c.queue): c.agent for c in self.channels})
+        conductor = SimpleNamespace(_build_handler=self._build)
+        conductor_of(worker, conductor)
+        self.callback: Callable[[Any], Awaitable[Any]] = conductor._build_handler(IN, self.channels)
+
+    def _build(self, tp: Any, channels: Any) -> Callable[[Any], Awaitable[Any]]:
+        async def take_in(message: Any) -> None:
+            for channel in channels:
+                self.came[channel.agent].append(message.offset)
+
+        return take_in
+
+
+@pytest.mark.parametrize("restored_first", [True, False])
+async def test_an_event_goes_only_to_the_agents_that_have_not_processed_it(restored_first: bool) -> None:
+    worker = Worker()
+    inputs = Inputs(worker) if not restored_first else None
+    restore(worker, ("x", 12, ()), ("y", 11, (13, 14)))
+    inputs = inputs or Inputs(worker)
+    for offset in range(10, 17):
+        await inputs.callback(record(offset))
+    assert inputs.came == {"x": [12, 13, 14, 15, 16], "y": [11, 12, 15, 16]}
+    assert worker.acked == [10], "nobody takes it, and it counts as read"
+
+
+async def test_the_rules_of_a_topic_are_over_when_a_process_finds_it_recreated() -> None:
+    """Another worker of the app joins, and finds another topic: also who runs already skips nothing there any more."""
+    worker = Worker()
+    restore(worker, ("x", 12, ()), ("y", 10, ()))
+    inputs = Inputs(worker)
+    for topic_id, numbers in (("1", [10, 11]), ("2", [11])):
+        source = InputTopic(topic="in", partitions=1, topic_id=topic_id)
+        worker.append(Hello(n=worker.number(), app="p", inputs=(source,)))
+        for offset in numbers:
+            await inputs.callback(record(offset))
+    assert inputs.came == {"x": [11], "y": [10, 11, 11]}
+
+
+async def test_without_a_restore_every_agent_gets_every_event() -> None:
+    inputs = Inputs(Worker())
+    await inputs.callback(record(10))
+    assert inputs.came == {"x": [10], "y": [10]}
+
+
+# -- D5: what a process of before the restore appends behind the base is taken out -----------------------------------
+
+
+async def test_a_record_of_a_suspended_worker_is_taken_out_and_counted() -> None:
+    worker = Worker()
+    worker.append(Hello(n=worker.number(), app="q"))
+    other = len(worker.ledger) - 1
+    inputs = Inputs(worker)
+    author = restore(worker)
+    for offset, process in enumerate([0, 0, author, author + 3, other, None], start=BASE - 1):
+        await inputs.callback(record(offset, process))
+    assert inputs.came["x"] == [9, 11, 12, 13, 14], (
+        "below the base, the restore's, later ones', other apps', external"
+    )
+    assert worker.acked == [10]
+    assert worker.metrics.void_records == 1
+
+
+# -- D1, D4, D5: tables ----------------------------------------------------------------
+
+
+class Table:
+    """A table in RocksDB, as far as `Tables` knows it."""
+
+    name = "counts"
+
+    def __init__(self, folder: Path) -> None:
+        self._dbs: dict[int, Any] = {}
+        self.data = SimpleNamespace(partition_path=lambda p: folder / f"counts-{p}.db", _dbs=self._dbs)
+        self.applied: list[int] = []
+
+    def open(self, partition: int) -> Any:
+        if partition not in self._dbs:
+            options = rocksdict.Options(raw_mode=True)
+            options.create_if_missing(True)
+            self._dbs[partition] = rocksdict.Rdict(str(self.data.partition_path(partition)), options=options)
+        return self._dbs[partition]
+
+    def write(self, partition: int, key: bytes, value: bytes, offset: int) -> None:
+        db = self.open(partition)
+        db[key], db[b"offset"] = value, str(offset).encode()
+
+    def persisted_offset(self, tp: Any) -> int | None:
+        found = self.open(tp.partition).get(b"offset")
+        return None if found is None else int(found)
+
+    async def on_changelog_event(self, event: Any) -> None: ...
+
+    def apply_changelog_batch(self, batch: Any) -> None:
+        self.applied += [event.message.offset for event in batch]
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """Where Faust keeps tables."""
+    made = tmp_path / "v1" / "tables"
+    made.mkdir(parents=True)
+    return made
+
+
+def attached(worker: Any, table: Table, folder: Path) -> Tables:
+    worker.app.tables = SimpleNamespace(values=lambda: [table], changelog_topics={CHANGELOG.topic})
+    worker.app.conf.tabledir = folder
+    sensors: Any = SimpleNamespace(attach_table=lambda table: None)
+    reads: Any = None
+    worker.tables = Tables(worker, reads, sensors, worker.restored)
+    worker.tables.attach()
+    return cast(Tables, worker.tables)
+
+
+def test_a_store_of_before_a_restore_is_removed_once_and_no_other(folder: Path) -> None:
+    table = Table(folder)
+    table.write(0, b"old", b"1", 4)
+    table.write(1, b"other", b"2", 4)
+    worker = Worker()
+    restore(worker)
+    attached(worker, table, folder)
+    assert table.persisted_offset(CHANGELOG) is None
+    assert table.persisted_offset(TP("counts-changelog", 1)) == 4, (
+        "no base is there: it is not of that restore"
+    )
+    assert table.open(0).get(b"old") is None and table.open(1).get(b"other") == b"2"
+    assert worker.metrics.stores_removed == 1
+    table.write(0, b"new", b"3", BASE - 1)  # recovered, and nothing was appended since
+    assert table.persisted_offset(CHANGELOG) == BASE - 1, (
+        "it is of the time since: it is not removed at every start"
+    )
+    table._dbs.clear()
+    again = Worker()
+    restore(again)
+    attached(again, table, folder)
+    assert table.persisted_offset(CHANGELOG) == BASE - 1
+    restore(again, plan="later")
+    assert table.persisted_offset(CHANGELOG) is None
+
+
+def test_a_store_that_has_read_past_the_base_is_kept(folder: Path) -> None:
+    table = Table(folder)
+    table.write(0, b"new", b"1", BASE)
+    worker = Worker()
+    restore(worker)
+    attached(worker, table, folder)
+    assert table.persisted_offset(CHANGELOG) == BASE
+    assert table.open(0).get(b"new") == b"1"
+
+
+def test_a_store_of_another_cluster_is_removed_whatever_it_has_read(folder: Path) -> None:
+    """The cluster is gone and the worker's disk is not: its offset is of a log that does not exist any more."""
+    table = Table(folder)
+    table.write(0, b"old", b"1", BASE + 5_000)
+    worker = Worker()
+    restore(worker, origin="a" * 32)
+    attached(worker, table, folder)
+    assert table.persisted_offset(CHANGELOG) is None
+    assert table.open(0).get(b"old") is None
+    assert worker.metrics.stores_removed == 1
+    table.write(0, b"new", b"2", BASE)
+    assert table.persisted_offset(CHANGELOG) == BASE, "it is of the time since"
+
+
+def stamp(process: int, cause: int | None) -> wire.Stamp:
+    return wire.Stamp(0, process, 1, cause=None if cause is None else (wire.topic_check("in"), 0, cause))
+
+
+def test_effects_of_before_a_restore_are_no_replays(folder: Path) -> None:
+    """Their offsets are of the input as it was: what is in flight stands at others now."""
+    worker = Worker()
+    author = restore(worker)
+    tables = attached(worker, Table(folder), folder)
+    tables.met(CHANGELOG, BASE - 1, stamp(0, 99))
+    tables.met(CHANGELOG, BASE, stamp(author, None))
+    assert tables.effects_until(TopicPartition("in", 0)) == 0
+    tables.met(CHANGELOG, BASE + 1, stamp(author + 3, 12))
+    assert tables.effects_until(TopicPartition("in", 0)) == 13
+    tables.leave()
+    assert (folder.parent / "snapkafka-tables.json").exists() is False, "no store was written"
+
+
+async def test_what_a_suspended_worker_wrote_into_a_changelog_is_not_applied(folder: Path) -> None:
+    """Recovery reads it all the same: it waits for the end of the log."""
+    worker, table, came = Worker(), Table(folder), []
+    author = restore(worker)
+    attached(worker, table, folder)
+
+    async def take_in(message: Any) -> None:
+        came.append(message.offset)
+
+    conductor = SimpleNamespace(_build_handler=lambda tp, channels: take_in)
+    conductor_of(worker, conductor)
+    callback: Any = conductor._build_handler(CHANGELOG, {"a channel"})  # type: ignore[arg-type, unused-ignore]
+    messages = [
+        record(BASE, author, CHANGELOG),
+        record(BASE + 1, 0, CHANGELOG),
+        record(BASE + 2, author + 3, CHANGELOG),
+    ]
+    for message in messages:
+        await callback(message)
+    table.apply_changelog_batch([SimpleNamespace(message=message) for message in messages])
+    assert came == [BASE, BASE + 1, BASE + 2]
+    assert table.applied == [BASE, BASE + 2]
+    assert worker.metrics.void_records == 1
+
+
+# -- waiting from begun to done ----------------------------------------------------------------
+
+
+async def nobody() -> Collection[Member]:
+    return ()
+
+
+async def test_a_worker_waits_while_a_run_holds_its_group(
+    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Before the plan is in the ledger, after it is over, or because the run was killed: the broker would refuse it."""
+    monkeypatch.setattr("snapkafka.drivers.faust.restores.RETRY_S", 0.01)
+    worker, members = Worker(), [Member(member="1", client=HOLDER, host="here")]
+
+    async def ask() -> Collection[Member]:
+        return members
+
+    holding = asyncio.ensure_future(worker.restored.hold(ask))
+    await asyncio.sleep(0.05)
+    assert not holding.done()
+    assert caplog.text.count("app p waits: a restore holds consumer group p") == 1
+    worker.append(Restore(n=worker.number(), plan="r", stage="begun", snapshot="s", apps=("p",)))
+    members.clear()
+    await asyncio.sleep(0.05)
+    assert not holding.done()
+    assert not worker.crashes, "it has not run"
+    worker.append(Restore(n=worker.number(), plan="r", stage="aborted"))
+    await asyncio.wait_for(holding, 5)
+    members.append(Member(member="2", client="faust", host="there"))
+    await asyncio.wait_for(worker.restored.hold(ask), 5)
+
+
+async def test_who_may_not_see_the_group_does_not_wait_for_it() -> None:
+    async def forbidden() -> Collection[Member]:
+        raise LedgerUnusableError("may not describe group p")
+
+    await asyncio.wait_for(Worker().restored.hold(forbidden), 5)
+
+
+@pytest.mark.parametrize("refused", [True, False])
+async def test_a_worker_that_its_group_refuses_crashes_and_does_not_hang(
+    caplog: pytest.LogCaptureFixture, refused: bool
+) -> None:
+    """aiokafka takes the refusal for final and ends the task that joins; Faust waits for an assignment for ever."""
+    worker: Any = Worker()
+    worker.loop = asyncio.get_running_loop()
+
+    async def joins() -> None:
+        raise KafkaError("of the routine") from (
+            InconsistentGroupProtocolError() if refused else GroupAuthorizationFailedError()
+        )
+
+    task = asyncio.ensure_future(joins())
+    crash_if_refused(worker, SimpleNamespace(_coordinator=SimpleNamespace(_coordination_task=task)))
+    await asyncio.wait([task])
+    await asyncio.sleep(0.01)
+    assert len(worker.crashes) == refused
+    assert ("group p is held by a restore" in caplog.text) == refused
+
+
+async def test_a_worker_that_starts_during_a_restore_waits_and_logs_why(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    worker = Worker()
+    worker.append(Restore(n=worker.number(), plan="r", stage="begun", snapshot="s", apps=("p",)))
+    holding = asyncio.ensure_future(worker.restored.hold(nobody))
+    await asyncio.sleep(0)
+    assert not holding.done()
+    assert "app p waits: plan r of snapshot s is begun, and no input is read before it is done" in caplog.text
+    worker.append(Restore(n=worker.number(), plan="r", stage="aborted"))
+    await asyncio.wait_for(holding, 5)
+    assert not worker.crashes
+
+
+async def test_a_worker_that_ran_before_a_restore_began_crashes(caplog: pytest.LogCaptureFixture) -> None:
+    """It was suspended, for a restore begins when the group has no member: its memory is of the time before."""
+    worker = Worker()
+    await worker.restored.hold(nobody)
+    worker.append(Restore(n=worker.number(), plan="other", stage="begun", snapshot="s", apps=("q",)))
+    worker.append(Restore(n=worker.number(), plan="other", stage="aborted"))
+    assert not worker.tasks
+    restore(worker)
+    await asyncio.wait(worker.tasks)
+    assert len(worker.crashes) == 1
+    assert "start it again: it waits until the restore is done" in caplog.text
+
+
+async def test_a_worker_that_reads_of_a_restore_only_when_it_is_over_crashes(
+    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It was suspended all the while, and a checkpoint stands in the place of the records since."""
+    worker = Worker()
+    restore(worker, plan="earlier")
+    await worker.restored.hold(nobody)
+    read = worker.restored.ledger_read
+    read()
+    assert not worker.tasks, "what was restored before it joined is what it runs on"
+    monkeypatch.setattr(worker.restored, "ledger_read", lambda: None)
+    worker.append(Restore(n=worker.number(), plan="other", stage="begun", snapshot="s", apps=("q",)))
+    worker.append(Restore(n=worker.number(), plan="other", stage="aborted"))
+    read()
+    assert not worker.tasks
+    restore(worker, plan="later")
+    read()
+    await asyncio.wait(worker.tasks)
+    assert len(worker.crashes) == 1
+    assert "app p was restored (plan later), and this worker has run before" in caplog.text
+
+
+# -- D6: the one place that fails closed ----------------------------------------------------------------
+
+
+async def test_without_a_ledger_offsets_that_a_restore_has_set_make_the_worker_wait(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    worker = Worker()
+    process, worker.machine.process = worker.machine.process, None
+    worker.ledger = SimpleNamespace(topic="_snapkafka.n")  # type: ignore[assignment, unused-ignore]
+    await worker.restored.known(lambda: _answer(NONE))
+    waiting = asyncio.ensure_future(worker.restored.known(lambda: _answer({"r"})))
+    await asyncio.sleep(0.01)
+    assert not waiting.done()
+    assert "the offsets of group p were set by a restore (plan r), and the ledger _snapkafka.n" in caplog.text
+    worker.machine.process = process
+    worker._waiters[-1].set_result(None)
+    await asyncio.wait_for(waiting, 5)
+
+
+async def test_a_broker_that_is_away_is_asked_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One that does not tell for other reasons stops no worker (R15)."""
+    monkeypatch.setattr("snapkafka.drivers.faust.restores.RETRY_S", 0)
+    worker, asked = Worker(), 0
+    worker.absent = "failed to start"
+
+    async def away() -> Collection[str]:
+        nonlocal asked
+        asked += 1
+        if asked < 3:
+            raise BrokerUnavailableError("no broker at x")
+        return {"r"}
+
+    with pytest.raises(InstallError):
+        await worker.restored.known(away)
+    assert asked == 3
+
+    async def forbidden() -> Collection[str]:
+        raise LedgerUnusableError("may not read group p")
+
+    await worker.restored.known(forbidden)
+
+
+async def test_a_worker_that_takes_no_part_refuses_to_run_on_offsets_of_a_restore() -> None:
+    worker = Worker()
+    worker.absent = "failed to start"
+    await worker.restored.known(lambda: _answer(NONE))
+    with pytest.raises(InstallError, match=r"set by a restore \(plan r\), and this worker takes no part"):
+        await worker.restored.known(lambda: _answer({"r"}))
+
+
+async def _answer(plans: Collection[str]) -> Collection[str]:
+    return plans
+
+
+async def test_switched_off_a_worker_refuses_to_start_on_offsets_of_a_restore(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Its agents would all start at the one offset that a group has."""
+    import faust
+
+    from snapkafka import install
+    from snapkafka.drivers.faust import restores
+
+    monkeypatch.setenv("SNAPKAFKA", "off")
+    committed = {TopicPartition("in", 0): (7, "")}
+
+    class Admin:
+        def __init__(self, connection: Any) -> None: ...
+
+        async def committed(self, group: str) -> dict[TopicPartition, tuple[int, str]]:
+            return committed
+
+        async def close(self) -> None: ...
+
+    monkeypatch.setattr(restores, "KafkaTopicAdmin", Admin)
+    app = faust.App("off-app", broker="kafka://localhost:1", store="memory://")
+    assert install(app, namespace="n") is None
+    await app.on_start()
+    committed[TopicPartition("in", 1)] = (7, "snapkafka:r")
+    with pytest.raises(InstallError, match=r"set by a restore \(plan r\), and SNAPKAFKA=off"):
+        await app.on_start()
+    with pytest.raises(InstallError):
+        await refuse_restored(app, "it only observes")
+
+
+async def test_commits_carry_the_plan_as_long_as_agents_skip_records_above() -> None:
+    from aiokafka.structs import OffsetAndMetadata
+
+    worker, committed = Worker(), []
+    Inputs(worker)
+    restore(worker, ("x", 12, ()), ("y", 10, ()))
+
+    class Client:
+        async def commit(self, offsets: Any = None) -> None:
+            committed.append(offsets)
+
+    client = Client()
+    for _ in range(2):
+        keep_metadata(worker.restored, client)
+    other = TP("other", 0)
+    await client.commit({IN: OffsetAndMetadata(11, ""), other: OffsetAndMetadata(1, "")})
+    await client.commit({IN: OffsetAndMetadata(12, "")})
+    await client.commit()
+    assert committed == [{IN: (11, "snapkafka:r"), other: (1, "")}, {IN: (12, "")}, None]
+    assert worker.restored.noted({IN: 11}) == {IN: (11, "snapkafka:r")}, "as transactions have it"
+
+
+# -- D7: tables of exactly-once apps ----------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("guarantee", "end"), [("exactly_once", 42), ("at_least_once", None)])
+async def test_tables_are_recovered_to_the_end_that_the_broker_has(guarantee: str, end: int | None) -> None:
+    """Before the first fetch aiokafka knows no last stable offset, and Faust takes that for an empty changelog."""
+
+    class Client:
+        async def end_offsets(self, tps: Any) -> dict[Any, int]:
+            return dict.fromkeys(tps, 42)
+
+    async def highwaters(*tps: Any) -> dict[Any, int | None]:
+        return dict.fromkeys(tps)
+
+    thread = SimpleNamespace(_ensure_consumer=Client, thread_loop=asyncio.get_running_loop())
+    consumer = SimpleNamespace(highwaters=highwaters, _thread=thread)
+    conf = SimpleNamespace(processing_guarantee=SimpleNamespace(value=guarantee))
+    recover_to_the_end(SimpleNamespace(conf=conf), consumer)
+    assert await consumer.highwaters(CHANGELOG) == {CHANGELOG: end}
+    assert await consumer.highwaters() == {}
+
+
+def test_a_restore_of_another_app_says_nothing_of_this_one() -> None:
+    worker = Worker()
+    worker.app.conf.id = "q"
+    restored = Restored(worker, worker.waiting)  # type: ignore[arg-type, unused-ignore]
+    restore(worker, ("x", 12, ()))
+    assert restored.scope(TopicPartition("in", 0)).until == 0

@@ -1,0 +1,153 @@
+"""`doctor --offline module:app`: what an app is made of, and what of it no snapshot holds. No broker runs here."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+MODULE = "tests.worlds.coverage"
+
+
+def look(app: str, *arguments: str) -> tuple[int, str, str]:
+    """The command as a process, as apps are imported once only."""
+    environment = {k: v for k, v in os.environ.items() if not k.startswith("SNAPKAFKA")}
+    command = [sys.executable, "-m", "snapkafka.cli", "doctor", "--offline", app, *arguments]
+    done = subprocess.run(
+        command, capture_output=True, text=True, timeout=120, env=environment, cwd=Path(__file__).parents[3]
+    )
+    return done.returncode, done.stdout, done.stderr
+
+
+def run_code(code: str) -> subprocess.CompletedProcess[str]:
+    """In a process of its own, from the root of the project."""
+    return subprocess.run(
+        [sys.executable, "-c", code],
+        capture_output=True,
+        text=True,
+        timeout=120,
+        cwd=Path(__file__).parents[3],
+    )
+
+
+def as_json(app: str) -> tuple[int, Any]:
+    status, out, err = look(app, "--json")
+    assert "an app that talks" in err, "what an app prints is no part of the result"
+    return status, json.loads(out)
+
+
+def test_an_app_that_snapshots_hold_as_a_whole() -> None:
+    status, out, _ = look(f"{MODULE}:whole")
+    assert status == 0, out
+    assert "app whole" in out
+    assert "Snapshots hold all of this app." in out
+    for words in (
+        ["count", "orders", "2"],
+        ["orders", "count"],
+        ["stock", "Table", "whole-stock-changelog", "4"],
+    ):
+        assert words in [line.split() for line in out.splitlines()], words
+    assert "recorder" not in out, "our own agent is no agent of the app"
+
+
+def test_what_no_snapshot_holds_is_named() -> None:
+    status, found = as_json(f"{MODULE}:partly")
+    assert status == 1
+    said = {advice["code"]: advice["what"] for advice in found["found"]}
+    assert set(said) == {"not-captured", "windows", "sets"}
+    assert said["not-captured"].startswith("agent in-memory reads an in-memory channel")
+    tables = {table["name"]: (table["kind"], table["expires_ms"]) for table in found["tables"]}
+    assert tables == {
+        "windows": ("Table", 60_000),
+        "groups": ("SetTable", 0),
+        "for_ever": ("Table", 0),
+        "odd": ("Table", 0),
+        "odder": ("Table", 0),
+        "placed": ("Table", 0),
+        "everywhere": ("GlobalTable", 0),
+        "sets_everywhere": ("SetGlobalTable", 0),
+    }
+
+
+def test_an_app_that_takes_no_part() -> None:
+    status, found = as_json(f"{MODULE}:bare")
+    assert status == 1
+    assert [advice["code"] for advice in found["found"]] == [
+        "not-installed",
+        "nothing-to-cut",
+        "transactions",
+    ]
+
+
+def test_on_a_faust_that_is_not_the_one_we_know() -> None:
+    """In a process of its own, for an app may be imported once only."""
+    code = (
+        "import sys\n"
+        "import pytest\n"
+        "from snapkafka.cli import main\n"
+        "from tests.unit.drivers.test_support import CONSUMER, class_of, hide\n"
+        "hide(pytest.MonkeyPatch(), class_of(CONSUMER), 'resume_flow')\n"
+        f"sys.argv = ['snapkafka', 'doctor', '--offline', '{MODULE}:whole', '--json']\n"
+        "main()\n"
+    )
+    done = run_code(code)
+    assert done.returncode == 1, done.stderr
+    (advice,) = json.loads(done.stdout)["found"]
+    assert advice["code"] == "faust-not-as-expected"
+    assert "Consumer.resume_flow is not there" in advice["what"]
+
+
+@pytest.mark.parametrize(
+    ("app", "said"),
+    [
+        ("tests.unit.no_such:app", "cannot be imported: ModuleNotFoundError"),
+        (f"{MODULE}:no_app", "cannot be imported: AttributeError"),
+    ],
+)
+def test_what_is_no_app_is_one_line_and_status_2(app: str, said: str) -> None:
+    status, _, err = look(app)
+    assert status == 2
+    (line,) = [line for line in err.splitlines() if line.startswith("error:")]
+    assert said in line
+    assert "write module:app" in err
+
+
+def test_a_worker_reports_the_same_to_the_ledger() -> None:
+    """`Hello` names what no snapshot holds, how long windows live, and what reads its tables: nobody needs the app."""
+    code = (
+        "import asyncio, types\n"
+        "from tests.worlds import coverage\n"
+        "from snapkafka.drivers.faust.hello import hello_of\n"
+        "app = coverage.partly\n"
+        "app.finalize()\n"
+        "known = types.SimpleNamespace(partitions=1, topic_id='')\n"
+        "async def described(topics): return dict.fromkeys(topics, known)\n"
+        "driver = app.snapkafka\n"
+        "kept = {'cleanup.policy': 'compact', 'min.compaction.lag.ms': '5', 'delete.retention.ms': '7'}\n"
+        "async def settings(topic): return kept, {}\n"
+        "driver.admin = types.SimpleNamespace(describe_topics=described, topic_settings=settings)\n"
+        "hello = asyncio.run(hello_of(driver, ['clicks', 'views']))\n"
+        "print([(t.name, t.expires_ms, t.sets, t.windowed) for t in hello.tables], hello.uncaptured)\n"
+        "print('not copartitioned:', sorted(t.name for t in hello.tables if not t.copartitioned))\n"
+        "print(sorted({r.topic for r in hello.retention}) == sorted({t.changelog for t in hello.tables}))\n"
+        "print({(r.uncompacted_ms, r.tombstones_ms, r.retained_ms) for r in hello.retention})\n"
+        "print({t.topic: (t.key_codec, t.value_codec) for t in hello.inputs})\n"
+        "print({t.name: (t.key_codec, t.value_codec) for t in hello.tables})\n"
+    )
+    done = run_code(code)
+    assert done.returncode == 0, done.stderr
+    assert (
+        "('windows', 60000, False, True), ('groups', 0, True, False), ('for_ever', 0, False, True)"
+        in done.stdout
+    )
+    assert "not copartitioned: ['everywhere', 'placed', 'sets_everywhere']" in done.stdout
+    assert "True\n{(5, 7, -1)}\n" in done.stdout
+    assert "{'clicks': ('raw', 'json'), 'views': ('', 'reversed')}" in done.stdout
+    assert "'groups': ('json', 'json')" in done.stdout
+    assert "'odd': ('raw', 'json|reversed'), 'odder': ('json', 'foreign')" in done.stdout
+    assert "agent in-memory reads an in-memory channel" in done.stdout

@@ -1,0 +1,134 @@
+"""Who may write back to inputs what it has read of outputs, without anybody seeing it."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from snapkafka.errors import BrokerUnavailableError, LedgerUnusableError
+from snapkafka.kafka.cluster.external_groups import external_readers, still_open, unseen_paths
+from snapkafka.manifest import OpenEntry
+from snapkafka.protocol.captured_snapshot import (
+    Captured,
+    ChangelogCut,
+    InputCut,
+    Outsider,
+    ProcessCut,
+    SenderEnd,
+)
+from snapkafka.protocol.records import RunsWithout
+from tests.worlds.fakes import FakeAdmin, FakeGroup
+
+
+def sent(topic: str, last_seq: int = 0) -> SenderEnd:
+    return SenderEnd(process=1, topic=topic, partition=0, white_end=1, last_seq=last_seq)
+
+
+CAPTURED = Captured(
+    id="one",
+    attempt=1,
+    epoch=7,
+    type="full",
+    parent="",
+    storage="",
+    processes=(ProcessCut(process=1, app="shop"),),
+    inputs=(
+        InputCut(
+            app="shop",
+            topic="orders",
+            topic_id="",
+            partition=0,
+            position=0,
+            noted=0,
+            low=0,
+            log_end=0,
+            receiver=1,
+        ),
+    ),
+    senders=(sent("bills"), sent("letters"), sent("shop-changelog"), sent("only-a-marker", last_seq=-1)),
+    changelogs=(
+        ChangelogCut(
+            app="shop", table="t", topic="shop-changelog", topic_id="", partition=0, end=1, process=1
+        ),
+    ),
+)
+
+
+@pytest.mark.parametrize(
+    ("group", "reads", "found"),
+    [
+        ("bank", {"bills", "elsewhere"}, ("bills",)),
+        ("bank", {"letters", "bills"}, ("bills", "letters")),
+        ("bank", None, ()),  # it may read anything
+        ("shop", {"bills"}, None),  # an app of the snapshot
+        ("neighbour", {"bills"}, None),  # out of its scope, and it turned red for it all the same
+        ("once", {"bills"}, ("bills",)),  # it ran with snapkafka once, and does so no more
+        ("snapkafka.ns.shop", {"bills"}, None),  # positions that we have committed ourselves
+        ("bank", {"orders"}, None),  # an input that nobody of ours writes to
+        ("bank", {"shop-changelog"}, None),
+        ("bank", {"only-a-marker"}, None),
+        ("archive", {"bills"}, None),  # said to write nothing back
+    ],
+)
+async def test_who_reads_outputs_without_snapkafka(
+    group: str, reads: set[str] | None, found: tuple[str, ...] | None
+) -> None:
+    admin = FakeAdmin(known_groups=[FakeGroup(group, None if reads is None else frozenset(reads))])
+    neighbours = (Outsider(process=2, app="neighbour", cut=True), Outsider(process=3, app="once", left=True))
+    seen = await external_readers(admin, replace(CAPTURED, outsiders=neighbours), sinks=["archive"])
+    assert seen == (() if found is None else (OpenEntry(group=group, topics=found),))
+
+
+@pytest.mark.parametrize(
+    ("reads", "sinks", "found"),
+    [
+        (("bills", "orders"), (), ("bills",)),
+        ((), (), ()),
+        (("orders",), (), None),
+        (("bills",), ("relay",), None),
+    ],
+)
+async def test_who_ran_without_taking_part_at_the_trigger_counts_though_it_is_away(
+    reads: tuple[str, ...], sinks: tuple[str, ...], found: tuple[str, ...] | None
+) -> None:
+    captured = replace(
+        CAPTURED,
+        run_without=(RunsWithout(app="relay", topics=reads),),
+        outsiders=(Outsider(process=2, app="relay", cut=True),),  # another worker of it takes part
+    )
+    for admin in (FakeAdmin(), FakeAdmin(known_groups=[FakeGroup("relay", frozenset({"bills"}))])):
+        seen = await external_readers(admin, captured, sinks=sinks)
+        assert seen == (() if found is None else (OpenEntry(group="relay", topics=found),))
+
+
+async def test_whoever_there_is_writes_nothing_back() -> None:
+    admin = FakeAdmin(failure=LedgerUnusableError("no right"))
+    assert await external_readers(admin, CAPTURED, sinks=["*"]) == ()
+
+
+@pytest.mark.parametrize("why", [LedgerUnusableError("no right"), BrokerUnavailableError("gone")])
+async def test_groups_that_cannot_be_seen_are_no_proof_that_there_are_none(why: Exception) -> None:
+    (entry,) = await external_readers(FakeAdmin(failure=why), CAPTURED)
+    assert entry == OpenEntry(group="")
+    assert "DESCRIBE" in next(unseen_paths([entry]))
+
+
+def test_an_earlier_look_counts_unless_it_has_seen_nothing() -> None:
+    bank, till, unseen = (OpenEntry(group=name) for name in ("bank", "till", ""))
+    assert still_open([bank, till], [till], []) == (bank, till)
+    assert still_open([bank, till], [], ["bank"]) == (till,)
+    assert still_open([unseen], [till], []) == (till,), "they could not be seen then, and can be now"
+    assert still_open([bank], [unseen], []) == (bank, unseen)
+    assert still_open([bank], [], ["*"]) == ()
+
+
+def test_what_a_person_reads() -> None:
+    bank, till = OpenEntry(group="bank", topics=("bills", "letters")), OpenEntry(group="till")
+    first, second = unseen_paths([bank, till])
+    assert first == (
+        "group bank reads bills, letters without snapkafka and may write back to inputs (--sink if it does not)"
+    )
+    assert second.startswith("group till reads unknown topics without snapkafka")
+    *_, last = unseen_paths([OpenEntry(group=f"g{n}") for n in range(1_000)])
+    assert last == "and 995 more groups: the manifest lists all"

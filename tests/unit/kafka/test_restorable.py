@@ -1,0 +1,118 @@
+"""What `show` and a refusal say of how long a snapshot can be made again from the log."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+import pytest
+
+from snapkafka import ops
+from snapkafka.assembly.loss import with_time_of_loss
+from snapkafka.errors import BrokerUnavailableError, LedgerUnusableError, OffsetsGoneError, SnapkafkaError
+from snapkafka.kafka.cluster.retention import in_words, restorable
+from snapkafka.manifest import RestorableEntry
+from snapkafka.protocol.captured_snapshot import ChangelogCut
+from snapkafka.protocol.records import TopicPartition
+from snapkafka.store import LocalStore
+from tests.unit.base.test_manifest import example
+from tests.unit.checks.test_retention import CUT, HOUR, MIN, NOW
+from tests.worlds.fakes import FakeAdmin, FakeCluster, FakeTopic, Worker
+
+
+@pytest.fixture
+def cluster() -> FakeCluster:
+    """A captured snapshot: `orders` is unread from 10 to 12; a changelog that is compacted."""
+    made = FakeCluster()
+    Worker(made.the_ledger, "shop", "orders", partitions=2)
+    made.the_admin.topics = {"orders": FakeTopic(2)}
+    made.the_admin.ends = {TopicPartition("orders", n): 100 for n in range(2)}
+    made.the_admin.settings = {"orders": {"retention.ms": str(HOUR)}}
+    made.the_admin.times = {TopicPartition("orders", n): CUT + n * MIN for n in range(2)}
+    return made
+
+
+async def shown(cluster: FakeCluster) -> RestorableEntry:
+    await ops.trigger(cluster, "ns", snapshot_id="mine", wait=True)
+    found = (await ops.show(cluster, "ns", "mine", clock=lambda: NOW)).restorable
+    assert found is not None
+    return found
+
+
+async def test_show_says_it_of_what_is_captured(cluster: FakeCluster) -> None:
+    found = await shown(cluster)
+    assert (found.how, found.until, found.topic, found.partition) == (
+        "until",
+        "2027-01-15T09:00:00.000+00:00",
+        "orders",
+        0,
+    )
+    said = in_words(found, NOW)
+    assert said.startswith(
+        "restorable until 2027-01-15 09:00:00 UTC: orders[0] deletes records after 1 h (retention.ms)"
+    )
+    assert "no longer restorable since 2027-01-15 09:00:00 UTC: orders" in in_words(found, CUT + 2 * HOUR)
+
+
+async def test_show_says_that_of_compaction_only_the_earliest_time_is_known(cluster: FakeCluster) -> None:
+    cluster.the_admin.settings = {"orders": {"cleanup.policy": "compact", "min.compaction.lag.ms": str(HOUR)}}
+    found = await shown(cluster)
+    assert found.how == "from"
+    assert in_words(found, NOW).startswith(
+        "restorable until 2027-01-15 09:00:00 UTC at least: orders[0] may be compacted"
+    )
+    passed = in_words(found, CUT + 2 * HOUR)
+    assert passed.startswith("possibly no longer restorable since 2027-01-15 09:00:00 UTC: orders[0] may be")
+
+
+async def test_show_says_what_is_gone(cluster: FakeCluster) -> None:
+    cluster.the_admin.starts[TopicPartition("orders", 1)] = 11
+    found = await shown(cluster)
+    assert (
+        in_words(found, NOW) == "no longer restorable: orders[1] its log starts at 11, the snapshot needs 10"
+    )
+    del cluster.the_admin.ends[TopicPartition("orders", 1)]
+    cluster.the_admin.topics = {"orders": FakeTopic(1)}
+    again = (await ops.show(cluster, "ns", "mine")).restorable
+    assert again is not None
+    assert again.why == "it was deleted, or recreated, since the cut"
+
+
+@pytest.mark.parametrize("error", [LedgerUnusableError, BrokerUnavailableError])
+async def test_show_of_what_cannot_be_looked_at(cluster: FakeCluster, error: type[SnapkafkaError]) -> None:
+    await ops.trigger(cluster, "ns", snapshot_id="mine", wait=True)
+    cluster.the_admin.failure = error("not allowed to look")
+    found = (await ops.show(cluster, "ns", "mine")).restorable
+    assert found is not None
+    assert in_words(found, NOW) == "unknown for how long it is restorable: not allowed to look"
+
+
+async def test_of_a_windowed_table_and_by_size() -> None:
+    tp = TopicPartition("log", 0)
+    cut = ChangelogCut(
+        app="a", table="t", topic=tp.topic, topic_id="", partition=0, end=50, process=0, expires_ms=HOUR
+    )
+    captured = dataclasses.replace(example().captured, inputs=(), senders=(), changelogs=(cut,))
+    admin = FakeAdmin(ends={tp: 100}, times={tp: 5}, settings={"log": {"retention.ms": str(3 * HOUR)}})
+    found = await restorable(admin, captured, cut_ms=CUT, now=lambda: NOW)
+    assert (found.how, found.until) == ("until", "2027-01-15T10:00:00.000+00:00")
+    admin.settings["log"] |= {"retention.ms": "-1", "retention.bytes": "1000"}
+    admin.sizes["log"] = (1_001, 0)
+    found = await restorable(admin, captured, cut_ms=CUT, now=lambda: NOW)
+    assert "of which 1,001 were written since" in found.why
+
+
+def test_a_refusal_says_until_when_it_could_be_done(tmp_path: Any) -> None:
+    store = LocalStore(tmp_path)
+    captured = dataclasses.replace(example().captured, id="one")
+    entry = RestorableEntry(
+        how="until", until="2027-01-15T09:00:00+00:00", topic="orders", partition=0, why="deletes"
+    )
+    with store.staging("one") as folder:
+        store.publish(dataclasses.replace(example(), id="one", restorable=entry), folder)
+    said = r"gone; it could be restored until 2027-01-15T09:00:00\+00:00: orders deletes"
+    with pytest.raises(OffsetsGoneError, match=said), with_time_of_loss(store, captured):
+        raise OffsetsGoneError("gone")
+    unknown = dataclasses.replace(captured, id="two")
+    with pytest.raises(OffsetsGoneError, match=r"^gone$"), with_time_of_loss(store, unknown):
+        raise OffsetsGoneError("gone")

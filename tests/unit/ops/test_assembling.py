@@ -1,0 +1,370 @@
+"""`assemble` and `verify` run the Spark job and pass on what it says: here a job that says what the test wants."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import msgspec
+import pytest
+from typer.testing import CliRunner
+
+from snapkafka import ops
+from snapkafka.assembly.pipeline import isolation_of
+from snapkafka.assembly.progress import Step, Work, Working, as_line
+from snapkafka.assembly.spec import changed
+from snapkafka.errors import (
+    BadInputError,
+    DependencyMissingError,
+    InternalError,
+    OffsetsGoneError,
+    StorageError,
+    TimedOutError,
+    UnknownSnapshotError,
+)
+from snapkafka.kafka.ledger.view import find_captured
+from snapkafka.kafka.login.connection import Connection
+from snapkafka.ops import assembling
+from snapkafka.runtime import extras
+from snapkafka.store import LocalStore
+from tests.worlds.fakes import FakeCluster, Worker
+from tests.worlds.on_disk import write_snapshot
+
+RUNNER = CliRunner()
+HERE = Connection(bootstrap="127.0.0.1:1")
+RESULT: dict[str, Any] = {
+    "id": "mine",
+    "epoch": 7,
+    "verdict": "VERIFIED",
+    "good": True,
+    "checks": [
+        {"name": "V1", "run": True, "status": "passed", "found": 0, "witnesses": [], "noted": 0, "notes": []},
+        {
+            "name": "V2",
+            "run": True,
+            "status": "failed",
+            "found": 1,
+            "witnesses": [
+                {"topic": "t", "partition": 0, "offset": 9, "what": "is red", "process": 3, "seq": 4}
+            ],
+            "noted": 0,
+            "notes": [],
+        },
+    ],
+    "manifest": "/snaps/mine.json",
+    "content": "abc",
+    "tables": {"state": 1200, "messages": 3},
+    "seconds": {"tables": 2.5},
+    "positions_committed": True,
+    "positions_why_not": "",
+}
+
+
+WORK: dict[str, Any] = {
+    "id": "mine",
+    "offsets_read": 2_400,
+    "tables_written": 5,
+    "rows_written": 1_203,
+    "bytes_written": 31_000,
+    "checks": ["V1", "V2"],
+    "seconds": 4.5,
+}
+
+
+class Job:
+    """A program in the place of the Spark job; `spec` has the options that it was given."""
+
+    def __init__(self, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        self._program, self._called = folder / "job.py", folder / "called.json"
+        monkeypatch.setattr(assembling, "JOB", (sys.executable, str(self._program)))
+
+    def says(
+        self, reported: object, *, status: int = 0, lines: tuple[str, ...] = (), noise: str = ""
+    ) -> None:
+        """`lines` on standard error, `noise` on standard output, where a JVM writes, too."""
+        self._program.write_text(
+            "import json, pathlib, sys\n"
+            "spec = pathlib.Path(sys.argv[2].split('=')[1]).read_text()\n"
+            f"pathlib.Path({str(self._called)!r}).write_text(json.dumps([sys.argv[1:], spec]))\n"
+            f"for line in {lines!r}: print(line, file=sys.stderr)\n"
+            f"print({noise!r})\n"
+            f"result = {reported if isinstance(reported, str) else json.dumps(reported)!r}\n"
+            "pathlib.Path(sys.argv[3].split('=')[1]).write_text(result)\n"
+            f"sys.exit({status})\n"
+        )
+
+    @property
+    def arguments(self) -> list[str]:
+        """Those of its command line, but for the places of its options and of its result."""
+        parent, spec, result, *found = json.loads(self._called.read_text())[0]
+        assert (parent, spec[:7], result[:9]) == (f"--parent={os.getpid()}", "--spec=", "--result=")
+        return list(map(str, found))
+
+    @property
+    def spec(self) -> ops.JobSpec:
+        return msgspec.json.decode(json.loads(self._called.read_text())[1], type=ops.JobSpec)
+
+
+@pytest.fixture
+def job(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Job:
+    monkeypatch.setenv("SNAPKAFKA_BOOTSTRAP", "127.0.0.1:1")
+    monkeypatch.setenv("SNAPKAFKA_NAMESPACE", "ns")
+    return Job(tmp_path, monkeypatch)
+
+
+async def test_results_come_back_and_progress_is_reported(job: Job) -> None:
+    job.says({"snapshots": [RESULT]}, lines=("starting Spark", "mine: verifying"))
+    said: list[str] = []
+    (found,) = await ops.assemble(
+        HERE,
+        ops.JobSpec(
+            namespace="ns",
+            snapshots=("mine",),
+            storage="/snaps",
+            invariants=("one_token",),
+            parameters=("n=1",),
+        ),
+        notify=said.append,
+    )
+    assert said == ["starting Spark", "mine: verifying"]
+    assert (found.id, found.verdict, found.good, found.tables["state"]) == ("mine", "VERIFIED", True, 1200)
+    assert found.checks[1].witnesses[0].offset == 9
+    assert job.arguments == []
+    assert job.spec == ops.JobSpec(
+        bootstrap="127.0.0.1:1",
+        namespace="ns",
+        snapshots=("mine",),
+        storage="/snaps",
+        invariants=("one_token",),
+        parameters=("n=1",),
+    )
+
+
+@pytest.mark.parametrize(
+    ("code", "expected"),
+    [
+        ("storage", StorageError),
+        ("offsets-gone", OffsetsGoneError),
+        ("unknown-snapshot", UnknownSnapshotError),
+        ("from a later release", InternalError),
+    ],
+)
+async def test_an_error_of_the_job_is_the_same_error_here(
+    job: Job, code: str, expected: type[Exception]
+) -> None:
+    job.says({"error": {"code": code, "message": "so it is", "hint": "do this"}}, status=8)
+    with pytest.raises(expected, match="so it is") as raised:
+        await ops.assemble(HERE, ops.JobSpec(namespace="ns", snapshots=("mine",)))
+    assert getattr(raised.value, "advice", "") == "do this"
+
+
+async def test_a_job_that_dies_is_said_with_its_last_words(job: Job) -> None:
+    job.says("", status=1, lines=("Traceback", "OutOfMemoryError: heap"))
+    with pytest.raises(InternalError, match="ended with status 1: OutOfMemoryError: heap"):
+        await ops.assemble(HERE, ops.JobSpec(namespace="ns", snapshots=("mine",)))
+
+
+async def test_what_a_jvm_writes_to_standard_output_spoils_no_result(job: Job) -> None:
+    """Where it ends without a result, that is what is known of why."""
+    noise = "CodeCache is full. Compiler has been disabled."
+    job.says({"snapshots": [RESULT]}, noise=noise)
+    said: list[str] = []
+    (found,) = await ops.assemble(HERE, ops.JobSpec(namespace="ns", snapshots=("mine",)), notify=said.append)
+    assert (found.id, said) == ("mine", [noise])
+    job.says("", status=134, noise=noise)
+    with pytest.raises(InternalError, match="ended with status 134: CodeCache is full"):
+        await ops.assemble(HERE, ops.JobSpec(namespace="ns", snapshots=("mine",)))
+
+
+async def test_without_spark_the_extra_is_named(job: Job, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(extras, "find_spec", lambda name: None)
+    with pytest.raises(DependencyMissingError, match="assembly needs pyspark, ") as raised:
+        await ops.assemble(HERE, ops.JobSpec(namespace="ns", snapshots=("mine",)))
+    assert "snapkafka[spark]" in raised.value.advice
+
+
+async def test_how_far_it_is_is_distinguished_from_the_log(job: Job) -> None:
+    step = Step(name="table state", done=14, tasks=40)
+    working = Working(id="mine", seconds=1.5, steps=(step,))
+    job.says(
+        {"snapshots": [RESULT | {"work": WORK}]}, lines=("starting Spark", as_line(working), "mine: read")
+    )
+    said: list[str] = []
+    reported: list[Working] = []
+    (found,) = await ops.assemble(
+        HERE, ops.JobSpec(namespace="ns", snapshots=("mine",)), notify=said.append, progress=reported.append
+    )
+    assert (said, reported) == (["starting Spark", "mine: read"], [working])
+    assert job.arguments == ["--progress"]
+    assert found.work == Work(**{**WORK, "checks": ("V1", "V2")})
+
+
+async def test_how_the_log_is_read_is_passed_on(job: Job) -> None:
+    job.says({"snapshots": [RESULT]})
+    wanted = ops.JobSpec(
+        namespace="ns",
+        snapshots=("mine",),
+        isolation="read_uncommitted",
+        sinks=("a", "b"),
+        codecs=("mine.codecs",),
+        unpickle=True,
+        avro=("7=s.avsc",),
+        with_inputs=True,
+    )
+    await ops.assemble(HERE, wanted)
+    assert job.spec == changed(wanted, bootstrap=HERE.bootstrap)
+
+
+async def test_verify_needs_a_manifest_that_is_there(job: Job, tmp_path: Path) -> None:
+    with pytest.raises(BadInputError, match="no snapshot is named"):
+        await ops.verify(HERE, ops.JobSpec(namespace="ns"))
+    with pytest.raises(UnknownSnapshotError, match="snapshot mine is not assembled in"):
+        await ops.verify(
+            HERE, ops.JobSpec(namespace="ns", snapshots=("mine",), storage=str(tmp_path / "empty"))
+        )
+    with pytest.raises(BadInputError, match="no snapshot is named"):
+        await ops.assemble(HERE, ops.JobSpec(namespace="ns", snapshots=()))
+
+
+async def test_verify_with_the_manifest_asks_nobody_else(job: Job) -> None:
+    job.says({"snapshots": [RESULT]})
+    wanted = ops.JobSpec(manifests=("/snaps/mine.json",), record=True, isolation="read_committed")
+    await ops.verify(HERE, wanted)
+    assert job.spec == changed(wanted, bootstrap=HERE.bootstrap)
+
+
+async def test_an_id_may_begin_with_a_dash(job: Job) -> None:
+    job.says({"snapshots": [RESULT]})
+    await ops.assemble(HERE, ops.JobSpec(namespace="ns", snapshots=("-x",)))
+    assert job.spec.snapshots == ("-x",)
+
+
+def test_an_isolation_that_there_is_not_is_refused_before_the_job() -> None:
+    with pytest.raises(BadInputError, match="invalid isolation: 'committed'"):
+        ops.JobSpec(isolation="committed")
+
+
+async def test_the_latest_is_the_last_one_that_a_verb_can_use(job: Job, tmp_path: Path) -> None:
+    """To assemble: captured. To verify: assembled, also where it is not good."""
+    cluster = FakeCluster()
+    job.says({"snapshots": [RESULT]})
+    Worker(cluster.the_ledger, "shop", "orders")
+    await ops.trigger(cluster, "ns", snapshot_id="good", wait=True)
+    Worker(cluster.the_ledger, "tills", "sales", closes=False)
+    await ops.trigger(cluster, "ns", snapshot_id="running")
+    state = (await ops.read_ledger(cluster, "ns")).state
+    assert find_captured(state, "latest").id == "good"
+    with pytest.raises(
+        TimedOutError, match="running is not captured yet: waiting for process 5 of app tills"
+    ):
+        find_captured(state, "running")
+    for number, verdict in enumerate(("VERIFIED", "INCONSISTENT")):
+        write_snapshot(LocalStore(tmp_path), verdict, number, verdict=verdict)
+    await ops.verify(HERE, ops.JobSpec(snapshots=("latest",), storage=str(tmp_path)))
+    assert job.spec.manifests == (str(tmp_path / "INCONSISTENT.json"),)
+    await ops.verify(HERE, ops.JobSpec(snapshots=("0",), storage=str(tmp_path)))
+    assert job.spec.manifests == (str(tmp_path / "VERIFIED.json"),)
+
+
+# -- the command ---------------------------------------------------------------------------------------------
+
+
+def test_assemble_says_verdict_tables_and_witnesses(job: Job) -> None:
+    from snapkafka.cli.app import app
+
+    job.says({"snapshots": [RESULT | {"verdict": "INCONSISTENT", "good": False}]}, lines=("starting Spark",))
+    result = RUNNER.invoke(app, ["assemble", "mine", "--storage", "/snaps"])
+    assert result.exit_code == 1, "a result that is not good has a status of its own"
+    assert "INCONSISTENT" in result.stdout
+    assert "t[0] offset 9: is red" in result.stdout
+    assert "state 1,200" in result.stdout
+    assert "/snaps/mine.json" in result.stdout
+    assert "starting Spark" in result.stderr
+
+
+def test_verify_says_the_same_as_data(job: Job) -> None:
+    from snapkafka.cli.app import app
+
+    job.says({"snapshots": [RESULT]})
+    result = RUNNER.invoke(app, ["verify", "--manifest", "/snaps/mine.json", "--json"])
+    assert result.exit_code == 0
+    (found,) = json.loads(result.stdout)["snapshots"]
+    assert found["good"] is True
+    assert found["checks"][1]["witnesses"][0]["offset"] == 9
+
+
+def test_unwritable_storage_has_its_status(job: Job) -> None:
+    from snapkafka.cli.app import app
+
+    reported = {
+        "code": "storage",
+        "message": "storage /snaps cannot be written: Permission denied",
+        "hint": "check",
+    }
+    job.says({"error": reported}, status=8)
+    result = RUNNER.invoke(app, ["assemble", "mine", "--storage", "/snaps"])
+    assert result.exit_code == 8
+    assert "error: storage /snaps cannot be written" in result.stderr
+
+
+def test_how_keys_and_values_are_decoded_is_passed_on(job: Job) -> None:
+    from snapkafka.cli.app import app
+
+    job.says({"snapshots": [RESULT]})
+    decoding = ["--codecs", "shop.codecs", "--avro", "7=order.avsc", "--unpickle"]
+    for command in (["assemble", "mine"], ["verify", "--manifest", "/snaps/mine.json"]):
+        result = RUNNER.invoke(app, [*command, *decoding])
+        assert result.exit_code == 0, result.output
+        assert (job.spec.codecs, job.spec.avro, job.spec.unpickle) == (
+            ("shop.codecs",),
+            ("7=order.avsc",),
+            True,
+        )
+
+
+def test_groups_that_write_nothing_back_are_named_on_the_command_line(job: Job) -> None:
+    from snapkafka.cli.app import app
+
+    job.says({"snapshots": [RESULT]})
+    for command in (["assemble", "mine"], ["verify", "--manifest", "/snaps/mine.json"]):
+        result = RUNNER.invoke(app, [*command, "--sink", "archive", "--sink", "*"])
+        assert result.exit_code == 0, result.output
+        assert job.spec.sinks == ("archive", "*")
+
+
+def test_the_url_of_a_schema_registry_is_on_no_command_line(
+    job: Job, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It may hold a password, and everybody may look at command lines."""
+    from snapkafka.cli.app import app
+
+    job.says({"snapshots": [RESULT]})
+    url = "https://me:secret@registry:8081"
+    for command in (["assemble", "mine"], ["verify", "--manifest", "/snaps/mine.json"]):
+        result = RUNNER.invoke(app, [*command, "--schema-registry", url])
+        assert result.exit_code == 0, result.output
+        assert job.spec.schema_registry == url
+        assert "secret" not in repr(job.spec)
+        assert job.arguments == ["--progress"]
+    RUNNER.invoke(app, ["assemble", "mine"])
+    assert job.spec.schema_registry == ""
+    monkeypatch.setenv("SNAPKAFKA_SCHEMA_REGISTRY", url)
+    RUNNER.invoke(app, ["assemble", "mine"])
+    assert job.spec.schema_registry == url
+
+
+def test_a_log_is_verified_as_it_was_read_for_the_tables() -> None:
+    """What was aborted is a part of one log and not of the other."""
+    manifest: Any = SimpleNamespace(id="friday", isolation="read_uncommitted")
+    assert isolation_of(manifest, "") == isolation_of(manifest, "read_uncommitted") == "read_uncommitted"
+    with pytest.raises(
+        BadInputError, match="was assembled with read_uncommitted, and cannot be verified with read_c"
+    ):
+        isolation_of(manifest, "read_committed")
+    earlier: Any = SimpleNamespace(id="before that was said", isolation="")
+    assert isolation_of(earlier, "") == "read_committed"
+    assert isolation_of(earlier, "read_uncommitted") == "read_uncommitted"

@@ -1,0 +1,220 @@
+"""`snapkafka diff`: what changed from one assembled snapshot to another, with nothing but their files."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner, Result
+
+from snapkafka import ops
+from snapkafka.cli.app import app
+from snapkafka.errors import BadInputError, StorageError, UnknownSnapshotError
+from snapkafka.ops.diffing import ChannelChange, KeyChange, Progressed, TableChange
+from snapkafka.store import LocalStore
+from tests.worlds.on_disk import Row, in_channel, in_state, read_up_to, write_snapshot
+
+RUNNER = CliRunner()
+BYTES = {"app": "bank", "table": "odd", "partition": 0, "key_raw": b"\xff", "value_raw": b"\x00"}
+
+
+def in_window(raw: str, start: float) -> Row:
+    row = in_state("same", "1", app="shop", table="visits")
+    return {**row, "key_raw": raw.encode(), "window_start": start, "window_end": start + 59.9}
+
+
+@pytest.fixture(scope="module")
+def storage(tmp_path_factory: pytest.TempPathFactory) -> str:
+    store = LocalStore(tmp_path_factory.mktemp("snapshots"))
+    write_snapshot(
+        store,
+        "monday",
+        10,
+        state=[
+            in_state("same", "1"),
+            in_state("changed", "2"),
+            in_state("gone", "3"),
+            in_state("moved", "4", partition=0),
+            in_state("only", "5", table="dropped"),
+            BYTES,
+        ],
+        channels=[
+            in_channel("credits", 2, 20),
+            in_channel("credits", 1, 7, partition=1),
+            in_channel("old", 1, 1),
+        ],
+        cuts=[
+            read_up_to("orders", 0, 100),
+            read_up_to("orders", 1, 50),
+            read_up_to("gone", 0, 5),
+            read_up_to("anew", 0, 900, topic_id="ab"),
+        ],
+    )
+    write_snapshot(
+        store,
+        "tuesday",
+        20,
+        state=[
+            in_state("same", "1"),
+            in_state("changed", "two"),
+            in_state("new", "3"),
+            in_state("moved", "4", partition=1),
+            in_state("same", "1", app="shop"),
+            in_window("w1", 60.0),
+            in_window("w2", 120.0),
+            BYTES | {"value_raw": b"\x01"},
+        ],
+        channels=[in_channel("credits", 4, 44, sender=9), in_channel("late", 0, 0)],
+        cuts=[
+            read_up_to("orders", 0, 130),
+            read_up_to("orders", 1, 50),
+            read_up_to("late", 0, 8),
+            read_up_to("anew", 0, 3, topic_id="cd"),
+        ],
+    )
+    return str(store.root)
+
+
+async def test_keys_are_counted_per_table_and_change(storage: str) -> None:
+    found = await ops.diff(None, "", "monday", "latest", storage=storage)
+    assert (found.before.id, found.before.epoch, found.after.id, found.after.epoch) == (
+        "monday", 10, "tuesday", 20,
+    )  # fmt: skip
+    assert found.tables == (
+        TableChange(app="bank", table="balances", added=2, changed=1, removed=2, unchanged=1),
+        TableChange(app="bank", table="dropped", added=0, changed=0, removed=1, unchanged=0),
+        TableChange(app="bank", table="odd", added=0, changed=1, removed=0, unchanged=0),
+        TableChange(app="shop", table="balances", added=1, changed=0, removed=0, unchanged=0),
+        TableChange(app="shop", table="visits", added=2, changed=0, removed=0, unchanged=0),
+    )
+    assert found.keys == ()
+
+
+async def test_keys_are_named_up_to_a_number_and_distinguished_by_their_bytes(storage: str) -> None:
+    found = await ops.diff(None, "", "10", "20", storage=storage, keys=1)
+    reported = [(key.app, key.table, key.change, key.partition, key.key, key.key_raw) for key in found.keys]
+    assert reported == [
+        ("bank", "balances", "added", 0, "new", b"new".hex()),
+        ("bank", "balances", "changed", 0, "changed", b"changed".hex()),
+        ("bank", "balances", "removed", 0, "gone", b"gone".hex()),
+        ("bank", "dropped", "removed", 0, "only", b"only".hex()),
+        ("bank", "odd", "changed", 0, None, "ff"),
+        ("shop", "balances", "added", 0, "same", b"same".hex()),
+        ("shop", "visits", "added", 0, "same", b"w1".hex()),
+    ]
+    found = await ops.diff(None, "", "monday", "tuesday", storage=storage, keys=100)
+    assert len(found.keys) == 10
+    moved = KeyChange(
+        app="bank",
+        table="balances",
+        change="added",
+        partition=1,
+        key="moved",
+        window_start=None,
+        window_end=None,
+        key_raw=b"moved".hex(),
+    )
+    assert moved in found.keys, "in another partition it is another key"
+    windows = [(key.key, key.window_start, key.window_end) for key in found.keys[-2:]]
+    assert windows == [("same", 60.0, 119.9), ("same", 120.0, 179.9)], "a window of a key is a key of its own"
+    with pytest.raises(BadInputError, match="--keys must be 0 or more"):
+        await ops.diff(None, "", "monday", "tuesday", storage=storage, keys=-1)
+
+
+async def test_what_was_in_flight_is_compared_per_app_and_topic(storage: str) -> None:
+    """Whoever the processes are by now."""
+    found = await ops.diff(None, "", "monday", "tuesday", storage=storage)
+    assert [
+        (c.topic, c.messages_before, c.messages_after, c.bytes_before, c.bytes_after) for c in found.channels
+    ] == [("credits", 3, 4, 27, 44), ("late", 0, 0, 0, 0), ("old", 1, 0, 1, 0)]
+    assert found.channels[0] == ChannelChange(
+        sender_app="bank",
+        receiver_app="audit",
+        topic="credits",
+        messages_before=3,
+        messages_after=4,
+        bytes_before=27,
+        bytes_after=44,
+    )
+
+
+async def test_progress_is_what_each_app_has_read_of_each_input(storage: str) -> None:
+    found = await ops.diff(None, "", "monday", "tuesday", storage=storage)
+    assert [(p.topic, p.partition, p.before, p.after, p.processed) for p in found.progress] == [
+        ("anew", 0, 900, 3, None),  # another topic of the same name
+        ("gone", 0, 5, None, None),
+        ("late", 0, None, 8, None),
+        ("orders", 0, 100, 130, 30),
+        ("orders", 1, 50, 50, 0),
+    ]
+    back = await ops.diff(None, "", "tuesday", "monday", storage=storage)
+    assert Progressed(app="bank", topic="orders", partition=0, before=130, after=100, processed=-30) in (
+        back.progress
+    )
+    assert (back.tables[0].added, back.tables[0].removed) == (2, 2)
+
+
+async def test_a_snapshot_is_as_itself(storage: str) -> None:
+    found = await ops.diff(None, "", "monday", "monday", storage=storage, keys=9)
+    assert sum(table.unchanged for table in found.tables) == 6
+    assert {(t.added, t.changed, t.removed) for t in found.tables} == {(0, 0, 0)}
+    assert found.keys == ()
+    assert {row.processed for row in found.progress} == {0}
+
+
+async def test_a_key_of_several_rows_is_as_before_if_they_are(tmp_path: Path) -> None:
+    """As a table of sets has them, where its operations could not be read."""
+    store = LocalStore(tmp_path)
+    for number, values in enumerate(("ab", "ba", "b", "abc")):
+        write_snapshot(store, str(number), number, state=[in_state("set", value) for value in values])
+    for before, after, changed in (("0", "1", 0), ("1", "2", 1), ("2", "3", 1)):
+        (table,) = (await ops.diff(None, "", before, after, storage=str(tmp_path))).tables
+        assert (table.changed, table.unchanged) == (changed, 1 - changed)
+
+
+async def test_what_cannot_be_compared_is_said(storage: str, tmp_path: Path) -> None:
+    with pytest.raises(UnknownSnapshotError, match="snapshot none is not assembled in"):
+        await ops.diff(None, "", "monday", "none", storage=storage)
+    store = LocalStore(tmp_path)
+    write_snapshot(store, "one", 1)
+    write_snapshot(store, "two", 2)
+    assert (await ops.diff(None, "", "one", "two", storage=str(tmp_path))).tables == ()
+    (tmp_path / "two" / "state" / "part-00000.parquet").unlink()
+    with pytest.raises(StorageError, match="snapshot two lacks file"):
+        await ops.diff(None, "", "one", "two", storage=str(tmp_path))
+
+
+# -- the command ---------------------------------------------------------------------------------------------
+
+
+def call(*arguments: str) -> Result:
+    return RUNNER.invoke(
+        app, ["diff", *arguments], env={"SNAPKAFKA_BOOTSTRAP": "", "SNAPKAFKA_NAMESPACE": ""}
+    )
+
+
+def test_the_command_prints_tables(storage: str) -> None:
+    result = call("monday", "latest", "--storage", storage, "--keys", "5")
+    assert result.exit_code == 0, result.output
+    lines = [line.split() for line in result.stdout.splitlines()]
+    assert lines[0] == ["snapshot", "monday", "epoch", "10", "VERIFIED"]
+    assert ["bank", "balances", "2", "1", "2", "1"] in lines
+    assert ["bank", "odd", "changed", "0", "0xff"] in lines
+    assert "same in the window from 120.0 to 179.9" in result.stdout
+    assert ["bank", "audit", "credits", "3", "->", "4", "27", "->", "44"] in lines
+    assert ["bank", "orders[0]", "100", "->", "130", "30"] in lines
+    assert ["bank", "late[0]", "none", "->", "8"] in lines
+    assert ["bank", "anew[0]", "900", "->", "3", *["the", "topic", "was", "recreated"]] in lines
+
+
+def test_the_command_says_the_same_as_data(storage: str) -> None:
+    found = json.loads(call("monday", "tuesday", "--storage", storage, "--keys", "1", "--json").stdout)
+    assert found["after"] == {"id": "tuesday", "epoch": 20, "namespace": "shop", "verdict": "VERIFIED"}
+    assert found["tables"][0] == {
+        "app": "bank", "table": "balances", "added": 2, "changed": 1, "removed": 2, "unchanged": 1,
+    }  # fmt: skip
+    assert found["keys"][0]["key"] == "new"
+    assert found["progress"][3]["processed"] == 30
+    assert call("monday", "none", "--storage", storage).exit_code == 5
+    assert call("monday", "tuesday").exit_code == 8

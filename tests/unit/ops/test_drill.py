@@ -1,0 +1,414 @@
+"""`drill`: phases in their order, reasons not to trust, and that everything is removed whatever happens."""
+
+# mypy: disable-error-code="no-any-return,no-untyped-def,arg-type,union-attr,return-value,misc"
+from __future__ import annotations
+
+import asyncio
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from snapkafka import ops
+from snapkafka.assembly.manifest import check_entries
+from snapkafka.assembly.spec import JobResult
+from snapkafka.errors import (
+    BadInputError,
+    ForkFailedError,
+    ForkRefusedError,
+    OffsetsGoneError,
+    SnapkafkaError,
+    SnapshotFailedError,
+    UnknownSnapshotError,
+)
+from snapkafka.kafka.login.connection import Connection
+from snapkafka.manifest import CheckEntry
+from snapkafka.ops.drill import phases as module
+from snapkafka.ops.drill.parts import Source, of_the_fork
+from snapkafka.recovery.plan import Recovered
+from tests.worlds.planned import done as recovered
+
+WHERE = Connection(bootstrap="127.0.0.1:1")
+CHECKS = (
+    CheckEntry(name="V1 colours", run=True, status="passed", records=120),
+    CheckEntry(name="V6 money", run=True, status="passed", records=0),
+)
+
+
+def assembled(verdict: str = "VERIFIED", checks: tuple[CheckEntry, ...] = CHECKS) -> JobResult:
+    return JobResult(
+        id="s", epoch=4, verdict=verdict, good=verdict.startswith("VERIFIED"), manifest="s.json", checks=checks,
+        tables={"state": 7, "messages": 1},
+    )  # fmt: skip
+
+
+@dataclass
+class FakeParts:
+    """`Parts` in which each step does what it is to do: an error, a wait, a result."""
+
+    does: dict[str, Any] = field(default_factory=dict)
+    calls: list[str] = field(default_factory=list)
+    refuses_to_drop: int = 0
+
+    async def _step(self, name: str, result: Any) -> Any:
+        self.calls.append(name)
+        done = self.does.get(name)
+        if isinstance(done, BaseException):
+            raise done
+        if callable(done):
+            return await done()
+        return result if done is None else done
+
+    async def find(self, name: str) -> Source:
+        return await self._step(
+            "find",
+            Source(
+                id="friday", epoch=4, verdict="VERIFIED", place="friday.json", apps=("shop",), in_flight=3,
+                triggered_ms=round(time.time() * 1_000) - 60_000, tables={"state": 5, "messages": 3},
+                content="c0", manifest_sha256="m0", versions={"spark": "4.1"},
+            ),
+        )  # fmt: skip
+
+    async def used(self) -> str:
+        return await self._step("used", "")
+
+    async def sql(self) -> dict[str, str]:
+        return await self._step("sql", {"money": "SELECT 1 FROM state -- and messages"})
+
+    async def plan(self, source: Source, *, expires_s: float) -> str:
+        assert expires_s > 3_600
+        return await self._step("plan", "p0")
+
+    async def create(self) -> Recovered:
+        return await self._step("create", forked())
+
+    async def missing(self) -> str:
+        return await self._step("missing", "")
+
+    async def left(self) -> str:
+        return await self._step("left", "")
+
+    async def watch(self, until: str, timeout_s: float) -> None:
+        await self._step("watch", None)
+
+    async def trigger(self) -> str:
+        return await self._step("trigger", "s")
+
+    async def assemble(self) -> JobResult:
+        return await self._step("assemble", assembled())
+
+    async def verify(self, source: Source) -> JobResult:
+        return await self._step("verify", assembled())
+
+    async def drop(self) -> None:
+        if self.refuses_to_drop:
+            self.refuses_to_drop -= 1
+            raise ForkRefusedError("a group has members")
+        await self._step("drop", None)
+
+
+def forked(**changes: Any) -> Recovered:
+    values: dict[str, Any] = {
+        "kind": "fork", "fork": "d", "source": "shop", "namespace": "fork.d.shop", "apps": ("fork.d.shop",),
+        "messages": 3, "state": 5,
+    }  # fmt: skip
+    return recovered(**(values | changes))
+
+
+@pytest.fixture(autouse=True)
+def fast(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "POLL_S", 0.02)
+
+
+@pytest.fixture
+def marker(tmp_path: Path) -> Path:
+    return tmp_path / "started"
+
+
+async def run(parts: FakeParts, marker: Path, **options: Any) -> ops.Drill:
+    """A drill of an app that runs until it is ended, and writes its pid and its fork into a file."""
+    script = marker.with_suffix(".py")
+    script.write_text(
+        "import os, time\n"
+        "from snapkafka.runtime.door import knock\n"
+        "knock(os.environ['SNAPKAFKA_FORK_DOOR'], os.environ['SNAPKAFKA_FORK'])\n"
+        f"open({str(marker)!r}, 'w').write(f\"{{os.getpid()}} {{os.environ['SNAPKAFKA_FORK']}}\")\n"
+        "time.sleep(600)\n"
+    )
+    return await ops.drill(WHERE, "shop", [f"{sys.executable} {script}"], parts=parts, **options)
+
+
+def ended(marker: Path) -> bool:
+    """Has the worker run, in the fork's environment, and does it no longer?"""
+    pid, fork = marker.read_text().split()
+    assert fork.startswith("drill-")
+    return not runs(pid)
+
+
+def runs(pid: str) -> bool:
+    """Does a process run? One that is dead, and that nobody has waited for, does not."""
+    state = subprocess.run(["ps", "-o", "stat=", "-p", pid], capture_output=True, text=True).stdout
+    return bool(state.strip()) and not state.strip().startswith("Z")
+
+
+def until_started(marker: Path) -> Callable[[], Any]:
+    async def missing() -> str:
+        return "" if _text(marker) else "the worker has not started"
+
+    return missing
+
+
+async def _started(marker: Path) -> None:
+    while not _text(marker):  # noqa: ASYNC110 -- another process writes it
+        await asyncio.sleep(0.02)
+
+
+def _text(marker: Path) -> str:
+    return marker.read_text() if marker.exists() else ""
+
+
+async def test_a_good_backup_is_trusted_and_nothing_is_left(marker: Path) -> None:
+    parts = FakeParts({"missing": until_started(marker)})
+    found = await run(parts, marker)
+    assert found.trusted and not found.reasons
+    assert [phase.status for phase in found.phases] == ["done"] * 9
+    assert parts.calls[:5] == ["used", "find", "sql", "plan", "create"] and parts.calls[-1] == "drop"
+    assert ended(marker)
+    assert found.removed and not found.kept
+    assert 59 < (found.rpo_s or 0) < 90 and found.rto_s is not None
+    assert found.source and found.source.records == 120
+    assert found.of_fork and [check.name for check in found.of_fork.invariants] == ["V6 money"]
+    assert [(it.what, it.snapshot, it.fork, it.equal) for it in found.compared] == [
+        ("messages in flight", 3, 3, True),
+        ("apps", 1, 1, True),
+        ("rows of table messages", 3, 1, None),
+        ("rows of table state", 5, 7, None),
+    ]
+    text = ops.drill_markdown(found)
+    assert "**The backup can be trusted**" in text
+    assert "| RPO: age of the snapshot | 60." in text
+    assert "| work off what was in flight | done |" in text
+
+
+#: As the manifest lists the checks of a snapshot for which nobody has given an invariant.
+WITHOUT_INVARIANTS = (CHECKS[0], *check_entries(()))
+
+
+async def test_a_good_backup_is_trusted_where_no_invariant_was_asked_for(marker: Path) -> None:
+    assert [check.name for check in WITHOUT_INVARIANTS if not check.run] == ["V5", "V6"]
+    it = assembled(checks=WITHOUT_INVARIANTS)
+    found = await run(FakeParts({"missing": until_started(marker), "assemble": it, "verify": it}), marker)
+    assert found.trusted and not found.reasons
+    assert found.of_fork and found.of_fork.invariants == ()
+
+
+async def test_invariants_that_were_asked_for_and_not_run_are_a_reason_not_to_trust(marker: Path) -> None:
+    it = assembled(checks=WITHOUT_INVARIANTS)
+    parts = FakeParts({"missing": until_started(marker), "assemble": it})
+    found = await run(parts, marker, invariants=["money.sql"])
+    assert found.reasons == ("the fork's snapshot: invariants were given, and none was run",)
+
+
+FAILURES: dict[str, BaseException] = {
+    "find": UnknownSnapshotError("no good snapshot"),
+    "create": ForkFailedError("a topic was not created"),
+    "trigger": SnapshotFailedError("not captured"),
+    "assemble": OffsetsGoneError("gone"),
+    "verify": OffsetsGoneError("gone"),
+}
+
+
+@pytest.mark.parametrize("step", FAILURES)
+async def test_a_phase_that_fails_is_a_reason_and_what_follows_is_not_run(marker: Path, step: str) -> None:
+    parts = FakeParts({"missing": until_started(marker), step: FAILURES[step]})
+    found = await run(parts, marker)
+    assert not found.trusted
+    (failed,) = [phase for phase in found.phases if phase.status == "failed"]
+    assert (
+        found.reasons == (f"{failed.name}: {FAILURES[step]}".split(";")[0],)
+        or failed.what in found.reasons[0]
+    )
+    behind = found.phases[found.phases.index(failed) + 1 :]
+    assert {phase.status for phase in behind if phase.name != "remove the fork"} <= {"not-run"}
+    assert ("drop" in parts.calls) == (step != "find"), "what was begun is removed"
+    assert found.removed
+    assert step in ("find", "create") or ended(marker)
+    assert "cannot be trusted" in ops.drill_markdown(found)
+
+
+@pytest.mark.parametrize(
+    ("does", "reason"),
+    [
+        ({"assemble": assembled("INCONSISTENT")}, "the fork's snapshot is INCONSISTENT"),
+        ({"verify": assembled("UNVERIFIABLE")}, "snapshot friday is UNVERIFIABLE"),
+        (
+            {
+                "verify": assembled(
+                    checks=(CHECKS[0], CheckEntry(name="V6 money", run=True, status="failed", found=1))
+                )
+            },
+            "snapshot friday: invariant V6 money failed",
+        ),
+        (
+            {
+                "assemble": assembled(
+                    checks=(CHECKS[0], CheckEntry(name="V6 money", run=False, status="not-run"))
+                )
+            },
+            "the fork's snapshot: invariant V6 money was not run",
+        ),
+        (
+            {
+                "assemble": assembled(
+                    checks=(CheckEntry(name="V1 colours", run=True, status="passed", records=0),)
+                )
+            },
+            "the fork's snapshot: its checks have not looked at a single record, which proves nothing",
+        ),
+        ({"create": forked(messages=2)}, "messages in flight: the fork has 2, not 3"),
+    ],
+)
+async def test_what_is_not_proved_is_a_reason_not_to_trust(
+    marker: Path, does: dict[str, Any], reason: str
+) -> None:
+    found = await run(FakeParts({"missing": until_started(marker), **does}), marker)
+    assert found.reasons == (reason,)
+    assert not found.trusted and found.removed
+
+
+async def test_an_app_that_ends_is_named_with_its_last_line(tmp_path: Path) -> None:
+    async def never() -> str:
+        return "no worker of app shop has joined"
+
+    parts = FakeParts({"missing": never})
+    command = f"{sys.executable} -c 'print(\"no such topic\"); raise SystemExit(3)'"
+    found = await ops.drill(WHERE, "shop", [command], parts=parts)
+    assert "ended with status 3, and had not joined the fork" in found.reasons[0]
+    assert found.reasons[0].endswith(": no such topic")
+    assert list(found.logs.values()) == ["no such topic"]
+    assert parts.calls[-1] == "drop"
+
+
+async def test_what_is_awaited_in_vain_is_named(marker: Path) -> None:
+    async def never() -> str:
+        return "app fork.d.shop has committed 3 of 9 in in[0]"
+
+    found = await run(FakeParts({"left": never}), marker, timeout_s=0.1)
+    (reason,) = found.reasons
+    assert reason == (
+        "work off what was in flight: waited 0 s until what was in flight is worked off:"
+        " app fork.d.shop has committed 3 of 9 in in[0]"
+    )
+    assert found.rto_s is None and found.removed
+
+
+@pytest.mark.parametrize("step", ["create", "missing", "left", "trigger", "assemble", "verify"])
+async def test_cancelled_at_any_step_it_ends_the_workers_and_removes_the_fork(
+    marker: Path, step: str
+) -> None:
+    """Ctrl-C and SIGTERM cancel the command."""
+    reached = asyncio.Event()
+
+    async def hangs() -> None:
+        if step != "create":  # the worker is there by then
+            await asyncio.wait_for(_started(marker), 20)
+        reached.set()
+        await asyncio.sleep(600)
+
+    parts = FakeParts({"missing": until_started(marker), step: hangs}, refuses_to_drop=2)
+    task = asyncio.ensure_future(run(parts, marker))
+    await asyncio.wait_for(reached.wait(), 20)
+    task.cancel()
+    await asyncio.sleep(0)
+    task.cancel()  # again: what is put away is not disturbed
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    assert parts.calls[-1] == "drop"
+    assert step == "create" or ended(marker)
+
+
+async def test_a_worker_that_ignores_term_is_killed_with_what_it_has_started(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from snapkafka.ops.drill import workers
+
+    monkeypatch.setattr(workers, "LEAVES_WITHIN_S", 0.3)
+    script, pids = tmp_path / "stubborn.py", tmp_path / "pids"
+    script.write_text(
+        "import os, signal, sys, time\n"
+        "from snapkafka.runtime.door import knock\n"
+        "knock(os.environ['SNAPKAFKA_FORK_DOOR'], os.environ['SNAPKAFKA_FORK'])\n"
+        "signal.signal(signal.SIGTERM, signal.SIG_IGN)\n"
+        "child = os.fork()\n"
+        f"open({str(pids)!r}, 'a').write(f'{{os.getpid()}}\\n')\n"
+        "time.sleep(600)\n"
+    )
+
+    async def both() -> str:
+        return "" if pids.exists() and len(pids.read_text().split()) == 2 else "not yet"
+
+    found = await ops.drill(WHERE, "shop", [f"{sys.executable} {script}"], parts=FakeParts({"missing": both}))
+    assert found.trusted
+    assert [pid for pid in pids.read_text().split() if runs(pid)] == []
+
+
+async def test_what_cannot_be_removed_is_a_reason_and_named(
+    marker: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "DROPPED_WITHIN_S", 0.05)
+    parts = FakeParts({"missing": until_started(marker)}, refuses_to_drop=999)
+    found = await run(parts, marker)
+    assert (found.trusted, found.removed) == (False, False)
+    assert found.reasons == ("remove the fork: a group has members",)
+    assert f"snapkafka fork drop {found.fork}" in ops.drill_markdown(found)
+
+
+async def test_it_is_kept_if_asked(marker: Path) -> None:
+    parts = FakeParts({"missing": until_started(marker)})
+    found = await run(parts, marker, keep=True)
+    assert found.trusted and found.kept and "drop" not in parts.calls
+    assert ended(marker), "its workers are ended all the same"
+
+
+async def test_until_holds_before_the_fork_is_judged(marker: Path) -> None:
+    parts = FakeParts({"missing": until_started(marker)})
+    await run(parts, marker, until="done.sql")
+    assert parts.calls.index("left") < parts.calls.index("watch") < parts.calls.index("trigger")
+
+
+@pytest.mark.parametrize("apps", [[], [""], ["python 'unbalanced"]])
+async def test_a_command_that_is_none_is_refused_before_anything_is_done(apps: list[str]) -> None:
+    parts = FakeParts()
+    with pytest.raises(BadInputError):
+        await ops.drill(WHERE, "shop", apps, parts=parts)
+    assert parts.calls == []
+
+
+async def test_a_command_that_cannot_be_started_is_a_reason() -> None:
+    parts = FakeParts()
+    found = await ops.drill(WHERE, "shop", ["/no/such/command worker"], parts=parts)
+    assert "'/no/such/command worker' cannot be started" in found.reasons[0]
+    assert parts.calls[-1] == "drop"
+
+
+# --- The parts ------------------------------------------------------------------------------------------------------
+
+
+def test_parameters_are_given_the_names_of_the_fork() -> None:
+    given = {"total": "400", "topics": "transfers, credits", "apps": "accounts"}
+    assert of_the_fork(given, ["prefix", "total", "topics", "apps"], "d1") == [
+        "total=400",
+        "topics=fork.d1.transfers,fork.d1.credits",
+        "apps=fork.d1.accounts",
+        "prefix=fork.d1.",
+    ]
+    assert of_the_fork({"total": "1"}, ["total"], "d1") == ["total=1"], "no invariant asks for a prefix"
+
+
+def test_errors_of_a_drill_are_errors_of_snapkafka() -> None:
+    assert all(isinstance(error, SnapkafkaError) for error in FAILURES.values())

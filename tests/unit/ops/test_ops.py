@@ -1,0 +1,448 @@
+"""The verbs, on a cluster in memory."""
+
+from __future__ import annotations
+
+from typing import Any, TypeVar
+
+import pytest
+
+from snapkafka import ops
+from snapkafka.backoff import pause_after
+from snapkafka.errors import (
+    BadInputError,
+    LedgerUnusableError,
+    SnapshotFailedError,
+    TriggerRefusedError,
+    UnknownSnapshotError,
+)
+from snapkafka.ops import checkpointing, triggering
+from snapkafka.protocol.ledger_state import Status
+from snapkafka.protocol.records import Abort, Bye, Checkpoint, Dead, Pause, Retire, Trigger
+from snapkafka.wire.codec import encode
+from tests.worlds.fakes import FakeCluster, Worker
+
+Kind = TypeVar("Kind")
+
+
+@pytest.fixture
+def cluster() -> FakeCluster:
+    return FakeCluster()
+
+
+def records(cluster: FakeCluster, kind: type[Kind]) -> list[Kind]:
+    return [entry.record for entry in cluster.the_ledger.entries if isinstance(entry.record, kind)]
+
+
+# -- trigger -------------------------------------------------------------------------------------------------
+
+
+async def test_a_snapshot_is_captured_when_everybody_has_closed(cluster: FakeCluster) -> None:
+    Worker(cluster.the_ledger, "shop", "orders")
+    Worker(cluster.the_ledger, "tills", "sales", partitions=2)
+    reported: list[ops.Progress] = []
+    found = await ops.trigger(cluster, "ns", snapshot_id="s", who="ann", wait=True, progress=reported.append)
+    assert (found.id, found.status, found.epoch) == ("s", Status.CAPTURED, 5)
+    assert found.capture_ms == 4  # of the ledger's own clock: two reports, two closings
+
+
+async def test_the_same_id_again_answers_with_the_same_snapshot(cluster: FakeCluster) -> None:
+    Worker(cluster.the_ledger, "shop", "orders")
+    first = await ops.trigger(cluster, "ns", snapshot_id="s", wait=True)
+    again = await ops.trigger(cluster, "ns", snapshot_id="s", wait=True)
+    other = await ops.trigger(cluster, "ns", snapshot_id="t", wait=True)
+    assert again == first
+    assert other.epoch > first.epoch
+    assert len(records(cluster, Trigger)) == 2
+
+
+async def test_of_two_at_once_the_first_in_the_ledger_counts(cluster: FakeCluster) -> None:
+    """The same client-given id: the first `Trigger` of an id in the ledger is the snapshot (R1)."""
+    Worker(cluster.the_ledger, "shop", "orders")
+    ledger = cluster.the_ledger
+    append = ledger.append
+
+    async def overtaken(record: Trigger) -> int:
+        ledger.put(Trigger(n=99, id=record.id))
+        return await append(record)
+
+    ledger.append = overtaken  # type: ignore[assignment,method-assign]
+    found = await ops.trigger(cluster, "ns", snapshot_id="s", wait=True)
+    assert found.epoch == 3
+    assert len(records(cluster, Trigger)) == 2
+
+
+async def test_what_takes_too_long_is_aborted_and_the_silent_are_named_dead(cluster: FakeCluster) -> None:
+    """R12: a snapshot not captured in `ttl_ms` is aborted by whoever notices, who appends `Dead(p)`, so that the next
+    one does not wait for it. One that has reported is alive."""
+    Worker(cluster.the_ledger, "shop", "orders")
+    slow = Worker(cluster.the_ledger, "tills", "sales", closes=False)
+    silent = Worker(cluster.the_ledger, "audit", "sales", reports=False)
+    with pytest.raises(
+        SnapshotFailedError, match=r"not captured within 100 ms: waited for process \d+ of app tills"
+    ):
+        await ops.trigger(cluster, "ns", snapshot_id="s", ttl_ms=100, wait=True)
+    (abort,) = records(cluster, Abort)
+    assert abort.code == "ttl"
+    assert f"process {slow.process}" in abort.culprit
+    assert [dead.dead for dead in records(cluster, Dead)] == [silent.process]
+
+
+async def test_progress_says_what_is_waited_for_and_for_how_long(cluster: FakeCluster) -> None:
+    Worker(cluster.the_ledger, "shop", "orders", closes=False)
+    reported: list[ops.Progress] = []
+    with pytest.raises(SnapshotFailedError):
+        await ops.trigger(cluster, "ns", ttl_ms=400, wait=True, progress=reported.append)
+    assert reported[-1].waited_ms >= 300
+    assert reported[-1].needed == 2
+    assert "process 0 (shop on box, pid 7) to finish events that began" in reported[-1].waits[0].text
+
+
+async def test_a_failed_snapshot_stays_failed_until_it_is_retried(cluster: FakeCluster) -> None:
+    worker = Worker(cluster.the_ledger, "shop", "orders", closes=False)
+    with pytest.raises(SnapshotFailedError):
+        await ops.trigger(cluster, "ns", snapshot_id="s", ttl_ms=100, wait=True)
+    with pytest.raises(SnapshotFailedError, match="not captured within 100 ms"):
+        await ops.trigger(cluster, "ns", snapshot_id="s")
+    worker._closes = True
+    retried = await ops.trigger(cluster, "ns", snapshot_id="s", retries=1, wait=True)
+    assert (retried.attempt, retried.status) == (2, Status.CAPTURED)
+    assert await ops.trigger(cluster, "ns", snapshot_id="s", retries=1) == retried
+    with pytest.raises(BadInputError, match="retries"):
+        await ops.trigger(cluster, "ns", retries=1)
+    with pytest.raises(BadInputError, match="retries"):
+        await ops.trigger(cluster, "ns", snapshot_id="s", retries=-1)
+
+
+async def test_who_waits_may_ask_for_retries_with_growing_pauses(
+    cluster: FakeCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """R1: a retry is the next attempt, a fresh epoch."""
+    paused: list[float] = []
+
+    def pause(attempt: int, share: float, **bounds: float) -> float:
+        paused.append(pause_after(attempt, share, **bounds))
+        worker._closes = len(paused) == 3
+        return 0
+
+    worker = Worker(cluster.the_ledger, "shop", "orders", closes=False)
+    monkeypatch.setattr(triggering, "pause_after", pause)
+    with pytest.raises(SnapshotFailedError, match="not captured within 100 ms"):
+        await ops.trigger(cluster, "ns", snapshot_id="s", ttl_ms=100, wait=True, retries=1)
+    assert [trigger.attempt for trigger in records(cluster, Trigger)] == [1, 2]
+    found = await ops.trigger(cluster, "ns", snapshot_id="s", ttl_ms=100, wait=True, retries=3)
+    assert (found.attempt, found.status) == (5, Status.CAPTURED)
+    assert len({trigger.n for trigger in records(cluster, Trigger)}) == 5
+    assert all(half <= pause <= 2 * half for half, pause in zip((0.5, 2, 4), paused, strict=True))
+
+
+async def test_a_retry_that_finds_nobody_is_an_attempt_too(
+    cluster: FakeCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A process that died while its snapshot ran may be back for the third attempt, not for the second."""
+    paused: list[int] = []
+
+    def pause(attempt: int, *_: float, **bounds: float) -> float:
+        paused.append(attempt)
+        if len(paused) == 3:
+            Worker(cluster.the_ledger, "shop", "orders")
+        return 0
+
+    Worker(cluster.the_ledger, "shop", "orders", reports=False)
+    monkeypatch.setattr(triggering, "pause_after", pause)
+    with pytest.raises(TriggerRefusedError, match="no process"):
+        await ops.trigger(cluster, "ns", snapshot_id="r", ttl_ms=100, wait=True, retries=1)
+    Worker(cluster.the_ledger, "shop", "orders", reports=False)
+    found = await ops.trigger(cluster, "ns", snapshot_id="q", ttl_ms=100, wait=True, retries=3)
+    assert (found.attempt, found.status) == (2, Status.CAPTURED)
+    assert paused == [1, 1, 1]
+
+
+async def test_without_an_app_a_trigger_is_refused_and_leaves_nothing(cluster: FakeCluster) -> None:
+    with pytest.raises(TriggerRefusedError):
+        await ops.trigger(cluster, "ns")
+    assert cluster.the_ledger.entries == []
+
+
+async def test_garbage_in_the_ledger_is_counted_and_passed_over(cluster: FakeCluster) -> None:
+    cluster.the_ledger.put(None)
+    Worker(cluster.the_ledger, "shop", "orders")
+    cluster.the_ledger.put(None)
+    found = await ops.trigger(cluster, "ns", wait=True)
+    assert found.status is Status.CAPTURED
+    assert (await ops.read_ledger(cluster, "ns")).garbage == 2
+
+
+# -- list and show -------------------------------------------------------------------------------------------
+
+
+async def test_list_has_every_snapshot_in_order(cluster: FakeCluster) -> None:
+    assert await ops.list_snapshots(cluster, "ns") == ()
+    Worker(cluster.the_ledger, "shop", "orders")
+    for name in ("one", "two"):
+        await ops.trigger(cluster, "ns", snapshot_id=name, wait=True)
+    assert [item.id for item in await ops.list_snapshots(cluster, "ns")] == ["one", "two"]
+
+
+async def test_show_of_a_running_one_says_what_it_waits_for_and_for_how_long(cluster: FakeCluster) -> None:
+    """Which input, which sender, for how long."""
+    Worker(cluster.the_ledger, "shop", "orders", closes=False)
+    Worker(cluster.the_ledger, "tills", "sales", reports=False)
+    started = await ops.trigger(cluster, "ns", snapshot_id="s")
+    found = await ops.show(cluster, "ns", "s", clock=lambda: started.triggered_ms + 250)
+    assert found.summary.status is Status.CAPTURING
+    assert [(wait.what, wait.app, wait.waited_ms) for wait in found.waits] == [
+        ("closing", "shop", 249),  # since its report, a millisecond after the trigger
+        ("report", "tills", 250),
+        ("input", "shop", 250),
+        ("input", "tills", 250),
+    ]
+    assert found.waits[3].text == "the cut of input sales[0] by process 2 (tills on box, pid 7)"
+    assert found.captured is None
+
+
+async def test_show_of_a_captured_one_has_processes_positions_and_times(cluster: FakeCluster) -> None:
+    Worker(cluster.the_ledger, "shop", "orders", partitions=2)
+    await ops.trigger(cluster, "ns", snapshot_id="s", wait=True)
+    found = await ops.show(cluster, "ns", "s")
+    (process,) = found.processes
+    assert (process.app, process.heard, process.cut_us) == ("shop", "ledger", 90)
+    assert (process.reported_ms, process.closed_ms) == (1, 2)
+    assert [(row.partition, row.position, row.log_end, row.unread) for row in found.positions] == [
+        (0, 10, 12, 2),
+        (1, 10, 12, 2),
+    ]
+    assert found.captured is not None
+    assert found.captured.epoch == found.summary.epoch
+
+
+@pytest.mark.parametrize("name", ["latest", "3"])
+async def test_an_id_that_hides_a_snapshot_is_refused_at_every_attempt(
+    cluster: FakeCluster, name: str
+) -> None:
+    Worker(cluster.the_ledger, "shop", "orders")
+    cluster.the_ledger.put(Trigger(n=1, id=name))  # by an earlier release
+    attempts: list[dict[str, Any]] = [{}, {"retries": 1}, {"wait": True}]
+    for options in attempts:
+        with pytest.raises(BadInputError, match=f"snapshot id '{name}' is") as raised:
+            await ops.trigger(cluster, "ns", snapshot_id=name, **options)
+        assert "choose another id" in raised.value.advice
+
+
+async def test_an_id_of_an_earlier_release_hides_neither_the_latest_nor_an_epoch(
+    cluster: FakeCluster,
+) -> None:
+    Worker(cluster.the_ledger, "shop", "orders")
+    first = await ops.trigger(cluster, "ns", snapshot_id="one", wait=True)
+    poison = {
+        name: cluster.the_ledger.put(Trigger(n=n, id=name)) + 1 for n, name in enumerate(["latest", "99"])
+    }
+    hiding = cluster.the_ledger.put(Trigger(n=9, id=str(first.epoch))) + 1
+    last = await ops.trigger(cluster, "ns", snapshot_id="two", wait=True)
+
+    async def shown(name: str) -> int:
+        return (await ops.show(cluster, "ns", name)).summary.epoch
+
+    assert await shown("latest") == last.epoch
+    assert await shown(str(first.epoch)) == first.epoch
+    assert await shown("99") == poison["99"], "no epoch has that number"
+    for epoch, name in ((poison["latest"], "latest"), (hiding, str(first.epoch))):
+        assert (await ops.show(cluster, "ns", str(epoch))).summary.id == name, "its epoch names it"
+    with pytest.raises(UnknownSnapshotError, match="no snapshot '9999"):
+        await shown("9" * 5_000)
+
+
+async def test_the_latest_is_shown_whatever_became_of_it(cluster: FakeCluster) -> None:
+    with pytest.raises(UnknownSnapshotError, match="no snapshot 'latest' in the ledger"):
+        await ops.show(cluster, "ns", "latest")
+    Worker(cluster.the_ledger, "shop", "orders")
+    await ops.trigger(cluster, "ns", snapshot_id="good", wait=True)
+    assert (await ops.show(cluster, "ns", "latest")).summary.id == "good"
+    Worker(cluster.the_ledger, "tills", "sales", closes=False)
+    with pytest.raises(SnapshotFailedError):
+        await ops.trigger(cluster, "ns", snapshot_id="bad", ttl_ms=100, wait=True)
+    assert (await ops.show(cluster, "ns", "latest")).summary.id == "bad"
+
+
+async def test_shown_by_epoch_whatever_ids_there_are(cluster: FakeCluster) -> None:
+    Worker(cluster.the_ledger, "shop", "orders")
+    first = await ops.trigger(cluster, "ns", snapshot_id="one", wait=True)
+    cluster.the_ledger.put(Trigger(n=9, id=str(first.epoch)))
+    assert (await ops.show(cluster, "ns", epoch=first.epoch)).summary == first
+    with pytest.raises(UnknownSnapshotError, match="no snapshot of epoch 4711"):
+        await ops.show(cluster, "ns", epoch=4711)
+
+
+async def test_shown_by_a_moment_is_the_last_one_captured_by_then(cluster: FakeCluster) -> None:
+    Worker(cluster.the_ledger, "shop", "orders")
+    one = await ops.trigger(cluster, "ns", snapshot_id="one", wait=True)
+    two = await ops.trigger(cluster, "ns", snapshot_id="two", wait=True)
+    Worker(cluster.the_ledger, "tills", "sales", closes=False)
+    running = await ops.trigger(cluster, "ns", snapshot_id="running")
+
+    async def shown(at_ms: int) -> str:
+        return (await ops.show(cluster, "ns", at_ms=at_ms)).summary.id
+
+    assert one.capture_ms is not None
+    captured_ms = one.triggered_ms + one.capture_ms
+    assert await shown(captured_ms) == await shown(two.triggered_ms) == "one"
+    assert await shown(running.triggered_ms + 60_000) == "two"
+    with pytest.raises(UnknownSnapshotError, match="captured at or before that time"):
+        await shown(captured_ms - 1)
+
+
+@pytest.mark.parametrize("asked", [{}, {"name": "s", "epoch": 1}, {"epoch": 0, "at_ms": 0}])
+async def test_shown_is_one_snapshot(cluster: FakeCluster, asked: dict[str, Any]) -> None:
+    with pytest.raises(BadInputError, match="name one snapshot: an id"):
+        await ops.show(cluster, "ns", **asked)
+
+
+@pytest.mark.parametrize("name", ["nothing", "4711"])
+async def test_an_unknown_snapshot_is_said(cluster: FakeCluster, name: str) -> None:
+    with pytest.raises(UnknownSnapshotError, match="no snapshot"):
+        await ops.show(cluster, "ns", name)
+
+
+async def test_without_a_ledger_nothing_is_made(cluster: FakeCluster) -> None:
+    cluster.the_ledger.exists = False
+    with pytest.raises(LedgerUnusableError, match="there is no ledger"):
+        await ops.list_snapshots(cluster, "ns")
+
+
+@pytest.mark.parametrize("namespace", ["", "two words"])
+async def test_a_namespace_is_needed(cluster: FakeCluster, namespace: str) -> None:
+    with pytest.raises(BadInputError, match="namespace"):
+        await ops.list_snapshots(cluster, namespace)
+
+
+# -- pause, resume, retire -----------------------------------------------------------------------------------
+
+
+async def test_a_pause_aborts_what_is_under_way_and_refuses_what_comes(cluster: FakeCluster) -> None:
+    """R15: an off switch without a restart."""
+    Worker(cluster.the_ledger, "shop", "orders", closes=False)
+    running = await ops.trigger(cluster, "ns", snapshot_id="running")
+    found = await ops.pause(cluster, "ns")
+    assert (found.paused, found.changed, found.aborted) == (True, True, ("running",))
+    with pytest.raises(SnapshotFailedError, match="paused meanwhile"):
+        await ops.trigger(cluster, "ns", snapshot_id=running.id)
+    with pytest.raises(TriggerRefusedError, match="paused"):
+        await ops.trigger(cluster, "ns")
+    again = await ops.pause(cluster, "ns")
+    assert (again.paused, again.changed, again.aborted) == (True, False, ())
+    assert len(records(cluster, Pause)) == 1
+
+
+async def test_after_resume_there_are_snapshots_again(cluster: FakeCluster) -> None:
+    Worker(cluster.the_ledger, "shop", "orders")
+    assert not (await ops.resume(cluster, "ns")).changed
+    await ops.pause(cluster, "ns")
+    found = await ops.resume(cluster, "ns")
+    assert (found.paused, found.changed) == (False, True)
+    assert (await ops.trigger(cluster, "ns", wait=True)).status is Status.CAPTURED
+
+
+async def test_an_app_that_is_gone_for_good_is_waited_for_no_more(cluster: FakeCluster) -> None:
+    """R10: an app can be retired."""
+    Worker(cluster.the_ledger, "shop", "orders")
+    gone = Worker(cluster.the_ledger, "tills", "sales")
+    with pytest.raises(BadInputError, match="is still running: process"):
+        await ops.retire(cluster, "ns", "tills")
+    cluster.the_ledger.put(Bye(process=gone.process, n=99))
+    view = await ops.trigger(cluster, "ns", ttl_ms=100)
+    assert view.status is not Status.CAPTURED, "the inputs of an app that does not run are waited for"
+    found = await ops.retire(cluster, "ns", "tills")
+    assert (found.retired, found.changed) == (("tills",), True)
+    assert not (await ops.retire(cluster, "ns", "tills")).changed
+    assert (await ops.trigger(cluster, "ns", wait=True)).status is Status.CAPTURED
+    with pytest.raises(BadInputError, match="no app 'nobody' has ever joined"):
+        await ops.retire(cluster, "ns", "nobody")
+
+
+async def test_an_app_that_joins_again_is_back_and_can_be_retired_again(cluster: FakeCluster) -> None:
+    first = Worker(cluster.the_ledger, "tills", "sales")
+    cluster.the_ledger.put(Bye(process=first.process, n=97))
+    await ops.retire(cluster, "ns", "tills")
+    again = Worker(cluster.the_ledger, "tills", "sales")
+    assert (await ops.resume(cluster, "ns")).retired == ()
+    assert (await ops.doctor(cluster, "ns")).apps == {"tills": 1}
+    cluster.the_ledger.put(Bye(process=again.process, n=98))
+    found = await ops.retire(cluster, "ns", "tills")
+    assert (found.retired, found.changed) == (("tills",), True)
+    assert len(records(cluster, Retire)) == 2
+    Worker(cluster.the_ledger, "shop", "orders")
+    assert (await ops.trigger(cluster, "ns", wait=True)).status is Status.CAPTURED
+
+
+# -- checkpoint ----------------------------------------------------------------------------------------------
+
+
+async def test_after_a_checkpoint_everybody_says_the_same_and_goes_on(cluster: FakeCluster) -> None:
+    """Twice, as the second ledger begins with a checkpoint itself."""
+    Worker(cluster.the_ledger, "shop", "orders")
+    for name in ("a", "b"):
+        await ops.trigger(cluster, "ns", snapshot_id=name, wait=True)
+    await ops.pause(cluster, "ns")
+    for _ in range(2):
+        before = await ops.list_snapshots(cluster, "ns")
+        end = len(cluster.the_ledger.entries)
+        found = await ops.checkpoint(cluster, "ns", now_ms=cluster.the_ledger.clock_ms, keep_ms=0)
+        assert (found.upto, cluster.the_ledger.first) == (end, end)
+        assert 0 < found.kept <= end
+        assert found.chunks == len(cluster.the_ledger.entries) - end
+        assert await ops.list_snapshots(cluster, "ns") == before
+        assert [item.id for item in before] == ["a", "b"]
+    with pytest.raises(TriggerRefusedError, match="paused"):
+        await ops.trigger(cluster, "ns")
+    await ops.resume(cluster, "ns")
+    again = await ops.trigger(cluster, "ns", snapshot_id="c", wait=True)
+    assert again.status is Status.CAPTURED
+    assert (await ops.trigger(cluster, "ns", snapshot_id="a")).epoch == before[0].epoch, (
+        "its name stays taken"
+    )
+
+
+async def test_what_is_young_stays_as_it_is(cluster: FakeCluster) -> None:
+    """Who reads the ledger, and is not that far behind, misses nothing."""
+    Worker(cluster.the_ledger, "shop", "orders")
+    ledger = cluster.the_ledger
+    young = ledger.clock_ms
+    await ops.trigger(cluster, "ns", wait=True)
+    found = await ops.checkpoint(cluster, "ns", now_ms=young + checkpointing.KEEP_MS)
+    assert ledger.first == found.upto == 2
+    found = await ops.checkpoint(cluster, "ns", now_ms=young)
+    assert found == ops.Checkpointed(namespace="ns", upto=0, records=0, kept=0, chunks=0)
+    assert ledger.first == 2
+
+
+async def test_again_before_the_first_is_old_enough_there_is_nothing_to_do(cluster: FakeCluster) -> None:
+    """The ledger begins with records that only the checkpoint behind them, which is young, makes sense of."""
+    Worker(cluster.the_ledger, "shop", "orders")
+    ledger = cluster.the_ledger
+    await ops.trigger(cluster, "ns", wait=True)
+    first = await ops.checkpoint(cluster, "ns", now_ms=ledger.entries[2].timestamp_ms, keep_ms=0)
+    assert ledger.first == first.upto == 3
+    again = await ops.checkpoint(cluster, "ns", now_ms=ledger.entries[3].timestamp_ms, keep_ms=0)
+    assert (again.records, ledger.first) == (0, 3)
+    assert (await ops.trigger(cluster, "ns", wait=True)).status is Status.CAPTURED
+
+
+async def test_chunks_are_no_larger_than_the_ledger_takes(
+    cluster: FakeCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Reports of processes with many partitions are long."""
+    monkeypatch.setattr(checkpointing, "RECORD_BYTES_MAX", 1_000)
+    for n in range(9):
+        Worker(cluster.the_ledger, f"app-{n}", "orders", partitions=4)
+    await ops.trigger(cluster, "ns", snapshot_id="s", wait=True)
+    before = await ops.list_snapshots(cluster, "ns")
+    found = await ops.checkpoint(cluster, "ns", now_ms=cluster.the_ledger.clock_ms, keep_ms=0)
+    assert found.chunks > 1
+    assert all(len(encode(chunk)) <= 1_000 for chunk in records(cluster, Checkpoint))
+    assert await ops.list_snapshots(cluster, "ns") == before
+
+
+async def test_a_ledger_that_was_trimmed_by_hand_is_refused(cluster: FakeCluster) -> None:
+    Worker(cluster.the_ledger, "shop", "orders")
+    await cluster.the_ledger.trim(1)
+    with pytest.raises(LedgerUnusableError, match="begins at offset 1, and no checkpoint replaces"):
+        await ops.list_snapshots(cluster, "ns")

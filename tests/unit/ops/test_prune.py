@@ -1,0 +1,546 @@
+"""`prune`: what may go and what never does, and that nothing of anybody else's is touched."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import os
+import re
+import time
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner, Result
+
+from snapkafka import manifest as manifests
+from snapkafka import ops
+from snapkafka.cli import app as commands
+from snapkafka.cli.commands import storage
+from snapkafka.errors import BadInputError, BrokerUnavailableError, LedgerUnusableError, StorageError
+from snapkafka.manifest import FileEntry, LedgerEntry, Manifest, Times
+from snapkafka.protocol.records import RESTORE, Fork, Hello, Restore
+from snapkafka.store import LocalStore
+from tests.unit.base.test_manifest import example
+from tests.worlds.fakes import FakeCluster, FakeLedger, FakeTopic
+
+NOW_MS = 1_800_000_000_000
+LEDGER = example().ledger
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> LocalStore:
+    return LocalStore(tmp_path)
+
+
+def put(
+    store: LocalStore,
+    snapshot_id: str,
+    epoch: int,
+    *,
+    days_old: float = 0,
+    verdict: str = "VERIFIED",
+    namespace: str = "shop",
+    parent: str = "",
+    ledger: LedgerEntry = LEDGER,
+    files: tuple[str, ...] = (),
+) -> Manifest:
+    """A snapshot with one table of one file of 100 bytes. `files`: others that its manifest names as well."""
+    when = datetime.fromtimestamp(NOW_MS / 1_000 - days_old * 86_400, UTC).isoformat()
+    with store.staging(snapshot_id) as folder:
+        (folder / "state").mkdir()
+        (folder / "state" / "part-00000.parquet").write_text("x" * 100)
+        own = f"{manifests.file_stem(snapshot_id)}/state/part-00000.parquet"
+        entries = tuple(FileEntry(path=path, bytes=100, sha256="0" * 64) for path in (own, *files))
+        manifest = dataclasses.replace(
+            example(),
+            id=snapshot_id,
+            epoch=epoch,
+            namespace=namespace,
+            verdict=verdict,
+            ledger=ledger,
+            content=f"{epoch:064x}",
+            times=Times(assembled_at=when),
+            tables=(dataclasses.replace(example().tables[0], files=entries),),
+            captured=dataclasses.replace(example().captured, id=snapshot_id, parent=parent),
+        )
+        return store.publish(manifest, folder)
+
+
+async def plan(
+    store: LocalStore, last: int | None = None, days: float | None = None, namespace: str = ""
+) -> ops.Pruning:
+    policy = ops.Policy(last=last, days=days, namespace=namespace)
+    return await ops.plan_pruning(store.uri, policy, clock=lambda: NOW_MS)
+
+
+async def prune(store: LocalStore, last: int | None = None, days: float | None = None) -> ops.Pruning:
+    policy = ops.Policy(last=last, days=days)
+    return await ops.prune(store.uri, policy, await plan(store, last, days), clock=lambda: NOW_MS)
+
+
+def names(store: LocalStore) -> list[str]:
+    return sorted(path.relative_to(store.root).as_posix() for path in store.root.rglob("*") if path.is_file())
+
+
+async def going(store: LocalStore, last: int | None = None, days: float | None = None) -> list[str]:
+    return [item.id for item in (await plan(store, last, days)).removed]
+
+
+# -- the rules -----------------------------------------------------------------------------------------------
+
+
+async def test_the_newest_and_the_young_stay(store: LocalStore) -> None:
+    for epoch in range(1, 6):
+        put(store, f"s{epoch}", epoch, days_old=10 - epoch)
+    assert await going(store, last=2) == ["s3", "s2", "s1"]
+    assert await going(store, days=7.5) == ["s2", "s1"]
+    assert await going(store, last=4, days=6) == ["s1"], "what either keeps stays"
+    assert await going(store, last=9) == []
+
+
+async def test_the_newest_good_one_stays_however_old(store: LocalStore) -> None:
+    put(store, "older", 1, days_old=90)
+    put(store, "good", 2, days_old=80, verdict="VERIFIED_WITH_REPLAYS")
+    put(store, "open", 3, days_old=70, verdict="UNVERIFIABLE")
+    put(store, "bad", 4, days_old=60, verdict="INCONSISTENT")
+    found = await plan(store, last=0, days=1)
+    assert [item.id for item in found.removed] == ["bad", "open", "older"]
+    assert [(item.id, item.why) for item in found.kept] == [("good", "the newest good one")]
+
+
+async def test_each_namespace_counts_for_itself(store: LocalStore) -> None:
+    put(store, "a1", 1, namespace="a")
+    put(store, "a2", 2, namespace="a")
+    put(store, "b1", 1, namespace="b")
+    put(store, "b2", 2, namespace="b", verdict="INCONSISTENT")
+    assert await going(store, last=1) == ["a1"]
+    assert [item.id for item in (await plan(store, last=0, namespace="b")).removed] == ["b2"]
+
+
+async def test_a_ledger_that_was_made_anew_begins_with_low_epochs(store: LocalStore) -> None:
+    put(store, "before", 900, days_old=9)
+    put(store, "after", 3, days_old=2, ledger=LedgerEntry(topic=LEDGER.topic, topic_id="1" * 32))
+    assert await going(store, last=1) == ["before"]
+
+
+@pytest.mark.parametrize("when", ["", "yesterday", "2999-01-01"])
+async def test_nonsense_for_a_time_removes_nothing_by_age(store: LocalStore, when: str) -> None:
+    put(store, "new", 2)
+    reported = dataclasses.replace(put(store, "odd", 1, days_old=99), times=Times(assembled_at=when))
+    store.manifest_path("odd").write_text(manifests.dump(reported))
+    assert await going(store, days=1) == []
+
+
+async def test_what_to_keep_has_to_be_said(store: LocalStore) -> None:
+    with pytest.raises(BadInputError, match="prune needs --keep-last or --keep-days"):
+        await plan(store)
+
+
+# -- parents -------------------------------------------------------------------------------------------------
+
+
+async def test_parents_of_what_stays_stay_and_theirs(store: LocalStore) -> None:
+    put(store, "root/1", 1)
+    put(store, "middle", 2, parent="root/1")
+    put(store, "alone", 3)
+    put(store, "tip", 4, parent="middle")
+    found = await plan(store, last=1)
+    assert [item.id for item in found.removed] == ["alone"]
+    assert {item.id: item.why for item in found.kept} == {
+        "tip": "the newest good one",
+        "middle": "tip builds on it",
+        "root/1": "middle builds on it",
+    }
+
+
+async def test_a_chain_that_goes_goes_from_its_tip(store: LocalStore) -> None:
+    """At no time a manifest names a parent that is not there."""
+    put(store, "root", 1)
+    put(store, "tip", 2, parent="root")
+    put(store, "new", 3)
+    assert await going(store, last=1) == ["tip", "root"]
+
+
+async def test_a_snapshot_whose_files_another_names_is_in_use(store: LocalStore) -> None:
+    put(store, "below", 1)
+    put(store, "above", 2, files=("below/state/part-00000.parquet",))
+    assert await going(store, last=1) == []
+    put(store, "new", 3)
+    assert await going(store, last=1) == ["above", "below"]
+    (only,) = [item for item in (await plan(store, last=1)).removed if item.id == "above"]
+    assert only.bytes == 100 + store.manifest_path("above").stat().st_size, "its own alone"
+
+
+async def test_parents_that_make_a_circle_end_the_search(store: LocalStore) -> None:
+    put(store, "one", 1, parent="two")
+    put(store, "two", 2, parent="one")
+    assert await going(store, last=1) == []
+
+
+@pytest.mark.parametrize("named", [{"parent": "parent"}, {"parents": [{"id": "parent"}]}])
+async def test_a_manifest_of_a_later_release_keeps_its_parent(
+    store: LocalStore, named: dict[str, Any]
+) -> None:
+    put(store, "parent", 1)
+    put(store, "other", 2)
+    put(store, "new", 3)
+    reported = json.loads(store.manifest_path("other").read_text()) | {"version": 9, "id": "later"}
+    reported |= {"captured": "in another form", "tables": {}} | named
+    (store.root / "later.json").write_text(json.dumps(reported))
+    found = await plan(store, last=1)
+    assert [item.id for item in found.removed] == ["other"]
+    assert {item.id: item.why for item in found.kept}["parent"] == "later builds on it"
+
+
+# -- what restores and forks need ----------------------------------------------------------------------------
+
+
+class Ledgers(FakeCluster):
+    """A cluster with these ledgers, and no other."""
+
+    def __init__(self, *namespaces: str) -> None:
+        super().__init__()
+        self.ledgers = {namespace: FakeLedger() for namespace in namespaces}
+        self.the_admin.topics = {f"_snapkafka.{namespace}": FakeTopic(1) for namespace in namespaces}
+        self.opened: list[str] = []
+
+    def ledger(self, namespace: str) -> FakeLedger:
+        self.opened.append(namespace)
+        return self.ledgers[namespace]
+
+    def restore(self, namespace: str, *stages: Any, snapshot: str) -> None:
+        """Up to a stage of the plan `r`; its author is the second record."""
+        ledger = self.ledgers[namespace]
+        begun = ledger.put(Restore(n=1, plan="r", stage="begun", snapshot=snapshot, apps=("a",)))
+        author = ledger.put(Hello(n=2, app="snapkafka-restore", mode=RESTORE))
+        assert author == begun + 1
+        for n, stage in enumerate(("begun", *stages), 3):
+            ledger.put(Restore(n=n, plan="r", stage=stage, snapshot=snapshot, apps=("a",), author=author))
+
+    def fork(self, name: str, source: str, snapshot: str, stage: Any = "begun") -> None:
+        record = Fork(n=1, plan="f", stage=stage, fork=name, source=source, snapshot=snapshot, apps=("a",))
+        self.ledgers[f"fork.{name}.{source}"].put(record)
+
+
+async def stays(store: LocalStore, cluster: Ledgers, **policy: Any) -> dict[str, str]:
+    found = await ops.plan_pruning(
+        store.uri, ops.Policy(**({"last": 1} | policy)), where=cluster, clock=lambda: NOW_MS
+    )
+    return {item.id: item.why for item in found.kept}
+
+
+@pytest.mark.parametrize(
+    ("stages", "kept"),
+    [((), "begun"), (("ready",), "ready"), (("ready", "done"), ""), (("aborted",), "")],
+)
+async def test_what_an_open_restore_names_stays_and_what_it_builds_on(
+    store: LocalStore, stages: tuple[str, ...], kept: str
+) -> None:
+    for epoch, (name, parent) in enumerate((("root", ""), ("tip", "root"), ("other", ""), ("new", "")), 1):
+        put(store, name, epoch, parent=parent)
+    cluster = Ledgers("shop")
+    cluster.restore("shop", *stages, snapshot="tip")
+    found = await stays(store, cluster)
+    if kept:
+        assert found == {
+            "new": "the newest good one",
+            "tip": f"plan r restores it, and is {kept}",
+            "root": "tip builds on it",
+        }
+    else:
+        assert found == {"new": "the newest good one"}
+
+
+async def test_what_a_fork_was_created_from_stays_as_long_as_the_fork(store: LocalStore) -> None:
+    for epoch, name in enumerate(("old", "older", "new"), 1):
+        put(store, name, epoch)
+    put(store, "other", 4, namespace="bank")
+    put(store, "bank", 5, namespace="bank")
+    cluster = Ledgers("shop", "bank", "fork.staging.shop", "fork.demo.bank", "fork.new.shop")
+    cluster.fork("staging", "shop", "old")
+    cluster.fork("demo", "bank", "other")
+    assert await stays(store, cluster) == {
+        "old": "fork staging was created from it",
+        "new": "the newest good one",
+        "other": "fork demo was created from it",
+        "bank": "the newest good one",
+    }
+    del cluster.ledgers["fork.staging.shop"], cluster.the_admin.topics["_snapkafka.fork.staging.shop"]
+    assert set(await stays(store, cluster)) == {"new", "other", "bank"}
+
+
+async def test_a_fork_that_is_dropped_meanwhile_keeps_nothing_and_one_that_may_not_be_read_ends_it(
+    store: LocalStore,
+) -> None:
+    for epoch, name in enumerate(("old", "new"), 1):
+        put(store, name, epoch)
+    cluster = Ledgers("shop", "fork.staging.shop")
+    cluster.fork("staging", "shop", "old")
+    ledger = cluster.ledgers["fork.staging.shop"]
+    ledger.failure = LedgerUnusableError("not allowed to read topic _snapkafka.fork.staging.shop")
+    with pytest.raises(LedgerUnusableError, match="not allowed"):
+        await stays(store, cluster)
+    open_it = ledger.open
+
+    async def dropped(*, create: bool = True) -> None:
+        del cluster.the_admin.topics["_snapkafka.fork.staging.shop"]
+        await open_it(create=create)
+
+    ledger.open = dropped  # type: ignore[method-assign]
+    assert set(await stays(store, cluster)) == {"new"}
+
+
+async def test_where_the_ledger_of_a_namespace_is_in_another_cluster_nothing_of_it_goes(
+    store: LocalStore,
+) -> None:
+    for epoch, name in enumerate(("old", "new"), 1):
+        put(store, name, epoch)
+        put(store, f"bank-{name}", epoch, namespace="bank")
+    found = await stays(store, Ledgers("bank"))
+    assert found["old"] == "the ledger of its namespace is not in this cluster"
+    assert set(found) == {"old", "new", "bank-new"}
+
+
+async def test_ledgers_are_read_only_where_something_would_go(store: LocalStore) -> None:
+    put(store, "new", 1)
+    cluster = Ledgers("shop")
+    cluster.the_admin.failure = BrokerUnavailableError("no broker answers")
+    assert await stays(store, cluster) == {"new": "the newest good one"}
+    put(store, "old", 0)
+    assert cluster.opened == []
+    with pytest.raises(BrokerUnavailableError):
+        await stays(store, Away())
+
+
+class Away(Ledgers):
+    """A cluster that does not answer."""
+
+    def __init__(self) -> None:
+        super().__init__("shop")
+
+    def ledger(self, namespace: str) -> FakeLedger:
+        ledger = super().ledger(namespace)
+        ledger.failure = BrokerUnavailableError("no broker answers")
+        return ledger
+
+
+async def test_a_restore_that_begins_between_question_and_answer_keeps_its_snapshot(
+    store: LocalStore,
+) -> None:
+    for epoch, name in enumerate(("older", "old", "new"), 1):
+        put(store, name, epoch)
+    cluster, policy = Ledgers("shop"), ops.Policy(last=1)
+    planned = await ops.plan_pruning(store.uri, policy, where=cluster, clock=lambda: NOW_MS)
+    assert [item.id for item in planned.removed] == ["old", "older"]
+    cluster.restore("shop", snapshot="old")
+    done = await ops.prune(store.uri, policy, planned, where=cluster, clock=lambda: NOW_MS)
+    assert [item.id for item in done.removed] == ["older"]
+    assert {manifest.id for manifest in store.list()} == {"old", "new"}
+
+
+# -- removing ------------------------------------------------------------------------------------------------
+
+
+async def test_manifest_files_and_folder_go_and_nothing_else(store: LocalStore) -> None:
+    put(store, "old", 1)
+    put(store, "new", 2)
+    for name in ("notes.txt", "settings.json", "copy.json", "somebody.tmp-backup"):
+        (store.root / name).write_text("{}")
+    (store.root / "copy.json").write_text(store.manifest_path("old").read_text())
+    (store.root / "empty").mkdir()
+    done = await prune(store, last=1)
+    assert [item.id for item in done.removed] == ["old"]
+    assert names(store) == [
+        "copy.json",
+        "new.json",
+        "new/state/part-00000.parquet",
+        "notes.txt",
+        "settings.json",
+        "somebody.tmp-backup",
+    ]
+    assert (store.root / "empty").is_dir()
+    assert not (store.root / "old").exists()
+
+
+async def test_foreign_files_in_the_folder_stay_and_are_named(store: LocalStore) -> None:
+    put(store, "old", 1)
+    put(store, "new", 2)
+    (store.root / "old" / "state" / "mine.csv").write_text("1")
+    (store.root / "old" / "README").write_text("1")
+    found = await plan(store, last=1)
+    assert found.removed[0].foreign == ("old/README", "old/state/mine.csv")
+    await prune(store, last=1)
+    assert names(store) == ["new.json", "new/state/part-00000.parquet", "old/README", "old/state/mine.csv"]
+
+
+@pytest.mark.parametrize(
+    "path", ["../outside.txt", "new/state/part-00000.parquet", "old/../new/state/part-00000.parquet"]
+)
+async def test_a_path_that_leads_out_of_its_folder_is_not_followed(tmp_path: Path, path: str) -> None:
+    store = LocalStore(tmp_path / "in")
+    (tmp_path / "outside.txt").write_text("precious")
+    put(store, "new", 2)
+    put(store, "old", 1, files=(path,))
+    before = names(LocalStore(tmp_path))
+    await prune(store, last=1)
+    assert set(before) - set(names(LocalStore(tmp_path))) == {
+        "in/old.json",
+        "in/old/state/part-00000.parquet",
+    }
+
+
+async def test_a_link_that_leads_elsewhere_is_not_followed(tmp_path: Path) -> None:
+    store = LocalStore(tmp_path / "in")
+    put(store, "new", 2)
+    put(store, "old", 1)
+    (tmp_path / "in" / "old" / "state").rename(tmp_path / "elsewhere")
+    (tmp_path / "in" / "old" / "state").symlink_to(tmp_path / "elsewhere")
+    done = await prune(store, last=1)
+    assert done.removed[0].foreign == ("old/state",)
+    assert (tmp_path / "elsewhere" / "part-00000.parquet").is_file()
+    assert (tmp_path / "in" / "old" / "state").is_symlink()
+
+
+async def test_the_manifest_goes_first(store: LocalStore, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Killed before any file is gone: there is no such snapshot any more, and the rest is found a day later."""
+    put(store, "old", 1)
+    put(store, "new", 2)
+    unlink = Path.unlink
+
+    def killed(path: Path, missing_ok: bool = False) -> None:
+        if path.suffix == ".parquet":
+            raise OSError(5, "killed")
+        unlink(path, missing_ok)
+
+    monkeypatch.setattr(Path, "unlink", killed)
+    with pytest.raises(StorageError, match="killed"):
+        await prune(store, last=1)
+    monkeypatch.undo()
+    assert [manifest.id for manifest in store.list()] == ["new"]
+    (rest,) = store.root.glob("old.tmp-*")
+    assert (await plan(store, last=1)).leftovers == (), "somebody may be at work on it"
+    age(rest)
+    assert [item.name for item in (await plan(store, last=1)).leftovers] == [rest.name]
+    await prune(store, last=1)
+    assert names(store) == ["new.json", "new/state/part-00000.parquet"]
+
+
+def age(path: Path, days: float = 1.1) -> None:
+    """Make everything there look as old as that."""
+    when = time.time() - days * 86_400
+    for item in (*path.rglob("*"), path):
+        os.utime(item, (when, when))
+
+
+async def test_leftovers_of_a_killed_assembly_go_after_a_day(store: LocalStore) -> None:
+    put(store, "new", 2)
+    old, busy, unwritten = (store.root / f"x.tmp-{digit * 32}" for digit in "abc")
+    for folder in (old, busy):
+        (folder / "state").mkdir(parents=True)
+        (folder / "state" / "part").write_text("1234")
+        age(folder)
+    (busy / "state" / "part").write_text("written just now")
+    unwritten.write_text("{")
+    age(unwritten)
+    done = await prune(store, last=1)
+    assert [(item.name, item.bytes) for item in done.leftovers] == [(old.name, 4), (unwritten.name, 1)]
+    assert names(store) == ["new.json", "new/state/part-00000.parquet", f"{busy.name}/state/part"]
+
+
+async def test_what_an_assembly_holds_is_no_leftover_however_old(store: LocalStore) -> None:
+    put(store, "new", 2)
+    with store.staging("slow") as folder:
+        age(folder)
+        assert (await plan(store, last=1)).leftovers == ()
+        await prune(store, last=1)
+        assert folder.is_dir()
+
+
+async def test_what_is_needed_by_now_stays(store: LocalStore) -> None:
+    """Between the question and the answer one was assembled that builds on it, and one was made anew."""
+    for epoch, name in enumerate(("parent", "again", "old", "new"), 1):
+        put(store, name, epoch)
+    planned = await plan(store, last=1)
+    put(store, "child", 9, parent="parent")
+    put(store, "again", 2, days_old=-1, files=("again/state/more",))
+    done = await ops.prune(store.uri, ops.Policy(last=1), planned, clock=lambda: NOW_MS)
+    assert [item.id for item in done.removed] == ["old"]
+    assert {manifest.id for manifest in store.list()} == {"parent", "again", "new", "child"}
+
+
+# -- the command ---------------------------------------------------------------------------------------------
+
+
+def call(*arguments: str) -> Result:
+    return CliRunner().invoke(commands.app, ["prune", *arguments])
+
+
+def as_json(result: Result) -> Any:
+    return json.loads(result.stdout)
+
+
+def test_a_storage_that_is_not_there_is_no_empty_one(tmp_path: Path) -> None:
+    """A slip in what a scheduler runs would never be noticed."""
+    (tmp_path / "file").write_text("")
+    for name in ("nowhere", "file"):
+        refused = call("--storage", str(tmp_path / name), "--keep-last", "1")
+        assert refused.exit_code == StorageError.exit_status
+        assert f"storage {tmp_path / name} is not a directory" in refused.stderr
+
+
+def test_the_command_shows_bytes_and_removes_with_yes_alone(store: LocalStore) -> None:
+    put(store, "old", 1)
+    put(store, "new", 2)
+    size = 100 + store.manifest_path("old").stat().st_size
+    where = ("--storage", str(store.root), "--keep-last", "1", "--offline")
+    shown = call(*where, "--dry-run")
+    assert shown.exit_code == 0
+    assert re.search(r"old .* remove .* kB", shown.stdout)
+    assert "the newest good one" in shown.stdout
+    (reported,) = as_json(call(*where, "--dry-run", "--json"))["planned"]["removed"]
+    assert (reported["id"], reported["bytes"]) == ("old", size)
+    refused = call(*where)
+    assert refused.exit_code == 2
+    assert "not confirmed, as there is no terminal: nothing was removed" in refused.stderr
+    asked = as_json(call(*where, "--json"))
+    assert asked["error"]["code"] == "bad-input"
+    assert [item["id"] for item in asked["planned"]["removed"]] == ["old"]
+    assert len(store.list()) == 2
+    done = call(*where, "--yes")
+    assert "snapshots removed: 1, leftovers: 0" in done.stdout
+    assert [manifest.id for manifest in store.list()] == ["new"]
+    assert "Nothing to remove." in call(*where, "--yes").stdout
+
+
+def test_the_command_asks_the_ledgers_or_is_assured_that_nobody_needs_anything(
+    store: LocalStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """`--dry-run` lists what stays for a restore or a fork; without a broker nothing goes."""
+    where = ("--storage", str(store.root), "--keep-last", "1")
+    put(store, "new", 4)
+    assert call(*where).exit_code == 0, "nothing would go: nobody has to be asked"
+    for epoch, name in enumerate(("forked", "restored", "old"), 1):
+        put(store, name, epoch)
+    refused = call(*where, "--yes")
+    assert refused.exit_code == BadInputError.exit_status
+    assert "no broker is given, so snapshots that open restores" in refused.stderr
+    cluster = Ledgers("shop", "fork.staging.shop")
+    cluster.restore("shop", snapshot="restored")
+    cluster.fork("staging", "shop", "forked")
+    monkeypatch.setattr(storage, "connect", lambda bootstrap: cluster)
+    asking = (*where, "--bootstrap", "127.0.0.1:1")
+    shown = call(*asking, "--dry-run")
+    assert re.search(r"restored .* keep .* plan r restores it", shown.stdout), shown.stdout
+    assert re.search(r"forked .* keep .* fork staging was", shown.stdout), shown.stdout
+    done = as_json(call(*asking, "--yes", "--json"))["done"]
+    assert [item["id"] for item in done["removed"]] == ["old"]
+    assert {manifest.id for manifest in store.list()} == {"new", "restored", "forked"}
+    assert call(*asking, "--yes", "--offline").exit_code == 0
+    assert {manifest.id for manifest in store.list()} == {"new"}
+
+
+def test_the_command_says_what_is_missing(store: LocalStore) -> None:
+    assert call("--storage", str(store.root)).exit_code == 2
+    assert call("--keep-last", "1").exit_code == 8

@@ -1,0 +1,109 @@
+"""`trace` follows causes from header to header, and reports why it ends."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from typer.testing import CliRunner
+
+from snapkafka import ops
+from snapkafka.cli.app import app as commands
+from snapkafka.cli.commands import trace
+from snapkafka.errors import BadInputError
+from snapkafka.protocol.records import TopicPartition
+from snapkafka.wire import headers
+from tests.worlds.fakes import FakeCluster, FakeTopic, Worker
+
+LEDGER = headers.ledger_id(bytes(16))
+RAW, ORDERS, BILLS = (TopicPartition(name, 0) for name in ("raw", "orders", "bills"))
+
+
+def put(
+    cluster: FakeCluster,
+    tp: TopicPartition,
+    offset: int,
+    worker: Worker,
+    cause: tuple[TopicPartition, int] | None,
+) -> None:
+    """A record of a worker."""
+    check = headers.tp_check(*tp)
+    if cause is None:
+        stamp = headers.stamp(LEDGER, check, 0, worker.process, offset)
+    else:
+        (topic, partition), at = cause
+        stamp = headers.stamp_with_cause(
+            LEDGER, check, 0, worker.process, offset, headers.topic_check(topic), partition, at
+        )
+    cluster.the_admin.headers_at[tp, offset] = [(headers.HEADER, stamp)]
+
+
+@pytest.fixture
+def cluster() -> FakeCluster:
+    """raw 7 (external) -> orders 3 -> bills 5."""
+    found = FakeCluster()
+    shop, bank = Worker(found.the_ledger, "shop", "raw"), Worker(found.the_ledger, "bank", "orders")
+    admin = found.the_admin
+    admin.topics = {tp.topic: FakeTopic(1) for tp in (RAW, ORDERS, BILLS)}
+    admin.topics[found.the_ledger.topic] = FakeTopic(1)
+    admin.ends = dict.fromkeys((RAW, ORDERS, BILLS), 10)
+    admin.headers_at[RAW, 7] = []
+    put(found, ORDERS, 3, shop, (RAW, 7))
+    put(found, BILLS, 5, bank, (ORDERS, 3))
+    return found
+
+
+async def test_causes_are_followed_to_an_external_record(cluster: FakeCluster) -> None:
+    found = await ops.trace(cluster, "ns", "bills", 0, 5)
+    assert [(step.topic, step.offset, step.app) for step in found.steps] == [
+        ("bills", 5, "bank"),
+        ("orders", 3, "shop"),
+        ("raw", 7, ""),
+    ]
+    assert found.end == "the last record is external: no service with snapkafka sent it"
+
+
+async def test_it_reports_why_it_ends(cluster: FakeCluster) -> None:
+    admin = cluster.the_admin
+    assert (
+        await ops.trace(cluster, "ns", "bills", 0, 5, most=1)
+    ).end == "more causes follow: raise --steps (now 1)"
+    admin.starts[RAW] = 8
+    found = await ops.trace(cluster, "ns", "bills", 0, 5)
+    assert len(found.steps) == 2
+    assert (
+        found.end
+        == "of its cause only the place is known: offset 7 of raw[0] was deleted: the log begins at 8"
+    )
+    del admin.topics["orders"]
+    assert (await ops.trace(cluster, "ns", "bills", 0, 5)).end.startswith("the topic of its cause is unknown")
+    assert (
+        await ops.trace(cluster, "ns", "bills", 0, 12)
+    ).end == "bills[0] ends at 10: there is no offset 12"
+    assert (await ops.trace(cluster, "ns", "bills", 0, 6)).end.startswith(
+        "there is no record at offset 6 of bills[0]"
+    )
+    put(cluster, BILLS, 1, Worker(cluster.the_ledger, "timer", "x"), None)
+    assert (await ops.trace(cluster, "ns", "bills", 0, 1)).end.startswith(
+        "the last record was sent outside any event"
+    )
+    put(cluster, BILLS, 2, Worker(cluster.the_ledger, "loop", "x"), (BILLS, 2))
+    assert len((await ops.trace(cluster, "ns", "bills", 0, 2)).steps) == ops.STEPS_MAX
+    for topic, partition, offset in (("no-such", 0, 1), ("bills", 1, 1), ("bills", -1, 1), ("bills", 0, -1)):
+        with pytest.raises(BadInputError):
+            await ops.trace(cluster, "ns", topic, partition, offset)
+
+
+def test_the_command_prints_a_line_for_each(cluster: FakeCluster, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(trace, "connect", lambda bootstrap: cluster)
+    command = ["trace", "bills", "0", "5", "--namespace", "ns"]
+    done = CliRunner().invoke(commands, command)
+    assert done.exit_code == 0, done.output
+    assert done.output.splitlines() == [
+        "bills[0] offset 5, sent by bank (process 2, seq 5), before any snapshot",
+        "  because of orders[0] offset 3, sent by shop (process 0, seq 3), before any snapshot",
+        "  because of raw[0] offset 7, external",
+        "the last record is external: no service with snapkafka sent it",
+    ]
+    as_json = json.loads(CliRunner().invoke(commands, [*command, "--json"]).stdout)
+    assert [step["offset"] for step in as_json["steps"]] == [5, 3, 7]

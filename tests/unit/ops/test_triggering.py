@@ -1,0 +1,398 @@
+"""What the author of a trigger looks at first (R1, pre-flight; markers are poison for those who do not know them)."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from snapkafka.drivers.faust.timer import moment_id
+from snapkafka.errors import (
+    BadInputError,
+    BrokerUnavailableError,
+    LedgerUnusableError,
+    TriggerRefusedError,
+    UnknownSnapshotError,
+)
+from snapkafka.kafka import preflight
+from snapkafka.kafka.preflight import check_trigger, compose_trigger, id_problem, knows_markers, made_id
+from snapkafka.manifest import file_stem
+from snapkafka.protocol.ledger_state import LedgerState
+from snapkafka.protocol.records import (
+    Assigned,
+    Bye,
+    Hello,
+    InputTopic,
+    LogEnd,
+    Retire,
+    RunsWithout,
+    Table,
+    TopicPartition,
+    Trigger,
+    Verdict,
+)
+from snapkafka.protocol.snapshots import Failure
+from tests.worlds.fakes import FakeAdmin, FakeGroup
+
+ORDERS = (InputTopic(topic="orders", partitions=2),)
+
+
+def state_of(*records: object) -> LedgerState:
+    state = LedgerState()
+    for offset, record in enumerate(records):
+        state.apply(offset, record)  # type: ignore[arg-type]
+    return state
+
+
+SHOP = Hello(n=1, app="shop", inputs=ORDERS)
+
+
+async def test_ends_are_those_of_the_inputs_before_the_trigger() -> None:
+    """R1: it carries, where it may read them, the end offsets of the inputs (no red record lies below)."""
+    admin = FakeAdmin(ends={TopicPartition("orders", 0): 5, TopicPartition("orders", 1): 0})
+    trigger = await compose_trigger(admin, state_of(SHOP), snapshot_id="s", who="ann", ttl_ms=700)
+    assert trigger.ends == (
+        LogEnd(topic="orders", partition=0, end=5),
+        LogEnd(topic="orders", partition=1, end=0),
+    )
+    assert (trigger.id, trigger.attempt, trigger.who, trigger.ttl_ms) == ("s", 1, "ann", 700)
+
+
+async def test_partitions_that_were_added_since_the_app_joined_have_ends_too() -> None:
+    """R1: ... of the inputs; R11: and partitions first named later."""
+    added = TopicPartition("orders", 2)
+    given = Assigned(
+        process=0, n=1, generation=1, inputs=(*map(TopicPartition, ["orders"] * 2, (0, 1)), added)
+    )
+    ends = {TopicPartition("orders", partition): 5 + partition for partition in range(3)}
+    for left in ([], [Bye(process=0, n=2)]):
+        other = Hello(n=2, app="till", inputs=(InputTopic(topic="orders", partitions=1),))
+        trigger = await compose_trigger(FakeAdmin(ends=ends), state_of(SHOP, given, other, *left))
+        assert [(end.partition, end.end) for end in trigger.ends] == [(0, 5), (1, 6), (2, 7)]
+
+
+@pytest.mark.parametrize("failure", [LedgerUnusableError("no right"), BrokerUnavailableError("away")])
+async def test_without_rights_a_trigger_has_neither_ends_nor_markers(failure: Exception) -> None:
+    trigger = await compose_trigger(FakeAdmin(failure=failure), state_of(SHOP))
+    assert trigger.ends == ()
+    assert trigger.marker_topics == ()
+
+
+async def test_a_cluster_that_is_slow_to_look_at_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(preflight, "LOOK_S", 0.02)
+    trigger = await compose_trigger(FakeAdmin(delay_s=5), state_of(SHOP))
+    assert (trigger.ends, trigger.marker_topics) == ((), ())
+
+
+# -- markers -------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("groups", "knowing", "marked"),
+    [
+        ([], (), ("orders",)),
+        ([FakeGroup("shop", frozenset({"orders"}))], (), ("orders",)),
+        ([FakeGroup("shop", frozenset({"orders"})), FakeGroup("bi", frozenset({"orders"}))], (), ()),
+        (
+            [FakeGroup("shop", frozenset({"orders"})), FakeGroup("bi", frozenset({"orders"}))],
+            ("bi",),
+            ("orders",),
+        ),
+        ([FakeGroup("bi", frozenset({"clicks"}))], (), ("orders",)),
+        ([FakeGroup("share", None)], (), ()),
+        ([FakeGroup("share", None)], ("share",), ("orders",)),
+        ([FakeGroup("snapkafka.ns.shop", frozenset({"orders"}), ())], (), ("orders",)),
+    ],
+    ids=[
+        "nobody reads",
+        "who reads said Hello",
+        "another reads too",
+        "another reads and is allow-listed",
+        "another reads something else",
+        "what it reads cannot be told",
+        "what it reads cannot be told, allow-listed",
+        "positions of an earlier snapshot",
+    ],
+)
+async def test_markers_go_only_where_every_group_knows_them(
+    groups: list[FakeGroup], knowing: tuple[str, ...], marked: tuple[str, ...]
+) -> None:
+    trigger = await compose_trigger(FakeAdmin(known_groups=groups), state_of(SHOP), knowing=knowing)
+    assert trigger.marker_topics == marked
+
+
+async def test_no_marker_goes_into_a_changelog_though_somebody_reads_it() -> None:
+    """Its table's app would wait in its next recovery for the record that a marker's offset does not hold."""
+    shop = replace(SHOP, tables=(Table(name="stock", changelog="stock-changelog", partitions=2),))
+    reading = (*ORDERS, InputTopic(topic="stock-changelog", partitions=2))
+    trigger = await compose_trigger(FakeAdmin(), state_of(shop, Hello(n=2, app="reports", inputs=reading)))
+    assert trigger.marker_topics == ("orders",)
+
+
+def test_a_group_with_a_member_that_has_not_joined_does_not_know_markers() -> None:
+    """In a roll-out one worker has snapkafka and the next does not yet."""
+    half = FakeGroup("shop", frozenset({"orders"}), ("one", "two"))
+    assert not knows_markers(state_of(SHOP), half)
+    assert knows_markers(state_of(SHOP, Hello(n=2, app="shop", inputs=ORDERS)), half)
+    assert not knows_markers(state_of(SHOP, Hello(n=2, app="shop", inputs=ORDERS), Bye(process=0, n=1)), half)
+    stopped = FakeGroup("shop", frozenset({"orders"}), ())
+    assert knows_markers(state_of(SHOP, Bye(process=0, n=1)), stopped)
+    assert not knows_markers(state_of(), stopped)
+
+
+# -- refusals ------------------------------------------------------------------------------------------------
+
+
+async def test_without_a_process_there_is_nothing_to_snapshot() -> None:
+    for state in (state_of(), state_of(SHOP, Bye(process=0, n=1))):
+        with pytest.raises(TriggerRefusedError, match="no process of any app is running"):
+            await compose_trigger(FakeAdmin(), state)
+
+
+async def test_an_app_that_never_joined_is_named() -> None:
+    with pytest.raises(TriggerRefusedError, match="no app tills has joined") as raised:
+        await compose_trigger(FakeAdmin(), state_of(SHOP), apps=["tills", "shop"])
+    assert "shop" in raised.value.advice
+
+
+async def test_an_app_without_topics_is_named() -> None:
+    with pytest.raises(TriggerRefusedError, match="idle reads no topic"):
+        await compose_trigger(FakeAdmin(), state_of(Hello(n=1, app="idle")))
+
+
+async def test_an_app_that_is_rolled_out_as_far_as_headers_refuses() -> None:
+    state = state_of(SHOP, Hello(n=2, app="tills", inputs=ORDERS, mode="stamp"))
+    with pytest.raises(
+        TriggerRefusedError, match="tills puts headers on what it sends and refuses snapshots"
+    ):
+        await compose_trigger(FakeAdmin(), state)
+    assert (await compose_trigger(FakeAdmin(), state, apps=["shop"])).apps == ("shop",)
+
+
+async def test_too_many_at_once_are_refused() -> None:
+    running = [Trigger(n=10 + i, id=f"s{i}") for i in range(preflight.RUNNING_MAX)]
+    with pytest.raises(TriggerRefusedError, match="16 snapshots are running"):
+        await compose_trigger(FakeAdmin(), state_of(SHOP, *running))
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ({"type": "partial"}, "type 'partial' is unknown"),
+        ({"ttl_ms": 0}, "invalid time to live: 0 ms"),
+        ({"ttl_ms": 99}, "invalid time to live: 99 ms"),
+        ({"ttl_ms": 86_400_001}, "invalid time to live: 86400001 ms"),
+        ({"ttl_ms": 10**20}, "invalid time to live"),
+        ({"snapshot_id": "x" * 201}, "has 201 characters, at most 200"),
+        ({"snapshot_id": "a\nb"}, "cannot be printed"),
+        ({"snapshot_id": 7}, "snapshot id 7 is not text"),
+        ({"snapshot_id": " s"}, "begins or ends with a space"),
+        ({"snapshot_id": "--json"}, "begins with a dash: commands take it for an option"),
+        ({"snapshot_id": "12"}, "snapshot id '12' is a number: commands take it for an epoch"),
+        ({"snapshot_id": "\u0661\u0662"}, "is a number"),
+        (
+            {"snapshot_id": "latest"},
+            "snapshot id 'latest' is reserved: commands take it for the last snapshot",
+        ),
+        ({"snapshot_id": "Latest"}, "is reserved"),
+        ({"snapshot_id": "main"}, "is reserved: commands take it for something else in a query"),
+        ({"parent": "s"}, "a full snapshot has no parent"),
+    ],
+)
+async def test_arguments_that_make_no_sense_are_said(options: dict[str, object], said: str) -> None:
+    with pytest.raises(BadInputError, match=said):
+        await compose_trigger(FakeAdmin(), state_of(SHOP), **options)  # type: ignore[arg-type]
+
+
+def state_with(**became: str) -> LedgerState:
+    """Snapshots by their ids, and what became of each: "failed", "captured", or a verdict."""
+    state = state_of(SHOP, *(Trigger(n=10 + n, id=name) for n, name in enumerate(became)))
+    for view, what in zip(state.snapshots.values(), became.values(), strict=True):
+        if what == "failed":
+            view.failure = Failure(code="ttl", reason="nobody came")
+            continue
+        view.captured_at = 99
+        if what != "captured":
+            view.verdict = Verdict(n=view.epoch, epoch=view.epoch, verdict=what)
+    state.open.clear()
+    return state
+
+
+async def test_an_incremental_one_builds_on_the_latest_verified_unless_asked_otherwise() -> None:
+    state = state_with(old="VERIFIED", newer="VERIFIED_WITH_REPLAYS", bad="INCONSISTENT", last="captured")
+    assert (await compose_trigger(FakeAdmin(), state, type="incremental")).parent == "newer"
+    reported = await compose_trigger(FakeAdmin(), state, type="incremental", parent="last")
+    assert (reported.type, reported.parent) == ("incremental", "last"), "which may be assembled later"
+
+
+@pytest.mark.parametrize(
+    ("parent", "said"),
+    [("", "no verified snapshot"), ("lost", "lost is not captured"), ("x", "no snapshot 'x'")],
+)
+async def test_an_incremental_one_that_could_not_be_assembled_is_refused(parent: str, said: str) -> None:
+    state = state_with(lost="failed", bad="UNVERIFIABLE")
+    with pytest.raises((TriggerRefusedError, UnknownSnapshotError), match=said):
+        await compose_trigger(FakeAdmin(), state, type="incremental", parent=parent)
+
+
+STOCK = Table(name="stock", changelog="shop-stock-changelog", partitions=6, copartitioned=True)
+GROWN = (InputTopic(topic="orders", partitions=4), InputTopic(topic="refunds", partitions=8))
+
+
+async def test_partition_counts_of_source_and_changelog_that_differ_are_reported_without_asking_anybody() -> (
+    None
+):
+    """robinhood/faust#137, #325: Faust fails at the first write. The ledger has both counts."""
+    state = state_of(
+        Hello(n=1, app="shop", inputs=GROWN, tables=(STOCK,)), Hello(n=2, app="tills", inputs=ORDERS)
+    )
+    with pytest.raises(TriggerRefusedError) as raised:
+        check_trigger(state, snapshot_id="s", type_="full", ttl_ms=100, apps=())
+    assert str(raised.value) == (
+        "partition counts of table stock of app shop differ: its changelog shop-stock-changelog has 6, of the inputs"
+        " orders has 4, refunds has 8"
+    )
+    assert (await compose_trigger(FakeAdmin(), state, apps=["tills"])).apps == ("tills",)
+
+
+@pytest.mark.parametrize(
+    ("inputs", "table"),
+    [
+        (GROWN, replace(STOCK, partitions=8)),
+        (GROWN, replace(STOCK, copartitioned=False)),
+        (GROWN, replace(STOCK, partitions=0)),
+        ((), STOCK),
+    ],
+    ids=[
+        "as many as one of the inputs",
+        "global, by a partitioner, or of a release that does not tell",
+        "not known",
+        "written by nobody",
+    ],
+)
+async def test_partition_counts_that_may_differ_are_no_fault(
+    inputs: tuple[InputTopic, ...], table: Table
+) -> None:
+    state = state_of(SHOP, Hello(n=2, app="other", inputs=inputs, tables=(table,)))
+    await compose_trigger(FakeAdmin(), state)
+
+
+async def test_partition_counts_are_those_that_an_app_joined_with_last() -> None:
+    before = Hello(n=1, app="shop", inputs=ORDERS, tables=(STOCK,))
+    fixed = Hello(n=2, app="shop", inputs=ORDERS, tables=(replace(STOCK, partitions=2),))
+    await compose_trigger(FakeAdmin(), state_of(before, fixed))
+    with pytest.raises(TriggerRefusedError, match="changelog has 6"):
+        await compose_trigger(FakeAdmin(), state_of(fixed, before))
+    await compose_trigger(FakeAdmin(), state_of(SHOP, replace(before, app="stopped"), Bye(process=1, n=1)))
+
+
+async def test_a_storage_is_a_path_that_leads_there_from_everywhere(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    for given, expected in (
+        ("snaps", str(tmp_path / "snaps")),
+        ("~/snaps", str(Path.home() / "snaps")),
+        ("s3a://bucket/snaps", "s3a://bucket/snaps"),
+        ("", ""),
+    ):
+        assert (await compose_trigger(FakeAdmin(), state_of(SHOP), storage=given)).storage == expected
+
+
+async def test_a_parent_may_be_named_by_its_epoch_and_as_the_latest() -> None:
+    state = state_with(first="captured", second="captured", third="failed")
+    for given, expected in (("second", "second"), ("2", "first"), ("latest", "second")):
+        made = await compose_trigger(FakeAdmin(), state, type="incremental", parent=given)
+        assert made.parent == expected
+    with pytest.raises(TriggerRefusedError, match="snapshot 4 is not captured"):
+        await compose_trigger(FakeAdmin(), state, type="incremental", parent="4")
+
+
+async def test_where_no_app_has_an_input_the_missing_topics_are_named() -> None:
+    payments = Hello(n=2, app="payments", missing=("to-pay",))
+    with pytest.raises(TriggerRefusedError) as raised:
+        await compose_trigger(FakeAdmin(), state_of(payments))
+    assert str(raised.value) == (
+        "no snapshot is possible: topic to-pay did not exist when payments started: create it and restart payments"
+    )
+    assert "before the workers start" in raised.value.advice
+    with pytest.raises(TriggerRefusedError, match="topic to-pay did not exist when payments started"):
+        await compose_trigger(FakeAdmin(), state_of(payments, SHOP), apps=["payments"])
+    await compose_trigger(
+        FakeAdmin(), state_of(payments, SHOP)
+    )  # others have something to cut: it is a warning
+    given = Assigned(process=0, n=1, generation=1, inputs=(TopicPartition("to-pay", 0),))
+    await compose_trigger(FakeAdmin(), state_of(payments, given))
+
+
+async def test_retired_apps_are_not_asked_for_ends() -> None:
+    admin = FakeAdmin(ends={TopicPartition("orders", 0): 5, TopicPartition("clicks", 0): 6})
+    gone = Hello(n=2, app="gone", inputs=(InputTopic(topic="clicks", partitions=1),))
+    state = state_of(SHOP, gone, Bye(process=1, n=1), Retire(n=3, app="gone"))
+    assert [end.topic for end in (await compose_trigger(admin, state)).ends] == ["orders"]
+    back = state_of(SHOP, gone, Bye(process=1, n=1), Retire(n=3, app="gone"), replace(gone, n=4))
+    assert [end.topic for end in (await compose_trigger(admin, back)).ends] == ["clicks", "orders"]
+
+
+async def test_apps_out_of_scope_that_run_without_taking_part_are_noted() -> None:
+    """A relay that is switched off, one of whose workers is, that is retired and runs; not one that takes part, is
+    stopped, in scope, or never joined."""
+    names = ("off", "half", "retired", "on", "stopped")
+    state = state_of(SHOP, *(Hello(n=10 + n, app=name) for n, name in enumerate(names)))
+    for record in (
+        Bye(process=1, n=1),
+        Bye(process=3, n=1),
+        Retire(n=99, app="retired"),
+        Bye(process=5, n=1),
+    ):
+        state.apply(state.end, record)
+    reads = frozenset({"orders", "more"})
+    groups = [
+        FakeGroup("shop", reads, ("a", "b")),
+        FakeGroup("retired", reads),
+        FakeGroup("off", reads),
+        FakeGroup("half", None, ("a", "b")),
+        FakeGroup("on", reads),
+        FakeGroup("stopped", reads, ()),
+        FakeGroup("never", reads),
+    ]
+    admin = FakeAdmin(known_groups=groups)
+    scoped = await compose_trigger(admin, state, apps=["shop"])
+    topics = ("more", "orders")
+    assert scoped.run_without == (
+        RunsWithout(app="half"),
+        RunsWithout(app="off", topics=topics),
+        RunsWithout(app="retired", topics=topics),
+    )
+    assert (await compose_trigger(admin, state)).run_without == (
+        RunsWithout(app="retired", topics=topics),
+    ), "the others are asked as stopped apps of its scope (R10)"
+    unseen = await compose_trigger(FakeAdmin(failure=LedgerUnusableError("no right")), state, apps=["shop"])
+    assert unseen.run_without == ()
+
+
+def test_ids_in_use_are_ids() -> None:
+    moment = moment_id(1_777_638_600.0, 60)
+    for name in ("", "friday", "2026-05-01", "1e5", "latest-1", "a b", "caf\u00e9/1", made_id(), moment):
+        assert id_problem(name) is None
+
+
+def test_made_ids_differ_and_name_files() -> None:
+    """Also thousands in one second: a trigger whose id is taken would be a repeat, and no snapshot."""
+    made = {made_id() for _ in range(5_000)}
+    assert len(made) == 5_000
+    assert all(file_stem(name) == name for name in made)
+
+
+def test_r15_who_has_stood_down_is_named_where_nobody_else_runs() -> None:
+    """Before, the trigger said that no process was running."""
+    down = Bye(process=0, n=2, goes_on=True, reason="failed to stamp a record (RuntimeError())")
+    with pytest.raises(
+        TriggerRefusedError, match=r"no process takes part: process 0 .*because it failed to stamp"
+    ):
+        check_trigger(state_of(SHOP, down), snapshot_id="s", type_="full", ttl_ms=5_000, apps=())
+    with pytest.raises(TriggerRefusedError, match="no process of any app is running"):
+        check_trigger(
+            state_of(SHOP, Bye(process=0, n=2)), snapshot_id="s", type_="full", ttl_ms=5_000, apps=()
+        )

@@ -1,0 +1,445 @@
+"""`verify --offline`: every kind of damage to a snapshot in storage is found, in the very file."""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa  # type: ignore[import-untyped]
+import pyarrow.parquet as pq  # type: ignore[import-untyped]
+import pytest
+from typer.testing import CliRunner, Result
+
+from snapkafka import ops
+from snapkafka.cli import app as commands
+from snapkafka.errors import BadInputError, UnknownSnapshotError
+from snapkafka.manifest import (
+    CheckEntry,
+    Column,
+    FileEntry,
+    InvariantEntry,
+    Manifest,
+    ParentEntry,
+    TableEntry,
+    content_digest,
+    state_table,
+)
+from snapkafka.store import LocalStore, integrity
+from snapkafka.store.row_digests import row_digest
+from tests.unit.base.test_manifest import example
+from tests.worlds.on_disk import flip, in_state, write_snapshot
+
+STATE = "one/state/part-00000.parquet"
+Edit = Callable[[dict[str, Any]], None]
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> LocalStore:
+    """A sound snapshot `one`: `state` has five rows in two files, `messages` has none in one."""
+    made = LocalStore(tmp_path)
+    with made.staging("one") as folder:
+        entries = (table(folder, "state", [2, 3]), table(folder, "messages", [0]))
+        made.publish(sound(entries), folder)
+    return made
+
+
+@pytest.fixture(params=["pyarrow", "duckdb"])
+def reader(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
+    """What tells the rows and columns of files."""
+    monkeypatch.setattr(integrity, "footer_reader", lambda: request.param)
+    return str(request.param)
+
+
+def table(folder: Path, name: str, rows: list[int]) -> TableEntry:
+    files = []
+    for number, count in enumerate(rows):
+        path = folder / name / f"part-{number:05}.parquet"
+        path.parent.mkdir(exist_ok=True)
+        pq.write_table(
+            pa.table({"app": pa.array(["shop"] * count, pa.string()), "n": list(range(count))}), path
+        )
+        digest = hashlib.sha256(path.read_bytes()).hexdigest()
+        files.append(FileEntry(path=f"one/{name}/{path.name}", bytes=path.stat().st_size, sha256=digest))
+    schema = (Column(name="app", type="string"), Column(name="n", type="bigint"))
+    values = [("shop", number) for count in rows for number in range(count)]
+    _, digest = row_digest([column.type for column in schema], iter(values))
+    return TableEntry(
+        name=name, path=f"one/{name}", rows=sum(rows), digest=digest, schema=schema, files=tuple(files)
+    )
+
+
+def sound(tables: tuple[TableEntry, ...]) -> Manifest:
+    passed = [
+        CheckEntry(name=name, run=True, status="passed") for name in ("V1", "V2", "V4", "V5", "V6 money")
+    ]
+    return dataclasses.replace(
+        example(),
+        id="one",
+        verdict="VERIFIED",
+        content=content_digest(tables),
+        tables=tables,
+        checks=(*passed, CheckEntry(name="V3", run=False, status="not-run")),
+        invariants=(InvariantEntry(name="money", sql="SELECT 1 WHERE 1 = 2"),),
+        captured=dataclasses.replace(example().captured, id="one"),
+    )
+
+
+async def damage(store: LocalStore) -> list[tuple[str, str]]:
+    """What is found, through both ways in."""
+    found = await ops.verify_offline(manifest=str(store.manifest_path("one")))
+    assert found == await ops.verify_offline("one", storage=store.uri)
+    if found.id:
+        assert found == await ops.verify_offline("latest", storage=store.uri)
+    assert found.good == (not found.damage)
+    return [(item.file, item.what) for item in found.damage]
+
+
+def edit(store: LocalStore, change: Edit) -> None:
+    path = store.manifest_path("one")
+    manifest_json = json.loads(path.read_text())
+    change(manifest_json)
+    path.write_text(json.dumps(manifest_json))
+
+
+# -- sound ---------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.usefixtures("reader")
+async def test_a_sound_one_is_good(store: LocalStore) -> None:
+    assert await damage(store) == []
+
+
+async def test_what_was_looked_at_is_reported(store: LocalStore) -> None:
+    found = await ops.verify_offline("one", storage=store.uri)
+    assert (found.id, found.epoch, found.verdict, found.files, found.footers) == (
+        "one",
+        18,
+        "VERIFIED",
+        3,
+        "pyarrow",
+    )
+    assert found.bytes == sum(path.stat().st_size for path in store.root.rglob("*.parquet"))
+
+
+async def test_a_verdict_that_is_no_good_one_is_not_good_although_nothing_is_damaged(
+    store: LocalStore,
+) -> None:
+    def condemn(manifest_json: dict[str, Any]) -> None:
+        manifest_json["checks"][0] |= {"status": "unverifiable"}
+        manifest_json["verdict"] = "UNVERIFIABLE"
+
+    edit(store, condemn)
+    found = await ops.verify_offline("one", storage=store.uri)
+    assert (found.damage, found.good) == ((), False)
+
+
+# -- files ---------------------------------------------------------------------------------------------------
+
+
+async def test_a_flipped_bit(store: LocalStore) -> None:
+    for place in (4, -9):  # in the first page, in the footer
+        flip(store.root / STATE, place)
+        ((file, what),) = await damage(store)
+        assert file == STATE
+        assert what.startswith("has other bytes: SHA-256")
+        flip(store.root / STATE, place)
+    assert await damage(store) == []
+
+
+async def test_a_file_that_is_missing(store: LocalStore) -> None:
+    (store.root / STATE).unlink()
+    assert await damage(store) == [(STATE, "is missing")]
+
+
+async def test_a_file_that_was_cut_short_or_is_longer(store: LocalStore) -> None:
+    data = (store.root / STATE).read_bytes()
+    for changed in (data[:-1], data + b"x", b""):
+        (store.root / STATE).write_bytes(changed)
+        assert await damage(store) == [(STATE, f"has {len(changed):,} bytes, and had {len(data):,}")]
+
+
+@pytest.mark.parametrize(
+    "name", ["one/state/part-00002.parquet", "one/state/_SUCCESS", "one/extra/x.parquet", "one/.x"]
+)
+async def test_a_file_that_nobody_named(store: LocalStore, name: str) -> None:
+    (store.root / name).parent.mkdir(exist_ok=True)
+    (store.root / name).write_text("")
+    assert await damage(store) == [(name, "the manifest does not name it")]
+
+
+async def test_files_of_others_beside_it_are_none_of_its_business(store: LocalStore) -> None:
+    (store.root / "two").mkdir()
+    (store.root / "two" / "x.parquet").write_text("")
+    (store.root / "notes.txt").write_text("")
+    assert await damage(store) == []
+
+
+async def test_an_incremental_one_whose_parent_is_gone_or_another_by_now(tmp_path: Path) -> None:
+    store = LocalStore(tmp_path)
+    full = write_snapshot(store, "full", 1, state=[in_state("x", "1")])
+    manifest = write_snapshot(store, "one", 18, parent=full)
+    whole = dataclasses.replace(manifest, content=content_digest(manifest.tables, manifest.parents))
+
+    def found(manifest: Manifest) -> str:
+        damage = [item.what for item in integrity.file_damage(store, manifest)]
+        return "; ".join([*damage, *integrity.contradictions(manifest)])
+
+    assert "builds on" not in found(whole)
+    assert "content is" not in found(whole)
+    other = dataclasses.replace(whole, parents=(dataclasses.replace(whole.parents[0], digest="7"),))
+    assert "content is" in found(other)
+    assert "one builds on full, which is another one by now" in found(other)
+    store.manifest_path("full").unlink()
+    assert "one builds on full, which cannot be used: snapshot full is not assembled in" in found(whole)
+
+
+async def test_an_incremental_one_of_whose_parent_a_bit_was_flipped(tmp_path: Path) -> None:
+    store = LocalStore(tmp_path)
+    full = write_snapshot(store, "full", 1, state=[in_state("x", "1")])
+    child = write_snapshot(store, "one", 18, parent=full)
+    (file,) = state_table(full).files
+
+    def found() -> list[integrity.Damage]:
+        return [item for item in integrity.file_damage(store, child) if item.file == file.path]
+
+    assert found() == []
+    flip(tmp_path / file.path)
+    (damage,) = found()
+    assert "has other bytes" in damage.what
+
+
+@pytest.mark.parametrize("path", ["../one/state/part-00000.parquet", "/etc/hostname"])
+async def test_a_path_that_leads_elsewhere(store: LocalStore, path: str) -> None:
+    def lead_away(manifest_json: dict[str, Any]) -> None:
+        manifest_json["tables"][0]["files"][0]["path"] = path
+
+    edit(store, lead_away)
+    assert (path, "lies outside of the storage") in await damage(store)
+
+
+@pytest.mark.usefixtures("reader")
+async def test_rows_that_were_edited_everywhere_but_in_the_files(store: LocalStore) -> None:
+    def forge(manifest_json: dict[str, Any]) -> None:
+        manifest_json["tables"][0]["rows"] = 6
+        manifest_json["content"] = content_digest(
+            [dataclasses.replace(t, rows=6) if t.name == "state" else t for t in tables]
+        )
+
+    tables = store.read("one").tables
+    edit(store, forge)
+    assert await damage(store) == [("one/state", "has 5 rows, the manifest has 6")]
+
+
+@pytest.mark.usefixtures("reader")
+async def test_columns_that_were_edited(store: LocalStore) -> None:
+    def rename(manifest_json: dict[str, Any]) -> None:
+        manifest_json["tables"][1]["schema"][0]["name"] = "owner"
+
+    edit(store, rename)
+    assert await damage(store) == [
+        ("one/messages/part-00000.parquet", "has the columns app, n, not owner, n")
+    ]
+
+
+@pytest.mark.usefixtures("reader")
+async def test_what_is_no_parquet_and_named_with_its_own_digest(store: LocalStore) -> None:
+    (store.root / STATE).write_bytes(b"rows")
+
+    def name_it(manifest_json: dict[str, Any]) -> None:
+        manifest_json["tables"][0]["files"][0] |= {"bytes": 4, "sha256": hashlib.sha256(b"rows").hexdigest()}
+
+    edit(store, name_it)
+    ((file, what),) = await damage(store)
+    assert file == STATE
+    assert what.startswith("is not a Parquet file: ")
+
+
+@pytest.mark.usefixtures("reader")
+async def test_a_value_that_was_altered_under_a_renewed_sha256(store: LocalStore) -> None:
+    """Size and SHA-256 of the manifest are those of the altered file: only the digest of the rows tells."""
+    alter_a_value(store)
+    ((file, what),) = await damage(store)
+    assert file == "one/state"
+    assert what.startswith("has other values: the digest of its rows is ")
+
+
+async def test_an_incremental_one_of_whose_parent_a_value_was_altered(store: LocalStore) -> None:
+    with store.staging("two") as folder:
+        tables = [
+            dataclasses.replace(entry, name="state_delta" if entry.name == "state" else entry.name)
+            for entry in (table(folder, "state", [1]), table(folder, "messages", [0]))
+        ]
+        moved = [
+            dataclasses.replace(
+                entry,
+                path=entry.path.replace("one/", "two/"),
+                files=tuple(
+                    dataclasses.replace(file, path=file.path.replace("one/", "two/")) for file in entry.files
+                ),
+            )
+            for entry in tables
+        ]
+        full = store.read("one")
+        state = state_table(full)
+        parent = ParentEntry(id="one", epoch=full.epoch, path=state.path, digest=state.digest)
+        child = dataclasses.replace(
+            sound(tuple(moved)), id="two", parents=(parent,), namespace=full.namespace
+        )
+        store.publish(child, folder)
+    assert [*integrity.file_damage(store, child)] == []
+    alter_a_value(store)
+    ((file, what),) = [(item.file, item.what) for item in integrity.file_damage(store, child)]
+    assert (file, what[:16]) == ("one/state", "has other values")
+
+
+def alter_a_value(store: LocalStore) -> None:
+    """In the second file of the state, with its size and SHA-256 in the manifest renewed."""
+    path = store.root / "one/state/part-00001.parquet"
+    pq.write_table(pa.table({"app": ["shop", "shop", "shop"], "n": [0, 1, 200]}), path)
+
+    def renew(manifest_json: dict[str, Any]) -> None:
+        data = path.read_bytes()
+        entry = manifest_json["tables"][0]["files"][1]
+        entry |= {"bytes": len(data), "sha256": hashlib.sha256(data).hexdigest()}
+
+    edit(store, renew)
+
+
+# -- the manifest --------------------------------------------------------------------------------------------
+
+
+def put(*path: str | int, value: object) -> Edit:
+    def change(manifest_json: dict[str, Any]) -> None:
+        place: Any = manifest_json
+        for step in path[:-1]:
+            place = place[step]
+        place[path[-1]] = value
+
+    return change
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        (put("tables", 0, "rows", value=6), "the rows and digests of its tables give"),
+        (put("tables", 0, "digest", value="8"), "the rows and digests of its tables give"),
+        (put("content", value="0" * 64), "content is 000"),
+        (put("verdict", value="VERIFIED_WITH_REPLAYS"), "verdict is VERIFIED_WITH_REPLAYS, and its"),
+        (put("verdict", value="INCONSISTENT"), "its checks give VERIFIED"),
+        (put("verdict", value="perfect"), "verdict is perfect"),
+        (put("captured", "contaminated", value="the ledger was away"), "its checks give UNVERIFIABLE"),
+        (put("captured", "unread", value=[{"app": "a", "topic": "t"}]), "its checks give VERIFIED_OPEN"),
+        (put("checks", 0, "status", value="failed"), "check V1 is called failed, and has no findings"),
+        (put("checks", 0, "status", value="fine"), "check V1 was run, and is called fine"),
+        (put("checks", 0, "found", value=2), "check V1 is called passed, and has 2 findings"),
+        (put("checks", 0, "noted", value=2), "check V1 counts 2 findings, and lists 0"),
+        (put("checks", 0, "run", value=False), "check V1 was not run, and is called passed"),
+        (put("checks", 5, "run", value=True), "check V3 was run, and is called not-run"),
+        (put("checks", 5, "status", value="passed"), "check V3 was not run, and is called passed"),
+        (put("checks", 0, "name", value="V2"), "check V2 is there twice"),
+        (put("checks", 0, "name", value="V2"), "check V1 is not listed"),
+        (put("invariants", value=[]), "check V6 money is listed, and its invariant is not"),
+        (put("checks", 4, "name", value="V6 other"), "check V6 money is not listed, and its invariant is"),
+        (put("tables", 0, "name", value="messages"), "table messages is there twice"),
+        (put("epoch", value=19), "epoch is 19, and 18 in captured"),
+        (put("captured", "id", value="two"), "id is one, and two in captured"),
+    ],
+)  # fmt: skip
+async def test_a_manifest_that_contradicts_itself(store: LocalStore, change: Edit, said: str) -> None:
+    edit(store, change)
+    found = await damage(store)
+    assert {file for file, _ in found} <= {"one.json", "one/state"}
+    assert any(file == "one.json" and said in what for file, what in found), found
+
+
+async def test_a_failed_check_that_was_taken_out(store: LocalStore) -> None:
+    """A bad verdict, and somebody who wants it to look good."""
+
+    def condemn(manifest_json: dict[str, Any]) -> None:
+        witness = {"topic": "in", "partition": 0, "offset": 8, "what": "white after the end"}
+        manifest_json["checks"][1] |= {"status": "failed", "found": 1, "witnesses": [witness]}
+        manifest_json["verdict"] = "INCONSISTENT"
+
+    edit(store, condemn)
+    found = await ops.verify_offline("one", storage=store.uri)
+    assert (found.damage, found.verdict) == ((), "INCONSISTENT")
+    edit(store, put("verdict", value="VERIFIED"))
+    assert await damage(store) == [("one.json", "verdict is VERIFIED, and its checks give INCONSISTENT")]
+    edit(store, lambda manifest_json: manifest_json["checks"].pop(1))
+    assert await damage(store) == [("one.json", "check V2 is not listed")]
+
+
+@pytest.mark.parametrize("cut", [1, 40, -3])
+async def test_a_manifest_that_was_cut_short(store: LocalStore, cut: int) -> None:
+    path = store.manifest_path("one")
+    path.write_text(path.read_text()[:cut])
+    ((file, what),) = await damage(store)
+    assert file == "one.json"
+    assert what.startswith("is no longer a valid manifest: is not JSON")
+
+
+async def test_a_manifest_that_does_not_fit(store: LocalStore) -> None:
+    edit(store, put("epoch", value="18"))
+    assert await damage(store) == [
+        ("one.json", "is no longer a valid manifest: Expected `int`, got `str` - at `$.epoch`")
+    ]
+    store.manifest_path("one").write_bytes(b"\xff\xfe")
+    ((_, what),) = await damage(store)
+    assert "can't decode" in what
+
+
+async def test_what_is_no_damage_is_an_error(store: LocalStore) -> None:
+    edit(store, put("version", value=9))
+    with pytest.raises(BadInputError, match="has version 9"):
+        await ops.verify_offline("one", storage=store.uri)
+    with pytest.raises(UnknownSnapshotError):
+        await ops.verify_offline("two", storage=store.uri)
+    with pytest.raises(BadInputError, match="no snapshot is named"):
+        await ops.verify_offline()
+
+
+# -- the command ---------------------------------------------------------------------------------------------
+
+
+def call(*arguments: str) -> Result:
+    return CliRunner().invoke(commands.app, ["verify", "--offline", *arguments])
+
+
+def test_the_command_needs_no_broker_and_has_a_status_for_damage(store: LocalStore) -> None:
+    where = ("one", "--storage", str(store.root))
+    fine = call(*where)
+    assert fine.exit_code == 0, fine.output
+    assert "3 files, " in fine.stdout
+    assert "unaltered; verdict VERIFIED" in fine.stdout
+    (store.root / STATE).unlink()
+    damaged = call(*where)
+    assert damaged.exit_code == 1
+    assert f"damaged {STATE}: is missing" in damaged.stdout
+    manifest_json = json.loads(call(*where, "--json").stdout)
+    assert (manifest_json["good"], manifest_json["damage"]) == (
+        False,
+        [{"file": STATE, "what": "is missing"}],
+    )
+    assert call(*where, "--record").exit_code == 2
+    assert call("two", "--storage", str(store.root)).exit_code == 5
+
+
+def test_of_two_namespaces_one_is_named(tmp_path: Path) -> None:
+    store = LocalStore(tmp_path)
+    for number, namespace in enumerate(("shop", "bank")):
+        write_snapshot(store, f"of-{namespace}", number, namespace=namespace)
+    both = call("latest", "--storage", store.uri)
+    assert (both.exit_code, "choose one with --namespace" in both.output) == (2, True)
+    manifest_json = json.loads(call("latest", "--storage", store.uri, "--namespace", "shop", "--json").stdout)
+    assert manifest_json["id"] == "of-shop"
+
+
+def test_where_nothing_reads_footers_that_is_said(store: LocalStore, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(integrity, "find_spec", lambda name: None)
+    fine = call("one", "--storage", str(store.root))
+    assert fine.exit_code == 0, fine.output
+    assert "rows and columns were not compared" in fine.stdout

@@ -1,0 +1,811 @@
+"""`restore` on a log in memory: what it refuses, what it appends, where the agents start, and a crash at every step."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from snapkafka import ops
+from snapkafka.checks import ReadRange
+from snapkafka.errors import RestoreFailedError, RestoreRefusedError, SnapshotFailedError
+from snapkafka.kafka.cluster.retention import wall_ms
+from snapkafka.kafka.records.bulk import LogRecord
+from snapkafka.manifest import ExternalEntry, LogEntry, Manifest, SettledEntry, TopicEntry
+from snapkafka.protocol.captured_snapshot import Captured, ChangelogCut, Code, InputCut, ProcessCut, SenderEnd
+from snapkafka.protocol.records import Agent, Hello, InputTopic, Position, Table, TopicPartition
+from snapkafka.recovery.appending import Author, NewRecord
+from snapkafka.recovery.channels import channels
+from snapkafka.recovery.positions import Appended, moved
+from snapkafka.recovery.state import Row, records_of_state, touch
+from snapkafka.store import LocalStore
+from snapkafka.wire import headers as wire
+from tests.unit.base.test_manifest import example
+from tests.worlds.fakes import FakeAdmin, FakeCluster, FakeTopic
+from tests.worlds.on_disk import write_snapshot
+
+TOPIC_ID = "0" * 32
+LEDGER = wire.ledger_id(bytes.fromhex(TOPIC_ID))
+EPOCH = 4
+SENDER = 1
+IN, OUT, LOG, SETS = (TopicPartition(name, 0) for name in ("in", "out", "app-t-changelog", "app-s-changelog"))
+RAW = TopicPartition("raw", 0)
+
+
+AGENTS = (
+    Agent(name="a", topics=("in",), key_codec="raw", value_codec="json", value_type="Order(id: str)"),
+    Agent(name="b", topics=("in",), key_codec="raw", value_codec="json"),
+    Agent(name="c", topics=("raw",), key_codec="raw", value_codec="json"),
+)
+HELLO = Hello(
+    n=1,
+    app="app",
+    inputs=(InputTopic(topic="in", partitions=1), InputTopic(topic="raw", partitions=1)),
+    tables=(
+        Table(name="t", changelog=LOG.topic, partitions=1, kind="Table", value_type="int"),
+        Table(name="s", changelog=SETS.topic, partitions=1, sets=True, kind="SetTable"),
+    ),
+    agents=AGENTS,
+)
+
+
+@dataclass
+class FakeLog:
+    """`RestoreBulk` and the ends of `FakeAdmin`, on lists. `refuse`: called before each append."""
+
+    records: dict[TopicPartition, list[LogRecord]] = field(default_factory=lambda: defaultdict(list))
+    appended: Callable[[NewRecord], None] = lambda record: None
+    starts: Mapping[TopicPartition, int] = field(default_factory=dict)
+
+    def put(
+        self, tp: TopicPartition, key: bytes | None, value: bytes | None, *, by: int = -1, epoch: int = 0
+    ) -> int:
+        offset = len(self.records[tp])
+        place = (LEDGER, wire.tp_check(*tp), epoch, max(0, by), offset)
+        is_marker = value is None and wire.is_marker_key(key)
+        stamp = wire.marker(*place, 0) if is_marker else wire.stamp(*place)
+        headers = ((wire.HEADER, stamp),) if by >= 0 else (("trace", b"1"), ("trace", None))
+        self.records[tp].append(LogRecord(*tp, offset, key, value, headers, 1_000 + offset))
+        return offset
+
+    def read(self, ranges: Sequence[tuple[str, int, int, int]]) -> Iterator[LogRecord]:
+        for topic, partition, start, end in ranges:
+            assert start >= self.starts.get(TopicPartition(topic, partition), 0), (
+                "what is gone cannot be read"
+            )
+            yield from self.records[TopicPartition(topic, partition)][start:end]
+
+    def append(self, records: Iterable[NewRecord]) -> dict[TopicPartition, list[int]]:
+        offsets: defaultdict[TopicPartition, list[int]] = defaultdict(list)
+        for record in records:
+            self.appended(record)
+            found = self.records[record.tp]
+            at_ms = 5_000 if record.timestamp_ms is None else record.timestamp_ms
+            found.append(LogRecord(*record.tp, len(found), record.key, record.value, record.headers, at_ms))
+            offsets[record.tp].append(len(found) - 1)
+        return offsets
+
+    def stable_ends(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
+        return {tp: len(self.records[tp]) for tp in partitions}
+
+
+class Admin(FakeAdmin):
+    """`FakeAdmin` whose logs are those of a `FakeLog`."""
+
+    log: FakeLog
+
+    async def log_ends(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
+        return {tp: len(self.log.records[tp]) for tp in partitions}
+
+
+@dataclass
+class World:
+    """A cluster with one app, stopped, and a snapshot of it.
+
+    `in`: offset 0 done, 1 and 3 in flight, 2 and 5 external, 4 a marker, 6 red. One agent stands at 1, the other at 3.
+    `raw`: external records alone. The table has x=1 and y=2 at the cut; since then x was written, y deleted, z new.
+    The set has members 1 and 2 of k; since then 2 was removed and 3 added.
+    """
+
+    cluster: FakeCluster
+    log: FakeLog
+    admin: Admin
+    store: LocalStore
+    manifest: Manifest
+
+    def state(self) -> Any:
+        from snapkafka.protocol.ledger_state import LedgerState
+
+        state = LedgerState()
+        for entry in self.cluster.the_ledger.entries:
+            state.apply(entry.offset, entry.record)
+        return state
+
+    def fingerprint(self) -> object:
+        """All that a refusal must leave as it was."""
+        return (
+            [entry.record for entry in self.cluster.the_ledger.entries],
+            {tp: list(found) for tp, found in self.log.records.items() if found},
+            {group: dict(found) for group, found in self.admin.commits.items()},
+        )
+
+    async def restore(
+        self,
+        crash: Callable[[str], None] = lambda step: None,
+        notify: Callable[[str], None] = lambda text: None,
+        **options: Any,
+    ) -> ops.Recovered:
+        return await self.do(await self.plan(**options), crash=crash, notify=notify)
+
+    async def do(self, plan: ops.RecoveryPlan, **options: Any) -> ops.Recovered:
+        return await ops.restore(self.cluster, plan, bulk=self.log, **options)
+
+    async def plan(self, **options: Any) -> ops.RecoveryPlan:
+        return await ops.plan_restore(
+            self.cluster, "shop", "friday", storage=str(self.store.root), bulk=self.log, **options
+        )
+
+    def taken(self, agent: str) -> list[bytes | None]:
+        """The values that an agent takes from `in`, by the rules of the ledger (D2)."""
+        start = self.admin.commits["app"][IN]
+        rule = self.state().restores.rules("app", IN)[agent]
+        return [
+            record.value
+            for record in self.log.records[IN][start:]
+            if rule.takes(record.offset) and not (record.key or b"").startswith(b"_sk:")
+        ]
+
+    def folded(self) -> dict[bytes, bytes]:
+        """The plain table as Faust recovers it from the whole changelog."""
+        found: dict[bytes, bytes] = {}
+        for record in self.log.records[LOG]:
+            assert record.key is not None
+            if record.value is None:
+                found.pop(record.key, None)
+            else:
+                found[record.key] = record.value
+        return found
+
+    def members(self) -> set[int]:
+        """The set as Faust recovers it."""
+        found: set[int] = set()
+        for record in self.log.records[SETS]:
+            assert record.key is not None and record.value is not None
+            kind, value = json.loads(record.key)[0], json.loads(record.value)
+            match kind:
+                case 1:
+                    found.add(value)
+                case 2:
+                    found.discard(value)
+                case 15:
+                    found = (found | set(value[0])) - set(value[1])
+        return found
+
+
+def message(offset: int, value: bytes) -> dict[str, Any]:
+    return {
+        "sender": SENDER,
+        "receiver_app": "app",
+        "topic": "in",
+        "partition": 0,
+        "offset": offset,
+        "key_raw": b"k",
+        "value_raw": value,
+        "headers": [{"key": "trace", "value": b"7"}, {"key": "trace", "value": None}],
+        "timestamp_ms": 1_000 + offset,
+    }
+
+
+def captured() -> Captured:
+    at = {"a": 1, "b": 3}
+    agents = tuple(
+        Position(agent=name, topic="in", partition=0, offset=offset) for name, offset in at.items()
+    )
+    cut = InputCut(
+        app="app",
+        topic="in",
+        topic_id="",
+        partition=0,
+        position=1,
+        noted=1,
+        low=0,
+        log_end=4,
+        receiver=SENDER,
+        agents=agents,
+    )
+    raw = (Position(agent="c", topic="raw", partition=0, offset=2, started_above=(3,)),)
+    changelog = ChangelogCut(
+        app="app", table="t", topic=LOG.topic, topic_id="", partition=0, end=2, process=SENDER
+    )
+    sender = SenderEnd(process=SENDER, topic="out", partition=0, white_end=1, last_seq=0)
+    return dataclasses.replace(
+        example().captured,
+        id="friday",
+        epoch=EPOCH,
+        processes=(ProcessCut(process=SENDER, app="app"),),
+        inputs=(cut, dataclasses.replace(cut, topic="raw", position=2, agents=raw)),
+        senders=(sender,),
+        changelogs=(changelog, dataclasses.replace(changelog, table="s", topic=SETS.topic, sets=True)),
+        recorded=(),
+        code=(Code(app="app", agents=HELLO.agents, tables=HELLO.tables),),
+    )
+
+
+@pytest.fixture
+def world(tmp_path: Path) -> World:
+    log, cluster = FakeLog(), FakeCluster()
+    admin = Admin()
+    admin.log, cluster.the_admin = log, admin
+    topics = ("in", "raw", "out", LOG.topic, SETS.topic)
+    admin.topics = {name: FakeTopic(1) for name in topics}
+    admin.settings = {
+        name: {"cleanup.policy": "compact", "delete.retention.ms": str(2**62)} for name in topics
+    }
+    admin.commits = {"app": {IN: 7, RAW: 9}}
+    for value in (b"done", b"one"):
+        log.put(IN, b"k", value, by=SENDER)
+    log.put(IN, b"e", b"two, external")
+    log.put(IN, b"k", b"three", by=SENDER)
+    log.put(IN, b"_sk:1", None, by=SENDER, epoch=EPOCH)
+    log.put(IN, b"e", b"five, external")
+    log.put(IN, b"k", b"red", by=SENDER, epoch=EPOCH)
+    for number in range(9):
+        log.put(RAW, b"r", b"%d" % number)
+    for number in range(3):
+        log.put(OUT, b"o", b"%d" % number, by=SENDER)
+    changes = ((b'"x"', b"1"), (b'"y"', b"2"), (b'"x"', b"9"), (b'"y"', None), (b'"z"', b"3"))
+    for key, of in changes:
+        log.put(LOG, key, of, by=SENDER)
+    for key, value in ((b'[1,"k"]', b"1"), (b'[1,"k"]', b"2"), (b'[2,"k"]', b"2"), (b'[1,"k"]', b"3")):
+        log.put(SETS, key, value, by=SENDER)
+    cluster.the_ledger.put(None)
+    assert cluster.the_ledger.put(HELLO) == SENDER
+    store = LocalStore(tmp_path)
+    row = {"app": "app", "partition": 0}
+    manifest = write_snapshot(
+        store,
+        "friday",
+        EPOCH,
+        state=[
+            {**row, "table": "t", "key_raw": b'"x"', "value_raw": b"1", "changelog_topic": LOG.topic},
+            {**row, "table": "t", "key_raw": b'"y"', "value_raw": b"2", "changelog_topic": LOG.topic},
+            {
+                **row,
+                "table": "s",
+                "key_raw": b'[15,"k"]',
+                "value_raw": b"[[1,2],[]]",
+                "changelog_topic": SETS.topic,
+            },
+        ],
+        messages=[message(1, b"one"), message(3, b"three")],
+    )
+    manifest = dataclasses.replace(
+        manifest,
+        captured=captured(),
+        settled=(
+            SettledEntry(topic=LOG.topic, partition=0, offset=2),
+            SettledEntry(topic=SETS.topic, partition=0, offset=2),
+        ),
+        topics=tuple(TopicEntry(name=name, topic_id="", partitions=1) for name in topics),
+        logs=tuple(
+            LogEntry(topic=tp.topic, partition=0, topic_id="", start=0, end=end)
+            for tp, end in ((IN, 4), (RAW, 4), (LOG, 2), (SETS, 2))
+        ),
+        external=(),
+    )
+    it = World(cluster, log, admin, store, manifest)
+    save(it, manifest)
+    return it
+
+
+def save(world: World, manifest: Manifest) -> None:
+    from snapkafka.manifest import dump
+
+    world.store.manifest_path("friday").write_text(dump(manifest))
+
+
+# --- Positions ------------------------------------------------------------------------------------------------------
+
+
+def position(offset: int, *above: int) -> Position:
+    return Position(agent="a", topic="in", partition=0, offset=offset, started_above=above)
+
+
+@pytest.mark.parametrize(
+    ("old", "appended", "new"),
+    [
+        (position(5), [], (100, ())),
+        (position(1), [(1, 100), (3, 101)], (100, ())),
+        (position(3), [(1, 100), (3, 101)], (101, ())),
+        (position(4), [(1, 100), (3, 101)], (102, ())),
+        (position(1, 3), [(1, 100), (3, 101), (4, 102)], (100, (101,))),
+        (position(3), [(1, 101), (3, 102)], (100, (101,))),  # somebody else appended at 100 meanwhile
+        (position(4), [(1, 100), (3, 102)], (101, (102,))),
+    ],
+)
+def test_a_position_is_translated_and_skips_nothing_of_others(
+    old: Position, appended: list[tuple[int, int]], new: tuple[int, tuple[int, ...]]
+) -> None:
+    assert moved(old, 100, [Appended(*item) for item in appended]) == new
+
+
+# --- State ----------------------------------------------------------------------------------------------------------
+
+
+def test_all_keys_are_written_where_tombstones_may_be_gone() -> None:
+    """`y` was deleted, and the tombstone has been compacted away since: the log does not name `y` any more."""
+    cut = {LOG: captured().changelogs[0]}
+    rows = [Row(LOG, b'"x"', b"1"), Row(LOG, b'"y"', b"2")]
+    records = [LogRecord(*LOG, 2, b'"x"', b"9", (), 0)]
+    assert [record.key for record in records_of_state(rows, touch(records, cut), cut, ())] == [b'"x"']
+    assert [record.key for record in records_of_state(rows, touch(records, cut), cut, {LOG})] == [
+        b'"x"',
+        b'"y"',
+    ]
+
+
+def test_a_key_that_looks_like_that_of_a_marker_is_a_key() -> None:
+    """A marker is one by its header: keys of users may be anything."""
+    cuts = {LOG: captured().changelogs[0]}
+    check = wire.tp_check(*LOG)
+    ours = wire.stamp(LEDGER, check, 0, SENDER, 0)
+    of_marker = wire.marker(LEDGER, check, EPOCH, SENDER, 1, 0)
+    records = [
+        LogRecord(*LOG, 0, b"_sk:1", b"1", ((wire.HEADER, ours),), 0),
+        LogRecord(*LOG, 1, b"_sk:2", b"1", (), 0),
+        LogRecord(*LOG, 2, b"_sk:3", None, ((wire.HEADER, of_marker),), 0),
+    ]
+    assert touch(records, cuts).keys[LOG] == {b"_sk:1", b"_sk:2"}
+
+
+def test_a_message_of_an_app_that_stays_is_no_marker_because_of_its_key(world: World) -> None:
+    """Of a part, what other apps have sent is read again, whatever its key."""
+    other = SENDER + 1
+    world.log.put(IN, b"_sk:1", b"of another app", by=other)
+    ranges = [ReadRange(*IN, 1, len(world.log.records[IN]))]
+    (found,) = channels(world.log, ranges, {}, frozenset([IN]), LEDGER, lambda process: process == SENDER)
+    assert b"of another app" in [record.value for record in found.records]
+
+
+def test_an_undecodable_change_of_a_set_is_left_alone() -> None:
+    cut = {SETS: captured().changelogs[1]}
+    touched = touch(
+        [LogRecord(*SETS, 0, b"\xff", b"1", (), 0), LogRecord(*SETS, 1, b'[1,"k"]', None, (), 0)], cut
+    )
+    assert touched.count == 0
+    assert list(records_of_state([Row(SETS, b"\xff", b"1")], touched, cut, {SETS})) == []
+
+
+# --- The whole ------------------------------------------------------------------------------------------------------
+
+
+def holds_the_snapshot(world: World) -> None:
+    """Tables and what each agent takes are those of the cut."""
+    assert world.folded() == {b'"x"': b"1", b'"y"': b"2"}
+    assert world.members() == {1, 2}
+    assert world.taken("a") == [b"one", b"two, external", b"three", b"five, external"]
+    assert world.taken("b") == [b"three", b"five, external"]
+    assert world.admin.commits["app"][RAW] == 2, "external records are read again where they lie"
+    assert world.state().restores.rules("app", RAW)["c"].started_above == {3}
+
+
+async def test_an_app_is_restored(world: World) -> None:
+    before = {tp: len(found) for tp, found in world.log.records.items()}
+    done = await world.restore()
+    holds_the_snapshot(world)
+    assert (done.messages, done.inputs, done.state, done.resumed) == (2, 2, 5, False)
+    assert [(item.topic, item.start, item.end) for item in done.irrevocable] == [("out", 1, 3)]
+    state = world.state()
+    assert state.restores.open is None
+    assert not list(state.living()), "neither those of before nor the restore"
+    assert state.restores.bases[IN].end == before[IN]
+    assert {*state.restores.views[done.plan].topic_ids} == {tp.topic for tp in (IN, RAW, LOG, SETS)}
+    assert len(world.log.records[RAW]) == before[RAW]
+    assert world.admin.noted == {f"snapkafka:{done.plan}"}
+    changes = [(record.key, record.value) for record in world.log.records[SETS][before[SETS] :]]
+    assert changes == [(b'[1,"k"]', b"2"), (b'[2,"k"]', b"3")], (
+        "Faust reads no update where values have a type"
+    )
+    new = world.log.records[IN][before[IN] :]
+    assert [record.timestamp_ms for record in new] == [1_001, 1_002, 1_003, 1_005], "their own times"
+    assert [record.headers[:2] for record in new] == [
+        (("trace", b"7"), ("trace", None)),
+        (("trace", b"1"), ("trace", None)),
+    ] * 2
+    stamps = [wire.read(record.headers[-1][1] or b"", LEDGER, wire.tp_check(*IN)) for record in new]
+    assert [(stamp.process, stamp.seq, stamp.cause) for stamp in stamps if stamp] == [
+        (done.author, seq, None) for seq in range(4)
+    ]
+
+
+async def test_what_was_in_flight_is_taken_from_the_tables_where_the_log_has_lost_it(world: World) -> None:
+    world.admin.starts.update({IN: 2, LOG: 3, SETS: 3})
+    world.log.starts = world.admin.starts
+    await world.restore()
+    assert world.taken("a") == [b"one", b"two, external", b"three", b"five, external"]
+    assert world.taken("b") == [b"three", b"five, external"]
+
+
+async def test_every_row_is_written_where_a_changelog_has_lost_its_beginning(world: World) -> None:
+    """`y` was never written again, and its only record is deleted: no record behind the cut names it."""
+    untouched = world.log.records[LOG]
+    untouched[3] = untouched[3]._replace(key=b'"w"')
+    world.admin.starts = world.log.starts = {LOG: 2}
+    await world.restore()
+    there = {record.key: record.value for record in world.log.records[LOG][2:]}
+    assert {key: value for key, value in there.items() if value is not None} == {b'"x"': b"1", b'"y"': b"2"}
+
+
+async def test_every_row_is_written_where_a_changelog_was_compacted_since(world: World) -> None:
+    """The tombstone of `y` was removed: its offset is missing, and nothing else shows it."""
+    read = world.log.read
+
+    def compacted(ranges: Sequence[tuple[str, int, int, int]]) -> Iterator[LogRecord]:
+        return (it for it in read(ranges) if (it.tp, it.offset) not in {(LOG, 1), (LOG, 3)})
+
+    world.log.read = compacted  # type: ignore[method-assign]
+    await world.restore()
+    there = {record.key: record.value for record in compacted([(*LOG, 0, len(world.log.records[LOG]))])}
+    assert {key: value for key, value in there.items() if value is not None} == {b'"x"': b"1", b'"y"': b"2"}
+
+
+async def test_it_is_restored_twice(world: World) -> None:
+    """The stamps of the first restore tell its copies from external records: the second one does not double them."""
+    await world.restore()
+    world.log.put(IN, b"e", b"six, external")
+    await world.restore()
+    assert world.taken("a") == [b"one", b"two, external", b"three", b"five, external", b"six, external"]
+    assert world.folded() == {b'"x"': b"1", b'"y"': b"2"}
+
+
+async def test_without_stamps_nothing_is_committed(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Author, "stamped", lambda self, record: record)
+    with pytest.raises(RestoreFailedError, match=r"an external producer has written to app-s-changelog"):
+        await world.restore()
+    assert not world.state().restores.bases, "nothing is committed"
+
+
+STEPS = (
+    "topics", "silence", "author", "quiet", "channels", "state", "read back", "compare", "ready", "groups", "done",
+)  # fmt: skip
+
+
+class CrashError(Exception):
+    """The tool is killed here."""
+
+
+@pytest.mark.parametrize("step", STEPS)
+async def test_a_rerun_finishes_after_a_crash_at_any_step(world: World, step: str) -> None:
+    def crash(at: str) -> None:
+        if at == step:
+            raise CrashError
+
+    with pytest.raises(CrashError):
+        await world.restore(crash=crash)
+    assert world.state().restores.open is not None, "workers that start now hold their inputs"
+    planned = await world.plan()
+    assert (planned.resumes != "", planned.refusals) == (True, ())
+    again = await world.restore()
+    assert again.resumed
+    holds_the_snapshot(world)
+    committed = step in ("groups", "done")
+    assert (again.messages == -1) == committed, "past the commit point nothing is appended"
+
+
+async def test_a_rerun_finishes_after_a_crash_between_any_two_appends(world: World) -> None:
+    """Each run is killed one append later than the one before; the last one gets through."""
+    crashes = 0
+    for most in range(20):
+        count = 0
+
+        def one_more(record: NewRecord, most: int = most) -> None:
+            nonlocal count
+            count += 1
+            if count > most:
+                raise CrashError
+
+        world.log.appended = one_more
+        try:
+            await world.restore()
+            break
+        except CrashError:
+            crashes += 1
+    assert crashes == 9
+    holds_the_snapshot(world)
+
+
+async def test_what_is_not_in_the_log_voids_the_attempt(world: World) -> None:
+    """A record that another value has in the log than was appended: nothing is committed, and a rerun gets through."""
+
+    def alter(step: str) -> None:
+        if step == "read back":
+            last = world.log.records[LOG][-1]
+            world.log.records[LOG][-1] = last._replace(value=b"other")
+
+    with pytest.raises(RestoreFailedError, match=r"app-t-changelog\[0\] holds 3 of 3 appended records"):
+        await world.restore(crash=alter)
+    assert not world.state().restores.open.committed
+    await world.restore()
+    assert world.folded() == {b'"x"': b"1", b'"y"': b"2"}
+
+
+def crash_at(step: str) -> Callable[[str], None]:
+    """What kills the tool before a step."""
+
+    def crash(at: str) -> None:
+        if at == step:
+            raise CrashError
+
+    return crash
+
+
+@pytest.mark.parametrize("step", STEPS)
+async def test_a_restore_is_given_up_only_before_it_has_appended_anything(world: World, step: str) -> None:
+    """From then on records lie above the positions, which a worker would take in: it is finished, or replaced."""
+    before = {tp: list(found) for tp, found in world.log.records.items() if found}
+    positions = {group: dict(found) for group, found in world.admin.commits.items()}
+    with pytest.raises(CrashError):
+        await world.restore(crash=crash_at(step))
+    if STEPS.index(step) <= STEPS.index("quiet"):
+        await ops.abort_restore(world.cluster, "shop", reason="a test")
+        assert world.state().restores.open is None
+        assert {tp: found for tp, found in world.log.records.items() if found} == before
+        assert world.admin.commits == positions
+    else:
+        what = "passed its commit point" if step in ("groups", "done") else "has appended records to app-"
+        with pytest.raises(RestoreRefusedError, match=what) as refused:
+            await ops.abort_restore(world.cluster, "shop", reason="a test")
+        assert "finish it: snapkafka restore friday" in refused.value.advice
+        assert world.state().restores.open is not None, "workers hold their inputs until it is finished"
+    await world.restore()
+    holds_the_snapshot(world)
+
+
+# --- Refusals -------------------------------------------------------------------------------------------------------
+
+
+def manifest_with(**changes: Any) -> Callable[[World], None]:
+    return lambda world: save(world, dataclasses.replace(world.manifest, **changes))
+
+
+def _damage(world: World) -> None:
+    (file,) = (world.store.root / "friday" / "state").glob("*.parquet")
+    file.write_bytes(file.read_bytes() + b"x")
+
+
+def _newer_app(world: World) -> None:
+    world.cluster.the_ledger.put(Hello(n=2, app="app", inputs=(InputTopic(topic="in", partitions=1),)))
+
+
+def _code(**changes: Any) -> Callable[[World], None]:
+    """A release of the app that ran since, which differs by these fields of its `Hello`."""
+
+    def run(world: World) -> None:
+        world.cluster.the_ledger.put(dataclasses.replace(HELLO, n=2, **changes))
+
+    return run
+
+
+def _table(**changes: Any) -> dict[str, Any]:
+    return {"tables": (dataclasses.replace(HELLO.tables[0], **changes), HELLO.tables[1])}
+
+
+def _set(topic: str, **settings: str) -> Callable[[World], None]:
+    named = {name.replace("_", "."): value for name, value in settings.items()}
+    return lambda world: world.admin.settings.__setitem__(topic, world.admin.settings[topic] | named)
+
+
+def _topic(name: str, found: FakeTopic | None) -> Callable[[World], None]:
+    def change(world: World) -> None:
+        del world.admin.topics[name]
+        if found is not None:
+            world.admin.topics[name] = found
+
+    return change
+
+
+def _sets_by_pickle(world: World) -> None:
+    cuts = world.manifest.captured.changelogs
+    pickled = dataclasses.replace(cuts[1], value_codec="pickle")
+    save(
+        world,
+        dataclasses.replace(
+            world.manifest,
+            captured=dataclasses.replace(world.manifest.captured, changelogs=(cuts[0], pickled)),
+        ),
+    )
+
+
+def _changelog_as_input(world: World) -> None:
+    cut = dataclasses.replace(world.manifest.captured.inputs[1], topic=LOG.topic)
+    both = dataclasses.replace(world.manifest.captured, inputs=(*world.manifest.captured.inputs, cut))
+    save(world, dataclasses.replace(world.manifest, captured=both))
+
+
+def _foreign_state(world: World) -> None:
+    cut = dataclasses.replace(
+        world.manifest.captured.changelogs[0], app="till", table="foreign", topic="_snapkafka-state.shop.till"
+    )
+    more = (*world.manifest.captured.changelogs, cut)
+    captured = dataclasses.replace(world.manifest.captured, changelogs=more)
+    save(world, dataclasses.replace(world.manifest, captured=captured))
+
+
+def _external_gone(world: World) -> None:
+
+    save(world, dataclasses.replace(world.manifest, external=(ExternalEntry(topic="raw", mixed=False),)))
+    world.admin.starts[RAW] = 3
+
+
+REFUSALS: dict[str, Callable[[World], None]] = {
+    "verdict": manifest_with(verdict="INCONSISTENT"),
+    "files": _damage,
+    "ledger-recreated": lambda world: setattr(world.cluster.the_ledger, "topic_id", "1" * 32),
+    "topic-missing": _topic("raw", None),
+    "partitions-changed": _topic("raw", FakeTopic(2)),
+    "offsets-gone": _external_gone,
+    "timestamps": _set("in", message_timestamp_before_max_ms="1000"),
+    "retention": _set("in", cleanup_policy="delete", retention_ms="1000"),
+    "record-too-large": _set("in", max_message_bytes="100"),
+    "app-unknown": lambda world: world.cluster.the_ledger.entries.clear(),
+    "table-missing": _newer_app,
+    "input-missing": _newer_app,
+    "agent-missing": _code(agents=AGENTS[1:]),
+    "agent-changed": _code(
+        agents=(dataclasses.replace(AGENTS[0], value_type="Order(key: str)"), *AGENTS[1:])
+    ),
+    "table-changed": _code(**_table(value_type="str")),
+    "set-codec": _sets_by_pickle,
+    "changelog-is-input": _changelog_as_input,
+    "foreign-process": _foreign_state,
+    "log-shortened": lambda world: world.log.records[LOG].__delitem__(slice(1, None)),
+    "group-has-members": lambda world: world.admin.member_counts.extend([2] * 99),
+}
+
+
+@pytest.mark.parametrize("code", REFUSALS)
+async def test_a_refusal_names_its_reason_and_changes_nothing(world: World, code: str) -> None:
+    REFUSALS[code](world)
+    before = world.fingerprint()
+    planned = await world.plan()
+    assert code in {refusal.code for refusal in planned.refusals}
+    assert all(refusal.hint for refusal in planned.refusals)
+    with pytest.raises(RestoreRefusedError, match=f"nothing was changed: .*\\({code}\\)"):
+        await world.restore()
+    assert world.fingerprint() == before
+
+
+@pytest.mark.parametrize(
+    ("changes", "what"),
+    [
+        (_table(value_type="str"), "table t of app app .* its value type was int and is str"),
+        (_table(kind="GlobalTable"), "its kind of table was Table and is GlobalTable"),
+        (_table(key_codec="raw"), "its key codec was json and is raw"),
+        (
+            _table(value_codec="pickle", value_type=""),
+            "value codec was json and is pickle, its value type was int and is not declared",
+        ),
+        (_table(windowed=True), "its windows was false and is true"),
+        (
+            {"agents": (*AGENTS[:2], dataclasses.replace(AGENTS[2], value_codec="raw"))},
+            "agent c of app app .* json and is raw",
+        ),
+        ({"agents": AGENTS[1:]}, "agent a of app app is no longer in the code"),
+    ],
+)
+async def test_code_that_reads_otherwise_is_named(world: World, changes: dict[str, Any], what: str) -> None:
+    _code(**changes)(world)
+    with pytest.raises(RestoreRefusedError, match=what):
+        await world.restore()
+
+
+async def test_messages_that_are_deleted_soon_are_named_with_the_time_that_is_left(world: World) -> None:
+    age_ms = wall_ms() - 1_001  # of the oldest message in flight
+    _set("in", cleanup_policy="delete", retention_ms=str(age_ms + 60_000))(world)
+    ((topic, left_ms),) = (await world.plan()).expiring
+    assert topic == "in" and 0 < left_ms <= 60_000
+    _set("in", retention_ms=str(3 * age_ms))(world)
+    assert (await world.plan()).expiring == ()
+
+
+async def test_code_that_only_has_more_is_no_reason(world: World) -> None:
+    more = Agent(name="new", topics=("in",))
+    _code(
+        agents=(*AGENTS, more),
+        tables=(*HELLO.tables, Table(name="n", changelog="app-n-changelog", partitions=1)),
+    )(world)
+    await world.restore()
+    holds_the_snapshot(world)
+
+
+async def test_a_release_that_announced_no_agents_is_compared_by_tables_and_inputs(world: World) -> None:
+    _code(agents=())(world)
+    await world.restore()
+    holds_the_snapshot(world)
+
+
+async def test_what_the_code_lacks_is_left_out_if_asked(world: World) -> None:
+    """Neither its state nor its position is restored; the rest is, and the result names what was left out."""
+    _code(agents=AGENTS[1:], tables=HELLO.tables[:1])(world)
+    members, before = world.members(), len(world.log.records[SETS])
+    planned = await world.plan(drop_missing=True)
+    assert planned.refusals == ()
+    done = await world.restore(drop_missing=True)
+    assert done.notes == planned.notes
+    assert [note.split(" is ")[0] for note in done.notes] == [
+        "agent a of app app",
+        "table s with changelog app-s-changelog of app app",
+    ]
+    assert world.folded() == {b'"x"': b"1", b'"y"': b"2"}
+    assert (world.members(), len(world.log.records[SETS])) == (members, before), "its changelog is left alone"
+    assert set(world.state().restores.rules("app", IN)) == {"b"}
+    assert world.taken("b") == [b"three", b"five, external"]
+
+
+async def test_a_committed_plan_of_another_snapshot_is_a_reason_to_refuse(world: World) -> None:
+    with pytest.raises(CrashError):
+        await world.restore(crash=crash_at("groups"))
+    save(world, dataclasses.replace(world.manifest, id="friday", epoch=EPOCH + 1))
+    planned = await ops.plan_restore(
+        world.cluster, "shop", str(EPOCH + 1), storage=str(world.store.root), bulk=world.log
+    )
+    assert {refusal.code for refusal in planned.refusals} == {"plan-open"}
+
+
+async def test_force_overrides_the_verdict_and_nothing_else(world: World) -> None:
+    manifest_with(verdict="VERIFIED_WITH_REPLAYS")(world)
+    world.admin.member_counts = [1]
+    planned = await world.plan(force=True)
+    assert [refusal.code for refusal in planned.refusals] == ["group-has-members"]
+    world.admin.member_counts = []
+    await world.restore(force=True)
+    holds_the_snapshot(world)
+
+
+async def waited(world: World, **options: Any) -> str:
+    return await ops.await_workers(
+        world.cluster, "shop", "friday", storage=str(world.store.root), wait_s=30, **options
+    )
+
+
+async def test_waiting_for_the_groups_ends_when_their_last_member_leaves(world: World) -> None:
+    world.admin.member_counts = [1, 1]
+    assert await waited(world, safety=False) == ""
+    assert world.admin.member_counts == []
+    await world.restore()
+    holds_the_snapshot(world)
+
+
+async def test_where_workers_run_the_way_back_is_a_snapshot_taken_before(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from snapkafka.ops import restoring
+
+    taken: list[str] = []
+
+    async def trigger(where: object, namespace: str, *, snapshot_id: str, **more: Any) -> None:
+        assert (namespace, more["apps"], more["wait"]) == ("shop", ("app",), True)
+        taken.append(snapshot_id)
+
+    async def refuse(where: object, namespace: str, **more: Any) -> None:
+        raise SnapshotFailedError("nobody cuts")
+
+    said: list[str] = []
+    monkeypatch.setattr(restoring, "trigger", trigger)
+    world.admin.member_counts = [1, 1]
+    undo = await waited(world, notify=said.append)
+    assert [undo] == taken
+    assert f"undo: snapkafka assemble {undo}; snapkafka restore {undo}" in said
+    monkeypatch.setattr(restoring, "trigger", refuse)
+    world.admin.member_counts = [1, 1]
+    assert await waited(world, notify=said.append) == ""
+    assert any("no snapshot was taken (nobody cuts)" in text for text in said)
+    world.admin.member_counts = []
+    assert await waited(world) == "", "no workers, no snapshot"
+    assert len(taken) == 1

@@ -1,0 +1,198 @@
+"""What a service installs: Faust, and very little more. What needs which extra, and what it says without it."""
+
+from __future__ import annotations
+
+import ast
+import functools
+import subprocess
+import sys
+from importlib.metadata import metadata, packages_distributions, requires
+from pathlib import Path
+
+import pytest
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
+
+from snapkafka.errors import DependencyMissingError
+from snapkafka.kafka.login.connection import Connection
+from snapkafka.ops.drill import drill
+from snapkafka.runtime import extras
+from snapkafka.runtime.extras import EXTRAS, require_extra
+
+PACKAGE = Path(__file__).parents[3] / "snapkafka"
+#: What is imported when a part is imported, by the extra that the part belongs to; no other part imports anything.
+PARTS = {
+    "assembly": (*EXTRAS["spark"], "py4j"),
+    "cli": EXTRAS["cli"],
+    "demo": EXTRAS["demo"],
+    "drivers": (*EXTRAS["faust"], "prometheus_client"),
+    "testing": ("pytest", "yarl"),  # Faust is there, and has URLs of it
+    "kafka": ("aiokafka",),
+    "service": (
+        "google",
+        "grpc",
+        "grpc_health",
+        "grpc_reflection",
+        "h11",
+        "prometheus_client",
+        "starlette",
+        "uvicorn",
+    ),
+}
+#: What the package has without an extra.
+BASE = ("avro", "msgspec")
+#: Imported where it is used, by who looks for it first, and in no extra: for tests alone.
+FOR_TESTS = {"docker", "testcontainers", "pytest"}
+#: Every door that has to say which extra it needs.
+DOORS = {
+    "snapkafka": "cli",
+    "snapkafka.cli": "cli",
+    "snapkafka.assembly": "spark",
+    "snapkafka.demo": "demo",
+}
+
+
+def installed(name: str, *extras: str) -> set[str]:
+    """A distribution and all that it requires, here and now."""
+    found: set[tuple[str, str]] = set()
+    left = [(canonicalize_name(name), extra) for extra in ("", *extras)]
+    while left:
+        wanted = left.pop()
+        if wanted in found:
+            continue
+        found.add(wanted)
+        for requirement in map(Requirement, requires(wanted[0]) or ()):
+            if requirement.marker is None or requirement.marker.evaluate({"extra": wanted[1]}):
+                left += [(canonicalize_name(requirement.name), extra) for extra in ("", *requirement.extras)]
+    return {name for name, _ in found}
+
+
+def test_a_service_gets_at_most_three_packages_more_than_faust_needs() -> None:
+    more = installed("snapkafka", "faust") - installed("faust-streaming") - {"snapkafka"}
+    assert "avro" in more
+    assert len(more) <= 3, more
+
+
+def test_what_a_service_installs_has_nothing_heavy() -> None:
+    heavy = {"pyspark", "confluent-kafka", "typer", "matplotlib", "duckdb", "s3fs"}
+    assert not heavy & installed("snapkafka", "faust")
+    assert "s3fs" not in installed("snapkafka", "cli", "spark", "query")
+    assert {"pyspark", "typer"} <= installed("snapkafka", "faust", "cli", "spark")  # the test can see them
+
+
+class Imports(ast.NodeVisitor):
+    """The modules of others that a file imports: when it is imported itself, and ever."""
+
+    def __init__(self) -> None:
+        self.at_once: set[str] = set()
+        self.ever: set[str] = set()
+        self._later = 0
+
+    def visit_FunctionDef(self, node: ast.AST) -> None:
+        self._later += 1
+        self.generic_visit(node)
+        self._later -= 1
+
+    visit_AsyncFunctionDef = visit_FunctionDef  # noqa: N815
+
+    def visit_If(self, node: ast.If) -> None:
+        if "TYPE_CHECKING" in ast.unparse(node.test):
+            self.visit_FunctionDef(node)
+        else:
+            self.generic_visit(node)
+
+    def visit_Import(self, node: ast.Import) -> None:
+        self._found(*(alias.name for alias in node.names))
+
+    def visit_ImportFrom(self, node: ast.ImportFrom) -> None:
+        if node.level == 0:
+            self._found(node.module or "")
+
+    def _found(self, *names: str) -> None:
+        modules = {name.partition(".")[0] for name in names} - sys.stdlib_module_names - {"snapkafka"}
+        self.ever |= modules
+        if not self._later:
+            self.at_once |= modules
+
+
+@functools.cache
+def imports() -> dict[str, Imports]:
+    """By part of the package."""
+    found: dict[str, Imports] = {}
+    for path in PACKAGE.rglob("*.py"):
+        part = found.setdefault(path.relative_to(PACKAGE).parts[0], Imports())
+        part.visit(ast.parse(path.read_text("utf-8")))
+    assert {"assembly", "cli", "drivers"} <= set(found)
+    return found
+
+
+def test_every_part_imports_what_its_extra_brings_and_nothing_else() -> None:
+    for part, found in imports().items():
+        allowed = {*BASE, *PARTS.get(part, ())}
+        assert found.at_once <= allowed, part
+
+
+def test_whatever_is_imported_is_in_an_extra() -> None:
+    known = {*BASE, *FOR_TESTS, *(module for modules in PARTS.values() for module in modules)}
+    known |= {module for modules in EXTRAS.values() for module in modules}
+    found = {module for part in imports().values() for module in part.ever}
+    assert {"pyspark", "typer", "s3fs"} <= found  # the test can see them
+    assert found <= known
+
+
+@pytest.mark.parametrize("extra", sorted(EXTRAS))
+def test_an_extra_brings_its_modules(extra: str) -> None:
+    brought = installed("snapkafka", extra)
+    where = packages_distributions()
+    for module in EXTRAS[extra]:
+        assert brought & {canonicalize_name(name) for name in where[module]}, module
+
+
+@pytest.mark.parametrize("extra", sorted(EXTRAS))
+def test_an_extra_that_brings_another_one_brings_its_modules(extra: str) -> None:
+    asked: dict[str, set[str]] = {name: set() for name in EXTRAS}
+    for requirement in map(Requirement, requires("snapkafka") or ()):
+        for name, wanted in asked.items():
+            if requirement.marker is not None and requirement.marker.evaluate({"extra": name}):
+                wanted.add(canonicalize_name(requirement.name))
+    brought = [name for name, wanted in asked.items() if wanted <= asked[extra]]
+    assert len(brought) > (extra in ("demo", "restore", "service"))
+    for other in brought:
+        assert set(EXTRAS[other]) <= set(EXTRAS[extra]), other
+
+
+def test_the_extras_are_those_of_the_package() -> None:
+    reported = set(metadata("snapkafka").get_all("Provides-Extra") or ())
+    assert reported - {"dev", "mutation"} == set(EXTRAS)
+    whole = {module for extra in ("faust", "cli", "spark", "query") for module in EXTRAS[extra]}
+    assert set(EXTRAS["demo"]) >= whole
+
+
+def test_what_is_missing_is_named_with_its_extra(monkeypatch: pytest.MonkeyPatch) -> None:
+    require_extra("demo", "the demo")
+    monkeypatch.setattr(extras, "find_spec", lambda name: None if name in ("duckdb", "faust") else name)
+    with pytest.raises(DependencyMissingError) as raised:
+        require_extra("demo", "the demo")
+    assert raised.value.message == "the demo needs faust, duckdb, which are not installed"
+    assert raised.value.advice == "pip install 'snapkafka[demo]'"
+
+
+@pytest.mark.parametrize(("absent", "named"), [("confluent_kafka", "restore"), ("pyspark", "spark")])
+async def test_a_drill_names_what_it_lacks_before_it_makes_anything(
+    monkeypatch: pytest.MonkeyPatch, absent: str, named: str
+) -> None:
+    monkeypatch.setattr(extras, "find_spec", lambda name: None if name == absent else name)
+    with pytest.raises(DependencyMissingError) as raised:
+        await drill(Connection(bootstrap="127.0.0.1:1"), "ns", ["python -m shop"])
+    assert raised.value.advice == f"pip install 'snapkafka[{named}]'"
+
+
+@pytest.mark.parametrize("door", sorted(DOORS))
+def test_every_door_names_its_extra_where_nothing_is_installed(door: str) -> None:
+    """-S: no package but ours can be found."""
+    code = f"import runpy, sys; sys.path.insert(0, {str(PACKAGE.parent)!r}); "
+    code += f"runpy.run_module({door!r}, run_name='__main__')"
+    done = subprocess.run([sys.executable, "-I", "-S", "-c", code, "--help"], capture_output=True, text=True)
+    assert done.returncode == DependencyMissingError.exit_status, done.stderr
+    assert f"pip install 'snapkafka[{DOORS[door]}]'" in done.stderr
+    assert len(done.stderr.splitlines()) == 2

@@ -1,0 +1,174 @@
+"""The command as a process: what it is given, and what becomes of what it says."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import IO, Any
+
+import pytest
+
+from snapkafka.cli import running
+from snapkafka.cli.process import EXIT_UNREAD
+from snapkafka.demo.system import wait_until
+from snapkafka.errors import BadInputError, OutputError
+from snapkafka.runtime.interrupts import exit_status
+from snapkafka.store import LocalStore
+from tests.worlds.on_disk import in_state, write_snapshot
+
+COMMAND = (sys.executable, "-m", "snapkafka.cli")
+RIGHTS = (*COMMAND, "doctor", "--acls", "--namespace", "shop")  # needs no broker
+
+
+def ended(
+    *command: str | bytes,
+    stdout: int | IO[bytes] = subprocess.PIPE,
+    stderr: int | IO[bytes] = subprocess.PIPE,
+    env: Mapping[Any, Any] | None = None,
+) -> subprocess.CompletedProcess[bytes]:
+    return subprocess.run(command, check=False, text=False, stdout=stdout, stderr=stderr, env=env, timeout=60)
+
+
+@pytest.fixture(scope="module")
+def many(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """A storage with a snapshot whose rows no pipe holds."""
+    folder = tmp_path_factory.mktemp("many")
+    write_snapshot(
+        LocalStore(folder), "many", 1, state=[in_state(f"key{n:05}", "ü" * 40) for n in range(5_000)]
+    )
+    return str(folder)
+
+
+@pytest.mark.parametrize("form", ["--csv", "--json"])
+def test_who_has_read_enough_gets_nothing_more(many: str, form: str) -> None:
+    """`| head -1`: 1 would be the status of a snapshot that is not good."""
+    query = (*COMMAND, "query", "SELECT key, value FROM state", "--storage", many, form)
+    process = subprocess.Popen(query, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    assert process.stdout is not None
+    assert process.stderr is not None
+    assert process.stdout.readline() in (b"key,value\n", b"{\n")
+    process.stdout.close()
+    assert process.wait(60) == EXIT_UNREAD
+    assert process.stderr.read() == b""
+    process.stderr.close()
+
+
+def test_a_full_disk_is_said_and_is_no_verdict() -> None:
+    with Path("/dev/full").open("wb") as full:
+        done = ended(*RIGHTS, stdout=full)
+    assert done.returncode == OutputError.exit_status
+    reported = done.stderr.decode().splitlines()
+    assert reported[0] == "error: the output cannot be written: No space left on device"
+    assert len(reported) == 2
+
+
+@pytest.mark.parametrize("number", [1, 2])
+def test_a_closed_stream_is_no_bug(number: int) -> None:
+    done = ended("/bin/sh", "-c", f'"$0" "$@" {number}>&-', *RIGHTS)
+    assert (done.returncode, done.stderr) == (0, b"")
+    assert bool(done.stdout) is (number == 2)
+
+
+def test_notices_that_nobody_hears_change_nothing() -> None:
+    with Path("/dev/full").open("wb") as full:
+        done = ended(*COMMAND, "list", "--namespace", "shop", "--json", stderr=full, env={})
+    assert done.returncode == BadInputError.exit_status
+    assert json.loads(done.stdout)["error"]["message"] == "no broker is given"
+
+
+@pytest.mark.parametrize(
+    ("form", "number", "code"),
+    [
+        ("--csv", signal.SIGINT, "interrupted"),
+        ("--json", signal.SIGINT, "interrupted"),
+        ("--json", signal.SIGTERM, "terminated"),
+        ("--csv", signal.SIGHUP, "hangup"),
+    ],
+)
+def test_a_signal_ends_a_long_query_in_one_line(
+    many: str, form: str, number: signal.Signals, code: str
+) -> None:
+    sql = "SELECT count(*) FROM state AS a, state AS b, state AS c WHERE a.key || b.key > c.key"
+    query = (*COMMAND, "query", sql, "--storage", many, form)
+    process = subprocess.Popen(
+        query,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        # Whoever runs the tests in the background, or by nohup, ignores it, and so would what is started here.
+        preexec_fn=lambda: signal.signal(number, signal.SIG_DFL),  # noqa: PLW1509 -- no threads here
+    )
+    busy = Path(f"/proc/{process.pid}/stat")
+
+    def cpu_ticks() -> int:
+        return int(busy.read_text().rpartition(")")[2].split()[11])
+
+    wait_until("the query to run", lambda: cpu_ticks() > 3 * os.sysconf("SC_CLK_TCK"), timeout_s=60)
+    process.send_signal(number)
+    said, notices = process.communicate(timeout=30)
+    assert process.returncode == exit_status(number) == 128 + number
+    assert notices.decode() == f"{code}\n"
+    if form == "--json":
+        assert json.loads(said)["error"]["code"] == code
+
+
+def test_what_does_not_let_itself_be_cancelled_is_ended_all_the_same() -> None:
+    """A client whose broker does not answer, for instance."""
+    code = (
+        "import asyncio, contextlib\n"
+        "from snapkafka.cli import process\n"
+        "process.ENDS_WITHIN_S = 0.2\n"
+        "async def stubborn():\n"
+        "    print('ready', flush=True)\n"
+        "    while True:\n"
+        "        with contextlib.suppress(asyncio.CancelledError):\n"
+        "            await asyncio.sleep(60)\n"
+        "process.run_until_signalled(stubborn)\n"
+    )
+    with subprocess.Popen(
+        (sys.executable, "-c", code), stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    ) as asked:
+        assert asked.stdout is not None
+        assert asked.stderr is not None
+        assert asked.stdout.readline() == b"ready\n"
+        asked.send_signal(signal.SIGTERM)
+        assert asked.wait(30) == exit_status(signal.SIGTERM)
+        assert asked.stderr.read() == b"the broker or the storage did not answer: stopped without it\n"
+
+
+@pytest.mark.parametrize("encoding", ["ascii", "latin-1"])
+def test_a_terminal_without_unicode_shows_what_it_can(many: str, encoding: str) -> None:
+    environment = {**os.environ, "PYTHONIOENCODING": encoding}
+    query = (*COMMAND, "query", "SELECT key, value || '…' AS value FROM state LIMIT 1", "--storage", many)
+    shown = ended(*query, env=environment)
+    assert (shown.returncode, shown.stderr) == (0, b"")
+    assert rb"\u2026" in shown.stdout
+    data = ended(*query, "--json", env=environment).stdout.decode(encoding)
+    assert json.loads(data)["rows"] == [{"key": "key00000", "value": "ü" * 40 + "…"}]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "environment"),
+    [((b"--storage", b"\xff"), {}), ((), {b"SNAPKAFKA_NAMESPACE": b"\xff"})],
+    ids=["argument", "environment"],
+)
+def test_what_is_no_text_is_refused(arguments: tuple[bytes, ...], environment: dict[bytes, bytes]) -> None:
+    done = ended(
+        *COMMAND, "trigger", "--bootstrap", "127.0.0.1:1", *arguments, env={**os.environb, **environment}
+    )
+    assert done.returncode == BadInputError.exit_status
+    assert done.stderr.decode().splitlines()[0] == r"error: '\udcff' is not text"
+
+
+def test_a_user_without_a_name_may_ask(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As in many a container."""
+
+    def nobody() -> str:
+        raise KeyError("getpwuid(): uid not found: 4711")
+
+    monkeypatch.setattr("getpass.getuser", nobody)
+    assert running.who().startswith(f"{os.getuid()}@")

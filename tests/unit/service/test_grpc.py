@@ -1,0 +1,380 @@
+"""gRPC: the contract of schemas/snapshot.proto, and the bounds and errors around it."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import subprocess
+from collections.abc import AsyncIterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import grpc
+import pytest
+from grpc_health.v1 import health_pb2, health_pb2_grpc
+from grpc_reflection.v1alpha import reflection_pb2, reflection_pb2_grpc
+
+from snapkafka.drivers.foreign.driver import Participant
+from snapkafka.drivers.foreign.settings import Bounds
+from snapkafka.errors import all_errors
+from snapkafka.protocol.records import TopicPartition
+from snapkafka.service.access import Tokens
+from snapkafka.service.grpc_api import snapshot_pb2 as pb
+from snapkafka.service.grpc_api import snapshot_pb2_grpc as pb_grpc
+from snapkafka.service.grpc_server import GRPC_STATUS, SERVICE, serving
+from snapkafka.service.settings import Settings
+from tests.generate_stubs import FOLDER, NAMES, ROOT, generate
+from tests.unit.drivers.test_foreign import trigger
+from tests.worlds.fakes import FakeCluster, FakeTopic, Worker
+from tests.worlds.foreign_world import FakeConsumer, FakeWriter, ForeignAdmin, until, view
+
+SECONDS = 60.0
+CHANGE = TopicPartition("change", 0)
+Status = grpc.StatusCode
+
+
+class Door:
+    """The service, a bank that reads `deposits`, and a channel."""
+
+    def __init__(
+        self, cluster: FakeCluster, writer: FakeWriter, consumer: FakeConsumer, address: str
+    ) -> None:
+        self.cluster, self.writer, self.consumer, self.address = cluster, writer, consumer, address
+        self.channel = grpc.aio.insecure_channel(address)
+        self.stub = pb_grpc.SnapshotServiceStub(self.channel)
+
+    async def join(
+        self, node: str = "till", session: str = "", inputs: Sequence[Any] = ()
+    ) -> tuple[Any, Any]:
+        """A stream, and the first notice on it."""
+        stream = self.stub.Join(pb.JoinRequest(node_id=node, session=session, inputs=inputs))
+        return stream, await heard(stream)
+
+
+async def heard(stream: Any) -> Any:
+    """The next notice of a stream."""
+    return await asyncio.wait_for(stream.read(), SECONDS)
+
+
+@contextlib.asynccontextmanager
+async def door(bounds: Bounds | None = None, **settings: Any) -> AsyncIterator[Door]:
+    cluster, writer = FakeCluster(), FakeWriter(ForeignAdmin())
+    consumer = FakeConsumer(writer.admin)
+    writer.admin.topics["change"] = FakeTopic(1)
+    Worker(cluster.the_ledger, "bank", "deposits")
+    limits = bounds or Bounds()
+
+    def make(node: str, codec: str, host: str) -> Participant:
+        return Participant(
+            namespace="ns",
+            node=node,
+            ledger=cluster.the_ledger,
+            admin=writer.admin,
+            writer=writer,
+            consumer=consumer,
+            codec=codec,
+            host=host,
+            bounds=limits,
+        )
+
+    chosen = Settings(grpc_port=0, foreign_topics=("deposits",), foreign_inputs=("change",), **settings)
+    async with serving(make, chosen, limits) as address:
+        found = Door(cluster, writer, consumer, address)
+        try:
+            yield found
+        finally:
+            await found.channel.close()
+
+
+async def refused(call: Any) -> tuple[grpc.StatusCode, str]:
+    with pytest.raises(grpc.aio.AioRpcError) as raised:
+        await call
+    return raised.value.code(), str(raised.value.details())
+
+
+def test_the_messages_are_those_of_the_contract() -> None:
+    fields = {
+        message.DESCRIPTOR.name: {field.name: field.number for field in message.DESCRIPTOR.fields}
+        for message in (pb.MarkerRequest, pb.MarkerResponse, pb.FlushRequest, pb.FlushResponse)
+    }
+    marker = {"snapshot_id": 1, "sender_node_id": 2, "timestamp_ns": 3}
+    assert marker.items() <= fields["MarkerRequest"].items()
+    assert fields["MarkerRequest"].keys() - marker.keys() == {"positions"}
+    assert fields["MarkerResponse"] == {"accepted": 1}
+    flush = {"snapshot_id": 1, "node_id": 2, "channel_id": 3, "state_data": 4}
+    assert flush.items() <= fields["FlushRequest"].items()
+    assert fields["FlushResponse"] == {"status": 1}
+    service = pb.DESCRIPTOR.services_by_name["SnapshotService"]
+    assert service.full_name == SERVICE == "distributed.snapshot.SnapshotService"
+    calls = {m.name: (m.input_type.name, m.output_type.name) for m in service.methods}
+    assert calls["SendMarker"] == ("MarkerRequest", "MarkerResponse")
+    assert calls["FlushChannelState"] == ("FlushRequest", "FlushResponse")
+
+
+def test_the_stubs_are_those_of_the_proto(tmp_path: Path) -> None:
+    made = generate(tmp_path)
+    for name in NAMES:
+        committed = (ROOT / FOLDER / name).read_text("utf-8")
+        assert (made / name).read_text("utf-8") == committed, "run: python tests/generate_stubs.py"
+
+
+def test_every_error_that_a_call_can_meet_has_its_status() -> None:
+    assert GRPC_STATUS.keys() <= {error.code for error in all_errors()} | {
+        "unauthorized",
+        "forbidden",
+        "busy",
+    }
+
+
+async def test_a_process_with_nothing_but_the_contract_is_part_of_a_snapshot() -> None:
+    async with door() as here:
+        stream, first = await here.join()
+        epoch = trigger(here.cluster, "one")
+        marker = (await heard(stream)).marker
+        assert (marker.snapshot_id, marker.sender_node_id) == ("one", "snapkafka")
+        flush = pb.FlushRequest(snapshot_id="one", node_id="till", channel_id="peer", state_data=b"7")
+        assert (await here.stub.FlushChannelState(flush)).status == "STORED"
+        done = pb.MarkerRequest(snapshot_id="one", sender_node_id="till", timestamp_ns=1)
+        assert (await here.stub.SendMarker(done)).accepted is True
+        await until(lambda: view(here.cluster).snapshots[epoch].captured_at is not None, "the capture")
+        assert first.joined.process in view(here.cluster).snapshots[epoch].closed
+        assert list(here.writer.state(epoch).values()) == [b"7"]
+        assert (await here.stub.SendMarker(done)).accepted is False
+        assert (await here.stub.FlushChannelState(flush)).status == "NOT_AWAITED"
+
+
+async def test_a_process_that_lost_its_connection_goes_on_where_it_was() -> None:
+    async with door() as here:
+        stream, first = await here.join()
+        epoch = trigger(here.cluster, "one")
+        await heard(stream)
+        flush = pb.FlushRequest(snapshot_id="one", node_id="till", state_data=b"first half")
+        await here.stub.FlushChannelState(flush)
+        stream.cancel()
+        again, second = await here.join(session=first.joined.session)
+        assert second.joined.process == first.joined.process
+        assert (await heard(again)).marker.snapshot_id == "one"  # it is asked again
+        flush.chunk, flush.state_data = 1, b"second half"
+        await here.stub.FlushChannelState(flush)
+        done = pb.MarkerRequest(snapshot_id="one", sender_node_id="till")
+        assert (await here.stub.SendMarker(done)).accepted
+        await until(lambda: view(here.cluster).snapshots[epoch].captured_at is not None, "the capture")
+        assert sorted(here.writer.state(epoch).values()) == [b"first half", b"second half"]
+
+
+async def test_a_process_that_does_not_come_back_leaves_and_one_of_its_name_is_another() -> None:
+    async with door(Bounds(grace_s=0.05)) as here:
+        stream, first = await here.join()
+        stream.cancel()
+        gone = first.joined.process
+        await until(lambda: not view(here.cluster).is_alive(gone), "its Bye")
+        _, second = await here.join(session=first.joined.session)
+        assert second.joined.process > gone
+        old, third = await here.join()  # a process of that name again, without a session
+        assert third.joined.process > second.joined.process
+        assert not view(here.cluster).is_alive(second.joined.process)
+        old.cancel()
+
+
+async def test_what_is_wrong_has_a_status_and_a_reason() -> None:
+    async with door(Bounds(chunk_bytes_max=4), foreign_max=1) as here:
+        send = pb.SendRequest(node_id="till", topic="deposits", value=b"1")
+        assert await refused(here.stub.Send(send)) == (
+            Status.FAILED_PRECONDITION,
+            "node 'till' has not joined here; call Join, and keep its stream open",
+        )
+        stream, _ = await here.join()
+        send.topic = "_snapkafka.ns"
+        assert (await refused(here.stub.Send(send)))[0] is Status.PERMISSION_DENIED
+        flush = pb.FlushRequest(snapshot_id="one", node_id="till", state_data=b"12345")
+        assert (await refused(here.stub.FlushChannelState(flush)))[0] is Status.INVALID_ARGUMENT
+        marker = pb.MarkerRequest(snapshot_id="one")
+        assert (await refused(here.stub.SendMarker(marker)))[0] is Status.FAILED_PRECONDITION
+        for node, status in (("a/b", Status.INVALID_ARGUMENT), ("more", Status.RESOURCE_EXHAUSTED)):
+            other = here.stub.Join(pb.JoinRequest(node_id=node))
+            assert (await refused(other.read()))[0] is status
+        large = pb.FlushRequest(node_id="till", state_data=b"x" * 2_000_000)
+        assert (await refused(here.stub.FlushChannelState(large)))[0] is Status.RESOURCE_EXHAUSTED
+        stream.cancel()
+
+
+async def test_a_process_receives_and_its_positions_come_with_its_state() -> None:
+    async with door() as here:
+        for number in range(4):
+            here.consumer.white(CHANGE, b"%d" % number)
+        here.consumer.put(CHANGE, None, None)
+        stream, first = await here.join(inputs=[pb.Input(topic="change")])
+        assert [(p.topic, p.partition, p.offset) for p in first.joined.positions] == [("change", 0, 0)]
+        messages = here.stub.Receive(pb.ReceiveRequest(node_id="till"))
+        found = [await heard(messages) for _ in range(5)]
+        assert [m.value for m in found] == [b"0", b"1", b"2", b"3", b""]
+        assert [m.HasField("value") for m in found] == [True] * 4 + [False]
+        last = found[3]
+        assert (last.topic, last.partition, last.offset, last.key, last.timestamp_ms) == (
+            *CHANGE,
+            3,
+            b"k",
+            1003,
+        )
+        far = pb.Position(topic="change", partition=0, offset=6)
+        wrong = pb.ProcessedRequest(node_id="till", positions=[far])
+        code, why = await refused(here.stub.Processed(wrong))
+        assert code is Status.INVALID_ARGUMENT
+        assert why.startswith("position 6 of change[0] is beyond 5: no record past that was received;")
+        cause = pb.Position(topic="change", partition=0, offset=2)
+        await here.stub.Send(pb.SendRequest(node_id="till", topic="deposits", value=b"1", cause=cause))
+        epoch = trigger(here.cluster, "one")
+        assert (await heard(stream)).marker.snapshot_id == "one"
+        flush = pb.FlushRequest(snapshot_id="one", node_id="till", state_data=b"7")
+        await here.stub.FlushChannelState(flush)
+        done = pb.MarkerRequest(snapshot_id="one", sender_node_id="till")
+        code, why = await refused(here.stub.SendMarker(done))
+        assert code is Status.INVALID_ARGUMENT and "leaves out 2, the cause of a send" in why
+        done.positions.add(topic="change", partition=0, offset=3)
+        assert (await here.stub.SendMarker(done)).accepted
+        await until(lambda: view(here.cluster).snapshots[epoch].captured_at is not None, "the capture")
+        (cut,) = [cut for cut in view(here.cluster).captured(epoch).inputs if cut.app == "till"]
+        assert (cut.topic, cut.position, cut.log_end) == ("change", 3, 5)
+        stream.cancel()
+
+
+async def test_a_process_that_comes_back_receives_again_what_it_has_not_processed() -> None:
+    async with door() as here:
+        for number in range(4):
+            here.consumer.white(CHANGE, b"%d" % number)
+        stream, first = await here.join(inputs=[pb.Input(topic="change")])
+        messages = here.stub.Receive(pb.ReceiveRequest(node_id="till"))
+        assert [(await heard(messages)).value for _ in range(3)] == [b"0", b"1", b"2"]
+        place = pb.Position(topic="change", partition=0, offset=1)
+        await here.stub.Processed(pb.ProcessedRequest(node_id="till", positions=[place]))
+        stream.cancel()
+        messages.cancel()
+        again, second = await here.join(session=first.joined.session)
+        assert second.joined.process == first.joined.process
+        assert [p.offset for p in second.joined.positions] == [1]
+        messages = here.stub.Receive(pb.ReceiveRequest(node_id="till"))
+        assert [(await heard(messages)).value for _ in range(3)] == [b"1", b"2", b"3"]
+        again.cancel()
+
+
+async def test_a_process_hears_of_partitions_that_are_added_and_receives_from_them() -> None:
+    async with door(Bounds(look_s=0.01)) as here:
+        here.consumer.white(CHANGE, b"0")
+        stream, first = await here.join(inputs=[pb.Input(topic="change")])
+        messages = here.stub.Receive(pb.ReceiveRequest(node_id="till"))
+        assert (await heard(messages)).value == b"0"
+        more = TopicPartition("change", 1)
+        here.consumer.white(more, b"1")
+        here.writer.admin.topics["change"] = FakeTopic(2)
+        (place,) = (await heard(stream)).added.positions
+        assert (place.topic, place.partition, place.offset) == (*more, 0)
+        message = await heard(messages)
+        assert (message.partition, message.offset, message.value) == (1, 0, b"1")
+        place.offset = 1
+        await here.stub.Processed(pb.ProcessedRequest(node_id="till", positions=[place]))
+        stream.cancel()
+        again, second = await here.join(session=first.joined.session)
+        assert [(p.partition, p.offset) for p in second.joined.positions] == [(0, 0), (1, 1)]
+        again.cancel()
+
+
+async def test_what_may_be_received_is_named_and_a_stream_ends_with_its_process() -> None:
+    async with door(Bounds(grace_s=0.05)) as here:
+        other = here.stub.Join(pb.JoinRequest(node_id="till", inputs=[pb.Input(topic="deposits")]))
+        assert await refused(other.read()) == (
+            Status.PERMISSION_DENIED,
+            "topic 'deposits' may not be received from; start `snapkafka serve` with --foreign-input NAME",
+        )
+        receive = pb.ReceiveRequest(node_id="till")
+        assert (await refused(here.stub.Receive(receive).read()))[0] is Status.FAILED_PRECONDITION
+        stream, _ = await here.join(inputs=[pb.Input(topic="change")])
+        messages = here.stub.Receive(receive)
+        here.consumer.white(CHANGE, b"1")
+        assert (await heard(messages)).value == b"1"
+        stream.cancel()
+        code, why = await refused(heard(messages))
+        assert code is Status.FAILED_PRECONDITION and "its connection was lost" in why
+
+
+async def test_a_call_ends_at_its_deadline() -> None:
+    async with door() as here:
+        stream, _ = await here.join()
+        here.writer.gate.clear()
+        send = pb.SendRequest(node_id="till", topic="deposits", value=b"1")
+        assert (await refused(here.stub.Send(send, timeout=0.2)))[0] is Status.DEADLINE_EXCEEDED
+        here.writer.gate.set()
+        stream.cancel()
+
+
+async def test_tokens_are_those_of_rest() -> None:
+    reported = "read:" + "r" * 20 + "\ntrigger:" + "t" * 20
+    async with door(tokens=Tokens.parse(reported, "a test")) as here:
+        send = pb.SendRequest(node_id="till", topic="deposits", value=b"1")
+        for token, status in (
+            ("", Status.UNAUTHENTICATED),
+            ("x" * 20, Status.UNAUTHENTICATED),
+            ("r" * 20, Status.PERMISSION_DENIED),
+            ("t" * 20, Status.FAILED_PRECONDITION),
+        ):
+            metadata = (("authorization", f"Bearer {token}"),)
+            found, why = await refused(here.stub.Send(send, metadata=metadata))
+            assert found is status, why
+            assert not token or token not in why
+        stream = here.stub.Join(pb.JoinRequest(node_id="till"))
+        assert (await refused(stream.read()))[0] is Status.UNAUTHENTICATED
+        alive = health_pb2_grpc.HealthStub(here.channel)
+        answer = await alive.Check(health_pb2.HealthCheckRequest(service=SERVICE))
+        assert answer.status == health_pb2.HealthCheckResponse.SERVING
+
+
+async def test_it_is_described_by_reflection() -> None:
+    async with door() as here:
+        stub = reflection_pb2_grpc.ServerReflectionStub(here.channel)
+        call = stub.ServerReflectionInfo()
+        await call.write(reflection_pb2.ServerReflectionRequest(list_services=""))
+        answer = await asyncio.wait_for(call.read(), SECONDS)
+        names = {found.name for found in answer.list_services_response.service}
+        assert {SERVICE, "grpc.health.v1.Health"} <= names
+        call.cancel()
+
+
+@pytest.fixture
+def pem(tmp_path: Path) -> tuple[Path, Path]:
+    """A key and a certificate of this machine."""
+    key, certificate = tmp_path / "key.pem", tmp_path / "cert.pem"
+    command = [
+        "openssl",
+        "req",
+        "-x509",
+        "-newkey",
+        "rsa:2048",
+        "-nodes",
+        "-days",
+        "2",
+        "-subj",
+        "/CN=localhost",
+    ]
+    command += [
+        "-addext",
+        "subjectAltName=DNS:localhost,IP:127.0.0.1",
+        "-keyout",
+        str(key),
+        "-out",
+        str(certificate),
+    ]
+    subprocess.run(command, check=True, capture_output=True)
+    return key, certificate
+
+
+async def test_it_is_reached_by_tls(pem: tuple[Path, Path]) -> None:
+    key, certificate = pem
+    async with door(certificate=str(certificate), key=str(key)) as here:
+        trusted = grpc.ssl_channel_credentials(certificate.read_bytes())
+        async with grpc.aio.secure_channel(here.address, trusted) as channel:
+            alive = health_pb2_grpc.HealthStub(channel)
+            answer = await alive.Check(health_pb2.HealthCheckRequest(), timeout=SECONDS)
+            assert answer.status == health_pb2.HealthCheckResponse.SERVING
+        plain = health_pb2_grpc.HealthStub(here.channel)
+        assert (await refused(plain.Check(health_pb2.HealthCheckRequest(), timeout=5)))[
+            0
+        ] is Status.UNAVAILABLE

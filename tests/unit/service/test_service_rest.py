@@ -1,0 +1,496 @@
+"""REST: the contract, literally, and what stands around it."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import re
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from jsonschema import Draft202012Validator  # type: ignore[import-untyped]
+from starlette.testclient import TestClient
+
+from snapkafka.errors import StorageError, all_errors
+from snapkafka.ops import JobResult, JobSpec
+from snapkafka.protocol.records import Abort, Trigger, Verdict
+from snapkafka.service.problems import HTTP_STATUS, REFUSALS
+from tests.worlds.fakes import FakeCluster, Worker
+from tests.worlds.service_world import STORAGE, asked, assembled, served, until
+
+#: The examples of the contract: names and types are fixed, values are not.
+REQUEST = {
+    "initiated_by_node_id": "worker-node-42",
+    "snapshot_type": "incremental",
+    "target_storage_uri": "s3://company-checkpoints/production-stream-01/",
+}
+ACCEPTED = {
+    "snapshot_id": "snap-9874-abcde",
+    "status": "INITIATED",
+    "initiated_at": "2026-05-23T08:12:00Z",
+    "estimated_completion_ms": 1500,
+}
+SHOWN = {
+    "snapshot_id": "snap-9874-abcde",
+    "status": "COMPLETED",
+    "duration_ms": 1120,
+    "total_size_bytes": 10737418240,
+    "nodes_completed": 100,
+    "nodes_failed": 0,
+    "checkpoint_manifest_uri": "s3://company-checkpoints/production-stream-01/snap-9874-abcde.json",
+}
+
+
+@pytest.fixture
+def cluster() -> FakeCluster:
+    return FakeCluster()
+
+
+@pytest.fixture
+def client(cluster: FakeCluster) -> Iterator[TestClient]:
+    Worker(cluster.the_ledger, "shop", "orders")
+    with served(cluster) as client:
+        yield client
+
+
+def like(example: dict[str, Any], fields: dict[str, Any]) -> None:
+    """Has an answer every name of the example, with a value of the same type and form?"""
+    for name, value in example.items():
+        assert type(fields[name]) is type(value), name
+    if "initiated_at" in example:
+        assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ", fields["initiated_at"])
+
+
+# -- the contract --------------------------------------------------------------------------------------------
+
+
+def test_the_example_of_the_contract_triggers_a_snapshot(cluster: FakeCluster) -> None:
+    cluster.the_ledger.clock_ms = 1_779_523_919_998  # the trigger is appended at the time of the example
+    Worker(cluster.the_ledger, "shop", "orders", closes=False)
+    with served(cluster) as client:
+        answer = client.post("/v1/snapshots/trigger", json=REQUEST | {"snapshot_type": "full"})
+        assert answer.status_code == 202
+        assert answer.headers["content-type"] == "application/json"
+        fields = answer.json()
+        like(ACCEPTED, fields)
+        (trigger,) = [e.record for e in cluster.the_ledger.entries if isinstance(e.record, Trigger)]
+        assert (trigger.id, trigger.who, trigger.storage) == (
+            fields["snapshot_id"],
+            "worker-node-42",
+            STORAGE,
+        )
+        assert (fields["initiated_at"], fields["status"]) == (ACCEPTED["initiated_at"], ACCEPTED["status"])
+        assert answer.headers["location"] == f"/v1/snapshots/{fields['snapshot_id']}"
+        for name in (".", "..", "a/b"):  # clients make another path of these
+            answer = client.post("/v1/snapshots/trigger", json=asked(snapshot_id=name))
+            assert answer.headers["location"] == f"/v1/snapshots/{answer.json()['epoch']}", name
+
+
+def test_an_incremental_one_builds_on_the_latest_verified(cluster: FakeCluster) -> None:
+    Worker(cluster.the_ledger, "shop", "orders")
+    with served(cluster) as client:
+        refused = client.post("/v1/snapshots/trigger", json=REQUEST)
+        assert (refused.status_code, refused.json()["code"]) == (409, "trigger-refused")
+        epoch = client.post("/v1/snapshots/trigger", json=asked(snapshot_id="base")).json()["epoch"]
+        cluster.the_ledger.put(Verdict(n=5, epoch=epoch, verdict="VERIFIED"))
+        answer = client.post("/v1/snapshots/trigger", json=REQUEST)
+        assert answer.status_code == 202
+        shown = client.get(f"/v1/snapshots/{answer.json()['snapshot_id']}").json()
+        assert (shown["parent_snapshot_id"], shown["snapshot_type"]) == ("base", "incremental")
+
+
+def test_the_example_of_the_contract_shows_a_snapshot(cluster: FakeCluster, tmp_path: Path) -> None:
+    for _ in range(3):
+        Worker(cluster.the_ledger, "shop", "orders")
+    with served(cluster, (STORAGE, str(tmp_path))) as client:
+        manifest = assembled(cluster, client, tmp_path, "snap-9874-abcde")
+        answer = client.get("/v1/snapshots/snap-9874-abcde")
+        assert answer.status_code == 200
+        fields = answer.json()
+        like(SHOWN, fields)
+        size = sum(file.bytes for table in manifest.tables for file in table.files)
+        assert {name: fields[name] for name in SHOWN} == {
+            "snapshot_id": "snap-9874-abcde",
+            "status": "COMPLETED",
+            "duration_ms": 6,  # of the ledger's own clock: three reports, three closings
+            "total_size_bytes": size,
+            "nodes_completed": 3,
+            "nodes_failed": 0,
+            "checkpoint_manifest_uri": str(tmp_path / "snap-9874-abcde.json"),
+        }
+        assert size > 0
+
+
+def test_the_manifest_uri_is_that_of_the_example(client: TestClient) -> None:
+    client.post("/v1/snapshots/trigger", json=asked(snapshot_id="snap-9874-abcde"))
+    fields = client.get("/v1/snapshots/snap-9874-abcde").json()
+    assert fields["checkpoint_manifest_uri"] == SHOWN["checkpoint_manifest_uri"]
+    assert (fields["status"], fields["total_size_bytes"]) == ("CAPTURED", 0)
+
+
+@pytest.mark.parametrize("name", sorted(REQUEST))
+def test_a_trigger_lacks_no_field_of_the_contract(client: TestClient, name: str) -> None:
+    body = {key: value for key, value in asked().items() if key != name}
+    answer = client.post("/v1/snapshots/trigger", json=body)
+    assert (answer.status_code, answer.json()["code"]) == (400, "bad-input")
+    assert f"{name} is missing" in answer.json()["detail"]
+
+
+def test_everything_that_is_wrong_with_a_body_is_named_at_once(client: TestClient) -> None:
+    answer = client.post(
+        "/v1/snapshots/trigger", json={"snapshot_type": 3, "apps": ["a", 1], "colour": "red"}
+    )
+    assert answer.status_code == 400
+    for what in ("unknown field 'colour'", "initiated_by_node_id is missing", "snapshot_type must be a text"):
+        assert what in answer.json()["detail"]
+    assert "apps must be a list of texts" in answer.json()["detail"]
+
+
+def test_a_whole_number_is_an_integer_however_it_is_written(client: TestClient) -> None:
+    """JSON and its schemas have one kind of number."""
+    body = json.dumps(asked(ttl_ms=6_000.0)).encode()
+    assert b"6000.0" in body
+    answer = client.post("/v1/snapshots/trigger", content=body, headers={"content-type": "application/json"})
+    assert answer.status_code == 202, answer.text
+    assert client.post("/v1/snapshots/trigger", json=asked(ttl_ms=6_000.5)).status_code == 400
+
+
+@pytest.mark.parametrize("body", [b"{", b"[]", b'"x"', b"\xff", b"[" * 60_000, b'{"ttl_ms": NaN}', b""])
+def test_what_is_no_json_is_a_problem(client: TestClient, body: bytes) -> None:
+    answer = client.post("/v1/snapshots/trigger", content=body, headers={"content-type": "application/json"})
+    assert (answer.status_code, answer.json()["code"]) == (400, "bad-input")
+
+
+def test_the_estimate_is_the_median_of_the_last_snapshots(cluster: FakeCluster) -> None:
+    Worker(cluster.the_ledger, "shop", "orders")
+    with served(cluster) as client:
+        first = client.post("/v1/snapshots/trigger", json=asked()).json()
+        assert first["estimated_completion_ms"] in (2, 5_000)  # its own capture may be read already
+        until(lambda: client.get("/v1/snapshots").json()["total"] == 1, "the first snapshot")
+        again = client.post("/v1/snapshots/trigger", json=asked()).json()
+        assert again["estimated_completion_ms"] == 2
+
+
+# -- idempotency ---------------------------------------------------------------------------------------------
+
+
+def test_the_same_id_again_answers_with_the_same_snapshot(cluster: FakeCluster, client: TestClient) -> None:
+    first = client.post("/v1/snapshots/trigger", json=asked(snapshot_id="nightly"))
+    again = client.post("/v1/snapshots/trigger", json=asked(snapshot_id="nightly"))
+    assert again.status_code == 202
+    assert again.json()["epoch"] == first.json()["epoch"]
+    assert sum(isinstance(entry.record, Trigger) for entry in cluster.the_ledger.entries) == 1
+
+
+def test_two_services_on_one_ledger_give_the_same_answers(cluster: FakeCluster) -> None:
+    """It is stateless: one that starts later, or reads along, knows what another has triggered."""
+    Worker(cluster.the_ledger, "shop", "orders")
+    with served(cluster) as one, served(cluster) as other:
+        name = one.post("/v1/snapshots/trigger", json=asked()).json()["snapshot_id"]
+        assert other.get(f"/v1/snapshots/{name}").json()["status"] == "CAPTURED"
+        with served(cluster) as late:
+            assert late.get(f"/v1/snapshots/{name}").json() == one.get(f"/v1/snapshots/{name}").json()
+
+
+# -- list ----------------------------------------------------------------------------------------------------
+
+
+def test_lists_are_newest_first_filtered_and_in_pages(cluster: FakeCluster, client: TestClient) -> None:
+    for number in range(5):
+        body = asked(snapshot_id=f"s{number}", initiated_by_node_id="ann" if number % 2 else "bob")
+        assert client.post("/v1/snapshots/trigger", json=body).status_code == 202
+    until(lambda: client.get("/v1/snapshots").json()["total"] == 5, "all five")
+
+    def ids(query: str) -> list[str]:
+        return [row["snapshot_id"] for row in client.get(f"/v1/snapshots?{query}").json()["snapshots"]]
+
+    assert ids("") == ["s4", "s3", "s2", "s1", "s0"]
+    page = client.get("/v1/snapshots?limit=2").json()
+    assert [row["snapshot_id"] for row in page["snapshots"]] == ["s4", "s3"]
+    assert ids(f"limit=2&before={page['next_before']}") == ["s2", "s1"]
+    assert client.get("/v1/snapshots?limit=5").json()["next_before"] is None
+    assert ids("initiated_by=ann") == ["s3", "s1"]
+    assert ids("id_prefix=s4") == ["s4"]
+    assert ids("status=FAILED") == []
+    assert ids("status=FAILED,CAPTURED&type=full&app=shop") == ["s4", "s3", "s2", "s1", "s0"]
+    assert ids("type=incremental") == ids("verdict=VERIFIED") == []
+
+
+@pytest.mark.parametrize(
+    "query", ["limit=0", "limit=501", "limit=x", "before=-1", "status=GOOD", "type=half", "page=2"]
+)
+def test_a_list_refuses_what_it_does_not_know(client: TestClient, query: str) -> None:
+    answer = client.get(f"/v1/snapshots?{query}")
+    assert (answer.status_code, answer.json()["code"]) == (400, "bad-input")
+
+
+def test_the_latest_good_one_has_a_badge(cluster: FakeCluster, client: TestClient) -> None:
+    epochs = [client.post("/v1/snapshots/trigger", json=asked()).json()["epoch"] for _ in range(3)]
+    cluster.the_ledger.put(Verdict(n=1, epoch=epochs[0], verdict="VERIFIED"))
+    cluster.the_ledger.put(Verdict(n=2, epoch=epochs[1], verdict="VERIFIED_OPEN"))
+    cluster.the_ledger.put(Verdict(n=3, epoch=epochs[2], verdict="INCONSISTENT"))
+
+    def badges() -> list[int]:
+        return [row["epoch"] for row in client.get("/v1/snapshots").json()["snapshots"] if row["latest_good"]]
+
+    until(lambda: badges() == [epochs[1]], "the badge")
+
+
+# -- running, failed, aborted --------------------------------------------------------------------------------
+
+
+def test_a_running_one_names_whom_it_waits_for_and_can_be_aborted(cluster: FakeCluster) -> None:
+    Worker(cluster.the_ledger, "shop", "orders")
+    Worker(cluster.the_ledger, "tills", "sales", closes=False)
+    with served(cluster) as client:
+        client.post("/v1/snapshots/trigger", json=asked(snapshot_id="s"))
+        fields = client.get("/v1/snapshots/s").json()
+        assert (fields["status"], fields["nodes_completed"], fields["nodes_total"]) == ("CAPTURING", 1, 2)
+        assert any("app tills to finish events" in wait for wait in fields["waits_for"])
+        assert fields["phases"]["first_cut_ms"] == 1
+        aborted = client.post("/v1/snapshots/s/abort")
+        assert aborted.status_code == 200
+        fields = aborted.json()
+        assert (fields["status"], fields["nodes_failed"], fields["waits_for"]) == ("FAILED", 1, [])
+        assert fields["failure"] == {
+            "code": "aborted",
+            "reason": "aborted by the service",
+            "culprit": "the service",
+        }
+        assert client.post("/v1/snapshots/s/abort").status_code == 200  # again: it stays so
+        assert sum(isinstance(entry.record, Abort) for entry in cluster.the_ledger.entries) == 1
+        again = client.post("/v1/snapshots/trigger", json=asked(snapshot_id="s"))
+        assert (again.status_code, again.json()["code"]) == (409, "snapshot-failed")
+
+
+def test_what_is_captured_cannot_be_aborted(client: TestClient) -> None:
+    client.post("/v1/snapshots/trigger", json=asked(snapshot_id="s"))
+    answer = client.post("/v1/snapshots/s/abort")
+    assert (answer.status_code, answer.json()["code"]) == (409, "trigger-refused")
+
+
+# -- problems ------------------------------------------------------------------------------------------------
+
+
+def test_every_error_has_its_status() -> None:
+    assert set(HTTP_STATUS) == {cls.code for cls in all_errors()}
+    assert not set(HTTP_STATUS) & set(REFUSALS)
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "status", "code"),
+    [
+        ("GET", "/v1/snapshots/nobody", 404, "unknown-snapshot"),
+        ("GET", "/v1/snapshots/999999", 404, "unknown-snapshot"),
+        ("GET", "/v1/nothing", 404, "not-found"),
+        ("GET", "/v1/snapshots/", 404, "not-found"),
+        ("POST", "/v1/snapshots/trigger/", 404, "not-found"),
+        ("DELETE", "/v1/snapshots", 405, "method-not-allowed"),
+        ("GET", "/v1/jobs/assemble-7", 404, "not-found"),
+        ("GET", "/page/../app.py", 404, "not-found"),
+        ("GET", "/page/%2e%2e%2fapp.py", 404, "not-found"),
+    ],
+)
+def test_errors_are_problems(client: TestClient, method: str, path: str, status: int, code: str) -> None:
+    answer = client.request(method, path, follow_redirects=False)
+    assert answer.headers["content-type"] == "application/problem+json"
+    fields = answer.json()
+    assert (answer.status_code, fields["status"], fields["code"]) == (status, status, code)
+    assert fields["type"] == f"urn:snapkafka:problem:{code}"
+    assert fields["detail"]
+    assert set(fields) == {"type", "title", "status", "detail", "code", "hint"}
+
+
+def test_a_body_that_is_not_declared_as_json_is_refused(client: TestClient) -> None:
+    """So that no page of somebody else can send it without being asked."""
+    answer = client.post("/v1/snapshots/trigger", content=json.dumps(asked()))
+    assert (answer.status_code, answer.json()["code"]) == (415, "unsupported-media-type")
+
+
+# -- assembly in the background ------------------------------------------------------------------------------
+
+
+def test_assembly_is_submitted_and_ends_in_a_verdict(cluster: FakeCluster) -> None:
+    Worker(cluster.the_ledger, "shop", "orders")
+    calls: list[JobSpec] = []
+    released = threading.Event()
+
+    async def job(where: object, spec: JobSpec, say: Callable[[str], None]) -> tuple[JobResult, ...]:
+        calls.append(spec)
+        say("reading")
+        while not released.is_set():  # noqa: ASYNC110 -- set by another thread
+            await asyncio.sleep(0.005)
+        return (
+            JobResult(
+                id="s",
+                epoch=int(spec.snapshots[0]),
+                verdict="VERIFIED",
+                good=True,
+                manifest="m.json",
+                checks=(),
+            ),
+        )
+
+    with served(cluster, assemble=job) as client:
+        epoch = client.post("/v1/snapshots/trigger", json=asked(snapshot_id="s")).json()["epoch"]
+        answer = client.post("/v1/snapshots/s/assemble", json={"invariants": ["conservation"]})
+        assert answer.status_code == 202
+        again = client.post("/v1/snapshots/s/assemble", json={})
+        assert again.json()["job_id"] == answer.json()["job_id"] == f"assemble-{epoch}"
+        where = answer.headers["location"]
+        released.set()
+        until(lambda: client.get(where).json()["state"] == "done", "the job")
+        fields = client.get(where).json()
+        assert (fields["verdict"], fields["checkpoint_manifest_uri"]) == ("VERIFIED", "m.json")
+        (spec,) = calls
+        assert (spec.snapshots, spec.storage, spec.invariants) == ((str(epoch),), STORAGE, ("conservation",))
+
+
+def test_a_job_that_fails_says_why_and_can_be_submitted_again(cluster: FakeCluster) -> None:
+    Worker(cluster.the_ledger, "shop", "orders")
+    calls = 0
+
+    async def job(*_: object, **__: object) -> tuple[JobResult, ...]:
+        nonlocal calls
+        calls += 1
+        raise StorageError("the disk is full")
+
+    with served(cluster, assemble=job) as client:
+        client.post("/v1/snapshots/trigger", json=asked(snapshot_id="s"))
+        for number in (1, 2):
+            where = client.post("/v1/snapshots/s/assemble", json={}).headers["location"]
+            until(lambda: client.get(where).json()["state"] == "failed", "the job")  # noqa: B023
+            assert client.get(where).json()["error"]["code"] == "storage"
+            assert calls == number
+
+
+def test_only_so_many_jobs_wait_and_a_service_that_stops_ends_them(cluster: FakeCluster) -> None:
+    Worker(cluster.the_ledger, "shop", "orders")
+    ended = []
+
+    async def job(where: object, spec: JobSpec, **_: object) -> tuple[JobResult, ...]:
+        try:
+            await asyncio.sleep(60)
+        finally:
+            ended.append(spec.snapshots[0])
+        return ()
+
+    with served(cluster, assemble=job, jobs_max=1) as client:
+        for name in ("a", "b", "c"):
+            client.post("/v1/snapshots/trigger", json=asked(snapshot_id=name))
+        statuses = [client.post(f"/v1/snapshots/{n}/assemble", json={}).status_code for n in ("a", "b", "c")]
+        assert statuses == [202, 202, 503]
+    assert len(ended) == 1  # the other had not begun
+
+
+def test_what_is_not_captured_is_not_assembled(cluster: FakeCluster) -> None:
+    Worker(cluster.the_ledger, "shop", "orders", closes=False)
+    with served(cluster) as client:
+        client.post("/v1/snapshots/trigger", json=asked(snapshot_id="s"))
+        answer = client.post("/v1/snapshots/s/assemble", json={})
+        assert (answer.status_code, answer.json()["code"]) == (409, "snapshot-failed")
+        answer = client.post("/v1/snapshots/s/verify", json={})
+        assert (answer.status_code, answer.json()["code"]) == (404, "unknown-snapshot")
+
+
+# -- tables --------------------------------------------------------------------------------------------------
+
+STATE = [{"app": "shop", "table": "t", "partition": 0, "key": "k", "value": "1"}]
+
+
+def test_tables_are_asked_with_sql(cluster: FakeCluster, tmp_path: Path) -> None:
+    Worker(cluster.the_ledger, "shop", "orders")
+    with served(cluster, (str(tmp_path),)) as client:
+        assembled(cluster, client, tmp_path, "one", state=STATE)
+        answer = client.post("/v1/snapshots/one/query", json={"sql": "SELECT key, value FROM state"})
+        assert answer.status_code == 200, answer.text
+        fields = answer.json()
+        assert (fields["columns"], fields["rows"], fields["more"]) == (["key", "value"], [["k", "1"]], False)
+        more = client.post("/v1/snapshots/one/query", json={"sql": "FROM range(9)", "rows_max": 3}).json()
+        assert (len(more["rows"]), more["more"]) == (3, True)
+        for sql in ("DELETE FROM state", "SELECT 1; SELECT 2", "nonsense"):
+            refused = client.post("/v1/snapshots/one/query", json={"sql": sql})
+            assert (refused.status_code, refused.json()["code"]) == (400, "bad-input"), sql
+
+
+def test_two_snapshots_are_compared(cluster: FakeCluster, tmp_path: Path) -> None:
+    Worker(cluster.the_ledger, "shop", "orders")
+    with served(cluster, (str(tmp_path),)) as client:
+        assembled(cluster, client, tmp_path, "one", state=STATE)
+        assembled(cluster, client, tmp_path, "two", state=[])
+        answer = client.get("/v1/snapshots/one/diff?against=two")
+        assert answer.status_code == 200, answer.text
+        fields = answer.json()
+        assert (fields["before"]["id"], fields["after"]["id"]) == ("one", "two")
+        assert [(row["table"], row["removed"]) for row in fields["tables"]] == [("t", 1)]
+        assert client.get("/v1/snapshots/one/diff").status_code == 400
+
+
+# -- live ----------------------------------------------------------------------------------------------------
+
+
+def test_progress_is_streamed_until_the_snapshot_is_decided(cluster: FakeCluster) -> None:
+    slow = Worker(cluster.the_ledger, "shop", "orders", closes=False)
+    with served(cluster) as client:
+        client.post("/v1/snapshots/trigger", json=asked(snapshot_id="s"))
+        (trigger,) = [e.offset for e in cluster.the_ledger.entries if isinstance(e.record, Trigger)]
+        seen = []
+        with client.stream("GET", "/v1/snapshots/s/events") as answer:
+            assert answer.headers["content-type"].startswith("text/event-stream")
+            cluster.the_ledger.put(
+                Abort(n=77, epoch=trigger + 1, code="ttl", reason="too slow", culprit="shop")
+            )
+            lines = [line for line in answer.iter_lines() if line]
+        events = list(zip(lines[::2], lines[1::2], strict=True))
+        seen = [(name, json.loads(data.removeprefix("data: "))) for name, data in events]
+        assert [name for name, _ in seen][-1] == "event: end"
+        assert seen[-1][1] == {"snapshot_id": "s", "status": "FAILED"}
+        assert slow.process == 0
+
+
+# -- what operators see --------------------------------------------------------------------------------------
+
+
+def test_health_readiness_and_metrics(cluster: FakeCluster, client: TestClient) -> None:
+    client.post("/v1/snapshots/trigger", json=asked())
+    assert client.get("/healthz").json() == {"status": "ok"}
+    assert client.get("/readyz").json() == {"status": "ok"}
+    until(lambda: client.get("/v1/snapshots").json()["total"] == 1, "the snapshot")
+    text = client.get("/metrics").text
+    assert 'snapkafka_service_snapshots{status="CAPTURED"} 1.0' in text
+    assert 'route="/v1/snapshots/trigger",status="202"} 1.0' in text
+    assert "snapkafka_service_ledger_followed 1.0" in text
+
+
+def test_a_broker_that_is_away_is_named_and_found_again(cluster: FakeCluster) -> None:
+    cluster.the_ledger.failure = StorageError("no broker")
+    Worker(cluster.the_ledger, "shop", "orders")
+    from snapkafka.service.app import make_app
+    from snapkafka.service.settings import Settings
+
+    app = make_app(cluster, "ns", Settings(roots=(STORAGE,)))
+    with TestClient(app, base_url="http://localhost", client=("127.0.0.1", 5)) as client:
+        until(lambda: client.get("/readyz").json().get("detail") == "no broker", "the reason")
+        assert client.get("/healthz").status_code == 200
+        assert client.get("/v1/snapshots").json()["detail"] == "no broker"
+        cluster.the_ledger.failure = None
+        until(lambda: client.get("/readyz").status_code == 200, "the broker to be found again")
+        assert client.get("/v1/snapshots").json()["total"] == 0
+
+
+def test_processes_are_listed(client: TestClient) -> None:
+    (found,) = client.get("/v1/processes").json()["processes"]
+    assert (found["app"], found["host"], found["state"]) == ("shop", "box", "living")
+
+
+def test_the_examples_fit_the_schemas_of_the_document(client: TestClient) -> None:
+    import yaml
+
+    document = yaml.safe_load(client.get("/openapi.yaml").text)
+    schemas = document["components"]["schemas"]
+    for name, example in (("TriggerRequest", REQUEST), ("Triggered", ACCEPTED), ("Snapshot", SHOWN)):
+        assert schemas[name]["examples"] == [example]
+        Draft202012Validator({**schemas[name], "components": document["components"]}).validate(example)

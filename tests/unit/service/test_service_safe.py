@@ -1,0 +1,607 @@
+"""What the service refuses: who may reach it, who may do what, and how much of it one client may take."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import hmac
+import json
+import logging
+import resource
+import socket
+from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from starlette.testclient import TestClient
+
+from snapkafka.errors import BadInputError
+from snapkafka.protocol.records import Trigger, Verdict
+from snapkafka.service.access import Role, Tokens, below
+from snapkafka.service.app import make_app
+from snapkafka.service.guard import CLIENTS_MAX, SECURITY_HEADERS, Guard, Rates
+from snapkafka.service.server import BoundedProtocol, serve
+from snapkafka.service.settings import Settings, is_loopback
+from tests.worlds.fakes import FakeCluster, Worker
+from tests.worlds.service_world import STORAGE, asked, assembled, served, until
+
+READ, TRIGGER, ADMIN = "read-0123456789abcdef", "trigger-0123456789abcdef", "admin-0123456789abcdef"
+TOKENS = Tokens.parse(f"# three roles\nread:{READ}\n\ntrigger:{TRIGGER}\nadmin:{ADMIN}\n", "tokens.txt")
+
+
+@pytest.fixture
+def cluster() -> FakeCluster:
+    found = FakeCluster()
+    Worker(found.the_ledger, "shop", "orders")
+    return found
+
+
+@pytest.fixture
+def client(cluster: FakeCluster) -> Iterator[TestClient]:
+    with served(cluster) as client:
+        yield client
+
+
+# -- who may reach it ----------------------------------------------------------------------------------------
+
+
+def test_beyond_this_machine_it_needs_tls_tokens_and_a_root(tmp_path: Path) -> None:
+    with pytest.raises(BadInputError) as raised:
+        Settings(host="0.0.0.0").validate()
+    for option in ("--tls-certificate", "--tokens", "--storage-root"):
+        assert option in raised.value.message
+    pem = tmp_path / "x.pem"
+    pem.touch()
+    Settings(host="0.0.0.0", certificate=str(pem), key=str(pem), tokens=TOKENS, roots=("s3://b/",)).validate()
+    Settings().validate()  # on this machine, nothing is needed
+    with pytest.raises(BadInputError, match="go together"):
+        Settings(certificate=str(pem)).validate()
+    with pytest.raises(BadInputError, match="is not a file"):
+        Settings(certificate=str(pem), key=str(tmp_path / "none")).validate()
+
+
+@pytest.mark.parametrize(
+    ("host", "own"),
+    [
+        *((host, True) for host in ("127.0.0.1", "127.1.2.3", "localhost", "::1", "[::1]")),
+        *((host, False) for host in ("0.0.0.0", "::", "10.0.0.1", "example.com", "localhost.evil.com", "")),
+    ],
+)
+def test_what_is_this_machine(host: str, own: bool) -> None:
+    assert is_loopback(host) is own
+
+
+@pytest.mark.parametrize("host", ["evil.example", "evil.example:8023", "127.0.0.1.evil.example", ""])
+def test_a_name_that_is_not_ours_is_refused(client: TestClient, host: str) -> None:
+    """DNS rebinding: a page of somebody else has its name point to this machine."""
+    answer = client.get("/v1/snapshots", headers={"host": host})
+    assert (answer.status_code, answer.json()["code"]) == (403, "forbidden")
+
+
+def test_names_that_were_given_are_ours(cluster: FakeCluster) -> None:
+    with served(cluster, host_names=("snapshots.example.com",)) as client:
+        assert client.get("/v1/snapshots", headers={"host": "Snapshots.example.com:443"}).status_code == 200
+
+
+def test_requests_of_other_origins_are_refused(client: TestClient) -> None:
+    for origin in ("http://evil.example", "null", "http://localhost:9999"):
+        answer = client.post("/v1/snapshots/trigger", json=asked(), headers={"origin": origin})
+        assert answer.status_code == 403, origin
+    assert client.get("/v1/snapshots", headers={"origin": "http://localhost:8023"}).status_code == 200
+
+
+# -- who may do what -----------------------------------------------------------------------------------------
+
+
+def test_each_role_may_do_what_is_its_own(cluster: FakeCluster) -> None:
+    requests: list[tuple[str, str, str]] = [
+        ("GET", "/v1/snapshots", "read"),
+        ("GET", "/metrics", "read"),
+        ("POST", "/v1/snapshots/trigger", "trigger"),
+        ("POST", "/v1/snapshots/latest/assemble", "trigger"),
+        ("POST", "/v1/snapshots/latest/verify", "trigger"),
+        ("POST", "/v1/snapshots/latest/abort", "admin"),
+    ]
+    ranks = {READ: 1, TRIGGER: 2, ADMIN: 3}
+    with served(cluster, tokens=TOKENS) as client:
+        for method, path, role in requests:
+            for token in (None, "wrong-0123456789abcdef", *ranks):
+                headers = {"authorization": f"Bearer {token}"} if token else {}
+                body = asked() if path.endswith("trigger") else {}
+                answer = client.request(method, path, json=body, headers=headers)
+                if token not in ranks:
+                    assert (answer.status_code, answer.headers["www-authenticate"]) == (401, "Bearer")
+                elif ranks[token] < Role[role.upper()]:
+                    assert (answer.status_code, answer.json()["code"]) == (403, "forbidden"), (path, token)
+                else:
+                    assert answer.status_code not in (401, 403), (path, token)
+        for path in ("/healthz", "/readyz", "/openapi.yaml", "/"):
+            assert client.get(path).status_code == 200, path  # no data in them
+
+
+def test_every_token_is_compared_whatever_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    compared, compare = [], hmac.compare_digest
+
+    def counting(one: bytes, two: bytes) -> bool:
+        compared.append(one)
+        return compare(one, two)
+
+    monkeypatch.setattr(hmac, "compare_digest", counting)
+    for token, role in ((READ, Role.READ), (ADMIN, Role.ADMIN), ("wrong", None), ("\udcff", None)):
+        compared.clear()
+        assert TOKENS.role(token) is role
+        assert len(compared) == 3
+
+
+@pytest.mark.parametrize(
+    "text", ["", "# none", "read", "read:short", "boss:0123456789abcdefgh", "read:a b" * 9]
+)
+def test_tokens_that_make_no_sense_are_refused_and_not_repeated(text: str) -> None:
+    with pytest.raises(BadInputError) as raised:
+        Tokens.parse(text, "tokens.txt")
+    assert "0123456789abcdefgh" not in raised.value.message
+    assert "tokens.txt" in raised.value.message
+
+
+def test_no_token_is_in_an_answer_or_a_log(cluster: FakeCluster, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.DEBUG)
+    with served(cluster, tokens=TOKENS) as client:
+        bearer = {"authorization": f"Bearer {ADMIN}"}
+        answers = [
+            client.get(path, headers=bearer) for path in ("/metrics", "/v1/processes", "/v1/snapshots/x")
+        ]
+    assert not any(ADMIN in answer.text for answer in answers)
+    assert ADMIN not in caplog.text
+    assert ADMIN not in repr(Settings(tokens=TOKENS))
+
+
+# -- where tables may lie ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("uri", "fits"),
+    [
+        ("s3://bucket/prefix", True),
+        ("s3a://bucket/prefix/", True),
+        ("s3a://bucket/prefix/deeper/x.json", True),
+        ("s3://bucket/prefix-of-others", False),
+        ("s3://bucket/prefix/../others", False),
+        ("s3://bucket", False),
+        ("s3://other/prefix", False),
+        ("s3://me:secret@bucket/prefix", False),
+        ("gs://bucket/prefix", False),
+        ("/data/snapshots", True),
+        ("file:///data/snapshots/x", True),
+        ("/data/snapshots/../../etc", False),
+        ("file:///data/snapshots/%2e%2e/%2e%2e/etc", False),
+        ("/data/snapshots2", False),
+        ("/etc", False),
+        ("", False),
+        ("snapshots", False),
+    ],
+)
+def test_storage_lies_below_a_root(uri: str, fits: bool) -> None:
+    assert below(uri, ("s3://bucket/prefix/", "/data/snapshots")) is fits
+    assert not below(uri, ())
+
+
+def test_a_link_does_not_lead_out_of_a_root(tmp_path: Path) -> None:
+    (tmp_path / "root").mkdir()
+    (tmp_path / "root" / "out").symlink_to(tmp_path)
+    assert below(str(tmp_path / "root" / "in"), [str(tmp_path / "root")])
+    assert not below(str(tmp_path / "root" / "out" / "else"), [str(tmp_path / "root")])
+
+
+@pytest.mark.parametrize("uri", ["/etc", "s3://me:hunter2@company-checkpoints/x", "s3://others/x"])
+def test_a_trigger_names_no_other_place(cluster: FakeCluster, client: TestClient, uri: str) -> None:
+    answer = client.post("/v1/snapshots/trigger", json=asked(target_storage_uri=uri))
+    assert (answer.status_code, answer.json()["code"]) == (403, "forbidden")
+    assert "hunter2" not in answer.text
+    assert not any(isinstance(entry.record, Trigger) for entry in cluster.the_ledger.entries)
+
+
+def test_a_manifest_that_the_ledger_names_elsewhere_is_not_read(cluster: FakeCluster, tmp_path: Path) -> None:
+    with served(cluster, (STORAGE, str(tmp_path / "in"))) as client:
+        epoch = client.post("/v1/snapshots/trigger", json=asked(snapshot_id="s")).json()["epoch"]
+        outside = tmp_path / "out" / "s.json"
+        cluster.the_ledger.put(Verdict(n=9, epoch=epoch, verdict="VERIFIED", manifest=str(outside)))
+        until(lambda: client.get("/v1/snapshots/s").json()["verdict"] == "VERIFIED", "the verdict")
+        for path, body in (("query", {"sql": "SELECT 1"}), ("verify", {})):
+            answer = client.post(f"/v1/snapshots/s/{path}", json=body)
+            assert (answer.status_code, answer.json()["code"]) == (403, "forbidden"), path
+
+
+def test_invariants_are_names_and_no_paths(cluster: FakeCluster, client: TestClient, tmp_path: Path) -> None:
+    client.post("/v1/snapshots/trigger", json=asked(snapshot_id="s"))
+    for name in (str(tmp_path), "../x.sql", "/etc/passwd"):
+        answer = client.post("/v1/snapshots/s/assemble", json={"invariants": [name]})
+        assert (answer.status_code, answer.json()["code"]) == (400, "bad-input")
+
+
+# -- how much ------------------------------------------------------------------------------------------------
+
+
+def test_a_large_body_is_refused_by_its_length_and_by_its_bytes(client: TestClient) -> None:
+    def pieces() -> Iterator[bytes]:
+        for _ in range(100_000):
+            sent.append(1)
+            yield b"x" * 1024
+
+    sent: list[int] = []
+    headers = {"content-type": "application/json"}
+    shown = client.post("/v1/snapshots/trigger", content=b"x" * 70_000, headers=headers)
+    assert (shown.status_code, shown.json()["code"]) == (413, "too-large")
+    shown = client.post("/v1/snapshots/trigger", content=pieces(), headers=headers)
+    assert (shown.status_code, shown.json()["code"]) == (413, "too-large")
+    huge = client.post("/v1/snapshots/trigger", content=b"", headers=headers | {"content-length": "1" * 30})
+    assert huge.status_code == 413
+
+
+async def test_a_body_that_does_not_come_is_not_waited_for() -> None:
+    async def reads(scope: Any, receive: Any, send: Any) -> None:
+        await receive()
+
+    async def never() -> dict[str, Any]:
+        await asyncio.sleep(60)
+        raise AssertionError("unreached")
+
+    sent: list[dict[str, Any]] = []
+
+    async def send(message: Any) -> None:
+        sent.append(message)
+
+    guard = Guard(reads, Settings(header_s=0.02), lambda path, method: Role.READ)
+    await guard(scope(), never, send)
+    assert sent[0]["status"] == 408
+
+
+async def test_a_client_that_takes_nothing_is_cut_off() -> None:
+    async def answers(scope: Any, receive: Any, send: Any) -> None:
+        await send({"type": "http.response.start", "status": 200, "headers": []})
+
+    async def stuck(message: Any) -> None:
+        await asyncio.sleep(60)
+
+    guard = Guard(answers, Settings(write_s=0.02), lambda path, method: Role.READ)
+    with pytest.raises(asyncio.CancelledError):
+        await guard(scope(), stuck, stuck)  # type: ignore[arg-type]
+
+
+def scope() -> dict[str, Any]:
+    headers = [(b"host", b"localhost")]
+    return {
+        "type": "http",
+        "method": "GET",
+        "path": "/v1/snapshots",
+        "headers": headers,
+        "client": ("127.0.0.1", 1),
+    }
+
+
+def test_a_client_has_so_many_requests_a_second_and_clients_are_bounded() -> None:
+    now = [0.0]
+    rates = Rates(2.0, lambda: now[0])
+    assert [rates.take("a") for _ in range(20)] == [0.0] * 20
+    assert rates.take("a") == pytest.approx(0.5)
+    assert rates.take("b") == 0.0
+    now[0] += 0.5
+    assert rates.take("a") == 0.0
+    assert rates.take("a") > 0
+    for number in range(CLIENTS_MAX + 5):
+        rates.take(str(number))
+    assert len(rates._left) == CLIENTS_MAX
+
+
+def test_a_thousand_triggers_are_throttled_and_reads_go_on(cluster: FakeCluster) -> None:
+    with served(cluster, triggers_per_s=0.2) as client:
+        answers = [client.post("/v1/snapshots/trigger", json=asked(snapshot_id="s")) for _ in range(20)]
+        statuses = [answer.status_code for answer in answers]
+        assert statuses == [202] * 2 + [429] * 18
+        assert int(answers[-1].headers["retry-after"]) >= 1
+        assert client.get("/v1/snapshots/s").status_code == 200
+
+
+@pytest.mark.parametrize(
+    "path", ["/", "/v1/snapshots", "/v1/nothing", "/healthz", "/metrics", "/openapi.yaml"]
+)
+def test_every_answer_has_the_headers_that_guard_a_page(client: TestClient, path: str) -> None:
+    answer = client.get(path)
+    for name in SECURITY_HEADERS:
+        assert name in answer.headers, name
+    policy = answer.headers["content-security-policy"]
+    assert "default-src 'none'" in policy
+    assert "unsafe" not in policy
+    assert "http" not in policy
+
+
+def test_a_refusal_has_them_too(client: TestClient) -> None:
+    answer = client.get("/v1/snapshots", headers={"host": "evil.example"})
+    assert set(SECURITY_HEADERS) <= set(answer.headers)
+
+
+# -- SQL -----------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def tables(cluster: FakeCluster, tmp_path: Path) -> Iterator[TestClient]:
+    (tmp_path / "in").mkdir()
+    (tmp_path / "secret.csv").write_text("hunter2\n")
+    with served(
+        cluster, (str(tmp_path / "in"),), query_s=60.0, query_memory_mb=64, query_rows_max=50
+    ) as client:
+        assembled(cluster, client, tmp_path / "in", "s")
+        yield client
+
+
+def test_a_query_sees_no_file_no_network_and_changes_nothing(tables: TestClient, tmp_path: Path) -> None:
+    secret = tmp_path / "secret.csv"
+    for sql in (
+        f"SELECT * FROM read_csv('{secret}')",
+        f"SELECT * FROM read_text('{secret}')",
+        f"SELECT * FROM '{secret}'",
+        f"SELECT * FROM glob('{tmp_path}/*')",
+        f"SELECT * FROM parquet_scan('{tmp_path}/*.parquet')",
+        "SELECT * FROM read_csv('http://127.0.0.1:1/x.csv')",
+        "SELECT * FROM read_parquet('s3://bucket/x')",
+        "SELECT getenv('HOME')",
+        f"COPY (SELECT 1) TO '{tmp_path}/out.csv'",
+        f"ATTACH '{tmp_path}/x.db'",
+        "INSTALL httpfs",
+        "LOAD httpfs",
+        "SET enable_external_access = true",
+        "PRAGMA enable_profiling",
+        "CREATE TABLE t AS SELECT 1",
+        "EXPORT DATABASE 'x'",
+        "CALL pragma_version()",
+    ):
+        answer = tables.post("/v1/snapshots/s/query", json={"sql": sql})
+        assert (answer.status_code, answer.json()["code"]) in ((400, "bad-input"), (502, "storage")), sql
+        assert "hunter2" not in answer.text
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["in", "secret.csv"]
+
+
+def test_a_query_has_its_time_memory_and_rows(
+    tables: TestClient, cluster: FakeCluster, tmp_path: Path
+) -> None:
+    def ask(sql: str, rows_max: int = 5, client: TestClient = tables) -> tuple[int, str]:
+        answer = client.post("/v1/snapshots/s/query", json={"sql": sql, "rows_max": rows_max})
+        return answer.status_code, answer.json().get("code", "")
+
+    with served(cluster, (str(tmp_path / "in"),), query_s=0.5) as hasty:
+        assert ask("SELECT count(*) FROM range(100000000000) a", client=hasty) == (504, "timed-out")
+    assert ask("SELECT list(a.range) FROM range(100000000) a") == (400, "bad-input")  # out of memory
+    assert ask("SELECT repeat('x', 9000000)") == (400, "bad-input")
+    assert ask("SELECT 1", rows_max=51) == (400, "bad-input")
+    assert ask("SELECT 1") == (200, "")
+
+
+def test_values_that_the_engine_does_not_count_are_bounded_too(tables: TestClient) -> None:
+    """A value of two gigabytes would end the service, or the machine."""
+
+    def peak() -> int:
+        return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+
+    before = peak()
+    answer = tables.post("/v1/snapshots/s/query", json={"sql": "SELECT repeat('x', 2000000000)"})
+    assert (answer.status_code, answer.json()["code"]) == (400, "bad-input")
+    assert peak() - before < 300_000  # kilobytes
+    answer = tables.get("/v1/snapshots/s/diagram.svg", params={"wall_clock": "true", "sum": "1 + 1"})
+    assert answer.status_code == 400  # it has no table of that
+
+
+# -- the socket ----------------------------------------------------------------------------------------------
+
+
+@contextlib.asynccontextmanager
+async def listening(**more: Any) -> AsyncIterator[int]:
+    """The service on a real socket; its port."""
+    cluster = FakeCluster()
+    Worker(cluster.the_ledger, "shop", "orders")
+    settings = Settings(port=0, roots=(STORAGE,), **more)
+    shown: asyncio.Future[str] = asyncio.get_running_loop().create_future()
+    serving = asyncio.ensure_future(serve(make_app(cluster, "ns", settings), settings, shown.set_result))
+    try:
+        async with asyncio.timeout(30):
+            url = await shown
+        yield int(url.rstrip("/").rpartition(":")[2])
+    finally:
+        serving.cancel()
+        await asyncio.wait([serving])
+
+
+async def test_a_head_that_comes_slowly_is_cut_off_and_others_are_served() -> None:
+    async with listening(header_s=0.3) as port, asyncio.timeout(30):
+        reader, writer = await asyncio.open_connection("127.0.0.1", port)
+        ended = asyncio.ensure_future(end_of(reader))
+        writer.write(b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n")
+        while not ended.done():  # a byte now and then, and never the last
+            with contextlib.suppress(OSError):
+                writer.write(b"X")
+            await asyncio.wait([ended], timeout=0.05)
+        assert ended.result() == b""
+        writer.close()
+        assert b" 200 " in await get(port, "/healthz")
+
+
+async def test_a_client_that_is_throttled_keeps_its_connection() -> None:
+    """Also if the rest of its request comes after the refusal."""
+    async with listening(triggers_per_s=0.1) as port, asyncio.timeout(30):
+        reader, writer = await asyncio.open_connection("127.0.0.1", port)
+        head = b"POST /v1/snapshots/trigger HTTP/1.1\r\nHost: localhost\r\nContent-Length: 6\r\n\r\n"
+        writer.write(head + b"{}    ")
+        assert await answered(reader) == b"415"
+        for _ in range(3):
+            writer.write(head)
+            assert await answered(reader) == b"429"
+            writer.write(b"{}")
+            writer.write(b"    ")
+        writer.write(b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n")
+        assert await answered(reader) == b"200"
+        writer.close()
+
+
+async def answered(reader: asyncio.StreamReader) -> bytes:
+    """The status of the next answer on a connection, which is read to its end."""
+    head = (await reader.readuntil(b"\r\n\r\n")).lower()
+    await reader.readexactly(int(head.partition(b"content-length: ")[2].split(b"\r\n")[0]))
+    return head.split()[1]
+
+
+async def test_what_follows_a_refusal_without_an_end_is_cut_off() -> None:
+    async with listening(triggers_per_s=0.1, header_s=0.3) as port, asyncio.timeout(30):
+        for _ in range(2):
+            reader, writer = await asyncio.open_connection("127.0.0.1", port)
+            writer.write(
+                b"POST /v1/snapshots/trigger HTTP/1.1\r\nHost: localhost\r\nContent-Length: 2\r\n\r\n{}"
+            )
+            status = await answered(reader)
+            if status == b"429":
+                break
+            writer.close()
+        assert status == b"429"
+        ended = asyncio.ensure_future(end_of(reader))
+        writer.write(
+            b"POST /v1/snapshots/trigger HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n"
+        )
+        while not ended.done():
+            with contextlib.suppress(OSError):
+                writer.write(b"1\r\nx\r\n")
+            await asyncio.wait([ended], timeout=0.05)
+        assert b" 429 " in ended.result()
+        writer.close()
+
+
+async def end_of(reader: asyncio.StreamReader) -> bytes:
+    """What comes until the end; a reset is one, too."""
+    try:
+        return await reader.read()
+    except ConnectionResetError:
+        return b""
+
+
+async def test_no_part_of_an_answer_waits_for_the_client_to_acknowledge_another() -> None:
+    """Nagle's algorithm and delayed acknowledgements cost 40 ms an answer, on a connection that is kept open."""
+    made: list[int] = []
+    accepted = BoundedProtocol.connection_made
+
+    def seen(self: BoundedProtocol, transport: Any) -> None:
+        made.append(transport.get_extra_info("socket").getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY))
+        accepted(self, transport)
+
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(BoundedProtocol, "connection_made", seen)
+        async with listening() as port, asyncio.timeout(30):
+            assert b" 200 " in await get(port, "/healthz")
+    assert made
+    assert all(made)
+
+
+async def test_a_client_that_names_others_is_one_client() -> None:
+    async with listening(reads_per_s=0.1) as port, asyncio.timeout(30):
+        lines = [await get(port, "/healthz", f"X-Forwarded-For: 10.0.0.{n}\r\n") for n in range(3)]
+    assert [b" 200 " in lines[0], b" 429 " in lines[-1]] == [True, True], lines
+
+
+async def test_connections_are_bounded() -> None:
+    async with listening(connections_max=4) as port, asyncio.timeout(30):
+        idle = [await asyncio.open_connection("127.0.0.1", port) for _ in range(5)]
+        for _ in range(2):  # also of those that are one too many none stays
+            answer = await whole(port, b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n")
+            require_problem(answer, 503, "busy")
+        for _, writer in idle:
+            writer.close()
+            await writer.wait_closed()
+        await served_at(port, "/healthz")
+
+
+async def test_a_client_that_holds_all_that_one_may_have_leaves_room_for_others() -> None:
+    async with listening(connections_max=8, header_s=60.0) as port, asyncio.timeout(30):
+        await served_at(port, "/healthz")
+        held = [
+            await asyncio.open_connection("127.0.0.1", port, local_addr=("127.0.0.2", 0)) for _ in range(20)
+        ]
+        over = [asyncio.ensure_future(end_of(reader)) for reader, _ in held]
+        await asyncio.wait(over, timeout=10, return_when=asyncio.FIRST_COMPLETED)
+        assert b" 200 " in await get(port, "/healthz")
+        while (
+            sum(one.done() for one in over) < 16
+        ):  # those above the bound have a second, the others a minute
+            await asyncio.wait([one for one in over if not one.done()], return_when=asyncio.FIRST_COMPLETED)
+        assert sum(one.done() for one in over) == 16
+        for one in over:
+            one.cancel()
+        for _, writer in held:
+            writer.close()
+
+
+async def test_what_is_not_http_and_a_head_that_is_too_large_are_problems() -> None:
+    async with listening() as port, asyncio.timeout(30):
+        require_problem(await whole(port, b"\x16\x03\x01 hello\r\n\r\n"), 400, "bad-input")
+        for size, status in ((15_000, 200), (17_000, 413), (40_000, 413)):
+            head = b"GET /healthz HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nX-Large: "
+            answer = await whole(port, head + b"x" * size + b"\r\n\r\n")
+            assert answer.startswith(f"HTTP/1.1 {status} ".encode()), (size, answer[:80])
+            if status == 413:
+                require_problem(answer, 413, "too-large")
+
+
+async def whole(port: int, request: bytes) -> bytes:
+    """All that comes for a request, until the connection is closed."""
+    reader, writer = await asyncio.open_connection("127.0.0.1", port)
+    writer.write(request)
+    answer = await reader.read()
+    writer.close()
+    return answer
+
+
+def require_problem(answer: bytes, status: int, code: str) -> None:
+    """It is a problem of that code, with the headers of all answers."""
+    head, _, body = answer.partition(b"\r\n\r\n")
+    assert head.startswith(f"HTTP/1.1 {status} ".encode()), answer[:200]
+    headers = dict(line.lower().split(b": ", 1) for line in head.split(b"\r\n")[1:])
+    assert headers[b"content-type"] == b"application/problem+json"
+    assert {name.encode() for name in SECURITY_HEADERS} <= headers.keys()
+    assert json.loads(body)["code"] == code
+
+
+async def get(port: int, path: str, headers: str = "") -> bytes:
+    """The first line of an answer."""
+    reader, writer = await asyncio.open_connection("127.0.0.1", port)
+    writer.write(f"GET {path} HTTP/1.1\r\nHost: localhost\r\n{headers}Connection: close\r\n\r\n".encode())
+    line = await reader.readline()
+    writer.close()
+    return line
+
+
+async def served_at(port: int, path: str) -> None:
+    """Ask until the answer is 200; the caller has a deadline."""
+    pause = 0.0
+    while b" 200 " not in await get(port, path):
+        pause = min(0.1, pause + 0.01)
+        await asyncio.sleep(pause)
+
+
+async def test_of_streams_that_are_asked_for_at_once_no_more_are_opened_than_there_may_be() -> None:
+    async with listening(streams_max=3) as port, asyncio.timeout(30):
+        await served_at(port, "/readyz")
+        clients = [await asyncio.open_connection("127.0.0.1", port) for _ in range(20)]
+        for _, writer in clients:
+            writer.write(b"GET /v1/events HTTP/1.1\r\nHost: localhost\r\n\r\n")
+        lines = [await reader.readline() for reader, _ in clients]
+        assert [sum(status in line for line in lines) for status in (b" 200 ", b" 503 ")] == [3, 17]
+        for _, writer in clients:
+            writer.close()
+        await served_at(port, "/v1/events")
+
+
+async def test_live_streams_are_bounded_and_end_with_their_clients() -> None:
+    async with listening(streams_max=1) as port, asyncio.timeout(30):
+        await served_at(port, "/readyz")
+        reader, writer = await asyncio.open_connection("127.0.0.1", port)
+        writer.write(b"GET /v1/events HTTP/1.1\r\nHost: localhost\r\n\r\n")
+        assert b" 200 " in await reader.readline()
+        await reader.readuntil(b"event: changed")
+        assert b" 503 " in await get(port, "/v1/events")
+        writer.close()
+        await served_at(port, "/v1/events")

@@ -1,0 +1,393 @@
+"""Ledger records as bytes. These tests run on `avro`, and once more on `avro-python3` (test_codec_on_avro_python3)."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import json
+import shutil
+import subprocess
+import sys
+import typing
+from collections.abc import Callable, Iterator
+from io import BytesIO
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from snapkafka.protocol import records
+from snapkafka.protocol.records import Abort, Closed, LedgerRecord, SentEnd, Trigger
+from snapkafka.wire import codec, fingerprint
+from snapkafka.wire.codec import UndecodableError, decode, encode
+
+TYPES = typing.get_args(LedgerRecord)
+SCHEMAS = Path(__file__).parents[3] / "schemas" / "ledger"
+LONGS = st.integers(-(2**63), 2**63 - 1)
+
+
+def hints(kind: type) -> dict[str, Any]:
+    return typing.get_type_hints(kind, vars(records))
+
+
+def values(kind: Any) -> st.SearchStrategy[Any]:
+    """Anything of this type, as far as the wire is concerned."""
+    if kind is int:
+        return LONGS
+    if kind is str:
+        return st.text(max_size=20)
+    if kind is bool:
+        return st.booleans()
+    if kind == LedgerRecord:
+        return st.one_of([values(item) for item in TYPES if item is not records.Checkpoint])
+    if typing.get_origin(kind) is typing.Literal:
+        return st.sampled_from(typing.get_args(kind))
+    if typing.get_origin(kind) is tuple:
+        return st.lists(values(typing.get_args(kind)[0]), max_size=3).map(tuple)
+    return st.builds(kind, **{name: values(hint) for name, hint in hints(kind).items()})
+
+
+ANY_RECORD = st.one_of([values(kind) for kind in TYPES])
+EXAMPLE = Closed(
+    process=3,
+    n=7,
+    epoch=5,
+    report=6,
+    sent=(SentEnd(topic="t", partition=1, white_end=99, last_seq=12),),
+    cut_us=80,
+)
+
+
+# -- round trips ---------------------------------------------------------------------------------------------
+
+
+@given(ANY_RECORD)
+@settings(max_examples=300, deadline=None)
+def test_every_record_comes_back_as_it_was(record: LedgerRecord) -> None:
+    assert decode(encode(record)) == record
+
+
+def plain(value: Any) -> Any:
+    """As Avro's generic writer takes it: dicts, lists, atoms."""
+    if isinstance(value, tuple) and not hasattr(value, "_fields"):
+        return [plain(item) for item in value]
+    if not (dataclasses.is_dataclass(value) or hasattr(value, "_fields")):
+        return value
+    names = list(hints(type(value)))
+    return {
+        name: encode(getattr(value, name)) if name == "record" else plain(getattr(value, name))
+        for name in names
+    }
+
+
+@given(ANY_RECORD)
+@settings(deadline=None)
+def test_the_bytes_are_those_of_the_generic_reader_and_writer_of_the_library(record: LedgerRecord) -> None:
+    import avro.schema
+    from avro.io import BinaryDecoder, BinaryEncoder, DatumReader, DatumWriter
+
+    schema = avro.schema.parse((SCHEMAS / f"{type(record).__name__}.avsc").read_text())
+    buffer = BytesIO()
+    DatumWriter(schema).write(plain(record), BinaryEncoder(buffer))
+    assert encode(record)[codec.PREFIX_BYTES :] == buffer.getvalue()
+    read = DatumReader(schema).read(BinaryDecoder(BytesIO(buffer.getvalue())))
+    assert read == plain(decode(encode(record)))
+
+
+def test_an_array_in_blocks_that_say_their_size_is_read() -> None:
+    """Avro allows both; other libraries write such blocks."""
+    from avro.io import BinaryEncoder
+
+    data = encode(EXAMPLE)
+    buffer = BytesIO()
+    encoder = BinaryEncoder(buffer)
+    (one,) = EXAMPLE.sent
+    encoder.write_long(1)
+    kind: Any = SentEnd
+    codec._writer_of(kind)(encoder, one)
+    as_written = buffer.getvalue()
+    assert data.count(as_written) == 1
+
+    blocks = BytesIO()
+    encoder = BinaryEncoder(blocks)
+    for _ in range(2):
+        encoder.write_long(-1)
+        encoder.write_long(len(as_written) - 1)
+        blocks.write(as_written[1:])
+    read = decode(data.replace(as_written, blocks.getvalue()))
+    assert isinstance(read, Closed)
+    assert read.sent == (one, one)
+
+
+def test_single_object_encoding_by_hand() -> None:
+    """Avro specification: C3 01, the fingerprint in little-endian order, the fields in theirs; longs are zigzag."""
+    schema = json.loads((SCHEMAS / "Abort.avsc").read_text())
+    body = bytes([1, 4, 6]) + b"\x06ttl" + b"\x02x" + b"\x00"
+    assert encode(Abort(process=-1, n=2, epoch=3, code="ttl", reason="x")) == (
+        b"\xc3\x01" + fingerprint.fingerprint(schema) + body
+    )
+
+
+# -- the schemas are the single source of truth --------------------------------------------------------------
+
+
+def fields_of(schema: dict[str, Any], kind: type) -> Iterator[tuple[str, Any, dict[str, Any]]]:
+    """Each field of a schema with its type here; the names and their order must be those of the dataclass."""
+    mine = hints(kind)
+    assert [field["name"] for field in schema["fields"]] == list(mine), schema["name"]
+    for field in schema["fields"]:
+        yield field["name"], mine[field["name"]], field
+
+
+def check_schema(schema: dict[str, Any], kind: type) -> None:
+    assert schema["type"] == "record"
+    assert schema["name"] == kind.__name__
+    assert schema["doc"]
+    defaults = {f.name: f.default for f in dataclasses.fields(kind)} if dataclasses.is_dataclass(kind) else {}
+    for name, hint, field in fields_of(schema, kind):
+        where = f"{kind.__name__}.{name}"
+        assert field["doc"], where
+        default = defaults.get(name, dataclasses.MISSING)
+        assert ("default" in field) == (default is not dataclasses.MISSING), where
+        if "default" in field:
+            assert field["default"] == (list(default) if isinstance(default, tuple) else default), where
+        check_type(field["type"], hint, where)
+
+
+def check_type(found: Any, hint: Any, where: str) -> None:
+    if hint is int:
+        assert found == "long", where
+    elif hint is bool:
+        assert found == "boolean", where
+    elif hint == LedgerRecord:
+        assert found == "bytes", where
+    elif found == hint.__name__:
+        pass  # described further up
+    elif hint is str or typing.get_origin(hint) is typing.Literal:
+        assert found == "string", where
+    elif typing.get_origin(hint) is tuple:
+        assert found["type"] == "array", where
+        check_type(found["items"], typing.get_args(hint)[0], where)
+    else:
+        check_schema(found, hint)
+
+
+@pytest.mark.parametrize("kind", TYPES, ids=lambda kind: kind.__name__)
+def test_the_schema_of_each_record_is_that_of_its_dataclass(kind: type) -> None:
+    schema = json.loads((SCHEMAS / f"{kind.__name__}.avsc").read_text())
+    assert schema["namespace"] == "snapkafka.ledger"
+    check_schema(schema, kind)
+
+
+def test_a_schema_that_says_otherwise_is_noticed() -> None:
+    schema = json.loads((SCHEMAS / "Dead.avsc").read_text())
+    defects: list[Callable[[Any], Any]] = [
+        lambda s: s["fields"].pop(),
+        lambda s: s["fields"].reverse(),
+        lambda s: s["fields"][0].pop("default"),
+        lambda s: s["fields"][0].update(default=0),
+        lambda s: s["fields"][1].update(type="string"),
+        lambda s: s["fields"][1].update(doc=""),
+    ]
+    for spoil in defects:
+        spoilt = json.loads(json.dumps(schema))
+        spoil(spoilt)
+        with pytest.raises(AssertionError):
+            check_schema(spoilt, records.Dead)
+
+
+def test_there_is_no_schema_without_a_record() -> None:
+    assert {path.stem for path in SCHEMAS.glob("*.avsc")} == {kind.__name__ for kind in TYPES}
+
+
+# -- fingerprints --------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("schema", "expected"),
+    [
+        # From the test data of Avro's own implementations (share/test/data/schema-tests.txt).
+        ("null", 7195948357588979594),
+        ("boolean", -6970731678124411036),
+        ("int", 8247732601305521295),
+        ("long", -3434872931120570953),
+        ({"type": "string"}, -8142146995180207161),
+    ],
+)
+def test_fingerprints_are_those_of_other_implementations(schema: Any, expected: int) -> None:
+    assert fingerprint.fingerprint(schema) == expected.to_bytes(8, "little", signed=True)
+
+
+@pytest.mark.parametrize("kind", TYPES, ids=lambda kind: kind.__name__)
+def test_fingerprints_agree_with_the_library_where_it_has_them(kind: type) -> None:
+    import avro.schema
+
+    text = (SCHEMAS / f"{kind.__name__}.avsc").read_text()
+    parsed = avro.schema.parse(text)
+    if not hasattr(parsed, "canonical_form"):
+        normalize = pytest.importorskip("avro.schemanormalization")
+        assert fingerprint.canonical_form(json.loads(text)) == normalize.ToParsingCanonicalForm(parsed)
+    else:
+        assert fingerprint.canonical_form(json.loads(text)) == parsed.canonical_form
+        assert fingerprint.fingerprint(json.loads(text)) == parsed.fingerprint("CRC-64-AVRO")
+
+
+def test_documentation_and_defaults_do_not_change_a_fingerprint_and_names_do() -> None:
+    schema = json.loads((SCHEMAS / "Dead.avsc").read_text())
+    before = fingerprint.fingerprint(schema)
+    schema["doc"] = "other words"
+    schema["fields"][0]["default"] = 0
+    assert fingerprint.fingerprint(schema) == before
+    schema["fields"][0]["name"] = "author"
+    assert fingerprint.fingerprint(schema) != before
+
+
+# -- neighbouring releases -----------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def schemas(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """A copy of the schemas, to be changed as another release would."""
+    place = tmp_path / "ledger"
+    shutil.copytree(SCHEMAS, place)
+    monkeypatch.setattr(codec, "_schemas", lambda: place)
+    caches = (codec._forms, codec._writers)
+    for cache in caches:
+        cache.cache_clear()
+    yield place
+    for cache in caches:
+        cache.cache_clear()
+
+
+def written_with(schema: dict[str, Any], datum: dict[str, Any]) -> bytes:
+    import avro.schema
+    from avro.io import BinaryEncoder, DatumWriter
+
+    buffer = BytesIO()
+    DatumWriter(avro.schema.parse(json.dumps(schema))).write(datum, BinaryEncoder(buffer))
+    return codec.MAGIC + fingerprint.fingerprint(schema) + buffer.getvalue()
+
+
+def test_what_the_last_release_wrote_is_read_and_new_fields_take_their_defaults(schemas: Path) -> None:
+    old = json.loads((schemas / "Trigger.avsc").read_text())
+    old["fields"] = [field for field in old["fields"] if field["name"] in ("process", "n", "id")]
+    old["fields"].append({"name": "colour", "type": "string"})  # one that we have given up since
+    data = written_with(old, {"process": -1, "n": 4, "id": "s", "colour": "mauve"})
+    with pytest.raises(UndecodableError, match="unknown to this release"):
+        decode(data)
+    (schemas / "old" / "Trigger-0.0.9.avsc").write_text(json.dumps(old))
+    codec._writers.cache_clear()
+    assert decode(data) == Trigger(n=4, id="s")
+
+
+def test_a_schema_of_a_record_that_is_no_more_is_passed_over(schemas: Path) -> None:
+    gone = {"type": "record", "name": "Gone", "fields": [{"name": "n", "type": "long"}]}
+    (schemas / "old" / "Gone.avsc").write_text(json.dumps(gone))
+    with pytest.raises(UndecodableError):
+        decode(written_with(gone, {"n": 1}))
+    assert decode(encode(EXAMPLE)) == EXAMPLE
+
+
+# -- garbage -------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        None,
+        b"",
+        b"\xc3",
+        b"\xc3\x01",
+        b"{}",
+        b"\xc3\x01" + bytes(8),
+        encode(EXAMPLE)[:10],
+        encode(EXAMPLE)[:-1],
+        encode(EXAMPLE) + b"\x00",
+        b"\xc3\x02" + encode(EXAMPLE)[2:],
+        encode(EXAMPLE)[:10] + b"\xff" * 30,
+    ],
+)
+def test_garbage_is_undecodable(data: bytes | None) -> None:
+    with pytest.raises(UndecodableError):
+        decode(data)
+
+
+@given(st.binary(max_size=60), st.sampled_from(TYPES))
+@settings(max_examples=300, deadline=None)
+def test_no_bytes_whatever_raise_anything_else(body: bytes, kind: type) -> None:
+    prefix = codec.MAGIC + fingerprint.fingerprint(
+        json.loads((SCHEMAS / f"{kind.__name__}.avsc").read_text())
+    )
+    for data in (body, prefix + body):
+        with contextlib.suppress(UndecodableError):
+            assert isinstance(decode(data), TYPES)
+
+
+@given(ANY_RECORD, st.data())
+@settings(max_examples=200, deadline=None)
+def test_a_damaged_record_is_undecodable_or_another_record(record: LedgerRecord, data: st.DataObject) -> None:
+    whole = bytearray(encode(record))
+    where, bit = data.draw(st.integers(0, len(whole) - 1)), data.draw(st.integers(0, 7))
+    whole[where] ^= 1 << bit
+    with contextlib.suppress(UndecodableError):
+        # but for a boolean: any byte other than 1 is false to Avro's reader
+        assert decode(bytes(whole)) != record or (encode(record)[where] == 0 and bit > 0)
+
+
+# -- starting fast -------------------------------------------------------------------------------------------
+
+
+def test_importing_the_codec_does_not_import_avro() -> None:
+    """A Faust service imports it at its start."""
+    code = "import sys, snapkafka.wire.codec; print([m for m in sys.modules if m.split('.')[0] == 'avro'])"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"
+
+
+# -- what docs/guide/risk.md says ----------------------------------------------------------------------------------
+
+
+def test_a_snapshot_costs_about_130_bytes_for_each_partition() -> None:
+    """Of a process with so many partitions to read, to write and to log changes to, each with names of usual length."""
+    count = 1_000
+    report = records.CutReport(
+        process=5, n=9, epoch=100, previous=90, heard="ledger", assigned=7,
+        positions=tuple(
+            records.Position(agent="accounts.debit", topic="demo-requests", partition=p, offset=100_000)
+            for p in range(count)
+        ),
+    )  # fmt: skip
+    closed = records.Closed(
+        process=5, n=10, epoch=100, report=101,
+        sent=tuple(
+            records.SentEnd(topic="demo-transfers", partition=p, white_end=100_000, last_seq=5_000, marker=100_001)
+            for p in range(count)
+        ),
+        changelogs=tuple(
+            records.ChangelogEnd(table="balances", topic="demo-accounts-balances-changelog", partition=p, end=100_000)
+            for p in range(count)
+        ),
+        input_ends=tuple(
+            records.LogEnd(topic="demo-requests", partition=p, end=100_000) for p in range(count)
+        ),
+    )  # fmt: skip
+    assert 115 <= (len(codec.encode(report)) + len(codec.encode(closed))) / count <= 135
+
+
+def test_r15_what_only_our_own_reader_cannot_read_is_a_fault_and_no_garbage(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Taken for garbage, a trigger was skipped, and the snapshot waited for this worker until its time was over."""
+    data = codec.encode(Trigger(n=1, id="s"))
+    form = codec._forms()["Trigger"]
+
+    def fail(data: bytes, at: int) -> Any:
+        raise RuntimeError("a bug of ours")
+
+    monkeypatch.setitem(codec._forms(), "Trigger", form._replace(read=fail))
+    with pytest.raises(RuntimeError, match="a bug of ours"):
+        codec.decode(data)
+    with pytest.raises(codec.UndecodableError):
+        codec.decode(data[:-1])

@@ -1,0 +1,79 @@
+"""The service over a cluster in memory, for its tests."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from starlette.testclient import TestClient
+
+from snapkafka.manifest import Manifest
+from snapkafka.protocol.records import CheckResult, Verdict
+from snapkafka.service.app import make_app
+from snapkafka.service.settings import Settings
+from snapkafka.store import LocalStore
+from tests.worlds.fakes import FakeCluster
+from tests.worlds.on_disk import write_snapshot
+
+__all__ = ["STORAGE", "asked", "assembled", "served", "until"]
+
+#: The storage of the contract's examples; nothing is written there.
+STORAGE = "s3://company-checkpoints/production-stream-01/"
+HOST = "localhost:8023"
+
+
+@contextmanager
+def served(cluster: FakeCluster, roots: tuple[str, ...] = (STORAGE,), **more: Any) -> Iterator[TestClient]:
+    """A client of the service, once that has read the ledger."""
+    verbs = {name: more.pop(name) for name in ("assemble", "verify", "clock", "list_forks") if name in more}
+    app = make_app(cluster, "ns", Settings(roots=roots, **more), **verbs)
+    with TestClient(
+        app, base_url=f"http://{HOST}", client=("127.0.0.1", 5), raise_server_exceptions=False
+    ) as client:
+        until(lambda: client.get("/readyz").status_code == 200, "the service to be ready")
+        yield client
+
+
+def until(holds: Callable[[], bool], what: str, seconds: float = 30.0) -> None:
+    """Wait for a condition."""
+    deadline = time.monotonic() + seconds
+    while not holds():
+        assert time.monotonic() < deadline, f"waited {seconds} s for {what}"
+        time.sleep(0.005)
+
+
+def asked(**more: Any) -> dict[str, Any]:
+    """The body of a trigger."""
+    reported = {
+        "initiated_by_node_id": "worker-node-42",
+        "snapshot_type": "full",
+        "target_storage_uri": STORAGE,
+    }
+    return reported | more
+
+
+def assembled(cluster: FakeCluster, client: TestClient, folder: Path, name: str, **rows: Any) -> Manifest:
+    """Trigger a snapshot that is captured at once, write its tables, and put their verdict into the ledger."""
+    answer = client.post(
+        "/v1/snapshots/trigger", json=asked(snapshot_id=name, target_storage_uri=str(folder))
+    )
+    assert answer.status_code == 202, answer.text
+    epoch = answer.json()["epoch"]
+    store = LocalStore(folder)
+    manifest = write_snapshot(store, name, epoch, namespace="ns", **rows)
+    cluster.the_ledger.put(
+        Verdict(
+            n=7_000 + epoch,
+            epoch=epoch,
+            verdict=manifest.verdict,
+            checks=(CheckResult(name="V1", status="passed", records=3),),
+            manifest=store.manifest_place(name),
+        )
+    )
+    until(
+        lambda: client.get(f"/v1/snapshots/{epoch}").json()["status"] == "COMPLETED", f"the verdict of {name}"
+    )
+    return manifest
