@@ -8,7 +8,7 @@ from __future__ import annotations
 import argparse
 import os
 import typing
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Annotated, Any, Final, NamedTuple
 
@@ -161,6 +161,18 @@ class JobSpec(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, for
     def __repr__(self) -> str:
         """Leave out the values: the URL of a registry may contain a password."""
         return f"JobSpec({', '.join(self.snapshots or self.manifests)})"
+
+    def flags(self) -> Iterator[str]:
+        """Yield the options of a command that differ from their defaults, all but the registry, whose URL may contain a
+        password; with `=`, as a value may begin with a dash."""
+        for option in OPTIONS.values():
+            value = getattr(self, option.field)
+            if value == option.default or option.field == "schema_registry":
+                continue
+            if option.type is bool:
+                yield option.flag
+            else:
+                yield from (f"{option.flag}={item}" for item in (value if option.many else (value,)))
 
 
 PLAIN_SPEC: Final = JobSpec()

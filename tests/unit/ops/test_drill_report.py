@@ -108,7 +108,7 @@ async def test_topics_and_groups_show_that_an_id_was_used(
 def parts_of(fork: str, **options: Any) -> KafkaParts:
     values: dict[str, Any] = {
         "where": WHERE, "namespace": "shop", "fork": fork, "spec": ops.JobSpec(), "folder": "",
-        "who": "", "say": print,
+        "who": "", "notify": print,
     }  # fmt: skip
     return KafkaParts(**(values | options))
 

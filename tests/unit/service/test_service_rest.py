@@ -318,9 +318,9 @@ def test_assembly_is_submitted_and_ends_in_a_verdict(cluster: FakeCluster) -> No
     calls: list[JobSpec] = []
     released = threading.Event()
 
-    async def job(where: object, spec: JobSpec, say: Callable[[str], None]) -> tuple[JobResult, ...]:
+    async def job(where: object, spec: JobSpec, notify: Callable[[str], None]) -> tuple[JobResult, ...]:
         calls.append(spec)
-        say("reading")
+        notify("reading")
         while not released.is_set():  # noqa: ASYNC110 -- set by another thread
             await asyncio.sleep(0.005)
         return (
