@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import sys
 import typing
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -51,18 +52,6 @@ def _option(flag: str, text: str, *, metavar: str = "", env: str = "") -> msgspe
 class JobSpec(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):
     """The options of the job.
 
-    Args:
-        snapshots: ids, epochs or `latest`, to assemble; all in one session, in the order of their epochs.
-        manifests: places of manifests, of snapshots to verify again instead.
-        invariants: SQL to check (V6). Of a verification: empty means those of the manifest.
-        asked: predicates instead of invariants: each is answered, and is no check of the snapshot.
-        tables: of a verification: compare the stored tables with the log as well.
-        record: of a verification: write the verdict to the ledger.
-        isolation: "read_uncommitted" includes aborted records; empty: committed, or as in the manifest.
-        unpickle: load pickles, which executes whatever they contain.
-        tail_max: offsets to read past the snapshot's ends, per partition.
-        ui: serve Spark's web page while it runs.
-
     Raises:
         BadInputError: the isolation or the window is invalid.
     """
@@ -103,7 +92,10 @@ class JobSpec(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, for
             "--invariants", "Invariants (V6): *.sql file, folder or built-in. Repeatable.", metavar="SQL"
         ),
     ] = ()
-    asked: tuple[str, ...] = ()
+    asked: Annotated[
+        tuple[str, ...],
+        _option("", "Predicates instead of invariants: answered, and no checks of the snapshot."),
+    ] = ()
     parameters: Annotated[
         tuple[str, ...], _option("--set", "Parameter of the SQL. Repeatable.", metavar="NAME=VALUE")
     ] = ()
@@ -151,8 +143,10 @@ class JobSpec(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, for
     ] = False
     tables: Annotated[bool, _option("--tables", "Also compare the stored tables with the log.")] = False
     record: Annotated[bool, _option("--record", "Write the verdict to the ledger.")] = False
-    tail_max: int = TAIL_MAX
-    ui: bool = False
+    tail_max: Annotated[int, _option("", "Offsets to read past the snapshot's ends, per partition.")] = (
+        TAIL_MAX
+    )
+    ui: Annotated[bool, _option("", "Serve Spark's web page while it runs.")] = False
 
     def __post_init__(self) -> None:
         require_isolation(self.isolation)
@@ -167,7 +161,7 @@ class JobSpec(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, for
         password; with `=`, as a value may begin with a dash."""
         for option in OPTIONS.values():
             value = getattr(self, option.field)
-            if value == option.default or option.field == "schema_registry":
+            if value == option.default or not option.flag or option.field == "schema_registry":
                 continue
             if option.type is bool:
                 yield option.flag
@@ -179,7 +173,8 @@ PLAIN_SPEC: Final = JobSpec()
 
 
 class Option(NamedTuple):
-    """An option of the job on a command line; `env`: the variable that it is taken from otherwise."""
+    """An option of the job. `flag`: on a command line; empty: it has none. `env`: the variable that it is taken from
+    otherwise."""
 
     field: str
     type: Any
@@ -198,23 +193,21 @@ def _options() -> dict[str, Option]:
     found = {}
     hints = typing.get_type_hints(JobSpec, include_extras=True)
     for item in msgspec.structs.fields(JobSpec):
-        hint = hints[item.name]
-        if typing.get_origin(hint) is Annotated:
-            plain, meta = typing.get_args(hint)
-            extra = meta.extra
-            found[item.name] = Option(
-                item.name,
-                plain,
-                item.default,
-                extra["flag"],
-                extra["metavar"],
-                meta.description,
-                extra["env"],
-            )
+        plain, meta = typing.get_args(hints[item.name])
+        extra = meta.extra
+        found[item.name] = Option(
+            item.name,
+            plain,
+            item.default,
+            extra["flag"],
+            extra["metavar"],
+            meta.description,
+            extra["env"],
+        )
     return found
 
 
-#: The options that can stand on a command line, by their fields.
+#: The options by their fields.
 OPTIONS: Final = _options()
 
 
@@ -262,12 +255,13 @@ def spec_of(given: argparse.Namespace, environ: Mapping[str, str] = os.environ) 
 
 def _read(path: str) -> JobSpec:
     try:
-        return msgspec.json.decode(Path("/dev/stdin" if path == "-" else path).read_bytes(), type=JobSpec)
+        text = sys.stdin.buffer.read() if path == "-" else Path(path).read_bytes()
+        return msgspec.json.decode(text, type=JobSpec)
     except OSError as error:
         raise BadInputError(f"--spec {path} cannot be read: {error.strerror}") from error
     except msgspec.DecodeError as error:
         raise BadInputError(
-            f"--spec {path}: {error}", hint="docs/guide/assembly.md lists its fields"
+            f"--spec {path}: {error}", hint="docs/reference/settings.md lists its fields"
         ) from None
 
 

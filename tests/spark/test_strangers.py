@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import os
 import time
@@ -67,9 +68,10 @@ def stage(kafka: Broker) -> Stage:
 
 def printed(manifest: Manifest) -> str:
     """Return what the command prints of it."""
-    console = Console(width=1_000, record=True, quiet=True)
+    output = io.StringIO()
+    console = Console(width=1_000, file=output)
     print_assembled(console, (JobResult.of(manifest, "place", WORK),))
-    return console.export_text()
+    return output.getvalue()
 
 
 def assembled(
