@@ -15,12 +15,13 @@ from snapkafka.checks.retention import keeping, promised_by
 from snapkafka.errors import BadInputError, LedgerUnusableError, TimedOutError
 from snapkafka.kafka.cluster.admin import KafkaTopicAdmin
 from snapkafka.kafka.cluster.external_groups import external_readers
-from snapkafka.kafka.cluster.retention import log_bounds, wall_ms
+from snapkafka.kafka.cluster.restorable import log_bounds
 from snapkafka.kafka.login.connection import Connection, hear_of, translated
 from snapkafka.kafka.login.security import Security
 from snapkafka.manifest import OpenEntry, TopicEntry
 from snapkafka.protocol.captured_snapshot import Captured
 from snapkafka.protocol.records import Retention, TopicPartition
+from snapkafka.units import wall_ms
 
 ISOLATIONS: Final = ("read_uncommitted", "read_committed")
 #: What was aborted is no message and no state, whoever sent it; where there are no transactions it makes no difference.

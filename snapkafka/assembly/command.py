@@ -19,7 +19,7 @@ from typing import Final, TextIO
 import msgspec
 
 from snapkafka.errors import EXIT_NOT_GOOD, EXIT_OK, InternalError, OutputError, SnapkafkaError
-from snapkafka.runtime.interrupts import Interrupted, exit_status
+from snapkafka.runtime.signals import Interrupted, exit_status
 
 from .pipeline import Engine, Job, assemble, verify
 from .progress import Working, as_line, now_and_then

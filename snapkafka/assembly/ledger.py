@@ -18,9 +18,9 @@ from snapkafka.checks import CutView
 from snapkafka.errors import SnapkafkaError
 from snapkafka.kafka.cluster.admin import KafkaTopicAdmin
 from snapkafka.kafka.cluster.groups import positions_group
-from snapkafka.kafka.cluster.retention import restorable
-from snapkafka.kafka.ledger.ledger import KafkaLedger
-from snapkafka.kafka.ledger.view import LedgerReading, find_captured, good, read_to_end
+from snapkafka.kafka.cluster.restorable import restorable
+from snapkafka.kafka.ledger.kafka_ledger import KafkaLedger
+from snapkafka.kafka.ledger.reading import LedgerReading, find_captured, good, read_to_end
 from snapkafka.kafka.login.connection import Connection
 from snapkafka.manifest import (
     AppendedEntry,

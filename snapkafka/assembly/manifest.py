@@ -9,6 +9,7 @@ from datetime import UTC, datetime
 from typing import NamedTuple, TypeVar
 
 from snapkafka.checks import (
+    Checked,
     CheckOutcome,
     CutView,
     ExternalTopic,
@@ -64,16 +65,6 @@ class Clock:
 
 def _now() -> str:
     return datetime.now(UTC).isoformat(timespec="milliseconds")
-
-
-class Checked(NamedTuple):
-    """The outcomes of checks; the facts about the changelogs; the inputs with external records; the outsiders whose
-    records were received."""
-
-    outcomes: list[CheckOutcome]
-    held: dict[TopicPartition, StateFacts]
-    external: tuple[ExternalTopic, ...]
-    outside: tuple[OutsideSender, ...] = ()
 
 
 class Made(NamedTuple):

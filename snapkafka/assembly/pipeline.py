@@ -9,13 +9,13 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from typing import NamedTuple, Protocol
 
-from snapkafka.checks import CheckOutcome, CutView, Verdict, reading_ranges, require_offsets
+from snapkafka.checks import Checked, CheckOutcome, CutView, Verdict, reading_ranges, require_offsets
 from snapkafka.checks.invariants import Invariant, load, parse_parameters
 from snapkafka.config import namespace_problem
 from snapkafka.errors import BadInputError, BrokerUnavailableError, LedgerUnusableError
 from snapkafka.kafka.cluster.external_groups import still_open
+from snapkafka.kafka.ledger.reading import LedgerReading, read_ledger
 from snapkafka.kafka.ledger.verdicts import not_compared
-from snapkafka.kafka.ledger.view import LedgerReading, read_ledger
 from snapkafka.kafka.login.connection import Connection
 from snapkafka.manifest import LedgerEntry, Manifest
 from snapkafka.protocol.captured_snapshot import Captured
@@ -27,7 +27,7 @@ from .cluster import DEFAULT_ISOLATION, kafka_options, look, look_for_external_r
 from .decoding import Decoding
 from .ledger import ClusterFacts, Desk
 from .loss import with_time_of_loss
-from .manifest import Checked, check_entries, entry, openness_of, verdict_of
+from .manifest import check_entries, entry, openness_of, verdict_of
 from .progress import Work, Working, in_words
 from .schema_registry import Registry
 from .settings import Settings, Stored

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from typing import Final
 
-from snapkafka.kafka.cluster.retention import format_bytes
+from snapkafka.units import format_bytes
 
 _LINE: Final = '{"working": '
 

@@ -5,12 +5,11 @@
 | `witness` | findings and witnesses, every kind of them with its sentence |
 | `view` | look-ups in a captured snapshot; the colour of a record |
 | `ranges` | the offsets that must be read; findings from the bounds of the log alone |
-| `external` | records in inputs that have no proven colour, and what a verdict assumes about them |
-| `log_checks` | V1, V2, V4, V5 on a list of records (the simulator; the reference for Spark's) |
-| `unstamped` | V4: records that lost their header in transit |
-| `ran_twice` | V5: events that ran twice before the cut |
-| `v3_state` | V3: conclusions from the records that a changelog still holds |
+| `sequences` | the input of the checks on lists, and what several of them derive from it |
+| `v1_colour`, `v2_receipt`, `v3_state`, `v4_channels`, `v5_cause` | one function per kind of finding, named as it |
 | `invariants` | V6: the user's SQL, and ready-made ones |
+| `run` | V1 to V5 on a list of records (the simulator; the reference for Spark's) |
+| `external` | records in inputs that have no proven colour, and what a verdict assumes about them |
 | `coverage` | the number of records that each check has read |
 | `verdict` | from outcomes to a verdict |
 
@@ -29,6 +28,8 @@ from .external import (
 from .kinds import KINDS, Weight
 from .log import Keeping, LogBounds, LogRecord
 from .ranges import ReadRange, bounds_findings, reading_ranges, require_offsets
+from .run import Checked, find
+from .sequences import CutLog
 from .verdict import Verdict, decide
 from .view import CutView, in_flight
 from .witness import WITNESSES_MAX, CheckOutcome, Finding, Status, Witness, outcome
@@ -37,6 +38,8 @@ __all__ = [
     "KINDS",
     "WITNESSES_MAX",
     "CheckOutcome",
+    "Checked",
+    "CutLog",
     "CutView",
     "Examined",
     "ExternalTopic",
@@ -53,6 +56,7 @@ __all__ = [
     "bounds_findings",
     "decide",
     "external_topics",
+    "find",
     "in_flight",
     "outcome",
     "outside_senders",

@@ -4,10 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from enum import StrEnum
-from typing import TYPE_CHECKING, Final, NamedTuple
-
-if TYPE_CHECKING:
-    pass
+from typing import Final, NamedTuple
 
 
 class Weight(StrEnum):
@@ -26,7 +23,7 @@ class Kind(NamedTuple):
     says: str
 
 
-#: Every kind of finding of V1 to V5. docs/explanation/verification.md explains each.
+#: Every kind of finding of V1 to V5. docs/reference/findings.md explains each.
 KINDS: Final[Mapping[str, Kind]] = {
     "white-after-end": Kind(
         "V1",

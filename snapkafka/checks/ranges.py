@@ -10,18 +10,26 @@ records that entered the log after all ends were closed. The tail ends at the pr
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Final, NamedTuple
 
 from snapkafka.errors import OffsetsGoneError
+from snapkafka.protocol.captured_snapshot import InputCut
 from snapkafka.protocol.records import TopicPartition
 
+from .kinds import KINDS
 from .view import CutView
 from .witness import WITNESSES_MAX, Finding
 
 #: How many offsets past the ends of a snapshot are looked at, per partition. Assembly follows the capture within
 #: seconds or minutes, so this is the whole log there; for a verification years later it is what bounds the reading.
 TAIL_MAX: Final = 100_000
+
+
+#: The kinds that follow from the bounds of the log alone.
+OF_BOUNDS: Final = frozenset(
+    kind for kind in KINDS if kind.split("-")[0] in ("recreated", "renewed", "gone", "unread")
+)
 
 
 class ReadRange(NamedTuple):
@@ -59,6 +67,19 @@ def reading_ranges(
     return ranges
 
 
+class Missing(NamedTuple):
+    """A finding for each offset of `[start, end)` of a partition."""
+
+    kind: str
+    tp: TopicPartition
+    start: int
+    end: int
+    process: int = -1
+    app: str = ""
+    a: int = -1
+    b: int = -1
+
+
 def bounds_findings(view: CutView) -> tuple[list[Finding], Counter[str]]:
     """Find what is wrong with the bounds of the log themselves: missing records, recreated topics.
 
@@ -67,42 +88,67 @@ def bounds_findings(view: CutView) -> tuple[list[Finding], Counter[str]]:
     """
     findings: list[Finding] = []
     counts: Counter[str] = Counter()
-
-    def note(kind: str, tp: TopicPartition, start: int, end: int, **more: object) -> None:
-        """Add one finding per offset of `[start, end)`."""
-        if start < end:
-            counts[kind] += end - start
-            upto = min(end, start + WITNESSES_MAX)
-            findings.extend(Finding(kind, *tp, offset, **more) for offset in range(start, upto))  # type: ignore[arg-type]
-
-    for tp in sorted(view.recreated):
-        then = view.renewed.get(tp.topic)
-        kind, more = (
-            ("recreated", {}) if then is None else ("renewed", {"process": then.process, "app": then.app})
-        )
-        for check in ("V1", "V2", "V3", "V4"):
-            if check != "V3" or tp in view.changelogs:
-                note(f"{kind}-{check}", tp, 0, 1, **more)
-    for tp, sources in sorted(view.inputs.items()):
-        start = view.log_start(tp)
-        if tp in view.recreated:
-            continue
-        white_end = max((sender.white_end for sender in view.senders.get(tp, {}).values()), default=0)
-        for source in sources:
-            if source.low < min(source.position, start):
-                note(
-                    "unread",
-                    tp,
-                    source.low,
-                    source.low + 1,
-                    app=source.app,
-                    a=min(source.position, start) - 1,
-                )
-            note("gone", tp, source.position, min(start, white_end), app=source.app, a=white_end, b=start)
-            if view.any_left:
-                after = max(source.position, white_end)
-                note("gone-left", tp, after, min(start, source.log_end), app=source.app, b=start)
+    for it in (*recreated(view), *renewed(view), *unread(view), *gone(view), *gone_left(view)):
+        if it.start < it.end:
+            counts[it.kind] += it.end - it.start
+            findings += [
+                Finding(it.kind, *it.tp, offset, it.process, app=it.app, a=it.a, b=it.b)
+                for offset in range(it.start, min(it.end, it.start + WITNESSES_MAX))
+            ]
     return findings, counts
+
+
+def recreated(view: CutView) -> Iterator[Missing]:
+    """Find topics that are not those of the snapshot: deleted and recreated, or cut short."""
+    for tp in sorted(view.recreated):
+        if tp.topic not in view.renewed:
+            yield from (Missing(f"recreated-{check}", tp, 0, 1) for check in _concerned(view, tp))
+
+
+def renewed(view: CutView) -> Iterator[Missing]:
+    """Find topics that were recreated while processes of the snapshot ran."""
+    for tp in sorted(view.recreated):
+        if (then := view.renewed.get(tp.topic)) is not None:
+            for check in _concerned(view, tp):
+                yield Missing(f"renewed-{check}", tp, 0, 1, process=then.process, app=then.app)
+
+
+def _concerned(view: CutView, tp: TopicPartition) -> Iterator[str]:
+    """Yield the checks that a recreated topic leaves without records."""
+    yield from (check for check in ("V1", "V2", "V3", "V4") if check != "V3" or tp in view.changelogs)
+
+
+def unread(view: CutView) -> Iterator[Missing]:
+    """Find offsets that were received, may be red, and are no longer in the log: one finding per input."""
+    for tp, source, start in _present_inputs(view):
+        if source.low < (end := min(source.position, start)):
+            yield Missing("unread", tp, source.low, source.low + 1, app=source.app, a=end - 1)
+
+
+def gone(view: CutView) -> Iterator[Missing]:
+    """Find offsets in flight that are no longer in the log."""
+    for tp, source, start in _present_inputs(view):
+        white_end = _white_end(view, tp)
+        end = min(start, white_end)
+        yield Missing("gone", tp, source.position, end, app=source.app, a=white_end, b=start)
+
+
+def gone_left(view: CutView) -> Iterator[Missing]:
+    """Find offsets that are no longer in the log, and were in flight if a process that left had sent them."""
+    for tp, source, start in _present_inputs(view) if view.any_left else ():
+        after = max(source.position, _white_end(view, tp))
+        yield Missing("gone-left", tp, after, min(start, source.log_end), app=source.app, b=start)
+
+
+def _present_inputs(view: CutView) -> Iterator[tuple[TopicPartition, InputCut, int]]:
+    """Yield the inputs whose topics were not recreated, with the start of their log."""
+    for tp, sources in sorted(view.inputs.items()):
+        if tp not in view.recreated:
+            yield from ((tp, source, view.log_start(tp)) for source in sources)
+
+
+def _white_end(view: CutView, tp: TopicPartition) -> int:
+    return max((sender.white_end for sender in view.senders.get(tp, {}).values()), default=0)
 
 
 def require_offsets(view: CutView, *, starts: Mapping[TopicPartition, int] | None = None) -> None:

@@ -20,6 +20,7 @@ from enum import StrEnum
 from typing import Final
 
 from snapkafka.protocol.records import Retention, TopicPartition
+from snapkafka.units import DAY_MS, format_ms
 
 from .log import Keeping, LogBounds
 from .view import CutView
@@ -27,9 +28,66 @@ from .view import CutView
 #: In Kafka's settings: no bound.
 UNBOUNDED: Final = -1
 #: Kafka's other way to say so is the largest number that there is; nobody means a time of centuries.
-FOR_EVER_MS: Final = 200 * 365 * 86_400_000
+FOR_EVER_MS: Final = 200 * 365 * DAY_MS
 #: A clock that is beside itself gives times that no calendar has.
 LAST_MS: Final = 253_402_300_799_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TopicSettings:
+    """The effective settings of a topic that decide what becomes of its records. None: no bound.
+
+    `policy`: `cleanup.policy`. `retention_ms`, `retention_bytes`: what is older, or more, is deleted. `uncompacted_ms`:
+    a record is not compacted sooner; `compacted_ms`: and at the latest then. `tombstones_ms`: a compacted log keeps a
+    deletion so long. `message_bytes`: a larger batch is refused (None: also unknown). `behind_ms`, `ahead_ms`: a
+    timestamp that differs more from the broker's clock is refused. `append_time`: the broker sets the timestamps.
+    `in_sync`: so many replicas acknowledge a record, at least.
+    """
+
+    policy: str
+    retention_ms: int | None
+    retention_bytes: int | None
+    uncompacted_ms: int
+    compacted_ms: int | None
+    tombstones_ms: int
+    message_bytes: int | None
+    behind_ms: int | None
+    ahead_ms: int | None
+    append_time: bool
+    in_sync: int
+
+    @classmethod
+    def parse(cls, settings: Mapping[str, str]) -> TopicSettings:
+        """Read settings as Kafka names them; one that is missing has Kafka's default, and to Kafka every number below
+        0 means no bound."""
+
+        def bound(name: str, above: int = FOR_EVER_MS) -> int | None:
+            found = int(settings.get(name, UNBOUNDED))
+            return found if 0 <= found < above else None
+
+        return cls(
+            policy=settings.get("cleanup.policy", "delete"),
+            retention_ms=bound("retention.ms"),
+            retention_bytes=bound("retention.bytes", 2**63 - 1),
+            uncompacted_ms=int(settings.get("min.compaction.lag.ms", 0)),
+            compacted_ms=bound("max.compaction.lag.ms"),
+            tombstones_ms=int(settings.get("delete.retention.ms", DAY_MS)),
+            message_bytes=bound("max.message.bytes") or None,
+            behind_ms=bound("message.timestamp.before.max.ms"),
+            ahead_ms=bound("message.timestamp.after.max.ms"),
+            append_time=settings.get("message.timestamp.type", "CreateTime") != "CreateTime",
+            in_sync=int(settings.get("min.insync.replicas", 1)),
+        )
+
+    @property
+    def deletes(self) -> bool:
+        """Whether records are deleted for their age, or the size of the log."""
+        return "delete" in self.policy
+
+    @property
+    def compacts(self) -> bool:
+        """Whether only the last record of a key is kept."""
+        return "compact" in self.policy
 
 
 class How(StrEnum):
@@ -124,12 +182,12 @@ def first_to_go(found: Iterable[RetentionEstimate]) -> RetentionEstimate:
 
 
 def estimate_retention(
-    need: Need, log: LogNow, holding: Mapping[str, str], *, cut_ms: int, now_ms: int
+    need: Need, log: LogNow, settings: TopicSettings, *, cut_ms: int, now_ms: int
 ) -> RetentionEstimate:
     """Determine how long a partition keeps what is needed of it.
 
     Args:
-        holding: the effective settings of its topic.
+        settings: those of its topic.
         cut_ms: when the snapshot was triggered.
     """
     if not need.state and log.bounds.start > need.start:
@@ -140,12 +198,11 @@ def estimate_retention(
         return _estimate(
             need, How.GONE, None, f"its log starts at {log.bounds.start}, past the cut at {need.end}"
         )
-    policy = holding.get("cleanup.policy", "delete")
     found: list[RetentionEstimate] = []
-    if "delete" in policy:
-        found += [*_by_age(need, log, holding, cut_ms, now_ms), *_by_size(need, log, holding, now_ms)]
-    if "compact" in policy:
-        found += _by_compaction(need, log, holding, cut_ms)
+    if settings.deletes:
+        found += [*_by_age(need, log, settings, cut_ms, now_ms), *_by_size(need, log, settings, now_ms)]
+    if settings.compacts:
+        found += _by_compaction(need, log, settings, cut_ms)
     return first_to_go(found)
 
 
@@ -157,10 +214,9 @@ def _estimate(need: Need, how: How, until_ms: int | None, why: str) -> Retention
 
 
 def _by_age(
-    need: Need, log: LogNow, holding: Mapping[str, str], cut_ms: int, now_ms: int
+    need: Need, log: LogNow, settings: TopicSettings, cut_ms: int, now_ms: int
 ) -> Iterator[RetentionEstimate]:
-    kept_ms = bound(holding, "retention.ms")
-    if kept_ms == UNBOUNDED or kept_ms > FOR_EVER_MS:
+    if (kept_ms := settings.retention_ms) is None:
         return
     first_ms, which = now_ms if log.first_ms is None else log.first_ms, "from the first record that is needed"
     if need.expires_ms:
@@ -169,8 +225,8 @@ def _by_age(
     yield _estimate(need, How.UNTIL, first_ms + kept_ms, why)
 
 
-def _by_size(need: Need, log: LogNow, holding: Mapping[str, str], now_ms: int) -> Iterator[RetentionEstimate]:
-    if (kept := bound(holding, "retention.bytes")) == UNBOUNDED:
+def _by_size(need: Need, log: LogNow, settings: TopicSettings, now_ms: int) -> Iterator[RetentionEstimate]:
+    if (kept := settings.retention_bytes) is None:
         return
     why = f"keeps {kept:,} bytes of each partition (retention.bytes)"
     if log.size is None or log.first_ms is None:
@@ -192,35 +248,31 @@ def _by_size(need: Need, log: LogNow, holding: Mapping[str, str], now_ms: int) -
 
 
 def _by_compaction(
-    need: Need, log: LogNow, holding: Mapping[str, str], cut_ms: int
+    need: Need, log: LogNow, settings: TopicSettings, cut_ms: int
 ) -> Iterator[RetentionEstimate]:
-    least_ms = int(holding.get("min.compaction.lag.ms", "0"))
-    most_ms = int(holding.get("max.compaction.lag.ms", FOR_EVER_MS))
+    least_ms, most_ms = settings.uncompacted_ms, settings.compacted_ms
     if least_ms >= FOR_EVER_MS:
         return
     # What supersedes a white value is red, or else it is white and the value that is needed.
     since_ms = log.first_ms if need.any_may_go and log.first_ms is not None else cut_ms
-    latest = "" if most_ms >= FOR_EVER_MS else f", and at the latest after {format_ms(most_ms)}"
+    latest = "" if most_ms is None else f", and at the latest after {format_ms(most_ms)}"
     soon = f"after {format_ms(least_ms)}" if least_ms else "without delay"
     why = f"may be compacted {soon} (min.compaction.lag.ms={least_ms}){latest}: `doctor --fix` delays it"
     yield _estimate(need, How.FROM, since_ms + least_ms, why)
 
 
-def bound(holding: Mapping[str, str], name: str) -> int:
-    """Return a bound among the settings of a topic; to Kafka every number below 0 means none."""
-    return max(UNBOUNDED, int(holding.get(name, UNBOUNDED)))
-
-
 def promised_by(topic: str, holding: Mapping[str, str]) -> Retention:
     """Return the retention settings of a changelog."""
+    settings = TopicSettings.parse(holding)
     retained_ms = UNBOUNDED
-    if "delete" in holding["cleanup.policy"]:
-        by_size = bound(holding, "retention.bytes") != UNBOUNDED
-        retained_ms = 0 if by_size else bound(holding, "retention.ms")  # where size decides no age is safe
+    if settings.deletes and settings.retention_bytes is not None:
+        retained_ms = 0  # where size decides no age is safe
+    elif settings.deletes and settings.retention_ms is not None:
+        retained_ms = settings.retention_ms
     return Retention(
         topic=topic,
-        uncompacted_ms=int(holding["min.compaction.lag.ms"]),
-        tombstones_ms=int(holding["delete.retention.ms"]),
+        uncompacted_ms=settings.uncompacted_ms,
+        tombstones_ms=settings.tombstones_ms,
         retained_ms=retained_ms,
     )
 
@@ -235,17 +287,3 @@ def keeping(then: Retention, now: Retention, *, age_ms: int) -> Keeping:
         tombstones_ms=min(then.tombstones_ms, now.tombstones_ms),
         retained_ms=min(retained, default=None),
     )
-
-
-def format_ms(ms: int) -> str:
-    """Format milliseconds for a person."""
-    if ms < 1_000:
-        return f"{ms} ms"
-    words = []
-    for unit, size in (("d", 86_400_000), ("h", 3_600_000), ("min", 60_000)):
-        if ms >= size:
-            words.append(f"{ms // size} {unit}")
-            ms %= size
-    if ms:
-        words.append(f"{ms / 1_000:g} s")
-    return " ".join(words)

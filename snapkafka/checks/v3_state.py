@@ -32,19 +32,21 @@ the log has no order across partitions: seqs count per partition and process. So
 unverifiable (`state-unordered`). In tables of sets keys are operations, so it is enough that two partitions hold
 anything; and so it is if a parent stands for a part of the state, as its keys are not read again.
 
-The facts are gathered by `facts_of` from a list, and by `snapkafka.assembly.spark.verify.v3_state` in Spark; the
-conclusions are drawn here, once.
+The facts are gathered by `facts_of` and `key_facts_of` from a list, and by `snapkafka.assembly.spark.verify.v3_state`
+in Spark; the conclusions are drawn here, once: one function per kind of finding, named as it.
 """
 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence, Set
 from typing import Final, NamedTuple
 
 from snapkafka.protocol.records import TopicPartition
 
 from .log import Keeping, LogRecord
+from .ranges import ReadRange
+from .sequences import CutLog
 from .view import CutView
 from .witness import Finding
 
@@ -102,16 +104,10 @@ def unordered_tables(
         if len(written) < 2 or not any(last >= view.state_start(tp) for tp, last in known):
             continue
         if any(view.state_start(tp) for tp in tps) or any(c.sets for tp in tps for c in view.changelogs[tp]):
-            findings.append(unordered(written))
+            findings.append(state_unordered(written))
         else:
             asked.append(tps)
     return findings, asked
-
-
-def unordered(places: Sequence[Place]) -> Finding:
-    """Return the finding for a key that is in several partitions, in their order."""
-    first, second, *_ = places
-    return Finding("state-unordered", *second, a=first.partition, b=first.offset)
 
 
 def judge(
@@ -129,55 +125,83 @@ def judge(
     asked: list[TopicPartition] = []
     for tp in sorted(view.changelogs.keys() - view.recreated):
         fact = facts.get(tp, StateFacts())
-        if (other := _other_at_seam(view, tp, fact)) is not None:
+        other = state_seam(view, tp, fact) or state_last_missing(view, tp, fact)
+        if other is not None:
             findings.append(other)
             continue
-        if (missing := _last_missing(view, tp, fact)) is not None:
-            findings.append(missing)
+        findings += [it for it in (state_expired(view, tp), state_gone(view, tp)) if it is not None]
+        if not _holes(view, tp, fact) or (_too_young(view, tp) and not _may_lack_deletions(view, tp)):
             continue
-        if (start := view.log_start(tp)) > view.state_start(tp):
-            findings.append(
-                Finding("state-expired" if _expired(view, tp) else "state-gone", *tp, start, a=start)
-            )
-        holes = _holes(view, tp, fact)
-        if holes == 0:
-            continue
-        if _may_lack_deletions(view, tp):
-            findings.append(Finding("state-unproven", *tp, view.state_end(tp), a=holes))
-            continue
-        if _too_young(view, tp):
-            continue
-        if any(cut.sets for cut in view.changelogs[tp]) or not _deletions_stay(view, tp):
-            findings.append(Finding("state-unproven", *tp, view.state_end(tp), a=holes))
-        else:
+        if _keys_may_show(view, tp):
             asked.append(tp)
+        else:
+            findings.append(state_unproven(view, tp, fact))
     return findings, asked
 
 
 def doubtful(view: CutView, tp: TopicPartition, fact: StateFacts, keys: KeyFacts) -> list[Finding]:
     """Find what is wrong with the state of a partition that `judge` asked about; overtaken keys are those in `keys`."""
-    holes = _holes(view, tp, fact)
     if keys.superseded is not None:
         return []
     if keys.overtaken:
-        return [Finding("state-overtaken", *tp, offset, a=holes) for offset in keys.overtaken]
-    return [] if keys.to_the_end else [Finding("state-unproven", *tp, view.state_end(tp), a=holes)]
+        return state_overtaken(view, tp, fact, keys)
+    return [] if keys.to_the_end else [state_unproven(view, tp, fact)]
 
 
-def _other_at_seam(view: CutView, tp: TopicPartition, fact: StateFacts) -> Finding | None:
+def state_seam(view: CutView, tp: TopicPartition, fact: StateFacts) -> Finding | None:
+    """Return the finding for another record at the end of the parent's state. None stands there: compaction may have
+    taken it, and accuses nobody."""
     last = view.seams.get(tp)
     if last is None or fact.at_seam in (None, (last.process, last.last_seq)):
-        return None  # compaction may have taken it, and accuses nobody
+        return None
     return Finding("state-seam", *tp, last.white_end - 1, *fact.at_seam, a=last.process, b=last.last_seq)
 
 
-def _last_missing(view: CutView, tp: TopicPartition, fact: StateFacts) -> Finding | None:
+def state_last_missing(view: CutView, tp: TopicPartition, fact: StateFacts) -> Finding | None:
+    """Return the finding for the last white record of a changelog that is not there."""
     start = view.state_start(tp)
     ends = [end for end in view.senders.get(tp, {}).values() if end.last_seq >= 0 and end.white_end > start]
     last = max(ends, key=lambda end: end.white_end, default=None)
     if last is None or last.white_end - 1 <= fact.last_white:
         return None
     return Finding("state-last-missing", *tp, last.white_end - 1, last.process, last.last_seq)
+
+
+def state_gone(view: CutView, tp: TopicPartition) -> Finding | None:
+    """Return the finding for a log that starts above the start of the state."""
+    start = view.log_start(tp)
+    gone = start > view.state_start(tp) and not _expired(view, tp)
+    return Finding("state-gone", *tp, start, a=start) if gone else None
+
+
+def state_expired(view: CutView, tp: TopicPartition) -> Finding | None:
+    """Return the finding for such a log from which only expired windows were removed."""
+    start = view.log_start(tp)
+    expired = start > view.state_start(tp) and _expired(view, tp)
+    return Finding("state-expired", *tp, start, a=start) if expired else None
+
+
+def state_unproven(view: CutView, tp: TopicPartition, fact: StateFacts) -> Finding:
+    """Return the finding for missing offsets of which nothing shows what was there."""
+    return Finding("state-unproven", *tp, view.state_end(tp), a=_holes(view, tp, fact))
+
+
+def state_overtaken(view: CutView, tp: TopicPartition, fact: StateFacts, keys: KeyFacts) -> list[Finding]:
+    """Return the findings for keys that were written after the cut and have no white value."""
+    holes = _holes(view, tp, fact)
+    return [Finding("state-overtaken", *tp, offset, a=holes) for offset in keys.overtaken]
+
+
+def state_unordered(places: Sequence[Place]) -> Finding:
+    """Return the finding for a key of a global table that is in several partitions, in their order."""
+    first, second, *_ = places
+    return Finding("state-unordered", *second, a=first.partition, b=first.offset)
+
+
+def _keys_may_show(view: CutView, tp: TopicPartition) -> bool:
+    """Return whether the keys of a changelog can show that nothing is missing but superseded values."""
+    sets = any(cut.sets for cut in view.changelogs[tp])
+    return not sets and _deletions_stay(view, tp) and not _may_lack_deletions(view, tp)
 
 
 def _holes(view: CutView, tp: TopicPartition, fact: StateFacts) -> int:
@@ -218,23 +242,40 @@ def _deletions_stay(view: CutView, tp: TopicPartition) -> bool:
 
 # --- On lists -------------------------------------------------------------------------------------------------------
 
+#: Tells which of some records, one offset each, are in the log at this moment.
+StillThere = Callable[[Collection[ReadRange]], Set[TopicPartition]]
 
-def v3(view: CutView, records: Iterable[LogRecord]) -> list[Finding]:
-    """Check state (V3): the changelogs are complete to the cut. `records`: of the whole log, each with its
-    `key_hash`."""
-    log: dict[TopicPartition, list[LogRecord]] = defaultdict(list)
-    for record in sorted(records, key=lambda record: record[:3]):
-        if record.tp in view.changelogs:
-            log[record.tp].append(record)
-    facts = {tp: facts_of(view, lines) for tp, lines in log.items()}
-    findings, asked = judge(view, facts)
+
+def find(log: CutLog, still_there: StillThere | None = None) -> list[Finding]:
+    """Check state (V3): the changelogs are complete to the cut.
+
+    Args:
+        log: its records have their `key_hash`.
+        still_there: compaction may have gone on while the log was read, so what is superseded shows something only if
+            it is still there afterwards; None: the log does not change.
+    """
+    view = log.view
+    facts = facts_by_partition(log)
+    found, asked = judge(view, facts)
+    keys = {tp: key_facts_of(view, log.by_partition[tp]) for tp in asked}
+    shown = [ReadRange(*tp, at, at + 1) for tp, of in keys.items() if (at := of.superseded) is not None]
+    there = set(asked) if still_there is None else still_there(shown)
     for tp in asked:
-        findings += doubtful(view, tp, facts[tp], key_facts_of(view, log[tp]))
+        superseded = keys[tp].superseded if tp in there else None
+        now = keys[tp]._replace(superseded=superseded, to_the_end=log.read_to_the_end(tp))
+        found += doubtful(view, tp, facts[tp], now)
     of_tables, keys_asked = unordered_tables(view, facts)
-    findings += of_tables
+    found += of_tables
     for tps in keys_asked:
-        findings += _unordered_keys(view, [record for tp in tps for record in log[tp]])
-    return findings
+        found += _unordered_keys(view, [record for tp in tps for record in log.by_partition[tp]])
+    return found
+
+
+def facts_by_partition(log: CutLog) -> dict[TopicPartition, StateFacts]:
+    """Gather the facts of each changelog partition that has records."""
+    return {
+        tp: facts_of(log.view, lines) for tp, lines in log.by_partition.items() if tp in log.view.changelogs
+    }
 
 
 def _unordered_keys(view: CutView, lines: Iterable[LogRecord]) -> list[Finding]:
@@ -244,7 +285,7 @@ def _unordered_keys(view: CutView, lines: Iterable[LogRecord]) -> list[Finding]:
         if record.key_hash is not None and view.in_state(record):
             last[record.key_hash][record.tp] = max(record.offset, last[record.key_hash].get(record.tp, -1))
     several = ([Place(*tp, at) for tp, at in sorted(places.items())] for places in last.values())
-    return sorted((unordered(places) for places in several if len(places) > 1), key=lambda f: f.order)
+    return sorted((state_unordered(places) for places in several if len(places) > 1), key=lambda f: f.order)
 
 
 def facts_of(view: CutView, lines: list[LogRecord]) -> StateFacts:
@@ -268,8 +309,9 @@ def key_facts_of(view: CutView, lines: list[LogRecord]) -> KeyFacts:
             continue
         if view.in_state(record):
             before_later = first_later is None or record.offset < first_later
-            if record.key_hash in white and before_later and superseded is None:
-                superseded = white[record.key_hash]
+            if record.key_hash in white and before_later:
+                first = white[record.key_hash]
+                superseded = first if superseded is None else min(superseded, first)
             white.setdefault(record.key_hash, record.offset)
         elif _later(view, record):
             overtaken.setdefault(record.key_hash, record.offset)

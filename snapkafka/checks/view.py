@@ -293,23 +293,6 @@ class CutView:
             return record.offset < source.log_end
         return self.white_stamped(record) and record.offset < self.white_end(record.process, record.tp)
 
-    def why_red(self, record: LogRecord, source: InputCut) -> tuple[str, int] | None:
-        """Explain why a record counts as red for an input: the kind of finding and its number; None: it does not."""
-        if record.process == EXTERNAL or record.marker:
-            return None
-        if record.process >= self.epoch:
-            return "red-birth", record.epoch
-        if self.left(record.process):
-            return ("red-late", source.log_end) if record.offset >= source.log_end else None
-        if record.epoch >= self.epoch:
-            return "red-header", record.epoch
-        if self.living(record.process) and record.offset >= self.white_end(record.process, record.tp):
-            if self.is_copy(record):
-                return None
-            kind = "received-unsettled" if self.is_unacknowledged(record) else "red-late"
-            return kind, self.white_end(record.process, record.tp)
-        return None
-
     # -- what must be there -----------------------------------------------------------------------------------
 
     def last_in_flight(self) -> Iterator[tuple[TopicPartition, SenderEnd, InputCut]]:
@@ -361,13 +344,6 @@ class CutView:
             now = self.bounds.get(tp)
             if now is None or now.end < end or (topic_id and now.topic_id and now.topic_id != topic_id):
                 yield tp
-
-
-def red_by_itself(view: CutView, record: LogRecord) -> bool:
-    """Return whether it is red by its header alone, whatever was observed of its partition."""
-    if record.process == EXTERNAL or record.marker:
-        return False
-    return record.process >= view.epoch or (not view.left(record.process) and record.epoch >= view.epoch)
 
 
 def read_before(source: InputCut, process: int) -> bool:

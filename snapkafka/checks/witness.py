@@ -1,7 +1,7 @@
 """Findings of the checks, and how they are reported.
 
 A *finding* consists of numbers: the rule, the record, and two more numbers for the rule's sentence (`a`, `b`). A
-*witness* is the same for people, with the sentence. Checks on lists (`log_checks`) and checks in Spark
+*witness* is the same for people, with the sentence. Checks on lists (`run`) and checks in Spark
 (`snapkafka.assembly.spark.verify.rules`) both yield findings, so that they can be compared, and report them by the
 same sentences.
 
@@ -20,6 +20,7 @@ from .kinds import KINDS, OF_TOPICS, Weight
 
 if TYPE_CHECKING:
     from .coverage import Examined
+    from .log import LogRecord
 
 #: As many witnesses of one check are kept: enough to see a pattern, few enough to read.
 WITNESSES_MAX: Final = 20
@@ -45,6 +46,11 @@ class Finding(NamedTuple):
     app: str = ""
     a: int = -1
     b: int = -1
+
+    @classmethod
+    def at(cls, kind: str, record: LogRecord, *, app: str = "", a: int = -1, b: int = -1) -> Finding:
+        """Return the finding for a record."""
+        return cls(kind, *record[:3], record.process, record.seq, app, a, b)
 
     @property
     def order(self) -> tuple[str, int, int, str, int, str]:

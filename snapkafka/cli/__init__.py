@@ -7,7 +7,7 @@ import sys
 from snapkafka.errors import DependencyMissingError
 from snapkafka.runtime.extras import require_extra
 
-from .process import call
+from .event_loop import call
 
 
 def main() -> None:
@@ -21,6 +21,6 @@ def _main() -> None:
     except DependencyMissingError as error:
         print(f"error: {error.message}\n       {error.advice}", file=sys.stderr)
         sys.exit(error.exit_status)
-    from .app import app
+    from .verbs import app
 
     app(prog_name="snapkafka")

@@ -7,27 +7,41 @@ from typing import Annotated
 
 import typer
 
-from snapkafka.durations import duration_ms
 from snapkafka.errors import BadInputError
+from snapkafka.units import duration_ms
 
 from .job_options import option_of
 
 Bootstrap = Annotated[str | None, option_of("bootstrap")]
 Namespace = Annotated[str, option_of("namespace")]
 Ttl = Annotated[
-    str,
-    typer.Option(
-        "--ttl",
-        metavar="TIME",
-        help="Fail if not captured within TIME: 5s, 1min, 500 (ms).",
-    ),
+    str, typer.Option("--ttl", metavar="TIME", help="Fail if not captured within TIME: 5s, 1min, 500 (ms).")
 ]
 AllowUnmatched = Annotated[
-    bool,
+    bool, typer.Option("--allow-unmatched", help="Accept rules of --suppress or --mask that match nothing.")
+]
+Stored = Annotated[
+    str,
     typer.Option(
-        "--allow-unmatched",
-        help="Accept rules of --suppress or --mask that match nothing.",
+        "--storage", metavar="URI", help="Directory or URI of the tables. Default: from the ledger."
     ),
+]
+ManifestPath = Annotated[
+    str, typer.Option("--manifest", metavar="PATH", help="Path of the manifest: no broker, no --storage.")
+]
+Suppress = Annotated[
+    str, typer.Option("--suppress", metavar="FILE", help="TOML file with keys that stay erased.")
+]
+DryRun = Annotated[
+    bool, typer.Option("--dry-run", help="Print the plan, or why it is refused; change nothing.")
+]
+Yes = Annotated[bool, typer.Option("--yes", help="Do not ask for confirmation.")]
+KeepLast = Annotated[
+    int | None, typer.Option("--keep-last", metavar="N", min=0, help="Keep the newest N snapshots.")
+]
+KeepDays = Annotated[
+    float | None,
+    typer.Option("--keep-days", metavar="D", min=0, help="Keep snapshots assembled in the last D days."),
 ]
 AsJson = Annotated[bool, typer.Option("--json", help="Print the result as JSON.")]
 

@@ -13,8 +13,8 @@ from rich.progress import Progress as Bars
 
 from snapkafka.assembly.progress import Working, now_and_then
 from snapkafka.ops import Progress
+from snapkafka.units import rounded_ms
 
-from .present.tables import duration
 from .running import notices
 
 #: How often progress is told where it cannot overwrite itself: of a snapshot, and of a job.
@@ -54,7 +54,7 @@ def _bar(progress: Progress) -> str:
     """Format a running snapshot in one line."""
     waits = f"; waiting for {progress.waits[0].text}" if progress.waits else ""
     more = f" ({len(progress.waits) - 1} more)" if len(progress.waits) > 1 else ""
-    return f"{progress.id}: {progress.done} of {progress.needed} after {duration(progress.waited_ms)}{waits}{more}"
+    return f"{progress.id}: {progress.done} of {progress.needed} after {rounded_ms(progress.waited_ms)}{waits}{more}"
 
 
 def print_line(line: str) -> None:

@@ -26,9 +26,9 @@ from snapkafka.errors import (
     all_errors,
 )
 from snapkafka.kafka.login.connection import Connection
-from snapkafka.runtime.interrupts import CODES, Interrupted, exit_status
+from snapkafka.runtime.signals import CODES, Interrupted, exit_status
 
-from .process import ENDS_WITHIN_S, EXIT_UNREAD, require_text, run_until_signalled
+from .event_loop import ENDS_WITHIN_S, EXIT_UNREAD, require_text, run_until_signalled
 
 #: No line of a table is wider.
 WIDE: Final = 10_000

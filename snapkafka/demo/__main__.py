@@ -26,11 +26,11 @@ from rich.markup import escape
 from rich.status import Status
 
 from snapkafka.demo.drilling import run_drill
-from snapkafka.demo.report import as_data, print_report
 from snapkafka.demo.story import run_story
+from snapkafka.demo.summary import as_data, print_report
 from snapkafka.demo.system import System
 from snapkafka.ops import Drill, drill_markdown
-from snapkafka.runtime.interrupts import Interrupted, exit_status, raise_on_ending_signals
+from snapkafka.runtime.signals import Interrupted, exit_status, raise_on_ending_signals
 
 #: Where things are kept and fetched from, and settings of the demo and of its broker.
 OF_THIS_MACHINE: Final = ("SNAPKAFKA_CACHE", "SNAPKAFKA_IVY_SETTINGS", "SNAPKAFKA_DEMO_", "SNAPKAFKA_TEST_")

@@ -55,12 +55,14 @@ def run_drill(reporter: Reporter, system: System, storage: Path) -> ops.Drill:
             ops.drill(
                 Connection(bootstrap=system.bootstrap),
                 system.namespace,
-                commands,
-                storage=str(storage),
-                invariants=[str(INVARIANTS)],
-                parameters=[f"total={TOTAL}"],
-                timeout_s=TIMEOUT_S,
-                lock=not lock_problem(),  # these apps are ours
+                ops.DrillRequest(
+                    apps=commands,
+                    storage=str(storage),
+                    invariants=[str(INVARIANTS)],
+                    parameters=[f"total={TOTAL}"],
+                    timeout_s=TIMEOUT_S,
+                    lock=not lock_problem(),  # these apps are ours
+                ),
                 who="demo",
                 notify=reporter.tick,
             )

@@ -9,11 +9,12 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass
-from typing import Any
-
-from aiokafka import AIOKafkaConsumer, TopicPartition
 
 from snapkafka.demo.settings import CREDITS, PARTITIONS, TRANSFERS, changelog
+from snapkafka.kafka.cluster.admin import KafkaTopicAdmin
+from snapkafka.kafka.login.connection import Connection
+from snapkafka.kafka.records.ranges import records_to_end
+from snapkafka.protocol.records import TopicPartition
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -28,36 +29,24 @@ class Naive:
         return self.in_tables + self.in_flight
 
 
-async def read_naively(bootstrap: str) -> Naive:
+async def read_naively(connection: Connection) -> Naive:
     """Read the balances as their changelogs end now, and the messages between committed offsets and ends."""
     balances: dict[bytes, int] = {}
-    async for record in _read(bootstrap, changelog("accounts", "balances"), group=None):
+    async for _, record in records_to_end(connection, _starts(changelog("accounts", "balances"))):
         balances[record.key] = 0 if record.value is None else json.loads(record.value)
-    in_flight = 0
-    for topic, group in ((TRANSFERS, "clearing"), (CREDITS, "accounts")):
-        async for record in _read(bootstrap, topic, group=group):
-            if record.value is not None:
-                in_flight += json.loads(record.value)["amount"]
+    in_flight, admin = 0, KafkaTopicAdmin(connection)
+    try:
+        for topic, group in ((TRANSFERS, "clearing"), (CREDITS, "accounts")):
+            committed = {
+                tp: at for tp, (at, _) in (await admin.committed(group)).items() if tp.topic == topic
+            }
+            async for _, record in records_to_end(connection, _starts(topic) | committed):
+                if record.value is not None:
+                    in_flight += json.loads(record.value)["amount"]
+    finally:
+        await admin.close()
     return Naive(in_tables=sum(balances.values()), in_flight=in_flight)
 
 
-async def _read(bootstrap: str, topic: str, *, group: str | None) -> Any:
-    """Read the records of a topic from the group's committed offsets (else from the start) to the present ends."""
-    consumer = AIOKafkaConsumer(
-        bootstrap_servers=bootstrap, group_id=group, enable_auto_commit=False, auto_offset_reset="earliest"
-    )
-    tps = [TopicPartition(topic, partition) for partition in range(PARTITIONS)]
-    consumer.assign(tps)
-    await consumer.start()
-    try:
-        ends = await consumer.end_offsets(tps)
-        for tp in tps:
-            committed = await consumer.committed(tp) if group else None
-            consumer.seek(tp, committed or 0)
-        while any([await consumer.position(tp) < ends[tp] for tp in tps]):
-            for tp, records in (await consumer.getmany(timeout_ms=200)).items():
-                for record in records:
-                    if record.offset < ends[tp]:
-                        yield record
-    finally:
-        await consumer.stop()
+def _starts(topic: str) -> dict[TopicPartition, int]:
+    return {TopicPartition(topic, partition): 0 for partition in range(PARTITIONS)}

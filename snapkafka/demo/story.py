@@ -112,7 +112,7 @@ def take_three(reporter: Reporter, observer: Observer, system: System, storage: 
     """Take one snapshot by the command, and two at the same moment by two workers; with a naive reading beside each."""
     reporter.begin("Snapshot 1: `snapkafka trigger --wait`")
     command(observer, "trigger", "--wait", "--id", "by-command", "--storage", str(storage))
-    naive = {"by-command": observer.call(read_naively(observer.connection.bootstrap))}
+    naive = {"by-command": observer.call(read_naively(observer.connection))}
     reporter.done()
     reporter.begin("Snapshots 2 and 3: two workers trigger at the same moment")
     before = set(observer.state.snapshots)
@@ -131,7 +131,7 @@ def take_three(reporter: Reporter, observer: Observer, system: System, storage: 
     for view in both():
         if view.failure is not None:
             raise SnapshotFailedError(f"snapshot {view.trigger.id} failed: {view.failure.reason}")
-        naive[view.trigger.id] = observer.call(read_naively(observer.connection.bootstrap))
+        naive[view.trigger.id] = observer.call(read_naively(observer.connection))
     reporter.done()
     return naive
 

@@ -21,8 +21,9 @@ from typing import Final
 
 from snapkafka.demo.settings import PARTITIONS, TOPICS, changelog
 from snapkafka.errors import TimedOutError
-from snapkafka.runtime.interrupts import Interrupted
+from snapkafka.runtime.signals import Interrupted
 from snapkafka.testing import create_topics, watchdog
+from snapkafka.until import blocking_until
 
 #: A Faust worker starts in 3-8 s alone; four at once on two cores take longer.
 START_TIMEOUT_S: Final = 120.0
@@ -166,14 +167,16 @@ def wait_until(
     system: System | None = None,
     period_s: float = 0.1,
 ) -> None:
-    """Wait for a condition, with a deadline whose error names the condition."""
-    deadline = time.monotonic() + timeout_s
-    while not condition():
+    """Wait for a condition, as long as every worker of the system runs."""
+
+    def holds() -> bool:
+        if condition():
+            return True
         if system is not None:
             system.check_alive()
-        if time.monotonic() > deadline:
-            raise TimedOutError(f"waited {timeout_s:.0f} s for {what}")
-        time.sleep(period_s)
+        return False
+
+    blocking_until(holds, timeout_s, what, every_s=period_s)
 
 
 @contextlib.contextmanager

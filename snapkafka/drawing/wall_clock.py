@@ -13,15 +13,14 @@ import re
 import statistics
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from decimal import Decimal
 from typing import Any, Final
 
-from snapkafka.durations import duration_ms, moment_ms
 from snapkafka.errors import BadInputError
 from snapkafka.manifest import AROUND, Manifest
 from snapkafka.protocol.captured_snapshot import ProcessCut
-from snapkafka.query.engine import sql_text
+from snapkafka.store import sql_text
+from snapkafka.units import duration_ms, moment_ms, utc_time
 
 from .around import OF_A_SIDE, VALUE_CHARS, has_around, kind_at_cut
 from .layout import EXTERNAL, Message, WallClock
@@ -223,7 +222,7 @@ def amount_sql(sum_of: str) -> str:
         return f"NULL::{NUMBER}"
     if not is_expression(sum_of):
         path = "$" + "".join(f'."{name}"' for name in sum_of.strip().split("."))
-        number = f"json_extract_string(CASE WHEN json_valid(value) THEN value END, '{path}')"
+        number = f"json_extract_string(CASE WHEN json_valid(value) THEN value END, {sql_text(path)})"
     else:
         number = f"TRY(({sum_of}\n))"
     return f"TRY_CAST({number} AS {NUMBER})"
@@ -284,7 +283,7 @@ def wall_clock_of(rows: Iterable[Mapping[str, Any]], manifest: Manifest, at_ms: 
         for end in ("sender", "receiver"):
             if row[end] in cuts and row[f"{end}_cut_ms"] is not None:
                 cuts[row[end]] = row[f"{end}_cut_ms"]
-    return WallClock(at_ms=at_ms, name=clock_time(at_ms), cuts=cuts)
+    return WallClock(at_ms=at_ms, name=utc_time(at_ms, "milliseconds"), cuts=cuts)
 
 
 def wall_notes(cut: WallCut) -> Iterator[str]:
@@ -294,7 +293,8 @@ def wall_notes(cut: WallCut) -> Iterator[str]:
     def summed(number: str | None) -> str:
         return f", sum of {field} {number or 'unknown'}" if field else ""
 
-    yield f"Every process read at {clock_time(cut.at_ms)} UTC by its own clock; the order is drawn, not the time."
+    when = utc_time(cut.at_ms, "milliseconds")
+    yield f"Every process read at {when} UTC by its own clock; the order is drawn, not the time."
     if cut.backward:
         yield (
             f"At least {_count(cut.backward)} received and not sent{summed(cut.backward_sum)}: such a cut"
@@ -315,12 +315,6 @@ def wall_notes(cut: WallCut) -> Iterator[str]:
     if cut.unknown:
         yield f"{_count(cut.unknown)} without a time of receipt: whether they cross the wall-clock cut is unknown."
     yield "The window about the cut may hide more: `snapkafka assemble --around N` keeps more of each channel."
-
-
-def clock_time(at_ms: int) -> str:
-    """Format a time in UTC, to the millisecond."""
-    at = datetime.fromtimestamp(at_ms / 1_000, UTC)
-    return f"{at:%Y-%m-%d %H:%M:%S}.{at_ms % 1_000:03d}"
 
 
 def _what(row: Mapping[str, Any], at_ms: int) -> str:

@@ -14,9 +14,9 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final
 
 from snapkafka.errors import SnapkafkaError
-from snapkafka.kafka.ledger.ledger import RecordTooLargeError
-from snapkafka.kafka.ledger.lost_tail import LedgerCutShortError
+from snapkafka.kafka.ledger.kafka_ledger import RecordTooLargeError
 from snapkafka.kafka.ledger.reader import LedgerRecreatedError
+from snapkafka.kafka.ledger.tail_marks import LedgerCutShortError
 from snapkafka.ports import Entry
 from snapkafka.protocol.events import (
     CheckpointGoesOn,

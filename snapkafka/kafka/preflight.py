@@ -11,17 +11,17 @@ import logging
 import random
 import time
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from typing import Any, Final
+from typing import Any, Final, TypedDict
 
 from snapkafka.config import TTL_MS_RANGE
 from snapkafka.errors import BadInputError, SnapkafkaError, TriggerRefusedError
 from snapkafka.logs import about
 from snapkafka.ports import Group, TopicAdmin
-from snapkafka.protocol.ledger_state import LedgerState
+from snapkafka.protocol.ledger_state import LedgerState, ProcessView
 from snapkafka.protocol.records import Hello, LogEnd, RunsWithout, Trigger
 from snapkafka.store import written_down
 
-from .ledger.view import LATEST, captured, find_snapshot, good
+from .ledger.reading import LATEST, captured, find_snapshot, good
 
 logger = logging.getLogger("snapkafka")
 
@@ -36,6 +36,18 @@ TYPES: Final = ("full", "incremental")
 #: Words that mean something else where a snapshot is named, in any case of letters: the last one, and the schemas of a
 #: query that are its own or DuckDB's.
 RESERVED_IDS: Final = frozenset({LATEST, "main", "temp", "system", "information_schema", "pg_catalog"})
+
+
+class TriggerOptions(TypedDict, total=False):
+    """The facts about a snapshot that its caller chooses, see `compose_trigger`."""
+
+    type: str
+    parent: str
+    storage: str
+    who: str
+    ttl_ms: int
+    apps: Collection[str]
+    knowing: Collection[str]
 
 
 async def compose_trigger(
@@ -152,6 +164,40 @@ def check_trigger(
         raise TriggerRefusedError(
             "snapshots are paused in this namespace", hint="`snapkafka resume` ends the pause"
         )
+    living = _participants(state, apps)
+    if not any(view.hello.inputs or view.inputs for view in living):
+        if unread := state.unread(apps):
+            raise TriggerRefusedError(
+                f"no snapshot is possible: {'; '.join(map(str, unread))}",
+                hint="create topics before the workers start: Faust notices a new one only after minutes",
+            )
+        names = ", ".join(sorted({view.hello.app for view in living}))
+        raise TriggerRefusedError(
+            f"{names} reads no topic: there is nothing to snapshot", hint="give the app an agent"
+        )
+    if stamping := sorted({view.hello.app for view in living if view.hello.mode == "stamp"}):
+        raise TriggerRefusedError(
+            f"{', '.join(stamping)} puts headers on what it sends and refuses snapshots (mode stamp)",
+            hint='start all its workers with mode="on" once all are upgraded, or leave the app out (--apps)',
+        )
+    if len(state.open) >= RUNNING_MAX:
+        raise TriggerRefusedError(
+            f"{len(state.open)} snapshots are running already", hint="wait for them, or see `snapkafka list`"
+        )
+    latest = {view.hello.app: view.hello for view in living}
+    if unlike := [said for hello in latest.values() for said in unlike_counts(hello, _counts(hello))]:
+        raise TriggerRefusedError(
+            "; ".join(unlike),
+            hint="make the counts equal and restart the app (Faust fails at a write), or leave it out (--apps)",
+        )
+
+
+def _participants(state: LedgerState, apps: Collection[str]) -> list[ProcessView]:
+    """Return the running processes in scope, one at least.
+
+    Raises:
+        TriggerRefusedError: there is none; it states why.
+    """
     living = [view for view in state.participants() if not apps or view.hello.app in apps]
     known = {view.hello.app for view in state.processes.values()}
     if unknown := sorted(set(apps) - known):
@@ -181,31 +227,7 @@ def check_trigger(
             f"no process of {' or '.join(sorted(apps)) if apps else 'any app'} is running",
             hint="start the services; each joins when it calls snapkafka.install",
         )
-    if not any(view.hello.inputs or view.inputs for view in living):
-        if unread := state.unread(apps):
-            raise TriggerRefusedError(
-                f"no snapshot is possible: {'; '.join(map(str, unread))}",
-                hint="create topics before the workers start: Faust notices a new one only after minutes",
-            )
-        names = ", ".join(sorted({view.hello.app for view in living}))
-        raise TriggerRefusedError(
-            f"{names} reads no topic: there is nothing to snapshot", hint="give the app an agent"
-        )
-    if stamping := sorted({view.hello.app for view in living if view.hello.mode == "stamp"}):
-        raise TriggerRefusedError(
-            f"{', '.join(stamping)} puts headers on what it sends and refuses snapshots (mode stamp)",
-            hint='start all its workers with mode="on" once all are upgraded, or leave the app out (--apps)',
-        )
-    if len(state.open) >= RUNNING_MAX:
-        raise TriggerRefusedError(
-            f"{len(state.open)} snapshots are running already", hint="wait for them, or see `snapkafka list`"
-        )
-    latest = {view.hello.app: view.hello for view in living}
-    if unlike := [said for hello in latest.values() for said in unlike_counts(hello, _counts(hello))]:
-        raise TriggerRefusedError(
-            "; ".join(unlike),
-            hint="make the counts equal and restart the app (Faust fails at a write), or leave it out (--apps)",
-        )
+    return living
 
 
 def unlike_counts(hello: Hello, counts: Mapping[str, int]) -> Iterator[str]:

@@ -11,13 +11,15 @@ from snapkafka.advice import Advice
 from snapkafka.assembly.spec import JobResult, JobSpec
 from snapkafka.drawing.png import png
 from snapkafka.drawing.wall_clock import Instant, WallCut
-from snapkafka.kafka.ledger.view import LedgerReading, find_snapshot, read_ledger
+from snapkafka.kafka.ledger.reading import LedgerReading, find_snapshot, read_ledger
 from snapkafka.query.sandbox import Bounds
 from snapkafka.recovery.editing import RuleCount
 from snapkafka.recovery.forks import Dropped, Dropping, Fork, drop_forks, list_forks, plan_drop
 from snapkafka.recovery.masks import Mask, read_masks
 from snapkafka.recovery.plan import AbsentInput, Irrevocable, Recovered, StillHeld
 from snapkafka.recovery.plan import Plan as RecoveryPlan
+from snapkafka.recovery.plan import Request as RecoveryRequest
+from snapkafka.recovery.recovery import plan_recovery, recover
 from snapkafka.recovery.selection import Selection as RestoreSelection
 from snapkafka.recovery.still_held import still_held
 from snapkafka.recovery.suppression import Suppression, read_suppression
@@ -30,13 +32,12 @@ from .checkpointing import Checkpointed, checkpoint
 from .diffing import Difference, diff
 from .doctoring import Checkup, doctor
 from .drawing import MESSAGES_SHOWN, Drawn, draw, draw_details
-from .drill import Drill, drill
+from .drill import Drill, DrillRequest, drill
 from .drill import markdown as drill_markdown
 from .dry_run import Reading, plan_assembly
 from .fixing import AppliedFix, PlannedFix, apply_fixes, plan_fixes
 from .following import Progress
 from .fork_diffing import diff_fork
-from .forking import create_fork, plan_fork
 from .freshness import Freshness, exposition, freshness, freshness_in, gauges
 from .heartbeats import Heartbeat, Session, heartbeats
 from .keep import Outcome, Quiet, Schedule, keep
@@ -45,13 +46,13 @@ from .listing import Details, Summary, list_snapshots, show
 from .pausing import Switched, pause, resume, retire
 from .pruning import Policy, Pruning, plan_pruning, prune
 from .querying import Queried, query
-from .restoring import abort_restore, await_workers, plan_restore, restore
+from .restoring import abort_restore, await_workers
 from .tracing import STEPS_MAX, Step, Trace, trace, trace_stored
 from .triggering import trigger
 from .verdict_stream import Verified, verdicts
 from .verifying_offline import Examined, verify_offline
 from .waiting import await_captured
-from .watching import Answer, Round, watch
+from .watching import Answer, Round, WatchRequest, watch
 
 __all__ = [
     "MESSAGES_SHOWN",
@@ -68,6 +69,7 @@ __all__ = [
     "Difference",
     "Drawn",
     "Drill",
+    "DrillRequest",
     "Dropped",
     "Dropping",
     "Examined",
@@ -92,6 +94,7 @@ __all__ = [
     "Reading",
     "Recovered",
     "RecoveryPlan",
+    "RecoveryRequest",
     "RestoreSelection",
     "Right",
     "Rights",
@@ -107,6 +110,7 @@ __all__ = [
     "Trace",
     "Verified",
     "WallCut",
+    "WatchRequest",
     "abort",
     "abort_restore",
     "apply_fixes",
@@ -115,7 +119,6 @@ __all__ = [
     "await_workers",
     "check_restored",
     "checkpoint",
-    "create_fork",
     "diff",
     "diff_fork",
     "doctor",
@@ -137,16 +140,15 @@ __all__ = [
     "plan_assembly",
     "plan_drop",
     "plan_fixes",
-    "plan_fork",
     "plan_pruning",
-    "plan_restore",
+    "plan_recovery",
     "png",
     "prune",
     "query",
     "read_ledger",
     "read_masks",
     "read_suppression",
-    "restore",
+    "recover",
     "resume",
     "retire",
     "rights",

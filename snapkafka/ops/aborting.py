@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 
 from snapkafka.errors import TriggerRefusedError
-from snapkafka.kafka.ledger.view import find_snapshot, opened
+from snapkafka.kafka.ledger.reading import find_snapshot, opened
 from snapkafka.kafka.login.connection import Connection
 from snapkafka.ports import Cluster
 from snapkafka.protocol.records import Abort

@@ -13,8 +13,8 @@ from typing import Final
 
 from snapkafka.config import namespace_problem
 from snapkafka.errors import BadInputError, SnapkafkaError
-from snapkafka.kafka.ledger.ledger import topic_name
-from snapkafka.kafka.ledger.view import latest_of_apps, opened, outputs_of
+from snapkafka.kafka.ledger.kafka_ledger import topic_name
+from snapkafka.kafka.ledger.reading import latest_of_apps, opened, outputs_of
 from snapkafka.kafka.login.connection import Connection
 from snapkafka.kafka.preflight import OWN_GROUPS
 from snapkafka.ports import Cluster

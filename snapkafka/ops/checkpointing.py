@@ -11,8 +11,8 @@ import random
 from dataclasses import dataclass
 from typing import Final
 
+from snapkafka.kafka.ledger.reading import LedgerReading, opened
 from snapkafka.kafka.ledger.settings import RECORD_BYTES_MAX
-from snapkafka.kafka.ledger.view import LedgerReading, opened
 from snapkafka.kafka.login.connection import Connection
 from snapkafka.ports import Cluster
 from snapkafka.protocol.ledger_checkpoint import take_checkpoint

@@ -16,8 +16,8 @@ from snapkafka.manifest import Manifest
 from snapkafka.ports import Cluster
 from snapkafka.protocol.captured_snapshot import InputCut
 from snapkafka.query.engine import Placed, engine, in_thread, one_line
-from snapkafka.query.integrity import Trust, trusted
 from snapkafka.query.locate import manifest_places
+from snapkafka.query.manifest_check import Trust, trusted
 from snapkafka.runtime.extras import require_extra
 from snapkafka.store import read_manifest
 

@@ -9,13 +9,14 @@ from dataclasses import dataclass
 from typing import Final
 
 from snapkafka.advice import Advice, Weight, worst_first
+from snapkafka.checks.retention import TopicSettings
 from snapkafka.errors import SnapkafkaError
-from snapkafka.kafka.cluster.retention import wall_ms
+from snapkafka.kafka.ledger.reading import Opened, latest_of_apps, opened
 from snapkafka.kafka.ledger.settings import LOSES, harmful
-from snapkafka.kafka.ledger.view import Opened, latest_of_apps, opened
 from snapkafka.kafka.login.connection import Connection
 from snapkafka.ports import Cluster
 from snapkafka.protocol.ledger_state import LedgerState, ProcessView
+from snapkafka.units import wall_ms
 
 from .checkpointing import checkpoint_due
 from .doctoring_cluster import about_groups, about_headers, about_topics, not_examined
@@ -261,7 +262,7 @@ async def _about_ledger(work: Opened, now_ms: int) -> list[Advice]:
                     do="set it on the topic (docs/reference/ledger.md), or restart a service that may alter the topic",
                 )
             )
-    needed = int(holding.get("min.insync.replicas", "1"))
+    needed = TopicSettings.parse(holding).in_sync
     if access.in_sync < needed:
         found.append(
             Advice(

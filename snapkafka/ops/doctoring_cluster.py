@@ -7,7 +7,7 @@ from typing import Final
 
 from snapkafka.advice import Advice, Weight
 from snapkafka.errors import SnapkafkaError
-from snapkafka.kafka.ledger.view import Opened, outputs_of
+from snapkafka.kafka.ledger.reading import Opened, outputs_of
 from snapkafka.kafka.preflight import OWN_GROUPS, knows_markers, unlike_counts
 from snapkafka.ports import Group, Topic
 from snapkafka.protocol.ledger_state import LedgerState, ProcessView

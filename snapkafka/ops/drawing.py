@@ -21,7 +21,7 @@ from snapkafka.drawing.wall_clock import (
     wall_notes,
 )
 from snapkafka.errors import BadInputError
-from snapkafka.kafka.ledger.view import LATEST
+from snapkafka.kafka.ledger.reading import LATEST
 from snapkafka.kafka.login.connection import Connection
 from snapkafka.manifest import Manifest
 from snapkafka.ports import Cluster

@@ -12,8 +12,8 @@ from snapkafka.assembly.spec import JobSpec
 from snapkafka.checks import CutView, ReadRange, reading_ranges, require_offsets
 from snapkafka.checks.invariants import load, parse_parameters
 from snapkafka.errors import BadInputError, SnapkafkaError
-from snapkafka.kafka.cluster.retention import log_bounds, log_sizes
-from snapkafka.kafka.ledger.view import Opened, find_captured, opened
+from snapkafka.kafka.cluster.restorable import log_bounds, log_sizes
+from snapkafka.kafka.ledger.reading import Opened, find_captured, opened
 from snapkafka.kafka.login.connection import Connection
 from snapkafka.manifest import LedgerEntry
 from snapkafka.ports import Cluster

@@ -7,21 +7,18 @@ the plan is left as it is. Nothing else is touched.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Final
 
+from snapkafka.checks.retention import TopicSettings
 from snapkafka.errors import SnapkafkaError
-from snapkafka.kafka.cluster.retention import format_bytes
-from snapkafka.kafka.ledger.view import Opened, latest_of_apps, opened
+from snapkafka.kafka.ledger.reading import Opened, latest_of_apps, opened
 from snapkafka.kafka.login.connection import Connection
 from snapkafka.ports import Cluster
+from snapkafka.units import DAY_MS, format_bytes, wall_ms
 
 from .doctoring import ASSEMBLY_WITHIN_MS
 from .topic_settings import Role, change_command, judged, roles
-
-DAY_MS: Final = 86_400_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -140,7 +137,7 @@ async def _growth(
         oldest_ms = await work.admin.oldest_ms(topic)
     except SnapkafkaError as error:
         return f"unknown: {error}", None
-    now_ms = round(time.time() * 1_000)
+    now_ms = wall_ms()
     if not size or oldest_ms is None or oldest_ms >= now_ms:
         return "unknown: the topic is empty", None
     a_day = size * DAY_MS // max(1_000, now_ms - oldest_ms)  # under a second tells nothing of a day
@@ -154,17 +151,17 @@ def _parts(
     before: Mapping[str, str], changes: Mapping[str, str], a_day: int
 ) -> Iterator[tuple[str, int | None]]:
     """Estimate the growth of each change, at the rate so far: `a_day` bytes a day."""
-    retention_ms = int(changes.get("retention.ms", before.get("retention.ms", "-1")))
+    retention_ms = TopicSettings.parse({**before, **changes}).retention_ms
     for setting, after in changes.items():
         if setting == "retention.ms" and int(after) >= 0:
             more = a_day * (int(after) - int(before["retention.ms"])) // DAY_MS
             yield f"about {format_bytes(more)} on each replica, at its present growth", more
-        elif setting == "retention.ms" or (setting == "retention.bytes" and retention_ms < 0):
+        elif setting == "retention.ms" or (setting == "retention.bytes" and retention_ms is None):
             yield (
                 f"without bound: about {format_bytes(a_day)} a day on each replica, at its present growth",
                 None,
             )
-        elif setting == "retention.bytes":
+        elif setting == "retention.bytes" and retention_ms is not None:
             yield f"the records of {retention_ms / DAY_MS:g} days: about {format_bytes(a_day)} a day", None
         elif setting == "min.compaction.lag.ms":
             yield "what compaction would have removed in that time: unknown", None

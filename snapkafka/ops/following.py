@@ -8,7 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
-from snapkafka.kafka.ledger.view import Opened
+from snapkafka.kafka.ledger.reading import Opened
 from snapkafka.protocol.ledger_state import SnapshotView
 from snapkafka.protocol.records import Abort, Dead
 

@@ -5,17 +5,17 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from snapkafka.errors import ForkRefusedError
-from snapkafka.kafka.ledger.view import opened
+from snapkafka.kafka.ledger.reading import opened
 from snapkafka.kafka.login.connection import Connection
 from snapkafka.ports import Cluster
 from snapkafka.protocol.forking import LEDGER, prefix_of, prefixed
 from snapkafka.query.engine import Placed, engine, in_thread
-from snapkafka.query.integrity import trusted
 from snapkafka.query.locate import manifest_places
+from snapkafka.query.manifest_check import trusted
 from snapkafka.recovery.forks import Fork, fork_in
 from snapkafka.recovery.session import admin_of
 from snapkafka.runtime.extras import require_extra
-from snapkafka.store import read_manifest
+from snapkafka.store import read_manifest, sql_text
 
 from .diffing import Difference, compare_views, compared
 
@@ -93,8 +93,8 @@ async def _found(where: Connection | Cluster, namespace: str) -> Fork | None:
 
 
 def _name_as_in_production(database: DuckDBPyConnection, fork: str) -> None:
-    prefix = prefix_of(fork)
+    prefix = sql_text(prefix_of(fork))
     database.execute("CREATE SCHEMA after")
     for table, columns in NAMES.items():
-        names = ", ".join(f"replace({column}, '{prefix}', '') AS {column}" for column in columns)
+        names = ", ".join(f"replace({column}, {prefix}, '') AS {column}" for column in columns)
         database.execute(f"CREATE VIEW after.{table} AS SELECT * REPLACE ({names}) FROM fork.{table}")

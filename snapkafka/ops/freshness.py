@@ -14,13 +14,14 @@ from math import inf
 
 from snapkafka.checks.retention import How
 from snapkafka.checks.verdict import Verdict
-from snapkafka.kafka.cluster.retention import restorable, wall_ms
-from snapkafka.kafka.ledger.view import LedgerReading, Opened, captured, good, opened
+from snapkafka.kafka.cluster.restorable import restorable
+from snapkafka.kafka.ledger.reading import LedgerReading, Opened, captured, good, opened
 from snapkafka.kafka.login.connection import Connection
 from snapkafka.manifest import RestorableEntry
 from snapkafka.ports import Cluster
-from snapkafka.protocol.captured_snapshot import gather
+from snapkafka.protocol.gather import gather
 from snapkafka.protocol.ledger_state import SnapshotView
+from snapkafka.units import wall_ms
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -32,14 +32,14 @@ from snapkafka.errors import (
     TimedOutError,
     TriggerRefusedError,
 )
-from snapkafka.kafka.cluster.retention import wall_ms
-from snapkafka.kafka.ledger.view import read_ledger
+from snapkafka.kafka.ledger.reading import read_ledger
 from snapkafka.kafka.login.connection import Connection
 from snapkafka.ports import Cluster
 from snapkafka.protocol.ledger_state import Status
 from snapkafka.runtime.extras import require_extra
 from snapkafka.store import open_store
 from snapkafka.store.locks import locked
+from snapkafka.units import wall_ms
 
 from .assembling import assemble
 from .checkpointing import checkpoint_due

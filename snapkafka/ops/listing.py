@@ -8,8 +8,8 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from snapkafka.errors import BadInputError
-from snapkafka.kafka.cluster.retention import restorable, wall_ms
-from snapkafka.kafka.ledger.view import (
+from snapkafka.kafka.cluster.restorable import restorable
+from snapkafka.kafka.ledger.reading import (
     LedgerReading,
     Opened,
     find_captured_by,
@@ -25,6 +25,7 @@ from snapkafka.ports import Cluster
 from snapkafka.protocol.captured_snapshot import Captured, Uncaptured
 from snapkafka.protocol.ledger_state import SnapshotView, Status, Unread, Waiting
 from snapkafka.protocol.records import NOBODY, CheckResult
+from snapkafka.units import wall_ms
 
 logger = logging.getLogger("snapkafka")
 

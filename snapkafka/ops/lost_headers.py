@@ -10,7 +10,7 @@ from typing import Final
 
 from snapkafka.advice import Advice, Weight
 from snapkafka.errors import SnapkafkaError
-from snapkafka.kafka.ledger.view import Opened
+from snapkafka.kafka.ledger.reading import Opened
 from snapkafka.protocol.ledger_state import LedgerState, ProcessView
 from snapkafka.protocol.records import TopicPartition
 from snapkafka.wire.headers import HEADER

@@ -6,7 +6,7 @@ import random
 from dataclasses import dataclass
 
 from snapkafka.errors import BadInputError
-from snapkafka.kafka.ledger.view import Opened, opened
+from snapkafka.kafka.ledger.reading import Opened, opened
 from snapkafka.kafka.login.connection import Connection
 from snapkafka.ports import Cluster
 from snapkafka.protocol.records import LedgerRecord, Pause, Retire

@@ -17,17 +17,16 @@ from typing import Final
 
 from snapkafka.checks.verdict import GOOD
 from snapkafka.errors import BadInputError, UnknownSnapshotError
-from snapkafka.kafka.cluster.retention import wall_ms
 from snapkafka.kafka.login.connection import Connection
 from snapkafka.manifest import Manifest, file_stem, load
 from snapkafka.ports import Cluster
 from snapkafka.query.manifest_heads import assembled_ms, oldest_first
 from snapkafka.store import Leftover, Store, open_store
 from snapkafka.store.base import LEFTOVER_AFTER_S, manifest_name
+from snapkafka.units import DAY_MS, wall_ms
 
 from .in_use import InUse, snapshots_in_use
 
-DAY_MS: Final = 86_400_000
 NOTHING_IN_USE: Final = InUse()
 
 

@@ -7,12 +7,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from snapkafka.kafka.ledger.view import LATEST
+from snapkafka.kafka.ledger.reading import LATEST
 from snapkafka.kafka.login.connection import Connection
 from snapkafka.ports import Cluster
 from snapkafka.query.engine import engine, in_thread
-from snapkafka.query.integrity import Trust, trusted
 from snapkafka.query.locate import manifest_places
+from snapkafka.query.manifest_check import Trust, trusted
 from snapkafka.query.sandbox import Bounds, select_apart, too_long
 from snapkafka.query.sql import named_in, select
 from snapkafka.runtime.extras import require_extra

@@ -1,108 +1,28 @@
-"""`restore`: plan it, run the confirmed plan, or give it up; in place or into another cluster."""
+"""What surrounds a restore: the wait for the workers to leave, and giving it up."""
 
 from __future__ import annotations
 
-import asyncio
 import random
 from collections.abc import Callable
 from typing import Final
 
 from snapkafka.errors import BadInputError, RestoreRefusedError, SnapkafkaError
 from snapkafka.kafka.cluster.group_hold import HOLDER
-from snapkafka.kafka.ledger.view import LATEST, opened
+from snapkafka.kafka.ledger.reading import LATEST, opened
 from snapkafka.kafka.login.connection import Connection
 from snapkafka.ports import Cluster
 from snapkafka.protocol.records import Restore
 from snapkafka.query.locate import manifest_places
-from snapkafka.recovery.plan import Plan, Recovered, Request
 from snapkafka.recovery.positions import apps_of
-from snapkafka.recovery.recovery import Watcher, plan_recovery, recover
 from snapkafka.recovery.selection import ALL, Selection
-from snapkafka.recovery.session import RestoreBulk, admin_of
-from snapkafka.recovery.still_held import with_held
-from snapkafka.recovery.suppression import Suppression
+from snapkafka.recovery.session import admin_of
 from snapkafka.store import read_manifest
+from snapkafka.until import Tries
 
 from .triggering import trigger
 
 #: How often the members of groups are counted.
 WAIT_POLL_S: Final = 0.5
-
-
-async def plan_restore(
-    where: Connection | Cluster,
-    namespace: str,
-    name: str = LATEST,
-    *,
-    storage: str = "",
-    into: bool = False,
-    force: bool = False,
-    drop_missing: bool = False,
-    selection: Selection = ALL,
-    suppress: Suppression | None = None,
-    allow_unmatched: bool = False,
-    bulk: RestoreBulk | None = None,
-) -> Plan:
-    """Plan a restore, with every reason to refuse it. Change nothing.
-
-    Args:
-        where: the cluster to restore.
-        namespace: its own; empty: that of the snapshot.
-        name: id, epoch or `latest`, the last good one.
-        storage: of its manifest; empty: its place in the ledger.
-        into: whether the cluster is another one than the snapshot's, and empty.
-        force: leave out the reasons that `--force` overrides.
-        drop_missing: leave out tables, agents and inputs that the code no longer has.
-        selection: restore only this part; the result is not a consistent cut.
-        suppress: names erased keys: they stay deleted in tables, and their messages are left out.
-        allow_unmatched: accept a rule of `suppress` that matches nothing.
-        bulk: for tests; None: by librdkafka.
-
-    Raises:
-        BadInputError: the snapshot lacks a selected part; there is no storage for another cluster; a rule matches
-            nothing, or something cannot be examined.
-        UnknownSnapshotError, StorageError: there is no such snapshot, or it cannot be read.
-        DependencyMissingError: the extra `restore` is not installed.
-    """
-    request = Request(
-        namespace=namespace,
-        name=name,
-        storage=storage,
-        into=into,
-        force=force,
-        drop_missing=drop_missing,
-        selection=selection,
-        suppress=suppress,
-        allow_unmatched=allow_unmatched,
-    )
-    return await plan_recovery(where, request, bulk=bulk)
-
-
-async def restore(
-    where: Connection | Cluster,
-    plan: Plan,
-    *,
-    who: str = "",
-    notify: Callable[[str], None] = lambda text: None,
-    crash: Callable[[str], None] = lambda step: None,
-    bulk: RestoreBulk | None = None,
-) -> Recovered:
-    """Restore the apps of a snapshot as planned, or finish a restore that was interrupted.
-
-    Args:
-        plan: the confirmed plan; it is run as it is, or not at all.
-        who: the caller, for people.
-        notify: called with each phase.
-        crash: for tests: called before each phase.
-        bulk: for tests; None: by librdkafka.
-
-    Raises:
-        RestoreRefusedError, PlanChangedError: nothing was changed.
-        OvertakenError: another run continues it.
-        RestoreFailedError: it ended half-way; another run continues it.
-    """
-    done = await recover(where, plan, watcher=Watcher(who=who, notify=notify, crash=crash), bulk=bulk)
-    return await with_held(done, plan, notify)
 
 
 async def await_workers(
@@ -147,11 +67,9 @@ async def await_workers(
                 where, namespace or manifest.namespace, apps, store.uri, who, notify
             )
         notify("waiting for the consumer groups to have no member")
-        deadline = asyncio.get_running_loop().time() + wait_s
-        while await running():
-            if asyncio.get_running_loop().time() > deadline:
-                break  # what is left then is a reason to refuse the plan
-            await asyncio.sleep(WAIT_POLL_S)
+        async for _ in Tries(wait_s, WAIT_POLL_S):  # what is left then is a reason to refuse the plan
+            if not await running():
+                break
     finally:
         await admin.close()
     return undo

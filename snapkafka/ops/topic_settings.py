@@ -14,8 +14,9 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from snapkafka.advice import Advice, Weight
-from snapkafka.checks.retention import UNBOUNDED, bound, format_ms
+from snapkafka.checks.retention import UNBOUNDED, TopicSettings
 from snapkafka.protocol.ledger_state import ProcessView
+from snapkafka.units import format_ms
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -74,17 +75,16 @@ def judged(role: Role, holding: Mapping[str, str], within_ms: int) -> Iterator[S
     Args:
         within_ms: how long after a snapshot assembly has read everything.
     """
-    policy = holding.get("cleanup.policy", "delete")
-    deletes, compacts = "delete" in policy, "compact" in policy
+    settings = TopicSettings.parse(holding)
     if role.table and not role.expires_ms:
-        finding = _state_is_lost(role, holding, within_ms)
+        finding = _state_is_lost(role, settings, within_ms)
         if finding is not None:
             yield finding
             return
-    elif deletes:
-        yield from _deleted_too_soon(role, holding, within_ms)
-    lag_ms = int(holding.get("min.compaction.lag.ms", "0"))
-    if compacts and lag_ms < within_ms:
+    elif settings.deletes:
+        yield from _deleted_too_soon(role, settings, within_ms)
+    lag_ms = settings.uncompacted_ms
+    if settings.compacts and lag_ms < within_ms:
         yield Shortfall(
             code="compaction",
             weight=Weight.WARNING,
@@ -94,43 +94,42 @@ def judged(role: Role, holding: Mapping[str, str], within_ms: int) -> Iterator[S
         )
 
 
-def _state_is_lost(role: Role, holding: Mapping[str, str], within_ms: int) -> Shortfall | None:
+def _state_is_lost(role: Role, settings: TopicSettings, within_ms: int) -> Shortfall | None:
     """Find a changelog that has to hold all of the state, and does not."""
-    policy = holding.get("cleanup.policy", "delete")
-    retention_ms, retention_bytes = bound(holding, "retention.ms"), bound(holding, "retention.bytes")
-    unbounded = {
-        name: str(UNBOUNDED)
-        for name, value in (("retention.ms", retention_ms), ("retention.bytes", retention_bytes))
-        if value != UNBOUNDED
-    }
-    if role.sets and "compact" in policy:
+    bounds: dict[str, str] = {}
+    if settings.retention_ms is not None:
+        bounds["retention.ms"] = format_ms(settings.retention_ms)
+    if settings.retention_bytes is not None:
+        bounds["retention.bytes"] = f"{settings.retention_bytes:,} bytes a partition"
+    unbounded = dict.fromkeys(bounds, str(UNBOUNDED))
+    if role.sets and settings.compacts:
         return Shortfall(
             code="sets-compacted",
             weight=Weight.PROBLEM,
-            what=f"{role.name} of a table of sets has cleanup.policy={policy}: compaction loses members of sets",
+            what=f"{role.name} of a table of sets has cleanup.policy={settings.policy}:"
+            " compaction loses members of sets",
             changes={"cleanup.policy": "delete"} | unbounded,
         )
-    if "delete" not in policy or not unbounded:
+    if not settings.deletes or not unbounded:
         return None
-    bounds = [format_ms(retention_ms)] if retention_ms != UNBOUNDED else []
-    bounds += [f"{retention_bytes:,} bytes a partition"] if retention_bytes != UNBOUNDED else []
     changes = unbounded
     if not role.sets:  # as Faust makes it
         changes = {"cleanup.policy": "compact"}
-        if int(holding.get("min.compaction.lag.ms", "0")) < within_ms:
+        if settings.uncompacted_ms < within_ms:
             changes["min.compaction.lag.ms"] = str(within_ms)
     kind = "a table of sets" if role.sets else f"table {role.table}"
     return Shortfall(
         code="state-deleted",
         weight=Weight.PROBLEM,
-        what=f"{role.name} of {kind} has cleanup.policy={policy} and keeps {' and '.join(bounds)}: older keys are lost",
+        what=f"{role.name} of {kind} has cleanup.policy={settings.policy} and keeps {' and '.join(bounds.values())}:"
+        " older keys are lost",
         changes=changes,
     )
 
 
-def _deleted_too_soon(role: Role, holding: Mapping[str, str], within_ms: int) -> Iterator[Shortfall]:
-    retention_ms, needed_ms = bound(holding, "retention.ms"), within_ms + role.expires_ms
-    if retention_ms != UNBOUNDED and retention_ms < needed_ms:
+def _deleted_too_soon(role: Role, settings: TopicSettings, within_ms: int) -> Iterator[Shortfall]:
+    retention_ms, needed_ms = settings.retention_ms, within_ms + role.expires_ms
+    if retention_ms is not None and retention_ms < needed_ms:
         need = f"assembly needs them for {format_ms(needed_ms)}"
         if role.expires_ms:
             need += f" (windows of {format_ms(role.expires_ms)}, and {format_ms(within_ms)} until it has read them)"
@@ -140,7 +139,7 @@ def _deleted_too_soon(role: Role, holding: Mapping[str, str], within_ms: int) ->
             what=f"{role.name} keeps records for {format_ms(retention_ms)}, {need}",
             changes={"retention.ms": str(needed_ms)},
         )
-    if (size := bound(holding, "retention.bytes")) != UNBOUNDED:
+    if (size := settings.retention_bytes) is not None:
         yield Shortfall(
             code="retention-bytes",
             weight=Weight.WARNING,

@@ -12,14 +12,14 @@ from typing import Any, Final
 
 from snapkafka.drawing.around import has_around
 from snapkafka.errors import BadInputError
-from snapkafka.kafka.ledger.view import LATEST, Opened, opened
+from snapkafka.kafka.ledger.reading import LATEST, Opened, opened
 from snapkafka.kafka.login.connection import Connection
 from snapkafka.manifest import AROUND, Manifest
 from snapkafka.ports import Cluster
 from snapkafka.protocol.records import TopicPartition
 from snapkafka.query.locate import manifest_places
 from snapkafka.query.sandbox import Bounds
-from snapkafka.store import read_manifest
+from snapkafka.store import read_manifest, sql_text
 from snapkafka.wire import headers
 
 from .querying import query
@@ -217,8 +217,7 @@ async def trace_stored(
             f"snapshot {found.id} has no table {AROUND}: it was assembled without it",
             hint="leave --snapshot out to read the log, or assemble it again",
         )
-    quoted = "'" + topic.replace("'", "''") + "'"
-    sql = _CHAIN.format(topic=quoted, partition=partition, offset=offset, most=most)
+    sql = _CHAIN.format(topic=sql_text(topic), partition=partition, offset=offset, most=most)
     asked = await query(where, namespace, sql, manifest=place, bounds=bounds)
     rows = list(asked.rows)
     if not rows:

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import Awaitable, Callable, Collection
+from collections.abc import Awaitable, Callable
 from functools import partial
-from typing import Final
+from typing import Final, Unpack
 
 from snapkafka.backoff import pause_after
 from snapkafka.errors import BadInputError, SnapshotFailedError, TriggerRefusedError
-from snapkafka.kafka.ledger.view import Opened, opened
+from snapkafka.kafka.ledger.reading import Opened, opened
 from snapkafka.kafka.login.connection import Connection
-from snapkafka.kafka.preflight import compose_trigger, require_id
+from snapkafka.kafka.preflight import TriggerOptions, compose_trigger, require_id
 from snapkafka.ports import Cluster
 from snapkafka.protocol.ledger_state import SnapshotView
 from snapkafka.protocol.records import Trigger
@@ -30,32 +30,20 @@ async def trigger(
     namespace: str,
     *,
     snapshot_id: str = "",
-    type: str = "full",  # noqa: A002 -- the word of the design
-    parent: str = "",
-    storage: str = "",
-    who: str = "",
-    apps: Collection[str] = (),
-    ttl_ms: int = 5_000,
-    knowing: Collection[str] = (),
     retries: int = 0,
     wait: bool = False,
     progress: Callable[[Progress], None] | None = None,
+    **options: Unpack[TriggerOptions],
 ) -> Summary:
     """Request a snapshot. The same id again returns the same snapshot, whatever the other arguments.
 
     Args:
         snapshot_id: empty: an id is generated.
-        parent: the base of an incremental one: an id, an epoch, `latest` for the last captured one; empty: the latest
-            verified one.
-        storage: for its tables; a path (from here) or URI, empty: chosen at assembly.
-        who: the caller, for people.
-        apps: those in scope, empty: all.
-        ttl_ms: the time after which it is aborted if it is not captured.
-        knowing: consumer groups that know markers although they send no `Hello`.
         retries: how often to start the next attempt if the snapshot fails, with growing pauses. One that had failed
             before is tried again at once; without `wait` that is all.
         wait: whether to wait until it is captured.
         progress: called from time to time while waiting.
+        options: see `kafka.preflight.compose_trigger`.
 
     Raises:
         BadInputError, UnknownSnapshotError, TriggerRefusedError: it cannot start.
@@ -73,18 +61,7 @@ async def trigger(
             hint="add --wait, or the --id of a snapshot that failed",
         )
     async with opened(where, namespace) as work:
-        compose = partial(
-            compose_trigger,
-            work.admin,
-            work.reading.state,
-            type=type,
-            parent=parent,
-            storage=storage,
-            who=who,
-            apps=apps,
-            ttl_ms=ttl_ms,
-            knowing=knowing,
-        )
+        compose = partial(compose_trigger, work.admin, work.reading.state, **options)
         view = _latest(work, snapshot_id)
         if view is None:
             view = await _append(work, await compose(snapshot_id=snapshot_id))

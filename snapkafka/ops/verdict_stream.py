@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator
 from dataclasses import dataclass
 
 from snapkafka.checks.verdict import GOOD
-from snapkafka.kafka.ledger.view import LedgerReading, opened
+from snapkafka.kafka.ledger.reading import LedgerReading, opened
 from snapkafka.kafka.login.connection import Connection
 from snapkafka.ports import Cluster
 from snapkafka.protocol.records import Verdict

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from snapkafka.checks.verdict import Verdict
 from snapkafka.errors import BadInputError, StorageError, UnknownSnapshotError
-from snapkafka.kafka.ledger.view import LATEST, epoch_in
+from snapkafka.kafka.ledger.reading import LATEST, epoch_in
 from snapkafka.manifest import LaterVersionError, Manifest, load
 from snapkafka.query.locate import find_manifest
 from snapkafka.store import Store, open_manifest, open_store

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from snapkafka.errors import SnapshotFailedError
-from snapkafka.kafka.ledger.view import find_snapshot, opened
+from snapkafka.kafka.ledger.reading import find_snapshot, opened
 from snapkafka.kafka.login.connection import Connection
 from snapkafka.ports import Cluster
 

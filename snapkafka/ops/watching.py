@@ -13,13 +13,13 @@ verdict in the ledger does not mention it.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Collection
+from collections.abc import Awaitable, Callable, Collection, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from functools import partial
 from typing import Final
 
-from snapkafka.assembly.spec import JobResult, JobSpec, changed
+from snapkafka.assembly.spec import PLAIN_SPEC, JobResult, JobSpec, changed
 from snapkafka.checks import Status
 from snapkafka.checks.invariants import load, parse_parameters
 from snapkafka.errors import (
@@ -87,29 +87,41 @@ Judge = Callable[[str], Awaitable[JobResult]]
 Clear = Callable[[Collection[str]], Awaitable[None]]
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WatchRequest:
+    """The request to watch.
+
+    `until`: SQL whose rows show that the predicate does not hold: a file, a folder (all of it has to hold), or the name
+    of a ready-made one; `parameters`: `name=value` for it. `storage`: for the tables. `every_ms`: from one trigger to
+    the next; if a round takes longer, the next one begins when it ends. `timeout_ms`: for all rounds; None: for ever.
+    `keep_last`: remove the snapshots that were taken here, except those that `prune` would keep with this number.
+    `ttl_ms`: of each snapshot.
+    """
+
+    until: str
+    storage: str
+    parameters: Sequence[str] = ()
+    every_ms: int = 10_000
+    timeout_ms: int | None = None
+    keep_last: int | None = None
+    ttl_ms: int = 5_000
+
+
 async def watch(
     where: Connection,
     namespace: str,
-    until: str,
+    request: WatchRequest,
     *,
-    spec: JobSpec,
-    every_ms: int = 10_000,
-    timeout_ms: int | None = None,
-    keep_last: int | None = None,
-    ttl_ms: int = 5_000,
     who: str = "",
+    spec: JobSpec = PLAIN_SPEC,
     report: Callable[[Round], None] = lambda item: None,
     notify: Callable[[str], None] | None = None,
 ) -> Round:
     """Take snapshots until the predicate holds in one; return that one.
 
     Args:
-        until: SQL whose rows show that it does not hold: a file, a folder (all of it has to hold), or the name of a
-            ready-made one.
-        spec: the storage for the tables, the parameters of the SQL, and how the log is read.
-        every_ms: from one trigger to the next; if a round takes longer, the next one begins when it ends.
-        timeout_ms: for all rounds together; None: for ever.
-        keep_last: remove the snapshots that were taken here, except those that `prune` would keep with this number.
+        who: the caller, for people.
+        spec: the settings by which an assembly reads the log.
         report: hears of each round.
         notify: hears each line of an assembly's progress.
 
@@ -118,46 +130,58 @@ async def watch(
         TimedOutError: it does not hold within the time.
         TriggerRefusedError, BrokerUnavailableError, StorageError, DependencyMissingError: it cannot begin.
     """
-    storage = spec.storage
-    load([until], parse_parameters(spec.parameters))
-    require_extra("spark", "assembly")  # before anything is taken
-    if not storage:
-        raise BadInputError("watch needs --storage: no place for tables is known", hint="add --storage DIR")
-    await asyncio.to_thread(lambda: open_store(storage).check_writable())
+    await _require_possible(request)
 
     async def take(name: str) -> Summary:
         return await trigger(
-            where, namespace, snapshot_id=name, storage=storage, who=who, ttl_ms=ttl_ms, wait=True
+            where,
+            namespace,
+            snapshot_id=name,
+            wait=True,
+            storage=request.storage,
+            who=who,
+            ttl_ms=request.ttl_ms,
         )
 
     async def judge(name: str) -> JobResult:
-        asked = changed(spec, namespace=namespace, snapshots=(name,), asked=(until,))
+        asked = changed(
+            spec,
+            namespace=namespace,
+            snapshots=(name,),
+            storage=request.storage,
+            asked=(request.until,),
+            parameters=tuple(request.parameters),
+        )
         (found,) = await assemble(where, asked, notify=notify)
         return found
 
     last: Round | None = None
 
-    def heard(item: Round) -> None:
+    def note(item: Round) -> None:
         nonlocal last
         last = item
         report(item)
 
-    clear = partial(_clear, where, storage, Policy(last=keep_last, namespace=namespace))
+    policy = Policy(last=request.keep_last, namespace=namespace)
+    clear = None if request.keep_last is None else partial(_clear, where, request.storage, policy)
+    timeout_s = None if request.timeout_ms is None else request.timeout_ms / 1_000
     try:
-        async with asyncio.timeout(None if timeout_ms is None else timeout_ms / 1_000):
-            return await rounds(
-                take,
-                judge,
-                every_s=every_ms / 1_000,
-                report=heard,
-                clear=None if keep_last is None else clear,
-            )
+        async with asyncio.timeout(timeout_s):
+            return await rounds(take, judge, every_s=request.every_ms / 1_000, report=note, clear=clear)
     except TimeoutError:
-        assert timeout_ms is not None
         raise TimedOutError(
-            f"{until} did not hold within {timeout_ms / 1_000:g} s: {_so_far(last)}",
+            f"{request.until} did not hold within {timeout_s:g} s: {_so_far(last)}",
             hint="a longer --timeout, or `snapkafka query` on the last snapshot to see what it waits for",
         ) from None
+
+
+async def _require_possible(request: WatchRequest) -> None:
+    """Refuse a request that cannot succeed, before anything is taken."""
+    load([request.until], parse_parameters(request.parameters))
+    require_extra("spark", "assembly")
+    if not request.storage:
+        raise BadInputError("watch needs --storage: no place for tables is known", hint="add --storage DIR")
+    await asyncio.to_thread(lambda: open_store(request.storage).check_writable())
 
 
 def _so_far(last: Round | None) -> str:

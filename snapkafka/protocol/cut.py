@@ -41,7 +41,7 @@ class Positions:
         self._next: dict[tuple[str, TopicPartition], int] = {}
         self._inputs: dict[TopicPartition, AssignedInput] = {}
         self._replay_until: dict[TopicPartition, int] = {}
-        #: Where each agent starts, and which offsets above that a restore leaves to nobody (`restoring`).
+        #: Where each agent starts, and which offsets above that a restore leaves to nobody (`restores`).
         self._starts: dict[tuple[str, TopicPartition], Rule] = {}
         #: Those of the latter that still lie above, of the agents that have any.
         self._skipped: dict[tuple[str, TopicPartition], frozenset[int]] = {}

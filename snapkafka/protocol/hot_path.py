@@ -1,8 +1,8 @@
 """The work of a process between its cuts: events and their effects, each in its colour (R5, R6).
 
 The hot path of a service: these methods run a few times per event, take plain arguments and do a dictionary operation
-or two. Nothing is decided here. Finished work is counted by colour (`colours`), and torn events are listed with the
-open cuts; if one of those may have waited for that, the machine is asked to `_advance`.
+or two. Nothing is decided here. Work is counted by colour (`colours`), what happens most often right here, and torn
+events are listed with the open cuts; if one of those may have waited for that, the machine is asked to `_advance`.
 """
 
 from __future__ import annotations
@@ -12,11 +12,12 @@ from collections.abc import Sequence
 
 from .actions import Action, SendMarkers
 from .closing import OpenCuts
-from .colours import Cause, Colours, Effect, Torn
+from .colours import Cause, Colours, Effect, Torn, effect_of
 from .cut import Positions
 from .identity import EarlierIncarnations
 from .ledger_state import LedgerState
 from .records import MIXED, OUT_OF_ORDER, SENT_BARE, TopicPartition
+from .sent import Sent
 
 _NOTHING: Sequence[Action] = ()
 
@@ -54,9 +55,12 @@ class Work(ABC):
 
     def event_started(self, event: Cause) -> Sequence[Action]:
         """Note that an agent starts, or continues, a record: it has the colour of the first such instant for good."""
-        in_order = self.positions.start(event.agent, event.tp, event.offset)
-        void = _NOTHING if in_order or event in self.colours.running else self._void(event)
-        self.colours.start(event)
+        in_order, colours = self.positions.start(event.agent, event.tp, event.offset), self.colours
+        if event in colours.running:
+            return _NOTHING
+        void = _NOTHING if in_order else self._void(event)
+        colours.running[event] = colours.epoch
+        colours.tallies[colours.epoch].running += 1
         return void
 
     def _void(self, event: Cause) -> Sequence[Action]:
@@ -178,10 +182,20 @@ class Work(ABC):
         Returns:
             the effect, and its seq in `tp`.
         """
-        effect, seq = self.colours.send(event, tp)
-        if self.earlier.busy and event is not None and self.earlier.run(event):
-            effect = effect._replace(cause=event)
-        return effect, seq
+        colours = self.colours
+        epoch, cause = colours.running.get(event, -1) if event is not None else -1, event
+        if epoch < 0:
+            epoch = colours.epoch
+            if not (self.earlier.busy and event is not None and self.earlier.run(event)):
+                cause = None
+        tally = colours.tallies[epoch]
+        tally.unacked += 1
+        sent = colours.sent.get(tp)
+        if sent is None:
+            sent = colours.sent[tp] = Sent()
+        seq = sent.next_seq
+        sent.next_seq = seq + 1
+        return effect_of((epoch, cause, tally, colours.sent)), seq
 
     @staticmethod
     def send_undone(effect: Effect, tp: TopicPartition, seq: int) -> None:
@@ -214,7 +228,8 @@ class Work(ABC):
     ) -> Sequence[Action]:
         """Note that the send lies at `offset`, and `count - 1` of its colour right before it, with the seqs before its
         own."""
-        Colours.ack(effect, tp, seq, offset, count)
+        effect.tally.unacked -= count
+        effect.sent[tp].acked(effect.epoch, seq, offset)
         return self._advance() if self.open.cuts else _NOTHING
 
     def send_failed(

@@ -12,7 +12,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Final, TypeVar, assert_never
 
-from .ledger_state import KEEP_DECIDED, KEEP_LEFT, LedgerState
+from .ledger_processes import KEEP_LEFT
+from .ledger_snapshots import KEEP_DECIDED
+from .ledger_state import LedgerState
 from .records import (
     NOBODY,
     Abort,

@@ -1,6 +1,6 @@
 """The ledger as answers: about processes, about inputs, and about what a snapshot still waits for.
 
-Every reader of the ledger gives the same answers (R11). The fold in `completion` updates the state; nothing here
+Every reader of the ledger gives the same answers (R11). The fold in `ledger_state` updates the state; nothing here
 changes it.
 """
 

@@ -1,4 +1,4 @@
-"""The views that the fold in `completion` keeps: one process, and one snapshot, as the ledger shows them."""
+"""The views that the fold in `ledger_state` keeps: one process, and one snapshot, as the ledger shows them."""
 
 from __future__ import annotations
 

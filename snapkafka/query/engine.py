@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple, TypeVar
 from snapkafka.errors import BadInputError, StorageError
 from snapkafka.manifest import STATE, Manifest, TableEntry, state_table
 from snapkafka.runtime.extras import extra_missing
-from snapkafka.store import Store, state_parents, state_sql
+from snapkafka.store import Store, sql_name, sql_of_files, sql_text, state_parents, state_sql
 
 from .sandbox import Bounds
 
@@ -25,6 +25,26 @@ if TYPE_CHECKING:
 
 #: How often a query is told to end, until it has.
 INTERRUPT_EVERY_S: Final = 0.1
+
+SEE_TABLES: Final = "SHOW TABLES and DESCRIBE state list what exists"
+
+#: What DuckDB refuses most often -> what to write.
+HINTS: Final = (
+    (
+        "syntax error at or near",
+        'a column whose name is a word of SQL is written in double quotes: "table"',
+    ),
+    (
+        "explicit (type )?cast",
+        "keys and values are text: CAST(value AS BIGINT), or CAST(value->>'field' AS BIGINT)",
+    ),
+    ("Could not convert|out of range", "TRY_CAST(... AS ...) is NULL where a text is not such a value"),
+    ("Cannot extract field", "values are JSON as text: value->>'field'"),
+    (
+        "Referenced column .* not found",
+        "text is written in single quotes: 'a'; DESCRIBE state lists the columns",
+    ),
+)
 
 T = TypeVar("T")
 
@@ -111,43 +131,32 @@ def _make_views(database: DuckDBPyConnection, schema: str, snapshot: Placed) -> 
             raise StorageError(f"snapshot {manifest.id} lacks file {store.place(gone)}")
     if schema != "main":
         try:
-            database.execute(f"CREATE SCHEMA {_name(schema)}")
+            database.execute(f"CREATE SCHEMA {sql_name(schema)}")
         except duckdb.Error as error:  # DuckDB's own, or the same but for its case
             raise refused(error) from error
     for table in manifest.tables:
-        files = ", ".join(sql_text(store.place(file.path)) for file in table.files)
+        rows = sql_of_files(store.place(file.path) for file in table.files)
         try:
-            database.execute(
-                f"CREATE VIEW {_name(schema)}.{_name(table.name)} AS"
-                f" SELECT * FROM read_parquet([{files}], hive_partitioning = false)"
-            )
+            database.execute(f"CREATE VIEW {sql_name(schema)}.{sql_name(table.name)} AS SELECT * FROM {rows}")
         except duckdb.Error as error:
             raise StorageError(
                 f"table {table.name} of snapshot {manifest.id} cannot be read: {one_line(error)}"
             ) from error
     if parents := snapshot.parents:
         whole = state_sql(store, (*parents, manifest))
-        database.execute(f"CREATE VIEW {_name(schema)}.{STATE} AS {whole}")
-
-
-def sql_text(text: str) -> str:
-    return "'" + text.replace("'", "''") + "'"
-
-
-def _name(name: str) -> str:
-    return '"' + name.replace('"', '""') + '"'
+        database.execute(f"CREATE VIEW {sql_name(schema)}.{STATE} AS {whole}")
 
 
 def refused(error: Exception) -> BadInputError:
     """Build the error of a query that DuckDB refuses."""
-    return BadInputError(
-        f"the query failed: {one_line(error)}", hint="SHOW TABLES and DESCRIBE state list what exists"
-    )
+    text = one_line(error)
+    hint = next((hint for pattern, hint in HINTS if re.search(pattern, text)), SEE_TABLES)
+    return BadInputError(f"the query failed: {text}", hint=hint)
 
 
 def one_line(error: Exception) -> str:
-    """Return DuckDB's message, without the piece of SQL that it prints below."""
-    return " ".join(re.split(r"\n\s*LINE \d+:", str(error))[0].split())
+    """Return DuckDB's message, without the piece of SQL and the list of functions that it prints below."""
+    return " ".join(re.split(r"\n\s*(?:LINE \d+:|Candidate functions:)", str(error))[0].split())
 
 
 async def in_thread(database: DuckDBPyConnection, work: Callable[[], T]) -> T:

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 from snapkafka.checks.verdict import GOOD
 from snapkafka.errors import BadInputError, StorageError, UnknownSnapshotError
-from snapkafka.kafka.ledger.view import LATEST, epoch_in, find_snapshot, read_ledger
-from snapkafka.kafka.ledger.view import good as verified
+from snapkafka.kafka.ledger.reading import LATEST, epoch_in, find_snapshot, read_ledger
+from snapkafka.kafka.ledger.reading import good as verified
 from snapkafka.kafka.login.connection import Connection
 from snapkafka.manifest import Manifest
 from snapkafka.ports import Cluster

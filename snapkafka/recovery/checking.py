@@ -32,7 +32,6 @@ from .comparing_inputs import (
     compare_positions,
 )
 from .editing import Editing
-from .facts import Groups, Tables, rows_of_state
 from .positions import (
     Appended,
     apps_of,
@@ -41,9 +40,10 @@ from .positions import (
     lowest_positions,
     new_positions,
 )
-from .refusals import member_refusals
+from .reasons import member_refusals
 from .selection import ALL, Keys, Selection
 from .session import RestoreBulk
+from .stored_rows import Groups, Tables, rows_of_state
 from .target_facts import Refusal
 
 

@@ -8,13 +8,13 @@ from dataclasses import dataclass
 from typing import Final
 
 from snapkafka.errors import OvertakenError, RestoreFailedError
-from snapkafka.kafka.ledger.view import Opened
+from snapkafka.kafka.ledger.reading import Opened
 from snapkafka.protocol.records import AgentPosition, Bye, LedgerRecord, Restore
 from snapkafka.protocol.restores import RESTORED_METADATA, RestoreView
 
-from .facts import Groups, Hold
 from .plan import Plan
 from .positions import group_offsets
+from .stored_rows import Groups, Hold
 
 #: What a committed offset that a restore has set says: a worker that cannot read the ledger then does not start.
 NOTE: Final = RESTORED_METADATA + "{plan}"

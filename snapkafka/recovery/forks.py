@@ -10,12 +10,13 @@ from typing import Final, Protocol, cast
 
 from snapkafka.errors import ForkFailedError, ForkRefusedError, LedgerUnusableError, PlanChangedError
 from snapkafka.kafka.cluster.groups import positions_group
-from snapkafka.kafka.cluster.retention import wall_ms
-from snapkafka.kafka.ledger.view import Opened, opened
+from snapkafka.kafka.ledger.reading import Opened, opened
 from snapkafka.kafka.login.connection import Connection
 from snapkafka.kafka.records.bulk import KafkaBulk
 from snapkafka.ports import Cluster, TopicAdmin
 from snapkafka.protocol.forking import LEDGER, fork_of, of_fork, prefixed
+from snapkafka.units import wall_ms
+from snapkafka.until import Tries
 
 from .session import admin_of
 from .topics import Topics
@@ -312,11 +313,11 @@ async def await_gone(admin: TopicAdmin, topics: Iterable[str]) -> None:
         ForkFailedError: one still exists.
     """
     wanted = list(topics)
-    deadline = asyncio.get_running_loop().time() + GONE_WITHIN_S
-    while there := sorted((await admin.describe_topics(wanted)).keys() & set(wanted)):
-        if asyncio.get_running_loop().time() > deadline:
-            raise ForkFailedError(
-                f"topic {there[0]} was deleted and is still there after {GONE_WITHIN_S:g} s",
-                hint="see whether delete.topic.enable is on, and run the command again",
-            )
-        await asyncio.sleep(LOOK_AGAIN_S)
+    async for _ in Tries(GONE_WITHIN_S, LOOK_AGAIN_S):
+        there = sorted((await admin.describe_topics(wanted)).keys() & set(wanted))
+        if not there:
+            return
+    raise ForkFailedError(
+        f"topic {there[0]} was deleted and is still there after {GONE_WITHIN_S:g} s",
+        hint="see whether delete.topic.enable is on, and run the command again",
+    )

@@ -10,6 +10,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Final, NamedTuple
 
+from snapkafka.checks.retention import TopicSettings
+
 from .record_refusals import AFTER, BEFORE, CATCH_UP_MS, HEADER_BYTES, OVERHEAD_BYTES
 from .target_facts import Carried, Refusal
 
@@ -45,26 +47,22 @@ def fit_input(
     if refused := _unfit(topic, holding, carried.largest):
         return Fitting({}, refused)
     changes = dict(_sizes(holding, carried.largest if carried.records else 0))
-    policy = holding.get("cleanup.policy", "delete")
-    if "compact" in policy and "compact" not in recorded.get("cleanup.policy", ""):
-        policy = changes["cleanup.policy"] = (
-            "delete"  # else messages of one key, or without a key, would be lost
-        )
+    if TopicSettings.parse(holding).compacts and "compact" not in recorded.get("cleanup.policy", ""):
+        changes["cleanup.policy"] = "delete"  # else messages of one key, or without a key, would be lost
     if not carried.records:
         return Fitting(changes)
-    if "delete" in policy:
-        size = carried.bytes + carried.records * (HEADER_BYTES + OVERHEAD_BYTES)
-        if 0 <= _number(holding, "retention.bytes") < size:
-            changes["retention.bytes"] = FOREVER
-    if holding.get("message.timestamp.type", "CreateTime") != "CreateTime":
+    settings = TopicSettings.parse({**holding, **changes})
+    size = carried.bytes + carried.records * (HEADER_BYTES + OVERHEAD_BYTES)
+    if settings.deletes and settings.retention_bytes is not None and settings.retention_bytes < size:
+        changes["retention.bytes"] = FOREVER
+    if settings.append_time:
         return Fitting(changes)  # times are those of the append
     age_ms, ahead_ms = now_ms - carried.oldest_ms, carried.youngest_ms - now_ms
-    retention_ms = _number(holding, "retention.ms")
-    left_ms = retention_ms - age_ms
-    if "delete" in policy and retention_ms >= 0 and left_ms < min(CATCH_UP_MS, retention_ms // 2):
-        changes["retention.ms"] = FOREVER
+    match settings.retention_ms:
+        case int(kept_ms) if settings.deletes and kept_ms - age_ms < min(CATCH_UP_MS, kept_ms // 2):
+            changes["retention.ms"] = FOREVER
     for name, beyond in ((BEFORE, age_ms), (AFTER, ahead_ms), (DIFFERENCE, max(age_ms, ahead_ms))):
-        if 0 <= _number(holding, name) < beyond:
+        if 0 <= int(holding.get(name, -1)) < beyond:
             changes[name] = ENDLESS
     return Fitting(changes)
 
@@ -122,15 +120,11 @@ def _unfit(topic: str, holding: Mapping[str, str], largest: int) -> tuple[Refusa
 
 
 def _sizes(holding: Mapping[str, str], largest: int) -> Iterator[tuple[str, str]]:
-    if largest and 0 < _number(holding, "max.message.bytes") < _needed(largest):
+    limit = TopicSettings.parse(holding).message_bytes
+    if largest and limit is not None and limit < _needed(largest):
         yield "max.message.bytes", str(_needed(largest))
 
 
 def _needed(largest: int) -> int:
     """Compute the size of a batch of one record, at most."""
     return largest + HEADER_BYTES + OVERHEAD_BYTES
-
-
-def _number(holding: Mapping[str, str], name: str) -> int:
-    """Read a setting as a number; below 0: it bounds nothing."""
-    return int(holding.get(name, -1))

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from typing import Final, Literal
 
 from snapkafka.errors import PlanChangedError, RestoreRefusedError, SnapkafkaError
-from snapkafka.kafka.ledger.view import LATEST
+from snapkafka.kafka.ledger.reading import LATEST
 from snapkafka.manifest import Manifest
 from snapkafka.protocol.captured_snapshot import Captured
 from snapkafka.protocol.records import TopicPartition

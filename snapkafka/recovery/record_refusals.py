@@ -5,31 +5,21 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
+from snapkafka.checks.retention import TopicSettings
 from snapkafka.protocol.captured_snapshot import Captured
 from snapkafka.protocol.records import FOREIGN_STATE
 
-from .target_facts import Facts, Refusal, TopicFacts
+from .target_facts import Facts, Refusal
 
 #: Our header on a record that is appended again, with its name and lengths.
 HEADER_BYTES: Final = 32
-
-
 #: Kafka's own of a record and its batch, at most.
 OVERHEAD_BYTES: Final = 100
-
-
 #: The name of Kafka's setting -> which side of the broker's clock it bounds.
 BEFORE: Final = "message.timestamp.before.max.ms"
-
-
 AFTER: Final = "message.timestamp.after.max.ms"
-
-
 #: Apps have so long to catch up before their messages may be deleted, or half of what the topic keeps, if that is less.
 CATCH_UP_MS: Final = 86_400_000
-
-
-UNBOUNDED: Final = (-1, 2**63 - 1)
 
 
 def record_refusals(facts: Facts) -> Iterator[Refusal]:
@@ -38,29 +28,24 @@ def record_refusals(facts: Facts) -> Iterator[Refusal]:
         now = facts.topics.get(topic)
         if now is None or not carried.records:
             continue
+        yield from _too_large(topic, carried.largest, now.settings)
+        if now.settings.append_time:
+            continue
         age_ms, ahead_ms = facts.now_ms - carried.oldest_ms, carried.youngest_ms - facts.now_ms
-        own_time = now.settings.get("message.timestamp.type", "CreateTime") == "CreateTime"
-        before, after = now.number(BEFORE, -1), now.number(AFTER, -1)
-        if own_time and before not in UNBOUNDED and age_ms > before:
-            yield _timestamp(topic, BEFORE, before, f"is {age_ms:,} ms old")
-        if own_time and after not in UNBOUNDED and ahead_ms > after:
-            yield _timestamp(topic, AFTER, after, f"lies {ahead_ms:,} ms ahead")
-        retention = now.number("retention.ms", -1)
-        if (
-            own_time
-            and retention != -1
-            and "delete" in now.settings.get("cleanup.policy", "delete")
-            and age_ms > retention
-        ):
+        behind, ahead, retention = now.settings.behind_ms, now.settings.ahead_ms, now.settings.retention_ms
+        if behind is not None and age_ms > behind:
+            yield _timestamp(topic, BEFORE, behind, f"is {age_ms:,} ms old")
+        if ahead is not None and ahead_ms > ahead:
+            yield _timestamp(topic, AFTER, ahead, f"lies {ahead_ms:,} ms ahead")
+        if now.settings.deletes and retention is not None and age_ms > retention:
             yield Refusal(
                 code="retention",
                 what=f"a record in flight to {topic} is {age_ms:,} ms old: retention.ms={retention} would delete it",
                 hint=f"raise retention.ms of {topic} until the apps have caught up",
             )
-        yield from _too_large(topic, carried.largest, now)
     for topic, largest in sorted(facts.state_largest.items()):
         if topic in facts.topics:
-            yield from _too_large(topic, largest, facts.topics[topic])
+            yield from _too_large(topic, largest, facts.topics[topic].settings)
 
 
 def expiring(facts: Facts) -> Iterator[tuple[str, int]]:
@@ -68,10 +53,9 @@ def expiring(facts: Facts) -> Iterator[tuple[str, int]]:
     time (ms)."""
     for topic, carried in sorted(facts.carried.items()):
         now = facts.topics.get(topic)
-        if now is None or not carried.records or "delete" not in now.settings.get("cleanup.policy", "delete"):
+        if now is None or not carried.records or not now.settings.deletes or now.settings.append_time:
             continue
-        retention_ms = now.number("retention.ms", -1)
-        if retention_ms < 0 or now.settings.get("message.timestamp.type", "CreateTime") != "CreateTime":
+        if (retention_ms := now.settings.retention_ms) is None:
             continue
         left_ms = retention_ms - (facts.now_ms - carried.oldest_ms)
         if 0 <= left_ms < min(CATCH_UP_MS, retention_ms // 2):
@@ -86,9 +70,9 @@ def _timestamp(topic: str, setting: str, value: int, how: str) -> Refusal:
     )
 
 
-def _too_large(topic: str, largest: int, now: TopicFacts) -> Iterator[Refusal]:
-    limit = now.number("max.message.bytes", 0)
-    if limit and largest + HEADER_BYTES + OVERHEAD_BYTES > limit:
+def _too_large(topic: str, largest: int, settings: TopicSettings) -> Iterator[Refusal]:
+    limit = settings.message_bytes
+    if limit is not None and largest + HEADER_BYTES + OVERHEAD_BYTES > limit:
         yield Refusal(
             code="record-too-large",
             what=f"a record of {largest:,} bytes for {topic} does not fit with its header: max.message.bytes={limit}",

@@ -5,26 +5,27 @@ from __future__ import annotations
 import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
+from functools import partial
 from typing import Final
 
 from snapkafka.config import namespace_problem
-from snapkafka.errors import BadInputError, ForkRefusedError, RestoreRefusedError
+from snapkafka.errors import BadInputError, ForkRefusedError, RestoreRefusedError, SnapkafkaError
 from snapkafka.kafka.cluster.group_hold import HOLDER
-from snapkafka.kafka.ledger.view import LATEST, opened
+from snapkafka.kafka.ledger.reading import LATEST, opened
 from snapkafka.kafka.login.connection import Connection
 from snapkafka.manifest import Manifest
 from snapkafka.ports import Cluster
 from snapkafka.protocol.forking import fork_problem, prefixed
 from snapkafka.protocol.restores import RestoreView
 
-from .editing import RuleCount
 from .finish import Commit
 from .plan import PartitionMove, Plan, Recovered, Request, raise_changed, raise_refused
 from .positions import group_offsets
-from .refusals import member_refusals
+from .reasons import member_refusals
 from .session import RestoreBulk, admin_of, held, opened_session, opened_state
-from .steps import Run
+from .steps import RecoveryRun
+from .still_held import with_held
 from .target import Target
 from .target_cluster import OtherCluster
 from .target_fork import ForkTarget
@@ -36,19 +37,6 @@ TARGETS: Final[dict[str, type[Target]]] = {
     "cluster": OtherCluster,
     "fork": ForkTarget,
 }
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Watcher:
-    """A follower of a recovery.
-
-    `who` is the caller. `notify` is called with each phase. `crash` is for tests: it is called with the name of each
-    phase before it begins.
-    """
-
-    who: str = ""
-    notify: Callable[[str], None] = lambda text: None
-    crash: Callable[[str], None] = lambda step: None
 
 
 async def plan_recovery(
@@ -76,47 +64,63 @@ async def recover(
     where: Connection | Cluster,
     plan: Plan,
     *,
-    watcher: Watcher | None = None,
+    who: str = "",
+    notify: Callable[[str], None] = lambda text: None,
+    crash: Callable[[str], None] = lambda step: None,
     bulk: RestoreBulk | None = None,
 ) -> Recovered:
-    """Run a plan, or change nothing.
+    """Run a confirmed plan as it is, or finish one that was interrupted; or change nothing.
 
-    The consumer groups are held before the plan is computed once more, so nothing in it changes afterwards.
+    The consumer groups are held before the plan is computed once more, so nothing in it changes afterwards. Workers of
+    production may run while a fork is created, and are not affected; remainders of an earlier attempt are removed.
+
+    Args:
+        who: the caller, for people.
+        notify: called with each phase.
+        crash: for tests: called with the name of each phase before it begins.
+        bulk: for tests; None: by librdkafka.
 
     Raises:
         RestoreRefusedError, ForkRefusedError: for a reason that it names; nothing was changed.
         PlanChangedError: it would be another plan by now; nothing was changed.
+        BadInputError: a record that production has received since the plan cannot be masked: nothing was changed, or
+            the fork is unfinished, and never runs.
         OvertakenError: another run or a worker has taken over; this one changed nothing more.
         RestoreFailedError, ForkFailedError: it ended half-way; another run continues, or starts over.
     """
     refused = ForkRefusedError if plan.kind == "fork" else RestoreRefusedError
     raise_refused(plan, refused)
-    watcher, started = watcher or Watcher(), time.monotonic()
+    started = time.monotonic()
     if plan.committed:
-        return await _finish(where, plan, watcher, started)
+        done = await _finish(
+            where, plan, notify, partial(Commit, plan=plan, who=who, notify=notify, crash=crash)
+        )
+    else:
+        made = partial(RecoveryRun, plan=plan, who=who, notify=notify, crash=crash)
+        done = await _run(where, plan, notify, made, refused, bulk)
+    done = replace(done, seconds=round(time.monotonic() - started, 3))
+    return await with_held(done, plan, notify)
+
+
+async def _run(
+    where: Connection | Cluster,
+    plan: Plan,
+    notify: Callable[[str], None],
+    made: Callable[..., RecoveryRun],
+    refused: type[SnapkafkaError],
+    bulk: RestoreBulk | None,
+) -> Recovered:
     async with _opened_target(where, plan.request, plan, bulk) as target:
         session = target.session
-        async with held(session.admin, plan.apps, watcher.notify, refused) as holds:
+        async with held(session.admin, plan.apps, notify, refused) as holds:
             now = await target.planned()
             raise_changed(plan, now)
-            await target.clear(plan, watcher.notify)
+            await target.clear(plan, notify)
             async with target.ledger() as work:
-                run = Run(
-                    work=work,
-                    admin=session.admin,
-                    holds=holds,
-                    plan=plan,
-                    who=watcher.who,
-                    notify=watcher.notify,
-                    crash=watcher.crash,
-                    target=target,
-                    bulk=session.bulk,
-                )
+                run = made(work=work, admin=session.admin, holds=holds, target=target, bulk=session.bulk)
                 view = await run.run()
-    return _recovered(
-        plan,
-        view,
-        started,
+    return replace(
+        _recovered(plan, view),
         messages=run.appended["messages"],
         inputs=run.appended["inputs"],
         state=run.appended["state"],
@@ -124,7 +128,7 @@ async def recover(
         masked=target.editing.masked,
         rules=now.rules,
         topics=tuple(run.created),
-        changed=tuple(run.changed),
+        notes=(*plan.notes, *run.changed),
         compared=run.compared,
         undo=target.undo,
         source=target.source if isinstance(target, ForkTarget) else "",
@@ -132,24 +136,8 @@ async def recover(
     )
 
 
-def _recovered(
-    plan: Plan,
-    view: RestoreView,
-    started: float,
-    *,
-    messages: int = -1,
-    inputs: int = -1,
-    state: int = -1,
-    suppressed: int = 0,
-    masked: int = 0,
-    topics: tuple[str, ...] = (),
-    changed: tuple[str, ...] = (),
-    compared: tuple[str, ...] = (),
-    undo: str = "",
-    source: str = "",
-    expires_ms: int = 0,
-    rules: tuple[RuleCount, ...] = (),
-) -> Recovered:
+def _recovered(plan: Plan, view: RestoreView) -> Recovered:
+    """Build the result of a plan of which an earlier run has appended everything."""
     return Recovered(
         kind=plan.kind,
         plan=view.plan,
@@ -159,23 +147,15 @@ def _recovered(
         apps=plan.apps,
         author=view.author,
         resumed=bool(plan.resumes),
-        messages=messages,
-        inputs=inputs,
-        state=state,
-        seconds=round(time.monotonic() - started, 3),
-        suppressed=suppressed,
-        masked=masked,
-        topics=topics,
+        messages=-1,
+        inputs=-1,
+        state=-1,
+        seconds=0.0,
         irrevocable=plan.irrevocable,
         absent=plan.absent,
-        notes=(*plan.notes, *changed),
-        compared=compared,
+        notes=plan.notes,
         consistent=plan.consistent,
-        undo=undo,
         fork=plan.request.fork,
-        source=source,
-        expires_ms=expires_ms,
-        rules=rules,
     )
 
 
@@ -268,24 +248,17 @@ async def _workers(admin: Topics, app: str) -> int:
     return len([it for it in await admin.group_members(app) if it.client != HOLDER])
 
 
-async def _finish(where: Connection | Cluster, plan: Plan, watcher: Watcher, started: float) -> Recovered:
+async def _finish(
+    where: Connection | Cluster, plan: Plan, notify: Callable[[str], None], made: Callable[..., Commit]
+) -> Recovered:
     admin = admin_of(where)
     try:
-        async with held(admin, plan.apps, watcher.notify) as holds:
+        async with held(admin, plan.apps, notify) as holds:
             now = await _plan_to_finish(where, plan.request)
             if now is not None:
                 raise_changed(plan, now)
             async with opened(where, plan.namespace) as work:
-                commit = Commit(
-                    work=work,
-                    admin=admin,
-                    holds=holds,
-                    plan=plan,
-                    who=watcher.who,
-                    notify=watcher.notify,
-                    crash=watcher.crash,
-                )
-                view = await commit.finish()
+                view = await made(work=work, admin=admin, holds=holds).finish()
     finally:
         await admin.close()
-    return _recovered(plan, view, started)
+    return _recovered(plan, view)

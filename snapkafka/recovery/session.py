@@ -18,7 +18,7 @@ from snapkafka.errors import (
 )
 from snapkafka.kafka.cluster.admin import KafkaTopicAdmin
 from snapkafka.kafka.cluster.group_hold import HOLDER, GroupTakenError
-from snapkafka.kafka.ledger.view import Opened, latest_of_apps, opened
+from snapkafka.kafka.ledger.reading import Opened, latest_of_apps, opened
 from snapkafka.kafka.login.connection import Connection
 from snapkafka.kafka.records.bulk import KafkaBulk
 from snapkafka.manifest import Manifest
@@ -31,13 +31,14 @@ from snapkafka.query.engine import Placed
 from snapkafka.query.locate import manifest_places
 from snapkafka.runtime.extras import require_extra
 from snapkafka.store import read_manifest
+from snapkafka.until import Tries
 
 from .appending import Bulk
 from .code_changes import Missing, missing_parts, without
-from .facts import Hold, Tables, load
 from .plan import Plan, Request
 from .positions import apps_of
 from .selection import select
+from .stored_rows import Hold, Tables, load
 from .topics import Topics
 
 #: A run that was killed keeps its groups until its sessions are over, and a little longer.
@@ -256,20 +257,19 @@ async def held(
 async def _acquire(
     admin: Topics, hold: Hold, notify: Callable[[str], None], refused: type[SnapkafkaError]
 ) -> None:
-    deadline = asyncio.get_running_loop().time() + LEFT_BEHIND_S
     waited = False
-    while True:
+    async for _ in Tries(LEFT_BEHIND_S, POLL_S):
         try:
             return await hold.acquire()
         except GroupTakenError:
             members = await admin.group_members(hold.group)
         workers = [member for member in members if member.client != HOLDER]
-        if workers or asyncio.get_running_loop().time() > deadline:
-            raise _taken(hold.group, [it.host for it in workers or members], bool(workers), refused)
+        if workers:
+            break
         if not waited:
             notify(f"waiting for another run to end: it holds consumer group {hold.group}")
             waited = True
-        await asyncio.sleep(POLL_S)
+    raise _taken(hold.group, [it.host for it in workers or members], bool(workers), refused)
 
 
 def _taken(group: str, hosts: list[str], workers: bool, refused: type[SnapkafkaError]) -> SnapkafkaError:

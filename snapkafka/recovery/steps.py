@@ -43,18 +43,19 @@ from snapkafka.protocol.records import (
     TopicPartition,
 )
 from snapkafka.protocol.restores import RestoreView
+from snapkafka.until import Tries
 from snapkafka.wire import headers as wire
 
 from .appending import Author, NewRecord, read_back
 from .attempt import Attempt
 from .channels import Channel, append_channels, is_external
-from .facts import ranges_from
 from .finish import number
 from .positions import Appended, changelogs_of, inputs_of, new_positions, spread
 from .selection import Keys
 from .session import RestoreBulk, topic_id_of
 from .shortened import counted
 from .state import records_of_state, touch
+from .stored_rows import ranges_from
 from .target import Target, TargetRun
 
 #: The app of the process that restores.
@@ -69,7 +70,7 @@ T = TypeVar("T")
 
 
 @dataclass(slots=True, kw_only=True)
-class Run(TargetRun):
+class RecoveryRun(TargetRun):
     """One run of all steps.
 
     Args:
@@ -167,19 +168,16 @@ class Run(TargetRun):
         """
         captured = self.target.captured
         wanted = sorted({*inputs_of(captured), *changelogs_of(captured)})
-        deadline = asyncio.get_running_loop().time() + QUIET_WITHIN_S
-        while True:
+        async for _ in Tries(QUIET_WITHIN_S, QUIET_POLL_S):
             ends = dict(await self.admin.log_ends(wanted))
             stable = await self.in_thread(lambda: self.bulk.stable_ends(wanted))
             late = [tp for tp in wanted if stable[tp] < ends[tp]]
             if not late:
                 return ends
-            if asyncio.get_running_loop().time() > deadline:
-                raise RestoreFailedError(
-                    f"a transaction on {late[0]} has been open for {QUIET_WITHIN_S:.0f} s",
-                    hint="end or abort it (kafka-transactions.sh --find-hanging), and run the same command again",
-                )
-            await asyncio.sleep(QUIET_POLL_S)
+        raise RestoreFailedError(
+            f"a transaction on {late[0]} has been open for {QUIET_WITHIN_S:.0f} s",
+            hint="end or abort it (kafka-transactions.sh --find-hanging), and run the same command again",
+        )
 
     async def _join(self) -> Author:
         hello = Hello(n=number(), app=APP, host=socket.gethostname(), pid=os.getpid(), mode=RESTORE)

@@ -22,8 +22,8 @@ from snapkafka.recovery.suppression import Suppression
 from snapkafka.store import Store, read_manifest
 
 from .editing import Editing
-from .facts import BATCH_ROWS, rows_of_state
 from .plan import Plan, Recovered, StillHeld
+from .stored_rows import BATCH_ROWS, rows_of_state
 
 MESSAGES: Final = "messages"
 #: Texts of the table `around` end here (`assembly.spark.tables.around`).

@@ -13,24 +13,25 @@ from collections.abc import AsyncIterator, Callable, Collection, Iterable, Itera
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 
+from snapkafka.checks.retention import TopicSettings
 from snapkafka.kafka.cluster.group_hold import HOLDER
-from snapkafka.kafka.cluster.retention import wall_ms
-from snapkafka.kafka.ledger.view import Opened, opened
+from snapkafka.kafka.ledger.reading import Opened, opened
 from snapkafka.kafka.records.bulk import LogRecord
 from snapkafka.protocol.captured_snapshot import Captured
 from snapkafka.protocol.records import TopicPartition
 from snapkafka.protocol.restores import RestoreView
+from snapkafka.units import wall_ms
 from snapkafka.wire.headers import ledger_id
 
 from .channels import Channel
 from .editing import Editing, RuleCount
-from .facts import rows_of_state
 from .finish import Commit
 from .plan import Plan, TopicWork, open_readers
 from .positions import Appended, apps_of, changelogs_of, inputs_of
 from .selection import Keys
 from .session import Session
 from .state import Row
+from .stored_rows import rows_of_state
 from .target_facts import Carried, Facts, Refusal, TopicFacts
 
 
@@ -187,7 +188,9 @@ class Target(ABC):
             now_ms=wall_ms(),
             topics={
                 name: TopicFacts(
-                    topic_id=it.topic_id, partitions=it.partitions, settings=await session.settings(name)
+                    topic_id=it.topic_id,
+                    partitions=it.partitions,
+                    settings=TopicSettings.parse(await session.settings(name)),
                 )
                 for name, it in described.items()
             },

@@ -25,12 +25,12 @@ from snapkafka.protocol.restores import Restores, RestoreView
 from snapkafka.wire.headers import ledger_id
 
 from .channels import Channel, channels
-from .facts import carried_by, ranges_from
 from .plan import AbsentInput, Plan
 from .positions import Appended, changelogs_of, inputs_of, lowest_positions
+from .reasons import code_refusals, copy_refusals, member_refusals
 from .record_refusals import record_refusals
-from .refusals import code_refusals, copy_refusals, member_refusals
 from .state import Row, keep_all
+from .stored_rows import carried_by, ranges_from
 from .target import Target, TargetRun, unforced
 from .target_facts import Facts, Refusal
 from .topics import Contents, NewTopic, new_topics, settle, topics_of, validated

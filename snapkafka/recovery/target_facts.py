@@ -4,12 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
+from snapkafka.checks.retention import TopicSettings
 from snapkafka.protocol.records import Hello, TopicPartition
-
-if TYPE_CHECKING:
-    pass
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -24,15 +21,11 @@ class Refusal:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TopicFacts:
-    """A topic at present. `settings`: the effective ones; empty: unauthorized."""
+    """A topic at present. `settings`: Kafka's defaults where unauthorized."""
 
     topic_id: str
     partitions: int
-    settings: Mapping[str, str] = field(default_factory=dict)
-
-    def number(self, name: str, default: int) -> int:
-        """Read a setting as a number."""
-        return int(self.settings.get(name, default))
+    settings: TopicSettings = field(default_factory=lambda: TopicSettings.parse({}))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -14,24 +14,24 @@ from typing import Final
 
 from snapkafka.checks import ReadRange
 from snapkafka.errors import ForkFailedError, LedgerUnusableError
-from snapkafka.kafka.cluster.retention import wall_ms
-from snapkafka.kafka.ledger.view import opened
+from snapkafka.kafka.ledger.reading import opened
 from snapkafka.kafka.records.bulk import LogRecord
 from snapkafka.manifest import Manifest
 from snapkafka.ports import TopicAdmin
 from snapkafka.protocol.captured_snapshot import Captured
 from snapkafka.protocol.forking import LEDGER, of_fork, prefix_of, prefixed
 from snapkafka.protocol.records import Fork, ForkTopic, TopicPartition
-from snapkafka.runtime.interrupts import to_its_end
+from snapkafka.runtime.signals import to_its_end
+from snapkafka.units import wall_ms
 from snapkafka.wire.headers import ledger_id
 
 from .channels import Channel, channels
-from .facts import carried_by, rows_of_state
 from .forks import fork_in, removed
 from .plan import Plan
 from .positions import Appended, apps_of, changelogs_of, inputs_of, lowest_positions
-from .refusals import copy_refusals, external_refusals, member_refusals
+from .reasons import copy_refusals, external_refusals, member_refusals
 from .state import Row, keep_all
+from .stored_rows import carried_by, rows_of_state
 from .target import Target, TargetRun, unforced
 from .target_facts import Refusal, TopicFacts
 from .topics import Contents, NewTopic, Source, new_topics, settle, topics_of, validated

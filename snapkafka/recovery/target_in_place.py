@@ -17,13 +17,13 @@ from snapkafka.protocol.restores import RestoreView
 from snapkafka.wire.headers import ledger_id
 
 from .channels import Channel, channels, holds_own
-from .facts import carried_by, ranges_from, topics_of
 from .plan import Irrevocable, PartitionMove, Plan, irrevocable
 from .positions import apps_of, changelogs_of, group_offsets, inputs_of, lowest_positions
+from .reasons import refusals, replacing_refusals, unstamped_refusals
 from .record_refusals import expiring
-from .refusals import refusals, replacing_refusals, unstamped_refusals
 from .selection import refused_parts, sent_by
 from .shortened import log_refusals, shortened, written_whole
+from .stored_rows import carried_by, ranges_from, topics_of
 from .target import Target, TargetRun, unforced
 from .target_facts import Facts, Refusal
 

@@ -12,13 +12,13 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from snapkafka.errors import LedgerUnusableError, RestoreFailedError
-from snapkafka.kafka.cluster.retention import wall_ms
 from snapkafka.manifest import Manifest
 from snapkafka.protocol.captured_snapshot import Captured
+from snapkafka.units import wall_ms
 
-from .facts import Groups
 from .new_topics import Fitting, fit_input, fit_plain_changelog, fit_set_changelog
 from .positions import parts_of
+from .stored_rows import Groups
 from .target_facts import Carried, Refusal
 
 

@@ -21,6 +21,8 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import IO, Final, Self
 
+from snapkafka.until import Tries
+
 #: A child has so long to put things away, and its group so long after that. A busy machine needs the rest of 5 s.
 GRACE_S: Final = 2.0
 GROUP_GRACE_S: Final = 0.7
@@ -110,9 +112,9 @@ class Child:
         return not _signal_group(self._process.pid, 0)
 
     def _await(self, condition: Callable[[], bool], timeout_s: float, *, stopped: bool = False) -> None:
-        deadline = time.monotonic() + timeout_s
-        while not condition() and time.monotonic() < deadline and (stopped or not self._stop.is_set()):
-            time.sleep(PERIOD_S)
+        for _ in Tries(timeout_s, PERIOD_S):
+            if condition() or (self._stop.is_set() and not stopped):
+                return
 
 
 def run_child(

@@ -19,9 +19,9 @@ from starlette.routing import Route
 
 from snapkafka import ops
 from snapkafka.errors import InternalError, SnapkafkaError
-from snapkafka.kafka.cluster.retention import wall_ms
 from snapkafka.kafka.login.connection import Connection
 from snapkafka.ports import Cluster
+from snapkafka.units import wall_ms
 
 from .access import Role
 from .guard import App, Guard

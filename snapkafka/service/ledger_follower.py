@@ -15,14 +15,23 @@ from dataclasses import dataclass
 from typing import Final
 
 from snapkafka.errors import BrokerUnavailableError, SnapkafkaError, TimedOutError
-from snapkafka.kafka.cluster.retention import restorable, wall_ms
-from snapkafka.kafka.ledger.view import LATEST, LedgerReading, Opened, find_epoch, find_snapshot, good, opened
+from snapkafka.kafka.cluster.restorable import restorable
+from snapkafka.kafka.ledger.reading import (
+    LATEST,
+    LedgerReading,
+    Opened,
+    find_epoch,
+    find_snapshot,
+    good,
+    opened,
+)
 from snapkafka.kafka.login.connection import Connection
 from snapkafka.manifest import RestorableEntry
 from snapkafka.ops.heartbeats import Heartbeat, heartbeats
 from snapkafka.ops.listing import Clock, Details, Summary, details, summary
 from snapkafka.ports import Cluster
 from snapkafka.protocol.ledger_state import SnapshotView
+from snapkafka.units import wall_ms
 
 from .cache import Kept
 

@@ -10,7 +10,7 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
 from snapkafka import ops
-from snapkafka.kafka.ledger.view import LedgerReading
+from snapkafka.kafka.ledger.reading import LedgerReading
 from snapkafka.kafka.login.connection import Connection
 from snapkafka.ports import Cluster
 from snapkafka.protocol.restores import RestoreView

@@ -9,7 +9,7 @@ from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, field
 from typing import Final
 
-from snapkafka.checks.causal import Violation
+from snapkafka.sim.judge import Violation
 
 from .run import run
 

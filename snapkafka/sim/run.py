@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from snapkafka.checks import (
+    CutLog,
     CutView,
     Finding,
     LogBounds,
@@ -15,22 +16,24 @@ from snapkafka.checks import (
     Verdict,
     bounds_findings,
     decide,
+    find,
     in_flight,
     outcome,
     outside_senders,
 )
-from snapkafka.checks.causal import Violation, causal
-from snapkafka.checks.log_checks import left_late, v1, v2, v4, v5
 from snapkafka.protocol.ledger_state import Status
 from snapkafka.protocol.records import Dead, TopicPartition
 from snapkafka.protocol.refusals import Refusals
 
-from .world.lost_tail import hide
-from .world.plan import Plan, make_plan
+from .judge import Violation, causal
+from .world.cut_ledger import hide
 from .world.world import World
+from .world.world_plan import Plan, make_plan
 
 #: The liveness phase: a snapshot triggered when nothing goes wrong any more is captured within so many steps.
 LIVENESS_STEPS = 20_000
+#: The checks of its logs. No record here has a key, so there is no V3.
+CHECKS: Final = ("V1", "V2", "V4", "V5")
 #: Doubts that come of what processes report of their own sends.
 REPORTED: Final = frozenset({"gap-failed", "send-failed", "hole"})
 
@@ -195,7 +198,8 @@ def _unlisted(world: World, view: CutView, findings: list[Finding]) -> Iterator[
 
 def findings_of(view: CutView, records: list[LogRecord]) -> list[Finding]:
     """Return the findings of V1, V2, V4 and V5, as the Spark job runs them."""
-    return [finding for check in (v1, left_late, v2, v4, v5) for finding in check(view, records)]
+    log = CutLog(view, records)
+    return [finding for check in CHECKS for finding in find(check, log)]
 
 
 def _bounds(world: World) -> dict[TopicPartition, LogBounds]:
@@ -225,7 +229,7 @@ def _open_paths(view: CutView, records: list[LogRecord], refusals: Refusals) -> 
 def verdict_of(view: CutView, findings: list[Finding], open_paths: Iterable[str] = ()) -> Verdict:
     """Derive the verdict from the checks' findings."""
     counts = Counter(finding.kind for finding in findings)
-    outcomes = [outcome(check, findings, counts) for check in ("V1", "V2", "V4", "V5")]
+    outcomes = [outcome(check, findings, counts) for check in CHECKS]
     captured = view.captured
     return decide(
         outcomes, replays=captured.replays, open_paths=open_paths, contaminated=captured.contaminated

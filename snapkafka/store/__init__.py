@@ -11,6 +11,7 @@ with store.staging(id) as folder:  # tables are written here ...
 
 from .base import Folder, Leftover, RemoteFolder, Store
 from .checked_files import require_unaltered
+from .duckdb_sql import sql_name, sql_of_files, sql_text
 from .local import LocalStore
 from .state_chain import require_same_files, state_parents, state_parts, state_sql
 from .uri import open_manifest, open_store, read_manifest, refuse_secrets, written_down
@@ -27,6 +28,9 @@ __all__ = [
     "refuse_secrets",
     "require_same_files",
     "require_unaltered",
+    "sql_name",
+    "sql_of_files",
+    "sql_text",
     "state_parents",
     "state_parts",
     "state_sql",

@@ -20,6 +20,7 @@ from typing import Any, Final, TypeAlias
 from snapkafka.manifest import TableEntry
 
 from .base import Store
+from .duckdb_sql import sql_name
 
 #: Rows held in memory at a time.
 BATCH_ROWS: Final = 20_000
@@ -209,7 +210,7 @@ def _by_duckdb(store: Store, path: str, columns: Sequence[str]) -> Iterator[Sequ
         if store.filesystem is not None:
             engine.register_filesystem(store.filesystem)
         engine.execute("SET TimeZone = 'UTC'")
-        names = ", ".join('"' + name.replace('"', '""') + '"' for name in columns)
+        names = ", ".join(map(sql_name, columns))
         done = engine.execute(
             f"SELECT {names} FROM read_parquet(?, hive_partitioning = false)", [store.place(path)]
         )

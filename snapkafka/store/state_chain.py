@@ -13,6 +13,7 @@ from snapkafka.errors import SnapkafkaError, StorageError
 from snapkafka.manifest import FileEntry, Manifest, state_table
 
 from .base import Store, first_change
+from .duckdb_sql import sql_name, sql_of_files
 
 #: What tells a key of a table; `key_raw` may be null.
 KEY: Final = ("app", "table", "changelog_topic", "partition", "key_raw")
@@ -83,8 +84,8 @@ def state_sql(store: Store, parts: Sequence[Manifest]) -> str:
     if not deltas:
         return f"SELECT * FROM {full}"
     changes = " UNION ALL BY NAME ".join(f"SELECT *, {n} AS nth FROM {rows}" for n, rows in enumerate(deltas))
-    key = ", ".join(f'"{column}"' for column in KEY)
-    same = " AND ".join(f'f."{column}" IS NOT DISTINCT FROM c."{column}"' for column in KEY)
+    key = ", ".join(map(sql_name, KEY))
+    same = " AND ".join(f"f.{sql_name(column)} IS NOT DISTINCT FROM c.{sql_name(column)}" for column in KEY)
     return (
         f"WITH changed AS (SELECT * FROM ({changes}) "
         f"QUALIFY nth = max(nth) OVER (PARTITION BY {key})) "
@@ -94,5 +95,4 @@ def state_sql(store: Store, parts: Sequence[Manifest]) -> str:
 
 
 def _parquet(store: Store, part: Manifest) -> str:
-    paths = [store.place(file.path).replace("'", "''") for file in state_table(part).files]
-    return "read_parquet([" + ", ".join(f"'{path}'" for path in paths) + "], hive_partitioning = false)"
+    return sql_of_files(store.place(file.path) for file in state_table(part).files)

@@ -13,12 +13,12 @@ from __future__ import annotations
 
 import contextlib
 import os
-import time
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from snapkafka.errors import BadInputError, BrokerUnavailableError, DependencyMissingError
 from snapkafka.runtime.extras import extra_missing
 from snapkafka.testing.embedded import ONE_NODE, START_TIMEOUT_S, EmbeddedKafka
+from snapkafka.until import Tries
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
@@ -150,11 +150,11 @@ def create_topics(
         if problem is not None and problem.args[0].code() != KafkaError.TOPIC_ALREADY_EXISTS:
             raise BrokerUnavailableError(f"topic {name} could not be created: {problem.args[0].str()}")
     # The controller has them; the broker that is asked next may not yet.
-    deadline = time.monotonic() + timeout_s
-    while missing := _without_leader(admin.list_topics(timeout=timeout_s).topics, names):
-        if time.monotonic() > deadline:
-            raise BrokerUnavailableError(f"topic {missing[0]} was created, and has no leader yet")
-        time.sleep(LOOK_AGAIN_S)
+    for _ in Tries(timeout_s, LOOK_AGAIN_S):
+        missing = _without_leader(admin.list_topics(timeout=timeout_s).topics, names)
+        if not missing:
+            return
+    raise BrokerUnavailableError(f"topic {missing[0]} was created, and has no leader yet")
 
 
 def _without_leader(described: Mapping[str, Any], names: Iterable[str]) -> list[str]:

@@ -27,7 +27,7 @@ from typing import TYPE_CHECKING, Final, Self
 from snapkafka.errors import BrokerUnavailableError, TimedOutError
 from snapkafka.runtime import java, kafka_jars
 from snapkafka.runtime.environment import child_environment
-from snapkafka.runtime.interrupts import Interrupted
+from snapkafka.runtime.signals import Interrupted
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -37,6 +37,7 @@ from snapkafka.kafka.login.connection import Connection
 from snapkafka.protocol.records import TopicPartition
 from snapkafka.testing import watchdog
 from snapkafka.testing.broker import create_topics, kafka
+from snapkafka.until import blocking_until
 
 if TYPE_CHECKING:
     from snapkafka.manifest import CheckEntry
@@ -120,12 +121,16 @@ class RunningSystem:
     def send(self, topic: str, *values: Any, key: str | bytes | None = None) -> None:
         """Send records and wait until the broker has them. Bytes go as they are, all else as JSON.
 
+        A key goes to the partition that Faust chooses for it (murmur2; librdkafka's own default is another one).
+
         Raises:
             TimedOutError: the broker does not acknowledge them.
         """
         from confluent_kafka import Producer
 
-        producer = Producer({"bootstrap.servers": self.bootstrap, "log_level": 0})
+        producer = Producer(
+            {"bootstrap.servers": self.bootstrap, "log_level": 0, "partitioner": "murmur2_random"}
+        )
         for value in values:
             raw = value if isinstance(value, bytes) else json.dumps(value).encode()
             producer.produce(topic, raw, key=key.encode() if isinstance(key, str) else key)
@@ -157,12 +162,12 @@ class RunningSystem:
         Raises:
             TimedOutError: with what was awaited.
         """
-        deadline = time.monotonic() + timeout_s
-        while not condition():
+
+        def holds() -> bool:
             self.check_alive()
-            if time.monotonic() > deadline:
-                raise TimedOutError(f"waited {timeout_s:.0f} s for {what}")
-            time.sleep(POLL_S)
+            return condition()
+
+        blocking_until(holds, timeout_s, what, every_s=POLL_S)
 
     def check_alive(self) -> None:
         """Raise if a worker has ended by itself, with its last lines."""
@@ -183,7 +188,7 @@ class RunningSystem:
                 [
                     sys.executable,
                     "-m",
-                    "snapkafka.testing.worker",
+                    "snapkafka.testing.run_worker",
                     target,
                     self.bootstrap,
                     str(self.folder / name),

@@ -263,6 +263,20 @@ def find(headers: Any) -> bytes | None:
     return found
 
 
+def take_out(headers: Any) -> tuple[bytes | None, Any]:
+    """Find the header as `find` does; return it, and the headers without any of ours, in the type in which they came:
+    agents may read it. Without a header of ours these are the same headers."""
+    pairs = headers.items() if hasattr(headers, "items") else headers
+    found = None
+    for name, value in pairs:
+        if name == HEADER:
+            found = value
+    if found is None:
+        return None, headers
+    rest = [pair for pair in pairs if pair[0] != HEADER]
+    return found, rest if type(headers) is list else type(headers)(rest)
+
+
 def without_header(headers: Any) -> list[tuple[str, Any]]:
     """Return the headers without any of ours, for code that reads or forwards the record."""
     return [pair for pair in _pairs(headers) if pair[0] != HEADER]

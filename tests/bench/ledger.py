@@ -22,7 +22,7 @@ from confluent_kafka import Producer
 from snapkafka.config import Config
 from snapkafka.drivers.faust.driver import FaustDriver
 from snapkafka.kafka.ledger import reader
-from snapkafka.kafka.ledger.ledger import KafkaLedger
+from snapkafka.kafka.ledger.kafka_ledger import KafkaLedger
 from snapkafka.kafka.login.connection import Connection
 from snapkafka.protocol.events import AssignedInput, InputsAssigned
 from snapkafka.protocol.ledger_checkpoint import take_checkpoint

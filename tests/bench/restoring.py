@@ -31,8 +31,8 @@ from snapkafka.protocol.records import TopicPartition
 from snapkafka.query.engine import Placed
 from snapkafka.recovery.appending import Author, read_back
 from snapkafka.recovery.channels import Channel, append_channels
-from snapkafka.recovery.facts import rows_of_state
 from snapkafka.recovery.state import Touched, records_of_state
+from snapkafka.recovery.stored_rows import rows_of_state
 from snapkafka.store import LocalStore
 from snapkafka.testing import EmbeddedKafka, create_topics
 from snapkafka.wire import headers as wire

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 from aiokafka import AIOKafkaProducer
 
 from snapkafka.demo.settings import REQUESTS
-from snapkafka.kafka.ledger.ledger import topic_name
+from snapkafka.kafka.ledger.kafka_ledger import topic_name
 from snapkafka.wire import headers as wire
 
 if TYPE_CHECKING:

@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 from aiokafka import AIOKafkaConsumer
 from aiokafka import TopicPartition as KafkaPartition
 
-from snapkafka.checks import CutView, LogBounds, LogRecord, Verdict, decide, outcome
-from snapkafka.checks.log_checks import left_late, v1, v2, v4, v5
+from snapkafka.checks import CutLog, CutView, LogBounds, LogRecord, Verdict, decide, find, outcome
 from snapkafka.protocol.records import TopicPartition
 from snapkafka.wire import headers as wire
 
@@ -29,7 +28,7 @@ __all__ = ["judged", "problems", "read_log", "verdict_of"]
 KINDS: Final = {*Faults.HEAVY, *Faults.LIGHT}
 #: Of all snapshots that were asked for in a storm.
 LEAST_CAPTURED: Final = 0.8
-CHECKS: Final = {"V1": (v1, left_late), "V2": (v2,), "V4": (v4,), "V5": (v5,)}
+CHECKS: Final = ("V1", "V2", "V4", "V5")
 
 
 class Log:
@@ -106,7 +105,8 @@ def verdict_of(state: LedgerState, log: Log, epoch: int) -> tuple[Verdict, Count
     captured = state.captured(epoch)
     view = CutView(captured, log.bounds)
     records = [record for tp in {*view.inputs, *view.changelogs} for record in log.records[tp]]
-    findings = [finding for checks in CHECKS.values() for check in checks for finding in check(view, records)]
+    read = CutLog(view, records)
+    findings = [finding for check in CHECKS for finding in find(check, read)]
     counts = Counter(finding.kind for finding in findings)
     outcomes = [outcome(name, findings, counts) for name in CHECKS]
     return decide(outcomes, replays=captured.replays, contaminated=captured.contaminated), counts

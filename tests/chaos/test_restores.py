@@ -156,7 +156,11 @@ class Campaign:
 
     def plan(self, name: str) -> None:
         """Note which outputs the next restore cannot take back, unless it is past its commit point already."""
-        plan = asyncio.run(ops.plan_restore(self.connection, self.observer.namespace, name))
+        plan = asyncio.run(
+            ops.plan_recovery(
+                self.connection, ops.RecoveryRequest(namespace=self.observer.namespace, name=name)
+            )
+        )
         if not plan.committed:
             self.irrevocable = list(plan.irrevocable)
 

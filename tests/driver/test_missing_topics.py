@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
-from snapkafka.cli import app as commands
+from snapkafka.cli import verbs as commands
 from snapkafka.demo.observer import Observer, observing
 from snapkafka.demo.system import System, wait_until
 from snapkafka.protocol.ledger_state import Status

@@ -83,14 +83,15 @@ def restored(
     """Wait for the workers to leave, plan a restore, and do it.
 
     Args:
-        options: of `ops.plan_restore`.
+        options: of `ops.RecoveryRequest`.
     """
 
     async def work() -> ops.Recovered:
         if wait_s:
             of = {key: options[key] for key in ("storage", "selection") if key in options}
             await ops.await_workers(connection, namespace, name, wait_s=wait_s, safety=safety, **of)
-        return await ops.restore(connection, await ops.plan_restore(connection, namespace, name, **options))
+        request = ops.RecoveryRequest(namespace=namespace, name=name, **options)
+        return await ops.recover(connection, await ops.plan_recovery(connection, request))
 
     return asyncio.run(work())
 
@@ -99,11 +100,11 @@ def forked(connection: Connection, namespace: str, fork: str, **options: Any) ->
     """Plan a fork, and create it.
 
     Args:
-        options: of `ops.plan_fork`.
+        options: of `ops.RecoveryRequest`.
     """
 
     async def work() -> ops.Recovered:
-        plan = await ops.plan_fork(connection, namespace, fork, **options)
-        return await ops.create_fork(connection, plan)
+        request = ops.RecoveryRequest(namespace=namespace, fork=fork, **options)
+        return await ops.recover(connection, await ops.plan_recovery(connection, request))
 
     return asyncio.run(work())

@@ -20,7 +20,7 @@ import pytest
 
 from snapkafka import ops
 from snapkafka.kafka.cluster.admin import KafkaTopicAdmin
-from snapkafka.kafka.ledger.view import opened
+from snapkafka.kafka.ledger.reading import opened
 from snapkafka.protocol.records import Trigger, Verdict
 from snapkafka.testing import RunningSystem
 from snapkafka.wire import codec

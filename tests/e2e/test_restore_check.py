@@ -15,7 +15,7 @@ from typer.testing import CliRunner
 
 from snapkafka import ops
 from snapkafka.checks import Verdict
-from snapkafka.cli.app import app
+from snapkafka.cli.verbs import app
 from snapkafka.demo.observer import Observer, observing
 from snapkafka.demo.system import wait_until
 from snapkafka.errors import RestoreRefusedError

@@ -84,7 +84,9 @@ def test_a_suspended_restore_is_overtaken_and_changes_nothing_more(
 ) -> None:
     """The first operator's command sleeps at a step; the second finishes; workers run to the end; then it wakes up."""
     with killed_cycle(kafka, tmp_path) as (cycle, observer, connection, namespace):
-        planned = asyncio.run(ops.plan_restore(connection, namespace, "cut"))
+        planned = asyncio.run(
+            ops.plan_recovery(connection, ops.RecoveryRequest(namespace=namespace, name="cut"))
+        )
         first = restoring(kafka, namespace)
         try:
             first.suspend_at(phase)
@@ -175,7 +177,9 @@ def test_an_interrupted_restore_that_has_appended_is_not_given_up_and_is_replace
         error = json.loads(abort.stdout)["error"]
         assert f"{cycle.prefix}left-counts-changelog" in error["message"]
         assert "finish it: snapkafka restore cut" in error["hint"]
-        planned = asyncio.run(ops.plan_restore(connection, namespace, "cut"))
+        planned = asyncio.run(
+            ops.plan_recovery(connection, ops.RecoveryRequest(namespace=namespace, name="cut"))
+        )
         outputs = [it for it in planned.irrevocable if it.topic == f"{cycle.prefix}out"]
         restoring(kafka, namespace).finish()
         cycle.start()
@@ -199,7 +203,9 @@ def test_where_every_changelog_was_deleted_since_the_snapshot_every_row_is_writt
 ) -> None:
     """DeleteRecords up to the end of each changelog, as retention would do it: no record names a key any more."""
     with killed_cycle(kafka, tmp_path) as (cycle, observer, connection, namespace):
-        planned = asyncio.run(ops.plan_restore(connection, namespace, "cut"))
+        planned = asyncio.run(
+            ops.plan_recovery(connection, ops.RecoveryRequest(namespace=namespace, name="cut"))
+        )
         topics = [f"{cycle.prefix}{app}-{table}-changelog" for app, table in TABLES]
         tps = [TopicPartition(topic, partition) for topic in topics for partition in range(PARTITIONS)]
         ends = observer.call(observer.admin.log_ends(tps))

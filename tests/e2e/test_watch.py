@@ -48,11 +48,13 @@ def test_termination_is_seen_when_the_last_message_is_taken_in_and_not_before(
             watching = ops.watch(
                 connection,
                 namespace,
-                "termination",
-                spec=ops.JobSpec(storage=str(tmp_path / "snaps")),
-                every_ms=1,
-                ttl_ms=20_000,
-                timeout_ms=400_000,
+                ops.WatchRequest(
+                    until="termination",
+                    storage=str(tmp_path / "snaps"),
+                    every_ms=1,
+                    ttl_ms=20_000,
+                    timeout_ms=400_000,
+                ),
                 report=heard,
             )
             found = asyncio.run(watching)

@@ -9,7 +9,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Literal
 
-from snapkafka.checks import CutView, Finding, LogRecord, log_checks, v3_state
+from snapkafka.checks import CutLog, CutView, Finding, LogRecord, find
+from snapkafka.checks.run import LOG_CHECKS
 from snapkafka.protocol.captured_snapshot import Captured, InputCut
 from snapkafka.protocol.records import TopicPartition
 from snapkafka.wire import headers as wire
@@ -147,8 +148,8 @@ class Judge:
     def findings(self, epoch: int) -> list[Finding]:
         """What the checks of the log find in one snapshot."""
         view = CutView(next(captured for captured in self.snapshots if captured.epoch == epoch))
-        checks = (log_checks.v1, log_checks.v2, v3_state.v3, log_checks.v4, log_checks.v5)
-        found = [finding for check in checks for finding in check(view, self.log)]
+        log = CutLog(view, self.log)
+        found = [finding for check in LOG_CHECKS for finding in find(check, log)]
         # Where transactions end offsets are missing, and keys, which would tell, are not compared here.
         return [finding for finding in found if finding.kind != "state-unproven"]
 

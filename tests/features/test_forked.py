@@ -12,7 +12,7 @@ from confluent_kafka.admin import AdminClient
 
 from snapkafka.demo.observer import observing
 from snapkafka.demo.system import System, wait_until
-from snapkafka.kafka.ledger.ledger import KafkaLedger
+from snapkafka.kafka.ledger.kafka_ledger import KafkaLedger
 from snapkafka.kafka.login.connection import Connection
 from snapkafka.protocol.forking import prefixed
 from snapkafka.testing import Broker, create_topics

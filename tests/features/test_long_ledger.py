@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from confluent_kafka import Producer
 
-from snapkafka.kafka.ledger.ledger import KafkaLedger
+from snapkafka.kafka.ledger.kafka_ledger import KafkaLedger
 from snapkafka.kafka.login.connection import Connection
 from snapkafka.protocol.records import Closed
 from snapkafka.testing import Broker

@@ -14,7 +14,7 @@ from snapkafka import ops
 from snapkafka.demo.observer import observing
 from snapkafka.demo.system import wait_until
 from snapkafka.errors import SnapkafkaError
-from snapkafka.kafka.ledger.ledger import topic_name
+from snapkafka.kafka.ledger.kafka_ledger import topic_name
 from snapkafka.kafka.login.connection import Connection
 from snapkafka.protocol.records import TailLost
 from snapkafka.testing.systems import settled

@@ -17,7 +17,7 @@ from confluent_kafka.admin import (
 )
 
 from snapkafka.kafka.cluster.admin import KafkaTopicAdmin
-from snapkafka.kafka.ledger.ledger import topic_name
+from snapkafka.kafka.ledger.kafka_ledger import topic_name
 from snapkafka.kafka.ledger.settings import SETTINGS
 from snapkafka.kafka.login.connection import Connection
 from snapkafka.testing import Broker

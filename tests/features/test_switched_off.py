@@ -16,7 +16,7 @@ from snapkafka import ops
 from snapkafka.demo.system import wait_until
 from snapkafka.errors import TriggerRefusedError
 from snapkafka.kafka.cluster.admin import KafkaTopicAdmin
-from snapkafka.kafka.ledger.ledger import topic_name
+from snapkafka.kafka.ledger.kafka_ledger import topic_name
 from snapkafka.kafka.ledger.settings import SETTINGS
 from snapkafka.kafka.login.connection import Connection
 from snapkafka.testing import Broker

@@ -180,17 +180,20 @@ def _answers(patch: pytest.MonkeyPatch, storage: Path) -> None:
     answers: Mapping[str, Any] = {
         "assemble": made,
         "verify": made[:1],
-        "plan_restore": dataclasses.replace(RESTORING, refusals=(REFUSAL,)),
         "check_restored": checked,
-        "plan_fork": FORKING,
-        "create_fork": FORKED,
+        "recover": FORKED,
         "list_forks": (FORK,),
         "drill": DRILL,
     }
     for name, answer in answers.items():
         patch.setattr(ops, name, _answering(answer))
+    patch.setattr(ops, "plan_recovery", _planning)
     patch.setattr(ops, "watch", _answering(rounds[-1], rounds))
     patch.setattr(ops, "keep", _answering(kept, (kept,)))
+
+
+async def _planning(where: Any, request: ops.RecoveryRequest) -> ops.RecoveryPlan:
+    return FORKING if request.fork else dataclasses.replace(RESTORING, refusals=(REFUSAL,))
 
 
 def _answering(answer: Any, rounds: tuple[Any, ...] = ()) -> Any:

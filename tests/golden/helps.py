@@ -10,7 +10,7 @@ from typing import Final, NamedTuple
 import pytest
 from typer.main import get_command
 
-from snapkafka.cli.app import app
+from snapkafka.cli.verbs import app
 from tests.reference.commands import commands
 
 __all__ = ["ENVIRONMENT", "Printed", "call", "helps"]

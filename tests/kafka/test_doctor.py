@@ -18,7 +18,7 @@ from aiokafka import AIOKafkaProducer
 from snapkafka import ops
 from snapkafka.errors import LedgerUnusableError
 from snapkafka.kafka.cluster.admin import KafkaTopicAdmin
-from snapkafka.kafka.ledger.ledger import KafkaLedger
+from snapkafka.kafka.ledger.kafka_ledger import KafkaLedger
 from snapkafka.kafka.login.connection import Connection
 from snapkafka.protocol.ledger_state import Status
 from snapkafka.protocol.records import Bye, Hello, InputTopic, Table, TopicPartition

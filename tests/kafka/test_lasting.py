@@ -15,7 +15,7 @@ from snapkafka.assembly.cluster import look
 from snapkafka.checks import require_offsets
 from snapkafka.errors import OffsetsGoneError
 from snapkafka.kafka.cluster.admin import KafkaTopicAdmin
-from snapkafka.kafka.cluster.retention import in_words, restorable
+from snapkafka.kafka.cluster.restorable import in_words, restorable
 from snapkafka.kafka.login.connection import Connection
 from snapkafka.protocol.captured_snapshot import Captured, ChangelogCut, InputCut, SenderEnd
 from snapkafka.protocol.records import TopicPartition

@@ -19,9 +19,9 @@ from aiokafka.admin import AIOKafkaAdminClient, RecordsToDelete
 
 from snapkafka.errors import BrokerUnavailableError, LedgerUnusableError
 from snapkafka.kafka.cluster.admin import KafkaTopicAdmin
-from snapkafka.kafka.ledger import ledger as ledger_module
+from snapkafka.kafka.ledger import kafka_ledger as ledger_module
 from snapkafka.kafka.ledger import settings as ledger_settings
-from snapkafka.kafka.ledger.ledger import KafkaLedger, topic_name
+from snapkafka.kafka.ledger.kafka_ledger import KafkaLedger, topic_name
 from snapkafka.kafka.ledger.reader import Entry, LedgerRecreatedError
 from snapkafka.kafka.login.connection import Connection
 from snapkafka.protocol.records import Bye, Closed, Hello, SentEnd

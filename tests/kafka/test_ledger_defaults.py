@@ -8,7 +8,7 @@ import pytest
 
 from snapkafka.errors import LedgerUnusableError
 from snapkafka.kafka.cluster.admin import KafkaTopicAdmin
-from snapkafka.kafka.ledger.ledger import KafkaLedger, topic_name
+from snapkafka.kafka.ledger.kafka_ledger import KafkaLedger, topic_name
 from snapkafka.kafka.ledger.settings import SETTINGS
 from snapkafka.kafka.login.connection import Connection
 from snapkafka.protocol.records import Bye, Closed, SentEnd

@@ -21,8 +21,7 @@ from snapkafka.errors import (
     UnknownSnapshotError,
 )
 from snapkafka.kafka.cluster.admin import KafkaTopicAdmin
-from snapkafka.kafka.cluster.retention import wall_ms
-from snapkafka.kafka.ledger.ledger import KafkaLedger, topic_name
+from snapkafka.kafka.ledger.kafka_ledger import KafkaLedger, topic_name
 from snapkafka.kafka.login.connection import Connection
 from snapkafka.ops.in_use import snapshots_in_use
 from snapkafka.protocol.ledger_state import Status
@@ -34,6 +33,7 @@ from snapkafka.protocol.records import (
     Table,
     Trigger,
 )
+from snapkafka.units import wall_ms
 from tests.kafka.processes import process
 from tests.kafka.waiting import until
 

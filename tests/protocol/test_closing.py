@@ -15,7 +15,8 @@ from snapkafka.protocol.events import (
     RecordMet,
     StopAsked,
 )
-from snapkafka.protocol.ledger_state import KEEP_DECIDED, Status
+from snapkafka.protocol.ledger_snapshots import KEEP_DECIDED
+from snapkafka.protocol.ledger_state import Status
 from snapkafka.protocol.records import (
     NOBODY,
     Abort,
@@ -552,7 +553,7 @@ def test_a_cut_may_be_for_a_snapshot_that_was_forgotten_before_it(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It serves an older one, that is still open; nobody knows any more where its markers might go."""
-    monkeypatch.setattr("snapkafka.protocol.ledger_state.KEEP_DECIDED", 1)
+    monkeypatch.setattr("snapkafka.protocol.ledger_snapshots.KEEP_DECIDED", 1)
     q = Process(world, "q", (B,), hear=frozenset({"headers"}))
     q.send(A)
     first, second, third = (world.trigger(name) for name in ("first", "second", "third"))

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from snapkafka.checks import CutView, LogRecord
-from snapkafka.checks.log_checks import v1, v2, v4, v5
 from snapkafka.protocol.colours import Cause, Effect
 from snapkafka.protocol.events import RecordMet
 from snapkafka.protocol.ledger_state import Status
+from tests.worlds.list_checks import v1, v2, v4, v5
 
 from .world import A, B, Process, World, settle
 

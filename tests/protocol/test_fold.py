@@ -254,7 +254,7 @@ def test_a_fold_without_history_still_expects_a_stopped_app_whoever_else_left(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """R11: expected inputs: stopped apps not retired. The same for every reader, however much it forgets."""
-    monkeypatch.setattr("snapkafka.protocol.ledger_state.KEEP_LEFT", 2)
+    monkeypatch.setattr("snapkafka.protocol.ledger_processes.KEEP_LEFT", 2)
     stopped = Hello(n=1, app="p", inputs=(InputTopic(topic="a", partitions=1),))
     crashing = [
         record for k in range(5) for record in (Hello(n=10 + k, app="q"), Dead(n=100 + k, dead=2 + 2 * k))
@@ -279,7 +279,7 @@ def test_a_fold_without_history_still_expects_a_stopped_app_whoever_else_left(
 
 
 def test_a_service_forgets_old_snapshots_and_a_tool_does_not(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("snapkafka.protocol.ledger_state.KEEP_DECIDED", 2)
+    monkeypatch.setattr("snapkafka.protocol.ledger_snapshots.KEEP_DECIDED", 2)
     triggers = [Trigger(n=k, id=str(k)) for k in range(4)]
     aborts = [Abort(n=10 + k, epoch=k + 1, code="x", reason="y") for k in range(4)]
     assert [*fold_of(*triggers, *aborts).snapshots] == [1, 2, 3, 4]
@@ -291,7 +291,7 @@ def test_a_service_forgets_old_snapshots_and_a_tool_does_not(monkeypatch: pytest
 
 
 def test_an_id_is_forgotten_with_its_last_attempt(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("snapkafka.protocol.ledger_state.KEEP_DECIDED", 1)
+    monkeypatch.setattr("snapkafka.protocol.ledger_snapshots.KEEP_DECIDED", 1)
     attempts = [Trigger(n=k, id="s", attempt=k) for k in (1, 2)]
     others = [Trigger(n=2 + k, id=f"other-{k}") for k in (1, 2)]
     aborts = [Abort(n=10 + k, epoch=k, code="x", reason="y") for k in (1, 2, 3, 4)]

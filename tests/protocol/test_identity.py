@@ -165,7 +165,7 @@ def test_who_had_no_id_yet_in_a_ledger_that_is_gone_has_none_to_name(world: Worl
 def test_of_a_recreated_ledger_old_snapshots_are_forgotten_like_of_any_other(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("snapkafka.protocol.ledger_state.KEEP_DECIDED", 2)
+    monkeypatch.setattr("snapkafka.protocol.ledger_snapshots.KEEP_DECIDED", 2)
     p = Process(world, "p")
     world.ledger, world.fold, p.read = [], LedgerState(), 0
     p.feed(LedgerRecreated())

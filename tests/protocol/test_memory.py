@@ -15,7 +15,9 @@ import pytest
 from snapkafka.protocol.colours import Cause
 from snapkafka.protocol.deduplication import KEEP_ABOVE, KEEP_NUMBERS, Latest
 from snapkafka.protocol.events import InputsRevoked, TriggerAppended
-from snapkafka.protocol.ledger_state import KEEP_DECIDED, KEEP_LEFT, KEEP_NAMES, LedgerState
+from snapkafka.protocol.ledger_processes import KEEP_LEFT
+from snapkafka.protocol.ledger_snapshots import KEEP_DECIDED, KEEP_NAMES
+from snapkafka.protocol.ledger_state import LedgerState
 from snapkafka.protocol.records import Abort, Assigned, Bye, Dead, Hello, InputTopic, Pause, Trigger
 
 from .world import A, B, Process, World
@@ -27,9 +29,9 @@ WARM = 200  # until then memory may grow: what is remembered of the latest is bo
 @pytest.fixture(autouse=True)
 def bounds_that_are_reached_soon(monkeypatch: pytest.MonkeyPatch) -> None:
     for name, bound in (
-        ("ledger_state.KEEP_NAMES", 50),
-        ("ledger_state.KEEP_DECIDED", 10),
-        ("ledger_state.KEEP_LEFT", 20),
+        ("ledger_snapshots.KEEP_NAMES", 50),
+        ("ledger_snapshots.KEEP_DECIDED", 10),
+        ("ledger_processes.KEEP_LEFT", 20),
         ("deduplication.KEEP_NUMBERS", 50),
         ("deduplication.KEEP_ABOVE", 5),
     ):

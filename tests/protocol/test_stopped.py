@@ -8,7 +8,6 @@ from typing import Any
 import pytest
 
 from snapkafka.checks import CutView, LogRecord
-from snapkafka.checks.log_checks import v5
 from snapkafka.protocol.actions import AppendToLedger, AskStopped
 from snapkafka.protocol.events import Joined, LedgerRead, RanWithout, StopAsked, StoppedSeen
 from snapkafka.protocol.ledger_checkpoint import take_checkpoint
@@ -24,6 +23,7 @@ from snapkafka.protocol.records import (
     Trigger,
 )
 from snapkafka.protocol.worker import WorkerProtocol
+from tests.worlds.list_checks import v5
 
 from .world import A, B, Process, Stored, World, settle
 

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Final
 
-from . import commands, errors, metrics, schemas, settings, states
+from . import commands, errors, findings, metrics, schemas, settings, states
 
 __all__ = ["NOTE", "PAGES", "ROOT", "outdated", "write"]
 
@@ -21,6 +21,7 @@ PAGES: Final[dict[str, Callable[[], str]]] = {
     "commands.md": commands.page,
     "settings.md": settings.page,
     "errors.md": errors.page,
+    "findings.md": findings.page,
     "metrics.md": metrics.page,
     "schemas.md": schemas.page,
     "states.md": states.page,

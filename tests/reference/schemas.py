@@ -19,7 +19,8 @@ def page() -> str:
     parts = [
         """# Records of the ledger
 
-Avro in single-object encoding; `schemas/ledger/*.avsc` are the source. [ledger.md](ledger.md) describes the topic.
+Avro in single-object encoding; `schemas/ledger/*.avsc` are the source, and have the defaults. [ledger.md](ledger.md)
+describes the topic.
 
 Every record has `process`, its author (the ledger offset of its `Hello`, -1 where no process wrote it), and `n`, a
 count per author by which duplicates are recognised.
@@ -39,12 +40,12 @@ count per author by which duplicates are recognised.
 
 def _record(schema: dict[str, Any], inner: dict[str, Any], level: str) -> str:
     rows = [
-        (code(field["name"]), _type(field["type"], inner), _default(field), field.get("doc", ""))
+        (code(field["name"]), _type(field["type"], inner), field.get("doc", ""))
         for field in schema["fields"]
         if level == "###" or field["name"] not in ("process", "n")
     ]
     return f"\n{level} {schema['name']}\n\n{schema.get('doc', '')}\n\n" + table(
-        ("field", "type", "default", "meaning"), rows
+        ("field", "type", "meaning"), rows
     )
 
 
@@ -70,9 +71,3 @@ def _names(type_: Any, inner: dict[str, Any]) -> Iterator[str]:
             yield ", ".join(symbols)
         case {"type": named}:
             yield str(type_.get("logicalType", named))
-
-
-def _default(field: dict[str, Any]) -> str:
-    if "default" not in field:
-        return "required"
-    return code(json.dumps(field["default"]))

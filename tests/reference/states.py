@@ -53,7 +53,7 @@ MACHINES: Final = (
         "A process",
         "`snapkafka.protocol.worker.WorkerProtocol`, as a worker feeds it.",
         {
-            "not joined": "it has no id: what it does is nobody's colour",
+            "not joined": "it has no id: what it does has no colour",
             "joined": "white or red for what the ledger holds",
             "closing": "it is red for a snapshot whose `Closed` it has not appended yet",
             "absent": "it works, and the machine is not asked (R15)",

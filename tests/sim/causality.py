@@ -7,8 +7,8 @@ from typing import NamedTuple
 
 from snapkafka.errors import BadInputError
 from snapkafka.sim.story.file import Channel, Deliver, Internal, Send, Step, Story
+from snapkafka.sim.story.performance import StoryRun, topic_of
 from snapkafka.sim.story.play import Outcome
-from snapkafka.sim.story.run import StoryRun, topic_of
 
 
 class Happened(NamedTuple):

@@ -18,7 +18,7 @@ from snapkafka.protocol.records import APP_RUNS_WITHOUT, OUT_OF_ORDER
 from snapkafka.sim.__main__ import main
 from snapkafka.sim.campaign import RULES, campaign
 from snapkafka.sim.run import run
-from snapkafka.sim.world.plan import Plan, make_plan
+from snapkafka.sim.world.world_plan import Plan, make_plan
 from tests.sim.mutants.lost import LOST, LOST_LIVENESS, LOST_VERDICTS
 from tests.sim.mutants.mutant import EXPLORED, SEEDS, Mutant
 from tests.sim.mutants.outside import OUTSIDE, RENEWED

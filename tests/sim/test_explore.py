@@ -10,10 +10,10 @@ import pytest
 
 from snapkafka.sim.explore.choices import ExploredWorld
 from snapkafka.sim.explore.lens import SmallWorld
+from snapkafka.sim.explore.moves import choices
 from snapkafka.sim.explore.search import explore, main, replay
 from snapkafka.sim.explore.small import SMALL, TINY, by_name
 from snapkafka.sim.explore.state import Names
-from snapkafka.sim.explore.steps import choices
 from tests.sim.mutants.explored import CAUGHT_IN, catch
 from tests.sim.mutants.mutant import Mutant
 from tests.sim.mutants.rules import MUTANTS

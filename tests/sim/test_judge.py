@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from snapkafka.checks import CutView
-from snapkafka.checks.causal import Violation, causal
+from snapkafka.sim.judge import Violation, causal
 from snapkafka.sim.run import played
 from snapkafka.sim.world.world import World
 

@@ -11,8 +11,8 @@ import pytest
 
 from snapkafka.protocol.worker import HEAR_ALL
 from snapkafka.sim.story.file import Channel, parse_story
+from snapkafka.sim.story.performance import StoryRun, topic_of
 from snapkafka.sim.story.play import Outcome, outcomes, play_story
-from snapkafka.sim.story.run import StoryRun, topic_of
 
 from .causality import Happened, Recorded, inside
 from .computations import Act, State, passes_through

@@ -5,7 +5,7 @@ from __future__ import annotations
 from snapkafka.protocol.ledger_state import Status
 from snapkafka.protocol.records import Verdict
 from snapkafka.sim.run import played
-from snapkafka.sim.world.plan import make_plan
+from snapkafka.sim.world.world_plan import make_plan
 from tests.reference.states import MACHINES
 from tests.sim.mutants.plans import late, losing, without
 from tests.sim.transitions import Transitions, watching

@@ -20,7 +20,7 @@ from snapkafka.checks.log import EXTERNAL
 from snapkafka.protocol.captured_snapshot import Captured
 from snapkafka.protocol.records import NOBODY, TopicPartition
 from snapkafka.sim.run import judge, played
-from snapkafka.sim.world.log import ABORTED, Broker
+from snapkafka.sim.world.broker_log import ABORTED, Broker
 from snapkafka.sim.world.world import World as Simulated
 from tests.worlds.cleaned_log import HOUR
 

@@ -19,9 +19,9 @@ from snapkafka.protocol.captured_snapshot import Captured
 from snapkafka.protocol.records import TopicPartition
 from snapkafka.sim.run import judge, played
 from snapkafka.sim.world import world as sim_world
-from snapkafka.sim.world.log import COMMITTED, OPEN, Broker, Stored
-from snapkafka.sim.world.plan import make_plan
+from snapkafka.sim.world.broker_log import COMMITTED, OPEN, Broker, Stored
 from snapkafka.sim.world.world import World as Simulated
+from snapkafka.sim.world.world_plan import make_plan
 from tests.sim.mutants.broken import patching
 from tests.sim.mutants.rules import MUTANTS
 

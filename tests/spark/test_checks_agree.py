@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 from collections import Counter, defaultdict
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 from dataclasses import replace
 from typing import Any
 
@@ -13,41 +13,42 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as fn
 
 from snapkafka.assembly.manifest import check_entries
-from snapkafka.assembly.spark.frames import Lookups, local_frame
-from snapkafka.assembly.spark.reading.header_columns import STAMPS_SCHEMA
 from snapkafka.assembly.spark.reading.session import having
-from snapkafka.assembly.spark.verify import rules as in_spark
-from snapkafka.assembly.spark.verify import v1_lost, v3_state, v4_unstamped, v5_ran_twice
-from snapkafka.assembly.spark.verify.prefilter import Suspicion, first_look
+from snapkafka.assembly.spark.verify import rules
+from snapkafka.assembly.spark.verify.log_frames import LogFrames
+from snapkafka.assembly.spark.verify.rules import RULES, SEARCHES
 from snapkafka.assembly.spark.verify.sequences import STRETCH, stretch_of, with_highest
+from snapkafka.assembly.spark.verify.v1_colour import OUT_OF_TURN
 from snapkafka.checks import (
     KINDS,
+    CutLog,
     CutView,
     Examined,
     Finding,
     LogBounds,
     LogRecord,
     ReadRange,
+    bounds_findings,
     external_topics,
-    log_checks,
+    find,
     outside_senders,
     reading_ranges,
 )
 from snapkafka.checks.coverage import on_list
 from snapkafka.checks.kinds import Weight
-from snapkafka.checks.v3_state import v3
+from snapkafka.checks.ranges import OF_BOUNDS, TAIL_MAX
+from snapkafka.checks.run import LOG_CHECKS, run
+from snapkafka.checks.v3_state import StillThere
 from snapkafka.protocol.captured_snapshot import Outsider
 from snapkafka.protocol.records import TopicPartition
-from snapkafka.wire.headers import topic_check, topics_by_check
+from snapkafka.wire.headers import topics_by_check
 from tests.worlds.little_log import CAPTURED, INPUT, LOG, STATE, TP, shared_changelog
 
+from .damaged_logs import EVERY_KIND, WORLDS, Damaged, damaged
+from .in_spark import all_there, frames, nothing_there, stamps_of, suspected, what_is_found
 from .simulated_logs import APART, consistent
 from .small_logs import EPOCH, World, captured, damage, history, together
 
-#: Small worlds looked at at once. One is a few hundred microseconds of the lists' time and nothing of Spark's.
-WORLDS = 600
-#: A seed whose damage is of every kind; another may lack a rare one.
-EVERY_KIND = 14
 #: Snapshots of simulated runs that are looked at in one go.
 AT_ONCE = 150
 #: What has to be in some of them, else they show nothing.
@@ -78,116 +79,83 @@ HAPPENS = {
     "V3: passed by the settings",
     "V3: short of the cut",
 }
-EVERYTHING = Suspicion(*(1 for _ in Suspicion._fields))
-#: The other kinds come from the bounds of the log alone, or have a query of their own, or are those of V3
-#: (test_state_checks.py).
-_FROM_RECORDS = {
-    kind
-    for kind in KINDS
-    if not kind.startswith(("recreated", "renewed", "gone", "unread", "state", "send", "ran", "cause"))
-}
-#: What the first look has to see for a rule to be run that finds this kind.
-_SEEN_AS = {
-    **dict.fromkeys(("white-after-end", "white-unsettled", "landed"), "after_end"),
-    "left-late": "left_late",
-    **dict.fromkeys(
-        ("disorder", "disorder-left", "duplicate", "gap", "gap-explained", "gap-failed", "gap-left"),
-        "out_of_turn",
-    ),
-    **dict.fromkeys(("incomplete", "hole"), "out_of_turn"),
-    **dict.fromkeys(("red-header", "red-birth", "red-late", "received-unsettled"), "red"),
-    "recorded-differs": "differs",
-    "last-missing": "last_missing",
-    "last-recreated": "last_missing",
-    "unstamped": "last_missing",
-    **dict.fromkeys(("effect-of-later", "effect-of-red", "replayed"), "later_cause"),
-    "effect-missing": "earlier_cause",
-}
+#: Kinds that do not come from single records: those of the bounds of the log, and those that have a search.
+_NOT_FROM_RECORDS = {*OF_BOUNDS, *(kind for search in SEARCHES for kind in search.kinds)}
+_FROM_RECORDS = KINDS.keys() - _NOT_FROM_RECORDS
+#: What `OUT_OF_TURN` stands for.
+_OF_SEQS = {rule.kind for rule in RULES if rule.suspect is OUT_OF_TURN and rule.kind != "copy"}
 
 
-#: A copy may be behind the end of its sender, which lives or has left, or below it, or in nobody's turn.
-_SEES_COPIES = ("after_end", "left_late", "out_of_turn")
-
-
-def _is_seen(suspicion: Suspicion, kind: str) -> bool:
-    rules = _SEES_COPIES if kind == "copy" else (_SEEN_AS[kind],)
-    return any(getattr(suspicion, rule) for rule in rules)
-
-
-#: What `Suspicion.out_of_turn` stands for.
-_OF_SEQS = {kind for kind, rule in _SEEN_AS.items() if rule == "out_of_turn"}
+def _view(world: World) -> CutView:
+    return CutView(captured(world), world.bounds)
 
 
 def _visible(view: CutView, records: list[LogRecord]) -> list[LogRecord]:
     """The records that lie in the reading ranges."""
-    ranges = {item[:2]: item for item in reading_ranges(view)}
-    return [
-        record
-        for record in records
-        if (found := ranges.get(record[:2])) is not None and found.start <= record.offset < found.end
-    ]
+    return Damaged(view, records, reading_ranges(view)).log.records
 
 
 def _found_in_lists(world: World) -> list[Finding]:
-    view = CutView(captured(world), world.bounds)
-    records = _visible(view, world.records)
-    checks = (log_checks.v1, log_checks.left_late, log_checks.v2, log_checks.v4, log_checks.v5)
-    return [finding for check in checks for finding in check(view, records)]
+    """What V1, V2, V4 and V5 find."""
+    log = CutLog(_view(world), _visible(_view(world), world.records))
+    return [finding for check in ("V1", "V2", "V4", "V5") for finding in find(check, log)]
 
 
 def _examined_on_lists(world: World) -> dict[str, Examined]:
-    view = CutView(captured(world), world.bounds)
-    return on_list(view, _visible(view, world.records))
+    return on_list(_view(world), _visible(_view(world), world.records))
 
 
-def _stamps(spark: SparkSession, world: World, stretch: int = 0) -> tuple[DataFrame, Lookups]:
-    view = CutView(captured(world), world.bounds)
-    rows = [_stamp(record) for record in _visible(view, world.records)]
-    return local_frame(spark, STAMPS_SCHEMA, rows), Lookups(spark, view, stretch=stretch)
-
-
-def _stamp(record: LogRecord) -> dict[str, Any]:
-    """As `decode.stamped` would have it."""
-    (topic, partition), offset = record.cause or ((None, None), None)
-    row = record._asdict() | {
-        "process": record.process if record.process >= 0 else None,
-        "cause_check": None if topic is None else topic_check(topic),
-        "cause_partition": partition,
-        "cause_offset": offset,
-    }
-    del row["cause"]
-    return row
+def _frames(spark: SparkSession, world: World, stretch: int = 0) -> LogFrames:
+    view = _view(world)
+    return frames(spark, view, _visible(view, world.records), stretch=stretch)
 
 
 @pytest.mark.spark
 @pytest.mark.parametrize(
-    ("seed", "stretch"),
+    ("seed", "stretch", "tail_max", "still_there"),
     [
-        pytest.param(EVERY_KIND, 0, id="every-kind-a-task-for-a-partition"),
-        pytest.param(None, 3, id="any-in-stretches", marks=pytest.mark.long),
-        pytest.param(EVERY_KIND, 3, id="every-kind-in-stretches", marks=pytest.mark.long),
-        pytest.param(None, 0, id="any-a-task-for-a-partition", marks=pytest.mark.long),
+        pytest.param(EVERY_KIND, 0, TAIL_MAX, all_there, id="every-kind-a-task-for-a-partition"),
+        pytest.param(EVERY_KIND, 0, 2, nothing_there, id="not-read-to-the-end-and-gone-since"),
+        pytest.param(None, 3, TAIL_MAX, all_there, id="any-in-stretches", marks=pytest.mark.long),
+        pytest.param(
+            EVERY_KIND, 3, TAIL_MAX, all_there, id="every-kind-in-stretches", marks=pytest.mark.long
+        ),
+        pytest.param(None, 0, TAIL_MAX, all_there, id="any-a-task-for-a-partition", marks=pytest.mark.long),
     ],
 )
-def test_spark_and_lists_find_the_same(spark: SparkSession, seed: int | None, stretch: int) -> None:
+def test_spark_and_lists_find_the_same(
+    spark: SparkSession, seed: int | None, stretch: int, tail_max: int, still_there: StillThere
+) -> None:
+    """Record by record, whatever is found; and what comes of it: outcomes, witnesses, and what was read."""
+    kinds = KINDS.keys() if (seed, tail_max) == (EVERY_KIND, TAIL_MAX) else set[str]()
     seed = random.randrange(10**9) if seed is None else seed
-    rng = random.Random(seed)
-    world = together([damage(rng, history(rng, n)) for n in range(1, WORLDS + 1)])
-    expected = Counter(_found_in_lists(world))
+    snapshot = damaged(seed, tail_max=tail_max)
+    view, on_lists = snapshot.view, snapshot.log
+    expected = Counter(finding for check in LOG_CHECKS for finding in find(check, on_lists, still_there))
+    assert {*_kinds(expected), *bounds_findings(view)[1]} >= kinds, "else agreeing means little"
 
-    stamps, lookups = _stamps(spark, world, stretch)
-    found = in_spark.findings(stamps, lookups, EVERYTHING).collect()
-    actual = Counter([*(Finding(*row) for row in found), *v1_lost.findings(stamps, lookups)])
-    actual += Counter(v5_ran_twice.findings(stamps, lookups))
-    actual += Counter(
-        v4_unstamped.findings(stamps, lookups, reading_ranges(lookups.view), suspects=1, again=None)
+    in_spark = frames(
+        spark,
+        view,
+        on_lists.records,
+        stretch=stretch,
+        read=snapshot.read,
+        still_there=still_there,
+        again=lambda wanted: stamps_of(spark, snapshot.within(wanted)),
     )
-
+    actual = what_is_found(in_spark, rules.look_at(in_spark))
     assert actual - expected == Counter(), f"only Spark finds these (seed {seed})"
     assert expected - actual == Counter(), f"only the lists find these (seed {seed})"
-    if seed == EVERY_KIND:
-        wanted = {*_FROM_RECORDS, "send-failed", "ran-twice"}
-        assert {finding.kind for finding in expected} == wanted, "else agreeing means little"
+
+    spark_says, lists_say = rules.run(in_spark), run(on_lists, still_there)
+    for one, other in zip(spark_says.outcomes, lists_say.outcomes, strict=True):
+        assert one == other, f"{one.check} (seed {seed})"
+    assert spark_says._replace(outcomes=[]) == lists_say._replace(outcomes=[]), f"seed {seed}"
+    assert all(outcome.found and outcome.examined for outcome in lists_say.outcomes)
+
+
+def _kinds(found: Iterable[Finding]) -> set[str]:
+    return {finding.kind for finding in found}
 
 
 @pytest.mark.long
@@ -196,7 +164,7 @@ def test_a_hot_partition_is_sorted_by_many_tasks_with_the_same_result(spark: Spa
     """Every number that `with_highest` gives, where the stretches are so short that most of it is carried over."""
     rng = random.Random(8)
     world = together([damage(rng, history(rng, n)) for n in range(1, WORLDS + 1)])
-    stamps, _ = _stamps(spark, world)
+    stamps = _frames(spark, world).stamps
 
     def rows(stretch: int) -> Counter[Any]:
         return Counter(map(tuple, with_highest(stamps, stretch).collect()))
@@ -232,31 +200,22 @@ def test_first_look_misses_nothing(spark: SparkSession) -> None:
     """It sees nothing in honest logs, and something in each of those in which the checks find something."""
     rng = random.Random(35)
     honest = together([history(rng, n) for n in range(1, WORLDS + 1)])
-    look = first_look(*_stamps(spark, honest))
-    assert look.suspicion == Suspicion()
+    look = rules.look_at(_frames(spark, honest))
+    assert not any(look.counts.values())
     assert look.examined == _examined_on_lists(honest)
     assert all(seen.records and seen.partitions for seen in look.examined.values()), (
         "else agreeing means little"
     )
 
     worlds = [damage(rng, history(rng, 1)) for _ in range(3000)]
-    by_kinds = {
-        frozenset(finding.kind for finding in _found_in_lists(world)) - {"send-failed", "ran-twice"}: world
-        for world in worlds
-    }
+    by_kinds = {frozenset(_kinds(_found_in_lists(world)) & _FROM_RECORDS): world for world in worlds}
     covered: set[str] = set()
     for kinds in sorted(by_kinds, key=lambda kinds: (len(kinds), sorted(kinds))):
         if kinds - covered:  # as few at once as there are: nothing else could have given it away
             covered |= kinds
-            look = first_look(*_stamps(spark, by_kinds[kinds]))
-            suspicion, suspects = look.suspicion, look.unstamped
+            look = rules.look_at(_frames(spark, by_kinds[kinds]))
             assert look.examined == _examined_on_lists(by_kinds[kinds])
-            missed = {
-                kind
-                for kind in kinds
-                if not (suspects if kind == "unstamped-received" else _is_seen(suspicion, kind))
-            }
-            assert not missed, by_kinds[kinds]
+            assert kinds <= suspected(look), by_kinds[kinds]
     assert covered == _FROM_RECORDS
 
 
@@ -286,10 +245,9 @@ def test_compaction_of_a_changelog_that_is_read_is_judged_as_on_lists(spark: Spa
         [_read_by_another(n, *both) for n, both in enumerate(zip(missing, v1_lost, strict=True))]
     )
     expected = Counter(finding for finding in _found_in_lists(world) if finding.kind in _OF_SEQS)
-    stamps, lookups = _stamps(spark, world)
-    rows = in_spark.findings(stamps, lookups, Suspicion(out_of_turn=1)).collect()
-    assert Counter(Finding(*row) for row in rows) == expected
-    assert {finding.kind for finding in expected} == _OF_SEQS - {
+    log = _frames(spark, world)
+    assert what_is_found(log, rules.look_at(log), kinds=_OF_SEQS) == expected
+    assert _kinds(expected) == _OF_SEQS - {
         "gap-failed",
         "gap-left",
         "disorder",
@@ -297,8 +255,8 @@ def test_compaction_of_a_changelog_that_is_read_is_judged_as_on_lists(spark: Spa
         "duplicate",
     }
 
-    below = first_look(*_stamps(spark, _read_by_another(0, (1, 2))))
-    assert (below.suspicion, [topic.mixed for topic in below.external]) == (Suspicion(), [True])
+    below = rules.look_at(_frames(spark, _read_by_another(0, (1, 2))))
+    assert (any(below.counts.values()), [topic.mixed for topic in below.external]) == (False, [True])
 
 
 @pytest.mark.spark
@@ -311,9 +269,8 @@ def test_spark_and_lists_find_the_same_external_topics(spark: SparkSession) -> N
             world = replace(
                 world, records=[record._replace(process=-1, marker=False) for record in world.records]
             )
-        view = CutView(captured(world), world.bounds)
-        expected = external_topics(view, _visible(view, world.records))
-        assert [*first_look(*_stamps(spark, world)).external] == expected
+        expected = external_topics(_view(world), _visible(_view(world), world.records))
+        assert [*rules.look_at(_frames(spark, world)).external] == expected
         found[tuple(topic.mixed for topic in expected)] += 1
     assert any(True in mixed for mixed in found), "no topic was mixed"
 
@@ -335,8 +292,7 @@ def test_spark_and_lists_find_the_same_outsiders(spark: SparkSession) -> None:
         view = CutView(cut, world.bounds)
         visible = _visible(view, world.records)
         expected = outside_senders(view, visible)
-        stamps = local_frame(spark, STAMPS_SCHEMA, [_stamp(record) for record in visible])
-        assert [*first_look(stamps, Lookups(spark, view)).outside] == expected
+        assert [*rules.look_at(frames(spark, view, visible)).outside] == expected
         found.update(sender.app for sender in expected)
     assert found.keys() == {"z1", "z4", ""}
 
@@ -349,16 +305,14 @@ def test_v4_last_records_below_what_is_read_are_read_for_themselves(spark: Spark
     view = CutView(low, {TP: LogBounds(start=0, end=7), STATE: LogBounds(start=0, end=3)})
     asked: list[ReadRange] = []
 
-    def frame(ranges: Collection[ReadRange]) -> DataFrame:
-        rows = [r for r in log for item in ranges if r[:2] == item[:2] and item.start <= r.offset < item.end]
-        return local_frame(spark, STAMPS_SCHEMA, [_stamp(record) for record in rows])
+    snapshot = Damaged(view, log, reading_ranges(view))
 
     def again(ranges: Collection[ReadRange]) -> DataFrame:
         asked.extend(ranges)
-        return frame(ranges)
+        return stamps_of(spark, snapshot.within(ranges))
 
-    read = reading_ranges(view)
-    outcomes = in_spark.run(frame(read), Lookups(spark, view), read, lambda wanted: set(), again).outcomes
+    outcomes = rules.run(frames(spark, view, snapshot.log.records, again=again)).outcomes
+    assert outcomes == run(snapshot.log).outcomes
     v4 = next(outcome for outcome in outcomes if outcome.check == "V4")
     assert asked == [ReadRange("in", 0, 4, 5)]
     assert (v4.found, [(w.topic, w.offset, w.seq) for w in v4.witnesses]) == (1, [("in", 4, 4)])
@@ -371,12 +325,12 @@ def test_v5_is_not_run_where_no_record_names_its_cause(spark: SparkSession) -> N
     world = together([history(rng, n) for n in range(1, 6)])
 
     def run_on(records: list[LogRecord]) -> list[str]:
-        stamps, lookups = _stamps(spark, replace(world, records=records))
-        outcomes, *_ = in_spark.run(stamps, lookups, reading_ranges(lookups.view), lambda wanted: set())
+        outcomes = rules.run(_frames(spark, replace(world, records=records))).outcomes
+        assert outcomes == run(CutLog(_view(world), _visible(_view(world), records))).outcomes
         return [entry.name for entry in check_entries(outcomes) if entry.run]
 
     silent = [record._replace(cause=None) for record in world.records]
-    read = set(_visible(CutView(captured(world), world.bounds), world.records))
+    read = set(_visible(_view(world), world.records))
     one_named = next(
         n for n, record in enumerate(world.records) if record.cause is not None and record in read
     )
@@ -401,23 +355,19 @@ def test_no_consistent_snapshot_is_accused(spark: SparkSession, snapshots: int) 
             seed += 1
         seen += len(worlds)
         world = _as_headers_tell(together(worlds))
-        stamps, lookups = _stamps(spark, world)
-        look = first_look(stamps, lookups)
-        suspicion, held = look.suspicion, look.held
-        assert look.examined == on_list(lookups.view, _visible(lookups.view, world.records)), (
-            f"seeds up to {seed}"
-        )
-        found = in_spark.findings(stamps, lookups, suspicion).collect() if any(suspicion) else []
-        noted = Counter([*(Finding(*row) for row in found), *v1_lost.findings(stamps, lookups)])
-        noted += Counter(v5_ran_twice.findings(stamps, lookups))
+        log = _frames(spark, world)
+        look = rules.look_at(log)
+        assert look.examined == _examined_on_lists(world), f"seeds up to {seed}"
+        of_state = {kind for kind, it in KINDS.items() if it.check == "V3"}
+        noted = what_is_found(log, look, kinds=suspected(look) | _NOT_FROM_RECORDS - of_state)
         accused = [finding for finding in noted if KINDS[finding.kind].weight is not Weight.NOTE]
         assert [finding for finding in accused if not _nobody_can_tell(world, finding)] == [], (
             f"seeds up to {seed}"
         )
         assert noted == Counter(_found_in_lists(world)), f"seeds up to {seed}"
         counts.update(f"found: {finding.kind}" for finding in noted)
-        doubted, _ = v3_state.findings(stamps, lookups, held, reading_ranges(lookups.view), _all_of)
-        _passes_what_is_whole(world, lookups.view, doubted, counts)
+        doubted = list(what_is_found(log, look, kinds=of_state).elements())
+        _passes_what_is_whole(world, log.view, doubted, counts)
     for name in HAPPENS:
         assert counts[name] > snapshots // 75, (name, counts)
 
@@ -434,14 +384,10 @@ def _nobody_can_tell(world: World, finding: Finding) -> bool:
     return unknown and (cleaned or seqs.keys() >= {*range(finding.a, finding.b + 1)})
 
 
-def _all_of(wanted: Collection[ReadRange]) -> set[TopicPartition]:
-    return {TopicPartition(item.topic, item.partition) for item in wanted}
-
-
 def _passes_what_is_whole(world: World, view: CutView, doubted: list[Finding], counts: Counter[str]) -> None:
     """V3 has found what it finds on lists; of tables that it does not doubt the log has all that was ever written, as
     far as it counts at the cut; and it doubts nothing from which nothing is missing."""
-    assert Counter(doubted) == Counter(v3(view, _visible(view, world.records)))
+    assert Counter(doubted) == Counter(find("V3", CutLog(view, _visible(view, world.records))))
     assert all(KINDS[finding.kind].weight is Weight.UNVERIFIABLE for finding in doubted)
     counts.update(f"found: {finding.kind}" for finding in doubted)
     named = {TopicPartition(finding.topic, finding.partition) for finding in doubted}

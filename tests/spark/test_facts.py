@@ -14,9 +14,9 @@ from snapkafka.assembly.ledger import Desk
 from snapkafka.checks import LogBounds
 from snapkafka.demo.system import wait_until
 from snapkafka.errors import TimedOutError
-from snapkafka.kafka.cluster.retention import wall_ms
 from snapkafka.kafka.login.connection import Connection
 from snapkafka.testing import Broker
+from snapkafka.units import wall_ms
 from tests.spark.scene import Stage, play
 
 pytestmark = pytest.mark.kafka

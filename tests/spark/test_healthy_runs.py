@@ -16,12 +16,12 @@ from pyspark.sql import SparkSession
 from snapkafka.assembly import cluster
 from snapkafka.assembly.spark import job
 from snapkafka.checks import KINDS, CheckOutcome, CutView, LogBounds, Status, Weight, Witness, reading_ranges
-from snapkafka.checks.log_checks import left_late, v1, v2, v4, v5
 from snapkafka.kafka.login.connection import Connection
 from snapkafka.protocol.captured_snapshot import Captured
 from snapkafka.testing import EmbeddedKafka
 from tests.spark.reading import settings_of
 from tests.worlds.cleaned_log import promised
+from tests.worlds.list_checks import v1, v2, v4, v5
 
 from . import real_logs
 from .real_logs import HOUR, Written
@@ -169,5 +169,5 @@ def _in_lists(runs: list[Written], weight: Weight) -> set[tuple[str, str, int, i
     records = [
         r for r in whole.records if r[:2] in ranges and ranges[r[:2]].start <= r.offset < ranges[r[:2]].end
     ]
-    found = [finding for check in (v1, left_late, v2, v4, v5) for finding in check(view, records)]
+    found = [finding for check in (v1, v2, v4, v5) for finding in check(view, records)]
     return {(KINDS[f.kind].check, *f[1:4]) for f in found if KINDS[f.kind].weight is weight}

@@ -15,12 +15,13 @@ from snapkafka.assembly.spark.frames import Lookups, local_frame
 from snapkafka.assembly.spark.reading.header_columns import stamps
 from snapkafka.assembly.spark.reading.session import sized
 from snapkafka.assembly.spark.tables import incremental, tables
-from snapkafka.assembly.spark.verify.prefilter import first_look
+from snapkafka.assembly.spark.verify import rules
 from snapkafka.checks import CutView, LogRecord, reading_ranges
 from snapkafka.manifest import STATE_DELTA, SettledEntry
 from snapkafka.protocol.records import TopicPartition
 
 from .growing_logs import EPOCHS, RECORDS_SCHEMA, Logs, Row, Written, logs
+from .in_spark import frames
 
 pytestmark = pytest.mark.spark
 
@@ -48,7 +49,7 @@ def _within(item: Written, ranges: Mapping[tuple[str, int], tuple[str, int, int,
 
 
 def _settled(records: DataFrame, lookups: Lookups) -> tuple[SettledEntry, ...]:
-    return settled(lookups.view, first_look(stamps(records), lookups).held)
+    return settled(lookups.view, rules.look_at(frames(lookups.spark, lookups.view, stamps(records))).held)
 
 
 def _starts(settled: tuple[SettledEntry, ...]) -> Starts:

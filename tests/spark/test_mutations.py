@@ -22,11 +22,9 @@ from confluent_kafka.admin import AdminClient
 from pyspark.sql import SparkSession
 
 from snapkafka.assembly import cluster
-from snapkafka.assembly.spark.frames import Lookups
 from snapkafka.assembly.spark.reading.header_columns import stamped, stamps
 from snapkafka.assembly.spark.reading.kafka_source import read_ranges
-from snapkafka.assembly.spark.verify import rules, v3_state
-from snapkafka.assembly.spark.verify.prefilter import first_look
+from snapkafka.assembly.spark.verify import rules
 from snapkafka.checks import KINDS, Finding, LogRecord, Weight, bounds_findings, in_flight, reading_ranges
 from snapkafka.checks.view import received
 from snapkafka.demo.system import wait_until
@@ -36,6 +34,7 @@ from snapkafka.protocol.records import TopicPartition
 from snapkafka.testing import Broker
 from snapkafka.wire import headers as wire
 
+from .in_spark import frames, suspected, what_is_found
 from .small_logs import EPOCH, World, captured, history, together
 
 pytestmark = [pytest.mark.kafka, pytest.mark.spark, pytest.mark.long]
@@ -483,17 +482,17 @@ async def look(bootstrap: str, spark: SparkSession, namespace: str) -> Examined:
     view = await cluster.look(connection, captured(whole), isolation="read_committed", triggered_ms=1)
     read = reading_ranges(view)
     source = read_ranges(spark, read, bootstrap=bootstrap, isolation="read_committed")
-    seen, lookups = stamps(stamped(source, ledger_id=LEDGER)).persist(), Lookups(spark, view)
-    found, _ = bounds_findings(view)
-    suspicion, held, *_ = first_look(seen, lookups)
-    rows = rules.findings(seen, lookups, suspicion).collect()
-    found += [Finding(*row) for row in rows]
-    of_state, _ = v3_state.findings(
-        seen, lookups, held, read, lambda wanted: {TopicPartition(*w[:2]) for w in wanted}
-    )
+    seen = stamps(stamped(source, ledger_id=LEDGER)).persist()
+    log = frames(spark, view, seen, read=read)
+    look = rules.look_at(log)
+    of_state = {kind for kind, it in KINDS.items() if it.check == "V3"}
+    found = [
+        *bounds_findings(view)[0],
+        *what_is_found(log, look, kinds=suspected(look) | of_state).elements(),
+    ]
     seen.unpersist()
     by_place = defaultdict(list)
-    for finding in found + of_state:
+    for finding in found:
         by_place[TopicPartition(finding.topic, finding.partition)].append(finding)
     return Examined(there, by_place, transactions)
 

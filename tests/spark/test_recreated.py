@@ -24,7 +24,7 @@ from snapkafka.assembly.spark import job
 from snapkafka.checks import CheckOutcome
 from snapkafka.errors import OffsetsGoneError
 from snapkafka.kafka.cluster.admin import KafkaTopicAdmin
-from snapkafka.kafka.ledger.ledger import KafkaLedger
+from snapkafka.kafka.ledger.kafka_ledger import KafkaLedger
 from snapkafka.kafka.login.connection import Connection
 from snapkafka.manifest import Manifest
 from snapkafka.protocol.records import (

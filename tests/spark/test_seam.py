@@ -14,16 +14,16 @@ import pytest
 from pyspark.sql import SparkSession
 
 from snapkafka.assembly.command import main
-from snapkafka.assembly.spark.frames import Lookups, local_frame
+from snapkafka.assembly.spark.frames import local_frame
 from snapkafka.assembly.spark.reading.header_columns import stamps
-from snapkafka.assembly.spark.verify import v3_state
-from snapkafka.assembly.spark.verify.prefilter import first_look
+from snapkafka.assembly.spark.verify import rules, v3_state
 from snapkafka.checks import CutView, reading_ranges
 from snapkafka.checks.v3_state import facts_of, judge
 from snapkafka.protocol.captured_snapshot import SenderEnd
 from snapkafka.testing import EmbeddedKafka
 
 from .growing_logs import RECORDS_SCHEMA, Logs, logs
+from .in_spark import frames, nothing_there
 from .scene import Stage, play, play_on
 
 pytestmark = pytest.mark.spark
@@ -44,15 +44,16 @@ def test_spark_and_lists_see_the_same_at_the_seam(spark: SparkSession) -> None:
         for item in all_.written
         if (of := ranges.get(item.record[:2])) is not None and of.start <= item.record.offset < of.end
     ]
-    lookups = Lookups(spark, view)
     records = local_frame(spark, RECORDS_SCHEMA, [item.as_row() for item in read])
-    held = first_look(stamps(records), lookups).held
+    log = frames(spark, view, stamps(records), read=list(ranges.values()), still_there=nothing_there)
+    look = rules.look_at(log)
+    held = look.held
     by_place = {tp: [item.record for item in read if item.record.tp == tp] for tp in held}
     assert held == {tp: facts_of(view, lines) for tp, lines in by_place.items()}, f"seed {seed}"
     stands = {tp for tp in view.seams if tp in held and held[tp].at_seam is not None}
     other = {finding[1:3] for finding in judge(view, held)[0] if finding.kind == "state-seam"}
     assert 0 < len(other) < len(stands) < len(view.seams), "each of these has to be there"
-    found, _ = v3_state.findings(stamps(records), lookups, held, list(ranges.values()), lambda wanted: set())
+    found, _ = v3_state.find(log, look)
     assert {finding[1:3] for finding in found if finding.kind == "state-seam"} == other
 
 

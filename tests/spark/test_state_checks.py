@@ -21,12 +21,8 @@ from pyspark.sql import SparkSession
 from snapkafka.assembly import cluster
 from snapkafka.assembly.settings import Settings
 from snapkafka.assembly.spark import job
-from snapkafka.assembly.spark.frames import Lookups, local_frame
-from snapkafka.assembly.spark.reading.header_columns import STAMPS_SCHEMA
-from snapkafka.assembly.spark.verify import v3_state
-from snapkafka.assembly.spark.verify.prefilter import first_look
+from snapkafka.assembly.spark.verify import rules, v3_state
 from snapkafka.checks import CheckOutcome, CutView, Keeping, ReadRange, Status, Verdict, reading_ranges
-from snapkafka.checks.v3_state import v3
 from snapkafka.demo.system import wait_until
 from snapkafka.kafka.cluster.admin import KafkaTopicAdmin
 from snapkafka.kafka.login.connection import Connection
@@ -38,6 +34,9 @@ from snapkafka.testing import EmbeddedKafka
 from snapkafka.wire import headers as wire
 from tests.spark.reading import settings_of
 from tests.worlds.cleaned_log import EPOCH, HOUR, Changelog, captured, changelog, promised
+from tests.worlds.list_checks import v3
+
+from .in_spark import frames, nothing_there
 
 pytestmark = pytest.mark.spark
 
@@ -79,18 +78,11 @@ def test_spark_and_lists_find_the_same(spark: SparkSession) -> None:
         for record in table.log
         if (item := upto.get(record[:2])) is not None and item.start <= record.offset < item.end
     ]
-    rows = [
-        record._asdict() | dict.fromkeys(("cause_check", "cause_partition", "cause_offset"))
-        for record in records
-    ]
-    for row in rows:
-        del row["cause"]
-    stamps = local_frame(spark, STAMPS_SCHEMA, rows)
     expected = Counter(v3(view, records))
 
-    lookups = Lookups(spark, view)
-    seen = first_look(stamps, lookups).held
-    found, counts = v3_state.findings(stamps, lookups, seen, read, _all_of)
+    log = frames(spark, view, records)
+    look = rules.look_at(log)
+    found, counts = v3_state.find(log, look)
     assert Counter(found) == expected, f"seed {seed}"
     assert counts == Counter(finding.kind for finding in expected.elements())
     assert counts.keys() == {
@@ -101,7 +93,7 @@ def test_spark_and_lists_find_the_same(spark: SparkSession) -> None:
         "state-unordered",
     }
 
-    moved_on, _ = v3_state.findings(stamps, lookups, seen, read, lambda wanted: set())
+    moved_on, _ = v3_state.find(frames(spark, view, log.stamps, still_there=nothing_there), look)
     assert set(moved_on) > set(found), "what has gone since it was read shows nothing"
     assert tables[WORLDS].tp in {(finding.topic, finding.partition) for finding in {*moved_on} - {*found}}
 
@@ -128,10 +120,6 @@ def with_a_key_after_the_cut(n: int) -> Changelog:
     table.write(1, "last")
     table.write(2, "new", epoch=EPOCH)
     return table
-
-
-def _all_of(wanted: Collection[ReadRange]) -> set[TopicPartition]:
-    return {TopicPartition(item.topic, item.partition) for item in wanted}
 
 
 # -- The broker's own cleaner ----------------------------------------------------------------------------------------
@@ -299,7 +287,7 @@ def looked_at(*cuts: tuple[Topic, int], uncompacted_ms: int = 0) -> tuple[CutVie
             triggered_ms=an_hour_ago,
         )
     )
-    return view, settings_of(LEDGER, bootstrap=bootstrap)
+    return view, settings_of(LEDGER, bootstrap=bootstrap, namespace="cleaned")
 
 
 @pytest.mark.long

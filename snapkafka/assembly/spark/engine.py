@@ -8,11 +8,10 @@ from contextlib import contextmanager
 from pyspark.sql import SparkSession
 
 from snapkafka.assembly.base import Base
-from snapkafka.assembly.manifest import Checked
 from snapkafka.assembly.pipeline import Job, Task
 from snapkafka.assembly.progress import Work
 from snapkafka.assembly.settings import Settings, Stored
-from snapkafka.checks import CheckOutcome, CutView
+from snapkafka.checks import Checked, CheckOutcome, CutView
 from snapkafka.checks.invariants import Invariant
 from snapkafka.manifest import Manifest
 from snapkafka.store import Store

@@ -15,7 +15,7 @@ import sys
 from typing import Final
 
 from snapkafka.runtime.child import Child, ending_with
-from snapkafka.runtime.interrupts import raise_on_ending_signals
+from snapkafka.runtime.signals import raise_on_ending_signals
 
 #: The first argument of a job that runs in a child process: the process that it ends with.
 PARENT: Final = "--parent="

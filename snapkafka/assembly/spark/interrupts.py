@@ -15,7 +15,7 @@ import time
 from typing import Any, Final, NoReturn
 
 from snapkafka.runtime.child import GRACE_S
-from snapkafka.runtime.interrupts import Interrupted, exit_status, on_ending_signal
+from snapkafka.runtime.signals import Interrupted, exit_status, on_ending_signal
 
 PERIOD_S: Final = 0.2
 

@@ -17,9 +17,9 @@ from pyspark.sql import functions as fn
 
 from snapkafka.assembly.base import Base, view_on
 from snapkafka.assembly.ledger import NO_FACTS, ClusterFacts
-from snapkafka.assembly.manifest import Checked, Clock, Made, manifest_of, unread_ranges
+from snapkafka.assembly.manifest import Clock, Made, manifest_of, unread_ranges
 from snapkafka.assembly.settings import Settings, Stored
-from snapkafka.checks import CheckOutcome, CutView, ReadRange, reading_ranges, require_offsets
+from snapkafka.checks import Checked, CheckOutcome, CutView, ReadRange, reading_ranges, require_offsets
 from snapkafka.checks.invariants import Invariant
 from snapkafka.manifest import (
     AROUND,
@@ -43,6 +43,7 @@ from .tables import incremental, tables
 from .tables.around import around, leads, per_kind, reach
 from .tables.inputs import inputs
 from .verify import rules, stored_tables, v6_invariants
+from .verify.log_frames import LogFrames
 from .verify.sequences import stretch_of
 from .write import file_hashes, parquet
 from .write.s3_commit import reached
@@ -210,7 +211,7 @@ def _check(
     def again(wanted: Collection[ReadRange]) -> DataFrame:
         return stamps(_stamped(_source(spark, list(wanted), settings), settings))
 
-    return rules.run(stamps(records), lookups, ranges, still_there, again)
+    return rules.run(LogFrames(stamps(records), lookups, ranges, still_there, again))
 
 
 def _unwritten(records: DataFrame, lookups: Lookups, settings: Settings) -> dict[str, DataFrame]:

@@ -11,14 +11,14 @@ from rich.markup import escape
 
 from snapkafka import ops
 from snapkafka.advice import Advice, Weight
-from snapkafka.cli.present.tables import count, duration, table
+from snapkafka.cli.present.snapshots import count, table
 from snapkafka.cli.propose import Proposal, propose
 from snapkafka.cli.running import console, print_json, run
 from snapkafka.drivers.faust.describe import DescribedApp, describe_app_at
-from snapkafka.durations import duration_ms
 from snapkafka.errors import EXIT_NOT_GOOD, BadInputError
 from snapkafka.kafka.login.connection import Connection
 from snapkafka.runtime.extras import extra_missing
+from snapkafka.units import duration_ms, rounded_ms
 
 WEIGHTS: Final = {Weight.PROBLEM: "red", Weight.WARNING: "yellow", Weight.NOTE: "dim"}
 
@@ -198,7 +198,7 @@ def _print_described(found: DescribedApp) -> None:
             row.kind,
             escape(row.changelog),
             "as the app's" if row.partitions is None else str(row.partitions),
-            duration(row.expires_ms) if row.expires_ms else "",
+            rounded_ms(row.expires_ms) if row.expires_ms else "",
         )
     for shown in (agents, topics, tables):
         if shown.row_count:

@@ -14,11 +14,11 @@ from rich.markup import escape
 
 from snapkafka import ops
 from snapkafka.cli.job_options import READING, Spec, job_options
-from snapkafka.cli.options import Bootstrap, Invariants, Namespace, Parameters
-from snapkafka.cli.present.tables import table
+from snapkafka.cli.options import Bootstrap, Invariants, Namespace, Parameters, Stored
+from snapkafka.cli.present.snapshots import table
 from snapkafka.cli.running import connect, console, notices, run, who
-from snapkafka.durations import duration_ms
 from snapkafka.errors import EXIT_NOT_GOOD, OutputError
+from snapkafka.units import duration_ms, format_seconds
 
 #: After Ctrl-C: workers leave their groups, and topics are deleted.
 PUTS_AWAY_WITHIN_S = 180.0
@@ -28,32 +28,20 @@ COLOURS = {"done": "green", "failed": "red", "not-run": "yellow"}
 @job_options(*READING)
 def drill(
     apps: Annotated[
-        list[str],
-        typer.Option(
-            "--app",
-            metavar="COMMAND",
-            help="Command that starts a worker. Repeatable.",
-        ),
+        list[str], typer.Option("--app", metavar="COMMAND", help="Command that starts a worker. Repeatable.")
     ],
     snapshot: Annotated[
         str, typer.Option("--snapshot", metavar="ID", help="Id, epoch or `latest` (the last good one).")
     ] = "latest",
     bootstrap: Bootstrap = None,
     namespace: Namespace = "",
-    storage: Annotated[
-        str,
-        typer.Option(
-            "--storage", metavar="URI", help="Directory or URI of the tables. Default: from the ledger."
-        ),
-    ] = "",
+    storage: Stored = "",
     invariants: Invariants = None,
     parameters: Parameters = None,
     until: Annotated[
         str,
         typer.Option(
-            "--until",
-            metavar="FILE.sql",
-            help="Wait until this SQL is true of the fork, then judge it.",
+            "--until", metavar="FILE.sql", help="Wait until this SQL is true of the fork, then judge it."
         ),
     ] = "",
     keep: Annotated[bool, typer.Option("--keep", help="Keep the fork; its workers are stopped.")] = False,
@@ -76,8 +64,7 @@ def drill(
         ),
     ] = None,
     unlocked: Annotated[
-        bool,
-        typer.Option("--unlocked", help="Run the commands without the network lock."),
+        bool, typer.Option("--unlocked", help="Run the commands without the network lock.")
     ] = False,
     json_file: Annotated[
         str, typer.Option("--json", metavar="FILE", help="Write the result as JSON; `-` prints it.")
@@ -95,17 +82,19 @@ def drill(
         lambda: ops.drill(
             connect(bootstrap),
             namespace,
-            apps,
-            snapshot=snapshot,
-            storage=storage,
-            invariants=invariants or (),
-            parameters=parameters or (),
-            until=until,
-            keep=keep,
-            timeout_s=duration_ms(timeout, "--timeout") / 1_000,
-            joins_within_s=duration_ms(joins_within, "--join-within") / 1_000,
-            allow=allow or (),
-            lock=not unlocked,
+            ops.DrillRequest(
+                apps=apps,
+                snapshot=snapshot,
+                storage=storage,
+                invariants=invariants or (),
+                parameters=parameters or (),
+                until=until,
+                keep=keep,
+                timeout_s=duration_ms(timeout, "--timeout") / 1_000,
+                joins_within_s=duration_ms(joins_within, "--join-within") / 1_000,
+                allow=allow or (),
+                lock=not unlocked,
+            ),
             who=who(),
             spec=spec(),
             notify=lambda text: notices.print(f"drill: {text}", markup=False),
@@ -148,7 +137,7 @@ def _print(found: ops.Drill) -> None:
     for name, judged in (("snapshot", found.source), ("fork", found.of_fork)):
         if judged is not None:
             console.print(f"{name}: {judged.verdict}, {judged.records:,} records checked")
-    console.print(f"RPO {_seconds(found.rpo_s)}, RTO {_seconds(found.rto_s)}")
+    console.print(f"RPO {format_seconds(found.rpo_s)}, RTO {format_seconds(found.rto_s)}")
     for reason in found.reasons:
         console.print(f"[red]reason[/]: {escape(reason)}", soft_wrap=True)
     if found.trusted:
@@ -157,7 +146,3 @@ def _print(found: ops.Drill) -> None:
         console.print("[bold red]the backup cannot be trusted[/]")
     if found.kept or not found.removed:
         console.print(f"not removed: fork {found.fork} (`snapkafka fork drop {found.fork}`)", soft_wrap=True)
-
-
-def _seconds(seconds: float | None) -> str:
-    return "unknown" if seconds is None else f"{seconds:,.1f} s"

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from datetime import UTC, datetime
 from typing import Annotated
 
 import typer
@@ -11,13 +10,13 @@ from rich.markup import escape
 
 from snapkafka import ops
 from snapkafka.cli.helps import command
-from snapkafka.cli.options import AllowUnmatched, AsJson, Bootstrap, Namespace
+from snapkafka.cli.options import AllowUnmatched, AsJson, Bootstrap, DryRun, Namespace, Stored, Suppress, Yes
 from snapkafka.cli.present.plans import print_plan, print_recovered
-from snapkafka.cli.present.tables import count, table
+from snapkafka.cli.present.snapshots import count, table
 from snapkafka.cli.propose import Proposal, propose
 from snapkafka.cli.running import connect, console, notices, print_json, run, who
-from snapkafka.durations import duration_ms
 from snapkafka.errors import BadInputError
+from snapkafka.units import duration_ms, utc_time
 
 from .query import print_difference
 
@@ -31,17 +30,11 @@ Name = Annotated[str, typer.Argument(metavar="NAME", help="Name of the fork: let
 def create(
     name: Name,
     snapshot: Annotated[
-        str,
-        typer.Option("--from", metavar="ID", help="Id, epoch or `latest` (the last good one)."),
+        str, typer.Option("--from", metavar="ID", help="Id, epoch or `latest` (the last good one).")
     ] = "latest",
     bootstrap: Bootstrap = None,
     namespace: Namespace = "",
-    storage: Annotated[
-        str,
-        typer.Option(
-            "--storage", metavar="URI", help="Directory or URI of the tables. Default: from the ledger."
-        ),
-    ] = "",
+    storage: Stored = "",
     expires: Annotated[
         str,
         typer.Option(
@@ -49,25 +42,18 @@ def create(
         ),
     ] = "",
     with_inputs: Annotated[
-        bool,
-        typer.Option("--with-inputs", help="Also copy external records, from the snapshot until now."),
+        bool, typer.Option("--with-inputs", help="Also copy external records, from the snapshot until now.")
     ] = False,
     mask: Annotated[
         str, typer.Option("--mask", metavar="FILE", help="TOML file with SQL that replaces values.")
     ] = "",
-    suppress: Annotated[
-        str,
-        typer.Option("--suppress", metavar="FILE", help="TOML file with keys that stay erased."),
-    ] = "",
+    suppress: Suppress = "",
     allow_unmatched: AllowUnmatched = False,
     force: Annotated[
-        bool,
-        typer.Option("--force", help="Accept an unverified snapshot; its values may be wrong."),
+        bool, typer.Option("--force", help="Accept an unverified snapshot; its values may be wrong.")
     ] = False,
-    dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Print the plan, or why it is refused; change nothing.")
-    ] = False,
-    yes: Annotated[bool, typer.Option("--yes", help="Do not ask for confirmation.")] = False,
+    dry_run: DryRun = False,
+    yes: Yes = False,
     as_json: AsJson = False,
 ) -> None:
     """Create a fork of a snapshot.
@@ -77,22 +63,22 @@ def create(
     expires_s = run(lambda: _seconds(expires), as_json=as_json)
     masks, suppression = run(lambda: _files(mask, suppress), as_json=as_json)
     notify = _notify(as_json=as_json)
+    request = ops.RecoveryRequest(
+        namespace=namespace,
+        name=snapshot,
+        storage=storage,
+        force=force,
+        suppress=suppression,
+        allow_unmatched=allow_unmatched,
+        masks=masks,
+        fork=name,
+        with_inputs=with_inputs,
+        expires_s=expires_s,
+    )
     propose(
         Proposal(
-            plan=lambda: ops.plan_fork(
-                connect(bootstrap),
-                namespace,
-                name,
-                snapshot=snapshot,
-                storage=storage,
-                expires_s=expires_s,
-                with_inputs=with_inputs,
-                mask=masks,
-                suppress=suppression,
-                allow_unmatched=allow_unmatched,
-                force=force,
-            ),
-            act=lambda plan: ops.create_fork(connect(bootstrap), plan, who=who(), notify=notify),
+            plan=lambda: ops.plan_recovery(connect(bootstrap), request),
+            act=lambda plan: ops.recover(connect(bootstrap), plan, who=who(), notify=notify),
             show=print_plan,
             report=lambda plan, done: _print_created(done),
             question=lambda plan: f"create fork {plan.request.fork}?",
@@ -144,12 +130,7 @@ def diff(
     ] = "latest",
     bootstrap: Bootstrap = None,
     namespace: Namespace = "",
-    storage: Annotated[
-        str,
-        typer.Option(
-            "--storage", metavar="URI", help="Directory or URI of the tables. Default: from the ledger."
-        ),
-    ] = "",
+    storage: Stored = "",
     keys: Annotated[
         int,
         typer.Option("--keys", metavar="N", min=0, help="List up to N keys per table and kind of change."),
@@ -175,12 +156,9 @@ def drop(
     name: Annotated[str, typer.Argument(metavar="NAME", help="Name of the fork.")] = "",
     bootstrap: Bootstrap = None,
     namespace: Namespace = "",
-    expired: Annotated[
-        bool,
-        typer.Option("--expired", help="Remove expired forks."),
-    ] = False,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Print the plan; remove nothing.")] = False,
-    yes: Annotated[bool, typer.Option("--yes", help="Do not ask for confirmation.")] = False,
+    expired: Annotated[bool, typer.Option("--expired", help="Remove expired forks.")] = False,
+    dry_run: DryRun = False,
+    yes: Yes = False,
     as_json: AsJson = False,
 ) -> None:
     """Remove a fork.
@@ -255,4 +233,4 @@ def _notify(*, as_json: bool) -> Callable[[str], None]:
 
 
 def _moment(at_ms: int) -> str:
-    return datetime.fromtimestamp(at_ms / 1_000, UTC).strftime("%Y-%m-%d %H:%M:%SZ") if at_ms else "unknown"
+    return f"{utc_time(at_ms)}Z" if at_ms else "unknown"

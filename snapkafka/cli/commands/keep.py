@@ -9,12 +9,12 @@ from rich.markup import escape
 
 from snapkafka import ops
 from snapkafka.cli.job_options import READING, Spec, job_options
-from snapkafka.cli.options import AsJson, Bootstrap, Namespace, Ttl, ttl_ms_of
+from snapkafka.cli.options import AsJson, Bootstrap, KeepDays, KeepLast, Namespace, Ttl, ttl_ms_of
 from snapkafka.cli.progress import print_line
 from snapkafka.cli.running import connect, console, print_json, run, who
-from snapkafka.durations import duration_ms
 from snapkafka.errors import EXIT_NOT_GOOD, all_errors
 from snapkafka.ops import KeptRound, Outcome
+from snapkafka.units import duration_ms
 
 COLOURS = {
     Outcome.VERIFIED: "green",
@@ -44,13 +44,8 @@ def keep(
     full_daily: Annotated[
         bool, typer.Option("--full-daily", help="With --incremental: the first of each day (UTC) is full.")
     ] = False,
-    keep_last: Annotated[
-        int | None, typer.Option("--keep-last", metavar="N", min=0, help="Remove all but the newest N.")
-    ] = None,
-    keep_days: Annotated[
-        float | None,
-        typer.Option("--keep-days", metavar="D", min=0, help="Keep snapshots assembled in the last D days."),
-    ] = None,
+    keep_last: KeepLast = None,
+    keep_days: KeepDays = None,
     quiet: Annotated[
         list[str] | None,
         typer.Option(

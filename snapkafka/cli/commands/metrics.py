@@ -18,8 +18,7 @@ def metrics(
     bootstrap: Bootstrap = None,
     namespace: Namespace = "",
     output: Annotated[
-        str,
-        typer.Option("--output", metavar="FILE", help="File to replace atomically. Default: print."),
+        str, typer.Option("--output", metavar="FILE", help="File to replace atomically. Default: print.")
     ] = "",
     as_json: AsJson = False,
 ) -> None:

@@ -7,33 +7,26 @@ import json
 import sys
 from dataclasses import asdict
 from pathlib import Path
-from typing import Annotated, Any, Final
+from typing import Annotated, Any, Final, TextIO
 
 import typer
 from rich.markup import escape
 from rich.table import Table
 
 from snapkafka import ops
-from snapkafka.cli.options import AsJson, Bootstrap, Namespace
-from snapkafka.cli.present.tables import coloured, count, table
+from snapkafka.cli.options import AsJson, Bootstrap, ManifestPath, Namespace, Stored
+from snapkafka.cli.present.snapshots import coloured, count, table
 from snapkafka.cli.running import connect, console, print_json, run
 from snapkafka.errors import BadInputError, OutputError
-from snapkafka.kafka.ledger.view import LATEST
+from snapkafka.kafka.ledger.reading import LATEST
 from snapkafka.ops.diffing import ChannelChange, KeyChange, Progressed, TableChange
-from snapkafka.query.integrity import Trust
+from snapkafka.query.manifest_check import Trust
 from snapkafka.runtime.extras import require_extra
 
 from .doctor import ask_one_way
 
 #: Where a table ends that a person reads.
 ROWS_SHOWN: Final = 40
-
-Storage = Annotated[
-    str,
-    typer.Option(
-        "--storage", metavar="URI", help="Directory or URI of the tables. Default: from the ledger."
-    ),
-]
 
 
 Unchecked = Annotated[bool, typer.Option("--unchecked", help="Do not compare the files with the manifest.")]
@@ -44,8 +37,7 @@ Unchecked = Annotated[bool, typer.Option("--unchecked", help="Do not compare the
 
 def draw(
     snapshot: Annotated[
-        str,
-        typer.Argument(metavar="ID", help="Id, epoch or `latest` (the last one assembled)."),
+        str, typer.Argument(metavar="ID", help="Id, epoch or `latest` (the last one assembled).")
     ] = LATEST,
     output: Annotated[
         Path, typer.Option("-o", "--output", metavar="FILE", help="File to write: *.svg or *.png.")
@@ -53,31 +45,21 @@ def draw(
     messages: Annotated[
         int, typer.Option("--messages", metavar="N", help="Draw at most N messages in flight.")
     ] = ops.MESSAGES_SHOWN,
-    storage: Storage = "",
-    manifest: Annotated[
-        str, typer.Option("--manifest", metavar="PATH", help="Path of the manifest: no broker, no --storage.")
-    ] = "",
+    storage: Stored = "",
+    manifest: ManifestPath = "",
     wall_clock: Annotated[
-        bool,
-        typer.Option(
-            "--wall-clock",
-            help="Also draw the cut at one wall-clock time.",
-        ),
+        bool, typer.Option("--wall-clock", help="Also draw the cut at one wall-clock time.")
     ] = False,
     at: Annotated[
         str,
         typer.Option(
-            "--at",
-            metavar="TIME",
-            help="That time: ISO 8601 or +80ms. Default: median of the cuts.",
+            "--at", metavar="TIME", help="That time: ISO 8601 or +80ms. Default: median of the cuts."
         ),
     ] = "",
     sum_of: Annotated[
         str,
         typer.Option(
-            "--sum",
-            metavar="FIELD",
-            help="Sum this JSON field or SQL over messages that cross the cut.",
+            "--sum", metavar="FIELD", help="Sum this JSON field or SQL over messages that cross the cut."
         ),
     ] = "",
     bootstrap: Bootstrap = None,
@@ -142,18 +124,22 @@ def query(
             metavar="SQL",
             help='SELECT on state, messages, ...; other snapshots: "ID".state',
         ),
-    ],
-    snapshot: Annotated[
-        str,
-        typer.Option("--snapshot", metavar="ID", help="Id, epoch or `latest` (the last good one)."),
-    ] = LATEST,
-    storage: Storage = "",
-    manifest: Annotated[
-        str, typer.Option("--manifest", metavar="PATH", help="Path of the manifest: no broker, no --storage.")
     ] = "",
+    file: Annotated[
+        str, typer.Option("-f", "--file", metavar="FILE", help="Read the SQL from a file; -: standard input.")
+    ] = "",
+    snapshot: Annotated[
+        str, typer.Option("--snapshot", metavar="ID", help="Id, epoch or `latest` (the last good one).")
+    ] = LATEST,
+    storage: Stored = "",
+    manifest: ManifestPath = "",
     bootstrap: Bootstrap = None,
     namespace: Namespace = "",
     unchecked: Unchecked = False,
+    output: Annotated[
+        Path | None,
+        typer.Option("-o", "--output", metavar="FILE", help="Write the result to a file: *.csv or *.json."),
+    ] = None,
     as_csv: Annotated[bool, typer.Option("--csv", help="Print the result as CSV.")] = False,
     as_json: AsJson = False,
 ) -> None:
@@ -161,34 +147,67 @@ def query(
 
     It reads the files of the snapshot and changes nothing.
     """
-    run(
-        lambda: ask_one_way(
+    whole = as_csv or as_json or output is not None
+
+    async def work() -> ops.Queried:
+        await ask_one_way(
             {"--snapshot": snapshot != LATEST, "--manifest": bool(manifest)},
-            {"--csv": as_csv, "--json": as_json},
-        ),
-        as_json=as_json,
-    )
-    found = run(
-        lambda: ops.query(
+            {"--csv": as_csv, "--json": as_json, "-o": output is not None},
+            {"SQL": bool(sql), "-f": bool(file)},
+        )
+        if not (sql or file):
+            raise BadInputError("the SQL is missing", hint="add it in quotes, or -f FILE")
+        if output is not None and output.suffix not in (".csv", ".json"):
+            raise BadInputError(f"-o must end in .csv or .json, got {output}")
+        found = await ops.query(
             connect(bootstrap) if bootstrap else None,
             namespace,
-            sql,
+            _read_sql(file) if file else sql,
             name=snapshot,
             manifest=manifest,
             storage=storage,
-            rows_max=None if as_json or as_csv else ROWS_SHOWN,
+            rows_max=None if whole else ROWS_SHOWN,
             unchecked=unchecked,
-        ),
-        as_json=as_json,
-    )
+        )
+        if output is not None:
+            _write_queried(found, output)
+        return found
+
+    found = run(work, as_json=as_json)
     if as_json:
         print_json(found)
     elif as_csv:
-        lines = csv.writer(sys.stdout, lineterminator="\n")
-        lines.writerow(found.columns)
-        lines.writerows([_cell(value) for value in row.values()] for row in found.rows)
+        _write_csv(found, sys.stdout)
+    elif output is not None:
+        console.print(f"Wrote {escape(str(output))}: {count(len(found.rows), 'row')} of {escape(found.id)}")
+        _print_trust(found.trust)
     else:
         _print_queried(found)
+
+
+def _read_sql(file: str) -> str:
+    try:
+        return sys.stdin.read() if file == "-" else Path(file).read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        why = error.strerror if isinstance(error, OSError) else "it is not UTF-8"
+        raise BadInputError(f"the SQL in {file} cannot be read: {why}") from error
+
+
+def _write_queried(found: ops.Queried, output: Path) -> None:
+    try:
+        with output.open("w", encoding="utf-8", newline="") as file:
+            if output.suffix == ".csv":
+                _write_csv(found, file)
+            else:
+                json.dump(list(found.rows), file, ensure_ascii=False, indent=1)
+    except OSError as error:
+        raise OutputError(f"{output} cannot be written: {error.strerror}") from error
+
+
+def _write_csv(found: ops.Queried, file: TextIO) -> None:
+    lines = csv.writer(file, lineterminator="\n")
+    lines.writerow(found.columns)
+    lines.writerows([_cell(value) for value in row.values()] for row in found.rows)
 
 
 def _print_queried(found: ops.Queried) -> None:
@@ -230,11 +249,10 @@ def _printable(text: str) -> str:
 
 def diff(
     before: Annotated[
-        str,
-        typer.Argument(metavar="A", help="Snapshot before: id, epoch or `latest` (the last good one)."),
+        str, typer.Argument(metavar="A", help="Snapshot before: id, epoch or `latest` (the last good one).")
     ],
     after: Annotated[str, typer.Argument(metavar="B", help="Snapshot after: id, epoch or `latest`.")],
-    storage: Storage = "",
+    storage: Stored = "",
     keys: Annotated[
         int,
         typer.Option("--keys", metavar="N", min=0, help="List up to N keys per table and kind of change."),

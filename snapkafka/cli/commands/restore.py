@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from snapkafka import ops
-from snapkafka.cli.options import AllowUnmatched, AsJson, Bootstrap, Namespace
+from snapkafka.cli.options import AllowUnmatched, AsJson, Bootstrap, DryRun, Namespace, Stored, Suppress, Yes
 from snapkafka.cli.present.plans import print_plan, print_recovered
 from snapkafka.cli.propose import Proposal, propose
 from snapkafka.cli.running import connect, console, notices, print_json, run, who
@@ -21,35 +21,21 @@ from .restore_check import check_restored
 
 def restore(
     snapshot: Annotated[
-        str,
-        typer.Argument(metavar="ID", help="Id, epoch or `latest` (the last good one)."),
+        str, typer.Argument(metavar="ID", help="Id, epoch or `latest` (the last good one).")
     ] = "latest",
     bootstrap: Bootstrap = None,
     namespace: Namespace = "",
-    storage: Annotated[
-        str,
-        typer.Option(
-            "--storage", metavar="URI", help="Directory or URI of the tables. Default: from the ledger."
-        ),
-    ] = "",
+    storage: Stored = "",
     into: Annotated[
         str,
         typer.Option(
-            "--into",
-            metavar="HOST:PORT",
-            help="Restore into this empty cluster, from --storage alone.",
+            "--into", metavar="HOST:PORT", help="Restore into this empty cluster, from --storage alone."
         ),
     ] = "",
-    dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Print the plan, or why it is refused; change nothing.")
-    ] = False,
-    yes: Annotated[bool, typer.Option("--yes", help="Do not ask for confirmation.")] = False,
+    dry_run: DryRun = False,
+    yes: Yes = False,
     force: Annotated[
-        bool,
-        typer.Option(
-            "--force",
-            help="Accept an unverified snapshot, or code that has changed.",
-        ),
+        bool, typer.Option("--force", help="Accept an unverified snapshot, or code that has changed.")
     ] = False,
     app: Annotated[
         list[str] | None,
@@ -67,42 +53,25 @@ def restore(
     ] = None,
     drop_missing: Annotated[
         bool,
-        typer.Option(
-            "--drop-missing",
-            help="Skip tables, agents and inputs that the code no longer has.",
-        ),
+        typer.Option("--drop-missing", help="Skip tables, agents and inputs that the code no longer has."),
     ] = False,
     wait: Annotated[
         float,
         typer.Option(
-            "--wait",
-            metavar="SECONDS",
-            min=0,
-            help="First wait for the workers to leave their groups.",
+            "--wait", metavar="SECONDS", min=0, help="First wait for the workers to leave their groups."
         ),
     ] = 0.0,
     safety: Annotated[
         bool,
-        typer.Option(
-            "--safety/--no-safety",
-            help="With --wait: take a snapshot of the present state first.",
-        ),
+        typer.Option("--safety/--no-safety", help="With --wait: take a snapshot of the present state first."),
     ] = True,
-    suppress: Annotated[
-        str,
-        typer.Option("--suppress", metavar="FILE", help="TOML file with keys that stay erased."),
-    ] = "",
+    suppress: Suppress = "",
     allow_unmatched: AllowUnmatched = False,
     abort: Annotated[
-        bool,
-        typer.Option("--abort", help="Abort the open restore, if it has appended nothing yet."),
+        bool, typer.Option("--abort", help="Abort the open restore, if it has appended nothing yet.")
     ] = False,
     check: Annotated[
-        bool,
-        typer.Option(
-            "--check",
-            help="Compare a stopped system with the snapshot; change nothing.",
-        ),
+        bool, typer.Option("--check", help="Compare a stopped system with the snapshot; change nothing.")
     ] = False,
     as_json: AsJson = False,
 ) -> None:
@@ -153,20 +122,20 @@ def restore(
             ),
             as_json=as_json,
         )
+    request = ops.RecoveryRequest(
+        namespace=namespace,
+        name=snapshot,
+        storage=storage,
+        into=bool(into),
+        force=force,
+        drop_missing=drop_missing,
+        selection=selection,
+        suppress=suppression,
+        allow_unmatched=allow_unmatched,
+    )
     propose(
         Proposal(
-            plan=lambda: ops.plan_restore(
-                connect(into or bootstrap),
-                namespace,
-                snapshot,
-                storage=storage,
-                into=bool(into),
-                force=force,
-                drop_missing=drop_missing,
-                selection=selection,
-                suppress=suppression,
-                allow_unmatched=allow_unmatched,
-            ),
+            plan=lambda: ops.plan_recovery(connect(into or bootstrap), request),
             act=lambda plan: _restore(into or bootstrap, plan, undo, notify),
             show=print_plan,
             report=lambda plan, done: print_recovered(done, into),
@@ -182,7 +151,7 @@ def restore(
 async def _restore(
     bootstrap: str | None, plan: ops.RecoveryPlan, undo: str, notify: Callable[[str], None]
 ) -> ops.Recovered:
-    done = await ops.restore(connect(bootstrap), plan, who=who(), notify=notify)
+    done = await ops.recover(connect(bootstrap), plan, who=who(), notify=notify)
     way_back = f"snapkafka assemble {undo}; snapkafka restore {undo}" if undo else done.undo
     return dataclasses.replace(done, undo=way_back)
 

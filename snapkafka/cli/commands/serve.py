@@ -28,17 +28,13 @@ def serve(
     roots: Annotated[
         list[str] | None,
         typer.Option(
-            "--storage-root",
-            metavar="URI",
-            help="Allow tables and manifests below this URI. Repeatable.",
+            "--storage-root", metavar="URI", help="Allow tables and manifests below this URI. Repeatable."
         ),
     ] = None,
     tokens: Annotated[
         str,
         typer.Option(
-            "--tokens",
-            metavar="FILE",
-            help="Lines ROLE:TOKEN with role `read`, `trigger` or `admin`.",
+            "--tokens", metavar="FILE", help="Lines ROLE:TOKEN with role `read`, `trigger` or `admin`."
         ),
     ] = "",
     certificate: Annotated[
@@ -64,9 +60,7 @@ def serve(
     foreign_inputs: Annotated[
         list[str] | None,
         typer.Option(
-            "--foreign-input",
-            metavar="NAME",
-            help="Topic that gRPC processes may read. Repeatable.",
+            "--foreign-input", metavar="NAME", help="Topic that gRPC processes may read. Repeatable."
         ),
     ] = None,
 ) -> None:

@@ -9,36 +9,30 @@ import typer
 from rich.markup import escape
 
 from snapkafka import ops
-from snapkafka.cli.options import AsJson, Bootstrap
-from snapkafka.cli.present.tables import table
+from snapkafka.cli.options import AsJson, Bootstrap, DryRun, KeepDays, KeepLast, Yes
+from snapkafka.cli.present.snapshots import table
 from snapkafka.cli.propose import Proposal, propose
 from snapkafka.cli.running import connect, console, print_json, run
 from snapkafka.errors import EXIT_NOT_GOOD, BadInputError
-from snapkafka.kafka.cluster.retention import format_bytes
 from snapkafka.kafka.login.connection import Connection
 from snapkafka.ops.pruning import Kept, Prunable
+from snapkafka.units import format_bytes
 
 
 def prune(
     storage: Annotated[str, typer.Option("--storage", metavar="URI", help="Where the tables lie.")] = "",
-    keep_last: Annotated[
-        int | None, typer.Option("--keep-last", metavar="N", min=0, help="Keep the newest N snapshots.")
-    ] = None,
-    keep_days: Annotated[
-        float | None,
-        typer.Option("--keep-days", metavar="D", min=0, help="Keep snapshots assembled in the last D days."),
-    ] = None,
+    keep_last: KeepLast = None,
+    keep_days: KeepDays = None,
     namespace: Annotated[
         str,
         typer.Option("--namespace", metavar="NAME", help="Only snapshots of this namespace. Default: all."),
     ] = "",
     bootstrap: Bootstrap = None,
     offline: Annotated[
-        bool,
-        typer.Option("--offline", help="Do not check what open restores and forks need."),
+        bool, typer.Option("--offline", help="Do not check what open restores and forks need.")
     ] = False,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Print the plan; remove nothing.")] = False,
-    yes: Annotated[bool, typer.Option("--yes", help="Do not ask for confirmation.")] = False,
+    dry_run: DryRun = False,
+    yes: Yes = False,
     as_json: AsJson = False,
 ) -> None:
     """Remove old snapshots from storage.
@@ -157,8 +151,10 @@ def print_reading(
             right=("partitions", "records, at most", "about"),
         )
         for topic in item.topics:
-            rows.add_row(escape(topic.topic), str(topic.partitions), f"{topic.records:,}", _size(topic.bytes))
-        rows.add_row("[bold]in all[/]", "", f"{item.records:,}", _size(item.bytes))
+            rows.add_row(
+                escape(topic.topic), str(topic.partitions), f"{topic.records:,}", format_bytes(topic.bytes)
+            )
+        rows.add_row("[bold]in all[/]", "", f"{item.records:,}", format_bytes(item.bytes))
         console.print(rows)
 
 
@@ -166,7 +162,3 @@ def _delta(item: ops.Reading) -> str:
     if item.as_full:
         return f"  as a full one, because parent {item.parent} is not assembled yet"
     return f"  changes since {item.parent}" if item.parent else ""
-
-
-def _size(count: int | None) -> str:
-    return "unknown" if count is None else format_bytes(count)

@@ -8,11 +8,10 @@ import typer
 
 from snapkafka import ops
 from snapkafka.cli.options import AsJson, Bootstrap, Namespace
-from snapkafka.cli.present.tables import print_checkpointed, print_switched
+from snapkafka.cli.present.snapshots import print_checkpointed, print_switched
 from snapkafka.cli.running import connect, console, print_json, run
-from snapkafka.durations import duration_ms
-from snapkafka.kafka.cluster.retention import wall_ms
 from snapkafka.ops.checkpointing import KEEP_MS
+from snapkafka.units import duration_ms, wall_ms
 
 
 def pause(bootstrap: Bootstrap = None, namespace: Namespace = "", as_json: AsJson = False) -> None:
@@ -45,11 +44,7 @@ def retire(
 def checkpoint(
     keep: Annotated[
         str,
-        typer.Option(
-            "--keep",
-            metavar="TIME",
-            help="Leave records younger than TIME: 1h, 2d, 90 (minutes).",
-        ),
+        typer.Option("--keep", metavar="TIME", help="Leave records younger than TIME: 1h, 2d, 90 (minutes)."),
     ] = f"{KEEP_MS // 60_000}min",
     bootstrap: Bootstrap = None,
     namespace: Namespace = "",

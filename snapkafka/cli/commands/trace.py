@@ -7,10 +7,8 @@ from typing import Annotated, Final
 import typer
 
 from snapkafka import ops
-from snapkafka.cli.options import AsJson, Bootstrap, Namespace
+from snapkafka.cli.options import AsJson, Bootstrap, Namespace, Stored
 from snapkafka.cli.running import connect, print_json, run
-
-from .query import Storage
 
 #: Where a record lies, by its colour.
 SIDES: Final = {"white": "before", "red": "after"}
@@ -29,7 +27,7 @@ def trace(
             "--snapshot", metavar="ID", help="Read the records kept with this snapshot, not the log."
         ),
     ] = "",
-    storage: Storage = "",
+    storage: Stored = "",
     manifest: Annotated[
         str,
         typer.Option("--manifest", metavar="PATH", help="Manifest of the snapshot, instead of --snapshot."),

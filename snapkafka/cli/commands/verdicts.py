@@ -15,13 +15,7 @@ def verdicts(
     bootstrap: Bootstrap = None,
     namespace: Namespace = "",
     start: Annotated[
-        int,
-        typer.Option(
-            "--from",
-            metavar="OFFSET",
-            min=0,
-            help="First offset of the ledger to read.",
-        ),
+        int, typer.Option("--from", metavar="OFFSET", min=0, help="First offset of the ledger to read.")
     ] = 0,
     follow: Annotated[
         bool, typer.Option("--follow", help="Continue with new verdicts, until Ctrl-C.")

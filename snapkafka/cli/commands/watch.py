@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from typing import Annotated
 
 import typer
@@ -11,11 +10,11 @@ from rich.markup import escape
 from snapkafka import ops
 from snapkafka.cli.job_options import READING, Spec, job_options
 from snapkafka.cli.options import AsJson, Bootstrap, Namespace, Parameters, Ttl, ttl_ms_of
-from snapkafka.cli.present.tables import witness_line
+from snapkafka.cli.present.snapshots import witness_line
 from snapkafka.cli.progress import print_line
 from snapkafka.cli.running import connect, console, print_json, run, who
-from snapkafka.durations import duration_ms
 from snapkafka.ops import Answer, Round
+from snapkafka.units import duration_ms, local_time
 
 COLOURS = {
     Answer.HOLDS: "green",
@@ -30,9 +29,7 @@ def watch(
     until: Annotated[
         str,
         typer.Option(
-            "--until",
-            metavar="FILE.sql",
-            help="Condition: SQL that returns no rows once it holds.",
+            "--until", metavar="FILE.sql", help="Condition: SQL that returns no rows once it holds."
         ),
     ],
     bootstrap: Bootstrap = None,
@@ -50,10 +47,7 @@ def watch(
     keep_last: Annotated[
         int | None,
         typer.Option(
-            "--keep-last",
-            metavar="N",
-            min=0,
-            help="Keep only the newest N of this run. Default: keep all.",
+            "--keep-last", metavar="N", min=0, help="Keep only the newest N of this run. Default: keep all."
         ),
     ] = None,
     ttl: Ttl = "5s",
@@ -68,13 +62,17 @@ def watch(
         lambda: ops.watch(
             connect(bootstrap),
             namespace,
-            until,
-            spec=spec(storage=storage, parameters=parameters or ()),
-            every_ms=duration_ms(every, "--every"),
-            timeout_ms=duration_ms(timeout, "--timeout") if timeout else None,
-            keep_last=keep_last,
-            ttl_ms=ttl_ms_of(ttl),
+            ops.WatchRequest(
+                until=until,
+                storage=storage,
+                parameters=parameters or (),
+                every_ms=duration_ms(every, "--every"),
+                timeout_ms=duration_ms(timeout, "--timeout") if timeout else None,
+                keep_last=keep_last,
+                ttl_ms=ttl_ms_of(ttl),
+            ),
             who=who(),
+            spec=spec(),
             report=_print_round_as_json if as_json else _print_round,
             notify=None if as_json else print_line,
         ),
@@ -93,7 +91,9 @@ def _print_round(item: Round) -> None:
         soft_wrap=True,
     )
     if item.holds_ms is not None:
-        console.print(f"It has held since {_clock(item.holds_ms)} at the latest{_before(item)}")
+        console.print(
+            f"It has held since {local_time(item.holds_ms, 'milliseconds')} at the latest{_before(item)}"
+        )
         console.print(f"manifest: {escape(item.manifest)}", soft_wrap=True)
 
 
@@ -104,8 +104,8 @@ def _more(item: Round) -> str:
 
 
 def _before(item: Round) -> str:
-    return "" if item.not_yet_ms is None else f"; at {_clock(item.not_yet_ms)} it did not hold"
-
-
-def _clock(at_ms: int) -> str:
-    return time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(at_ms / 1_000)) + f".{at_ms % 1_000:03}"
+    return (
+        ""
+        if item.not_yet_ms is None
+        else f"; at {local_time(item.not_yet_ms, 'milliseconds')} it did not hold"
+    )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
 
@@ -10,9 +9,9 @@ from rich.markup import escape
 
 from snapkafka import ops
 from snapkafka.cli.running import console
-from snapkafka.kafka.cluster.retention import format_bytes
+from snapkafka.units import format_bytes, rounded_ms, wall_ms
 
-from .tables import count, duration, table
+from .snapshots import count, table
 
 
 def print_plan(plan: ops.RecoveryPlan) -> None:
@@ -76,12 +75,12 @@ def _head(plan: ops.RecoveryPlan) -> str:
 
 
 def _facts(plan: ops.RecoveryPlan) -> Iterable[str]:
-    now_ms = time.time() * 1_000
+    now_ms = wall_ms()
     if plan.taken_ms:
-        yield f"the snapshot was taken {duration(now_ms - plan.taken_ms)} ago"
+        yield f"the snapshot was taken {rounded_ms(now_ms - plan.taken_ms)} ago"
     if plan.restored_ms:
         since = "no worker ran since" if plan.idle else "workers ran since"
-        yield f"already restored {duration(now_ms - plan.restored_ms)} ago, {since}"
+        yield f"already restored {rounded_ms(now_ms - plan.restored_ms)} ago, {since}"
     if plan.resumes:
         yield f"continues plan {plan.resumes}, which is {plan.stage}"
     if plan.again:
@@ -91,7 +90,7 @@ def _facts(plan: ops.RecoveryPlan) -> Iterable[str]:
         yield f"appends {plan.messages:,} messages in flight{stored}, at most {plan.state:,} rows of state"
     for topic, left_ms in plan.expiring:
         yield (
-            f"[yellow]the oldest message for {escape(topic)} is deleted in {duration(left_ms)}[/] (retention.ms):"
+            f"[yellow]the oldest message for {escape(topic)} is deleted in {rounded_ms(left_ms)}[/] (retention.ms):"
             " start the workers before that, or raise it"
         )
     if plan.open:

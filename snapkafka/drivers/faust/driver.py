@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any
 from snapkafka.errors import SnapkafkaError, TriggerRefusedError
 from snapkafka.kafka.cluster.admin import KafkaTopicAdmin
 from snapkafka.kafka.cluster.stopped_app import stopped_app
-from snapkafka.kafka.ledger.ledger import KafkaLedger
+from snapkafka.kafka.ledger.kafka_ledger import KafkaLedger
 from snapkafka.protocol.actions import AskEnds, AskStopped, SendMarkers, TurnedRed
 from snapkafka.protocol.events import EndsSeen, Event, InputsRevoked, Joined, StopAsked, TimerExpired
 from snapkafka.protocol.events import TriggerAppended as TriggerAppendedEvent
@@ -118,7 +118,7 @@ class FaustDriver(Host):
             events=self.events,
             own_headers=self.own_headers,
             waiting=self.waiting,
-            note=self.restored.noted_or_not,
+            note=self.restored.noted,
         )
         if in_transactions(self.app):
             # See docs/explanation/design-notes.md: a marker would open a transaction, or overtake one.

@@ -23,7 +23,7 @@ from .metrics import Metrics
 if TYPE_CHECKING:
     from snapkafka.config import Config
     from snapkafka.kafka.cluster.admin import KafkaTopicAdmin
-    from snapkafka.kafka.ledger.ledger import KafkaLedger
+    from snapkafka.kafka.ledger.kafka_ledger import KafkaLedger
     from snapkafka.protocol.actions import Action, ReadLedgerTo
     from snapkafka.protocol.events import Event
 

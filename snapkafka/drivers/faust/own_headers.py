@@ -42,6 +42,10 @@ class OwnHeaders:
                 extra=self._host.about(),
             )
 
+    def sent(self, header: object) -> None:
+        """Note a header of this name that the app sends."""
+        self.met(header, "this app sends")
+
     def lost(self, topic: str) -> None:
         """Note a marker that came without its header."""
         if topic not in self._loses:

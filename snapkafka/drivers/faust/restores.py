@@ -84,6 +84,7 @@ class Restored:
         self._host, self._waiting = host, waiting
         self._scopes: dict[TopicPartition, Scope] = {}
         self.joined = False  # its group
+        self.skips = False  # does an agent skip records of any partition?
         self._runs_on: frozenset[str] = frozenset()  # plans that were committed before
 
     def _restores(self) -> Restores:
@@ -215,27 +216,28 @@ class Restored:
         scope.rules = restores.rules(self._host.app.conf.id, tp) if restores.bases else {}
         scope.until = max((rule.spent for rule in scope.rules.values()), default=0)
         base = self.base(tp)
+        self.skips = any(scope.until for scope in self._scopes.values())
         scope.author, scope.plan = (0, "") if base is None else (base.author, base.plan)
 
-    def noted_or_not(self, offsets: Mapping[Any, Any]) -> Mapping[Any, Any]:
-        """Return `noted`, or the offsets unchanged after a fault of ours, also in the thread of the consumer (R15)."""
-        try:
-            return self.noted(offsets)
-        except Exception as error:
-            self._host.stand_down("to keep metadata in commits", error)
-        return offsets
-
-    def noted(self, offsets: Mapping[Any, Any]) -> dict[Any, Any]:
+    def noted(self, offsets: Mapping[Any, Any]) -> Mapping[Any, Any]:
         """Add metadata to offsets that are to be committed, as aiokafka takes them, where rules apply above them.
 
-        This is called in the thread of the consumer, too, and changes no state.
+        This is called in the thread of the consumer, too, and changes no state. After a fault of ours it returns the
+        offsets unchanged (R15).
         """
-        return {tp: self._noted(tp, offset) for tp, offset in offsets.items()}
-
-    def _noted(self, tp: Any, offset: Any) -> Any:
-        scope = self._scopes.get(TopicPartition(tp.topic, tp.partition))
-        at: int = offset if isinstance(offset, int) else offset[0]
-        return (at, RESTORED_METADATA + scope.plan) if scope is not None and at < scope.until else offset
+        noted: dict[Any, Any] = {}
+        try:
+            for tp, offset in offsets.items():
+                scope = self._scopes.get(TopicPartition(tp.topic, tp.partition))
+                at: int = offset if isinstance(offset, int) else offset[0]
+                if scope is not None and at < scope.until:
+                    noted[tp] = (at, RESTORED_METADATA + scope.plan)
+                else:
+                    noted[tp] = offset
+        except Exception as error:
+            self._host.stand_down("to keep metadata in commits", error)
+            return offsets
+        return noted
 
     def base(self, tp: TopicPartition) -> Base | None:
         """Return where the records after the latest restore start in a partition."""
@@ -301,7 +303,7 @@ def keep_metadata(restored: Restored, client: Any) -> None:
     commit = client.commit
 
     async def commit_with_metadata(offsets: Any = None) -> None:
-        await commit(None if offsets is None else restored.noted_or_not(offsets))
+        await commit(restored.noted(offsets) if offsets is not None and restored.skips else offsets)
 
     client.commit, client.keeps_metadata = commit_with_metadata, True
 

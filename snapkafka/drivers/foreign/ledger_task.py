@@ -14,7 +14,7 @@ from collections.abc import Callable
 from typing import Final
 
 from snapkafka.errors import BrokerUnavailableError, SnapkafkaError
-from snapkafka.kafka.ledger.lost_tail import LedgerCutShortError
+from snapkafka.kafka.ledger.tail_marks import LedgerCutShortError
 from snapkafka.logs import about
 from snapkafka.ports import Entry, Ledger
 from snapkafka.protocol.ledger_state import LedgerState

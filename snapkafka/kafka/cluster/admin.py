@@ -16,14 +16,16 @@ from aiokafka.structs import OffsetAndMetadata
 
 from snapkafka.errors import BrokerUnavailableError, LedgerUnusableError
 from snapkafka.kafka.login.connection import Connection, hear_of, translated
-from snapkafka.kafka.records.times import record_headers, record_times
+from snapkafka.kafka.records.ranges import record_headers, record_times
 from snapkafka.protocol.records import TopicPartition
+from snapkafka.until import Tries
 
 from .asking_again import COORDINATOR_MOVES, ask_again, ask_coordinator
+from .broker_errors import DeleteTopicsRequest, raise_refusal
 from .group_hold import GroupHold
 from .groups import ConsumerGroup, Member, group_members, list_groups
-from .refusals import DeleteTopicsRequest, raise_refusal
-from .requests import (
+from .settings_requests import AlterTopicRequest, LogDirsRequest, default_settings, log_sizes
+from .wire_requests import (
     Access,
     DescribeClusterRequest,
     MetadataRequestV12,
@@ -32,7 +34,6 @@ from .requests import (
     descriptions,
     may_describe_cluster,
 )
-from .settings_requests import AlterTopicRequest, LogDirsRequest, default_settings, log_sizes
 
 #: More replicas than this guard nothing that matters to a snapshot.
 REPLICAS_MAX: Final = 3
@@ -158,12 +159,10 @@ class KafkaTopicAdmin:
             response = await self._ask_any(AlterTopicRequest(topic, changes))
             ((code, why, *_),) = response.resources
             raise_refusal(code, why, topic)
-        deadline = asyncio.get_running_loop().time() + CREATED_WITHIN_S
-        while asyncio.get_running_loop().time() < deadline:  # a broker may lag behind the one that took it
+        async for _ in Tries(CREATED_WITHIN_S, 0.05):  # a broker may lag behind the one that took it
             _, own = await self.topic_settings(topic)
             if all(own.get(name) == value for name, value in changes.items()):
                 return
-            await asyncio.sleep(0.05)
 
     async def delete_topics(self, *topics: str) -> None:
         """Delete topics; those that do not exist are skipped."""
@@ -175,13 +174,12 @@ class KafkaTopicAdmin:
                     raise_refusal(code, why, topic)
 
     async def _await_topic(self, topic: str) -> None:
-        deadline = asyncio.get_running_loop().time() + CREATED_WITHIN_S
-        while topic not in await self.describe_topics([topic]):
-            if asyncio.get_running_loop().time() > deadline:
-                raise BrokerUnavailableError(
-                    f"topic {topic} was created but is not seen after {CREATED_WITHIN_S:g} s"
-                )
-            await asyncio.sleep(0.05)
+        async for _ in Tries(CREATED_WITHIN_S, 0.05):
+            if topic in await self.describe_topics([topic]):
+                return
+        raise BrokerUnavailableError(
+            f"topic {topic} was created but is not seen after {CREATED_WITHIN_S:g} s"
+        )
 
     # -- logs ------------------------------------------------------------------------------------------------
 

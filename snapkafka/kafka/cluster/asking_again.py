@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Awaitable, Callable
 from typing import Any, Final, TypeVar
 
 from aiokafka import errors
+
+from snapkafka.until import succeed
 
 #: Per broker: with one of two away, none of a dozen tries reaches the other once in four thousand times.
 TRIES: Final = 6
@@ -24,14 +25,7 @@ T = TypeVar("T")
 
 async def ask_coordinator(admin: Any, ask: Callable[[], Awaitable[T]]) -> T:
     """Ask about a group. Its coordinator may be moving; a new cluster has none until one is asked for."""
-    deadline = asyncio.get_running_loop().time() + COORDINATOR_WITHIN_S
-    while True:
-        try:
-            return await ask_again(admin, ask)
-        except COORDINATOR_MOVES:
-            if asyncio.get_running_loop().time() > deadline:
-                raise
-        await asyncio.sleep(0.1)
+    return await succeed(lambda: ask_again(admin, ask), COORDINATOR_WITHIN_S, *COORDINATOR_MOVES)
 
 
 async def ask_again(admin: Any, ask: Callable[[], Awaitable[T]]) -> T:

@@ -31,8 +31,9 @@ from aiokafka.protocol.types import Array, Bytes, Int16, Int32, Int64, Schema, S
 from snapkafka.errors import OvertakenError
 from snapkafka.kafka.login.connection import Connection, translated
 from snapkafka.protocol.records import TopicPartition
+from snapkafka.until import succeed
 
-from .requests import RequestStruct, check_version
+from .wire_requests import RequestStruct, check_version
 
 #: The client id of a member that holds a group: `members` tells it from a worker by it.
 HOLDER: Final = "snapkafka-restore"
@@ -279,8 +280,9 @@ class GroupHold:
 
     async def _ask(self, request: Callable[[], Any]) -> Any:
         """Send a request to the group's coordinator, and once more if the coordinator moves."""
-        deadline = time.monotonic() + COORDINATOR_WITHIN_S
-        while True:
+        passing = (*_MOVES, errors.NodeNotReadyError, errors.KafkaConnectionError)
+
+        async def once() -> Any:
             try:
                 if self._coordinator is None:
                     self._coordinator = await self._client.coordinator_lookup(0, self.group)
@@ -289,11 +291,11 @@ class GroupHold:
                     if code:
                         raise errors.for_code(code)(self.group)
                 return response
-            except (*_MOVES, errors.NodeNotReadyError, errors.KafkaConnectionError):
+            except passing:
                 self._coordinator = None
-                if time.monotonic() > deadline:
-                    raise
-                await asyncio.sleep(AGAIN_S)
+                raise
+
+        return await succeed(once, COORDINATOR_WITHIN_S, *passing, every_s=AGAIN_S)
 
     def _lost_error(self, why: str) -> OvertakenError:
         return OvertakenError(

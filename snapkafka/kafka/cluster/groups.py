@@ -30,7 +30,7 @@ from aiokafka.protocol.types import (
 from snapkafka.errors import LedgerUnusableError
 from snapkafka.protocol.forking import fork_of, prefixed
 
-from .requests import RequestStruct, check_version, uuid_type
+from .wire_requests import RequestStruct, check_version, uuid_type
 
 #: The head of a member's subscription, and of its assignment, that all versions of Kafka's consumers share.
 _SUBSCRIPTION: Final = Schema(("version", Int16), ("topics", Array(String("utf-8"))), ("user_data", Bytes))

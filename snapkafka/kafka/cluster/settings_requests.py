@@ -12,7 +12,7 @@ from typing import Any, Final
 from aiokafka.protocol.api import Response
 from aiokafka.protocol.types import Array, Boolean, Int8, Int16, Int32, Int64, Schema, String
 
-from .requests import RequestStruct, check_version
+from .wire_requests import RequestStruct, check_version
 
 #: Settings of topics, with the names that a broker has for their defaults.
 BROKER_NAMES: Final = {

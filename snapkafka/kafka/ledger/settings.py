@@ -15,6 +15,8 @@ from typing import Final
 
 from aiokafka import codec
 
+from snapkafka.checks.retention import TopicSettings
+
 #: Larger records would be chunked, which is not built yet. A report of 256 KB is that of some 3,000 partitions.
 RECORD_BYTES_MAX: Final = 256 * 1024
 #: A batch of one such record is larger than it by its key and two headers.
@@ -62,19 +64,22 @@ def harmful(holding: Mapping[str, str], replicas: int, *, inherited: bool = Fals
     Returns:
         name -> the harm that it does.
     """
-    found = {}
-    if "compact" in holding.get("cleanup.policy", ""):
+    settings, found = TopicSettings.parse(holding), {}
+    if settings.compacts:
         found["cleanup.policy"] = "compaction would lose records"
-    for name in ("retention.ms", "retention.bytes"):
-        if holding.get(name, "-1") != "-1":
+    for name, bound in (
+        ("retention.ms", settings.retention_ms),
+        ("retention.bytes", settings.retention_bytes),
+    ):
+        if bound is not None:
             found[name] = "records that are needed would be deleted"
     compression = holding.get("compression.type", "producer")
     if compression in _CODECS and (inherited or not _CODECS[compression]()):
         found["compression.type"] = (
             "the broker compresses what is written, and a client without that codec cannot read it"
         )
-    if int(holding.get("max.message.bytes", BATCH_BYTES_MIN)) < BATCH_BYTES_MIN:
+    if (settings.message_bytes or BATCH_BYTES_MIN) < BATCH_BYTES_MIN:
         found["max.message.bytes"] = f"reports of up to {RECORD_BYTES_MAX:,} bytes would be refused"
-    if replicas and int(holding.get("min.insync.replicas", "1")) > replicas:
+    if replicas and settings.in_sync > replicas:
         found["min.insync.replicas"] = f"it has {replicas} replicas, so nothing could ever be written to it"
     return found

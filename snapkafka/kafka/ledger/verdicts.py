@@ -10,7 +10,7 @@ from snapkafka.protocol import records
 from snapkafka.store import Store
 from snapkafka.store.base import manifest_name
 
-from .view import LedgerReading
+from .reading import LedgerReading
 
 
 def not_compared(store: Store, manifest: Manifest, reading: LedgerReading | str) -> Iterator[str]:

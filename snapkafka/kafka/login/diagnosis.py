@@ -23,7 +23,7 @@ from snapkafka.errors import (
     MechanismError,
     SnapkafkaError,
 )
-from snapkafka.kafka.cluster.requests import MetadataRequestV12
+from snapkafka.kafka.cluster.wire_requests import MetadataRequestV12
 
 #: All brokers named are asked within this time at the most, ...
 ANSWER_S: Final = 5.0

@@ -24,6 +24,7 @@ from snapkafka.errors import (
 from snapkafka.kafka.login.connection import Connection
 from snapkafka.protocol.records import TopicPartition
 from snapkafka.runtime.extras import require_extra
+from snapkafka.until import Tries
 
 if TYPE_CHECKING:
     from confluent_kafka import Message
@@ -187,28 +188,24 @@ class KafkaBulk:
 
         settings = {"group.id": "snapkafka-restore", "isolation.level": "read_committed"}
         consumer = Consumer(self._settings | settings)
-        found = {}
-        left = list(partitions)
-        deadline = time.monotonic() + ASK_S
-        try:
-            while left:
+
+        def end_of(topic: str, partition: int) -> int:
+            for _ in Tries(ASK_S, ASK_AGAIN_S):
                 self._raise_if_stopped()
-                topic, partition = left[-1]
                 try:
-                    _, end = consumer.get_watermark_offsets(KafkaPartition(topic, partition), timeout=ASK_S)
+                    return int(
+                        consumer.get_watermark_offsets(KafkaPartition(topic, partition), timeout=ASK_S)[1]
+                    )
                 except KafkaException as error:
-                    if time.monotonic() > deadline:
-                        raise BrokerUnavailableError(
-                            f"could not read the last stable offset of {topic}[{partition}]: {error}"
-                        ) from error
-                    time.sleep(ASK_AGAIN_S)
-                    continue
-                found[TopicPartition(topic, partition)] = int(end)
-                left.pop()
-                deadline = time.monotonic() + ASK_S
+                    problem = error
+            raise BrokerUnavailableError(
+                f"could not read the last stable offset of {topic}[{partition}]: {problem}"
+            ) from problem
+
+        try:
+            return {TopicPartition(*place): end_of(*place) for place in partitions}
         finally:
             consumer.close()
-        return found
 
     def delete_groups(self, groups: Sequence[str]) -> None:
         """Delete consumer groups; those that do not exist are skipped.

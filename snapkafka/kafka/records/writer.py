@@ -8,18 +8,16 @@ in bulk (`bulk`).
 from __future__ import annotations
 
 from collections.abc import Awaitable
-from typing import Any, Final
+from typing import Any
 
-from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, errors
-from aiokafka import TopicPartition as KafkaPartition
+from aiokafka import AIOKafkaProducer, errors
 
 from snapkafka.errors import BadInputError
 from snapkafka.kafka.login.connection import Connection, translated
 from snapkafka.protocol.records import TopicPartition
 from snapkafka.wire.headers import HEADER
 
-#: Of one answer, while keys are read.
-READ_MS: Final = 1_000
+from .ranges import records_to_end
 
 
 class UnsettledError(Exception):
@@ -93,23 +91,10 @@ class KafkaWriter:
         Raises:
             BrokerUnavailableError, LedgerUnusableError: it cannot be read.
         """
-        place = KafkaPartition(tp.topic, tp.partition)
-        consumer = AIOKafkaConsumer(
-            enable_auto_commit=False, auto_offset_reset="earliest", **self._connection.client_settings()
-        )
         keys: set[bytes] = set()
-        with translated(self._connection, f"read {tp}"):
-            try:
-                await consumer.start()
-                consumer.assign([place])
-                end = (await consumer.end_offsets([place]))[place]
-                while await consumer.position(place) < end:
-                    found = await consumer.getmany(place, timeout_ms=READ_MS)
-                    for record in found.get(place, ()):
-                        if record.key is not None:
-                            (keys.discard if record.value is None else keys.add)(record.key)
-            finally:
-                await consumer.stop()
+        async for _, record in records_to_end(self._connection, {tp: 0}):
+            if record.key is not None:
+                (keys.discard if record.value is None else keys.add)(record.key)
         return keys
 
     async def close(self) -> None:

@@ -26,37 +26,28 @@ from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 
-from snapkafka.assembly.spec import PLAIN_SPEC, JobSpec, changed
+from snapkafka.assembly.spec import PLAIN_SPEC, JobSpec
 from snapkafka.errors import BadInputError, DependencyMissingError
 from snapkafka.kafka.login.connection import Connection
 from snapkafka.runtime.extras import require_extra
-from snapkafka.runtime.interrupts import to_its_end
 from snapkafka.runtime.locked import lock_problem
+from snapkafka.runtime.signals import to_its_end
 
 from .evidence import new_id
 from .parts import KafkaParts, Parts
-from .phases import Run
-from .report import Compared, Drill, Judged, Phase, markdown
-from .workers import JOINS_WITHIN_S, Workers, parsed
+from .phases import DrillRun
+from .request import DrillRequest
+from .result import Compared, Drill, Judged, Phase, markdown
+from .workers import Workers, parsed
 
-__all__ = ["Compared", "Drill", "Judged", "Phase", "drill", "markdown"]
+__all__ = ["Compared", "Drill", "DrillRequest", "Judged", "Phase", "drill", "markdown"]
 
 
 async def drill(
     where: Connection,
     namespace: str,
-    apps: Sequence[str],
+    request: DrillRequest,
     *,
-    snapshot: str = "latest",
-    storage: str = "",
-    invariants: Sequence[str] = (),
-    parameters: Sequence[str] = (),
-    until: str = "",
-    keep: bool = False,
-    timeout_s: float = 600.0,
-    joins_within_s: float = JOINS_WITHIN_S,
-    allow: Sequence[int] = (),
-    lock: bool = True,
     who: str = "",
     spec: JobSpec = PLAIN_SPEC,
     notify: Callable[[str], None] = lambda text: None,
@@ -65,17 +56,7 @@ async def drill(
     """Run a snapshot as a throwaway fork, and find out whether it can be trusted.
 
     Args:
-        apps: the commands that start the workers, one for each app at least; each runs as it is, with `SNAPKAFKA_FORK`.
-        snapshot: id, epoch or `latest`, the newest good one.
-        storage: of its manifest; empty: its place in the ledger.
-        invariants: SQL to check on both snapshots (V6). `${prefix:}` in it is the prefix of the fork's names.
-        parameters: `name=value`, for the invariants; `topics` and `apps` are translated to the fork's names.
-        until: SQL that has to hold of the fork before it is judged, as for `watch`.
-        keep: leave the fork; its workers are ended all the same.
-        timeout_s: for reaching the predicate, and for processing the messages in flight, each.
-        joins_within_s: the time within which each command must call `snapkafka.install`; one that does not is ended.
-        allow: ports to which the commands may open TCP connections of their own.
-        lock: forbid them all other connections; False: `snapkafka.install` alone isolates them.
+        who: the caller, for people.
         spec: the settings by which assembly reads the log.
         notify: called with each phase.
         parts: for tests; None: the real ones.
@@ -86,34 +67,31 @@ async def drill(
             nothing was done.
         TimedOutError, SnapkafkaError: only before anything was created.
     """
-    commands = parsed(apps)
-    await asyncio.to_thread(_require_lock, where, allow, lock)
+    commands = parsed(request.apps)
+    await asyncio.to_thread(_require_lock, where, request.allow, request.lock)
     for extra in ("restore", "spark") if parts is None else ():
         require_extra(extra, "a drill")
     began = datetime.now(UTC)
     fork = new_id(began)
     folder = Path(tempfile.mkdtemp(prefix="snapkafka-drill-"))
-    run = Run(
+    run = DrillRun(
         parts=parts
         or KafkaParts(
             where=where,
             namespace=namespace,
             fork=fork,
-            spec=changed(spec, storage=storage, invariants=tuple(invariants), parameters=tuple(parameters)),
+            request=request,
             folder=str(folder / "snapshots"),
+            spec=spec,
             who=who,
             notify=notify,
         ),
-        workers=Workers(folder, lock=lock, allow=allow, joins_within_s=joins_within_s),
+        workers=Workers(
+            folder, lock=request.lock, allow=request.allow, joins_within_s=request.joins_within_s
+        ),
         commands=commands,
         fork=fork,
-        snapshot=snapshot,
-        until=until,
-        invariants=invariants,
-        lock=lock,
-        allow=allow,
-        keep=keep,
-        timeout_s=timeout_s,
+        request=request,
         notify=notify,
     )
     try:
@@ -121,7 +99,7 @@ async def drill(
     finally:
         await to_its_end(run.put_away())
         shutil.rmtree(folder, ignore_errors=True)
-    return run.result(namespace, began.isoformat(timespec="seconds"), tuple(apps))
+    return run.result(namespace, began.isoformat(timespec="seconds"))
 
 
 def _require_lock(where: Connection, allow: Sequence[int], lock: bool) -> None:

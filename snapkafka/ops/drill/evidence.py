@@ -7,7 +7,7 @@ import hashlib
 import platform
 import random
 import re
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
 from importlib import metadata
 from typing import Final
@@ -15,7 +15,8 @@ from typing import Final
 from snapkafka import __version__
 from snapkafka.manifest import CheckEntry
 
-from .report import Drill, Judged
+from .request import DrillRequest
+from .result import Drill, Judged
 
 #: Distributions that a drill rests on, where they are installed.
 LIBRARIES: Final = ("faust-streaming", "aiokafka", "confluent-kafka", "pyspark", "duckdb")
@@ -82,33 +83,24 @@ def versions(of_snapshot: Mapping[str, str]) -> dict[str, str]:
     return found | {f"{name} of the snapshot": version for name, version in of_snapshot.items()}
 
 
-def not_shown(
-    drill: Drill, *, invariants: Collection[str], lock: bool, allow: Sequence[int]
-) -> tuple[str, ...]:
-    """List the limits of a drill: those of all drills, and the checks that this one did not run.
-
-    Args:
-        invariants: those that were checked.
-        lock, allow: the isolation of its commands from the network.
-    """
-    return (*NEVER_SHOWN, *_of_this_one(drill, invariants=invariants, lock=lock, allow=allow))
+def not_shown(drill: Drill, request: DrillRequest) -> tuple[str, ...]:
+    """List the limits of a drill: those of all drills, and the checks that this one did not run."""
+    return (*NEVER_SHOWN, *_of_this_one(drill, request))
 
 
-def _of_this_one(
-    drill: Drill, *, invariants: Collection[str], lock: bool, allow: Sequence[int]
-) -> Iterator[str]:
+def _of_this_one(drill: Drill, request: DrillRequest) -> Iterator[str]:
     yield from (f"phase not run: {it.name}" for it in drill.phases if it.status != "done")
-    if not invariants:
+    if not request.invariants:
         yield "invariants: none was given"
     for name, judged in (("the snapshot", drill.source), ("the fork's snapshot", drill.of_fork)):
         if judged is None:
             yield f"{name}: it was not verified"
         else:
             yield from _of_snapshot(name, judged)
-    if not lock:
+    if not request.lock:
         yield "that the commands reached nothing of production before they joined the fork: they were not locked"
-    if allow:
-        ports = ", ".join(map(str, sorted(allow)))
+    if request.allow:
+        ports = ", ".join(map(str, sorted(request.allow)))
         yield f"where the commands connected at the ports that were allowed: {ports}"
 
 

@@ -12,26 +12,27 @@ from snapkafka.assembly.spec import JobResult, JobSpec, changed
 from snapkafka.checks.invariants import load, parameters_of, parse_parameters
 from snapkafka.errors import ForkRefusedError, LedgerUnusableError
 from snapkafka.kafka.cluster.admin import KafkaTopicAdmin
-from snapkafka.kafka.ledger.view import opened
+from snapkafka.kafka.ledger.reading import opened
 from snapkafka.kafka.login.connection import Connection
 from snapkafka.kafka.records.bulk import KafkaBulk
 from snapkafka.manifest import Manifest
 from snapkafka.ops.assembling import assemble, verify
-from snapkafka.ops.forking import create_fork, plan_fork
 from snapkafka.ops.querying import query
 from snapkafka.ops.triggering import trigger
-from snapkafka.ops.watching import watch
+from snapkafka.ops.watching import WatchRequest, watch
 from snapkafka.protocol.forking import of_fork, prefix_of, prefixed
 from snapkafka.protocol.ledger_state import LedgerState
 from snapkafka.protocol.records import TopicPartition
 from snapkafka.query.locate import manifest_places
-from snapkafka.recovery.facts import Groups
 from snapkafka.recovery.forks import drop_forks, plan_drop
-from snapkafka.recovery.plan import Plan, Recovered
+from snapkafka.recovery.plan import Plan, Recovered, Request
 from snapkafka.recovery.positions import apps_of
+from snapkafka.recovery.recovery import plan_recovery, recover
+from snapkafka.recovery.stored_rows import Groups
 from snapkafka.store import open_manifest, read_manifest
 
-from .report import Judged
+from .request import DrillRequest
+from .result import Judged
 
 #: Parameters of ready-made invariants that hold names of topics or apps.
 NAMES: Final = ("topics", "apps")
@@ -104,15 +105,15 @@ class KafkaParts:
     """`Parts` on a cluster.
 
     Args:
-        spec: the storage and the invariants of the snapshot that is drilled, and how logs are read.
         folder: for the tables of the fork's snapshot.
     """
 
     where: Connection
     namespace: str
     fork: str
-    spec: JobSpec
+    request: DrillRequest
     folder: str
+    spec: JobSpec
     who: str
     notify: Callable[[str], None]
     goals: dict[str, dict[TopicPartition, int]] = field(default_factory=dict)
@@ -135,7 +136,7 @@ class KafkaParts:
 
     async def find(self, name: str) -> Source:
         (place,) = await manifest_places(
-            self.where, self.namespace, [name], storage=self.spec.storage, good=True
+            self.where, self.namespace, [name], storage=self.request.storage, good=True
         )
         store, file = open_manifest(place)
         manifest = read_manifest(place)[1]
@@ -146,25 +147,25 @@ class KafkaParts:
         )
 
     async def sql(self) -> Mapping[str, str]:
-        if not self.spec.invariants:
+        if not self.request.invariants:
             return {}
-        parameters = parse_parameters(self._parameters(self.spec.invariants, of_fork=False))
-        return {it.name: it.sql for it in load(self.spec.invariants, parameters)}
+        parameters = parse_parameters(self._parameters(self.request.invariants, of_fork=False))
+        return {it.name: it.sql for it in load(self.request.invariants, parameters)}
 
     async def plan(self, source: Source, *, expires_s: float) -> str:
-        self.planned = await plan_fork(
-            self.where,
-            self.namespace,
-            self.fork,
-            snapshot=source.id,
-            storage=self.spec.storage,
+        request = Request(
+            namespace=self.namespace,
+            name=source.id,
+            storage=self.request.storage,
+            fork=self.fork,
             expires_s=expires_s,
         )
+        self.planned = await plan_recovery(self.where, request)
         return self.planned.fingerprint
 
     async def create(self) -> Recovered:
         assert self.planned is not None, "plan() comes first"
-        forked = await create_fork(self.where, self.planned, who=self.who, notify=self.notify)
+        forked = await recover(self.where, self.planned, who=self.who, notify=self.notify)
         await self._set_goals(forked.apps)
         return forked
 
@@ -194,16 +195,15 @@ class KafkaParts:
         await watch(
             self.where,
             self.forked_namespace,
-            until,
-            spec=changed(
-                self.spec,
+            WatchRequest(
+                until=until,
                 storage=self.folder,
-                invariants=(),
                 parameters=self._parameters([until], of_fork=True),
+                timeout_ms=round(timeout_s * 1_000),
+                ttl_ms=TTL_MS,
             ),
-            timeout_ms=round(timeout_s * 1_000),
-            ttl_ms=TTL_MS,
             who=self.who,
+            spec=self.spec,
             notify=self.notify,
         )
 
@@ -226,7 +226,8 @@ class KafkaParts:
             namespace=self.forked_namespace,
             snapshots=(self.taken,),
             storage=self.folder,
-            parameters=self._parameters(self.spec.invariants, of_fork=True),
+            invariants=tuple(self.request.invariants),
+            parameters=self._parameters(self.request.invariants, of_fork=True),
         )
         (found,) = await assemble(self.where, spec, notify=self.notify)
         return found
@@ -235,7 +236,8 @@ class KafkaParts:
         spec = changed(
             self.spec,
             manifests=(source.place,),
-            parameters=self._parameters(self.spec.invariants, of_fork=False),
+            invariants=tuple(self.request.invariants),
+            parameters=self._parameters(self.request.invariants, of_fork=False),
             tables=True,
         )
         (found,) = await verify(self.where, spec, notify=self.notify)
@@ -263,7 +265,7 @@ class KafkaParts:
         await asyncio.to_thread(KafkaBulk(self.where).delete_groups, groups)
 
     def _parameters(self, invariants: Sequence[str], *, of_fork: bool) -> list[str]:
-        given = parse_parameters(self.spec.parameters)
+        given = parse_parameters(self.request.parameters)
         wanted = parameters_of(invariants)
         own = {name: value for name, value in given.items() if name in wanted}
         return (

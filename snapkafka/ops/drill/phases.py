@@ -5,17 +5,19 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import time
-from collections.abc import Callable, Coroutine, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Final, TypeVar
 
 from snapkafka.assembly.spec import JobResult
 from snapkafka.errors import ForkRefusedError, SnapkafkaError, TimedOutError
-from snapkafka.kafka.cluster.retention import wall_ms
+from snapkafka.units import wall_ms
+from snapkafka.until import Tries, succeed
 
 from .evidence import digest_of, not_shown, versions, with_rows_read
 from .parts import Parts, Source, judged
-from .report import Compared, Drill, Judged, Phase
+from .request import DrillRequest
+from .result import Compared, Drill, Judged, Phase
 from .workers import AppEndedError, Workers
 
 #: The fork of a drill that was killed is removed by `fork drop --expired` some time after its drill would have ended.
@@ -41,20 +43,14 @@ T = TypeVar("T")
 
 
 @dataclass(slots=True, kw_only=True)
-class Run:
+class DrillRun:
     """One drill, with its progress."""
 
     parts: Parts
     workers: Workers
     commands: list[list[str]]
     fork: str
-    snapshot: str
-    until: str
-    invariants: Sequence[str]
-    lock: bool
-    allow: Sequence[int]
-    keep: bool
-    timeout_s: float
+    request: DrillRequest
     notify: Callable[[str], None]
     phases: list[Phase] = field(default_factory=list)
     reasons: list[str] = field(default_factory=list)
@@ -107,7 +103,7 @@ class Run:
     async def _find(self) -> str:
         if used := await self.parts.used():
             raise ForkRefusedError(f"id {self.fork} was used before: {used}", hint="start the drill again")
-        self.found = found = await self.parts.find(self.snapshot)
+        self.found = found = await self.parts.find(self.request.snapshot)
         self.digests |= {"snapshot": found.content, "manifest": found.manifest_sha256}
         self.sql = await self.parts.sql()
         self.digests |= {f"invariant {name}": digest_of(text) for name, text in self.sql.items()}
@@ -118,7 +114,7 @@ class Run:
     async def _create(self) -> str:
         assert self.found is not None
         self.forking_since = time.monotonic()
-        plan = await self.parts.plan(self.found, expires_s=2 * self.timeout_s + EXPIRES_AFTER_S)
+        plan = await self.parts.plan(self.found, expires_s=2 * self.request.timeout_s + EXPIRES_AFTER_S)
         self.digests["plan of the fork"] = plan
         self.created, self.removed = True, False
         forked = await self.parts.create()
@@ -155,9 +151,9 @@ class Run:
     async def _work_off(self) -> str:
         await self._awaiting(self.parts.left, "what was in flight is worked off")
         self._recovered()
-        if self.until:
-            await self._while_running(self.parts.watch(self.until, self.timeout_s))
-            return f"worked off, and {self.until} holds"
+        if self.request.until:
+            await self._while_running(self.parts.watch(self.request.until, self.request.timeout_s))
+            return f"worked off, and {self.request.until} holds"
         return "worked off"
 
     def _recovered(self) -> None:
@@ -204,7 +200,7 @@ class Run:
                 self.reasons.append(
                     f"{name}: invariant {check.name} {check.status if check.run else 'was not run'}"
                 )
-        if self.invariants and not judgement.invariants:
+        if self.request.invariants and not judgement.invariants:
             self.reasons.append(f"{name}: invariants were given, and none was run")
         return judgement
 
@@ -217,15 +213,14 @@ class Run:
             TimedOutError: something is still missing; it is named.
             AppEndedError: an app has ended.
         """
-        deadline = time.monotonic() + self.timeout_s
-        while lacking := await missing():
+        async for _ in Tries(self.request.timeout_s, POLL_S):
+            lacking = await missing()
             self.workers.require_running()
-            if time.monotonic() > deadline:
-                raise TimedOutError(
-                    f"waited {self.timeout_s:.0f} s until {what}: {lacking}", hint="a longer --timeout"
-                )
-            await asyncio.sleep(POLL_S)
-        self.workers.require_running()
+            if not lacking:
+                return
+        raise TimedOutError(
+            f"waited {self.request.timeout_s:.0f} s until {what}: {lacking}", hint="a longer --timeout"
+        )
 
     async def _while_running(self, work: Coroutine[Any, Any, T]) -> T:
         """Await the work, as long as no app ends."""
@@ -244,7 +239,7 @@ class Run:
     async def put_away(self) -> None:
         """End the workers and remove the fork; a remainder is a reason not to trust the backup."""
         await self.workers.end()
-        if not self.created or self.keep:
+        if not self.created or self.request.keep:
             return
         self.notify("remove the fork")
         started = time.monotonic()
@@ -260,16 +255,9 @@ class Run:
 
     async def _drop(self) -> None:
         """Remove the fork, as soon as its groups have no members any more."""
-        deadline = time.monotonic() + DROPPED_WITHIN_S
-        while True:
-            try:
-                return await self.parts.drop()
-            except SnapkafkaError:
-                if time.monotonic() > deadline:
-                    raise
-            await asyncio.sleep(2 * POLL_S)
+        await succeed(self.parts.drop, DROPPED_WITHIN_S, SnapkafkaError, every_s=2 * POLL_S)
 
-    def result(self, namespace: str, began: str, apps: tuple[str, ...]) -> Drill:
+    def result(self, namespace: str, began: str) -> Drill:
         """Put the result together."""
         found = Drill(
             id=self.fork,
@@ -284,16 +272,14 @@ class Run:
             rto_s=self.rto_s,
             rto_phases=self.rto_phases,
             digests=self.digests,
-            apps=apps,
+            apps=tuple(self.request.apps),
             phases=tuple(self.phases),
             compared=tuple(self.compared),
             source=self.source,
             of_fork=self.of_fork,
             removed=self.removed,
-            kept=self.keep and self.created,
+            kept=self.request.keep and self.created,
             versions=versions(self.found.versions if self.found else {}),
             logs=self.logs,
         )
-        return replace(
-            found, not_shown=not_shown(found, invariants=self.invariants, lock=self.lock, allow=self.allow)
-        )
+        return replace(found, not_shown=not_shown(found, self.request))

@@ -26,6 +26,7 @@ from snapkafka.runtime.child import Child
 from snapkafka.runtime.door import DOOR, Door
 from snapkafka.runtime.locked import locked
 from snapkafka.runtime.tethered import tethered
+from snapkafka.until import Tries
 
 #: In the environment of a worker: it belongs to this fork.
 FORK: Final = "SNAPKAFKA_FORK"
@@ -158,11 +159,9 @@ class Workers:
         """End all of them: by TERM, with some time to leave their groups; then by killing each process group."""
         for one in self._running:
             one.child.terminate()
-        deadline = asyncio.get_running_loop().time() + LEAVES_WITHIN_S
-        while any(one.child.status is None for one in self._running):
-            if asyncio.get_running_loop().time() > deadline:
+        async for _ in Tries(LEAVES_WITHIN_S):
+            if all(one.child.status is not None for one in self._running):
                 break
-            await asyncio.sleep(0.1)
         await asyncio.gather(*(asyncio.to_thread(one.child.end) for one in self._running))
         self._files.close()
 

@@ -19,12 +19,12 @@ from typing import Any, Final, NamedTuple, cast
 from snapkafka.protocol.colours import Cause
 from snapkafka.protocol.events import TriggerAppended
 from snapkafka.protocol.records import CutReport, TopicPartition, Trigger
-from snapkafka.sim.world.groups import rebalance
-from snapkafka.sim.world.log import Broker, Stored
-from snapkafka.sim.world.plan import App, Plan
+from snapkafka.sim.world.broker_log import Broker, Stored
 from snapkafka.sim.world.process import Process
+from snapkafka.sim.world.rebalancing import rebalance
 from snapkafka.sim.world.surroundings import Surroundings
 from snapkafka.sim.world.world import World
+from snapkafka.sim.world.world_plan import App, Plan
 
 from .names import NamedHistory
 from .state import Fold, Memo, Names, copy

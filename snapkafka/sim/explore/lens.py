@@ -10,8 +10,8 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from snapkafka.protocol.records import TopicPartition
-from snapkafka.sim.world.log import Stored
-from snapkafka.sim.world.plan import Agent, App, Op, Plan
+from snapkafka.sim.world.broker_log import Stored
+from snapkafka.sim.world.world_plan import Agent, App, Op, Plan
 
 from .choices import ExploredWorld, Stage, settled
 

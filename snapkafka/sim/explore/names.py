@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Hashable
 from typing import Final
 
-from snapkafka.checks.causal import Execution, Step
 from snapkafka.protocol.records import TopicPartition
+from snapkafka.sim.judge import Execution, Step
 from snapkafka.sim.world.history import EFFECTS, History
 
 from .state import Names

@@ -23,14 +23,14 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from snapkafka.checks import Verdict
-from snapkafka.checks.causal import Violation
 from snapkafka.sim import run
+from snapkafka.sim.judge import Violation
 
 from .choices import Choice, ExploredWorld
 from .large import LARGE
 from .lens import SmallWorld
+from .moves import choices
 from .small import SMALL, by_name
-from .steps import choices
 
 #: What the causal checker says. "accused" and "liveness" are said here.
 CAUSAL = frozenset({"whole", "consistent", "channels"})

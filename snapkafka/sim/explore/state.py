@@ -25,7 +25,7 @@ from snapkafka.protocol.colours import Cause
 from snapkafka.protocol.ledger_state import LedgerState
 from snapkafka.protocol.ownership import Owner
 from snapkafka.protocol.records import LedgerRecord, TopicPartition
-from snapkafka.sim.world.log import Stored
+from snapkafka.sim.world.broker_log import Stored
 from snapkafka.sim.world.sending import Sending
 
 T = TypeVar("T")

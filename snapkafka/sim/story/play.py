@@ -19,7 +19,7 @@ from snapkafka.protocol.ledger_state import LedgerState, SnapshotView
 from snapkafka.protocol.records import TopicPartition
 
 from .file import Channel, Story, load_story
-from .run import Ledger, Logs, StoryRun, changelog_of, topic_of
+from .performance import Ledger, Logs, StoryRun, changelog_of, topic_of
 
 NOTHING: Final = 0
 WHAT: Final = (

@@ -10,9 +10,9 @@ from snapkafka.protocol.events import CameBack, LedgerRecreated, WentAbsent
 from snapkafka.protocol.ledger_state import LedgerState
 from snapkafka.protocol.records import TopicPartition
 
-from .groups import revoke
-from .log import COMMITTED, FORGER, Stored
-from .lost_tail import cut_short
+from .broker_log import COMMITTED, FORGER, Stored
+from .cut_ledger import cut_short
+from .rebalancing import revoke
 
 if TYPE_CHECKING:
     from .process import Process

@@ -3,15 +3,15 @@
 Two steps depend on each other if one follows the other in the same execution, if one took in what the other sent, or
 if both touch the same key of the same memory and one of them writes it. This is Lamport's happened-before with the
 program order of a process replaced by the actual conflicts: an agent's events overlap, and those that touch nothing in
-common commute. The checker (`checks.causal`) gets this and the snapshot, and nothing of the protocol.
+common commute. The checker (`sim.judge`) gets this and the snapshot, and nothing of the protocol.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from snapkafka.checks.causal import Execution, Step
 from snapkafka.protocol.records import TopicPartition
+from snapkafka.sim.judge import Execution, Step
 
 
 @dataclass(slots=True)

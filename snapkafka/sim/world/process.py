@@ -38,9 +38,9 @@ from snapkafka.protocol.records import (
     TopicPartition,
 )
 
-from .log import ABORTED, COMMITTED, OPEN, Stored
-from .plan import App
-from .running import Runner
+from .broker_log import ABORTED, COMMITTED, OPEN, Stored
+from .executions import Runner
+from .world_plan import App
 
 if TYPE_CHECKING:
     from .surroundings import Surroundings

@@ -11,16 +11,16 @@ from dataclasses import dataclass
 from itertools import count
 from typing import TYPE_CHECKING, Any
 
-from snapkafka.checks.causal import Execution
 from snapkafka.drivers.machine_driver import MachineDriver
 from snapkafka.protocol.actions import SendMarkers
 from snapkafka.protocol.colours import Effect
 from snapkafka.protocol.events import MarkerSent
 from snapkafka.protocol.records import NOBODY, TopicPartition
 from snapkafka.protocol.worker import WorkerProtocol
+from snapkafka.sim.judge import Execution
 
-from .log import ABORTED, OPEN, Stored
-from .plan import App
+from .broker_log import ABORTED, OPEN, Stored
+from .world_plan import App
 
 if TYPE_CHECKING:
     from .surroundings import Surroundings

@@ -13,9 +13,9 @@ from snapkafka.protocol.events import StoppedSeen
 from snapkafka.protocol.ledger_state import LedgerState
 from snapkafka.protocol.records import CutReport, Hello, LedgerRecord, TailLost, TopicPartition
 
+from .broker_log import Broker, Stored
 from .history import History
-from .log import Broker, Stored
-from .plan import Plan
+from .world_plan import Plan
 
 #: Once so many events have run, what they send leads to nothing more.
 EXECUTIONS_MAX: Final = 36

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections import deque
 from dataclasses import dataclass, field
 
-from snapkafka.checks.causal import Execution
 from snapkafka.protocol.colours import Cause
 from snapkafka.protocol.records import TopicPartition
+from snapkafka.sim.judge import Execution
 
+from .broker_log import Stored
 from .history import Cell, Memory
-from .log import Stored
-from .plan import Op
+from .world_plan import Op
 
 
 @dataclass(slots=True)

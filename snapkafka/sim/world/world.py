@@ -15,12 +15,12 @@ from snapkafka.protocol.actions import AskStopped
 from snapkafka.protocol.events import StopAsked, StoppedSeen, TriggerAppended
 from snapkafka.protocol.records import Bye, Hello, LogEnd, TopicPartition, Trigger
 
+from .broker_log import ABORTED, Stored
 from .faults import strike
-from .groups import announce_inputs, commit, rebalance, revoke, run_without, stopped_app
-from .log import ABORTED, Stored
-from .plan import Plan
 from .process import Process
+from .rebalancing import announce_inputs, commit, rebalance, revoke, run_without, stopped_app
 from .surroundings import Surroundings
+from .world_plan import Plan
 
 #: What a process does now and then, by how often beside all else; in some worlds other things are slow, too.
 RARE: Final = dict.fromkeys(("commit", "commit-transaction", "tick"), 0.1)

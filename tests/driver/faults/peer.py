@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from snapkafka.drivers.machine_driver import MachineDriver
 from snapkafka.kafka.cluster.admin import KafkaTopicAdmin
-from snapkafka.kafka.ledger.ledger import KafkaLedger
+from snapkafka.kafka.ledger.kafka_ledger import KafkaLedger
 from snapkafka.kafka.login.connection import Connection
 from snapkafka.kafka.preflight import compose_trigger
 from snapkafka.protocol.actions import AskEnds, AskStopped, SendMarkers

@@ -11,7 +11,7 @@ import os
 from pathlib import Path
 from typing import Any
 
-from snapkafka.kafka.ledger.ledger import KafkaLedger
+from snapkafka.kafka.ledger.kafka_ledger import KafkaLedger
 from snapkafka.protocol.records import CutReport, LedgerRecord
 from tests.features.apps.common import new_app, saw, source, target
 

@@ -8,12 +8,12 @@ from dataclasses import replace
 from typing import Any
 
 from snapkafka.checks import view
-from snapkafka.protocol import captured_snapshot, closing, ledger_state, worker
+from snapkafka.protocol import closing, gather, ledger_state, worker
 from snapkafka.protocol.actions import Action
 from snapkafka.protocol.colours import Colours
 from snapkafka.protocol.ledger_view import LedgerView
 from snapkafka.protocol.records import Closed, CutReport, Hello, TopicPartition
-from snapkafka.sim.world.log import Stored
+from snapkafka.sim.world.broker_log import Stored
 from snapkafka.sim.world.process import Process
 from snapkafka.sim.world.sending import Sender, Sending
 from snapkafka.sim.world.world import World
@@ -164,7 +164,7 @@ def close_unreported(close: Any) -> Any:
 def colour_of_the_process(enter: Any) -> Any:
     def entered(self: Colours, event: Any) -> Any:
         effect = enter(self, event)
-        tally = self._tallies[self.epoch]
+        tally = self.tallies[self.epoch]
         effect.tally.unappended -= 1
         effect.tally.unacked -= 1
         tally.unappended += 1
@@ -212,7 +212,7 @@ def shifted(ends: int = 0, positions: int = 0) -> Patch:
 
         return shifted
 
-    return patching(captured_snapshot, "gather", make)
+    return patching(gather, "gather", make)
 
 
 def forget_the_unacknowledged(gather: Any) -> Any:
@@ -330,7 +330,7 @@ def whoever_joined(state: LedgerView) -> dict[int, Hello]:
 
 
 def sees_nothing(check: Any) -> Any:
-    return lambda cut, records: []
+    return lambda *given: []
 
 
 def goes_on_unnoticed(right: Any) -> Any:

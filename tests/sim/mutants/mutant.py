@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
-from snapkafka.sim.world.plan import Plan
+from snapkafka.sim.world.world_plan import Plan
 
 from .broken import Patch
 

@@ -6,7 +6,7 @@ import random
 from collections.abc import Callable
 from dataclasses import replace
 
-from snapkafka.sim.world.plan import HARMLESS_TO_ASSIGNMENTS, Agent, App, Plan, plain, with_reads
+from snapkafka.sim.world.world_plan import HARMLESS_TO_ASSIGNMENTS, Agent, App, Plan, plain, with_reads
 
 #: By what a process hears of a snapshot, unless a plan is about that.
 HEARD = frozenset({"ledger", "markers", "headers"})

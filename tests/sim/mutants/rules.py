@@ -11,9 +11,9 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Final
 
-from snapkafka.checks import log_checks, view
+from snapkafka.checks import v1_colour, v4_channels, v5_cause, view
 from snapkafka.protocol import (
-    captured_snapshot,
+    gather,
     hot_path,
     ledger_state,
     ownership,
@@ -25,8 +25,8 @@ from snapkafka.protocol import (
 from snapkafka.protocol.colours import Colours
 from snapkafka.protocol.held import Held
 from snapkafka.sim import run
+from snapkafka.sim.world.executions import Runner
 from snapkafka.sim.world.process import Process
-from snapkafka.sim.world.running import Runner
 from snapkafka.sim.world.sending import Sender
 
 from . import broken
@@ -225,7 +225,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
     Mutant(
         "V1 zombie",
         "the verdict is blind to a zombie's records",
-        patching(run, "left_late", broken.sees_nothing),
+        patching(v1_colour, "left_late", broken.sees_nothing),
         faults(pause=0.01, wake=0.05, expire=0.02),
     ),
     Mutant(
@@ -296,7 +296,7 @@ STRIPPED: Final[tuple[Mutant, ...]] = (
     Mutant(
         "V4 unstamped",
         "a received record without its header passes",
-        patching(log_checks, "unstamped_received", broken.sees_nothing),
+        patching(v4_channels, "unstamped_received", broken.sees_nothing),
         stripped,
     ),
     Mutant(
@@ -335,7 +335,7 @@ VERDICTS: Final[tuple[Mutant, ...]] = (
     Mutant(
         "V1 landed",
         "a send that timed out counts as never sent, wherever it lies",
-        patching(captured_snapshot, "gather", broken.forget_the_unacknowledged),
+        patching(gather, "gather", broken.forget_the_unacknowledged),
         unsettled,
     ),
     Mutant(
@@ -347,13 +347,13 @@ VERDICTS: Final[tuple[Mutant, ...]] = (
     Mutant(
         "V1 lost",
         "a table write that was refused, with nothing after it, is in no verdict",
-        patching(log_checks, "lost_sends", lambda _: lambda cut, held: []),
+        patching(v1_colour, "lost_sends", broken.sees_nothing),
         faults(fail_send=0.05),
     ),
     Mutant(
         "V5 twice",
         "events that ran twice before the cut are not listed",
-        patching(log_checks, "ran_twice", broken.sees_nothing),
+        patching(v5_cause, "ran_twice", broken.sees_nothing),
         faults(crash=0.02, rebalance=0.03),
     ),
     Mutant(

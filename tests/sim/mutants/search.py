@@ -6,9 +6,9 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from typing import Final
 
-from snapkafka.checks.causal import Violation
+from snapkafka.sim.judge import Violation
 from snapkafka.sim.run import run
-from snapkafka.sim.world.plan import make_plan
+from snapkafka.sim.world.world_plan import make_plan
 
 from .lost import LOST, LOST_LIVENESS, LOST_VERDICTS
 from .mutant import EXPLORED, Mutant

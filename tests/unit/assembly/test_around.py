@@ -23,7 +23,7 @@ from snapkafka.assembly.spark.tables.around import (
     reach,
 )
 from snapkafka.checks import CutView, LogBounds, ReadRange
-from snapkafka.cli.app import app
+from snapkafka.cli.verbs import app
 from snapkafka.drawing.layout import Lane, Layout, Message, Picture, lay_out
 from snapkafka.drawing.order import in_order
 from snapkafka.errors import BadInputError

@@ -22,13 +22,13 @@ from snapkafka.checks import (
     reading_ranges,
     require_offsets,
 )
-from snapkafka.checks.v3_state import v3
 from snapkafka.errors import BadInputError, OffsetsGoneError, StorageError, UnknownSnapshotError
 from snapkafka.manifest import FileEntry, LogEntry, Manifest, SettledEntry, dump
 from snapkafka.protocol.captured_snapshot import Captured, ChangelogCut, SenderEnd
 from snapkafka.protocol.records import Retention, TopicPartition
 from snapkafka.store import LocalStore
 from tests.unit.base.test_manifest import example
+from tests.worlds.list_checks import v3
 
 HERE = TopicPartition("c", 0)
 ISOLATION = "read_committed"

@@ -25,16 +25,15 @@ from snapkafka.checks import (
     Witness,
     bounds_findings,
     decide,
-    log_checks,
     outcome,
     reading_ranges,
     require_offsets,
 )
-from snapkafka.checks.log_checks import left_late, v5
-from snapkafka.checks.unstamped import LOOK_BACK_MAX, look_back_ranges
+from snapkafka.checks.v4_channels import LOOK_BACK_MAX, look_back_ranges
 from snapkafka.errors import OffsetsGoneError
 from snapkafka.protocol.captured_snapshot import BaseCut, Captured, ProcessCut, Recorded, SenderEnd
 from snapkafka.protocol.records import Position, TopicPartition, TornEvent
+from tests.worlds.list_checks import of_left, v1, v2, v4, v5
 from tests.worlds.little_log import CAPTURED, EPOCH, INPUT, LOG, STATE, TP, seqs, shared_changelog
 
 BOUNDS = {
@@ -48,7 +47,7 @@ def found(
 ) -> list[tuple[str, int]]:
     """(kind, offset) of all findings in the log."""
     view = CutView(captured, bounds)
-    findings = [*log_checks.v1(view, log), *log_checks.v2(view, log), *log_checks.v4(view, log)]
+    findings = [*v1(view, log), *v2(view, log), *v4(view, log)]
     return sorted((finding.kind, finding.offset) for finding in findings)
 
 
@@ -174,15 +173,15 @@ def test_v2_red_by_r8() -> None:
 def test_v2_red_by_r8_of_a_process_that_left() -> None:
     log = [*LOG[:5], LogRecord("in", 0, 6, 2, 0, 0)]
     captured = replace(with_input(position=7, noted=7, log_end=6), recorded=())
-    assert found(log, captured) == [("red-late", 6)]
-    assert [finding.offset for finding in left_late(CutView(captured), log)] == [6]
+    assert found(log, captured) == [("left-late", 6), ("red-late", 6)]
+    assert [finding.offset for finding in of_left(CutView(captured), log)] == [6]
 
 
 def test_v1_who_was_taken_for_gone_and_sends_again_leaves_it_open() -> None:
     """Nobody can tell any more which of its records belong before the cut: never a silent pass."""
     log = [*LOG, LogRecord("in", 0, 7, 2, 0, 0)]
     captured = replace(with_input(log_end=6), recorded=())
-    late = left_late(CutView(captured), log)
+    late = of_left(CutView(captured), log)
     assert [finding.offset for finding in late] == [7]
     outcomes = [outcome("V1", late, {"left-late": 1})]
     assert decide(outcomes) is Verdict.UNVERIFIABLE
@@ -193,9 +192,9 @@ def test_v1_what_one_that_left_sent_to_a_partition_that_a_reader_has_not_cut_lea
     the living say that it has to be cut."""
     log = [*LOG, LogRecord("in", 0, 7, 2, 0, 0)]
     captured = replace(with_input(log_end=8), recorded=())
-    assert left_late(CutView(captured), log) == []
+    assert of_left(CutView(captured), log) == []
     elsewhere = replace(captured.inputs[0], app="other", partition=1)
-    late = left_late(CutView(replace(captured, inputs=(*captured.inputs, elsewhere))), log)
+    late = of_left(CutView(replace(captured, inputs=(*captured.inputs, elsewhere))), log)
     assert [(finding.offset, finding.a) for finding in late] == [(7, 0)]
 
 
@@ -268,12 +267,12 @@ def test_v5_what_was_done_before_a_restore_is_neither_accused_nor_listed(
 def test_v1_what_an_old_identity_sends_late_is_accused_after_a_restore_too() -> None:
     captured = replace(RESTORED, recorded=(), senders=())
     log = [LogRecord("in", 0, offset, 1, 0, offset) for offset in (0, 1)]
-    assert [
-        f.kind for f in log_checks.v1(CutView(captured, BOUNDS), [*log, LogRecord("in", 0, 2, 1, 0, 5)])
-    ] == ["gap-left"]
+    assert [f.kind for f in v1(CutView(captured, BOUNDS), [*log, LogRecord("in", 0, 2, 1, 0, 5)])] == [
+        "gap-left"
+    ]
     assert ("left-late", 6) in [
         (f.kind, f.offset)
-        for f in left_late(CutView(replace(captured, bases=())), [LogRecord("in", 0, 6, 1, 0, 6)])
+        for f in of_left(CutView(replace(captured, bases=())), [LogRecord("in", 0, 6, 1, 0, 6)])
     ]
 
 
@@ -350,8 +349,8 @@ def test_v4_a_received_record_without_its_header_leaves_it_unverifiable() -> Non
     assert found(LOG, replace(with_input(position=5, noted=5), recorded=())) == []
     log = _stripped(LOG, *range(7))
     assert found(log, received) == [("unstamped-received", 4)]
-    v4 = outcome("V4", log_checks.v4(CutView(received, BOUNDS), log), {"unstamped-received": 1})
-    assert decide([v4]) is Verdict.UNVERIFIABLE
+    found_by_v4 = outcome("V4", v4(CutView(received, BOUNDS), log), {"unstamped-received": 1})
+    assert decide([found_by_v4]) is Verdict.UNVERIFIABLE
 
 
 def test_v4_a_changelog_without_headers_leaves_it_unverifiable() -> None:

@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any, cast
+from typing import Any
 
 import pytest
-from pyspark.sql import SparkSession
 
-from snapkafka.assembly.spark.frames import Lookups
-from snapkafka.assembly.spark.verify.v5_ran_twice import Span, shared, unclear_causes
 from snapkafka.checks import CutView, Finding, LogRecord, Verdict, Witness, decide, outcome
-from snapkafka.checks.log_checks import v5
 from snapkafka.protocol.captured_snapshot import BaseCut, Captured, ProcessCut
 from snapkafka.protocol.records import TopicPartition
 from snapkafka.wire.headers import topic_check
+from tests.worlds.list_checks import v5
 from tests.worlds.little_log import CAPTURED, EPOCH, INPUT, TP
 
 #: Process 2 ran offset 0 of `in` before it left, and so did process 1, which has the input now and stands at 2.
@@ -101,7 +98,7 @@ def test_inputs_with_equal_check_values_are_named() -> None:
     inputs = [replace(INPUT, topic=topic) for topic in (*same, "in")]
     other = replace(INPUT, app="other", topic=same[0])
     view = CutView(replace(CAPTURED, inputs=(*inputs, other)))
-    found = unclear_causes(Lookups(cast(SparkSession, None), view))
+    found = v5(view, [])
     check = topic_check(same[0])
     assert found == [Finding("cause-unclear", topic, -1, -1, app="app", a=check) for topic in sorted(same)]
     assert str(Witness.of(found[0])) == (
@@ -117,21 +114,3 @@ def test_notes_of_topics_are_listed_before_those_of_records() -> None:
     assert reported.notes[0] == Witness.of(twice)
     assert reported.notes[0].what.startswith("2 events of topic in ran twice in app before the cut")
     assert len(reported.notes) == 20
-
-
-@pytest.mark.parametrize(
-    ("spans", "expected"),
-    [
-        ([], None),
-        ([(1, 0, 9)], None),
-        ([(1, 0, 4), (2, 5, 9)], None),
-        ([(1, 0, 4), (2, 4, 9)], (4, 4)),
-        ([(1, 0, 9), (2, 3, 5)], (3, 5)),
-        ([(1, 0, 2), (2, 1, 1), (3, 2, 9), (4, 8, 20)], (1, 9)),
-        ([(1, 5, 9), (2, 0, 6), (3, 20, 30)], (5, 6)),
-    ],
-)
-def test_only_offsets_that_two_workers_have_effects_of_are_looked_at(
-    spans: list[tuple[int, int, int]], expected: tuple[int, int] | None
-) -> None:
-    assert shared(Span(*span) for span in spans) == expected

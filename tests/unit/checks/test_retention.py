@@ -17,15 +17,16 @@ from snapkafka.checks.retention import (
     LogNow,
     Need,
     RetentionEstimate,
+    TopicSettings,
     estimate_retention,
     first_to_go,
-    format_ms,
     keeping,
     needs,
     promised_by,
 )
 from snapkafka.protocol.captured_snapshot import ChangelogCut, InputCut, SenderEnd
 from snapkafka.protocol.records import Retention, TopicPartition
+from snapkafka.units import format_ms
 from tests.worlds.little_log import CAPTURED
 
 MIN, HOUR, DAY = 60_000, 3_600_000, 86_400_000
@@ -38,7 +39,9 @@ STATE = Need(tp=LOG, start=0, end=50, state=True)
 
 def judged(need: Need, holding: Mapping[str, str], **log: Any) -> RetentionEstimate:
     bounds = log.pop("bounds", LogBounds(start=0, end=100))
-    return estimate_retention(need, LogNow(bounds=bounds, **log), holding, cut_ms=CUT, now_ms=NOW)
+    return estimate_retention(
+        need, LogNow(bounds=bounds, **log), TopicSettings.parse(holding), cut_ms=CUT, now_ms=NOW
+    )
 
 
 # -- what is needed ------------------------------------------------------------------------------------------
@@ -212,6 +215,63 @@ def test_the_first_to_go_is_reported() -> None:
     assert first_to_go([dataclasses.replace(open_end, until_ms=0), unknown]) == unknown, "nor from 1970 on"
     assert first_to_go([unknown, gone]) == gone
     assert first_to_go([]).how == How.ALWAYS
+
+
+# -- the settings of a topic ---------------------------------------------------------------------------------
+
+
+def test_settings_that_are_missing_have_the_defaults_of_kafka() -> None:
+    assert TopicSettings.parse({}) == TopicSettings(
+        policy="delete",
+        retention_ms=None,
+        retention_bytes=None,
+        uncompacted_ms=0,
+        compacted_ms=None,
+        tombstones_ms=DAY,
+        message_bytes=None,
+        behind_ms=None,
+        ahead_ms=None,
+        append_time=False,
+        in_sync=1,
+    )
+
+
+@pytest.mark.parametrize("none", ["-1", "-2", str(2**63 - 1)])
+def test_every_way_to_set_no_bound_is_one_value(none: str) -> None:
+    names = ("retention.ms", "retention.bytes", "max.compaction.lag.ms", "message.timestamp.before.max.ms")
+    assert TopicSettings.parse(dict.fromkeys(names, none)) == TopicSettings.parse({})
+
+
+def test_settings_of_a_topic_are_read_as_numbers() -> None:
+    found = TopicSettings.parse(
+        {
+            "cleanup.policy": "compact,delete",
+            "retention.ms": "1",
+            "retention.bytes": "0",
+            "min.compaction.lag.ms": "3",
+            "max.compaction.lag.ms": "4",
+            "delete.retention.ms": "5",
+            "max.message.bytes": "6",
+            "message.timestamp.before.max.ms": "7",
+            "message.timestamp.after.max.ms": "8",
+            "message.timestamp.type": "LogAppendTime",
+            "min.insync.replicas": "9",
+        }
+    )
+    assert found == TopicSettings(
+        policy="compact,delete",
+        retention_ms=1,
+        retention_bytes=0,
+        uncompacted_ms=3,
+        compacted_ms=4,
+        tombstones_ms=5,
+        message_bytes=6,
+        behind_ms=7,
+        ahead_ms=8,
+        append_time=True,
+        in_sync=9,
+    )
+    assert found.deletes and found.compacts
 
 
 # -- what the checks are told --------------------------------------------------------------------------------

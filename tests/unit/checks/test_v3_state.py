@@ -11,10 +11,11 @@ from typing import Any
 import pytest
 
 from snapkafka.checks import KINDS, CutView, Finding, Keeping, Weight, Witness, v3_state
-from snapkafka.checks.v3_state import CLOCKS_MS, facts_of, key_facts_of, v3
+from snapkafka.checks.v3_state import CLOCKS_MS, facts_of, key_facts_of
 from snapkafka.protocol.captured_snapshot import SenderEnd
 from snapkafka.protocol.records import TopicPartition
 from tests.worlds.cleaned_log import EPOCH, HOUR, Changelog, captured, changelog
+from tests.worlds.list_checks import v3
 
 TP = TopicPartition("table", 0)
 SEEDS = 4000

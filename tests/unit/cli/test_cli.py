@@ -17,11 +17,11 @@ from typer.testing import CliRunner, Result
 
 from snapkafka import __version__
 from snapkafka.checks.coverage import NOTHING_SEEN
-from snapkafka.cli import app as commands
 from snapkafka.cli import running
+from snapkafka.cli import verbs as commands
 from snapkafka.cli.commands import switches
 from snapkafka.cli.helps import HELPS, Panel
-from snapkafka.cli.present.tables import duration, print_assembled
+from snapkafka.cli.present.snapshots import print_assembled
 from snapkafka.cli.running import STATUSES
 from snapkafka.errors import (
     BadInputError,
@@ -36,6 +36,7 @@ from snapkafka.manifest import CheckEntry
 from snapkafka.ops import JobResult
 from snapkafka.protocol.records import Bye, CheckResult, Hello, InputTopic, Verdict
 from snapkafka.protocol.snapshots import Unread
+from snapkafka.units import rounded_ms
 from tests.golden import FROZEN
 from tests.reference import commands as reference
 from tests.worlds.fakes import FakeCluster, Worker
@@ -492,7 +493,7 @@ def test_demo_has_an_example() -> None:
     ],
 )
 def test_durations_are_said_as_people_do(ms: float, said: str) -> None:
-    assert duration(ms) == said
+    assert rounded_ms(ms) == said
 
 
 def test_checkpoint_says_what_became_of_the_ledger(cluster: FakeCluster) -> None:

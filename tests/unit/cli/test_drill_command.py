@@ -12,7 +12,7 @@ import pytest
 from typer.testing import CliRunner
 
 from snapkafka import ops
-from snapkafka.cli.app import app
+from snapkafka.cli.verbs import app
 from snapkafka.ops.drill import Compared, Drill, Judged, Phase
 
 ARGUMENTS = (
@@ -48,7 +48,7 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
     options: dict[str, Any] = {"found": FOUND}
 
     async def drill(*arguments: Any, **more: Any) -> Drill:
-        options.update(more, arguments=arguments)
+        options["request"] = arguments[2]
         return options["found"]
 
     monkeypatch.setattr(ops, "drill", drill)
@@ -64,15 +64,16 @@ def test_a_backup_that_can_be_trusted_is_status_0(asked: dict[str, Any], tmp_pat
     assert "RPO 61.0 s, RTO 12.5 s" in result.stdout
     assert json.loads(files[0].read_text())["trusted"] is True
     assert files[1].read_text() == ops.drill_markdown(FOUND)
-    assert (asked["timeout_s"], asked["keep"], asked["snapshot"]) == (90.0, True, "latest")
-    assert (asked["joins_within_s"], asked["allow"], asked["lock"]) == (60.0, (), True)
-    assert asked["arguments"][2] == ["python -m faust -A shop worker"]
+    assert asked["request"] == ops.DrillRequest(
+        apps=["python -m faust -A shop worker"], timeout_s=90.0, keep=True, joins_within_s=60.0
+    )
 
 
 def test_how_commands_are_kept_from_the_network_can_be_chosen(asked: dict[str, Any]) -> None:
     more = ("--join-within", "2min", "--allow", "443", "--allow", "5432", "--unlocked")
     assert CliRunner().invoke(app, [*ARGUMENTS, *more]).exit_code == 0
-    assert (asked["joins_within_s"], asked["allow"], asked["lock"]) == (120.0, [443, 5432], False)
+    request = asked["request"]
+    assert (request.joins_within_s, request.allow, request.lock) == (120.0, [443, 5432], False)
 
 
 def test_one_that_cannot_is_status_1_with_its_reasons(asked: dict[str, Any]) -> None:

@@ -11,7 +11,7 @@ import pytest
 from typer.testing import CliRunner
 
 from snapkafka import ops
-from snapkafka.cli.app import app
+from snapkafka.cli.verbs import app
 from snapkafka.errors import BadInputError
 from tests.unit.cli import test_fork_command, test_restore_command, test_restore_into_command
 
@@ -25,16 +25,16 @@ HELD = (
 )
 FORK = ("fork", "create", "staging", *test_fork_command.WHERE)
 COMMANDS: dict[str, Any] = {
-    "restore": (test_restore_command.ARGUMENTS, "plan_restore", "restore", test_restore_command),
-    "into": (test_restore_into_command.ARGUMENTS, "plan_restore", "restore", test_restore_into_command),
-    "fork": (FORK, "plan_fork", "create_fork", test_fork_command),
+    "restore": (test_restore_command.ARGUMENTS, test_restore_command),
+    "into": (test_restore_into_command.ARGUMENTS, test_restore_into_command),
+    "fork": (FORK, test_fork_command),
 }
 
 
 @pytest.fixture(params=COMMANDS)
 def command(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Command:
-    arguments, plan, act, of = COMMANDS[request.param]
-    return Command(arguments, plan, act, of, monkeypatch, tmp_path / "erased.toml")
+    arguments, of = COMMANDS[request.param]
+    return Command(arguments, of, monkeypatch, tmp_path / "erased.toml")
 
 
 class Command:
@@ -43,8 +43,6 @@ class Command:
     def __init__(
         self,
         arguments: tuple[str, ...],
-        plan: str,
-        act: str,
         of: Any,
         monkeypatch: pytest.MonkeyPatch,
         erased: Path,
@@ -52,14 +50,14 @@ class Command:
         self.arguments, self.erased = arguments, erased
         self.answer: Any = replace(of.PLAN, rules=RULES)
         self.done = replace(of.DONE, rules=RULES, still_held=HELD)
-        self.planned: list[dict[str, Any]] = []
+        self.planned: list[ops.RecoveryRequest] = []
         self.acted: list[Any] = []
         erased.write_text("keys = ['ann']\n")
-        monkeypatch.setattr(ops, plan, self._plan)
-        monkeypatch.setattr(ops, act, self._act)
+        monkeypatch.setattr(ops, "plan_recovery", self._plan)
+        monkeypatch.setattr(ops, "recover", self._act)
 
-    async def _plan(self, *_: Any, **options: Any) -> Any:
-        self.planned.append(options)
+    async def _plan(self, where: Any, request: ops.RecoveryRequest) -> Any:
+        self.planned.append(request)
         if isinstance(self.answer, Exception):
             raise self.answer
         return self.answer
@@ -78,8 +76,8 @@ def test_the_plan_prints_what_each_rule_matches(command: Command) -> None:
     for text in ("ann", "4,711", "field name", "table t of app shop", "17"):
         assert text in result.stdout, text
     (asked,) = command.planned
-    assert asked["allow_unmatched"]
-    assert asked["suppress"].keys == ("ann",)
+    assert asked.allow_unmatched
+    assert asked.suppress is not None and asked.suppress.keys == ("ann",)
     assert command.acted == []
 
 
@@ -88,7 +86,7 @@ def test_what_still_holds_erased_keys_is_printed_after_the_work(command: Command
     assert result.exit_code == 0, result.stderr
     assert "still holds erased keys: snapshot monday (state, inputs), until it is pruned" in result.stdout
     assert "not examined: snapshot sunday: inputs: a key is lost" in result.stdout
-    assert not command.planned[0]["allow_unmatched"]
+    assert not command.planned[0].allow_unmatched
     assert command.acted == [command.answer]
 
 

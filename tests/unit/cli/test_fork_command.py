@@ -11,10 +11,10 @@ import pytest
 from typer.testing import CliRunner
 
 from snapkafka import ops
-from snapkafka.cli.app import app
+from snapkafka.cli.verbs import app
 from snapkafka.errors import ForkRefusedError, UnknownSnapshotError
 from snapkafka.ops.diffing import Compared, Difference
-from snapkafka.query.integrity import Trust
+from snapkafka.query.manifest_check import Trust
 from snapkafka.recovery.plan import Request, TopicWork
 from snapkafka.recovery.target_facts import Refusal
 from snapkafka.recovery.topics import NewTopic
@@ -90,8 +90,8 @@ def answered(monkeypatch: pytest.MonkeyPatch, name: str, answer: Any) -> list[tu
 
 @pytest.fixture
 def created(monkeypatch: pytest.MonkeyPatch) -> list[tuple[Any, ...]]:
-    answered(monkeypatch, "plan_fork", PLAN)
-    return answered(monkeypatch, "create_fork", DONE)
+    answered(monkeypatch, "plan_recovery", PLAN)
+    return answered(monkeypatch, "recover", DONE)
 
 
 # --- create ----------------------------------------------------------------------------------------------------------
@@ -115,7 +115,7 @@ def test_a_dry_run_prints_what_would_be_created_and_creates_nothing(created: lis
 def test_a_refused_plan_is_status_1_and_names_the_reason(
     created: list[tuple[Any, ...]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    answered(monkeypatch, "plan_fork", replace(PLAN, refusals=(REFUSAL,)))
+    answered(monkeypatch, "plan_recovery", replace(PLAN, refusals=(REFUSAL,)))
     result = invoke("create", "staging")
     assert result.exit_code == 1
     assert "refused (fork-exists): fork staging exists" in result.stdout
@@ -127,7 +127,7 @@ def test_a_refused_plan_is_status_1_and_names_the_reason(
 def test_without_a_terminal_it_takes_yes_to_create(
     created: list[tuple[Any, ...]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    planning = answered(monkeypatch, "plan_fork", PLAN)
+    planning = answered(monkeypatch, "plan_recovery", PLAN)
     result = invoke("create", "staging")
     assert (result.exit_code, created) == (2, [])
     assert "nothing was changed" in result.stderr
@@ -139,16 +139,12 @@ def test_without_a_terminal_it_takes_yes_to_create(
     assert result.exit_code == 0, result.stderr
     ((plan, _),) = created
     assert plan is PLAN, "the plan that was printed is the one that is done"
-    ((namespace, name, options),) = planning[-1:]
-    assert (namespace, name, options["snapshot"], options["expires_s"]) == (
-        "shop",
-        "staging",
-        "friday",
-        172_800,
-    )
-    assert options["with_inputs"] and options["force"]
-    assert options["mask"][0].topic == "orders"
-    assert options["suppress"].keys == ("ann",)
+    ((request, _),) = planning[-1:]
+    assert (request.namespace, request.fork, request.name) == ("shop", "staging", "friday")
+    assert request.expires_s == 172_800
+    assert request.with_inputs and request.force
+    assert request.masks[0].topic == "orders"
+    assert request.suppress.keys == ("ann",)
     for text in ("4,711 messages", "masked: 3 values", "suppressed: 2", "SNAPKAFKA_FORK=staging"):
         assert text in result.stdout, text
 
@@ -159,9 +155,9 @@ def test_what_cannot_be_read_or_created_has_its_own_status(
     assert invoke("create", "staging", "--yes", "--expires", "soon").exit_code == 2
     assert invoke("create", "staging", "--yes", "--mask", "/nowhere.toml").exit_code == 2
     assert created == []
-    answered(monkeypatch, "create_fork", ForkRefusedError("nothing was changed: no"))
+    answered(monkeypatch, "recover", ForkRefusedError("nothing was changed: no"))
     assert invoke("create", "staging", "--yes").exit_code == ForkRefusedError.exit_status
-    answered(monkeypatch, "create_fork", UnknownSnapshotError("no good snapshot"))
+    answered(monkeypatch, "recover", UnknownSnapshotError("no good snapshot"))
     reported = json.loads(invoke("create", "staging", "--yes", "--json").stdout)
     assert reported["error"]["code"] == "unknown-snapshot"
 

@@ -9,7 +9,7 @@ import pytest
 from typer.testing import CliRunner
 
 from snapkafka import ops
-from snapkafka.cli.app import app
+from snapkafka.cli.verbs import app
 from snapkafka.recovery.checking import ComparedInput, ComparedSystem
 from snapkafka.recovery.comparing import ComparedTable, KeyDifference
 from snapkafka.recovery.comparing_inputs import MessageDifference, PositionDifference

@@ -9,7 +9,7 @@ import pytest
 from typer.testing import CliRunner
 
 from snapkafka import ops
-from snapkafka.cli.app import app
+from snapkafka.cli.verbs import app
 from snapkafka.errors import RestoreRefusedError
 from snapkafka.recovery.plan import Irrevocable, PartitionMove, Plan, Recovered, TopicWork
 from snapkafka.recovery.target_facts import Refusal
@@ -38,11 +38,11 @@ DONE = done(irrevocable=OUTPUTS)
 
 @pytest.fixture
 def asked(monkeypatch: pytest.MonkeyPatch) -> list[dict[str, Any]]:
-    """What `ops.restore` was asked for; the plan is `PLAN`."""
+    """What `ops.recover` was asked for; the plan is `PLAN`."""
     found: list[dict[str, Any]] = []
 
-    async def plan(*arguments: Any, **options: Any) -> Plan:
-        found.append(options)
+    async def plan(where: Any, request: ops.RecoveryRequest) -> Plan:
+        found.append({"request": request})
         return PLAN
 
     async def act(where: Any, plan: Plan, **options: Any) -> Recovered:
@@ -53,8 +53,8 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> list[dict[str, Any]]:
         found.append(options)
         return "before-restore-1"
 
-    monkeypatch.setattr(ops, "plan_restore", plan)
-    monkeypatch.setattr(ops, "restore", act)
+    monkeypatch.setattr(ops, "plan_recovery", plan)
+    monkeypatch.setattr(ops, "recover", act)
     monkeypatch.setattr(ops, "await_workers", wait)
     return found
 
@@ -77,7 +77,7 @@ def test_a_refusal_is_printed_with_its_code_and_is_status_1(
     async def plan(*arguments: Any, **options: Any) -> Plan:
         return replace(PLAN, refusals=(REFUSAL,))
 
-    monkeypatch.setattr(ops, "plan_restore", plan)
+    monkeypatch.setattr(ops, "plan_recovery", plan)
     result = CliRunner().invoke(app, [*ARGUMENTS, "--dry-run"])
     assert result.exit_code == 1
     assert "refused (group-has-members): consumer group accounts has 2 members" in result.stdout
@@ -95,7 +95,7 @@ def test_without_a_terminal_it_takes_yes_to_act(asked: list[dict[str, Any]]) -> 
     result = CliRunner().invoke(app, [*ARGUMENTS, "--yes", "--wait", "90", "--no-safety", "--force"])
     assert result.exit_code == 0, result.stderr
     waiting, planning, doing = asked
-    assert (waiting["wait_s"], waiting["safety"], planning["force"]) == (90, False, True)
+    assert (waiting["wait_s"], waiting["safety"], planning["request"].force) == (90, False, True)
     assert doing["plan"] is PLAN, "the plan that was printed is the one that is done"
     assert "undo: snapkafka assemble before-restore-1; snapkafka restore before-restore-1" in result.stdout
     assert "cannot be undone: outputs in invoices" in result.stdout
@@ -105,5 +105,5 @@ def test_an_error_has_its_own_status(asked: list[dict[str, Any]], monkeypatch: p
     async def refuse(*arguments: Any, **options: Any) -> Recovered:
         raise RestoreRefusedError("nothing was changed: no")
 
-    monkeypatch.setattr(ops, "restore", refuse)
+    monkeypatch.setattr(ops, "recover", refuse)
     assert CliRunner().invoke(app, [*ARGUMENTS, "--yes"]).exit_code == 14

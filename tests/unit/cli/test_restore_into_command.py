@@ -10,7 +10,7 @@ import pytest
 from typer.testing import CliRunner
 
 from snapkafka import ops
-from snapkafka.cli.app import app
+from snapkafka.cli.verbs import app
 from snapkafka.errors import RestoreRefusedError
 from snapkafka.recovery.plan import Plan, Recovered, Request, TopicWork
 from snapkafka.recovery.target_facts import Refusal
@@ -56,19 +56,19 @@ DONE = done(
 
 @pytest.fixture
 def asked(monkeypatch: pytest.MonkeyPatch) -> list[dict[str, Any]]:
-    """What `ops.restore` and its planning were asked for; the plan is `PLAN`."""
+    """What `ops.recover` and its planning were asked for; the plan is `PLAN`."""
     found: list[dict[str, Any]] = []
 
-    async def plan(*arguments: Any, **options: Any) -> Plan:
-        found.append(options)
+    async def plan(where: Any, request: ops.RecoveryRequest) -> Plan:
+        found.append({"request": request})
         return PLAN
 
     async def act(where: Any, plan: Plan, **options: Any) -> Recovered:
         found.append({"plan": plan})
         return DONE
 
-    monkeypatch.setattr(ops, "plan_restore", plan)
-    monkeypatch.setattr(ops, "restore", act)
+    monkeypatch.setattr(ops, "plan_recovery", plan)
+    monkeypatch.setattr(ops, "recover", act)
     return found
 
 
@@ -98,7 +98,7 @@ def test_a_refusal_is_printed_with_its_code_and_is_status_1(
     async def plan(*arguments: Any, **options: Any) -> Plan:
         return replace(PLAN, refusals=(REFUSAL,))
 
-    monkeypatch.setattr(ops, "plan_restore", plan)
+    monkeypatch.setattr(ops, "plan_recovery", plan)
     result = CliRunner().invoke(app, [*ARGUMENTS])
     assert result.exit_code == 1
     assert "refused (topic-not-empty): topic orders exists here" in result.stdout
@@ -114,9 +114,10 @@ def test_without_a_terminal_it_takes_yes_to_act(asked: list[dict[str, Any]]) -> 
     asked.clear()
     result = CliRunner().invoke(app, [*ARGUMENTS, "--yes", "--force"])
     assert result.exit_code == 0, result.stderr
-    options, doing = asked
+    planning, doing = asked
+    request = planning["request"]
     assert doing["plan"] is PLAN
-    assert (options["storage"], options["force"], options["drop_missing"]) == ("/there", True, False)
+    assert (request.storage, request.force, request.drop_missing) == ("/there", True, False)
     for text in (
         "created: 1 topic",
         "77 messages",
@@ -140,5 +141,5 @@ def test_an_error_has_its_own_status(asked: list[dict[str, Any]], monkeypatch: p
     async def refuse(*arguments: Any, **options: Any) -> Recovered:
         raise RestoreRefusedError("nothing was changed: no")
 
-    monkeypatch.setattr(ops, "restore", refuse)
+    monkeypatch.setattr(ops, "recover", refuse)
     assert CliRunner().invoke(app, [*ARGUMENTS, "--yes"]).exit_code == 14

@@ -13,7 +13,7 @@ import pytest
 from typer.testing import CliRunner
 
 from snapkafka import ops
-from snapkafka.cli.app import app
+from snapkafka.cli.verbs import app
 from snapkafka.drawing.layout import Lane, Layout, Message, Picture, WallClock, lay_out
 from snapkafka.errors import BadInputError
 from snapkafka.manifest import AppendedEntry

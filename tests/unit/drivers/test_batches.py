@@ -17,7 +17,7 @@ from aiokafka.record.memory_records import MemoryRecords
 from aiokafka.structs import PartitionMetadata, TopicPartition
 from faust.exceptions import ProducerSendError
 
-from snapkafka.drivers.faust.outbound.fast_path import Batches
+from snapkafka.drivers.faust.outbound.fast_path import FastPath
 from snapkafka.protocol.records import Abort, SeqRange
 from snapkafka.wire import headers as wire
 from tests.unit.drivers.test_outgoing import Driver
@@ -80,14 +80,14 @@ async def log() -> Log:
 def added(monkeypatch: pytest.MonkeyPatch) -> list[bool]:
     """For each send that tried the short way: was it the one?"""
     ways: list[bool] = []
-    add = Batches.add
+    append = FastPath.append
 
-    def watched(self: Batches, *args: Any) -> Any:
-        result = add(self, *args)
+    def watched(self: FastPath, *args: Any) -> Any:
+        result = append(self, *args)
         ways.append(result is not None)
         return result
 
-    monkeypatch.setattr(Batches, "add", watched)
+    monkeypatch.setattr(FastPath, "append", watched)
     return ways
 
 
@@ -107,8 +107,22 @@ async def test_the_installed_versions_are_known(log: Log, added: list[bool]) -> 
     await send(driver)
     await send(driver, partition=None)
     assert added == [True, True]
-    assert driver.outgoing._bypass._put == log.producer.buffer.pending.put_nowait
-    assert driver.outgoing._bypass.waiting == 0, "what is put may pass the buffer"
+    assert driver.outgoing._fast._put == log.producer.buffer.pending.put_nowait
+    assert driver.outgoing._fast.in_buffer == 0, "what is put may pass the buffer"
+
+
+async def test_what_the_gate_refuses_takes_the_slow_path(
+    log: Log, added: list[bool], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The gate is the only one, and is asked for each record."""
+    monkeypatch.setattr(FastPath, "allows", lambda self, way, key, value, others: value != b"waits")
+    driver = Driver(log.producer)
+    for value in (b"v", b"waits", b"v"):
+        await send(driver, value=value)
+    assert added == [True, False, True]
+    log.take()
+    assert [record.value for record in log.records[THERE]] == [b"v", b"waits", b"v"]
+    assert [stamp.seq for stamp in log.stamps()] == [0, 1, 2]
 
 
 async def test_a_record_is_the_same_by_either_way(log: Log, added: list[bool]) -> None:

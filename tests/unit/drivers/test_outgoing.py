@@ -74,7 +74,7 @@ class Driver:
             events=self.events,  # type: ignore[arg-type]
             own_headers=self.own_headers,
             waiting=self.waiting,  # type: ignore[arg-type]
-            note=self.restored.noted_or_not,
+            note=self.restored.noted,
         )
         hello = Hello(n=1, app="p")
         self.feed(Joined(hello=hello))
@@ -263,7 +263,7 @@ async def test_acknowledgements_of_a_partition_count_in_its_order_however_they_c
     for _ in range(5):
         await send(driver)
     colours = driver.machine.colours
-    unacked = colours._tallies[0]
+    unacked = colours.tallies[0]
     answers[1].set_result(SimpleNamespace(offset=1))
     await driver.settle()
     assert unacked.unacked == 5, "what lies before it is not acknowledged yet"

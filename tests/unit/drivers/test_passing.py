@@ -68,7 +68,7 @@ async def test_what_is_put_leaves_where_it_is_put(way: Buffered) -> None:
 async def test_a_message_is_the_same_by_either_way(way: Buffered) -> None:
     """The record, what the app is told of it, and when."""
     other = Buffered()
-    other.driver.outgoing._bypass.waiting = 1  # nothing may pass
+    other.driver.outgoing._fast.in_buffer = 1  # nothing may pass
     reported: dict[Buffered, list[Any]] = {way: [], other: []}
     for one in (way, other):
         sensor = _Sensor(reported[one])
@@ -110,7 +110,7 @@ async def test_the_log_of_faust_is_the_same(way: Buffered, caplog: pytest.LogCap
         way.soon()
         passed = [line for line in caplog.messages if line.startswith("send:")]
         caplog.clear()
-        way.driver.outgoing._bypass.waiting = 1
+        way.driver.outgoing._fast.in_buffer = 1
         way.soon()
         await way.emptying()
     assert passed == [line for line in caplog.messages if line.startswith("send:")]
@@ -291,4 +291,4 @@ async def test_what_was_put_before_there_was_snapkafka_is_not_passed() -> None:
     driver = Driver(log.producer)
     topic.send_soon(key=b"k", value=b"w", partition=0)
     assert log.producer.buffer.size == 2
-    assert driver.outgoing._bypass.waiting == 2
+    assert driver.outgoing._fast.in_buffer == 2

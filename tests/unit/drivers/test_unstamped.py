@@ -143,7 +143,7 @@ async def test_r15_what_is_as_large_as_what_was_refused_goes_bare_at_once_for_a_
     await sent(log)
     assert requests == 1, "it was not tried with a header first"
     monkeypatch.setattr(unstamped, "HOLDS_S", 0.0)
-    log.driver.outgoing.bare.refused.clear()
+    log.driver.outgoing._fast._unstamped.refused.clear()
     await send(log.driver, value=b"small")
     await sent(log)
     assert headers(log) == [False, False, True]

@@ -13,7 +13,7 @@ import typer.main
 import yaml
 
 import snapkafka
-from snapkafka.cli.app import app
+from snapkafka.cli.verbs import app
 from snapkafka.runtime.extras import EXTRAS
 
 CHECKOUT = Path(__file__).parents[3]

@@ -18,7 +18,7 @@ from markdown_it import MarkdownIt
 from typer.main import get_command
 
 from snapkafka.assembly.spark.tables.tables import SCHEMAS, columns
-from snapkafka.cli.app import app
+from snapkafka.cli.verbs import app
 from tests.worlds.on_disk import duck_type
 
 ROOT = Path(__file__).parents[3]

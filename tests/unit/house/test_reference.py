@@ -11,7 +11,7 @@ import pytest
 
 from snapkafka.config import Config
 from tests import reference
-from tests.reference import FOLDER, PAGES, ROOT, settings
+from tests.reference import FOLDER, PAGES, ROOT, commands, findings, settings
 
 
 def test_the_pages_are_up_to_date() -> None:
@@ -23,6 +23,7 @@ def test_the_pages_are_up_to_date() -> None:
     [
         ("settings.md", "| `cause` |", "| `causes` |"),
         ("commands.md", "| `--retries N` | `0` |", "| `--retries N` | `1` |"),
+        ("findings.md", "| `left-late` | unverifiable |", "| `left-late` | note |"),
         ("errors.md", "| 9 | `offsets-gone` |", "| 8 | `offsets-gone` |"),
         ("metrics.md", "`snapkafka_cuts_total`", "`snapkafka_cuts`"),
         ("schemas.md", "| `above` |", "| `over` |"),
@@ -61,3 +62,15 @@ def test_an_environment_variable_that_nobody_described_is_refused(monkeypatch: p
     monkeypatch.delitem(settings.VARIABLES, "SNAPKAFKA_LEDGER_KEY")
     with pytest.raises(ValueError, match="SNAPKAFKA_LEDGER_KEY"):
         settings.page()
+
+
+def test_a_kind_of_finding_that_nobody_described_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delitem(findings.MEANINGS, "left-late")
+    with pytest.raises(ValueError, match=r"kinds without a meaning, or unknown: \['left-late'\]"):
+        findings.page()
+
+
+def test_notes_of_a_command_that_does_not_exist_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(commands.NOTES, "fork make", "- It makes a fork.\n")
+    with pytest.raises(ValueError, match="fork make"):
+        commands.page()

@@ -11,11 +11,11 @@ from pathlib import Path
 import pytest
 
 from snapkafka.checks import Verdict
-from snapkafka.cli.process import EXIT_UNREAD
+from snapkafka.cli.event_loop import EXIT_UNREAD
 from snapkafka.errors import EXIT_NOT_GOOD, EXIT_OK, all_errors
 from snapkafka.protocol import records
 from snapkafka.protocol.ledger_state import Status
-from snapkafka.runtime.interrupts import CODES, exit_status
+from snapkafka.runtime.signals import CODES, exit_status
 
 ROOT = Path(__file__).parents[3]
 PAGE = (ROOT / "docs" / "guide" / "runbook.md").read_text()
@@ -147,10 +147,3 @@ def test_a_code_that_nobody_could_list_is_noticed() -> None:
     with pytest.raises(AssertionError, match="without a code"):
         list(made("Abort(n=1)", FAILURES))
     assert list(made("self._abort_open(1, 2, 'new', what, who)", FAILURES)) == ["new"]
-
-
-def test_the_page_of_the_command_names_what_doctor_finds_on_a_cluster() -> None:
-    page = (ROOT / "docs" / "reference" / "cli.md").read_text()
-    reported = {code for row in section(page, "doctor") for code in re.findall(r"`([a-z-]+)`", row[0])}
-    offline = set(made((ROOT / "snapkafka" / "drivers" / "faust" / "describe.py").read_text(), FINDINGS))
-    assert reported == all_made(FINDINGS) - (offline - {"not-captured"})

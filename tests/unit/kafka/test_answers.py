@@ -5,7 +5,7 @@ from __future__ import annotations
 import gc
 import sys
 
-from snapkafka.kafka.cluster.requests import MetadataResponseV12, descriptions
+from snapkafka.kafka.cluster.wire_requests import MetadataResponseV12, descriptions
 
 ASKED = 500
 ANSWER = MetadataResponseV12(

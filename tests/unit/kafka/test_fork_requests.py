@@ -21,11 +21,11 @@ from aiokafka.protocol.types import Array, Boolean, Bytes, Int8, Int16, Int32, I
 import snapkafka.kafka
 from snapkafka.drivers.faust.fork import Isolation
 from snapkafka.errors import ForkIsolationError
+from snapkafka.kafka.cluster.broker_errors import DeleteTopicsRequest
 from snapkafka.kafka.cluster.fork_requests import NAMES, require_of_fork
 from snapkafka.kafka.cluster.groups import ConsumerGroupDescribeRequest
-from snapkafka.kafka.cluster.refusals import DeleteTopicsRequest
-from snapkafka.kafka.cluster.requests import DescribeClusterRequest, MetadataRequestV12
 from snapkafka.kafka.cluster.settings_requests import AlterTopicRequest, LogDirsRequest
+from snapkafka.kafka.cluster.wire_requests import DescribeClusterRequest, MetadataRequestV12
 
 for module in pkgutil.iter_modules(aiokafka.protocol.__path__):
     importlib.import_module(f"aiokafka.protocol.{module.name}")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from snapkafka.kafka.ledger.lost_tail import NO_RECORD, Marks, identity, lost_range, mark_of
+from snapkafka.kafka.ledger.tail_marks import NO_RECORD, Marks, identity, lost_range, mark_of
 from snapkafka.protocol.records import Pause
 from tests.worlds.fakes import FakeEntry
 

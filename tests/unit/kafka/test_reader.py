@@ -14,8 +14,8 @@ from aiokafka.errors import OffsetOutOfRangeError
 
 from snapkafka.errors import LedgerUnusableError
 from snapkafka.kafka.ledger import reader
-from snapkafka.kafka.ledger.lost_tail import LedgerCutShortError
 from snapkafka.kafka.ledger.reader import SLICE_S, Entry, LedgerRecreatedError, _Reader, read_entries
+from snapkafka.kafka.ledger.tail_marks import LedgerCutShortError
 from snapkafka.kafka.login.connection import Connection
 from snapkafka.protocol.records import LedgerRecord, Pause
 

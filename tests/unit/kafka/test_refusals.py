@@ -11,7 +11,7 @@ from aiokafka import errors
 
 from snapkafka.errors import LedgerUnusableError
 from snapkafka.kafka.cluster.admin import KafkaTopicAdmin
-from snapkafka.kafka.cluster.refusals import DeleteTopicsRequest, raise_refusal
+from snapkafka.kafka.cluster.broker_errors import DeleteTopicsRequest, raise_refusal
 from snapkafka.kafka.login.connection import Connection
 
 POLICY: Final = errors.PolicyViolationError.errno

@@ -10,7 +10,7 @@ import pytest
 from snapkafka import ops
 from snapkafka.assembly.loss import with_time_of_loss
 from snapkafka.errors import BrokerUnavailableError, LedgerUnusableError, OffsetsGoneError, SnapkafkaError
-from snapkafka.kafka.cluster.retention import in_words, restorable
+from snapkafka.kafka.cluster.restorable import in_words, restorable
 from snapkafka.manifest import RestorableEntry
 from snapkafka.protocol.captured_snapshot import ChangelogCut
 from snapkafka.protocol.records import TopicPartition

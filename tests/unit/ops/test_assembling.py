@@ -26,7 +26,7 @@ from snapkafka.errors import (
     TimedOutError,
     UnknownSnapshotError,
 )
-from snapkafka.kafka.ledger.view import find_captured
+from snapkafka.kafka.ledger.reading import find_captured
 from snapkafka.kafka.login.connection import Connection
 from snapkafka.ops import assembling
 from snapkafka.runtime import extras
@@ -274,7 +274,7 @@ async def test_the_latest_is_the_last_one_that_a_verb_can_use(job: Job, tmp_path
 
 
 def test_assemble_says_verdict_tables_and_witnesses(job: Job) -> None:
-    from snapkafka.cli.app import app
+    from snapkafka.cli.verbs import app
 
     job.says({"snapshots": [RESULT | {"verdict": "INCONSISTENT", "good": False}]}, lines=("starting Spark",))
     result = RUNNER.invoke(app, ["assemble", "mine", "--storage", "/snaps"])
@@ -287,7 +287,7 @@ def test_assemble_says_verdict_tables_and_witnesses(job: Job) -> None:
 
 
 def test_verify_says_the_same_as_data(job: Job) -> None:
-    from snapkafka.cli.app import app
+    from snapkafka.cli.verbs import app
 
     job.says({"snapshots": [RESULT]})
     result = RUNNER.invoke(app, ["verify", "--manifest", "/snaps/mine.json", "--json"])
@@ -298,7 +298,7 @@ def test_verify_says_the_same_as_data(job: Job) -> None:
 
 
 def test_unwritable_storage_has_its_status(job: Job) -> None:
-    from snapkafka.cli.app import app
+    from snapkafka.cli.verbs import app
 
     reported = {
         "code": "storage",
@@ -312,7 +312,7 @@ def test_unwritable_storage_has_its_status(job: Job) -> None:
 
 
 def test_how_keys_and_values_are_decoded_is_passed_on(job: Job) -> None:
-    from snapkafka.cli.app import app
+    from snapkafka.cli.verbs import app
 
     job.says({"snapshots": [RESULT]})
     decoding = ["--codecs", "shop.codecs", "--avro", "7=order.avsc", "--unpickle"]
@@ -327,7 +327,7 @@ def test_how_keys_and_values_are_decoded_is_passed_on(job: Job) -> None:
 
 
 def test_groups_that_write_nothing_back_are_named_on_the_command_line(job: Job) -> None:
-    from snapkafka.cli.app import app
+    from snapkafka.cli.verbs import app
 
     job.says({"snapshots": [RESULT]})
     for command in (["assemble", "mine"], ["verify", "--manifest", "/snaps/mine.json"]):
@@ -340,7 +340,7 @@ def test_the_url_of_a_schema_registry_is_on_no_command_line(
     job: Job, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It may hold a password, and everybody may look at command lines."""
-    from snapkafka.cli.app import app
+    from snapkafka.cli.verbs import app
 
     job.says({"snapshots": [RESULT]})
     url = "https://me:secret@registry:8081"

@@ -140,7 +140,9 @@ async def run(parts: FakeParts, marker: Path, **options: Any) -> ops.Drill:
         f"open({str(marker)!r}, 'w').write(f\"{{os.getpid()}} {{os.environ['SNAPKAFKA_FORK']}}\")\n"
         "time.sleep(600)\n"
     )
-    return await ops.drill(WHERE, "shop", [f"{sys.executable} {script}"], parts=parts, **options)
+    return await ops.drill(
+        WHERE, "shop", ops.DrillRequest(apps=[f"{sys.executable} {script}"], **options), parts=parts
+    )
 
 
 def ended(marker: Path) -> bool:
@@ -287,7 +289,7 @@ async def test_an_app_that_ends_is_named_with_its_last_line(tmp_path: Path) -> N
 
     parts = FakeParts({"missing": never})
     command = f"{sys.executable} -c 'print(\"no such topic\"); raise SystemExit(3)'"
-    found = await ops.drill(WHERE, "shop", [command], parts=parts)
+    found = await ops.drill(WHERE, "shop", ops.DrillRequest(apps=[command]), parts=parts)
     assert "ended with status 3, and had not joined the fork" in found.reasons[0]
     assert found.reasons[0].endswith(": no such topic")
     assert list(found.logs.values()) == ["no such topic"]
@@ -352,7 +354,12 @@ async def test_a_worker_that_ignores_term_is_killed_with_what_it_has_started(
     async def both() -> str:
         return "" if pids.exists() and len(pids.read_text().split()) == 2 else "not yet"
 
-    found = await ops.drill(WHERE, "shop", [f"{sys.executable} {script}"], parts=FakeParts({"missing": both}))
+    found = await ops.drill(
+        WHERE,
+        "shop",
+        ops.DrillRequest(apps=[f"{sys.executable} {script}"]),
+        parts=FakeParts({"missing": both}),
+    )
     assert found.trusted
     assert [pid for pid in pids.read_text().split() if runs(pid)] == []
 
@@ -385,13 +392,13 @@ async def test_until_holds_before_the_fork_is_judged(marker: Path) -> None:
 async def test_a_command_that_is_none_is_refused_before_anything_is_done(apps: list[str]) -> None:
     parts = FakeParts()
     with pytest.raises(BadInputError):
-        await ops.drill(WHERE, "shop", apps, parts=parts)
+        await ops.drill(WHERE, "shop", ops.DrillRequest(apps=apps), parts=parts)
     assert parts.calls == []
 
 
 async def test_a_command_that_cannot_be_started_is_a_reason() -> None:
     parts = FakeParts()
-    found = await ops.drill(WHERE, "shop", ["/no/such/command worker"], parts=parts)
+    found = await ops.drill(WHERE, "shop", ops.DrillRequest(apps=["/no/such/command worker"]), parts=parts)
     assert "'/no/such/command worker' cannot be started" in found.reasons[0]
     assert parts.calls[-1] == "drop"
 

@@ -107,10 +107,10 @@ async def test_topics_and_groups_show_that_an_id_was_used(
 
 def parts_of(fork: str, **options: Any) -> KafkaParts:
     values: dict[str, Any] = {
-        "where": WHERE, "namespace": "shop", "fork": fork, "spec": ops.JobSpec(), "folder": "",
-        "who": "", "notify": print,
+        "where": WHERE, "namespace": "shop", "fork": fork, "folder": "",
+        "spec": ops.JobSpec(), "who": "", "notify": print,
     }  # fmt: skip
-    return KafkaParts(**(values | options))
+    return KafkaParts(request=ops.DrillRequest(apps=(), **options), **values)
 
 
 async def test_groups_that_an_interrupted_creation_held_are_removed_without_any_topic(
@@ -151,22 +151,24 @@ async def test_the_plan_is_the_one_that_the_fork_is_created_by(monkeypatch: pyte
     class Plan:
         fingerprint: str = "p0"
 
-    async def plan_fork(*arguments: Any, **options: Any) -> Plan:
-        asked.append((arguments, options))
+    async def plan_recovery(where: Any, request: ops.RecoveryRequest) -> Plan:
+        asked.append(request)
         return Plan()
 
-    async def create_fork(where: Any, plan: Plan, **options: Any) -> Any:
+    async def recover(where: Any, plan: Plan, **options: Any) -> Any:
         asked.append(plan)
         raise ForkFailedError("enough")
 
-    monkeypatch.setattr(parts_module, "plan_fork", plan_fork)
-    monkeypatch.setattr(parts_module, "create_fork", create_fork)
-    source, parts = await FakeParts().find("latest"), parts_of("drill-1", spec=ops.JobSpec(storage="s3://b"))
+    monkeypatch.setattr(parts_module, "plan_recovery", plan_recovery)
+    monkeypatch.setattr(parts_module, "recover", recover)
+    source, parts = await FakeParts().find("latest"), parts_of("drill-1", storage="s3://b")
     assert await parts.plan(source, expires_s=9.0) == "p0"
     with pytest.raises(ForkFailedError):
         await parts.create()
-    options = {"snapshot": "friday", "storage": "s3://b", "expires_s": 9.0}
-    assert asked == [((WHERE, "shop", "drill-1"), options), parts.planned]
+    request = ops.RecoveryRequest(
+        namespace="shop", fork="drill-1", name="friday", storage="s3://b", expires_s=9.0
+    )
+    assert asked == [request, parts.planned]
     assert parts.planned
 
 
@@ -253,7 +255,7 @@ def test_an_invariant_that_read_nothing_proves_nothing(found: ops.Drill) -> None
 
     assert found.source
     empty = replace(found.source, invariants=(replace(found.source.invariants[0], records=0),))
-    sentences = not_shown(replace(found, source=empty), invariants=["money"], lock=True, allow=())
+    sentences = not_shown(replace(found, source=empty), ops.DrillRequest(apps=(), invariants=["money"]))
     assert "the snapshot: V6 money read no row" in sentences
 
 
@@ -293,10 +295,10 @@ async def test_where_commands_cannot_be_locked_nothing_is_begun(monkeypatch: pyt
     monkeypatch.setattr(sys.modules["snapkafka.ops.drill"], "lock_problem", lambda allow: "no Landlock")
     parts = FakeParts()
     with pytest.raises(DependencyMissingError, match="kept from the broker here: no Landlock") as caught:
-        await ops.drill(WHERE, "shop", ["true"], parts=parts)
+        await ops.drill(WHERE, "shop", ops.DrillRequest(apps=["true"]), parts=parts)
     assert "--unlocked" in caught.value.advice
     assert parts.calls == []
-    await ops.drill(WHERE, "shop", ["true"], parts=parts, lock=False)
+    await ops.drill(WHERE, "shop", ops.DrillRequest(apps=["true"], lock=False), parts=parts)
     assert "create" in parts.calls, "who trusts the commands needs no lock"
 
 
@@ -305,11 +307,11 @@ async def test_a_port_of_the_brokers_is_not_allowed() -> None:
     where = Connection(bootstrap="a:9092,b:9093")
     for port in (9092, 9093):
         with pytest.raises(BadInputError, match=f"--allow {port} is a port of the brokers"):
-            await ops.drill(where, "shop", ["true"], parts=parts, allow=[443, port])
+            await ops.drill(where, "shop", ops.DrillRequest(apps=["true"], allow=[443, port]), parts=parts)
     assert parts.calls == []
 
 
 @pytest.mark.parametrize("port", [0, -1, 65_536])
 async def test_a_port_that_is_none_is_refused(port: int) -> None:
     with pytest.raises(BadInputError, match=f"--allow {port} is not a port"):
-        await ops.drill(WHERE, "shop", ["true"], parts=FakeParts(), allow=[port])
+        await ops.drill(WHERE, "shop", ops.DrillRequest(apps=["true"], allow=[port]), parts=FakeParts())

@@ -13,7 +13,7 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from snapkafka import ops
-from snapkafka.cli import app as commands
+from snapkafka.cli import verbs as commands
 from snapkafka.errors import (
     BadInputError,
     LedgerUnusableError,
@@ -22,7 +22,7 @@ from snapkafka.errors import (
     TimedOutError,
     UnknownSnapshotError,
 )
-from snapkafka.kafka.ledger.view import find_captured, read_ledger
+from snapkafka.kafka.ledger.reading import find_captured, read_ledger
 from snapkafka.manifest import LedgerEntry, SettledEntry, dump
 from snapkafka.ops.dry_run import TopicReading
 from snapkafka.protocol.records import TopicPartition

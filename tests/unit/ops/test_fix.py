@@ -9,11 +9,11 @@ import pytest
 from typer.testing import CliRunner
 
 from snapkafka import ops
-from snapkafka.cli import app as commands
+from snapkafka.cli import verbs as commands
 from snapkafka.errors import LedgerUnusableError
-from snapkafka.kafka.cluster.retention import format_bytes
 from snapkafka.ops.topic_settings import change_command
 from snapkafka.protocol.records import Hello, InputTopic, Table
+from snapkafka.units import format_bytes
 from tests.worlds.fakes import FakeCluster, FakeTopic
 
 DAY_MS = 86_400_000

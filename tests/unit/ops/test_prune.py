@@ -16,7 +16,7 @@ from typer.testing import CliRunner, Result
 
 from snapkafka import manifest as manifests
 from snapkafka import ops
-from snapkafka.cli import app as commands
+from snapkafka.cli import verbs as commands
 from snapkafka.cli.commands import storage
 from snapkafka.errors import BadInputError, BrokerUnavailableError, LedgerUnusableError, StorageError
 from snapkafka.manifest import FileEntry, LedgerEntry, Manifest, Times

@@ -6,7 +6,7 @@ import pytest
 from typer.testing import CliRunner
 
 from snapkafka import ops
-from snapkafka.cli import app as commands
+from snapkafka.cli import verbs as commands
 from snapkafka.errors import BadInputError, LedgerUnusableError
 from tests.worlds.fakes import FakeCluster, Worker
 

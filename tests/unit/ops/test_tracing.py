@@ -8,8 +8,8 @@ import pytest
 from typer.testing import CliRunner
 
 from snapkafka import ops
-from snapkafka.cli.app import app as commands
 from snapkafka.cli.commands import trace
+from snapkafka.cli.verbs import app as commands
 from snapkafka.errors import BadInputError
 from snapkafka.protocol.records import TopicPartition
 from snapkafka.wire import headers

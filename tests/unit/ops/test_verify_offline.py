@@ -15,7 +15,7 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from snapkafka import ops
-from snapkafka.cli import app as commands
+from snapkafka.cli import verbs as commands
 from snapkafka.errors import BadInputError, UnknownSnapshotError
 from snapkafka.manifest import (
     CheckEntry,

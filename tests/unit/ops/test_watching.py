@@ -14,7 +14,7 @@ import pytest
 from typer.testing import CliRunner
 
 from snapkafka import ops
-from snapkafka.cli.app import app
+from snapkafka.cli.verbs import app
 from snapkafka.errors import (
     BadInputError,
     BrokerUnavailableError,
@@ -221,10 +221,13 @@ async def test_the_predicate_is_asked_and_is_no_check(job: Job, tmp_path: Path) 
     found = await ops.watch(
         HERE,
         "ns",
-        "termination",
-        spec=ops.JobSpec(storage=str(tmp_path / "snaps"), parameters=("topics=hops",)),
-        every_ms=1,
-        timeout_ms=60_000,
+        ops.WatchRequest(
+            until="termination",
+            storage=str(tmp_path / "snaps"),
+            parameters=["topics=hops"],
+            every_ms=1,
+            timeout_ms=60_000,
+        ),
     )
     assert (found.number, found.answer) == (2, Answer.HOLDS)
     first, second = job.called()
@@ -238,7 +241,7 @@ async def test_the_predicate_is_asked_and_is_no_check(job: Job, tmp_path: Path) 
     [
         ("nothing.sql", {}, "there are no invariants at nothing.sql"),
         ("one_token", {}, "needs a value for"),
-        ("termination", {"parameters": ("total=1",)}, "no invariant has a parameter total"),
+        ("termination", {"parameters": ["total=1"]}, "no invariant has a parameter total"),
         ("termination", {"storage": ""}, "watch needs --storage"),
     ],
 )
@@ -246,20 +249,24 @@ async def test_what_makes_no_sense_is_refused_before_a_snapshot_is_taken(
     predicate: str, options: dict[str, Any], said: str
 ) -> None:
     with pytest.raises(BadInputError, match=said):
-        await ops.watch(HERE, "ns", predicate, spec=ops.JobSpec(**({"storage": "/snaps"} | options)))
+        await ops.watch(
+            HERE, "ns", ops.WatchRequest(until=predicate, **({"storage": "/snaps"} | options))
+        )  # nobody answers at HERE
 
 
 async def test_a_storage_that_cannot_be_written_is_said_before_a_snapshot_is_taken(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(StorageError, match="cannot be written"):  # nobody answers at HERE
-        await ops.watch(HERE, "ns", "termination", spec=ops.JobSpec(storage=str(tmp_path / "file")))
+        await ops.watch(HERE, "ns", ops.WatchRequest(until="termination", storage=str(tmp_path / "file")))
 
 
 async def test_when_the_time_is_over_that_is_said_and_the_job_ends(job: Job, tmp_path: Path) -> None:
     job.answers(*["failed"] * 2, then="if before: time.sleep(60)")
     with pytest.raises(TimedOutError, match=r"within 3 s: 1 rounds, the last one .*: not yet"):
         await ops.watch(
-            HERE, "ns", "termination", spec=ops.JobSpec(storage=str(tmp_path)), every_ms=1, timeout_ms=3_000
+            HERE,
+            "ns",
+            ops.WatchRequest(until="termination", storage=str(tmp_path), every_ms=1, timeout_ms=3_000),
         )
     assert not is_running(job.called()[-1][0])
 
@@ -267,7 +274,7 @@ async def test_when_the_time_is_over_that_is_said_and_the_job_ends(job: Job, tmp
 async def test_whoever_is_interrupted_leaves_no_job_behind(job: Job, tmp_path: Path) -> None:
     job.answers("failed", then="time.sleep(60)")
     work = asyncio.ensure_future(
-        ops.watch(HERE, "ns", "termination", spec=ops.JobSpec(storage=str(tmp_path)))
+        ops.watch(HERE, "ns", ops.WatchRequest(until="termination", storage=str(tmp_path)))
     )
     await until(lambda: job.has_begun)
     work.cancel()

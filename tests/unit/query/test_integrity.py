@@ -14,7 +14,7 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from snapkafka import ops
-from snapkafka.cli.app import app
+from snapkafka.cli.verbs import app
 from snapkafka.errors import StorageError
 from snapkafka.protocol.records import Verdict
 from snapkafka.store import LocalStore, checked_files, require_unaltered

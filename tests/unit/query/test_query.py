@@ -21,7 +21,7 @@ from typer.testing import CliRunner, Result
 from snapkafka import manifest as manifests
 from snapkafka import ops
 from snapkafka.assembly.spark.tables.tables import columns
-from snapkafka.cli.app import app
+from snapkafka.cli.verbs import app
 from snapkafka.errors import (
     BadInputError,
     DependencyMissingError,
@@ -284,6 +284,26 @@ async def test_bad_sql_is_one_line_of_what_duckdb_said(storage: str, sql: str, s
     assert said in raised.value.message
     assert "LINE 1" not in raised.value.message
     assert "\n" not in raised.value.message
+
+
+@pytest.mark.parametrize(
+    ("sql", "hint"),
+    [
+        ("SELECT table FROM state", 'in double quotes: "table"'),
+        ("SELECT sum(value) FROM state", "CAST(value AS BIGINT)"),
+        ("SELECT value + 1 FROM state", "CAST(value AS BIGINT)"),
+        ("SELECT value->>'x' > 3 FROM state", "CAST(value->>'field' AS BIGINT)"),
+        ("SELECT CAST(key AS BIGINT) FROM state", "TRY_CAST"),
+        ("SELECT value.x FROM state", "value->>'field'"),
+        ('SELECT * FROM state WHERE key = "ann"', "single quotes"),
+        ("SELECT * FROM stat", "SHOW TABLES"),
+    ],
+)
+async def test_what_is_refused_most_often_has_a_hint_of_its_own(storage: str, sql: str, hint: str) -> None:
+    with pytest.raises(BadInputError) as raised:
+        await rows(storage, sql)
+    assert hint in raised.value.advice
+    assert len(raised.value.message) < 250
 
 
 @pytest.mark.parametrize(

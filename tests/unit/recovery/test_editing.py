@@ -175,7 +175,7 @@ async def test_a_fork_without_erased_keys_and_with_masks(fork: Any) -> None:
     done = await fork.create(
         with_inputs=True,
         suppress=Suppression(keys=("x", "r"), sql=("value = 'three'",)),
-        mask=(Mask(table="t", value="'9'"), Mask(topic="in", value="'m'", headers="drop")),
+        masks=(Mask(table="t", value="'9'"), Mask(topic="in", value="'m'", headers="drop")),
     )
     table = {record.key: record.value for record in fork.production.log.records[named(LOG)]}
     assert table == {b'"y"': b"9"}
@@ -196,7 +196,7 @@ async def test_a_mask_that_fails_leaves_no_fork_that_runs(fork: Any) -> None:
 
     mask = Mask(topic="raw", value="nullif(value, 'odd')", headers="drop")
     with pytest.raises(BadInputError, match="masked by nothing"):
-        await fork.create(with_inputs=True, mask=(mask,), crash=send)
+        await fork.create(with_inputs=True, masks=(mask,), crash=send)
     assert fork.state.restores.open is not None, "its workers wait"
     assert [fork.fingerprint()] == before
 

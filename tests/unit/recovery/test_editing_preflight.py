@@ -182,10 +182,10 @@ async def test_stored_external_records_that_the_log_has_lost_are_examined_in_pla
     ("options", "what"),
     [
         *(({"suppress": suppression}, what) for suppression, what in REFUSED),
-        ({"mask": (Mask(table="t", fields={"a": "1"}),)}, "it is not a JSON object"),
-        ({"mask": (Mask(topic="in", value="'*'"),)}, "has a header trace"),
+        ({"masks": (Mask(table="t", fields={"a": "1"}),)}, "it is not a JSON object"),
+        ({"masks": (Mask(topic="in", value="'*'"),)}, "has a header trace"),
         (
-            {"mask": (Mask(topic="raw", value="'*'", headers="drop"),)},
+            {"masks": (Mask(topic="raw", value="'*'", headers="drop"),)},
             "nothing for value in the mask of topic raw",
         ),
         ({"suppress": Suppression(keys=("e",))}, "holds nothing for key e"),
@@ -206,7 +206,7 @@ async def test_a_fork_examines_the_external_records_that_it_copies(fork: Any) ->
     options: dict[str, Any] = {
         "with_inputs": True,
         "suppress": Suppression(keys=("e",)),
-        "mask": (Mask(topic="raw", value="'*'", headers="drop"),),
+        "masks": (Mask(topic="raw", value="'*'", headers="drop"),),
     }
     plan = await fork.plan(**options)
     done = await fork.create(**options)

@@ -18,12 +18,12 @@ from snapkafka.errors import (
     ForkRefusedError,
     UnknownSnapshotError,
 )
-from snapkafka.kafka.cluster.retention import wall_ms
 from snapkafka.protocol.ledger_state import LedgerState
 from snapkafka.protocol.records import Hello, TopicPartition, Trigger, Verdict
 from snapkafka.recovery.target_facts import Carried
 from snapkafka.recovery.target_fork import in_fork
 from snapkafka.recovery.topics import Contents, NewTopic, Source, new_topics
+from snapkafka.units import wall_ms
 from snapkafka.wire import headers as wire
 from tests.unit.recovery.test_restore import IN, LEDGER, LOG, OUT, RAW, SETS, Admin, World, save, world
 from tests.worlds.fakes import FakeLedger, FakeTopic, Worker
@@ -137,8 +137,13 @@ class Fork:
 
     async def plan(self, **options: Any) -> ops.RecoveryPlan:
         it = self.production
-        options = {"snapshot": "friday", "storage": str(it.store.root)} | options
-        return await ops.plan_fork(self, "shop", "staging", bulk=it.log, **options)
+        options = {
+            "namespace": "shop",
+            "fork": "staging",
+            "name": "friday",
+            "storage": str(it.store.root),
+        } | options
+        return await ops.plan_recovery(self, ops.RecoveryRequest(**options), bulk=it.log)
 
     async def create(
         self,
@@ -147,7 +152,7 @@ class Fork:
         **options: Any,
     ) -> ops.Recovered:
         plan = await self.plan(**options)
-        return await ops.create_fork(self, plan, bulk=self.production.log, crash=crash, notify=notify)
+        return await ops.recover(self, plan, bulk=self.production.log, crash=crash, notify=notify)
 
     async def drop(self, namespace: str = "shop", **options: Any) -> tuple[ops.Dropped, ...]:
         name = "" if options.get("expired") else "staging"
@@ -302,7 +307,7 @@ async def test_a_refusal_names_its_reason_and_changes_nothing(fork: Fork, code: 
 
 async def test_a_name_and_a_time_that_make_no_sense_are_refused(fork: Fork) -> None:
     with pytest.raises(BadInputError, match="invalid name"):
-        await ops.plan_fork(fork, "shop", "a.b", bulk=fork.production.log)
+        await fork.plan(fork="a.b")
     with pytest.raises(BadInputError, match="cannot expire"):
         await fork.create(expires_s=0)
 

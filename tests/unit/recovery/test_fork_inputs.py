@@ -22,9 +22,7 @@ STORED = (("in", 1, 7), ("raw", 2, 9))
 
 
 async def plan(fork: Fork, **options: Any) -> ops.RecoveryPlan:
-    it = fork.production
-    options = {"snapshot": "friday", "storage": str(it.store.root)} | options
-    return await ops.plan_fork(fork, "shop", "staging", bulk=it.log, **options)
+    return await fork.plan(**options)
 
 
 async def test_external_records_that_production_has_deleted_come_from_the_snapshot(fork: Fork) -> None:

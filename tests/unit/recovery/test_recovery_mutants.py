@@ -63,7 +63,7 @@ async def test_without_the_lease_a_second_run_removes_the_topics_of_the_first(
     plan = await fork.plan()
 
     async def do(**options: Any) -> Any:
-        return await ops.create_fork(fork, plan, bulk=fork.production.log, **options)
+        return await ops.recover(fork, plan, bulk=fork.production.log, **options)
 
     first = asleep.run(do)
     await asyncio.wait_for(asleep.there.wait(), 30)
@@ -114,7 +114,7 @@ async def test_where_others_may_write_during_a_restore_it_commits_what_it_did_no
     async def uncompared(run: Any, author: Any, bases: Any) -> None:
         """The second net, which the first one is tried without."""
 
-    monkeypatch.setattr(steps.Run, "_compare", uncompared)
+    monkeypatch.setattr(steps.RecoveryRun, "_compare", uncompared)
 
     def crash(at: str) -> None:
         if at == "read back":

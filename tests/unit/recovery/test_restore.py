@@ -15,7 +15,6 @@ import pytest
 from snapkafka import ops
 from snapkafka.checks import ReadRange
 from snapkafka.errors import RestoreFailedError, RestoreRefusedError, SnapshotFailedError
-from snapkafka.kafka.cluster.retention import wall_ms
 from snapkafka.kafka.records.bulk import LogRecord
 from snapkafka.manifest import ExternalEntry, LogEntry, Manifest, SettledEntry, TopicEntry
 from snapkafka.protocol.captured_snapshot import Captured, ChangelogCut, Code, InputCut, ProcessCut, SenderEnd
@@ -25,6 +24,7 @@ from snapkafka.recovery.channels import channels
 from snapkafka.recovery.positions import Appended, moved
 from snapkafka.recovery.state import Row, records_of_state, touch
 from snapkafka.store import LocalStore
+from snapkafka.units import wall_ms
 from snapkafka.wire import headers as wire
 from tests.unit.base.test_manifest import example
 from tests.worlds.fakes import FakeAdmin, FakeCluster, FakeTopic
@@ -144,12 +144,11 @@ class World:
         return await self.do(await self.plan(**options), crash=crash, notify=notify)
 
     async def do(self, plan: ops.RecoveryPlan, **options: Any) -> ops.Recovered:
-        return await ops.restore(self.cluster, plan, bulk=self.log, **options)
+        return await ops.recover(self.cluster, plan, bulk=self.log, **options)
 
     async def plan(self, **options: Any) -> ops.RecoveryPlan:
-        return await ops.plan_restore(
-            self.cluster, "shop", "friday", storage=str(self.store.root), bulk=self.log, **options
-        )
+        request = {"namespace": "shop", "name": "friday", "storage": str(self.store.root)} | options
+        return await ops.plan_recovery(self.cluster, ops.RecoveryRequest(**request), bulk=self.log)
 
     def taken(self, agent: str) -> list[bytes | None]:
         """The values that an agent takes from `in`, by the rules of the ledger (D2)."""
@@ -752,9 +751,7 @@ async def test_a_committed_plan_of_another_snapshot_is_a_reason_to_refuse(world:
     with pytest.raises(CrashError):
         await world.restore(crash=crash_at("groups"))
     save(world, dataclasses.replace(world.manifest, id="friday", epoch=EPOCH + 1))
-    planned = await ops.plan_restore(
-        world.cluster, "shop", str(EPOCH + 1), storage=str(world.store.root), bulk=world.log
-    )
+    planned = await world.plan(name=str(EPOCH + 1))
     assert {refusal.code for refusal in planned.refusals} == {"plan-open"}
 
 

@@ -11,7 +11,7 @@ from snapkafka.errors import RestoreRefusedError
 from snapkafka.manifest import ExternalEntry, Manifest, ReadEntry
 from snapkafka.protocol.records import TopicPartition
 from snapkafka.query.engine import Placed
-from snapkafka.recovery.facts import rows_of_state
+from snapkafka.recovery.stored_rows import rows_of_state
 from tests.unit.recovery.test_restore import EPOCH, IN, RAW, World, message, save
 from tests.unit.recovery.test_restore import world as world
 from tests.unit.recovery.test_restore_into import New

@@ -106,11 +106,12 @@ class New:
     async def restore(
         self, crash: Callable[[str], None] = lambda step: None, **options: Any
     ) -> ops.Recovered:
-        return await ops.restore(self.cluster, await self.plan(**options), crash=crash, bulk=self.log)
+        return await ops.recover(self.cluster, await self.plan(**options), crash=crash, bulk=self.log)
 
     async def plan(self, **options: Any) -> ops.RecoveryPlan:
-        given: dict[str, Any] = {"storage": str(self.old.store.root), "bulk": self.log} | options
-        return await ops.plan_restore(self.cluster, "", "friday", into=True, **given)
+        bulk = options.pop("bulk", self.log)
+        request: dict[str, Any] = {"name": "friday", "storage": str(self.old.store.root)} | options
+        return await ops.plan_recovery(self.cluster, ops.RecoveryRequest(into=True, **request), bulk=bulk)
 
     @property
     def state(self) -> LedgerState:

@@ -223,15 +223,12 @@ async def test_external_records_that_arrive_meanwhile_are_no_other_plan(world: W
 
 async def test_latest_is_the_snapshot_that_was_shown(world: World) -> None:
     """`keep` verifies another one while the question stands."""
-    storage = str(world.store.root)
-    plan = await ops.plan_restore(world.cluster, "shop", storage=storage, bulk=world.log)
+    plan = await world.plan(name="latest")
     text = world.store.manifest_path("friday").read_text()
     world.store.manifest_path("monday").write_text(
         text.replace('"friday"', '"monday"').replace(f'"epoch": {EPOCH}', f'"epoch": {EPOCH + 9}')
     )
-    assert (
-        await ops.plan_restore(world.cluster, "shop", storage=storage, bulk=world.log)
-    ).snapshot == "monday"
+    assert (await world.plan(name="latest")).snapshot == "monday"
     done = await world.do(plan)
     assert (done.snapshot, done.epoch) == ("friday", EPOCH)
 
@@ -247,7 +244,7 @@ async def test_a_committed_restore_is_finished_from_the_ledger_alone(world: Worl
     with pytest.raises(RestoreRefusedError, match="passed its commit point"):
         await ops.abort_restore(world.cluster, "shop", reason="a test")
     for name in ("latest", "friday", str(EPOCH)):
-        plan = await ops.plan_restore(world.cluster, "shop", name, bulk=world.log)
+        plan = await world.plan(name=name, storage="")
         assert (plan.committed, plan.snapshot, plan.refusals) == (True, "friday", ())
     done = await world.do(plan)
     assert (done.resumed, done.messages) == (True, -1)
@@ -385,7 +382,7 @@ async def test_a_suspended_restore_into_a_cluster_changes_nothing_after_another_
     plan = await new.plan()
 
     async def do(**options: Any) -> Any:
-        return await ops.restore(new.cluster, plan, bulk=new.log, **options)
+        return await ops.recover(new.cluster, plan, bulk=new.log, **options)
 
     first = asleep.run(do)
     await asyncio.wait_for(asleep.there.wait(), 30)
@@ -410,7 +407,7 @@ async def test_two_runs_of_one_fork_never_both_write_it(fork: Fork, step: str) -
     plan = await fork.plan()
 
     async def do(**options: Any) -> Any:
-        return await ops.create_fork(fork, plan, bulk=fork.production.log, **options)
+        return await ops.recover(fork, plan, bulk=fork.production.log, **options)
 
     first = asleep.run(do)
     await asyncio.wait_for(asleep.there.wait(), 30)
@@ -439,7 +436,7 @@ async def test_a_second_run_beside_the_first_leaves_its_topics_alone(
     plan = await fork.plan()
 
     async def do(**options: Any) -> Any:
-        return await ops.create_fork(fork, plan, bulk=fork.production.log, **options)
+        return await ops.recover(fork, plan, bulk=fork.production.log, **options)
 
     first = asleep.run(do)
     await asyncio.wait_for(asleep.there.wait(), 30)

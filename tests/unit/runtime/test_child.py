@@ -18,7 +18,7 @@ import pytest
 from snapkafka.demo.system import wait_until
 from snapkafka.runtime import child as children
 from snapkafka.runtime.child import Child, await_child, run_child
-from snapkafka.runtime.interrupts import CODES, Interrupted, exit_status
+from snapkafka.runtime.signals import CODES, Interrupted, exit_status
 
 #: Starts a process that holds its output and ignores what is polite, as a JVM that is starting up may.
 STUBBORN = (
@@ -121,7 +121,7 @@ PARENT = (
 TETHERED = (
     "import os, signal, subprocess, sys, time\n"
     "from snapkafka.runtime.child import ending_with\n"
-    "from snapkafka.runtime.interrupts import raise_on_ending_signals\n"
+    "from snapkafka.runtime.signals import raise_on_ending_signals\n"
     "raise_on_ending_signals()\n"
     "with ending_with(int(sys.argv[1])):\n"
     "    subprocess.Popen([sys.executable, '-c', 'import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN);"
@@ -157,7 +157,7 @@ def test_an_exit_status_says_which_signal_it_was(number: signal.Signals) -> None
     """And a signal that was ignored by whoever started it (`nohup`) stays ignored."""
     code = (
         "import signal, sys, time\n"
-        "from snapkafka.runtime.interrupts import raise_on_ending_signals\n"
+        "from snapkafka.runtime.signals import raise_on_ending_signals\n"
         "raise_on_ending_signals()\n"
         "print('ready', flush=True)\n"
         "time.sleep(60)\n"

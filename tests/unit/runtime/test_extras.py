@@ -15,7 +15,7 @@ from packaging.utils import canonicalize_name
 
 from snapkafka.errors import DependencyMissingError
 from snapkafka.kafka.login.connection import Connection
-from snapkafka.ops.drill import drill
+from snapkafka.ops.drill import DrillRequest, drill
 from snapkafka.runtime import extras
 from snapkafka.runtime.extras import EXTRAS, require_extra
 
@@ -183,7 +183,7 @@ async def test_a_drill_names_what_it_lacks_before_it_makes_anything(
 ) -> None:
     monkeypatch.setattr(extras, "find_spec", lambda name: None if name == absent else name)
     with pytest.raises(DependencyMissingError) as raised:
-        await drill(Connection(bootstrap="127.0.0.1:1"), "ns", ["python -m shop"])
+        await drill(Connection(bootstrap="127.0.0.1:1"), "ns", DrillRequest(apps=["python -m shop"]))
     assert raised.value.advice == f"pip install 'snapkafka[{named}]'"
 
 

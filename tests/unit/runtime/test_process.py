@@ -14,10 +14,10 @@ from typing import IO, Any
 import pytest
 
 from snapkafka.cli import running
-from snapkafka.cli.process import EXIT_UNREAD
+from snapkafka.cli.event_loop import EXIT_UNREAD
 from snapkafka.demo.system import wait_until
 from snapkafka.errors import BadInputError, OutputError
-from snapkafka.runtime.interrupts import exit_status
+from snapkafka.runtime.signals import exit_status
 from snapkafka.store import LocalStore
 from tests.worlds.on_disk import in_state, write_snapshot
 

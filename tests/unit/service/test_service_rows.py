@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from snapkafka.kafka.ledger.view import LedgerReading
+from snapkafka.kafka.ledger.reading import LedgerReading
 from snapkafka.protocol.records import OUT_OF_ORDER, Abort, LedgerRecord
 from snapkafka.query.stored import stored
 from snapkafka.service import answers

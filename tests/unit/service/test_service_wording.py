@@ -15,7 +15,7 @@ import yaml
 from typer.main import get_command
 
 from snapkafka import ops
-from snapkafka.cli.app import app as command
+from snapkafka.cli.verbs import app as command
 from snapkafka.errors import (
     BadInputError,
     BrokerUnavailableError,
@@ -200,7 +200,7 @@ MODULES: Final = sorted(
 def test_the_modules_that_requests_reach_are_found() -> None:
     """Those that the walk must not lose; and nothing is excused that is not met."""
     assert {
-        "snapkafka.errors", "snapkafka.kafka.preflight", "snapkafka.kafka.ledger.view",
+        "snapkafka.errors", "snapkafka.kafka.preflight", "snapkafka.kafka.ledger.reading",
         "snapkafka.kafka.ledger.verdicts",
         "snapkafka.ops.triggering", "snapkafka.ops.aborting", "snapkafka.ops.assembling", "snapkafka.ops.diffing",
         "snapkafka.ops.querying", "snapkafka.drawing.wall_clock",

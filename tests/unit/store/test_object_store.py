@@ -21,7 +21,7 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from snapkafka import ops
-from snapkafka.cli import app as commands
+from snapkafka.cli import verbs as commands
 from snapkafka.demo.system import wait_until
 from snapkafka.errors import BadInputError, DependencyMissingError, StorageError, UnknownSnapshotError
 from snapkafka.manifest import FileEntry, Manifest, state_table
@@ -477,7 +477,7 @@ def test_a_prefix_that_spark_would_not_find_again_is_refused_before_any_work(sto
 
 def test_commands_start_without_it() -> None:
     code = (
-        "import sys, snapkafka.cli.app; sys.exit(bool({'fsspec', 's3fs', 'botocore'} & sys.modules.keys()))"
+        "import sys, snapkafka.cli.verbs; sys.exit(bool({'fsspec', 's3fs', 'botocore'} & sys.modules.keys()))"
     )
     assert subprocess.run([sys.executable, "-c", code], timeout=60).returncode == 0
 

@@ -14,8 +14,8 @@ from snapkafka.errors import BadInputError, TimedOutError
 from snapkafka.manifest import CheckEntry, WitnessEntry
 from snapkafka.ops import JobResult
 from snapkafka.testing import RunningSystem, Taken, system
+from snapkafka.testing.run_worker import redirect
 from snapkafka.testing.systems import _topics_of
-from snapkafka.testing.worker import redirect
 
 APP = faust.App("systems-unit", broker="kafka://production.invalid:9092", topic_partitions=3)
 BARE = faust.App("systems-bare", broker="kafka://production.invalid:9092")

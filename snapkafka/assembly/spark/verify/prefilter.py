@@ -1,8 +1,8 @@
-"""The pre-filter: one query that counts what V1, V2, V4 and V5 may find, and gathers the facts for V3.
+"""The pre-filter: one query that counts the suspects of all rules, and gathers the facts for V3.
 
-Nearly every snapshot is sound, and most of the time of a small one is Spark's fixed cost. So one query reads all
-records first and counts, rule by rule, what *might* be a finding: only rules that have any are then run. It may count
-too much (then they find nothing), but never too little: a test compares it with the checks on random damage.
+Nearly every snapshot is sound, and most of the time of a small one is Spark's fixed cost. So one query, made of the
+rules' suspects, reads all records first: only rules that have any are then run. It may count too much (then they find
+nothing), but never too little: a test compares it with the checks on random damage.
 
 Checking seqs in the order of the log takes a sort, which is too expensive for a large changelog. In a changelog one
 process writes at a time, so its seqs rise with the offsets: then their difference is constant, and all are in order.
@@ -11,7 +11,7 @@ process writes at a time, so its seqs rise with the offsets: then their differen
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from itertools import pairwise
 from types import MappingProxyType
 from typing import Any, Final, NamedTuple
@@ -20,7 +20,7 @@ from pyspark.sql import Column, DataFrame, Row
 from pyspark.sql import functions as fn
 
 from snapkafka.assembly.spark.frames import Lookups, cause_of, local_frame
-from snapkafka.assembly.spark.tables.tables import is_white, still_to_start
+from snapkafka.assembly.spark.tables.tables import has_started, is_white
 from snapkafka.checks import (
     CutView,
     Examined,
@@ -34,8 +34,8 @@ from snapkafka.checks.log import EXTERNAL
 from snapkafka.checks.v3_state import StateFacts
 from snapkafka.protocol.records import TopicPartition
 
-from . import v4_unstamped
-from .sequences import TP, is_unacknowledged, with_highest
+from .log_frames import LogFrames
+from .sequences import TP, counts_white, with_highest, within
 
 #: Per sender and partition, as one number (`_by`), what `frames.SENDERS` has, and: its last white record if that must
 #: be there, and the offsets that lie in only one of the two ranges which V4 compares: `[low_from, low_to)` and
@@ -47,21 +47,17 @@ BY_SENDER: Final = (
 )
 
 
-class Suspicion(NamedTuple):
-    """The number of records that each rule has to check; 0: it would find nothing."""
+class Suspect(NamedTuple):
+    """What the pre-filter counts for rules: records that may break them.
 
-    after_end: int = 0
-    left_late: int = 0
-    out_of_turn: int = 0
-    red: int = 0
-    differs: int = 0
-    last_missing: int = 0
-    later_cause: int = 0
-    earlier_cause: int = 0
+    `name`: of its column. `where`: the condition on a row of the query (see `_runs`). `expected`: it is the other way
+    round, and records that are *not* there are suspect: so many should be. `in_order`: it needs `with_highest`.
+    """
 
-
-#: The rules whose records are counted as they are.
-COUNTED: Final = tuple(rule for rule in Suspicion._fields if rule != "last_missing")
+    name: str
+    where: Callable[[CutView], Column]
+    expected: Callable[[CutView], int] | None = None
+    in_order: bool = False
 
 
 #: Whose column of a run counts the records that a check looks at (`snapkafka.checks.coverage`).
@@ -69,52 +65,55 @@ EXAMINED: Final = {"V1": "of_ours", "V2": "received", "V3": "held", "V4": "in_fl
 
 
 class Look(NamedTuple):
-    """The result of the pre-filter: suspects of each rule, and the facts about changelogs, for V3. `unreported`: there
-    are records of processes that the snapshot knows, and none of them names its cause (`cause=False`): V5 has nothing
-    to check. `external`: topics of inputs with records without a header of ours, below the ends that the snapshot
-    names: later ones say nothing about it, and depend on when the log is read. `examined`: the records read, by
-    check. `unstamped`: the number of places at which an external record may be where a sender had a last white one.
-    `outside`: outsiders whose records were received since the trigger."""
+    """The result of the pre-filter.
 
-    suspicion: Suspicion
+    `counts`: how many of each suspect there are. `held`: the facts about changelogs, for V3. `unreported`: there are
+    records of processes that the snapshot knows, and none of them names its cause (`cause=False`): V5 has nothing to
+    check. `external`: topics of inputs with records without a header of ours, below the ends that the snapshot names:
+    later ones say nothing about it, and depend on when the log is read. `outside`: outsiders whose records were
+    received since the trigger. `external_spans`: where the first and the last external record of a partition are.
+    `examined`: the records read, by check.
+    """
+
+    counts: Mapping[str, int]
     held: dict[TopicPartition, StateFacts]
     unreported: bool = False
     external: tuple[ExternalTopic, ...] = ()
-    unstamped: int = 0
-    examined: Mapping[str, Examined] = MappingProxyType({})
     outside: tuple[OutsideSender, ...] = ()
+    external_spans: Mapping[TopicPartition, tuple[int, int]] = MappingProxyType({})
+    examined: Mapping[str, Examined] = MappingProxyType({})
 
 
-def first_look(stamps: DataFrame, lookups: Lookups) -> Look:
-    """Count the suspects of V1 to V5."""
-    runs = _runs(_in_turn(stamps, lookups), lookups)
+def first_look(log: LogFrames, suspects: Collection[Suspect]) -> Look:
+    """Count suspects, and gather what else takes all records."""
+    lookups, view = log.lookups, log.view
+    runs = _runs(_in_turn(log), lookups, suspects)
     by_place = defaultdict(list)
     for run in runs:
         by_place[lookups.partitions[run.place]].append(run)
-    counts = {rule: sum(run[rule] for run in runs) for rule in COUNTED}
-    if restless := [tp for tp, of_place in by_place.items() if _is_restless(lookups.view, tp, of_place)]:
-        again = with_highest(_placed(stamps, lookups, restless), lookups.stretch)
-        counts["out_of_turn"] += sum(run.out_of_turn for run in _runs(again, lookups))
-    due = {(tp, end.process) for tp, end, _ in lookups.view.last_in_flight()}
-    suspicion = Suspicion(**counts, last_missing=len(due) - sum(run.due for run in runs))
-    unreported = any(run.of_ours for run in runs) and not any(run.caused for run in runs)
-    held = {tp: _facts(of_place) for tp, of_place in by_place.items()}
-    examined = total(
-        (
-            {check: sum(run[column] for run in of_place) for check, column in EXAMINED.items()}
-            for of_place in by_place.values()
-        ),
-        channels(lookups.view),
-    )
-    external = {tp: run for tp, of_place in by_place.items() for run in of_place if run.process is None}
+    counts = {suspect.name: sum(run[suspect.name] for run in runs) for suspect in suspects}
+    if restless := [tp for tp, of_place in by_place.items() if _is_restless(view, tp, of_place)]:
+        in_order = [suspect for suspect in suspects if suspect.in_order]
+        for run in _runs(with_highest(_placed(log, restless), lookups.stretch), lookups, in_order):
+            for suspect in in_order:
+                counts[suspect.name] += run[suspect.name]
+    counts |= {s.name: s.expected(view) - counts[s.name] for s in suspects if s.expected is not None}
     return Look(
-        suspicion,
-        held,
-        unreported,
-        _external(lookups, runs),
-        v4_unstamped.suspected(lookups, external),
-        examined,
-        _outside(lookups, runs),
+        counts,
+        held={tp: _facts(of_place) for tp, of_place in by_place.items() if tp in view.changelogs},
+        unreported=any(run.of_ours for run in runs) and not any(run.caused for run in runs),
+        external=_external(lookups, runs),
+        outside=_outside(lookups, runs),
+        external_spans={
+            tp: (run.first, run.last) for tp, of in by_place.items() for run in of if run.process is None
+        },
+        examined=total(
+            (
+                {check: sum(run[column] for run in of_place) for check, column in EXAMINED.items()}
+                for of_place in by_place.values()
+            ),
+            channels(view),
+        ),
     )
 
 
@@ -133,25 +132,26 @@ def _external(lookups: Lookups, runs: list[Row]) -> tuple[ExternalTopic, ...]:
     return tuple(ExternalTopic(topic, topic in written) for topic in sorted(external))
 
 
-def _in_turn(stamps: DataFrame, lookups: Lookups) -> DataFrame:
+def _in_turn(log: LogFrames) -> DataFrame:
     """Return records with their places, in inputs sorted by `with_highest`; in the others its columns are null."""
+    lookups = log.lookups
     state = [tp for tp in lookups.partitions if lookups.only_state(tp)]
     inputs = [tp for tp in lookups.partitions if not lookups.only_state(tp)]
     unsorted = {name: fn.lit(None).cast("bigint") for name in ("highest", "high_offset", "holes")}
-    of_state = _placed(stamps, lookups, state).withColumns(unsorted)
+    of_state = _placed(log, state).withColumns(unsorted)
     if not inputs:
         return of_state
-    in_order = with_highest(_placed(stamps, lookups, inputs), lookups.stretch)
+    in_order = with_highest(_placed(log, inputs), lookups.stretch)
     return in_order.unionByName(of_state) if state else in_order
 
 
-def _placed(stamps: DataFrame, lookups: Lookups, tps: Collection[TopicPartition]) -> DataFrame:
+def _placed(log: LogFrames, tps: Collection[TopicPartition]) -> DataFrame:
     """Return the records of these partitions, with the facts about each (`Lookups.places`)."""
     wanted = set(tps)
-    numbers = [number for number, tp in enumerate(lookups.partitions) if tp in wanted]
-    places = lookups.places.where(fn.col("place").isin(numbers))
+    numbers = [number for number, tp in enumerate(log.lookups.partitions) if tp in wanted]
+    places = log.lookups.places.where(fn.col("place").isin(numbers))
     # The topics are asked for, too: what is kept knows which of them a part of it has.
-    of_topics = stamps.where(fn.col("topic").isin(sorted({tp.topic for tp in wanted})))
+    of_topics = log.stamps.where(fn.col("topic").isin(sorted({tp.topic for tp in wanted})))
     return of_topics.join(fn.broadcast(places), list(TP))
 
 
@@ -187,106 +187,63 @@ def _facts(runs: list[Row]) -> StateFacts:
     )
 
 
-def _runs(records: DataFrame, lookups: Lookups) -> list[Row]:
-    """Summarise the records of each partition and process in numbers.
+def _runs(records: DataFrame, lookups: Lookups, suspects: Collection[Suspect]) -> list[Row]:
+    """Summarise the records of each partition and process in numbers: those of the suspects, and the facts.
 
     Args:
         records: `with_highest`, with the columns of `Lookups.places`.
     """
-    epoch = lookups.view.epoch
-    offset, left = fn.col("offset"), fn.coalesce("left", fn.lit(False))
-    known, white_end = fn.col("left").isNotNull(), fn.coalesce("white_end", fn.lit(0))
-    marker = fn.col("marker")
-
-    unknown_colour = ~known & (fn.col("process") < epoch) & (fn.col("epoch") < epoch) & ~marker
-    if harmless := [p for p, outsider in lookups.view.outsiders.items() if outsider.harmless]:
-        unknown_colour &= ~fn.col("process").isin(*harmless)
-    white = known & ~left & (fn.col("epoch") < epoch) & ~marker
-    copied = (fn.col("seq") <= fn.col("earlier_seq")) & (offset >= fn.col("earlier_end"))
-    after_end = (white & ((offset >= white_end) | copied)) | (known & ~left & is_unacknowledged())
-    started = (offset < fn.col("reach")) | fn.array_contains("above", offset)
-    red = (
-        (fn.col("process") >= epoch)
-        | (~left & (fn.col("epoch") >= epoch))
-        | (known & (offset >= fn.when(left, fn.col("log_end")).otherwise(white_end)))
-    )
-    differs = white & (_within(offset, "low_from", "low_to") | _within(offset, "high_from", "high_to"))
-    some_failed = fn.exists(
-        "failed", lambda it: (it["last"] > fn.col("highest")) & (it["first"] < fn.col("seq"))
-    )
-    out_of_turn = (
-        known
-        & (offset < fn.when(left, fn.col("closed_end")).otherwise(white_end))
-        & (fn.col("seq") != fn.col("highest") + 1)
-        & ~(
-            (offset <= fn.col("only_state_below"))
-            & (fn.col("seq") > fn.col("highest"))
-            & (fn.col("holes") >= fn.col("seq") - fn.col("highest") - 1)
-            & ~fn.coalesce(some_failed, fn.lit(False))
-        )
-    )
-    counts_white = fn.when(left, ~marker & (offset < fn.col("left_end"))).otherwise(
-        white & (offset < white_end)
-    )
-    left_late = left & (offset >= fn.col("left_end")) & ~marker
-    later_cause = (white | left) & ~marker & still_to_start(fn.col("cause_offset"), of="cause_")
-    earlier_cause = known & ~left & (fn.col("epoch") >= epoch) & ~marker & effect_is_missing()
-    is_due = (offset == fn.col("due_offset")) & (fn.col("seq") == fn.col("due_seq")) & ~marker
-    in_state = ~marker & (offset < fn.col("state_end")) & is_white(epoch)
-    distance = offset - fn.col("seq")
     found: list[Row] = (
         records.join(fn.broadcast(lookups.processes), "process", "left")
         .withColumns({"by": fn.shiftleft("place", 32).bitwiseOR(fn.col("process")), "cause": cause_of()})
         .join(fn.broadcast(_by_sender(lookups)), "by", "left")
         .join(fn.broadcast(lookups.started), "cause", "left")
+        .withColumn("white_end", fn.coalesce("white_end", fn.lit(0)))
         .groupBy("place", "process")
         .agg(
-            _count(after_end).alias("after_end"),
-            _count(left_late).alias("left_late"),
-            _count(out_of_turn).alias("out_of_turn"),
-            _count(started & red & ~marker).alias("red"),
-            _count(differs).alias("differs"),
-            _count(is_due).alias("due"),
-            _count(later_cause).alias("later_cause"),
-            _count(earlier_cause).alias("earlier_cause"),
-            _count(fn.col("process").isNull() & _within(offset, "only_state_below", "closed_end")).alias(
-                "external"
-            ),
-            _count(unknown_colour & started & (offset >= fn.col("received_since"))).alias("outside"),
-            _count(known & ~marker).alias("of_ours"),
-            _count(fn.col("process").isNotNull() & started & ~marker).alias("received"),
-            _count(counts_white & (offset >= fn.col("first_position"))).alias("in_flight"),
-            _count(known & ~marker & fn.col("cause_offset").isNotNull()).alias("effects"),
-            _count(fn.col("cause_offset").isNotNull()).alias("caused"),
-            fn.min("offset").alias("first"),
-            fn.max("offset").alias("last"),
-            fn.min(distance).alias("nearest"),
-            fn.max(distance).alias("farthest"),
-            _count((offset >= fn.col("state_start")) & (offset < fn.col("state_end"))).alias("held"),
-            fn.max(fn.when(in_state, offset)).alias("last_white"),
-            fn.min(fn.when(~marker & ~in_state, offset)).alias("first_later"),
-            _count(offset == fn.col("seam")).alias("at_seam"),
-            fn.max(fn.when(offset == fn.col("seam"), fn.col("seq"))).alias("seq_at_seam"),
+            *(_count(suspect.where(lookups.view)).alias(suspect.name) for suspect in suspects),
+            *(fact.alias(name) for name, fact in (*_seen(lookups.view), *_of_state(lookups.view))),
         )
         .collect()
     )
     return found
 
 
-def effect_is_missing() -> Column:
-    """Return whether a record, joined with its sender's ends and its cause, was sent by an event that its sender had
-    started by its cut and that no process has run again. (Then it should be white.)"""
-    by_receiver = (fn.col("process") == fn.col("reader")) & fn.col("steady")
-    before_closing = fn.col("offset") < fn.coalesce("sent_end", fn.lit(0))
-    return by_receiver & before_closing & ~still_to_start(fn.col("cause_offset"), of="cause_")
+def _seen(view: CutView) -> Iterator[tuple[str, Column]]:
+    """Yield the counts of records that the checks read, and of those without a proven colour."""
+    known, marker, process = fn.col("left").isNotNull(), fn.col("marker"), fn.col("process")
+    unknown_colour = ~known & (process < view.epoch) & (fn.col("epoch") < view.epoch) & ~marker
+    if harmless := [p for p, outsider in view.outsiders.items() if outsider.harmless]:
+        unknown_colour &= ~process.isin(*harmless)
+    started, cause = has_started(fn.col("offset")), fn.col("cause_offset")
+    yield "external", _count(process.isNull() & within("only_state_below", "closed_end"))
+    yield "outside", _count(unknown_colour & started & (fn.col("offset") >= fn.col("received_since")))
+    yield "of_ours", _count(known & ~marker)
+    yield "received", _count(process.isNotNull() & started & ~marker)
+    white = counts_white(view.epoch)
+    yield "in_flight", _count(white & (fn.col("offset") >= fn.col("first_position")))
+    yield "effects", _count(known & ~marker & cause.isNotNull())
+    yield "caused", _count(cause.isNotNull())
+
+
+def _of_state(view: CutView) -> Iterator[tuple[str, Column]]:
+    """Yield the facts about changelogs, for V3, and those that show whether their seqs are in order."""
+    offset, distance = fn.col("offset"), fn.col("offset") - fn.col("seq")
+    in_state = ~fn.col("marker") & (offset < fn.col("state_end")) & is_white(view.epoch)
+    at_seam = offset == fn.col("seam")
+    yield "first", fn.min("offset")
+    yield "last", fn.max("offset")
+    yield "nearest", fn.min(distance)
+    yield "farthest", fn.max(distance)
+    yield "held", _count(within("state_start", "state_end"))
+    yield "last_white", fn.max(fn.when(in_state, offset))
+    yield "first_later", fn.min(fn.when(~fn.col("marker") & ~in_state, offset))
+    yield "at_seam", _count(at_seam)
+    yield "seq_at_seam", fn.max(fn.when(at_seam, fn.col("seq")))
 
 
 def _count(condition: Column) -> Column:
     return fn.count(fn.when(condition, 1))
-
-
-def _within(offset: Column, start: str, end: str) -> Column:
-    return (offset >= fn.col(start)) & (offset < fn.col(end))
 
 
 def _by_sender(lookups: Lookups) -> DataFrame:

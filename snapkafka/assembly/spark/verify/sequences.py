@@ -1,4 +1,4 @@
-"""Seqs in the order of the log: the base of V1 and V4. See `checks.log_checks` for the same on lists."""
+"""Seqs in the order of the log: the base of V1 and V4. See `snapkafka.checks.sequences` for the same on lists."""
 
 from __future__ import annotations
 
@@ -112,9 +112,29 @@ def is_copy(white: Column) -> Column:
     return white & ~is_unacknowledged() & fn.coalesce(past_end | before, fn.lit(False))
 
 
+def has_left() -> Column:
+    """Return whether its sender (`left`; null: the snapshot does not know it) left before the trigger."""
+    return fn.coalesce("left", fn.lit(False))
+
+
+def is_living() -> Column:
+    """Return whether its sender closed for the snapshot."""
+    return fn.col("left").isNotNull() & ~has_left()
+
+
 def white_stamped(epoch: int) -> Column:
     """Return whether it was sent in white by a living process, as far as its header shows."""
-    return ~fn.col("left") & (fn.col("epoch") < epoch) & (fn.col("process") < epoch) & ~fn.col("marker")
+    return is_living() & (fn.col("epoch") < epoch) & (fn.col("process") < epoch) & ~fn.col("marker")
+
+
+def red_stamped(epoch: int) -> Column:
+    """Return whether it was sent in red by a living process, as far as its header shows."""
+    return is_living() & (fn.col("epoch") >= epoch) & ~fn.col("marker")
+
+
+def within(start: str, end: str) -> Column:
+    """Return whether it lies in the range `[start, end)` of two columns."""
+    return (fn.col("offset") >= fn.col(start)) & (fn.col("offset") < fn.col(end))
 
 
 def counts_white(epoch: int) -> Column:
@@ -122,7 +142,7 @@ def counts_white(epoch: int) -> Column:
     `CutView.counts_white`."""
     by_left = ~fn.col("marker") & (fn.col("offset") < fn.col("left_end"))
     by_living = white_stamped(epoch) & (fn.col("offset") < fn.col("white_end"))
-    return fn.when(fn.col("left"), by_left).otherwise(by_living)
+    return fn.when(has_left(), by_left).otherwise(by_living)
 
 
 def without_copies(stamps: DataFrame, lookups: Lookups) -> DataFrame:
@@ -186,8 +206,8 @@ def suspects(stamps: DataFrame, lookups: Lookups) -> DataFrame:
 
 
 def late(stamps: DataFrame, suspect: DataFrame, lookups: Lookups) -> DataFrame:
-    """Return suspects that come after a higher seq, with `again` (the same seq has come before), and `lowest`: the seq
-    of the first record of their process that is read."""
+    """Return suspects that come after a higher seq, with `again` (the same seq has come before), and `below`: its seq
+    is lower than that of the first record of their process that is read."""
     known = without_copies(stamps, lookups)
     earlier = known.select(*TP, "process", "seq", fn.col("offset").alias("earlier"))
     came_late = suspect.where(fn.col("seq") <= fn.col("highest"))
@@ -197,6 +217,7 @@ def late(stamps: DataFrame, suspect: DataFrame, lookups: Lookups) -> DataFrame:
         .groupBy(*came_late.columns)
         .agg(fn.coalesce(fn.bool_or(fn.col("earlier") < fn.col("offset")), fn.lit(False)).alias("again"))
         .join(first, [*TP, "process"])
+        .withColumn("below", fn.col("seq") < fn.col("lowest"))
     )
 
 

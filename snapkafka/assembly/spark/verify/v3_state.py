@@ -7,54 +7,43 @@ compared only for the others, with one shuffle by key.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Collection, Mapping
 from typing import Any, Final
 
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as fn
 
-from snapkafka.assembly.spark.frames import Lookups, local_frame
+from snapkafka.assembly.spark.frames import local_frame
 from snapkafka.assembly.spark.reading.session import kept
 from snapkafka.assembly.spark.tables.tables import is_white
-from snapkafka.checks import WITNESSES_MAX, Finding, ReadRange
+from snapkafka.checks import KINDS, WITNESSES_MAX, Finding, ReadRange
 from snapkafka.checks.v3_state import (
     KeyFacts,
     Place,
     StateFacts,
     doubtful,
     judge,
-    unordered,
+    state_unordered,
     unordered_tables,
 )
 from snapkafka.protocol.records import TopicPartition
 
+from .log_frames import LogFrames
+from .prefilter import Look
+from .rule import Search
 from .sequences import TP
 
-#: Tells which of some records, one offset each, are in the log at this moment.
-StillThere = Callable[[Collection[ReadRange]], set[TopicPartition]]
 GLOBAL: Final = "topic string, partition int, state_end bigint, of_table int"
 ENDS: Final = "topic string, partition int, state_end bigint, first_later bigint"
 
 
-def findings(
-    stamps: DataFrame,
-    lookups: Lookups,
-    seen: Mapping[TopicPartition, StateFacts],
-    read: Collection[ReadRange],
-    still_there: StillThere,
-) -> tuple[list[Finding], Counter[str]]:
-    """Return the first findings of V3 of each kind, and the number of each.
-
-    Args:
-        seen: the facts of the pre-filter about the same stamps.
-        read: the ranges of the stamps.
-        still_there: called once the stamps have been read.
-    """
-    view = lookups.view
+def find(log: LogFrames, look: Look) -> tuple[list[Finding], Counter[str]]:
+    """Return the first findings of V3 of each kind, and the number of each."""
+    seen = look.held
+    view = log.view
     found, asked = judge(view, seen)
     counts = Counter(finding.kind for finding in found)
     if asked:
-        keys = key_facts(stamps, lookups, {tp: seen[tp] for tp in asked}, read, still_there)
+        keys = key_facts(log, {tp: seen[tp] for tp in asked})
         for tp in asked:
             of_keys = doubtful(view, tp, seen[tp], keys[tp])
             found += of_keys
@@ -64,29 +53,27 @@ def findings(
     found += of_tables
     counts.update(finding.kind for finding in of_tables)
     if keys_asked:
-        several, how_many = _unordered_keys(stamps, lookups, keys_asked)
+        several, how_many = _unordered_keys(log, keys_asked)
         found += several
         counts["state-unordered"] += how_many
     return found, +counts
 
 
-def _unordered_keys(
-    stamps: DataFrame, lookups: Lookups, tables: list[tuple[TopicPartition, ...]]
-) -> tuple[list[Finding], int]:
+def _unordered_keys(log: LogFrames, tables: list[tuple[TopicPartition, ...]]) -> tuple[list[Finding], int]:
     """Find keys of global tables that are in several partitions: the first findings, and their number.
 
     Args:
         tables: the changelog partitions of each.
     """
-    view = lookups.view
+    view = log.view
     rows: list[dict[str, Any]] = [
         {"topic": tp.topic, "partition": tp.partition, "state_end": view.state_end(tp), "of_table": number}
         for number, tps in enumerate(tables)
         for tp in tps
     ]
     places = (
-        stamps.join(fn.broadcast(local_frame(lookups.spark, GLOBAL, rows)), list(TP))
-        .join(fn.broadcast(lookups.processes), "process", "left")
+        log.stamps.join(fn.broadcast(local_frame(log.lookups.spark, GLOBAL, rows)), list(TP))
+        .join(fn.broadcast(log.lookups.processes), "process", "left")
         .where(~fn.col("marker") & (fn.col("offset") < fn.col("state_end")) & is_white(view.epoch))
         .where(fn.col("key_hash").isNotNull())
         .groupBy("of_table", "key_hash", *TP)
@@ -98,21 +85,15 @@ def _unordered_keys(
     with kept(places) as found:
         first = found.orderBy(fn.col("places")[1]).limit(WITNESSES_MAX).collect()
         how_many = found.count() if len(first) == WITNESSES_MAX else len(first)
-    return [unordered([Place(*place) for place in row.places]) for row in first], how_many
+    return [state_unordered([Place(*place) for place in row.places]) for row in first], how_many
 
 
-def key_facts(
-    stamps: DataFrame,
-    lookups: Lookups,
-    asked: dict[TopicPartition, StateFacts],
-    read: Collection[ReadRange],
-    still_there: StillThere,
-) -> dict[TopicPartition, KeyFacts]:
+def key_facts(log: LogFrames, asked: dict[TopicPartition, StateFacts]) -> dict[TopicPartition, KeyFacts]:
     """Gather the key facts of the changelog partitions that are asked about."""
-    view = lookups.view
+    view = log.view
     offset, earlier = fn.col("offset"), fn.col("offset") < fn.coalesce("first_later", "state_end")
     by_key = (
-        _of_changelogs(stamps, lookups, asked)
+        _of_changelogs(log, asked)
         .where(fn.col("key_hash").isNotNull())
         .groupBy(*TP, "key_hash")
         .agg(
@@ -130,8 +111,8 @@ def key_facts(
         for row in pairs
         if row.superseded is not None
     }
-    there = still_there([ReadRange(*tp, at, at + 1) for tp, at in superseded.items()])
-    ends = {TopicPartition(item.topic, item.partition): item.end for item in read}
+    there = log.still_there([ReadRange(*tp, at, at + 1) for tp, at in superseded.items()])
+    ends = {TopicPartition(item.topic, item.partition): item.end for item in log.read}
     assert view.bounds is not None, "reading a log needs to know its bounds"
     return {
         tp: KeyFacts(
@@ -162,9 +143,9 @@ def _overtaken(by_key: DataFrame) -> dict[TopicPartition, tuple[tuple[int, ...],
     return found
 
 
-def _of_changelogs(stamps: DataFrame, lookups: Lookups, asked: dict[TopicPartition, StateFacts]) -> DataFrame:
+def _of_changelogs(log: LogFrames, asked: dict[TopicPartition, StateFacts]) -> DataFrame:
     """Return records of the changelogs that are `asked` about, with `state_end`, `first_later` and `in_state`."""
-    view = lookups.view
+    view = log.view
     rows: list[dict[str, Any]] = [
         {
             "topic": tp.topic,
@@ -175,8 +156,8 @@ def _of_changelogs(stamps: DataFrame, lookups: Lookups, asked: dict[TopicPartiti
         for tp, fact in sorted(asked.items())
     ]
     return (
-        stamps.join(fn.broadcast(local_frame(lookups.spark, ENDS, rows)), list(TP))
-        .join(fn.broadcast(lookups.processes), "process", "left")
+        log.stamps.join(fn.broadcast(local_frame(log.lookups.spark, ENDS, rows)), list(TP))
+        .join(fn.broadcast(log.lookups.processes), "process", "left")
         .withColumn(
             "in_state",
             ~fn.col("marker") & (fn.col("offset") < fn.col("state_end")) & is_white(view.epoch),
@@ -187,3 +168,8 @@ def _of_changelogs(stamps: DataFrame, lookups: Lookups, asked: dict[TopicPartiti
 def _later() -> Column:
     """Return whether a record was written after the cut: it is not part of its state, and no marker."""
     return ~fn.col("marker") & ~fn.col("in_state")
+
+
+SEARCHES: Final = (
+    Search(tuple(kind for kind in KINDS if kind.startswith("state-")), "V3: key by key", find),
+)

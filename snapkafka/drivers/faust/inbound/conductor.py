@@ -86,10 +86,10 @@ class Incoming:
             """Take in a record. Faust's coroutine is wrapped in one of ours only if something has to be awaited
             first."""
             try:
-                raw = wire.find(message.headers) if message.headers else None
-                stamp = None
+                raw = stamp = None
+                if message.headers:
+                    raw, message.headers = wire.take_out(message.headers)
                 if raw is not None:
-                    message.headers = _less_ours(message.headers)
                     stamp = wire.read(raw, stamps.ledger_id, check)
                     if stamp is None:
                         host.metrics.foreign_headers += 1
@@ -191,12 +191,6 @@ class Incoming:
                 self._host.metrics.disbelieved += 1  # the ledger holds no such trigger: forged or foreign
         except Exception as error:
             self._host.stand_down("to handle a record from after a cut", error)
-
-
-def _less_ours(headers: Any) -> Any:
-    """Return the headers without `_sk`, in the type in which they came: agents may read it."""
-    rest = wire.without_header(headers)
-    return rest if type(headers) is list else type(headers)(rest)
 
 
 def _without(channels: Any, skipping: Collection[str], agents: Mapping[int, str]) -> set[Any]:

@@ -97,7 +97,7 @@ class Events:
         """Return the event that causes what is sent here and now."""
         if self.unnoted:
             self._threads.note()
-        cause = self.cause()
+        cause = self.cause() if self._buffered else self._cause.get()
         if self.several and cause not in self._machine.colours.running:
             self._sent_by_another_app()
         return cause

@@ -1,11 +1,15 @@
-"""The fast path: a record that need not wait is appended to aiokafka's batch in one step.
+"""The fast path: a record that need not wait is stamped and appended to aiokafka's batch in one step.
 
-It replaces three parts of Faust, each of which saves more than a stamp costs (docs/evidence/performance.md):
+`FastPath.allows` is the one gate, asked for each record. `FastPath.on` is the one switch: it is off where Faust or
+aiokafka is another release, and where the app sends in transactions. What the gate refuses takes the slow path
+(`slow_path`): there a record may wait, and Faust raises the errors that it raises without us.
 
-* `Batches`. `Producer.send` of Faust and `AIOKafkaProducer.send` are four coroutines. For every record they check
+The fast path replaces three parts of Faust, each of which costs more than a stamp (docs/evidence/performance.md):
+
+* `append`. `Producer.send` of Faust and `AIOKafkaProducer.send` are four coroutines. For every record they check
   whether a sensor is interested, whether the topic is known and whether the partition exists, and then put it into the
-  batch of that partition. Where none of this has to wait, and nothing fails, `Batches.add` does the same in one step.
-* `BufferBypass`. Code that writes to a table cannot wait, so Faust puts the record into a queue, and a background task
+  batch of that partition. Where none of this has to wait, and nothing fails, `append` does the same in one step.
+* `put_at_once`. Code that writes to a table cannot wait, so Faust puts the record into a queue, and a background task
   sends one after the other, by five coroutines. Where no wait is needed, a record leaves where it is put, and no
   effect has to be carried (`carried_effect`). No record overtakes one that waits in the buffer. The same objects are
   notified of a record and its outcome as without us.
@@ -15,8 +19,7 @@ It replaces three parts of Faust, each of which saves more than a stamp costs (d
   starve others.
 
 Each compares the sources that it replaces with the known ones, by checksum: others may do more, or something else (a
-tracer that wraps `send`, a later release), and are not replaced. Then, and where it would have to wait or to raise an
-error, a record takes the slow path, as it would without us. The parts of aiokafka's producer are compared whenever
+tracer that wraps `send`, a later release), and are not replaced. The parts of aiokafka's producer are compared whenever
 Faust has created one; a wrapper that is put around it later is not seen.
 """
 
@@ -24,7 +27,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextvars import copy_context
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
@@ -33,35 +36,47 @@ from aiokafka.producer.message_accumulator import MessageBatch
 from faust.topics import Topic
 from faust.types import tuples
 
+from snapkafka.protocol.colours import Effect
+from snapkafka.wire import headers as wire
+
 from ..describe import in_transactions
 from ..support import checksum
+from .carried_effect import keep_partition, split
+from .partition import Partitions, Run, Way
 
 if TYPE_CHECKING:
     from ..host import Host
+    from ..inbound.running_events import Events
+    from ..own_headers import OwnHeaders
+    from .settle import Settling
+    from .stamps import Stamps
+    from .unstamped import BareRecords
 
 StandDown = Callable[[str, Exception], None]
+Headers = Sequence[tuple[str, bytes]]
 
-#: Checksums of the sources of what is stood in for: of Faust's `send`, its buffer and topics, the guard of its
-#: producer, and of aiokafka.
+#: Checksums of the sources of what is replaced: of Faust's `send`, its buffer and topics, the guard of its producer,
+#: and of aiokafka.
 OF_SEND: Final = {0x2E5C24CC: "0.15.3 on mode-streaming 0.7.1"}
 OF_BUFFER: Final = {0x50B7DBA0: "0.15.3"}
 OF_GUARD: Final = {0xAD7E46F1: "0.15.3 on mode-streaming 0.7.1"}
 OF_AIOKAFKA: Final = {0x2BA61C46: "0.13.0", 0xDD5C5FC1: "0.14.0"}
 
-#: What a record with no header but ours takes besides key and value is far less, in bytes. aiokafka works it out for
-#: each, and encodes all headers for it.
+#: The size of a record with no header but ours, besides key and value, is far less, in bytes. aiokafka computes it for
+#: each record, and encodes all headers for that.
 SURELY_LESS: Final = 1_024
+_LONGEST_HEADER: Final = (wire.HEADER, bytes(wire.CAUSED_BYTES))
 
-#: aiokafka tells of each record here; and it is made to, for Faust's worker sets the root logger to DEBUG, for its
-#: spinner, unless it is told to log more than warnings.
+#: aiokafka logs each record here; and it is made to, because Faust's worker sets the root logger to DEBUG, for its
+#: spinner, unless it logs warnings only.
 _aiokafka_log: Final = logging.getLogger("aiokafka.producer.producer")
-#: Of a key or a value, also of one that is no bytes.
+#: The size of a key or a value, also of one that is no bytes.
 size_of: Final[Any] = getattr(tuples, "_get_len", None)
 
-#: Faust tells of each record here.
+#: Faust logs each record here.
 _faust_log: Final = logging.getLogger("faust.topics")
 
-#: What of Faust's topics is stood in for, or done with a message that passes.
+#: The methods of Faust's topics that are replaced, or called with a message on the fast path.
 TOPIC_METHODS: Final = (
     "publish_message",
     "_on_published",
@@ -71,102 +86,60 @@ TOPIC_METHODS: Final = (
 )
 
 
-class Batches:
-    """The batches of one app's producer.
+class FastPath:
+    """The fast path of one app's producer.
 
     Args:
+        host: whose machine gives colours and seqs.
         producer: Faust's, whose `send` and `buffer.put` are still its own.
+        stamps, events, own_headers: the parts of the driver that are asked for each record.
+        partitions, unstamped, settling: the parts of the way out that it shares with the slow path.
     """
 
-    def __init__(self, producer: Any) -> None:
-        self._producer = producer
+    def __init__(
+        self,
+        host: Host,
+        producer: Any,
+        *,
+        stamps: Stamps,
+        events: Events,
+        own_headers: OwnHeaders,
+        partitions: Partitions,
+        unstamped: BareRecords,
+        settling: Settling,
+    ) -> None:
+        self._host, self._machine, self._producer = host, host.machine, producer
+        self._stamps, self._events, self._own_headers = stamps, events, own_headers
+        self._partitions, self._unstamped, self._settling = partitions, unstamped, settling
         callback = getattr(producer, "_send_on_produce_message", None)
         self._listeners: Any = getattr(callback, "__self__", None)
-        stood_in_for = [
-            producer.send,
-            producer.buffer.put,
-            getattr(producer, "key_partition", None),
-            getattr(self._listeners, "iter_receivers", None),
-        ]
-        self._known = checksum(stood_in_for) in OF_SEND
-        self._client: Any = None  # aiokafka's producer that was looked at last
-        self._open = False  # may what it gets go the short way?
+        self._known = not in_transactions(host.app) and checksum(_of_send(producer)) in OF_SEND
+        #: May what this producer sends take the fast path?
+        self.on = False
+        self._client: Any = None  # aiokafka's producer for which that was decided
         self._accumulator: Any
         self._cluster: Any
         self._surely_fits: int
+        self._outside = copy_context()  # as Faust's task, what it calls back is in no event
+        #: So many messages are in the buffer, or in flight out of it; while there are any, no other may leave.
+        self.in_buffer = 1
+        self._put: Callable[[Any], None] = producer.buffer.put
+        if producer.threaded_producer is None:
+            if self._known:  # without a look-up of the app's settings each time
+                self._put = producer.buffer.pending.put_nowait
+            if checksum(_of_buffer(producer)) in OF_BUFFER:
+                self.in_buffer = producer.buffer.pending.qsize()
+                self._count_what_leaves(producer.buffer)
 
-    @property
-    def put(self) -> Callable[[Any], None]:
-        """Return `ProducerBuffer.put`, without a look-up of the app's settings each time whether there is a second
-        producer."""
-        buffer = self._producer.buffer
-        put: Callable[[Any], None] = buffer.put
-        return buffer.pending.put_nowait if self._known and self._producer.threaded_producer is None else put
+    # -- the switch -----------------------------------------------------------------------------------------------
 
-    def _look(self) -> bool:
-        """Return whether records may take the fast path; asked again when Faust has replaced its aiokafka producer."""
+    def _switch(self) -> None:
+        """Decide whether records may take the fast path, when Faust has created another aiokafka producer."""
         self._client = client = self._producer._producer
-        self._open = client is not None and self._suits(client)
-        return self._open
-
-    def partition(self, topic: str, key: bytes | None) -> int | None:
-        """Return the partition for a key, chosen by the app's own partitioner; None: ask Faust, which may have to
-        wait."""
-        if not self._known or (self._producer._producer is not self._client and not self._look()):
-            return None
-        if not self._open or topic not in self._cluster._partitions:
-            return None
-        try:
-            partition: int = self._client._partition(topic, None, None, None, key, None)
-        except Exception:  # of the app's partitioner: Faust will say so
-            return None
-        return partition
-
-    def add(
-        self, tp: Any, key: bytes | None, value: bytes | None, timestamp: float | None, headers: Any
-    ) -> tuple[Any, asyncio.Future[Any]] | None:
-        """Put a record into the batch of its partition without waiting.
-
-        Args:
-            tp: of aiokafka's own type.
-            timestamp: in seconds; None: aiokafka sets it.
-            headers: a list of pairs.
-
-        Returns:
-            the batch, and what `send` would have returned; None: nothing was done, the record takes the slow path.
-        """
-        if not self._known or (self._producer._producer is not self._client and not self._look()):
-            return None
-        if not self._open or (key is None and value is None):
-            return None
-        listeners = self._listeners
-        if listeners._receivers or (
-            listeners._filter_receivers and any(listeners._filter_receivers.values())
-        ):
-            return None  # somebody is to be told of every record
-        partitions = self._cluster._partitions.get(tp.topic)
-        if partitions is None or tp.partition not in partitions:
-            return None
-        accumulator = self._accumulator
-        if accumulator._closed or accumulator._exception is not None:
-            return None
-        try:
-            if len(headers) > 1 or len(key or b"") + len(value or b"") > self._surely_fits:
-                self._client._serialize(key, value, headers)  # without serializers: the limit of size
-            waiting = accumulator._batches.get(tp)
-            batch = waiting[-1] if waiting else accumulator._append_batch(accumulator.create_builder(), tp)
-            future = batch.append(
-                key, value, int(timestamp * 1000.0) if timestamp else timestamp, headers=headers
-            )
-        except Exception:  # if it cannot be sent at all, Faust will say so
-            return None
-        if future is None:
-            return None  # it is full
-        _aiokafka_log.debug("Sending (key=%s value=%s) to %s", key, value, tp)
-        return batch, future
+        self.on = client is not None and self._suits(client)
 
     def _suits(self, client: Any) -> bool:
-        """Return whether aiokafka's producer is the one that this was written for; if so, keep what `add` needs of
+        """Return whether aiokafka's producer is the one that this was written for; if so, keep what the gate needs of
         it."""
         try:
             self._accumulator, self._cluster = client._message_accumulator, client._metadata
@@ -181,9 +154,210 @@ class Batches:
         except AttributeError:
             return False
 
+    # -- the gate -------------------------------------------------------------------------------------------------
+
+    def allows(self, way: Way, key: bytes | None, value: bytes | None, others: Headers) -> bool:
+        """Return whether a record may take the fast path: it waits for nothing, Faust notifies nobody of it, and it can
+        be sent.
+
+        Args:
+            way: the state of sending to its partition.
+            others: its headers, without ours.
+        """
+        if self._known and self._producer._producer is not self._client:
+            self._switch()
+        if not self.on or self._machine.process is None or way.waiting or way.due:
+            return False
+        listeners = self._listeners
+        if listeners._receivers or (
+            listeners._filter_receivers and any(listeners._filter_receivers.values())
+        ):
+            return False
+        partitions = self._cluster._partitions.get(way.tp.topic)
+        if partitions is None or way.tp.partition not in partitions:
+            return False
+        accumulator = self._accumulator
+        if accumulator._closed or accumulator._exception is not None or (key is None and value is None):
+            return False
+        if self._unstamped.refused and self._unstamped.expected(way.tp.topic, key, value, others):
+            return False
+        try:
+            if others or len(key or b"") + len(value or b"") > self._surely_fits:
+                self._client._serialize(key, value, [*others, _LONGEST_HEADER])  # raises if it is too large
+        except Exception:  # Faust raises this error to its sender
+            return False
+        return True
+
+    def partition(self, topic: str, key: bytes | None) -> int | None:
+        """Return the partition for a key, chosen by the app's own partitioner; None: ask Faust, which may have to
+        wait."""
+        if self._known and self._producer._producer is not self._client:
+            self._switch()
+        if not self.on or topic not in self._cluster._partitions:
+            return None
+        try:
+            partition: int = self._client._partition(topic, None, None, None, key, None)
+        except Exception:  # of the app's partitioner: Faust raises it to its sender
+            return None
+        return partition
+
+    # -- stamp and append -----------------------------------------------------------------------------------------
+
+    def append(
+        self,
+        topic: str,
+        partition: int,
+        entered: Effect | None,
+        others: Headers,
+        key: bytes | None,
+        value: bytes | None,
+        timestamp: float | None,
+    ) -> asyncio.Future[Any] | None:
+        """Stamp and append a record in one step.
+
+        Args:
+            entered: its effect, if it has entered before.
+            others: its headers, without ours.
+            timestamp: in seconds; None: aiokafka sets it.
+
+        Returns:
+            what `send` would have returned; None: nothing was done, the record takes the slow path.
+        """
+        machine = self._machine
+        try:
+            # This comes first: it may start what has waited, and that ask for markers.
+            cause = self._events.cause_of_send() if entered is None else None
+            way = self._partitions[topic, partition]
+            if not self.allows(way, key, value, others):
+                return None
+            if entered is None:
+                effect, seq = machine.send_at_once(cause, way.tp)
+            elif entered.sent is machine.colours.sent:
+                effect, seq = entered, machine.send_stamped(entered, way.tp)
+            else:
+                return None
+            headers = [*others, (wire.HEADER, self._stamps.of(way.check, effect, seq))]
+        except Exception as error:
+            self._host.stand_down("to stamp a record", error)
+            return None
+        batches = self._accumulator
+        future: asyncio.Future[Any] | None = None
+        try:
+            waiting = batches._batches.get(way.theirs)
+            batch = waiting[-1] if waiting else batches._append_batch(batches.create_builder(), way.theirs)
+            at_ms = int(timestamp * 1000.0) if timestamp else timestamp
+            future = batch.append(key, value, at_ms, headers=headers)
+        except Exception:
+            pass
+        if future is None:  # the batch is full, or this is no record
+            undo = machine.send_undone if entered is None else machine.send_unstamped
+            undo(effect, way.tp, seq)
+            return None
+        _aiokafka_log.debug("Sending (key=%s value=%s) to %s", key, value, way.theirs)
+        try:  # it is in flight: what goes wrong now must not make its caller send it again
+            if batch is not way.batch:  # the records of a batch are acknowledged, and counted, together
+                way.batch, way.runs = batch, []
+                batch.future.add_done_callback(partial(self._settling.batch_settled, way, batch, way.runs))
+            run = way.runs[-1] if way.runs else None
+            if run is not None and run.effect.tally is effect.tally and run.first + run.count == seq:
+                run.count += 1
+            else:
+                way.runs.append(Run(effect, seq, batch.record_count - 1))
+            if entered is not None and (actions := machine.send_appended(effect)):
+                self._host.do(actions)
+        except Exception as error:
+            self._host.stand_down("to record that a record is sent", error)
+        return future
+
+    # -- past Faust's buffer --------------------------------------------------------------------------------------
+
+    def put_at_once(self, fut: Any) -> bool:
+        """Send a message that is put into Faust's buffer; False: nothing has happened yet.
+
+        The objects that Faust notifies when it takes a message out of its buffer are notified, and Faust handles the
+        outcome.
+        """
+        message, channel = fut.message, fut.message.channel
+        if self.in_buffer or self._machine.process is None or not self._host.runs_here():
+            return False
+        if type(channel) is not Topic or channel.pattern or len(channel.topics) != 1:
+            return False
+        topic, key, value = channel.topics[0], message.key, message.value
+        partition = self.partition(topic, key) if message.partition is None else message.partition
+        if partition is None:
+            return False
+        others = split(message.headers, self._own_headers.sent)[1] if message.headers else ()
+        future = self.append(topic, partition, None, others, key, value, message.timestamp)
+        if future is None:
+            if message.partition is None:
+                keep_partition(fut, partition)
+            return False
+        try:
+            producer = self._producer
+            _faust_log.debug(
+                "send: topic=%r k=%r v=%r timestamp=%r partition=%r",
+                *(topic, key, value, message.timestamp, message.partition),
+            )
+            try:
+                state = producer.app.sensors.on_send_initiated(
+                    producer, topic, message=message, keysize=size_of(key), valsize=size_of(value)
+                )
+            except (
+                Exception
+            ) as error:  # a sensor of the app's: Faust's task would fail, and with it the worker
+                self._host.spawn(producer.buffer.crash(error))
+                return True
+            published = partial(channel._on_published, message=fut, state=state, producer=producer)
+            future.add_done_callback(published, context=self._outside)
+        except Exception as error:
+            self._host.stand_down("to report a record that is sent", error)
+        return True
+
+    def put(self, fut: Any) -> None:
+        """Put a message into Faust's buffer: the slow path."""
+        self.in_buffer += 1
+        self._put(fut)
+
+    def _count_what_leaves(self, buffer: Any) -> None:
+        send_pending = buffer._send_pending
+
+        async def send_counted(fut: Any) -> None:
+            try:
+                await send_pending(fut)
+            finally:
+                try:
+                    self.in_buffer -= 1
+                except Exception as error:
+                    self._host.stand_down("to count what leaves Faust's buffer", error)
+
+        buffer._send_pending = send_counted
+
+
+def _of_send(producer: Any) -> list[Any]:
+    """List the parts of Faust's producer that `append` replaces."""
+    callback = getattr(producer, "_send_on_produce_message", None)
+    return [
+        producer.send,
+        producer.buffer.put,
+        getattr(producer, "key_partition", None),
+        getattr(getattr(callback, "__self__", None), "iter_receivers", None),
+    ]
+
+
+def _of_buffer(producer: Any) -> list[Any]:
+    """List the parts of Faust that `put_at_once` replaces, and those that handle a message on the fast path."""
+    buffer = producer.buffer
+    return [
+        buffer.put,
+        getattr(buffer, "_send_pending", None),
+        getattr(getattr(type(buffer), "_handle_pending", None), "fun", None),
+        *(getattr(Topic, name, None) for name in TOPIC_METHODS),
+        size_of,
+    ]
+
 
 def _of_aiokafka(client: Any) -> list[Any]:
-    """List the parts of aiokafka that `Batches` replaces, calls or reads the results of, as this producer has them."""
+    """List the parts of aiokafka that `append` replaces, calls or reads the results of, as this producer has them."""
     accumulator = client._message_accumulator
     return [
         client.send,
@@ -199,90 +373,6 @@ def _of_aiokafka(client: Any) -> list[Any]:
         MessageBatch.done,
         MessageBatch.done_noack,
         MessageBatch.failure,
-    ]
-
-
-class BufferBypass:
-    """The fast path past the buffer of one app's producer.
-
-    Args:
-        host: logs what fails in a background task.
-        producer: Faust's.
-        put: puts a message into its buffer.
-    """
-
-    def __init__(self, host: Host, producer: Any, put: Callable[[Any], None]) -> None:
-        self._host, self._producer, self._put = host, producer, put
-        self._outside = copy_context()  # as Faust's task, what it calls back is in no event
-        #: So many messages are in the buffer, or on their way out of it; while there are any, nothing may pass.
-        self.waiting = 1
-        if producer.threaded_producer is None and checksum(_of_buffer(producer)) in OF_BUFFER:
-            self.waiting = producer.buffer.pending.qsize()
-            self._count_what_leaves(producer.buffer)
-
-    def _count_what_leaves(self, buffer: Any) -> None:
-        send_pending = buffer._send_pending
-
-        async def send_counted(fut: Any) -> None:
-            try:
-                await send_pending(fut)
-            finally:
-                try:
-                    self.waiting -= 1
-                except Exception as error:
-                    self._host.stand_down("to count what leaves Faust's buffer", error)
-
-        buffer._send_pending = send_counted
-
-    def put(self, fut: Any) -> None:
-        """Take the slow path: into the buffer."""
-        self.waiting += 1
-        self._put(fut)
-
-    @staticmethod
-    def topic_of(message: Any) -> str | None:
-        """Return the topic of a message; None: it must not take the fast path."""
-        channel = message.channel
-        if type(channel) is not Topic or channel.pattern or len(channel.topics) != 1:
-            return None
-        topic: str = channel.topics[0]
-        return topic
-
-    def passed(self, fut: Any, topic: str, future: asyncio.Future[Any]) -> None:
-        """Finish a message that is appended: notify the objects that Faust notifies when it takes a message out of its
-        buffer, and let Faust handle the outcome."""
-        message, producer = fut.message, self._producer
-        key, value = message.key, message.value
-        _faust_log.debug(
-            "send: topic=%r k=%r v=%r timestamp=%r partition=%r",
-            topic,
-            key,
-            value,
-            message.timestamp,
-            message.partition,
-        )
-        try:
-            state = producer.app.sensors.on_send_initiated(
-                producer, topic, message=message, keysize=size_of(key), valsize=size_of(value)
-            )
-        except Exception as error:  # a sensor of the app's: Faust's task would fail, and with it the worker
-            self._host.spawn(producer.buffer.crash(error))
-            return
-        future.add_done_callback(
-            partial(message.channel._on_published, message=fut, state=state, producer=producer),
-            context=self._outside,
-        )
-
-
-def _of_buffer(producer: Any) -> list[Any]:
-    """List the parts of Faust that `BufferBypass` replaces, and those that handle a message on the fast path."""
-    buffer = producer.buffer
-    return [
-        buffer.put,
-        getattr(buffer, "_send_pending", None),
-        getattr(getattr(type(buffer), "_handle_pending", None), "fun", None),
-        *(getattr(Topic, name, None) for name in TOPIC_METHODS),
-        size_of,
     ]
 
 

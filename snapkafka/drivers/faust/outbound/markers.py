@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from snapkafka.protocol.records import TopicPartition
 
     from ..host import Host
-    from .partition import Way
+    from .partition import Partitions, Way
     from .stamps import Stamps
 
 
@@ -31,7 +31,7 @@ class Markers:
 
     Args:
         host: whose machine gives the markers seqs and is fed the results.
-        way: returns the state of sending to a partition.
+        partitions: the state of sending to each.
         send: Faust's own.
     """
 
@@ -39,22 +39,22 @@ class Markers:
         self,
         host: Host,
         stamps: Stamps,
-        way: Callable[[TopicPartition], Way],
+        partitions: Partitions,
         send: Callable[..., Awaitable[asyncio.Future[Any]]],
     ) -> None:
         self._host = host
         self._machine = host.machine
-        self._stamps, self._way, self._send = stamps, way, send
+        self._stamps, self._partitions, self._send = stamps, partitions, send
 
     def due(self, action: SendMarkers) -> None:
         """Note that each partition gets its marker before its next red record, and soon in any case."""
         for tp in action.tps:
-            self._way(tp).due.append(action)
+            self._partitions[tp].due.append(action)
         self._host.spawn(self._flush(action))
 
     async def _flush(self, action: SendMarkers) -> None:
         for tp in action.tps:
-            way = self._way(tp)
+            way = self._partitions[tp]
             way.waiting += 1
             try:
                 async with way.lock:

@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Any
 from aiokafka.structs import TopicPartition as TheirTopicPartition
 
 from snapkafka.protocol.colours import Effect
+from snapkafka.protocol.records import TopicPartition
 from snapkafka.wire import headers as wire
 
 if TYPE_CHECKING:
     from snapkafka.protocol.actions import SendMarkers
-    from snapkafka.protocol.records import TopicPartition
 
 
 class Run:
@@ -69,8 +69,8 @@ class Way:
 
 
 class Partitions(dict[tuple[str, int], Way]):
-    """The ways out to all partitions, by topic and number."""
+    """The state of sending to each partition, by topic and number."""
 
-    def way(self, tp: TopicPartition) -> Way:
-        """Return the state of sending to a partition."""
-        return self.setdefault(tp, Way(tp))
+    def __missing__(self, tp: tuple[str, int]) -> Way:
+        way = self[tp] = Way(TopicPartition(*tp))
+        return way

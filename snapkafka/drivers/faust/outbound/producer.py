@@ -15,23 +15,18 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable
 from contextvars import ContextVar
-from functools import partial
 from typing import TYPE_CHECKING, Any
-
-from snapkafka.protocol.colours import Effect
-from snapkafka.protocol.records import TopicPartition
-from snapkafka.wire import headers as wire
 
 from ..describe import in_transactions
 from ..plain_headers import without_ours
-from .carried_effect import attach, detach, keep_partition, split
+from .carried_effect import attach, detach, split
 from .commit_attachments import Attached
 from .entering import Entering
-from .fast_path import Batches, BufferBypass
+from .fast_path import FastPath
 from .markers import Markers
-from .partition import Partitions, Run, Way
+from .partition import Partitions
 from .settle import Settling
 from .slow_path import SlowPath
 from .transactions import Transactions
@@ -74,18 +69,25 @@ class Outgoing:
     ) -> None:
         self._host = host
         self._machine = host.machine
-        self._stamps, self._events, self._own_headers, self._waiting = stamps, events, own_headers, waiting
-        self._producer = producer
+        self._own_headers, self._waiting = own_headers, waiting
         self._send: Send = producer.send
-        self._batches = Batches(producer)
-        self.bare = BareRecords(host, producer, stamps)
-        self._bypass = BufferBypass(host, producer, self._batches.put)
-        self._put, self._theirs = self._bypass.put, producer.buffer.put
-        self._partitions = Partitions()
+        self._theirs = producer.buffer.put
         self._entering = Entering(host, events)
-        self.markers = Markers(host, stamps, self._partitions.way, self._send)
+        partitions, bare = Partitions(), BareRecords(host, producer, stamps)
+        self.markers = Markers(host, stamps, partitions, self._send)
         self.transactions = Transactions(producer, note) if in_transactions(host.app) else None
-        self.settling = Settling(host, self.bare, self._entering, self.transactions)
+        settling = Settling(host, bare, self._entering, self.transactions)
+        self._fast = FastPath(
+            host,
+            producer,
+            stamps=stamps,
+            events=events,
+            own_headers=own_headers,
+            partitions=partitions,
+            unstamped=bare,
+            settling=settling,
+        )
+        self._put = self._fast.put
         producer.send = self.send
         producer.buffer.put = self.put
         if producer.threaded_producer is not None:
@@ -95,12 +97,12 @@ class Outgoing:
             host,
             producer,
             self._send,
-            partitions=self._partitions,
+            partitions=partitions,
             entering=self._entering,
             stamps=stamps,
             markers=self.markers,
-            bare=self.bare,
-            settling=self.settling,
+            bare=bare,
+            settling=settling,
             waiting=waiting,
             in_transactions=self.transactions is not None,
         )
@@ -137,7 +139,7 @@ class Outgoing:
         """Replace `ProducerBuffer.put`: the colour of a table write or `send_soon` is that of the event that calls
         it."""
         try:
-            if not self._bypass.waiting and self._pass(fut):
+            if self._fast.put_at_once(fut):
                 return
             self._enter(fut)
         except Exception as error:
@@ -147,33 +149,6 @@ class Outgoing:
         except Exception as error:
             self._host.stand_down("to put a record into Faust's buffer", error)
             self._theirs(fut)
-
-    def _pass(self, fut: Any) -> bool:
-        """Send a message at once; False: nothing has happened yet."""
-        message, key = fut.message, fut.message.key
-        topic = self._bypass.topic_of(message)
-        if topic is None or self._machine.process is None or not self._host.runs_here():
-            return False
-        partition = message.partition
-        if partition is None and (partition := self._batches.partition(topic, key)) is None:
-            return False
-        others = split(message.headers, self._met)[1] if message.headers else ()
-        way = self._partitions.get((topic, partition)) or self._partitions.way(
-            TopicPartition(topic, partition)
-        )
-        future = self._append_at_once(way, None, others, key, message.value, message.timestamp)
-        if future is None:
-            if message.partition is None:
-                keep_partition(fut, partition)
-            return False
-        try:
-            self._bypass.passed(fut, topic, future)
-        except Exception as error:
-            self._host.stand_down("to report a record that is sent", error)
-        return True
-
-    def _met(self, header: object) -> None:
-        self._own_headers.met(header, "this app sends")
 
     def _enter(self, fut: Any) -> None:
         """Attach the effect until the message reaches `send`, also while this process has no id: it may have one when
@@ -199,19 +174,16 @@ class Outgoing:
         try:
             if transactional_id is not None and _by_thread.get():
                 transactional_id = None
-            effect, others = split(headers, self._met) if headers else (None, ())
+            effect, others = split(headers, self._own_headers.sent) if headers else (None, ())
             if self._machine.process is None and not await self._waiting.for_identity():
                 if effect is not None:  # it entered when there was a process: nobody waits for it any more
                     self._entering.withdraw(effect)
                 sent = None
             else:
                 if partition is None:
-                    partition = self._batches.partition(topic, key)
+                    partition = self._fast.partition(topic, key)
                 if partition is not None:
-                    way = self._partitions.get((topic, partition)) or self._partitions.way(
-                        TopicPartition(topic, partition)
-                    )
-                    future = self._append_at_once(way, effect, others, key, value, timestamp)
+                    future = self._fast.append(topic, partition, effect, others, key, value, timestamp)
                     if future is not None:
                         return future
                 sent = await self._slow.send(
@@ -228,63 +200,3 @@ class Outgoing:
             raise sent.error
         appended: Awaitable[Any] = sent.future
         return appended
-
-    # -- stamp and append: the short way ----------------------------------------------------------------------
-
-    def _append_at_once(
-        self,
-        way: Way,
-        entered: Effect | None,
-        others: Sequence[tuple[str, bytes]],
-        key: bytes | None,
-        value: bytes | None,
-        timestamp: float | None,
-    ) -> asyncio.Future[Any] | None:
-        """Stamp and append in one step; None: the record has to take the slow path, and nothing has happened yet.
-        `entered`: its effect, if it has entered before."""
-        machine, tp = self._machine, way.tp
-        try:
-            # First of all: it may start what has waited, and that ask for markers.
-            cause = self._events.cause_of_send() if entered is None else None
-            if way.waiting or way.due or self.transactions or machine.process is None:
-                return None
-            if self.bare.refused and self.bare.expected(tp.topic, key, value, others):
-                return None
-            if entered is None:
-                effect, seq = machine.send_at_once(cause, tp)
-            elif entered.sent is machine.colours.sent:
-                effect, seq = entered, machine.send_stamped(entered, tp)
-            else:
-                return None
-            headers = [*others, (wire.HEADER, self._stamps.of(way.check, effect, seq))]
-            added = self._batches.add(way.theirs, key, value, timestamp, headers)
-        except Exception as error:
-            self._host.stand_down("to stamp a record", error)
-            return None
-        if added is None:
-            if entered is None:
-                machine.send_undone(effect, tp, seq)
-            else:
-                machine.send_unstamped(effect, tp, seq)
-            return None
-        batch, future = added
-        try:  # it is on its way: what goes wrong now must not make its caller send it again
-            if batch is not way.batch:
-                self._begin(way, batch)
-            run = way.runs[-1] if way.runs else None
-            if run is not None and run.effect.tally is effect.tally and run.first + run.count == seq:
-                run.count += 1
-            else:
-                way.runs.append(Run(effect, seq, batch.record_count - 1))
-            if entered is not None:
-                actions = machine.send_appended(effect)
-                if actions:
-                    self._host.do(actions)
-        except Exception as error:
-            self._host.stand_down("to record that a record is sent", error)
-        return future
-
-    def _begin(self, way: Way, batch: Any) -> None:
-        """Note the first record of a batch: the records of a batch are acknowledged, and counted, together."""
-        way.batch, way.runs = batch, []
-        batch.future.add_done_callback(partial(self.settling.batch_settled, way, batch, way.runs))

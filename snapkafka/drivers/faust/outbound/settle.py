@@ -75,28 +75,24 @@ class Settling:
     def batch_settled(self, way: Way, batch: Any, runs: list[Run], future: asyncio.Future[Any]) -> None:
         """Settle the records of a batch together; a callback of asyncio's."""
         try:
-            self._batch_settled(way, batch, runs, future)
+            if way.batch is batch:
+                way.batch, way.runs = None, []
+            offset, failure = outcome(future)
+            bare = future in self._bare.futures
+            for run in runs:
+                last = run.first + run.count - 1
+                if bare:
+                    end = offset + batch.record_count
+                    actions = self._bare_settled(run.effect, way.tp, end, failure, run.count)
+                elif failure is not None:
+                    actions = self._failed(run.effect, way.tp, last, failure, run.count)
+                else:
+                    at = offset + run.place + run.count - 1
+                    actions = self._machine.send_acked(run.effect, way.tp, last, at, run.count)
+                if actions:
+                    self._host.do(actions)
         except Exception as error:
             self._host.stand_down("to record what became of sends", error)
-
-    def _batch_settled(self, way: Way, batch: Any, runs: list[Run], future: asyncio.Future[Any]) -> None:
-        if way.batch is batch:
-            way.batch, way.runs = None, []
-        offset, failure = outcome(future)
-        bare = future in self._bare
-        for run in runs:
-            last = run.count - 1
-            if bare:
-                actions = self._bare_settled(
-                    run.effect, way.tp, offset + batch.record_count, failure, run.count
-                )
-            elif failure is not None:
-                actions = self._failed(run.effect, way.tp, run.first + last, failure, run.count)
-            else:
-                at = offset + run.place + last
-                actions = self._machine.send_acked(run.effect, way.tp, run.first + last, at, run.count)
-            if actions:
-                self._host.do(actions)
 
     def acked(self, way: Way, _: asyncio.Future[Any]) -> None:
         """Settle sends in the order of their partition, mostly many records at once: only the first unsettled one has
@@ -120,7 +116,7 @@ class Settling:
         future: asyncio.Future[Any] | Unacknowledged,
     ) -> None:
         try:
-            self._settled(effect, tp, None if sent in self._bare else seq, future)
+            self._settled(effect, tp, None if sent in self._bare.futures else seq, future)
         except Exception as error:
             self._host.stand_down("to record what became of sends", error)
 
@@ -139,7 +135,7 @@ class Settling:
         future: asyncio.Future[Any] | Unacknowledged,
     ) -> None:
         offset, failure = (-1, future) if isinstance(future, Unacknowledged) else outcome(future)
-        if seq is None or (not isinstance(future, Unacknowledged) and future in self._bare):
+        if seq is None or (not isinstance(future, Unacknowledged) and future in self._bare.futures):
             actions = self._bare_settled(effect, tp, offset + 1, failure)
         elif failure is not None:
             actions = self._failed(effect, tp, seq, failure)

@@ -12,7 +12,6 @@ from collections.abc import Awaitable, Callable, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from snapkafka.protocol.colours import Effect
-from snapkafka.protocol.records import TopicPartition
 from snapkafka.wire import headers as wire
 
 from .partition import Partitions, Way
@@ -88,7 +87,7 @@ class SlowPath:
             if error is not None:
                 self._entering.withdraw(effect)
                 return Sent(error=error)
-        way = self._partitions.way(TopicPartition(topic, partition))
+        way = self._partitions[topic, partition]
         record = (topic, key, value, partition, timestamp)
         return await self._append(way, effect, others, record, transactional_id, waited=waited)
 

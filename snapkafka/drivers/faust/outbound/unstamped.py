@@ -84,8 +84,9 @@ class BareRecords:
 
     def __init__(self, host: Host, producer: Any, stamps: Stamps) -> None:
         self._host, self._stamps = host, stamps
-        self._futures: WeakSet[asyncio.Future[Any]] = WeakSet()  # of bare records and of their batches
         self._logged: dict[str, float] = {}  # when, by topic
+        #: Of these records and of their batches.
+        self.futures: WeakSet[asyncio.Future[Any]] = WeakSet()
         #: Per topic; empty: none was refused of late.
         self.refused: dict[str, _Refused] = {}
         make: Callable[..., Any] | None = getattr(producer, "_new_producer", None)
@@ -93,9 +94,6 @@ class BareRecords:
             producer._new_producer = partial(self._made, make)
             if (made := getattr(producer, "_producer", None)) is not None:
                 self._watch(made)
-
-    def __contains__(self, future: asyncio.Future[Any]) -> bool:
-        return bool(self._futures) and future in self._futures
 
     # -- asked before a record is stamped -------------------------------------------------------------------------
 
@@ -113,7 +111,7 @@ class BareRecords:
 
     def left(self, tp: TopicPartition, future: asyncio.Future[Any]) -> None:
         """Note that a record was appended unstamped; to be called in that instant."""
-        self._futures.add(future)
+        self.futures.add(future)
         self._notify(tp, 1)
 
     def _notify(self, tp: TopicPartition, count: int) -> None:
@@ -196,8 +194,8 @@ class BareRecords:
         batch._builder, batch._msg_futures = builder, futures
         for future in dropped:
             future.set_exception(MessageSizeTooLargeError())
-        self._futures.add(batch.future)
-        self._futures.update(future for future, _ in futures)
+        self.futures.add(batch.future)
+        self.futures.update(future for future, _ in futures)
         self._give_back(tp, records)
         self._notify(tp, len(stamped))
         return True
@@ -231,7 +229,8 @@ async def _send_produce_req(
 ) -> None:
     """Replace `Sender._send_produce_req` by one whose handler asks us about batches that are too large."""
     try:
-        handler: SendProduceReqHandler = _Handler(sender, batches, again_bare)
+        handler: SendProduceReqHandler = _Handler(sender, batches)
+        handler.again_bare = again_bare
     except Exception as error:
         host.stand_down("to watch what a broker refuses", error)
         handler = SendProduceReqHandler(sender, batches)
@@ -242,13 +241,11 @@ async def _send_produce_req(
 
 
 class _Handler(SendProduceReqHandler):
-    def __init__(self, sender: Sender, batches: Any, again_bare: Callable[[Any, Any], bool]) -> None:
-        super().__init__(sender, batches)
-        self._again_bare = again_bare
+    again_bare: Callable[[Any, Any], bool]
 
     def _can_retry(self, error: Any, batch: Any) -> bool:
         if isinstance(error, TOO_LARGE):
-            return self._again_bare(self._sender._message_accumulator, batch)
+            return self.again_bare(self._sender._message_accumulator, batch)
         return bool(super()._can_retry(error, batch))
 
 

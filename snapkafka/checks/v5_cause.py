@@ -1,0 +1,167 @@
+"""V5, causes: no white effect of an input at or past the cut, and no red effect of one below it.
+
+One function per kind of finding, named as it. Torn events and replays are listed, not hidden, and so are events that
+ran twice before the cut; an effect with a red cause is not a replay. Effects of processes that are older than a restore
+of their app neither accuse nor are listed; nor do causes in a topic that was recreated since.
+`snapkafka.assembly.spark.verify.v5_cause` has the same rules in Spark.
+
+*Events that ran twice.* Faust is at-least-once: after a crash or a rebalance the next reader of an input runs events
+again that the last one had run. If both left white effects with the same cause, the log shows it. The state is then
+exactly that of the service, and a restore runs none of these events again: so it changes no verdict, but anyone who
+counts events has to know. Not seen: a second run in the same worker (an event may send several times), a run that left
+no effect, effects that were compacted or lie below the offsets that are read, and those of forgotten processes.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from snapkafka.protocol.records import TopicPartition
+from snapkafka.wire.headers import topic_check, topics_by_check
+
+from .log import EXTERNAL, LogRecord
+from .sequences import CutLog, Effect
+from .view import CutView, in_flight, read_before, received
+from .witness import Finding
+
+
+def effect_of_later(log: CutLog) -> Iterator[Finding]:
+    """Find white effects of events that no agent had started and nobody replays."""
+    for effect in _white_of_later(log):
+        if not _replayed(effect) and not received(effect.source, effect.offset):
+            yield _effect("effect-of-later", effect)
+
+
+def effect_of_red(log: CutLog) -> Iterator[Finding]:
+    """Find white effects of red records: they are no replays."""
+    red = _red_places(log)
+    for effect in _white_of_later(log):
+        if _replayed(effect) and _cause_place(effect) in red:
+            yield _effect("effect-of-red", effect)
+
+
+def replayed(log: CutLog) -> Iterator[Finding]:
+    """Find white effects of events that a restore runs again: an earlier reader of the input had run them."""
+    red = _red_places(log)
+    for effect in _white_of_later(log):
+        if _replayed(effect) and _cause_place(effect) not in red:
+            yield _effect("replayed", effect)
+
+
+def effect_missing(log: CutLog) -> Iterator[Finding]:
+    """Find red effects of events that every agent had started, and that no process but their sender has run."""
+    view = log.view
+    for effect in log.effects:
+        record, source, offset, torn = effect
+        by_receiver = record.process == source.receiver and source.steady
+        if torn or not by_receiver or in_flight(source, offset) or not view.red_stamped(record):
+            continue
+        if record.offset < view.sent_end(record.process, record.tp):
+            yield _effect("effect-missing", effect)
+
+
+def ran_twice(log: CutLog) -> Iterator[Finding]:
+    """Find the events below the cut of which two workers left white effects: one finding per app and topic."""
+    view, apps = log.view, apps_of_several(log.view)
+    workers: dict[tuple[str, TopicPartition, int], set[int]] = defaultdict(set)
+    for record, source, offset, _ in log.effects if apps else ():
+        if source.app in apps and view.counts_white(record) and not in_flight(source, offset):
+            tp = TopicPartition(source.topic, source.partition)
+            workers[source.app, tp, offset].add(view.worker(record.process))
+    events: dict[tuple[str, str], list[Twice]] = defaultdict(list)
+    for (app, tp, offset), by in workers.items():
+        if len(by) > 1:
+            events[app, tp.topic].append(Twice(tp.partition, offset, min(by), max(by)))
+    for place, found in events.items():
+        yield found_twice(*place, len(found), min(found))
+
+
+def cause_unclear(log: CutLog) -> Iterator[Finding]:
+    """Find inputs of an app whose check values are equal: causes that name them show nothing, and are not checked."""
+    yield from unclear_causes(log.view)
+
+
+# --- What several of them share -------------------------------------------------------------------------------------
+
+
+def _white_of_later(log: CutLog) -> Iterator[Effect]:
+    """Yield white effects of events that some agent had still to start."""
+    for effect in log.effects:
+        if (
+            not effect.torn
+            and in_flight(effect.source, effect.offset)
+            and log.view.counts_white(effect.record)
+        ):
+            yield effect
+
+
+def _replayed(effect: Effect) -> bool:
+    """Return whether an earlier reader of the input may have run the event, which the present one runs again."""
+    process, source = effect.record.process, effect.source
+    # A stamp does not name the agent: where only some of them have started the input, it may be one of those.
+    until = max((agent.replay_until for agent in source.agents), default=0)
+    return read_before(source, process) or (process == source.receiver and effect.offset < until)
+
+
+def _red_places(log: CutLog) -> set[tuple[str, int, int]]:
+    """Return the places of records that are red by their header or their sender's birth, whatever was observed of
+    their partition."""
+    return {record[:3] for record in log.records if _red_by_itself(log.view, record)}
+
+
+def _red_by_itself(view: CutView, record: LogRecord) -> bool:
+    if record.process == EXTERNAL or record.marker:
+        return False
+    return record.process >= view.epoch or (not view.left(record.process) and record.epoch >= view.epoch)
+
+
+def _cause_place(effect: Effect) -> tuple[str, int, int]:
+    return effect.source.topic, effect.source.partition, effect.offset
+
+
+def _effect(kind: str, effect: Effect) -> Finding:
+    source = effect.source
+    return Finding.at(kind, effect.record, app=source.app, a=effect.offset, b=source.position)
+
+
+class Twice(NamedTuple):
+    """An event of an input that ran in two workers: the first ids of the lowest and of the highest of them."""
+
+    partition: int
+    offset: int
+    one: int
+    other: int
+
+
+def apps_of_several(view: CutView) -> set[str]:
+    """Return the apps of which the snapshot knows several workers; in the others no event can have run in a second
+    worker.
+
+    The earlier readers of an input may be unknown (the ledger was recreated), so all inputs of these apps are checked.
+    """
+    workers: dict[str, set[int]] = defaultdict(set)
+    for process, cut in view.processes.items():
+        if process not in view.before_restore:
+            workers[cut.app].add(view.worker(process))
+    return {app for app, known in workers.items() if len(known) > 1}
+
+
+def found_twice(app: str, topic: str, events: int, first: Twice) -> Finding:
+    """Return the finding for all such events of one topic."""
+    return Finding(
+        "ran-twice", topic, first.partition, first.offset, first.one, app=app, a=events, b=first.other
+    )
+
+
+def unclear_causes(view: CutView) -> list[Finding]:
+    """Return the findings of `cause_unclear`: they follow from the snapshot alone."""
+    topics: dict[str, set[str]] = defaultdict(set)
+    for source in view.captured.inputs:
+        topics[source.app].add(source.topic)
+    return [
+        Finding("cause-unclear", topic, -1, -1, app=app, a=topic_check(topic))
+        for app, of_app in sorted(topics.items())
+        for topic in sorted(of_app - set(topics_by_check(of_app).values()))
+    ]

@@ -1,0 +1,356 @@
+"""The commands."""
+
+from __future__ import annotations
+
+import runpy
+import sys
+from collections.abc import Callable, Coroutine
+from typing import Annotated, Any, TypeVar
+
+import typer
+
+from snapkafka import __version__, ops
+from snapkafka.errors import EXIT_NOT_GOOD
+from snapkafka.units import moment_ms, wall_ms
+
+from .commands import doctor as doctor_ways
+from .commands import (
+    drill,
+    fork,
+    help_texts,
+    keep,
+    metrics,
+    query,
+    restore,
+    serve,
+    switches,
+    trace,
+    verdicts,
+    watch,
+)
+from .commands import storage as stored_files
+from .helps import HELPS, SNAPKAFKA, START, command
+from .job_options import READING, Spec, job_options
+from .options import (
+    AsJson,
+    Bootstrap,
+    Namespace,
+    Ttl,
+    names_in,
+    ttl_ms_of,
+)
+from .present.snapshots import print_assembled, print_details, print_list, print_triggered
+from .progress import job_log, progress_lines
+from .running import connect, console, print_json, run, who
+
+T = TypeVar("T")
+
+app = typer.Typer(
+    name="snapkafka",
+    epilog=START,
+    no_args_is_help=True,
+    add_completion=False,
+    rich_markup_mode="rich",
+    pretty_exceptions_enable=False,
+)
+
+
+def _version_asked(asked: bool) -> None:
+    if asked:
+        print(f"snapkafka {__version__}")
+        raise typer.Exit
+
+
+@app.callback(help=SNAPKAFKA)
+def _any(
+    version: Annotated[
+        bool,
+        typer.Option(
+            "--version", metavar="", callback=_version_asked, is_eager=True, help="Print the version."
+        ),
+    ] = False,
+) -> None:
+    """Accept the options before the command."""
+
+
+@command(app, "trigger")
+def trigger(
+    bootstrap: Bootstrap = None,
+    namespace: Namespace = "",
+    snapshot_id: Annotated[
+        str,
+        typer.Option(
+            "--id", metavar="ID", help="Name of the snapshot. Asking again with it returns the same."
+        ),
+    ] = "",
+    type_: Annotated[str, typer.Option("--type", metavar="TYPE", help="`full` or `incremental`.")] = "full",
+    parent: Annotated[
+        str,
+        typer.Option(
+            "--parent", metavar="ID", help="Parent of an incremental snapshot. Default: latest verified."
+        ),
+    ] = "",
+    storage: Annotated[
+        str, typer.Option("--storage", metavar="URI", help="Directory or URI for the tables.")
+    ] = "",
+    apps: Annotated[
+        list[str] | None,
+        typer.Option("--apps", metavar="APP", help="Only these apps, comma-separated. Repeatable."),
+    ] = None,
+    ttl: Ttl = "5s",
+    knowing: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--knows-markers", metavar="GROUP", help="Consumer group that accepts markers. Repeatable."
+        ),
+    ] = None,
+    retries: Annotated[
+        int, typer.Option("--retries", metavar="N", help="Retry a failed snapshot up to N times.")
+    ] = 0,
+    wait: Annotated[bool, typer.Option("--wait", help="Wait until the snapshot is captured.")] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Take a snapshot. Services keep running."""
+    running: list[str] = []
+    with progress_lines(printed=wait and not as_json) as show_progress:
+
+        def progress(found: ops.Progress) -> None:
+            running[:] = [found.id]
+            if show_progress is not None:
+                show_progress(found)
+
+        found = run(
+            lambda: ops.trigger(
+                connect(bootstrap),
+                namespace,
+                snapshot_id=snapshot_id,
+                type=type_,
+                parent=parent,
+                storage=storage,
+                who=who(),
+                apps=names_in(apps or ()),
+                ttl_ms=ttl_ms_of(ttl),
+                knowing=knowing or (),
+                retries=retries,
+                wait=wait,
+                progress=progress,
+            ),
+            as_json=as_json,
+            continues=lambda: "".join(f"snapshot {it} continues: `snapkafka show {it}`" for it in running),
+        )
+    if as_json:
+        print_json(found)
+    else:
+        print_triggered(console, found)
+
+
+@command(app, "list")
+def list_(bootstrap: Bootstrap = None, namespace: Namespace = "", as_json: AsJson = False) -> None:
+    """List snapshots and their states."""
+    found = run(lambda: ops.list_snapshots(connect(bootstrap), namespace), as_json=as_json)
+    if as_json:
+        print_json({"snapshots": found})
+    else:
+        print_list(console, found, wall_ms())
+
+
+@command(app, "show")
+def show(
+    snapshot: Annotated[
+        str, typer.Argument(metavar="ID", help="Id, epoch or `latest` (the last one triggered).")
+    ] = "",
+    epoch: Annotated[int | None, typer.Option("--epoch", metavar="N", help="Snapshot of this epoch.")] = None,
+    at: Annotated[
+        str,
+        typer.Option(
+            "--at", metavar="TIME", help="Last snapshot captured by TIME (ISO 8601, local time zone)."
+        ),
+    ] = "",
+    bootstrap: Bootstrap = None,
+    namespace: Namespace = "",
+    as_json: AsJson = False,
+) -> None:
+    """Show one snapshot.
+
+    While it runs: what it waits for. Once captured: each process and each input.
+    """
+    found = run(
+        lambda: ops.show(
+            connect(bootstrap), namespace, snapshot, epoch=epoch, at_ms=moment_ms(at) if at else None
+        ),
+        as_json=as_json,
+    )
+    if as_json:
+        print_json(found)
+    else:
+        print_details(console, found)
+
+
+command(app, "watch")(watch.watch)
+command(app, "keep")(keep.keep)
+command(app, "query")(query.query)
+command(app, "diff")(query.diff)
+command(app, "draw")(query.draw)
+command(app, "trace")(trace.trace)
+
+
+@command(app, "assemble")
+@job_options("storage", "invariants", "parameters", *READING)
+def assemble(
+    snapshots: Annotated[
+        list[str], typer.Argument(metavar="ID...", help="Ids, epochs or `latest` (the last one captured).")
+    ],
+    bootstrap: Bootstrap = None,
+    namespace: Namespace = "",
+    spec: Spec = ops.JobSpec,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Print how much would be read; do nothing.")
+    ] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Build the tables of captured snapshots with Spark, and verify."""
+
+    def asked(verb: Callable[..., Coroutine[Any, Any, T]], **options: Any) -> Coroutine[Any, Any, T]:
+        return verb(connect(bootstrap), spec(namespace=namespace, snapshots=snapshots), **options)
+
+    if dry_run:
+        stored_files.print_reading(lambda: asked(ops.plan_assembly), as_json=as_json)
+        return
+    with job_log(printed=not as_json) as log:
+        found = run(
+            lambda: asked(ops.assemble, notify=log.print_line, progress=log.progress),
+            as_json=as_json,
+        )
+    _print_assembled(found, as_json=as_json)
+
+
+@command(app, "verify")
+@job_options("storage", "invariants", "parameters", *READING, "tables", "record")
+def verify(
+    snapshot: Annotated[
+        str, typer.Argument(metavar="ID", help="Id, epoch or `latest` (the last one assembled).")
+    ] = "",
+    bootstrap: Bootstrap = None,
+    namespace: Namespace = "",
+    manifest: Annotated[
+        str, typer.Option("--manifest", metavar="PATH", help="Manifest of the snapshot, instead of its id.")
+    ] = "",
+    spec: Spec = ops.JobSpec,
+    offline: Annotated[
+        bool, typer.Option("--offline", help="Compare the files with the manifest, without a broker.")
+    ] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Verify an assembled snapshot again.
+
+    It needs the manifest and the log; with --offline the files alone.
+    """
+
+    async def asked() -> ops.JobSpec:
+        found = spec(
+            namespace=namespace,
+            snapshots=(snapshot,) if snapshot else (),
+            manifests=(manifest,) if manifest else (),
+        )
+        await doctor_ways.ask_one_way(
+            {"an id": bool(snapshot), "--manifest": bool(manifest)},
+            {"--offline": offline, "--record": found.record},
+            {"--offline": offline, "--tables": found.tables},
+            {"--offline": offline, "--invariants": bool(found.invariants)},
+        )
+        return found
+
+    wanted = run(asked, as_json=as_json)
+    if offline:
+        stored_files.verify_offline(snapshot, namespace, manifest, wanted.storage, as_json=as_json)
+        return
+    with job_log(printed=not as_json) as log:
+        found = run(
+            lambda: ops.verify(connect(bootstrap), wanted, notify=log.print_line, progress=log.progress),
+            as_json=as_json,
+        )
+    _print_assembled(found, as_json=as_json)
+
+
+def _print_assembled(found: tuple[ops.JobResult, ...], *, as_json: bool) -> None:
+    """Print the results; one that is not good also sets the exit status."""
+    if as_json:
+        print_json({"snapshots": found})
+    else:
+        print_assembled(console, found)
+    if not all(item.good for item in found):
+        raise typer.Exit(EXIT_NOT_GOOD)
+
+
+command(app, "verdicts")(verdicts.verdicts)
+command(app, "drill")(drill.drill)
+command(app, "restore")(restore.restore)
+app.add_typer(
+    fork.app,
+    name="fork",
+    epilog=f"Example: {HELPS['fork'].example}",
+    rich_help_panel=HELPS["fork"].panel,
+)
+
+
+@command(app, "doctor")
+def doctor(
+    bootstrap: Bootstrap = None,
+    namespace: Namespace = "",
+    assembly_within: Annotated[
+        str,
+        typer.Option(
+            "--assembly-within",
+            metavar="TIME",
+            help="Assembly starts at most TIME after a snapshot: 30min, 1h.",
+        ),
+    ] = "1h",
+    fix: Annotated[
+        bool, typer.Option("--fix", help="Correct topic settings. Shows the plan and asks.")
+    ] = False,
+    yes: Annotated[bool, typer.Option("--yes", help="With --fix: do not ask.")] = False,
+    acls: Annotated[
+        bool, typer.Option("--acls", help="Print the access rights that each role needs.")
+    ] = False,
+    offline: Annotated[
+        str, typer.Option("--offline", metavar="MODULE:APP", help="Check an app without a broker.")
+    ] = "",
+    as_json: AsJson = False,
+) -> None:
+    """Check whether anything would spoil a snapshot.
+
+    Changes nothing without --fix.
+    """
+    ways = {"--fix": fix, "--acls": acls, "--offline": bool(offline)}
+    run(lambda: doctor_ways.ask_one_way(ways), as_json=as_json)
+    if offline:
+        doctor_ways.look_offline(offline, as_json=as_json)
+    elif acls:
+        doctor_ways.print_rights(
+            lambda: connect(bootstrap) if bootstrap else None, namespace, as_json=as_json
+        )
+    elif fix:
+        doctor_ways.fix(lambda: connect(bootstrap), namespace, assembly_within, yes=yes, as_json=as_json)
+    else:
+        doctor_ways.examine(lambda: connect(bootstrap), namespace, assembly_within, as_json=as_json)
+
+
+command(app, "pause")(switches.pause)
+command(app, "resume")(switches.resume)
+command(app, "retire")(switches.retire)
+command(app, "checkpoint")(switches.checkpoint)
+command(app, "prune")(stored_files.prune)
+command(app, "metrics")(metrics.metrics)
+command(app, "serve")(serve.serve)
+command(app, "help")(help_texts.help_)
+
+
+@command(
+    app,
+    "demo",
+    context_settings={"allow_extra_args": True, "ignore_unknown_options": True, "help_option_names": []},
+)
+def demo(context: typer.Context) -> None:
+    """Run a demo on this machine: broker, services, snapshots."""
+    sys.argv = ["snapkafka demo", *context.args]
+    runpy.run_module("snapkafka.demo", run_name="__main__")

@@ -1,0 +1,89 @@
+"""A broker's own reason for refusing a topic or a setting, and the request to delete topics in a version that has one.
+
+A broker answers an administrator with a code and a sentence ("Invalid value soon for configuration retention.ms: ..."),
+or with the verdict of a policy of the cluster. The code alone does not show what to change.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from typing import Any, Final
+
+from aiokafka import errors
+from aiokafka.protocol.api import Response
+from aiokafka.protocol.types import CompactArray, CompactString, Int16, Int32, Schema, TaggedFields
+
+from .wire_requests import RequestStruct, check_version
+
+API_KEY_DELETE_TOPICS: Final = 20
+#: The first version whose response states a reason; Kafka 2.7 has it.
+DELETE_TOPICS_VERSION: Final = 5
+#: What a broker says with a code alone, and the client library does not know.
+WITHOUT_WORDS: Final = {
+    60: "its partitions are being moved",
+    73: "topic deletion is disabled (delete.topic.enable)",
+    89: "the quota of changes of topics is used up (controller_mutation_rate)",
+}
+
+
+class BrokerRefusedError(errors.KafkaError):  # type: ignore[misc]  # aiokafka is not looked into
+    """A refusal with a code that the client library has no class for."""
+
+
+def raise_refusal(code: int, why: str | None, about: str) -> None:
+    """Raise the broker's answer as an error, with its reason. Code 0 means success.
+
+    Args:
+        code: of the response, in Kafka's numbering.
+        why: the broker's own words; None or empty: it has none.
+        about: the topic, named if there is no reason.
+    """
+    if not code:
+        return
+    kind = errors.for_code(code)
+    if kind is errors.UnknownError and code != errors.UnknownError.errno:
+        raise BrokerRefusedError(f"{why or WITHOUT_WORDS.get(code, about)}, error {code}")
+    raise kind(why or f"{about}: {kind.description or kind.message}")
+
+
+class DeleteTopicsResponse(Response):  # type: ignore[misc]  # aiokafka is not looked into
+    API_KEY = API_KEY_DELETE_TOPICS
+    API_VERSION = DELETE_TOPICS_VERSION
+    SCHEMA = Schema(
+        ("throttle_time_ms", Int32),
+        (
+            "topics",
+            CompactArray(
+                ("topic", CompactString("utf-8")),
+                ("error_code", Int16),
+                ("error_message", CompactString("utf-8")),
+                ("tags", TaggedFields),
+            ),
+        ),
+        ("tags", TaggedFields),
+    )
+
+
+class DeleteTopicsRequest(RequestStruct):  # type: ignore[misc]  # aiokafka is not looked into
+    """The request to delete topics; the client's own one is of a version whose response has no reasons.
+
+    Args:
+        timeout_ms: how long the broker may wait for that.
+    """
+
+    FLEXIBLE_VERSION = True
+    API_KEY = API_KEY_DELETE_TOPICS
+    API_VERSION = DELETE_TOPICS_VERSION
+    RESPONSE_TYPE = DeleteTopicsResponse
+    SCHEMA = Schema(
+        ("topics", CompactArray(CompactString("utf-8"))), ("timeout_ms", Int32), ("tags", TaggedFields)
+    )
+
+    def __init__(self, topics: Collection[str], timeout_ms: int) -> None:
+        no_tags: dict[int, bytes] = {}
+        super().__init__(list(topics), timeout_ms, no_tags)
+
+    def prepare(self, versions: dict[int, tuple[int, int]]) -> Any:
+        """Check that the broker has this version, as aiokafka 0.13 and later ask."""
+        check_version(versions, API_KEY_DELETE_TOPICS, DELETE_TOPICS_VERSION)
+        return self

@@ -1,0 +1,136 @@
+"""The time until which the log keeps a snapshot's records: facts from the cluster, judged by
+`snapkafka.checks.retention`."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Collection, Mapping
+
+from snapkafka.checks import CutView, LogBounds
+from snapkafka.checks.retention import (
+    How,
+    LogNow,
+    Need,
+    RetentionEstimate,
+    TopicSettings,
+    estimate_retention,
+    first_to_go,
+    needs,
+)
+from snapkafka.errors import BrokerUnavailableError, LedgerUnusableError
+from snapkafka.manifest import RestorableEntry
+from snapkafka.ports import TopicAdmin
+from snapkafka.protocol.captured_snapshot import Captured
+from snapkafka.protocol.records import TopicPartition
+from snapkafka.units import iso_time, wall_ms
+
+
+async def restorable(
+    admin: TopicAdmin, captured: Captured, *, cut_ms: int, now: Callable[[], int] = wall_ms
+) -> RestorableEntry:
+    """Determine until when the log holds what a snapshot needs, which topic loses it first, and why. Unauthorized
+    facts are reported, and are not an error.
+
+    Args:
+        cut_ms: when it was triggered.
+        now: returns the time; called after the logs were read, which may take a while.
+    """
+    try:
+        found = await _look(admin, captured, cut_ms, now)
+    except (
+        LedgerUnusableError,
+        BrokerUnavailableError,
+    ) as error:  # a right is missing; a topic has no leader
+        found = RetentionEstimate(how=How.UNKNOWN, why=error.message)
+    return RestorableEntry(
+        how=found.how,
+        until="" if found.until_ms is None else iso_time(found.until_ms),
+        topic=found.topic,
+        partition=found.partition,
+        why=found.why,
+    )
+
+
+def in_words(entry: RestorableEntry, now_ms: int) -> str:
+    """Format the text after "restorable"."""
+    where = f"{entry.topic}[{entry.partition}] {entry.why}"
+    when = f"{entry.until[:19].replace('T', ' ')} UTC"
+    passed = entry.until < iso_time(now_ms)
+    match entry.how:
+        case How.UNTIL:
+            return f"{'no longer restorable since' if passed else 'restorable until'} {when}: {where}"
+        case How.FROM if passed:
+            return f"possibly no longer restorable since {when}: {where}"
+        case How.FROM:
+            return f"restorable until {when} at least: {where}"
+        case How.GONE:
+            return f"no longer restorable: {where}"
+        case How.ALWAYS:
+            return "restorable as long as its topics exist"
+    return f"unknown for how long it is restorable: {entry.why}"
+
+
+async def _look(
+    admin: TopicAdmin, captured: Captured, cut_ms: int, now: Callable[[], int]
+) -> RetentionEstimate:
+    wanted = list(needs(CutView(captured)))
+    bounds = await log_bounds(admin, [need.tp for need in wanted])
+    recreated = CutView(captured, bounds).recreated
+    for need in wanted:
+        if need.tp in recreated:
+            why = "it was deleted, or recreated, since the cut"
+            return RetentionEstimate(how=How.GONE, topic=need.tp.topic, partition=need.tp.partition, why=why)
+    topics = sorted({need.tp.topic for need in wanted})
+    answers = await asyncio.gather(*(admin.topic_settings(topic) for topic in topics))
+    settings = {topic: TopicSettings.parse(found) for topic, (found, _) in zip(topics, answers, strict=True)}
+    logs, now_ms = await _logs(admin, wanted, bounds, settings), now()
+    return first_to_go(
+        estimate_retention(need, logs[need.tp], settings[need.tp.topic], cut_ms=cut_ms, now_ms=now_ms)
+        for need in wanted
+    )
+
+
+async def log_bounds(
+    admin: TopicAdmin, wanted: Collection[TopicPartition]
+) -> dict[TopicPartition, LogBounds]:
+    """Return the offsets that the logs of these partitions hold now; partitions that do not exist are left out."""
+    topics = await admin.describe_topics({tp.topic for tp in wanted})
+    there = [tp for tp in wanted if tp.topic in topics and tp.partition < topics[tp.topic].partitions]
+    starts, ends = await asyncio.gather(admin.log_starts(there), admin.log_ends(there))
+    return {tp: LogBounds(start=starts[tp], end=ends[tp], topic_id=topics[tp.topic].topic_id) for tp in there}
+
+
+async def _logs(
+    admin: TopicAdmin,
+    wanted: Collection[Need],
+    bounds: Mapping[TopicPartition, LogBounds],
+    settings: Mapping[str, TopicSettings],
+) -> dict[TopicPartition, LogNow]:
+    """Read the facts about the partitions; only those that matter by some setting are asked for."""
+    first = {
+        need.tp: max(need.start, bounds[need.tp].start)
+        for need in wanted
+        if need.any_may_go or settings[need.tp.topic].deletes
+    }
+    first_ms = await admin.record_times({tp: at for tp, at in first.items() if at < bounds[tp].end})
+    sizes = {
+        topic: await log_sizes(admin, topic)
+        for topic, of_topic in settings.items()
+        if of_topic.deletes and of_topic.retention_bytes is not None
+    }
+    return {
+        need.tp: LogNow(
+            bounds=bounds[need.tp],
+            first_ms=first_ms.get(need.tp),
+            size=sizes.get(need.tp.topic, {}).get(need.tp.partition),
+        )
+        for need in wanted
+    }
+
+
+async def log_sizes(admin: TopicAdmin, topic: str) -> Mapping[int, int]:
+    """Return the bytes of each partition of a topic; empty if unauthorized."""
+    try:
+        return await admin.log_bytes(topic)
+    except LedgerUnusableError:  # it takes a right on the whole cluster
+        return {}

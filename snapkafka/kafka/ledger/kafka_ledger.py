@@ -1,0 +1,430 @@
+"""The ledger on Kafka: topic `_snapkafka.<namespace>`, one partition, never compacted, never trimmed.
+
+Its order is the order of everything (R11), so a second partition or a lost record would be a lost agreement: a topic
+with such settings is refused, with a remedy. docs/reference/ledger.md explains how an administrator creates it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
+from typing import Any, Final
+
+from aiokafka import AIOKafkaProducer, errors
+
+from snapkafka.checks.retention import TopicSettings
+from snapkafka.errors import LedgerUnusableError, SnapkafkaError
+from snapkafka.kafka.cluster.admin import REPLICAS_MAX, KafkaTopicAdmin
+from snapkafka.kafka.cluster.wire_requests import TopicDescription
+from snapkafka.kafka.login.connection import Connection, translated
+from snapkafka.logs import about
+from snapkafka.protocol.records import LedgerRecord, TailLost, TopicPartition
+from snapkafka.wire import headers, signature
+from snapkafka.wire.codec import encode, load
+
+from .reader import HOLE, Entry, LedgerRecreatedError, read_entries
+from .settings import LOSES, RECORD_BYTES_MAX, UNREADABLE, harmful, settings_for
+from .tail_marks import LedgerCutShortError, Marks, identity, lost_range, mark_of
+
+logger = logging.getLogger("snapkafka")
+
+#: An append that is not acknowledged by then is given up; it may still land, and is then dropped as a repeat.
+APPEND_TIMEOUT_S: Final = 8.0
+#: So long a producer is waited for that is to stop.
+STOP_WITHIN_S: Final = 1.0
+#: A ledger that two looks this far apart do not find is gone; one look may have met a broker that lags behind.
+NOT_SEEN_FOR_S: Final = 1.0
+#: A lost tail of more records than this is not passed by writing as many.
+LOST_MAX: Final = 1_000_000
+#: So many of them are written at once.
+AT_ONCE: Final = 500
+
+
+def topic_name(namespace: str) -> str:
+    """Return the topic that is the ledger of a namespace."""
+    return f"_snapkafka.{namespace}"
+
+
+class RecordTooLargeError(LedgerUnusableError):
+    """A record that can never be written."""
+
+
+def beginning_is_gone(topic: str, start: int) -> LedgerUnusableError:
+    """Return the error for a ledger that begins at `start`, without a checkpoint that stands for the older records."""
+    return LedgerUnusableError(
+        f"ledger {topic} begins at offset {start}, and no checkpoint replaces the deleted records",
+        hint="delete the topic and restart the services, which start a new one (docs/reference/ledger.md)",
+    )
+
+
+class KafkaLedger:
+    """The implementation of `ports.Ledger` on Kafka.
+
+    Args:
+        connection: the cluster.
+        namespace: the systems that are snapshotted together share one.
+        keys: they sign appended records and check those that are read; None: those of the environment.
+
+    Raises:
+        BadInputError: the environment has unusable keys.
+    """
+
+    def __init__(self, connection: Connection, namespace: str, keys: signature.Keys | None = None) -> None:
+        self.connection = connection
+        self.keys = signature.Keys.from_environment(os.environ) if keys is None else keys
+        self._namespace = namespace
+        self.topic = topic_name(namespace)
+        self._tp = TopicPartition(self.topic, 0)
+        self.garbage = 0
+        self.refused = 0  # for their signature
+        self._admin = KafkaTopicAdmin(connection)
+        self._topic_id = ""
+        self._seen_end = 0
+        self._marks = Marks()
+        self._leader_epoch = -1  # when the marks were last found to agree
+        self._lost: tuple[int, int] | None = None  # the offsets that were read, and are lost
+        self._producer: Any = None
+        self._stopping: set[asyncio.Task[None]] = set()
+        self._sending = asyncio.Lock()
+        self._replaced = asyncio.Event()
+
+    @property
+    def ledger_id(self) -> int:
+        """The mark of the ledger in headers, see `wire.headers.ledger_id`."""
+        assert self._topic_id, "open() comes first"
+        return headers.ledger_id(bytes.fromhex(self._topic_id))
+
+    @property
+    def topic_id(self) -> str:
+        """Kafka's own id of the topic that was opened, 32 hex digits; empty before."""
+        return self._topic_id
+
+    # -- opening ---------------------------------------------------------------------------------------------
+
+    async def open(self, *, create: bool = True) -> None:
+        """Find the ledger, or create it; again after it was deleted and recreated.
+
+        Args:
+            create: create a missing ledger; otherwise it is an error.
+
+        Raises:
+            LedgerUnusableError: it is not there and may not be made, or its settings would lose agreements.
+            LedgerCutShortError: it has lost records that were read; the next time it is opened as it is then.
+            BrokerUnavailableError: nobody answers.
+        """
+        await asyncio.to_thread(load)  # Avro takes some 100 ms to import: not on the loop of a service
+        found = await self._describe()
+        if found is None:
+            if not create:
+                raise LedgerUnusableError(
+                    f"there is no ledger {self.topic}: no service with snapkafka has run in this namespace",
+                    hint="check --namespace, or start a service that calls snapkafka.install",
+                )
+            found = await self._create()
+        if found.partitions != 1:
+            raise LedgerUnusableError(
+                f"ledger {self.topic} has {found.partitions} partitions; it must have exactly one",
+                hint="delete it and create it with 1 partition (docs/reference/ledger.md)",
+            )
+        await self._check_settings(found.replicas, repair=create)
+        if found.topic_id != self._topic_id or self._lost is not None:
+            await self._drop_producer()
+            self._seen_end, self._marks, self._lost = 0, Marks(), None
+            self._leader_epoch = found.leader_epoch
+        self._topic_id, self._replaced = found.topic_id, asyncio.Event()
+        await self._check_tail(found.leader_epoch)
+
+    async def _describe(self) -> TopicDescription | None:
+        return (await self._admin.describe_topics([self.topic])).get(self.topic)
+
+    async def _create(self) -> TopicDescription:
+        try:
+            replicas = min(REPLICAS_MAX, await self._admin.brokers())
+            await self._admin.create_topic(self.topic, replicas=replicas, settings=settings_for(replicas))
+        except LedgerUnusableError as error:
+            raise LedgerUnusableError(
+                f"there is no ledger {self.topic} and it cannot be created: {error.message}",
+                hint="have an administrator create it as docs/reference/ledger.md describes",
+            ) from error
+        found = await self._describe()
+        if found is None:
+            raise LedgerUnusableError(
+                f"ledger {self.topic} was created and is missing again", hint="try again"
+            )
+        return found
+
+    async def _check_settings(self, replicas: int, *, repair: bool) -> None:
+        """Refuse settings that would lose records or make them unreadable; repair inherited ones.
+
+        Settings that the topic inherits from its broker were not chosen for it. Settings on the topic itself stay.
+        """
+        try:
+            holding, own = await self._admin.topic_settings(self.topic)
+        except LedgerUnusableError:
+            return  # without the right to look, the administrator's word is taken
+        if not own and await self._is_whole(holding):
+            # Made by the broker when some client asked for it (auto.create.topics.enable), with settings for no one.
+            await self._admin.alter_topic(self.topic, settings_for(replicas))
+            return
+        if repair:
+            await self._repair(holding, own, replicas)
+            holding, own = await self._admin.topic_settings(self.topic)
+        for name, why in harmful(holding, replicas).items():
+            hint = f"set {name}={settings_for(replicas)[name]} on it (docs/reference/ledger.md)"
+            what = f"ledger {self.topic} has {name}={holding[name]}: {why}"
+            if name in LOSES | UNREADABLE or (repair and name == "min.insync.replicas"):
+                raise LedgerUnusableError(what, hint=hint)
+            logger.warning("snapkafka: %s; %s", what, hint, extra=about(namespace=self._namespace))
+
+    async def _repair(self, holding: Mapping[str, str], own: Mapping[str, str], replicas: int) -> None:
+        wrong = harmful(holding, replicas, inherited=True).keys() - own.keys()
+        if wrong & LOSES and not await self._is_whole(holding):
+            wrong -= LOSES
+        if not wrong:
+            return
+        changes = {name: settings_for(replicas)[name] for name in sorted(wrong)}
+        try:
+            await self._admin.alter_settings(self.topic, changes)
+        except LedgerUnusableError:
+            return  # not allowed; whatever cannot be lived with is refused by name
+        logger.warning(
+            "snapkafka: ledger %s inherited settings of its broker that would harm it; they are now set on the"
+            " topic: %s",
+            self.topic,
+            ", ".join(f"{name}={value} (was {holding[name]})" for name, value in changes.items()),
+            extra=about(namespace=self._namespace),
+        )
+
+    async def _is_whole(self, settings: Mapping[str, str]) -> bool:
+        """Return whether the topic has lost nothing yet. Clients that run while it is deleted create it again, and
+        write to it at once."""
+        if await self.end() == 0:
+            return True
+        return not TopicSettings.parse(settings).compacts and await self.start() == 0
+
+    async def _is_same(self) -> bool:
+        """Return whether the topic is still the one that was opened. A broker that does not answer proves nothing."""
+        for pause_s in (0.0, NOT_SEEN_FOR_S):
+            await asyncio.sleep(pause_s)
+            try:
+                found = await self._describe()
+            except SnapkafkaError:
+                return True
+            if found is not None and found.topic_id == self._topic_id:
+                await self._check_tail(found.leader_epoch)
+            if found is not None:
+                return found.topic_id == self._topic_id
+        return False
+
+    async def _check_tail(self, leader_epoch: int) -> None:
+        """Raise where records are lost that were read, or written and acknowledged."""
+        if self._lost is None and (leader_epoch != self._leader_epoch or self._replaced.is_set()):
+            try:
+                end = await self.end()
+                self._lost = await lost_range(self._marks, await self.start(), end, self._standing)
+            except SnapkafkaError:
+                return  # it is looked at again
+            self._leader_epoch = leader_epoch
+            self._replaced.clear()
+        if self._lost is not None:
+            raise LedgerCutShortError(self.topic, *self._lost)
+        self._marks.settle()
+
+    async def _standing(self, first: int, upto: int) -> dict[int, int]:
+        async def as_it_is() -> bool:
+            return True
+
+        entries = self._entries(first, until=upto, same=as_it_is)
+        return {entry.offset: mark_of(entry) async for entry in entries}
+
+    # -- writing ---------------------------------------------------------------------------------------------
+
+    async def append(self, record: LedgerRecord) -> int:
+        """Append a record and wait until it is safe; return its offset. Records are appended in the order of the
+        calls.
+
+        A `TailLost` is repeated until the ledger has passed what it names.
+
+        Raises:
+            RecordTooLargeError: the record exceeds the limit of the ledger.
+            LedgerUnusableError: writing is unauthorized.
+            BrokerUnavailableError: not acknowledged in time; it may land later (and is then a duplicate, if sent
+                again).
+            LedgerRecreatedError: the ledger is another one by now; the record stands in the new one, where it means
+                nothing.
+            LedgerCutShortError: the ledger has lost records that were read; this one may stand where one of them did.
+        """
+        if isinstance(record, TailLost):
+            return await self._append_past(record)
+        return await self._append(record)
+
+    async def _append_past(self, record: TailLost) -> int:
+        missing = record.upto - await self.end()
+        if missing > LOST_MAX:
+            raise LedgerUnusableError(
+                f"ledger {self.topic} has lost {missing:,} records: too many for others to take their offsets",
+                hint="delete the topic: the services start a new one and take part in it (docs/reference/ledger.md)",
+            )
+        offset = await self._append(record)
+        while (missing := record.upto - offset - 1) > 0:
+            appends = (self._append(record) for _ in range(min(AT_ONCE, missing)))
+            offset = max(await asyncio.gather(*appends))
+        return offset
+
+    async def _append(self, record: LedgerRecord) -> int:
+        assert self._topic_id, "open() comes first"
+        value = encode(record)
+        if len(value) > RECORD_BYTES_MAX:
+            raise RecordTooLargeError(
+                f"a {type(record).__name__} of {len(value):,} bytes is too large for the ledger"
+                f" (at most {RECORD_BYTES_MAX:,})",
+                hint="spread the app over more workers: each reports its own partitions only",
+            )
+        while True:
+            # before it leaves: a reader of ours may meet the record before its acknowledgement
+            seen_end = self._seen_end
+            if self.keys and not seen_end:
+                seen_end = await self.end()
+            signed = self.keys.sign(self._place, seen_end, value)
+            async with translated(self.connection, f"append to ledger {self.topic}"):
+                try:
+                    async with asyncio.timeout(APPEND_TIMEOUT_S):
+                        offset = await self._send(type(record).__name__.encode(), value, signed)
+                except (TimeoutError, errors.KafkaError) as error:
+                    await self._drop_producer()
+                    if isinstance(error, errors.OutOfOrderSequenceNumber):
+                        self._replaced.set()  # the broker does not know what was written before
+                        await self._is_same()
+                    raise
+            if offset < seen_end:
+                self._replaced.set()
+                await self._is_same()
+                raise LedgerRecreatedError(self.topic)
+            self._seen_end = max(self._seen_end, offset + 1)
+            self._marks.wrote(offset, identity(record))
+            if signed is None or self.keys.accepts(self._place, offset, value, signed):
+                return offset
+            # so much was appended meanwhile that its signature is stale: nobody counts it
+
+    @property
+    def _place(self) -> signature.Place:
+        return signature.Place(self.topic, self._topic_id)
+
+    def append_soon(self, record: LedgerRecord) -> asyncio.Task[int]:
+        """Append in the background, in the order of the calls."""
+        return asyncio.ensure_future(self.append(record))
+
+    async def _send(self, key: bytes, value: bytes, signed: bytes | None) -> int:
+        carried = [] if signed is None else [(signature.HEADER, signed)]
+        async with self._sending:
+            producer = await self._connected_producer()
+            acknowledged = await producer.send(self.topic, value, key, partition=0, headers=carried)
+        return int((await acknowledged).offset)
+
+    async def _connected_producer(self) -> Any:
+        if self._producer is None:
+            producer = AIOKafkaProducer(
+                acks="all",
+                enable_idempotence=True,
+                linger_ms=0,
+                max_request_size=2 * RECORD_BYTES_MAX,
+                **self.connection.client_settings(),
+            )
+            try:
+                await producer.start()
+            except BaseException:
+                await producer.stop()
+                raise
+            self._producer = producer
+        return self._producer
+
+    async def _drop_producer(self) -> None:
+        """Drop the producer after a failure, or for another ledger: its sequence numbers mean nothing any more."""
+        producer, self._producer = self._producer, None
+        if producer is not None:
+            stopping = asyncio.ensure_future(_stop(producer))
+            self._stopping.add(stopping)
+            stopping.add_done_callback(self._stopping.discard)
+            await asyncio.wait([stopping], timeout=STOP_WITHIN_S)
+
+    # -- reading ---------------------------------------------------------------------------------------------
+
+    async def read(self, start: int = 0, *, until: int | None = None) -> AsyncIterator[Entry]:
+        """Yield the entries from `start` on, in order, live; or up to `until`.
+
+        Raises:
+            LedgerRecreatedError: the ledger was deleted, or deleted and made again; noticed within a few seconds.
+            LedgerCutShortError: it has lost records that were read; noticed within a few seconds.
+            LedgerUnusableError, BrokerUnavailableError: it cannot be read.
+        """
+        assert self._topic_id, "open() comes first"
+        async for entry in self._entries(start, until=until):
+            self.refused += entry.refused
+            if entry.record is None and entry.timestamp_ms != HOLE and not entry.refused:
+                self.garbage += 1
+            self._seen_end = max(self._seen_end, entry.offset + 1)
+            if not self._marks.add(entry.offset, mark_of(entry)):
+                self._replaced.set()
+            yield entry
+
+    def _entries(
+        self, start: int, *, until: int | None, same: Callable[[], Awaitable[bool]] | None = None
+    ) -> AsyncIterator[Entry]:
+        return read_entries(
+            self.connection,
+            self.topic,
+            start,
+            until=until,
+            same=same or self._is_same,
+            suspect=self._replaced,
+            accepts=self._accepts,
+        )
+
+    def _accepts(self, offset: int, value: bytes, headers: Iterable[tuple[str, bytes]]) -> bool:
+        signed = [found for name, found in headers if name == signature.HEADER]
+        if len(signed) > 1:
+            return not self.keys
+        return self.keys.accepts(self._place, offset, value, signed[0] if signed else None)
+
+    async def start(self) -> int:
+        """Return the first offset that exists: older records were deleted."""
+        return (await self._admin.log_starts([self._tp]))[self._tp]
+
+    async def end(self) -> int:
+        """Return the next offset to be written."""
+        return (await self._admin.log_ends([self._tp]))[self._tp]
+
+    async def trim(self, upto: int) -> None:
+        """Delete all records below `upto`, for good.
+
+        Raises:
+            LedgerUnusableError: deletion is unauthorized.
+            BrokerUnavailableError: no broker answers.
+        """
+        await self._admin.delete_records(self._tp, upto)
+
+    async def close(self) -> None:
+        """Close the connections."""
+        await self._drop_producer()
+        for stopping in list(self._stopping):
+            stopping.cancel()
+            await asyncio.wait([stopping], timeout=STOP_WITHIN_S)
+        await self._admin.close()
+
+
+async def _stop(producer: Any) -> None:
+    """Stop a producer; in order if it can send its records. An idempotent one retries for ever, and the client library
+    does not stop it before: each failed append would leave one behind."""
+    flushing = asyncio.ensure_future(producer.flush())
+    flushed, _ = await asyncio.wait([flushing], timeout=STOP_WITHIN_S)
+    if flushed:
+        await producer.stop()
+        return
+    flushing.cancel()
+    try:
+        await producer._sender.close()  # what is under way ends by the timeout of requests
+    finally:
+        producer._closed = True
+        await producer.client.close()

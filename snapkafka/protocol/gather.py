@@ -1,0 +1,304 @@
+"""The vector of a captured snapshot, gathered from the reports in the ledger (R8)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from .captured_snapshot import (
+    BaseCut,
+    Captured,
+    ChangelogCut,
+    Code,
+    InputCut,
+    Outsider,
+    ProcessCut,
+    Recorded,
+    SenderEnd,
+    Uncaptured,
+)
+from .facts import Stated
+from .records import (
+    NOBODY,
+    InputTopic,
+    Position,
+    Retention,
+    TopicPartition,
+    TornEvent,
+)
+
+if TYPE_CHECKING:
+    from .ledger_view import LedgerView
+    from .ownership import Reader
+    from .snapshots import Part, SnapshotView
+
+
+def gather(state: LedgerView, epoch: int) -> Captured:
+    """Return the vector of offsets of the captured snapshot of `epoch`, gathered from the ledger."""
+    snapshot = state.snapshots[epoch]
+    assert snapshot.captured_at is not None, "asked of captured snapshots only"
+    assert not snapshot.forgotten, "asked of a fold that only takes part"
+    trigger = snapshot.trigger
+    parts = list(snapshot.parts())
+    own = {part.process: part for part in parts if not part.report.supplement}
+    stated = Stated(state, snapshot)
+    hellos = [*stated.standing().values()]
+    inputs = tuple(_input_cuts(state, snapshot, parts, stated))
+    cut = {(source.app, source.topic) for source in inputs}
+    return Captured(
+        id=trigger.id,
+        attempt=trigger.attempt,
+        epoch=epoch,
+        type=trigger.type,
+        parent=trigger.parent,
+        storage=trigger.storage,
+        processes=tuple(
+            _process_cut(state, snapshot, own.get(p), p)
+            for p in sorted(snapshot.closed.keys() | snapshot.left)
+            if p in state.processes
+        ),
+        inputs=inputs,
+        senders=tuple(
+            SenderEnd(
+                process=p,
+                topic=sent.topic,
+                partition=sent.partition,
+                white_end=sent.white_end,
+                last_seq=sent.last_seq,
+                marker=sent.marker,
+                unacknowledged=sent.unacknowledged,
+                landed_end=sent.landed_end,
+                earlier_seq=sent.earlier_seq,
+                earlier_end=sent.earlier_end,
+            )
+            for p, (_, closed) in sorted(snapshot.closed.items())
+            for sent in closed.sent
+        ),
+        changelogs=tuple(_changelog_cuts(state, snapshot, parts, stated)),
+        recorded=tuple(_recorded(state, snapshot, parts)),
+        contaminated=snapshot.contaminated or _recreated(state, snapshot),
+        retention=_retention(state, epoch),
+        unread=tuple(item for item in snapshot.unread if (item.app, item.topic) not in cut),
+        sources=tuple(sorted({topic for hello in hellos for topic in hello.sources})),
+        uncaptured=tuple(
+            Uncaptured(app=app, what=what)
+            for app, what in sorted({(hello.app, what) for hello in hellos for what in hello.uncaptured})
+        ),
+        bases=tuple(_bases(state, epoch)),
+        code=tuple(
+            Code(app=app, agents=hello.agents, tables=hello.tables)
+            for app, hello in sorted({hello.app: hello for hello in hellos}.items())
+            if hello.agents
+        ),
+        outsiders=tuple(_outsiders(state, snapshot)),
+        run_without=trigger.run_without,
+        renewed=tuple(stated.renewed()),
+        old_topics=tuple(
+            stated.old_topics({source.topic: source.topic_id for source in inputs if source.topic_id})
+        ),
+    )
+
+
+def _recreated(state: LedgerView, snapshot: SnapshotView) -> str:
+    """Return a topic that was recreated while a process sent there, since the cut before; empty: none was."""
+    for process, (_, closed) in sorted(snapshot.closed.items()):
+        for sent in closed.sent:
+            if sent.recreated:
+                who = f"process {process} of app {state.app_of(process)}"
+                return f"topic {sent.topic} was recreated while {who} sent there: messages in flight went with it"
+    return ""
+
+
+def _outsiders(state: LedgerView, snapshot: SnapshotView) -> Iterator[Outsider]:
+    """Yield the processes that had joined by the trigger and are not part of the snapshot."""
+    for process, view in sorted(state.processes.items()):
+        if process >= snapshot.epoch or process in snapshot.closed or process in snapshot.left or view.hidden:
+            continue
+        left = view.left is not None and view.left < snapshot.epoch
+        yield Outsider(
+            process=process,
+            app=view.hello.app,
+            cut=process in snapshot.beside,
+            left=left and not (view.dead or view.goes_on),
+        )
+    earlier = (v.epoch for v in state.snapshots.values() if v.captured_at is not None)
+    before = max((epoch for epoch in earlier if epoch < snapshot.epoch), default=0)
+    for process, hello in state.refusals.hellos.items():
+        if process < snapshot.epoch:
+            # That it has left is refused as well: it may be a stranger's word, and makes nothing white.
+            left = state.refusals.left.get(process, snapshot.epoch) < snapshot.epoch
+            yield Outsider(process=process, app=hello.app, refused=process >= before and not left)
+
+
+def _retention(state: LedgerView, epoch: int) -> tuple[Retention, ...]:
+    """Return the settings of each changelog, as the last process that joined before the trigger reported them."""
+    reported = {
+        promised.topic: promised
+        for process, view in sorted(state.processes.items())
+        if process < epoch
+        for promised in view.hello.retention
+    }
+    return tuple(promised for _, promised in sorted(reported.items()))
+
+
+def _bases(state: LedgerView, epoch: int) -> Iterator[BaseCut]:
+    """Yield the base of each partition by the latest restore that was over when the snapshot was triggered."""
+    for tp, base in sorted(state.restores.bases_below(epoch).items()):
+        yield BaseCut(
+            topic=tp.topic,
+            partition=tp.partition,
+            end=base.end,
+            author=base.author,
+            plan=base.plan,
+            apps=base.apps,
+        )
+
+
+def _process_cut(state: LedgerView, snapshot: SnapshotView, part: Part | None, process: int) -> ProcessCut:
+    """Return one process of the snapshot. `part`: its own report, None if it had left."""
+    hello = state.processes[process].hello
+    if part is None:
+        return ProcessCut(
+            process=process, app=hello.app, host=hello.host, pid=hello.pid, left=True, formerly=hello.was
+        )
+    return ProcessCut(
+        process=process,
+        app=hello.app,
+        host=hello.host,
+        pid=hello.pid,
+        previous=part.report.previous,
+        heard=part.report.heard,
+        report=part.at,
+        closed=part.closed_at,
+        cut_us=part.closed.cut_us,
+        running=part.report.running,
+        torn=_torn(part, snapshot.epoch),
+        formerly=hello.was,
+    )
+
+
+def _app(state: LedgerView, part: Part) -> str:
+    return part.report.app or state.app_of(part.process)
+
+
+def _input_cuts(
+    state: LedgerView, snapshot: SnapshotView, parts: list[Part], stated: Stated
+) -> Iterator[InputCut]:
+    """Yield the inputs, each as cut by the report that claimed it first; in the order of apps and partitions."""
+    low = {(end.topic, end.partition): end.end for end in snapshot.trigger.ends}
+    predecessors = {
+        p: view.hello.was for p, view in sorted(state.processes.items()) if view.hello.was != NOBODY
+    }
+    cuts = []
+    for part in parts:
+        app = _app(state, part)
+        topics = stated.topics(part)
+        log_end = {(end.topic, end.partition): end.end for end in part.closed.input_ends}
+        for tp in sorted({TopicPartition(p.topic, p.partition) for p in part.report.positions}):
+            if snapshot.claims.get((app, tp)) != part.at:
+                continue
+            torn = tuple(t for t in _torn(part, snapshot.epoch) if (t.topic, t.partition) == tp)
+            noted = [p for p in part.report.positions if (p.topic, p.partition) == tp]
+            agents = tuple(_without(p, {t.offset for t in torn if t.agent == p.agent}) for p in noted)
+            position = min(p.offset for p in agents)
+            topic = topics.get(tp.topic, InputTopic(topic=tp.topic, partitions=0))
+            cuts.append(
+                InputCut(
+                    app=app,
+                    topic=tp.topic,
+                    topic_id=topic.topic_id,
+                    partition=tp.partition,
+                    position=position,
+                    noted=min(p.offset for p in noted),
+                    low=min(position, low.get(tp, 0)),
+                    log_end=log_end.get(tp, position),
+                    receiver=part.process,
+                    agents=agents,
+                    torn=torn,
+                    earlier=_with_successors(snapshot.earlier.get((app, tp), ()), predecessors),
+                    steady=state.processes[part.process].assigned == part.report.assigned,
+                    key_codec=topic.key_codec,
+                    value_codec=topic.value_codec,
+                )
+            )
+    yield from sorted(cuts, key=lambda cut: (cut.receiver, cut.app, cut.topic, cut.partition))
+
+
+def _with_successors(readers: tuple[Reader, ...], predecessors: dict[int, int]) -> tuple[int, ...]:
+    """Add the later ids of processes that were declared dead in the midst of an event and continue under another id
+    (R12).
+
+    Args:
+        predecessors: process -> its earlier id, in the order of the ledger.
+    """
+    found = dict.fromkeys(reader.process for reader in readers)
+    for process, was in predecessors.items():
+        if was in found:
+            found[process] = None
+    return tuple(found)
+
+
+def _recorded(state: LedgerView, snapshot: SnapshotView, parts: list[Part]) -> Iterator[Recorded]:
+    """Yield the channels that were recorded by the processes whose cuts of the inputs count."""
+    for part in parts:
+        app = _app(state, part)
+        for item in part.closed.recorded:
+            if snapshot.claims.get((app, TopicPartition(item.topic, item.partition))) == part.at:
+                yield Recorded(
+                    app=app,
+                    sender=item.sender,
+                    topic=item.topic,
+                    partition=item.partition,
+                    start=item.start,
+                    end=item.end,
+                )
+
+
+def _torn(part: Part, epoch: int) -> tuple[TornEvent, ...]:
+    """Return the torn events of a report that crossed this snapshot: one cut may serve several."""
+    return tuple(torn for torn in part.closed.torn if torn.was < epoch <= torn.met)
+
+
+def _without(position: Position, torn: set[int]) -> Position:
+    """Return the position of an agent if these events count as not processed (R6)."""
+    torn = {offset for offset in torn if offset < position.offset or offset in position.started_above}
+    if not torn:
+        return position
+    first = min(position.offset, *torn)
+    above = {*range(first, position.offset), *position.started_above} - torn
+    return replace(position, offset=first, started_above=tuple(sorted(above)))
+
+
+def _changelog_cuts(
+    state: LedgerView, snapshot: SnapshotView, parts: list[Part], stated: Stated
+) -> Iterator[ChangelogCut]:
+    """Yield table partitions, each as cut by the report that claimed it first. An event may outlive the assignment
+    under which it wrote, so the end lies past whatever any process wrote there in white."""
+    white_ends: dict[TopicPartition, int] = {}
+    for sent in (sent for _, closed in snapshot.closed.values() for sent in closed.sent):
+        tp = TopicPartition(sent.topic, sent.partition)
+        white_ends[tp] = max(sent.white_end, sent.landed_end, white_ends.get(tp, 0))
+    for part in parts:
+        app = _app(state, part)
+        tables = stated.tables(part)
+        for end in part.closed.changelogs:
+            if snapshot.claims.get((app, TopicPartition(end.topic, end.partition)), part.at) != part.at:
+                continue
+            table = tables[end.table]
+            yield ChangelogCut(
+                app=app,
+                table=end.table,
+                topic=end.topic,
+                topic_id=table.topic_id,
+                partition=end.partition,
+                end=max(end.end, white_ends.get(TopicPartition(end.topic, end.partition), 0)),
+                process=part.process,
+                key_codec=table.key_codec,
+                value_codec=table.value_codec,
+                expires_ms=table.expires_ms,
+                sets=table.sets,
+                # Releases before this field tell of windows only that they expire.
+                windowed=table.windowed or table.expires_ms > 0,
+                is_global=table.is_global,
+            )

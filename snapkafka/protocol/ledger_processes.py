@@ -1,0 +1,250 @@
+"""The fold of the ledger, part two: processes that join, get inputs, leave and come back, and what operators ask for
+(R9, R11, R12, R15).
+
+The latest `Assigned` names the owner of an input (`ownership`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Final, assert_never
+
+from . import ownership
+from .deduplication import Repeats
+from .forking import ForkView
+from .ledger_snapshots import SnapshotFold, being_restored, cut_short, runs_without
+from .records import (
+    LEDGER_CUT_SHORT,
+    NOBODY,
+    RESTORE,
+    Assigned,
+    Bye,
+    Checkpoint,
+    Dead,
+    Fork,
+    Hello,
+    Pause,
+    Refused,
+    Restore,
+    Retire,
+    TailLost,
+    TopicPartition,
+)
+from .snapshots import Failure, ProcessView, SnapshotView
+
+#: A process that only takes part remembers so many processes that left: a record of an older one counts as external
+#: (only positions matter there).
+KEEP_LEFT: Final = 500
+
+
+class ProcessFold(SnapshotFold):
+    """The processes of a ledger, and their snapshots, as far as it was read.
+
+    Args:
+        history: see `SnapshotFold`.
+        start: first offset of the ledger.
+    """
+
+    def __init__(self, *, history: bool, start: int) -> None:
+        super().__init__(history=history)
+        self._start = start
+        self._repeats = Repeats()
+
+    def _of_process(self, offset: int, record: Hello | Assigned | Dead | Refused | Bye | TailLost) -> None:
+        """Apply a record about one process."""
+        match record:
+            case Hello():
+                self._hello(offset, record)
+            case Assigned():
+                self._assigned(offset, record)
+            case Dead():
+                self.refusals.ended(offset, record.dead)
+                self._leave(offset, record.dead, dead=True)
+            case Refused():
+                self.refusals.informed.add(record.hello)
+            case Bye():
+                self._bye(offset, record)
+            case TailLost():
+                self._tail_lost(offset, record)
+            case _:
+                assert_never(record)
+
+    def _of_operator(self, offset: int, record: Retire | Pause | Restore | Fork | Checkpoint) -> None:
+        """Apply a record that a tool wrote for its user."""
+        match record:
+            case Retire():
+                self._retire(offset, record.app)
+            case Pause():
+                self._pause(offset, paused=record.paused)
+            case Restore():
+                self._restore(offset, record)
+            case Fork():
+                if self.fork is None:
+                    self.fork = ForkView(record)
+                self.fork.apply(record)
+            case Checkpoint():
+                pass  # for those who start here
+            case _:
+                assert_never(record)
+
+    def _hello(self, offset: int, record: Hello) -> None:
+        self.restores.joined(offset, record, self.processes)
+        self.processes[offset] = ProcessView(process=offset, hello=record, epoch=self.highest_epoch)
+        if record.was != NOBODY:
+            self._came_back(offset, record.was)
+        if self.tails.hides(offset):
+            self._hide(offset)
+
+    def _assigned(self, offset: int, record: Assigned) -> None:
+        view = self.processes.get(record.process)
+        if view is None or view.left is not None:
+            return
+        app = view.hello.app
+        view.assigned, view.member = offset, record.member
+        mine = []
+        for tp in (*record.inputs, *record.changelogs):
+            last = self.owners.get((app, tp))
+            if last is not None and last.generation > record.generation and self.is_alive(last.process):
+                continue  # who wakes up late is not the owner any more, whatever it says
+            self.owners[app, tp] = ownership.next_owner(
+                last,
+                offset=offset,
+                process=record.process,
+                generation=record.generation,
+                red=view.epoch,
+                unknown=self._start > 0 or self.tails.upto > 0,  # a part of the ledger is gone
+            )
+            mine.append(tp)
+        view.inputs = tuple(tp for tp in record.inputs if tp in mine)
+        for snapshot in list(self.open.values()):
+            self._moved_on(offset, snapshot, app, view.inputs)
+
+    def _moved_on(
+        self, offset: int, snapshot: SnapshotView, app: str, inputs: Iterable[TopicPartition]
+    ) -> None:
+        """Note inputs that were assigned to a new reader: some are named for the first time, for some it is too late
+        to be cut."""
+        if app not in snapshot.apps:
+            return
+        for tp in inputs:
+            snapshot.expected.add((app, tp))
+            if (app, tp) not in snapshot.claims and self.owners[app, tp].before >= snapshot.epoch:
+                reason = (
+                    f"input {tp} of app {app} was read by a process that had turned red, and moved on uncut"
+                )
+                self._fail(offset, snapshot, Failure(code="input-moved", reason=reason, culprit=str(tp)))
+                return
+
+    def _bye(self, offset: int, record: Bye) -> None:
+        """Let a process leave, or run on without taking part (R15): then it may have mixed whatever was not captured
+        before."""
+        view = self.processes.get(record.process)
+        left_in_order = view is not None and view.left is not None and not (view.dead or view.goes_on)
+        if view is None or (record.goes_on and left_in_order):
+            return  # a copy of what it said before it left
+        view.goes_on, view.why = record.goes_on, record.reason
+        if record.goes_on:
+            failure = runs_without(view)
+            for snapshot in list(self.snapshots.values()):
+                if snapshot.captured_at is not None and snapshot.captured_at >= record.since:
+                    snapshot.contaminated = failure.reason
+                self._fail(offset, snapshot, failure)
+        self._leave(offset, record.process, dead=False)
+
+    def _leave(self, offset: int, process: int, *, dead: bool) -> None:
+        view = self.processes.get(process)
+        if view is None or view.left is not None:
+            return
+        view.left, view.dead = offset, dead
+        self._repeats.left(process)
+        for snapshot in list(self.open.values()):
+            unclosed = snapshot.supplements.keys() - snapshot.supplements_closed.keys()
+            if process in snapshot.required - snapshot.closed.keys() or any(
+                snapshot.supplements[at].process == process and at in snapshot.claims.values()
+                for at in unclosed
+            ):
+                # R12: nobody closes for somebody else.
+                how = "was lost" if dead else "stopped"
+                failure = Failure(
+                    code="process-lost",
+                    reason=f"{view.name} {how} before it closed",
+                    culprit=f"process {process}",
+                )
+                self._fail(offset, snapshot, failure)
+        if not self._history:
+            stands = self.last_of_stopped() | {v.process for v in self.processes.values() if v.goes_on}
+            left = [view.process for view in self.processes.values() if view.left is not None]
+            for old in left[:-KEEP_LEFT]:
+                if old not in stands:
+                    del self.processes[old]
+
+    def _came_back(self, offset: int, process: int) -> None:
+        """Note a process that was taken for dead, or that a lost tail has hidden, and goes on under another id with
+        what it had under way."""
+        hidden = self.tails.hides(process)
+        what = f"process {process} was declared dead but continued under that identity"
+        if hidden:
+            what = f"{LEDGER_CUT_SHORT}: process {process} continued, and the ledger has lost its Hello"
+        for snapshot in list(self.snapshots.values()):
+            if process in snapshot.left or (hidden and snapshot.epoch > process):
+                snapshot.contaminated = what
+                self._fail(
+                    offset, snapshot, Failure(code="contaminated", reason=what, culprit=f"process {process}")
+                )
+
+    def _tail_lost(self, offset: int, record: TailLost) -> None:
+        """Note a lost tail: its author was hidden from `since` on, so no snapshot of that time can be proved (R11)."""
+        self.tails.add(offset, record)
+        if record.process != NOBODY:
+            return
+        self.restores.tail_lost()
+        failure = cut_short(record.upto)
+        for snapshot in list(self.snapshots.values()):
+            if snapshot.captured_at is not None and snapshot.captured_at >= record.since:
+                snapshot.contaminated = failure.reason
+            self._fail(offset, snapshot, failure)
+        self._leave(offset, record.void, dead=True)
+        self._hide(offset)
+
+    def _hide(self, offset: int) -> None:
+        """End the processes with a number that another one has had: a header with it may be of either."""
+        for view in list(self.processes.values()):
+            if not view.hidden and self.tails.hides(view.process):
+                view.hidden = True
+                self._leave(offset, view.process, dead=True)
+
+    # -- what operators ask for -------------------------------------------------------------------------------
+
+    def _retire(self, offset: int, app: str) -> None:
+        self.retired[app] = offset
+        alive = {view.hello.app for view in self.living()}
+        for snapshot in list(self.open.values()):
+            if app not in alive:
+                snapshot.expected = {item for item in snapshot.expected if item[0] != app}
+                self._complete(offset, snapshot)
+
+    def _pause(self, offset: int, *, paused: bool) -> None:
+        self.paused_at = offset if paused else None
+        for snapshot in list(self.open.values()) if paused else ():
+            self._fail(offset, snapshot, Failure(code="paused", reason="snapshots were paused meanwhile"))
+
+    def _restore(self, offset: int, record: Restore) -> None:
+        """Fail the snapshots of apps that are being restored; processes that ran before the commit point have left."""
+        was = self.restores.open
+        if not self.restores.apply(offset, record):
+            return
+        view = self.restores.views[record.plan]
+        if was is not view:
+            for snapshot in list(self.open.values()):
+                if view.concerns(tuple(snapshot.apps)):
+                    self._fail(offset, snapshot, being_restored(view))
+        over = not view.open
+        for process in list(self.living()):
+            if process.hello.mode == RESTORE:
+                gone = over or process.process < view.author
+            else:
+                gone = record.stage == "ready" and process.hello.app in view.apps and process.process < offset
+            if gone:
+                self._leave(offset, process.process, dead=True)
+        if over and not self._history:
+            self.restores.forget()

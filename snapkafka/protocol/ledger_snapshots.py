@@ -1,0 +1,266 @@
+"""The fold of the ledger, part one: how a snapshot is triggered, cut, closed and decided (R1, R4, R9, R11).
+
+The first record stands: a late `Abort` does not undo a capture, a late `Closed` does not fix a failure, and of two
+cuts of one input the first counts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Final, assert_never
+
+from . import ownership, unstamped
+from .deduplication import Latest
+from .ledger_view import LedgerView
+from .records import (
+    APP_RUNS_WITHOUT,
+    CONTAMINATING,
+    LEDGER_CUT_SHORT,
+    NOBODY,
+    RESTORE,
+    RESTORING,
+    Abort,
+    Closed,
+    CutReport,
+    TopicPartition,
+    Trigger,
+    Verdict,
+)
+from .restores import RestoreView
+from .snapshots import Failure, ProcessView, SnapshotView
+
+#: A process that only takes part remembers so many decided snapshots: no epoch so old comes as news.
+KEEP_DECIDED: Final = 64
+#: So many names of snapshots (id, attempt) are taken, the same for every reader; and so many epochs are known.
+KEEP_NAMES: Final = 500
+
+
+class SnapshotFold(LedgerView):
+    """The snapshots of a ledger, as far as it was read.
+
+    Args:
+        history: remember every snapshot. Without, memory is bounded, whatever the ledger holds.
+    """
+
+    def __init__(self, *, history: bool) -> None:
+        super().__init__()
+        self._history = history
+        if not history:
+            self._epochs = Latest(KEEP_NAMES)
+        self._names: Latest[tuple[str, int]] = Latest(KEEP_NAMES)  # those that are taken (R1)
+        self._latest_captured: dict[str, int] = {}  # app -> epoch, without a history
+
+    def _of_snapshot(self, offset: int, record: Trigger | CutReport | Closed | Abort | Verdict) -> None:
+        """Apply a record about one snapshot, or several at once."""
+        match record:
+            case Trigger():
+                self._trigger(offset, record)
+            case CutReport():
+                self._report(offset, record)
+            case Closed():
+                self._close(offset, record)
+            case Abort():
+                self._abort(offset, record)
+            case Verdict():
+                snapshot = self.snapshots.get(record.epoch)
+                if snapshot is not None and snapshot.captured_at is not None:
+                    snapshot.verdict = record
+            case _:
+                assert_never(record)
+
+    def _trigger(self, offset: int, record: Trigger) -> None:
+        key = (record.id, record.attempt)
+        if key in self._names:
+            return  # the first Trigger of an (id, attempt) is the snapshot; later ones are no epochs
+        self._names.add(key)
+        epoch = offset + 1
+        in_scope = [
+            view
+            for view in self.processes.values()
+            if not record.apps or view.hello.app in record.apps or view.hello.mode == RESTORE
+        ]
+        living = [v for v in self.participants() if not record.apps or v.hello.app in record.apps]
+        hellos = self.standing(record.apps)
+        snapshot = SnapshotView(
+            epoch=epoch,
+            trigger=record,
+            required=frozenset(view.process for view in living),
+            left=frozenset(view.process for view in in_scope if view.left is not None and not view.hidden),
+            expected=self.inputs_of(hellos),
+            apps=self.topics_of(hellos),
+            # Where a changelog is the input of another app, the app of the table would wait in its next recovery for
+            # what a marker's offset does not hold.
+            markers=frozenset(record.marker_topics) - self.changelogs(),
+            unread=self.unread(record.apps),
+        )
+        self.by_id[key] = self.latest_of[record.id] = epoch
+        self.snapshots[epoch] = self.open[epoch] = snapshot
+        if self.tails.hides(offset):
+            self._fail(offset, snapshot, cut_short(self.tails.upto))
+            return
+        if self.paused:
+            reason = "snapshots are paused in this namespace"
+            self._fail(offset, snapshot, Failure(code="paused", reason=reason))
+            return
+        if self.restores.open is not None and self.restores.open.concerns(record.apps):
+            self._fail(offset, snapshot, being_restored(self.restores.open))
+            return
+        if without := [view for view in in_scope if self.goes_on_without(view)]:
+            self._fail(offset, snapshot, runs_without(without[0]))
+            return
+        self.highest_epoch = epoch
+        self._epochs.add(epoch)
+
+    def _report(self, offset: int, record: CutReport) -> None:
+        view = self.processes.get(record.process)
+        if view is None or view.left is not None:
+            return
+        app = record.app or view.hello.app
+        if record.app and any(v.hello.app == app and v.process <= record.assigned for v in self.living()):
+            return  # its author takes an app for stopped that runs: it cannot read the `Hello` of a later release
+        inputs = {TopicPartition(p.topic, p.partition) for p in record.positions}
+        if not record.supplement:
+            view.epoch = max(view.epoch, record.epoch)
+            ownership.reads_red(self.owners, record, app, inputs)
+            self._cut_beside(record, app)
+        moved = ownership.moved(self.owners, record, app, inputs)
+        if moved and record.supplement:
+            return  # R9: void. Who has the input now cuts it itself, or it was too late
+        passed = {} if record.supplement else ownership.came_and_went(self.owners, record, app)
+        served = [s for e, s in self.open.items() if record.previous < e <= record.epoch]
+        for snapshot in [s for s in served if app in s.apps]:
+            lost = {
+                tp for tp in moved if not ownership.gone(self.owners[app, tp], record, before=snapshot.epoch)
+            } | {tp for tp, since in passed.items() if snapshot.claims.get((app, tp), since) >= since}
+            if lost:
+                # R9: inputs moved away (or even came back, or came and went) before the report landed; it is void.
+                reason = f"input {min(lost)} moved while {view.name} was reporting its cut"
+                failure = Failure(code="input-moved", reason=reason, culprit=str(min(lost)))
+                self._fail(offset, snapshot, failure)
+            elif record.supplement or record.process not in snapshot.reports:
+                if record.supplement:
+                    snapshot.supplements[offset] = record
+                else:
+                    snapshot.reports[record.process] = (offset, record)
+                tps = {*inputs, *record.changelogs}
+                self._claim(
+                    offset, snapshot, app, record, tps - ownership.moved(self.owners, record, app, tps)
+                )
+                self._complete(offset, snapshot)
+
+    def _cut_beside(self, record: CutReport, app: str) -> None:
+        """Note a process that turned red for snapshots of other apps, decided ones too, before it took in any red."""
+        for epoch in reversed(self.snapshots):
+            if epoch <= record.previous:
+                break
+            if epoch <= record.epoch and app not in self.snapshots[epoch].apps:
+                self.snapshots[epoch].beside.add(record.process)
+
+    def _claim(
+        self, offset: int, snapshot: SnapshotView, app: str, record: CutReport, tps: Iterable[TopicPartition]
+    ) -> None:
+        """Let a report claim these inputs, unless another came first or it comes too late (R9, R11)."""
+        for item in ((app, tp) for tp in tps):
+            owner = self.owners.get(item)
+            if item not in snapshot.claims and ownership.before(owner, record.process) < snapshot.epoch:
+                snapshot.claims[item] = offset
+                snapshot.earlier[item] = ownership.earlier(owner, record.process)
+
+    def _close(self, offset: int, record: Closed) -> None:
+        for snapshot in list(self.open.values()):
+            report = snapshot.reports.get(record.process)
+            # R4: a report counts only with its Closed, and a Closed only with the report that it names.
+            if report is not None and report[0] == record.report and record.process not in snapshot.closed:
+                snapshot.closed[record.process] = (offset, record)
+            elif snapshot.supplements.get(record.report, _NO_REPORT).process == record.process:
+                snapshot.supplements_closed.setdefault(record.report, (offset, record))
+            else:
+                continue
+            for app, topics in snapshot.apps.items():
+                # a partition that nobody had named: white lies in it, so somebody has to cut it
+                snapshot.expected |= {
+                    (app, TopicPartition(sent.topic, sent.partition))
+                    for sent in record.sent
+                    if sent.topic in topics
+                    and (sent.white_end or sent.landed_end or sent.bare_end)
+                    and (app, (sent.topic, sent.partition)) not in snapshot.expected
+                }
+            self._complete(offset, snapshot)
+
+    def _abort(self, offset: int, record: Abort) -> None:
+        snapshot = self.snapshots.get(record.epoch)
+        if snapshot is not None and snapshot.open:
+            failure = Failure(code=record.code, reason=record.reason, culprit=record.culprit)
+            self._fail(offset, snapshot, failure)
+        elif snapshot is not None and snapshot.failure is None and record.code in CONTAMINATING:
+            snapshot.contaminated = record.reason
+
+    # -- deciding ---------------------------------------------------------------------------------------------
+
+    def _complete(self, offset: int, snapshot: SnapshotView) -> None:
+        if not snapshot.open or not snapshot.required <= snapshot.closed.keys():
+            return
+        if not snapshot.expected <= snapshot.counted():
+            return
+        if (failure := unstamped.in_flight(snapshot, self.processes)) is not None:
+            self._fail(offset, snapshot, failure)
+        else:
+            snapshot.captured_at = offset
+            self._decided(snapshot)
+
+    def _fail(self, offset: int, snapshot: SnapshotView, failure: Failure) -> None:
+        if snapshot.open:
+            snapshot.failure, snapshot.failed_at = failure, offset
+            self._decided(snapshot)
+
+    def _decided(self, snapshot: SnapshotView) -> None:
+        del self.open[snapshot.epoch]
+        if self._history:
+            return
+        self._forget_parts(snapshot)
+        decided = [epoch for epoch in self.snapshots if epoch not in self.open]
+        for epoch in decided[:-KEEP_DECIDED]:
+            trigger = self.snapshots.pop(epoch).trigger
+            del self.by_id[trigger.id, trigger.attempt]
+            if self.latest_of[trigger.id] == epoch:
+                del self.latest_of[trigger.id]
+
+    def _forget_parts(self, decided: SnapshotView) -> None:
+        """Forget reports of captured snapshots, but for the latest one of each app: those state where its restored
+        inputs begin (`restored_starts`)."""
+        over = {decided.epoch}
+        for app in decided.apps if decided.failure is None else ():
+            over.add(self._latest_captured.get(app, decided.epoch))
+            self._latest_captured[app] = max(decided.epoch, self._latest_captured.get(app, 0))
+        for epoch in over.difference(self._latest_captured.values()) & self.snapshots.keys():
+            self.snapshots[epoch].forget()
+
+
+def runs_without(view: ProcessView) -> Failure:
+    """Return the failure of the snapshots of an app that runs without taking part (R10)."""
+    return Failure(
+        code=APP_RUNS_WITHOUT,
+        reason=f"{view.withdrawal}: restart it, its log has the error",
+        culprit=f"app {view.hello.app}",
+    )
+
+
+def cut_short(upto: int) -> Failure:
+    """Return the failure of snapshots whose ledger has lost records that were read."""
+    return Failure(
+        code=LEDGER_CUT_SHORT,
+        reason=f"{LEDGER_CUT_SHORT}: acknowledged records below offset {upto} of the ledger are lost",
+    )
+
+
+def being_restored(view: RestoreView) -> Failure:
+    """Return the failure of snapshots of apps that are being restored."""
+    apps = ", ".join(view.apps)
+    return Failure(
+        code=RESTORING,
+        reason=f"{view} is being restored: no snapshot of {apps} before it is done",
+        culprit=f"plan {view.plan}",
+    )
+
+
+_NO_REPORT = CutReport(process=NOBODY, n=0, epoch=0, previous=0, heard="ledger", assigned=-1, positions=())

@@ -1,0 +1,302 @@
+"""The membership of a process: it joins the ledger, is declared dead and joins again, stands down, and fails snapshots
+that it cannot vouch for (R11, R12, R15).
+
+    not joined ──own Hello read──> a process ──own Dead read, or its ledger lost──> not joined, with work in flight
+                                       └──stood down──> no process: its app runs on, and its work is in no snapshot
+
+Its id is the ledger offset of its `Hello`.
+"""
+
+from __future__ import annotations
+
+from typing import assert_never
+
+from . import reassignment
+from .actions import Action, AppendHello, AppendToLedger, StartTimer
+from .colours import Colours
+from .events import Joined, LedgerBegins, LedgerCutShort, LedgerRecreated, StopAsked
+from .hot_path import Work
+from .ledger_state import LedgerState, SnapshotView
+from .records import (
+    APP_RUNS_WITHOUT,
+    NOBODY,
+    Bye,
+    Closed,
+    CutReport,
+    Dead,
+    Hello,
+    LedgerRecord,
+    Refused,
+    TailLost,
+)
+from .refusals import KEEP_REFUSED
+
+
+class Member(Work):
+    """One process as a member of its ledger.
+
+    Args:
+        classic: see `Work`.
+    """
+
+    def __init__(self, *, classic: bool) -> None:
+        super().__init__(classic=classic)
+        self.process: int | None = None
+        self.absent = False
+        self.inputs = reassignment.Inputs()
+        self.stood_down: int | None = None  # the id that it had
+        self.withdrawn = ""  # why it takes no part: nobody accepts it, or it nobody
+        self._stood_down_why: str | None = None  # why it has stood down
+        self._hello_n: int | None = None
+        self._strayed = False  # was it absent since the last of its records that it has read in the ledger?
+        self._sent_by: dict[int, int] = {}  # n of such a record -> how much it had sent when it wrote that
+        self._known_sent = 0  # of the last one that it has read
+        self._uncounted = False  # has it written to its tables before it had an id?
+        self._losses: dict[int, TailLost] = {}  # n -> of tails, that it has not read back
+        self._refused: set[int] = set()  # the processes that it has informed
+        self._n = 0
+
+    def _of_membership(
+        self, event: Joined | StopAsked | LedgerRecreated | LedgerCutShort | LedgerBegins
+    ) -> list[Action]:
+        """Take in an event about the ledger as a whole, or about the start and the end of this process."""
+        match event:
+            case Joined():
+                self._hello_n = event.hello.n
+                return []
+            case StopAsked():
+                me = self.stood_down if self.process is None else self.process
+                return [] if me is None else [AppendToLedger(record=Bye(process=me, n=self._next_n()))]
+            case LedgerRecreated():
+                self._other_ledger()
+                return self._new_life(recreated=True)
+            case LedgerCutShort():
+                return self._ledger_cut_short(event)
+            case LedgerBegins():
+                if event.start <= self.ledger.end:
+                    return []
+                self._other_ledger(event.start)
+                return [] if self.process is None else self._new_life()
+            case _:
+                assert_never(event)
+
+    # -- joining, and joining again (R11, R12) ----------------------------------------------------------------
+
+    def _recognised(self, offset: int) -> list[Action]:
+        """Take our id, the offset of our `Hello`, and our epoch, the highest trigger below it (R11). The process that
+        triggered a snapshot, or was waited for, may have left: the open snapshots are ours to watch, too (R12)."""
+        self._hello_n = None
+        self.process = offset
+        if self._stood_down_why is not None:
+            return self.stand_down(self._stood_down_why)
+        if self.ledger.highest_epoch > self.colours.epoch:
+            self.colours.turn(self.ledger.highest_epoch)
+        actions = [*(self._contaminated() if self.absent else []), *map(timer, self.ledger.open.values())]
+        actions += self._inform_refused()
+        return [*actions, *self._announce()] if self.inputs.announceable else actions
+
+    def _announce(self) -> list[Action]:
+        return [AppendToLedger(record=self.inputs.announce(self._me, self._next_n()))]
+
+    def _new_life(self, *, recreated: bool = False) -> list[Action]:
+        """Join again before anything is sent: our id is void, because we read our own `Dead` (R12) or the ledger was
+        recreated. Work in flight under the old identity has no colour: see `_cut`."""
+        if self.process is None and self._hello_n is None:
+            return []  # it has not said anything yet
+        void, self.process = NOBODY if self.process is None else self.process, None
+        went_on = self._strayed or self.absent or self.colours.stamped > self._known_sent
+        self._strayed, self._known_sent = self.absent, 0
+        self._sent_by.clear()
+        self.open.clear()
+        self.inputs.lose()
+        self.positions.forget_cuts()
+        busy = self.colours.busy
+        self.earlier.add(self.colours)
+        self._batches.clear()
+        earlier, self.colours = self.colours, Colours(self.ledger.highest_epoch)
+        self.colours.keep_bare(earlier)
+        return [AppendHello(void=void, was=void if (busy or went_on) and not recreated else NOBODY)]
+
+    def _has_left(self) -> bool:
+        """Return whether a record has ended this identity: a restore of our app, or a lost tail with our number."""
+        return self.process is not None and not self.ledger.is_alive(self.process)
+
+    def _ledger_cut_short(self, event: LedgerCutShort) -> list[Action]:
+        """R11: who we are and what is red, as far as it was read from the tail, stands in no ledger any more. Its
+        numbers are named, so that nobody gets them again, and we join as another process."""
+        again = [
+            *self.ledger.tails.named_from(event.since),
+            *self._losses.values(),
+        ]  # nobody may know of these
+        since = min([event.since, *(record.since for record in again)])
+        upto = max([event.upto, *(record.upto for record in again)])
+        void = NOBODY if self.process is None or since <= self.process < upto else self.process
+        lost = TailLost(n=event.n, since=since, upto=upto, void=void)
+        self._losses = {lost.n: lost}
+        self._other_ledger()
+        return [AppendToLedger(record=lost), *self._new_life()]
+
+    def _join_behind_the_lost(self, offset: int, was: int) -> list[Action]:
+        """Pass the lost range and join behind it: our Hello stands in it, so its number is not ours."""
+        self._hello_n = None
+        return [*self._fill(offset), AppendHello(void=offset, was=was)]
+
+    def _pass_the_lost(self) -> list[Action]:
+        """Fill the lost range, if this process is the first: a snapshot failed because its number was used before."""
+        first = min((view.process for view in self.ledger.participants()), default=NOBODY)
+        return self._fill(self._me) if self.process == first else []
+
+    def _fill(self, author: int) -> list[Action]:
+        upto = self.ledger.tails.upto
+        filling = TailLost(process=author, n=self._next_n(), since=upto - 1, upto=upto)
+        return [AppendToLedger(record=filling)]
+
+    def _alive_in(self, record: LedgerRecord) -> None:
+        """Note a record of ours in the ledger without a `Dead` of ours below it: what we had sent when we wrote it was
+        sent alive. What we sent since may have left when we were declared dead already and did not know it (R12)."""
+        if record.process != self.process or record.n not in self._sent_by:
+            return
+        self._known_sent, self._strayed = self._sent_by[record.n], self.absent
+        self._sent_by = {n: sent for n, sent in self._sent_by.items() if n > record.n}
+
+    def _other_ledger(self, start: int = 0) -> None:
+        """Forget the ledger read so far: it was recreated, or we missed a part of it."""
+        self.ledger = LedgerState(history=False, start=start)
+        self._refused.clear()
+        self.open.aborted.clear()
+
+    # -- records that readers with other keys refuse (R11) ----------------------------------------------------
+
+    def _refuses(self, record: LedgerRecord) -> list[Action]:
+        """Handle a record that readers with its key accept and this process does not (R11). One of the two must take
+        no part."""
+        if isinstance(record, Hello):
+            return self._inform_refused()
+        reports = isinstance(record, CutReport | Closed) and record.process not in self.ledger.processes
+        if reports and not any(view.process != self.process for view in self.ledger.participants()):
+            return self._withdraw(f"reports of process {record.process} are signed with a key that it lacks")
+        return []
+
+    def _inform_refused(self) -> list[Action]:
+        """Inform the authors of refused `Hello`s; it is unknown whether others accept them. Each is informed once, and
+        only so many: anyone who may write to the ledger can write more."""
+        refused = [process for process in self.ledger.refusals.uninformed() if process not in self._refused]
+        refused = refused[: KEEP_REFUSED - len(self._refused)]
+        self._refused.update(refused)
+        return [
+            AppendToLedger(record=Refused(process=self._me, n=self._next_n(), hello=process))
+            for process in refused
+        ]
+
+    def _withdraw(self, why: str) -> list[Action]:
+        """Withdraw for good (R15), and write that where a reader may accept it."""
+        self.withdrawn = f"has a ledger key that the others do not share ({why})"
+        return self.stand_down()
+
+    # -- who this process is ----------------------------------------------------------------------------------
+
+    @property
+    def _name(self) -> str:
+        return f"process {self.process}"
+
+    @property
+    def _me(self) -> int:
+        assert self.process is not None, "a process that has not joined writes nothing but Hello"
+        return self.process
+
+    def _next_n(self) -> int:
+        self._n += 1
+        self._sent_by[self._n] = self.colours.stamped
+        return self._n
+
+    def stand_down(self, why: str = "", process: int | None = None) -> list[Action]:
+        """Stand down after a fault of ours (R15): the app runs on, and its work is in no snapshot from here on.
+
+        Args:
+            why: the reason, for the ledger.
+            process: the id, where this machine has not read it.
+        """
+        self._stood_down_why = why
+        process = self.process if process is None else process
+        if process is None:
+            return []  # if a Hello is on its way, then when that is read
+        self.stood_down, self.process, self._hello_n = process, None, None
+        self.open.clear()
+        bye = Bye(process=process, n=self._next_n(), goes_on=True, since=self.ledger.end, reason=why)
+        return [AppendToLedger(record=bye)]
+
+    def lose_identity(self, process: int | None) -> None:
+        """Take no part any more, where `stand_down` could not be called or has failed: `process` is the id it had."""
+        self.process, self.stood_down = None, process
+
+    # -- failing snapshots by name (R12, R15) -----------------------------------------------------------------
+
+    def _timer_expired(self, epoch: int) -> list[Action]:
+        """Abort a snapshot that is not captured in time (R12) and name the culprit; a sender that gave no sign is not
+        waited for again."""
+        if self.process is None or epoch not in self.ledger.open or epoch in self.open.aborted:
+            return []
+        waits = self.ledger.waiting(epoch)
+        first = str(next(iter(waits), "nothing that the ledger shows"))
+        what = f"not captured within {self.ledger.open[epoch].trigger.ttl_ms} ms: waited for {first}"
+        actions = self._abort_open(epoch - 1, epoch, "ttl", what, first)
+        silent = [w.process for w in waits if w.what == "report" and w.process != self.process]
+        return [
+            *actions,
+            *(AppendToLedger(record=Dead(process=self._me, n=self._next_n(), dead=p)) for p in silent),
+        ]
+
+    def _ran_without(self, since: int) -> list[Action]:
+        """Fail the snapshots that are open, or were captured since (R10): the app may have mixed their colours before
+        it joined. Its table writes until then have no header, and only the log shows where they end."""
+        self._uncounted = True
+        if self.process is None:
+            return []
+        what = f"{self._name} of app {self.ledger.app_of(self._me)} ran before its Hello was in the ledger"
+        mixed = [
+            epoch
+            for epoch, view in sorted(self.ledger.snapshots.items())
+            if view.open or (view.captured_at is not None and view.captured_at >= since)
+        ]
+        return self.open.abort(
+            mixed, APP_RUNS_WITHOUT, what, self._name, process=self._me, next_n=self._next_n
+        )
+
+    def _contaminated(self) -> list[Action]:
+        """Fail every open snapshot (R15): work without the machine may have mixed its colours."""
+        highest = self.ledger.highest_epoch
+        what = f"{self._name} was absent meanwhile"
+        actions = self._abort_open(0, highest, "contaminated", what, self._name)
+        if highest > self.colours.epoch:
+            self.colours.turn(highest)
+        self._rest()
+        return actions
+
+    def _abort_open(
+        self, above: int, upto: int, code: str, reason: str, culprit: str, *, captured: bool = False
+    ) -> list[Action]:
+        if self.process is None:
+            return []  # who is nobody writes nothing; it is missed as it is
+        among = self.ledger.snapshots if captured else self.ledger.open
+        epochs = [e for e, view in sorted(among.items()) if above < e <= upto and view.failure is None]
+        actions = self.open.abort(epochs, code, reason, culprit, process=self._me, next_n=self._next_n)
+        self._drop_decided()
+        return actions
+
+    def _drop_decided(self) -> None:
+        """Drop decided snapshots: an aborted one leaves no memory behind; the process simply stays red (R4)."""
+        self.open.drop_decided(self.ledger.open.keys())
+        self._rest()
+
+    def _rest(self) -> None:
+        """Merge the colours before the lowest open cut, or before the present one if none is open: no cut asks for
+        them any more."""
+        if self.open.cuts:
+            self.colours.forget_below(min(self.open.cuts))
+        else:
+            self.colours.forget()
+
+
+def timer(snapshot: SnapshotView) -> StartTimer:
+    """Return the timer after which an open snapshot is aborted (R12)."""
+    return StartTimer(epoch=snapshot.epoch, ttl_ms=snapshot.trigger.ttl_ms)

@@ -1,0 +1,243 @@
+"""The events of a worker: its agents run their programs, one step at a time, and several at once."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from snapkafka.protocol.colours import Cause
+from snapkafka.protocol.records import TopicPartition
+from snapkafka.sim.judge import WITHOUT
+
+from .broker_log import ABORTED, OPEN, Stored
+from .history import Cell, Memory
+from .sending import Sender, Sending
+from .underway import Consumer, Running
+from .world_plan import App
+
+if TYPE_CHECKING:
+    from .surroundings import Surroundings
+
+
+class Runner(Sender):
+    """The part of a process that runs events."""
+
+    def __init__(self, world: Surroundings[Any], number: int, app: App) -> None:
+        super().__init__(world, number, app)
+        self.consumer = Consumer()
+        self.memory: dict[int, Memory] = {}
+        self.shared: Memory = {}
+        self.shared_at = 0  # so far the global table is read
+        self.running: list[Running] = []
+        self.finished: list[Running] = []
+        self.progress = False  # since the last commit
+
+    def is_ours(self, record: Stored) -> bool:
+        """Return whether a record has a header of this ledger. Epochs of another one mean nothing."""
+        return record.process >= 0 and not record.stripped and record.ledger == self.world.broker.ledger_id
+
+    def _start(self, what: object) -> None:
+        assert isinstance(what, tuple)
+        agent: str = what[0]
+        tp: TopicPartition = what[1]
+        queue = self.consumer.queues[agent, tp]
+        if len(queue) > 1 and self.world.chance("disorder"):
+            self.world.count("out_of_order")
+            queue.rotate(-1)
+        offset, record = queue.popleft()
+        process = WITHOUT if self.bare else self.machine.process
+        assert process is not None
+        execution = self.world.history.execution(process, self.app.name, agent, tp, offset)
+        cause = Cause(agent, tp, offset, execution.number)
+        self.do(self.machine.event_started(cause))
+        self.world.history.step(execution, "start", record.step)
+        programs = self.world.agents[agent].programs
+        self.running.append(
+            Running(
+                cause,
+                execution,
+                programs[offset % len(programs)],
+                self.memory.setdefault(tp.partition, {}),
+                record.hops,
+                tp.partition,
+                record.reply_to,
+                self.consumer,
+            )
+        )
+
+    def _step(self, what: object) -> None:
+        running = what
+        assert isinstance(running, Running)
+        if running.answer is not None:
+            record, running.answer, running.awaits = running.answer, None, False
+            epoch = record.epoch if self.is_ours(record) else 0
+            self.torn(lambda: self.do(self.machine.reply_taken(running.cause, epoch)))
+            self.world.history.step(running.execution, "reply", record.step)
+            return
+        running.awaits = False
+        if running.at == len(running.program):
+            self._finish(running)
+            return
+        op = running.program[running.at]
+        running.at += 1
+        match op:
+            case ("read" | "gread" as kind, key):
+                self.touch(running, kind, key, write=False)
+                self.world.history.read(running.execution, self._table(running, kind), key)
+            case ("write" | "gwrite" as kind, key):
+                self.touch(running, kind, key, write=True)
+                step = self.world.history.write(running.execution, self._table(running, kind), key)
+                tp = (
+                    self.world.shared_tp
+                    if kind == "gwrite"
+                    else TopicPartition(self.app.changelog, running.partition)
+                )
+                self.send(tp, step.number, running, key=key, buffered=True)
+            case ("hold" | "ghold" | "see" | "gsee" as kind, key):
+                self._hold(running, kind, key)
+            case ("look" | "glook" | "change" | "gchange" as kind, key):
+                self._look_again(running, kind, key)
+            case ("iterate" | "giterate" as kind,):
+                self._iterate(running, kind)
+            case ("next",) if running.iterator is not None:
+                self._next(running, running.iterator)
+            case ("send" | "buffer" | "ask" as kind, topic) if running.hops > 0:
+                step = self.world.history.step(running.execution, f"{kind} {topic}")
+                tp = TopicPartition(topic, self.world.pick(self.world.partitions[topic], running.partition))
+                reply_to = (self.number, running.execution.number) if kind == "ask" else None
+                self.send(tp, step.number, running, buffered=kind == "buffer", reply_to=reply_to)
+                running.awaits = kind == "ask" and not self.world.plan.exactly_once
+            case _:
+                self.world.history.step(running.execution, "pause")
+
+    def _table(self, running: Running, kind: str) -> Memory:
+        return self.shared if kind.startswith("g") else running.memory
+
+    @staticmethod
+    def _name(running: Running, kind: str) -> str:
+        return "g" if kind.startswith("g") else f"t{running.partition}"
+
+    def touch(self, running: Running, kind: str, key: str, *, write: bool) -> None:
+        if self.machine.colours.tearing:
+            name = self._name(running, kind)
+            self.torn(lambda: self.do(self.machine.table_touched(running.cause, name, key, write=write)))
+
+    def expire_window(self) -> bool:
+        """Expire a window, outside any event and without a record; False: no table has one."""
+        tables = [(f"t{partition}", memory) for partition, memory in self.memory.items() if memory]
+        if not tables or self.machine.process is None:
+            return False
+        name, memory = self.world.rng.choice(tables)
+        key = self.world.rng.choice(sorted(memory))
+        self.world.count("windows_expired")
+        self.note_expiry(name, key)
+        self.world.history.expire(memory, key, self.machine.process, self.machine.colours.epoch)
+        return True
+
+    def note_expiry(self, name: str, key: str) -> None:
+        """Feed the machine, as the driver does by its hook in Faust."""
+        if self.machine.colours.tearing:
+            self.torn(lambda: self.do(self.machine.table_touched(None, name, key, write=True)))
+
+    # -- what an event holds of a table: the machine hears of the first look only -------------------------------
+
+    def _hold(self, running: Running, kind: str, key: str) -> None:
+        """Look up a value that changes in place."""
+        name, cause = self._name(running, kind), running.cause
+        unrecorded = kind.endswith("hold")
+        self.torn(lambda: self.do(self.machine.value_held(cause, name, key, unrecorded=unrecorded)))
+        cell = self._table(running, kind).setdefault(key, Cell())
+        running.held[f"{name} {key}"] = cell, self.machine.colours.epoch
+        self.world.history.look(running.execution, cell, f"{kind} {key}")
+
+    def _look_again(self, running: Running, kind: str, key: str) -> None:
+        """Read a value through what is held, or change it there."""
+        name = self._name(running, kind)
+        cell, epoch = running.held[f"{name} {key}"]
+        change = kind.endswith("change")
+        self.world.count("changes_in_place" if change else "later_looks")
+        if epoch != self.machine.colours.epoch:
+            self.world.count("later_looks_over_a_cut")
+        history = self.world.history
+        (history.change if change else history.look)(running.execution, cell, f"{kind} {key}")
+
+    def _iterate(self, running: Running, kind: str) -> None:
+        name, cause = self._name(running, kind), running.cause
+        self.torn(lambda: self.do(self.machine.table_iterated(cause, name)))
+        table = self._table(running, kind)
+        running.iterator, running.iterates = sorted(table.items(), reverse=True), name
+        self.world.history.step(running.execution, kind)
+
+    def _next(self, running: Running, iterator: list[tuple[str, Cell]]) -> None:
+        """Advance an iterator."""
+        if iterator:
+            key, cell = iterator.pop()
+            self.world.count("iterated")
+            self.world.history.look(running.execution, cell, f"next {key}")
+        else:
+            running.iterator = None
+            self.machine.iterated(running.cause, running.iterates)
+            self.world.history.step(running.execution, "next")
+
+    def _global(self, _: object) -> None:
+        record = self.world.broker.log(self.world.shared_tp)[self.shared_at]
+        if record.state == OPEN:
+            return
+        self.shared_at += 1
+        if record.state == ABORTED or record.step < 0:
+            return
+        self.world.meets(self, record, "global")
+        if record.process != self.machine.process or not self.is_ours(record):
+            key, epoch = record.key, record.epoch
+            if self.is_ours(record):
+                self.torn(lambda: self.do(self.machine.key_received("g", key, epoch)))
+            self.world.history.recovered(self.shared, record.key, record.value, record.step)
+
+    def torn(self, ask: Callable[[], object]) -> None:
+        """Note where in the history events were torn, if any were: only the checker uses this."""
+        colours = self.machine.colours
+        before = [colours.running.get(running.cause, 0) for running in self.running]
+        ask()
+        for running, was in zip(self.running, before, strict=True):
+            now = colours.running.get(running.cause, 0)
+            if now > was:
+                self.world.count("torn")
+                running.execution.torn_at[was, now] = len(running.execution.steps)
+
+    def _finish(self, running: Running) -> None:
+        if running.reply_to is not None:
+            asker, _ = running.reply_to
+            step = self.world.history.step(running.execution, "answer")
+            tp = TopicPartition(self.world.processes_ever[asker].app.reply_topic, asker)
+            self.send(tp, step.number, running, reply_to=running.reply_to)
+        self.running.remove(running)
+        self.finished.append(running)
+        self.progress = True
+        self.do(self.machine.event_ended(running.cause))
+
+    def fence(self) -> None:
+        self.fenced |= {running.execution.number for running in (*self.running, *self.finished)}
+        self.memory = {}  # what was aborted is in it
+        super().fence()
+
+    def _settled(self, sending: Sending) -> None:
+        for running in (*self.running, *self.finished):
+            if running.execution is sending.execution:
+                running.unacked -= 1
+        self.progress = True
+        settled = [running for running in self.finished if not running.unacked]
+        for running in settled:
+            self._processed(running)
+
+    def _processed(self, running: Running) -> None:
+        self.finished.remove(running)
+        done = running.consumer.done.get(running.cause.tp, {})
+        if running.cause.offset in done:
+            done[running.cause.offset] -= 1
+
+    def committable(self, tp: TopicPartition) -> int:
+        """Return the first offset that is not done with all its effects acknowledged."""
+        for running in [r for r in self.finished if not r.unacked]:
+            self._processed(running)
+        open_offsets = [offset for offset, left in self.consumer.done.get(tp, {}).items() if left > 0]
+        return min(open_offsets, default=self.consumer.fetch.get(tp, 0))

@@ -1,0 +1,131 @@
+"""A Faust app that traces its own worker: the functions of snapkafka that one record passes from fetch to commit.
+
+Agents: `read` does nothing with a record, `write` writes a table. The first records warm up; the last one is traced.
+The functions, in the order of their first calls, go to the file HOPS_FILE.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import sys
+import threading
+from collections.abc import Callable
+from pathlib import Path
+from types import FrameType
+from typing import Any, Final
+
+import faust
+from aiokafka import AIOKafkaProducer
+from faust.types.tuples import TP
+
+import snapkafka
+from snapkafka.wire import headers as wire
+
+NAME: Final = os.environ["HOPS_APP"]
+BOOTSTRAP: Final = os.environ["SNAPKAFKA_BOOTSTRAP"]
+PACKAGE: Final = str(Path(snapkafka.__file__).parent) + os.sep
+KINDS: Final = ("read", "write")
+RECORDS: Final = 5
+#: What runs all the time, whether a record is under way or not: tasks of the ledger, and Faust's fetches.
+BACKGROUND: Final = (
+    "drivers/ledger_tasks.py",
+    "drivers/faust/waiting.py",
+    "protocol/exact.py",
+    "drivers/faust/inbound/resume.py",
+    "kafka/",
+    "logs.py",
+)
+#: They are calls up to Python 3.11, and no hops.
+COMPREHENSIONS: Final = ("<genexpr>", "<listcomp>", "<dictcomp>", "<setcomp>")
+
+tracing = threading.Event()
+passed: dict[str, None] = {}
+
+
+def trace(frame: FrameType, what: str, _: Any) -> None:
+    code = frame.f_code
+    if what != "call" or not tracing.is_set() or not code.co_filename.startswith(PACKAGE):
+        return
+    path = code.co_filename.removeprefix(PACKAGE)
+    if code.co_name not in COMPREHENSIONS and not path.startswith(BACKGROUND):
+        passed.setdefault(f"{path} {code.co_qualname}")
+
+
+threading.setprofile(trace)  # Faust's consumer has a thread of its own
+
+app: Any = faust.App(
+    NAME,
+    broker=f"kafka://{BOOTSTRAP}",
+    store="memory://",
+    topic_partitions=1,
+    broker_commit_interval=0.2,
+    datadir=os.environ["SNAPKAFKA_DEMO_DATA"],
+    web_enabled=False,
+)
+driver: Any = snapkafka.install(app, namespace=os.environ["SNAPKAFKA_NAMESPACE"])
+topics = {kind: app.topic(f"{NAME}-{kind}", key_serializer="raw", value_serializer="raw") for kind in KINDS}
+counts = app.Table("counts", default=int, partitions=1)
+
+
+@app.agent(topics["read"], name="read")
+async def read(stream: Any) -> None:
+    async for _ in stream:
+        pass
+
+
+@app.agent(topics["write"], name="write")
+async def write(stream: Any) -> None:
+    async for event in stream.events():
+        counts[event.key.decode()] = 1
+
+
+async def until(holds: Callable[[], bool]) -> None:
+    async with asyncio.timeout(60):
+        while not holds():  # noqa: ASYNC110 -- Faust has no event for a commit
+            await asyncio.sleep(0.01)
+
+
+@app.task
+async def run() -> None:
+    """Send the records one by one: each is committed, and what it sent acknowledged, before the next one comes."""
+    found: dict[str, list[str]] = {}
+    await until(lambda: driver.participating and len(app.consumer.assignment()) > len(KINDS))
+    async with AIOKafkaProducer(bootstrap_servers=BOOTSTRAP) as producer:
+        for kind in KINDS:
+            tp = TP(f"{NAME}-{kind}", 0)
+            sys.setprofile(trace)
+            for offset in range(RECORDS):
+                passed.clear()
+                stamp = wire.stamp_with_cause(
+                    driver.stamps.ledger_id,
+                    wire.tp_check(*tp),
+                    0,
+                    driver.machine.process,
+                    offset,
+                    1,
+                    0,
+                    offset,
+                )
+                if offset == RECORDS - 1:
+                    tracing.set()
+                await producer.send(tp.topic, b"value", b"key", 0, headers=[(wire.HEADER, stamp)])
+                await until(
+                    lambda: (
+                        app.consumer._committed_offset.get(tp) == offset + 1  # noqa: B023
+                        and not any(tally.unacked for tally in driver.machine.colours.tallies.values())
+                    )
+                )
+            tracing.clear()
+            sys.setprofile(None)
+            found[kind] = list(passed)
+    write_out(found)
+
+
+def write_out(found: dict[str, list[str]]) -> None:
+    """Write the file: whoever waits for it finds all of it."""
+    file = Path(os.environ["HOPS_FILE"])
+    whole = file.with_suffix(".new")
+    whole.write_text(json.dumps(found), "utf-8")
+    whole.rename(file)

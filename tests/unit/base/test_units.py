@@ -1,0 +1,40 @@
+"""One way to write durations, for every option."""
+
+from __future__ import annotations
+
+import pytest
+
+from snapkafka.errors import BadInputError
+from snapkafka.units import duration_ms
+
+DAY_MS = 86_400_000
+
+
+@pytest.mark.parametrize(
+    ("text", "ms"),
+    [
+        ("500ms", 500),
+        ("90s", 90_000),
+        ("10m", 600_000),
+        ("30min", 1_800_000),
+        ("1h30m", 5_400_000),
+        ("1.5h", 5_400_000),
+        ("2 d", 2 * DAY_MS),
+    ],
+)
+def test_durations_are_written_as_people_do(text: str, ms: int) -> None:
+    assert duration_ms(text, "--every") == ms
+
+
+@pytest.mark.parametrize("text", ["", "60", "1 hour", "0h", "-1h", "inf", "1e3s", "10m x"])
+def test_what_is_no_duration_is_refused_with_how_to_write_one(text: str) -> None:
+    with pytest.raises(BadInputError, match=r"--every .* is not a duration") as refused:
+        duration_ms(text, "--every")
+    assert "1h30m" in refused.value.advice
+
+
+def test_a_number_alone_has_the_unit_of_its_option() -> None:
+    assert duration_ms("5000", "--ttl", bare="ms") == 5_000
+    assert duration_ms("0", "--keep", bare="min", zero=True) == 0
+    with pytest.raises(BadInputError):
+        duration_ms("0", "--ttl", bare="ms")

@@ -1,0 +1,51 @@
+"""The one wait with a deadline."""
+
+from __future__ import annotations
+
+import itertools
+
+import pytest
+
+from snapkafka.errors import BadInputError, TimedOutError
+from snapkafka.until import Tries, blocking_until, succeed, until
+
+
+async def test_a_wait_ends_with_what_holds() -> None:
+    counts, later = itertools.count(), itertools.count()
+
+    async def third() -> int | None:
+        return 7 if next(later) == 2 else None
+
+    assert await until(lambda: next(counts) == 2, 60.0, "the third try", every_s=0) is True
+    assert await until(third, 60.0, "the third try", every_s=0) == 7
+    assert blocking_until(lambda: next(counts), 60.0, "anything", every_s=0) == 3
+
+
+async def test_a_wait_that_is_over_reports_what_was_awaited() -> None:
+    tries: list[int] = []
+    with pytest.raises(TimedOutError, match=r"waited 0\.01 s for the moon"):
+        await until(lambda: tries.append(0), 0.01, "the moon", every_s=0.001)
+    assert len(tries) > 1
+    with pytest.raises(TimedOutError, match="waited 0 s for the moon"):
+        blocking_until(tries.clear, 0.0, "the moon")
+    assert not tries, "it is tried once at least"
+
+
+async def test_a_deadline_that_has_passed_leaves_one_try() -> None:
+    assert len(list(Tries(0.0))) == 1
+    assert len([None async for _ in Tries(-1.0)]) == 1
+
+
+async def test_only_the_named_failures_are_tried_again_and_the_last_one_is_raised() -> None:
+    counts = itertools.count()
+
+    async def work() -> str:
+        if (count := next(counts)) == 3:
+            return "done"
+        raise BadInputError(f"failure {count}")
+
+    assert await succeed(work, 60.0, TimedOutError, BadInputError, every_s=0) == "done"
+    with pytest.raises(BadInputError, match="failure 4"):
+        await succeed(work, 60.0, TimedOutError)
+    with pytest.raises(BadInputError, match="failure 5"):
+        await succeed(work, 0.0, BadInputError)
