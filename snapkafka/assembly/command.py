@@ -11,8 +11,8 @@ import logging
 import signal
 import sys
 import traceback
-from collections.abc import Collection, Iterator, Sequence
-from contextlib import AbstractContextManager, ExitStack, contextmanager
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Final, TextIO
 
@@ -21,7 +21,8 @@ import msgspec
 from snapkafka.errors import EXIT_NOT_GOOD, EXIT_OK, InternalError, OutputError, SnapkafkaError
 from snapkafka.runtime.signals import Interrupted, exit_status
 
-from .pipeline import Engine, Job, assemble, verify
+from . import engines
+from .pipeline import Job, assemble, verify
 from .progress import Working, as_line, now_and_then
 from .spec import JobError, JobReport, parser, spec_of
 
@@ -51,7 +52,7 @@ def _run(options: argparse.Namespace, output: TextIO) -> int:
     try:
         spec = spec_of(options)
         progress = _print_progress if options.progress else now_and_then(_print_line, PROGRESS_EVERY_S)
-        job = Job(spec=spec, notify=_print_line, progress=progress, engine=_engine)
+        job = Job(spec=spec, notify=_print_line, progress=progress, engine=engines.opened)
         results = verify(job) if spec.manifests else assemble(job)
     except Exception as error:
         if (number := interrupted_by()) is not None:
@@ -65,12 +66,6 @@ def _run(options: argparse.Namespace, output: TextIO) -> int:
         return _failed(foreseen or unforeseen, options, output)
     _print(JobReport(snapshots=tuple(results)), output)
     return EXIT_OK if all(result.good for result in results) else EXIT_NOT_GOOD
-
-
-def _engine(job: Job, offsets: int, schemes: Collection[str]) -> AbstractContextManager[Engine]:
-    from .spark.engine import spark_engine
-
-    return spark_engine(job, offsets, schemes)
 
 
 @contextmanager

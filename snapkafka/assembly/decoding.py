@@ -8,6 +8,14 @@ from typing import Final
 
 from .schema_registry import Registry
 
+#: Codecs (Faust's names) that need nothing of the app; each may have `|binary` behind it, Faust's name for base64.
+JSON_CODECS: Final = ("json",)
+TEXT_CODECS: Final = ("raw", "text", "")
+BASE64: Final = "|binary"
+#: Codecs that execute what they read.
+PICKLES: Final = r"(^|\|)(raw_)?pickle($|\|)"
+REFUSED: Final = " is not decoded: pickles execute code (--unpickle)"
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Decoding:
@@ -28,3 +36,8 @@ class Decoding:
 
 
 PLAIN: Final = Decoding()
+
+
+def normal_name(codec: str) -> str:
+    """Return a codec's name with the base64 last: `binary` alone is text in it."""
+    return f"raw{BASE64}" if codec == "binary" else codec

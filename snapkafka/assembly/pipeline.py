@@ -71,13 +71,13 @@ class Job:
     """The options of a job, and what it works with.
 
     `notify`, `progress`: called with each line of its log, and with its progress. `engine`: opens one for snapshots of
-    so many offsets, in storages of these schemes.
+    so many offsets, in storages of these schemes, of which Spark alone may do some part (`only_spark`).
     """
 
     spec: JobSpec
     notify: Callable[[str], None]
     progress: Callable[[Working], None]
-    engine: Callable[[Job, int, Collection[str]], AbstractContextManager[Engine]]
+    engine: Callable[[Job, int, Collection[str], str], AbstractContextManager[Engine]]
 
     def connection(self) -> Connection:
         if not self.spec.bootstrap:
@@ -135,7 +135,8 @@ def assemble(job: Job) -> list[JobResult]:
             offsets = max(offsets, job.offsets(view))
             work.append((captured, store))
             to_come.add((captured.id, store.uri))
-        with job.engine(job, offsets, {store.scheme for _, store in work}) as engine:
+        chained = "an incremental snapshot" if any(it.type == "incremental" for it, _ in work) else ""
+        with job.engine(job, offsets, {store.scheme for _, store in work}, chained) as engine:
             engine.require_valid(asked)
             return [
                 _assembled(
@@ -231,7 +232,7 @@ def verify(job: Job) -> list[JobResult]:
     work = [_again(path, connection, spec) for path in spec.manifests]
     offsets = max(job.offsets(item.view) for item in work)
     schemes = {item.store.scheme for item in work} if spec.tables else set()
-    with job.engine(job, offsets, schemes) as engine:
+    with job.engine(job, offsets, schemes, "verification") as engine:
         return [_verified(job, engine, connection, item, decoding, given) for item in work]
 
 

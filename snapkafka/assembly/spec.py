@@ -45,6 +45,10 @@ FLAGS: Final = (
 )
 
 
+#: What reads the log, writes tables and runs the checks.
+ENGINES: Final = ("spark", "embedded", "auto")
+
+
 def _option(flag: str, text: str, *, metavar: str = "", env: str = "") -> msgspec.Meta:
     return msgspec.Meta(description=text, extra={"flag": flag, "metavar": metavar, "env": env})
 
@@ -143,6 +147,14 @@ class JobSpec(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, for
     ] = False
     tables: Annotated[bool, _option("--tables", "Also compare the stored tables with the log.")] = False
     record: Annotated[bool, _option("--record", "Write the verdict to the ledger.")] = False
+    engine: Annotated[
+        str,
+        _option(
+            "--engine",
+            "spark, embedded (small snapshots, without Java), or auto: embedded where it can.",
+            metavar="ENGINE",
+        ),
+    ] = "spark"
     tail_max: Annotated[int, _option("", "Offsets to read past the snapshot's ends, per partition.")] = (
         TAIL_MAX
     )
@@ -151,6 +163,10 @@ class JobSpec(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, for
     def __post_init__(self) -> None:
         require_isolation(self.isolation)
         require_around(self.around)
+        if self.engine not in ENGINES:
+            raise BadInputError(
+                f"invalid engine: {self.engine!r}", hint=f"--engine takes {', '.join(ENGINES)}"
+            )
 
     def __repr__(self) -> str:
         """Leave out the values: the URL of a registry may contain a password."""

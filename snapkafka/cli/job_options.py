@@ -24,6 +24,7 @@ READING: Final = (
     "schema_registry",
     "around",
     "with_inputs",
+    "engine",
 )
 
 #: What a command is given: it returns the options with further fields. Wrong values are refused when it is called.

@@ -20,7 +20,7 @@ from snapkafka.errors import BadInputError, InternalError
 from snapkafka.kafka.login.connection import Connection
 from snapkafka.query.locate import manifest_places
 from snapkafka.runtime.child import await_child, run_child
-from snapkafka.runtime.extras import require_extra
+from snapkafka.runtime.extras import missing_of, require_extra
 
 #: The job. Not imported: it takes seconds and gigabytes that end with it.
 JOB: Final = (sys.executable, "-m", "snapkafka.assembly")
@@ -38,14 +38,14 @@ class Launch:
     python: str = ""
     environ: Mapping[str, str] = field(default_factory=dict, repr=False)
 
-    def require_spark(self, what: str) -> None:
-        """Check that this environment has Spark, if the job runs in it.
+    def require_engine(self, spec: JobSpec) -> None:
+        """Check that this environment has the engine of a job, if the job runs in it.
 
         Raises:
             DependencyMissingError: it has none.
         """
-        if not self.python:
-            require_extra("spark", what)
+        if not self.python and (spec.engine == "spark" or missing_of("embedded")):
+            require_extra("embedded" if spec.engine == "embedded" else "spark", "assembly")
 
 
 BESIDE_US: Final = Launch()
@@ -97,7 +97,7 @@ async def verify(
     """
     if not (spec.snapshots or spec.manifests):
         raise BadInputError("no snapshot is named", hint="give an id, or --manifest PATH")
-    launch.require_spark("verification")
+    launch.require_engine(spec)
     places = spec.manifests or await manifest_places(
         where, spec.namespace, list(spec.snapshots), storage=spec.storage
     )
@@ -116,7 +116,7 @@ async def _job(
     launch: Launch,
 ) -> tuple[JobResult, ...]:
     """Run the job, with credentials in its environment. It ends with this process, whatever happens."""
-    launch.require_spark("assembly")
+    launch.require_engine(spec)
     loop, last = asyncio.get_running_loop(), ""
 
     def hear(text: str) -> None:

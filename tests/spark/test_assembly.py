@@ -22,12 +22,12 @@ from pyspark.sql import functions as fn
 
 from snapkafka import ops
 from snapkafka.assembly.ledger import Desk
+from snapkafka.assembly.schemas import SCHEMAS
 from snapkafka.assembly.settings import Stored
 from snapkafka.assembly.spark import job
 from snapkafka.assembly.spark.frames import Lookups, local_frame
 from snapkafka.assembly.spark.reading import kafka_source, session
 from snapkafka.assembly.spark.tables import tables
-from snapkafka.assembly.spark.tables.tables import SCHEMAS
 from snapkafka.assembly.spark.verify import v6_invariants
 from snapkafka.assembly.spark.write import parquet
 from snapkafka.checks import CheckOutcome, CutView, Status, Verdict

@@ -11,6 +11,7 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 
 from snapkafka.assembly.manifest import settled
+from snapkafka.assembly.schemas import schema
 from snapkafka.assembly.spark.frames import Lookups, local_frame
 from snapkafka.assembly.spark.reading.header_columns import stamps
 from snapkafka.assembly.spark.reading.session import sized
@@ -130,7 +131,7 @@ def test_columns_of_a_delta_are_those_stated(spark: SparkSession) -> None:
     all_ = logs(random.Random(2), 3)
     parent, child = (Lookups(spark, all_.view(snapshot)) for snapshot in range(2))
     delta = incremental.delta(_read(spark, all_, child.view), child, parent)
-    assert ", ".join(f"{name} {kind}" for name, kind in delta.dtypes) == tables.schema(STATE_DELTA)
+    assert ", ".join(f"{name} {kind}" for name, kind in delta.dtypes) == schema(STATE_DELTA)
     rows = delta.collect()
     assert {row["deleted"] for row in rows} == {True, False}
     assert all((row["value_raw"] is None) == row["deleted"] for row in rows)

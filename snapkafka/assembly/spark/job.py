@@ -18,6 +18,7 @@ from pyspark.sql import functions as fn
 from snapkafka.assembly.base import Base, view_on
 from snapkafka.assembly.ledger import NO_FACTS, ClusterFacts
 from snapkafka.assembly.manifest import Clock, Made, manifest_of, unread_ranges
+from snapkafka.assembly.reaches import leads, per_kind, reach
 from snapkafka.assembly.settings import Settings, Stored
 from snapkafka.checks import Checked, CheckOutcome, CutView, ReadRange, reading_ranges, require_offsets
 from snapkafka.checks.invariants import Invariant
@@ -40,7 +41,7 @@ from .reading.kafka_source import read_ranges
 from .reading.meter import Meter
 from .reading.session import kept, sized, storage_level
 from .tables import incremental, tables
-from .tables.around import around, leads, per_kind, reach
+from .tables.around import around
 from .tables.inputs import inputs
 from .verify import rules, stored_tables, v6_invariants
 from .verify.log_frames import LogFrames

@@ -13,15 +13,7 @@ import pytest
 from typer.testing import CliRunner
 
 from snapkafka import ops
-from snapkafka.assembly.spark.tables.around import (
-    KINDS,
-    LEADS_MAX,
-    ROWS_MAX,
-    SPAN_MIN,
-    leads,
-    per_kind,
-    reach,
-)
+from snapkafka.assembly.reaches import KINDS, LEADS_MAX, ROWS_MAX, SPAN_MIN, leads, per_kind, reach
 from snapkafka.checks import CutView, LogBounds, ReadRange
 from snapkafka.cli.verbs import app
 from snapkafka.drawing.layout import Lane, Layout, Message, Picture, lay_out

@@ -16,7 +16,7 @@ from py4j.protocol import Py4JError  # type: ignore[import-untyped]
 from pyspark.sql import SparkSession
 from pyspark.traceback_utils import SCCallSiteSync
 
-from snapkafka.assembly.progress import Step, Work, Working
+from snapkafka.assembly.progress import Step, Work, Working, work_of
 from snapkafka.manifest import CheckEntry, Manifest
 
 #: What a job, and each of its stages, is called by.
@@ -78,16 +78,7 @@ class Meter:
         Args:
             written: the manifest, if tables were written.
         """
-        tables = () if written is None else written.tables
-        return Work(
-            id=self._name,
-            offsets_read=self._offsets,
-            tables_written=len(tables),
-            rows_written=sum(table.rows for table in tables),
-            bytes_written=sum(file.bytes for table in tables for file in table.files),
-            checks=tuple(check.name for check in checks if check.run),
-            seconds=round(self._seconds(), 3),
-        )
+        return work_of(self._name, self._offsets, self._seconds(), checks, written)
 
     def _watch(self) -> None:
         before = None

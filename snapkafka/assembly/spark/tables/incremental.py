@@ -20,6 +20,7 @@ from pyspark.sql import DataFrame, SparkSession, Window
 from pyspark.sql import functions as fn
 
 from snapkafka.assembly.decoding import PLAIN, Decoding
+from snapkafka.assembly.schemas import columns, schema
 from snapkafka.assembly.spark.frames import Lookups
 from snapkafka.assembly.spark.write import parquet
 from snapkafka.errors import BadInputError
@@ -28,7 +29,7 @@ from snapkafka.store import Store
 from snapkafka.store.state_chain import KEY
 
 from .state import CHANGES, fold, last_of_keys
-from .tables import columns, is_white, of_changelogs, schema
+from .tables import is_white, of_changelogs
 
 #: The names of the columns of a change.
 CHANGE: Final = tuple(column.split(" ")[0] for column in CHANGES.split(", "))

@@ -12,10 +12,11 @@ from __future__ import annotations
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as fn
 
+from snapkafka.assembly.schemas import columns
 from snapkafka.assembly.spark.reading.header_columns import other_headers
 from snapkafka.manifest import INPUTS
 
-from .tables import columns, timestamp_type
+from .tables import timestamp_type
 
 
 def inputs(records: DataFrame) -> DataFrame:

@@ -21,12 +21,6 @@ CHANGES: Final = (
     "app string, table string, topic string, partition int, place int, key binary, value binary, offset bigint, "
     "key_codec string, value_codec string, sets boolean, windowed boolean"
 )
-#: The table `state`. A window is the key's, in seconds since 1970 as Faust has it: its last instant belongs to it.
-STATE_SCHEMA: Final = (
-    "app string, table string, partition int, key string, value string, key_raw binary, value_raw binary, "
-    "changelog_topic string, changelog_offset bigint, why_undecoded string, window_start double, "
-    "window_end double"
-)
 #: What changes of one key share, besides the key.
 TABLE: Final = ("app", "table", "topic", "partition", "windowed")
 #: The first part of the keys in the changelog of a table of sets (`faust.tables.sets`).

@@ -14,7 +14,15 @@ import pyarrow as pa  # type: ignore[import-untyped]
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as fn
 
-from snapkafka.assembly.decoding import PLAIN, Decoding
+from snapkafka.assembly.decoding import (
+    BASE64,
+    JSON_CODECS,
+    PICKLES,
+    PLAIN,
+    REFUSED,
+    TEXT_CODECS,
+    Decoding,
+)
 
 from .avro import as_json
 from .json_text import is_json, quoted, text_of
@@ -22,18 +30,6 @@ from .schema_numbers import MAGIC, PREFIX_BYTES, Numbered, look_up, number_in
 
 #: The columns that say by which codecs a key and a value were made.
 CODECS: Final = ("key_codec", "value_codec")
-#: Codecs (Faust's names) that are expressions here; each may have `|binary` behind it, Faust's name for base64.
-JSON_CODECS: Final = ("json",)
-TEXT_CODECS: Final = ("raw", "text", "")
-BASE64: Final = "|binary"
-#: Codecs that execute what they read.
-PICKLES: Final = r"(^|\|)(raw_)?pickle($|\|)"
-REFUSED: Final = " is not decoded: pickles execute code (--unpickle)"
-
-
-def normal_name(codec: str) -> str:
-    """Return a codec's name with the base64 last: `binary` alone is text in it."""
-    return f"raw{BASE64}" if codec == "binary" else codec
 
 
 def decoded(table: DataFrame, decoding: Decoding = PLAIN) -> DataFrame:
