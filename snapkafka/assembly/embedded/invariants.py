@@ -15,9 +15,12 @@ from snapkafka.assembly.schemas import SCHEMAS
 from snapkafka.checks import WITNESSES_MAX, CheckOutcome, Status, Witness
 from snapkafka.checks.invariants import Invariant
 
+from . import sql
 from .handover import HandOverError
 from .write import arrow
 
+#: Java writes other doubles with an exponent.
+SHORT_MIN, SHORT_MAX = 1e-3, 1e7
 _PLACE: Final = ("topic", "partition", "offset")
 
 
@@ -34,6 +37,10 @@ def check(invariants: Iterable[Invariant], tables: Mapping[str, Any]) -> list[Ch
     Args:
         tables: of Arrow.
     """
+    invariants = list(invariants)
+    for invariant in invariants:
+        sql.require_common(invariant.name, invariant.sql)
+        sql.require_plain_numbers(invariant.name, invariant.sql, tables)
     with _engine(tables) as engine:
         return [_outcome(engine, invariant) for invariant in invariants]
 
@@ -44,9 +51,18 @@ def _engine(tables: Mapping[str, Any]) -> Iterator[Any]:
 
     with duckdb.connect() as engine:
         engine.execute("SET TimeZone = 'UTC'; SET enable_external_access = false; SET threads = 1")
-        engine.execute("SET lock_configuration = true")
         for name, table in tables.items():
             engine.register(name, table)
+        engine.create_function(
+            "get_json_object",
+            sql.get_json_object,
+            ["VARCHAR", "VARCHAR"],
+            "VARCHAR",
+            null_handling="special",
+        )
+        for macro in sql.MACROS:
+            engine.execute(f"CREATE TEMP MACRO {macro}")
+        engine.execute("SET lock_configuration = true")
         yield engine
 
 
@@ -87,6 +103,8 @@ def _plain(name: str, value: Any) -> Any:
         return value
     if isinstance(value, Decimal) and value == value.to_integral_value():
         return int(value)
+    if isinstance(value, float) and (value == 0 or SHORT_MIN <= abs(value) < SHORT_MAX):
+        return value
     raise HandOverError(f"invariant {name}, whose rows hold a {type(value).__name__}")
 
 

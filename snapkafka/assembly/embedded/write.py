@@ -37,7 +37,7 @@ def columns_of(name: str) -> list[tuple[str, str]]:
 def arrow(name: str, rows: Sequence[Mapping[str, Any]]) -> pa.Table:
     """Return the rows of a table, in its order."""
     wanted = pa.schema([pa.field(column, _type(kind)) for column, kind in columns_of(name)])
-    ordered = sorted(rows, key=lambda row: [_in_order(row[column]) for column in SORTED_BY[name]])
+    ordered = sorted(rows, key=lambda row: [_in_order(row.get(column)) for column in SORTED_BY[name]])
     return pa.Table.from_pylist(list(ordered), schema=wanted)
 
 
