@@ -36,12 +36,11 @@ from snapkafka.kafka.ledger.reading import read_ledger
 from snapkafka.kafka.login.connection import Connection
 from snapkafka.ports import Cluster
 from snapkafka.protocol.ledger_state import Status
-from snapkafka.runtime.extras import require_extra
 from snapkafka.store import open_store
 from snapkafka.store.locks import locked
 from snapkafka.units import wall_ms
 
-from .assembling import assemble
+from .assembling import BESIDE_US, assemble
 from .checkpointing import checkpoint_due
 from .listing import Summary, list_snapshots, summaries
 from .pruning import Policy, plan_pruning, prune
@@ -173,7 +172,7 @@ async def keep(
         TimedOutError: another keeper of this namespace and storage holds the lock.
         SnapkafkaError: the first round cannot run; failures of later ones are reported, and the next one follows.
     """
-    require_extra("spark", "assembly")
+    BESIDE_US.require_engine(spec)
     if not storage:
         raise BadInputError("keep needs --storage: no place for tables is known", hint="add --storage DIR")
     await asyncio.to_thread(lambda: open_store(storage).check_writable())

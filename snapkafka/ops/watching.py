@@ -34,10 +34,9 @@ from snapkafka.kafka.login.connection import Connection
 from snapkafka.kafka.preflight import made_id
 from snapkafka.manifest import WitnessEntry
 from snapkafka.ports import Cluster
-from snapkafka.runtime.extras import require_extra
 from snapkafka.store import open_store
 
-from .assembling import assemble
+from .assembling import BESIDE_US, assemble
 from .listing import Summary
 from .pruning import Policy, plan_pruning, prune
 from .triggering import trigger
@@ -130,7 +129,7 @@ async def watch(
         TimedOutError: it does not hold within the time.
         TriggerRefusedError, BrokerUnavailableError, StorageError, DependencyMissingError: it cannot begin.
     """
-    await _require_possible(request)
+    await _require_possible(request, spec)
 
     async def take(name: str) -> Summary:
         return await trigger(
@@ -175,10 +174,10 @@ async def watch(
         ) from None
 
 
-async def _require_possible(request: WatchRequest) -> None:
+async def _require_possible(request: WatchRequest, spec: JobSpec) -> None:
     """Refuse a request that cannot succeed, before anything is taken."""
     load([request.until], parse_parameters(request.parameters))
-    require_extra("spark", "assembly")
+    BESIDE_US.require_engine(spec)
     if not request.storage:
         raise BadInputError("watch needs --storage: no place for tables is known", hint="add --storage DIR")
     await asyncio.to_thread(lambda: open_store(request.storage).check_writable())

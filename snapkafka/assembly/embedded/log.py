@@ -56,7 +56,7 @@ class Record(NamedTuple):
         return TopicPartition(self.topic, self.partition)
 
     def for_checks(self, topics: Mapping[int, str] = MappingProxyType({})) -> LogRecord:
-        """Return what the checks need.
+        """Return the facts that the checks need.
 
         Args:
             topics: the inputs of its sender's app, by their marks: any other cause is that of no event that is known.
