@@ -9,7 +9,8 @@ from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field, fields
 from typing import Final, TypedDict, TypeGuard
 
-from snapkafka.errors import InstallError, SnapkafkaError
+from snapkafka.errors import BadInputError, InstallError, SnapkafkaError
+from snapkafka.units import duration_ms
 
 #: The ways in which a process may learn of a snapshot (R2).
 HEAR_ALL: Final = frozenset({"ledger", "markers", "headers"})
@@ -47,7 +48,11 @@ class Config:
         tolerable_failures: after more failures in a row the timer slows down, up to 32 times.
         sources: topics written by apps with snapkafka and from outside, whose external records are no effects of what
             these apps send: they leave no snapshot `VERIFIED_OPEN`. Nothing checks that.
-        web: pages under `/snapkafka/` on the app's web server, where it has one: snapshots, a trigger, metrics.
+        changelog_lag: for how long no record of the app's changelogs is compacted, such as `"24h"`: for as long a
+            snapshot can be assembled (`min.compaction.lag.ms`). It is set on those that Faust creates; `snapkafka
+            doctor --fix` changes others. None: as the broker has it, by default not at all.
+        web: pages under `/snapkafka/` on the app's web server, where it has one: snapshots, metrics.
+        web_trigger: also `POST /snapkafka/trigger/`, by which whoever reaches the web server can ask for a snapshot.
     """
 
     namespace: str
@@ -60,7 +65,9 @@ class Config:
     min_pause: float = 0.0
     tolerable_failures: int = 3
     web: bool = True
+    web_trigger: bool = False
     sources: tuple[str, ...] = ()
+    changelog_lag: str | None = None
 
     def __post_init__(self) -> None:
         given: object = self.hear  # one way may be given as it is, several as any collection
@@ -92,6 +99,7 @@ class Config:
             "enabled": self.enabled,
             "cause": self.cause,
             "web": self.web,
+            "web_trigger": self.web_trigger,
         }
         for name, value in switches.items():
             if not isinstance(value, bool):
@@ -109,6 +117,11 @@ class Config:
         tolerable: object = self.tolerable_failures
         if type(tolerable) is not int or tolerable < 0:
             found.append(f"tolerable_failures is {tolerable!r}; it can be 0 or more")
+        if self.changelog_lag is not None:
+            try:
+                duration_ms(str(self.changelog_lag), "changelog_lag")
+            except BadInputError as error:
+                found.append(f"{error.message}; {error.advice}")
         topics: object = self.sources
         if not isinstance(topics, tuple) or not all(isinstance(topic, str) and topic for topic in topics):
             found.append(f"sources is {topics!r}; it can be a list of names of topics")
@@ -136,7 +149,9 @@ class Settings(TypedDict, total=False):
     min_pause: float
     tolerable_failures: int
     web: bool
+    web_trigger: bool
     sources: Collection[str]
+    changelog_lag: str | None
 
 
 #: The names of all settings but the namespace.

@@ -1,16 +1,20 @@
 """The errors that a user can cause or meet, each with a stable code.
 
 `assert` is for our own bugs; a `SnapkafkaError` is for the world: an unreachable broker, an unknown id, a full disk.
-Each class has a stable `code` (used by REST, gRPC and logs) and an `exit_status` (of the command), and each message
-comes with a `hint`: what to do next. A failed verification is a *result*, not an error, and has an exit status of its
-own.
+Each class has a stable `code` (used by REST, gRPC and logs) and an `exit_status` (of the command). An error has parts:
+the `field` that is wrong, the `problem`, and what to `see` or do next. Its texts name options and verbs as values
+(`Option`, `Verb`), which each interface renders in its own words: the command `--ttl`, REST `ttl_ms`. A failed
+verification is a *result*, not an error, and has an exit status of its own.
 """
 
 from __future__ import annotations
 
 from typing import ClassVar, Final
 
+import msgspec
+
 __all__ = [
+    "COMMAND",
     "EXIT_NOT_GOOD",
     "EXIT_OK",
     "AuthenticationError",
@@ -26,15 +30,22 @@ __all__ = [
     "LedgerUnusableError",
     "MechanismError",
     "OffsetsGoneError",
+    "Option",
     "OutputError",
+    "OvertakenError",
+    "PlanChangedError",
+    "Reported",
     "RestoreFailedError",
     "RestoreRefusedError",
     "SnapkafkaError",
     "SnapshotFailedError",
     "StorageError",
+    "Text",
     "TimedOutError",
     "TriggerRefusedError",
     "UnknownSnapshotError",
+    "Verb",
+    "Words",
     "all_errors",
 ]
 
@@ -43,27 +54,130 @@ EXIT_OK: Final = 0
 EXIT_NOT_GOOD: Final = 1
 
 
+# -- texts ----------------------------------------------------------------------------------------------------
+
+
+class Option(msgspec.Struct, frozen=True, tag=True):
+    """An argument of a verb that a text names, by its name at the command, and the value to give it, if any."""
+
+    name: str
+    value: str = ""
+
+
+class Verb(msgspec.Struct, frozen=True, tag=True):
+    """A verb that a text names: what it is to do `of` which snapshots, with which options."""
+
+    name: str
+    of: tuple[str, ...] = ()
+    options: tuple[str, ...] = ()
+
+
+#: One line. Options and verbs in it are rendered by the interface that shows it.
+Text = str | tuple[str | Option | Verb, ...]
+
+
+class Words:
+    """The words of no interface in particular, as logs and Python have them."""
+
+    def option(self, option: Option) -> str:
+        """Render an option."""
+        return f"{option.name} {option.value}".rstrip()
+
+    def verb(self, verb: Verb) -> str:
+        """Render a verb."""
+        more = f" with {' and '.join(verb.options)}" if verb.options else ""
+        return f"`{' '.join(('snapkafka', verb.name, *verb.of))}`{more}"
+
+    def text(self, text: Text) -> str:
+        """Render a text."""
+        return text if isinstance(text, str) else "".join(map(self._part, text))
+
+    def message(self, error: SnapkafkaError) -> str:
+        """Render what is wrong, with which field."""
+        text = self.text(error.problem)
+        return f"{self.option(Option(error.field))} {text}" if error.field else text
+
+    def advice(self, error: SnapkafkaError) -> str:
+        """Render what to do next."""
+        return self.text(error.see)
+
+    def _part(self, part: str | Option | Verb) -> str:
+        match part:
+            case Option():
+                return self.option(part)
+            case Verb():
+                return self.verb(part)
+        return part
+
+
+class _Command(Words):
+    """The words of the command."""
+
+    def option(self, option: Option) -> str:
+        return f"--{option.name} {option.value}".rstrip()
+
+    def verb(self, verb: Verb) -> str:
+        return f"`{' '.join(('snapkafka', verb.name, *verb.of, *(f'--{name}' for name in verb.options)))}`"
+
+
+PLAIN: Final = Words()
+COMMAND: Final = _Command()
+
+
+# -- errors ---------------------------------------------------------------------------------------------------
+
+
 class SnapkafkaError(Exception):
     """A failure that a user can cause or meet: one line of what happened, one of what to do.
 
     Args:
-        message: one line, what happened, with the names involved.
+        problem: one line, what happened, with the names involved; after a field, what is wrong with it.
         hint: one line, what to do next.
+        field: the option whose value is wrong, by its name at the command.
     """
 
     #: One sentence, for tables of exit statuses.
     meaning: ClassVar[str]
     code: ClassVar[str] = "internal"
     exit_status: ClassVar[int] = 70
-    hint: ClassVar[str] = "please report this with the output of the command"
+    hint: ClassVar[Text] = "please report this with all that was printed or logged"
 
-    def __init__(self, message: str, *, hint: str | None = None) -> None:
-        super().__init__(message)
-        self.message = message
-        self.advice = hint or self.hint
+    def __init__(self, problem: Text, *, hint: Text | None = None, field: str = "") -> None:
+        super().__init__(problem)
+        self.problem, self.field = problem, field
+        self.see = hint or self.hint
+
+    @property
+    def message(self) -> str:
+        """What happened, in the words of no interface."""
+        return PLAIN.message(self)
+
+    @property
+    def advice(self) -> str:
+        """What to do next, in the words of no interface."""
+        return PLAIN.advice(self)
 
     def __str__(self) -> str:
         return self.message
+
+
+class Reported(msgspec.Struct, frozen=True):
+    """An error that one process passes to another."""
+
+    code: str
+    problem: Text
+    see: Text
+    field: str = ""
+
+    @classmethod
+    def of(cls, error: SnapkafkaError) -> Reported:
+        """Take an error apart."""
+        return cls(code=error.code, problem=error.problem, see=error.see, field=error.field)
+
+    def error(self) -> SnapkafkaError:
+        """Return the error again, of the same class; one of a class that is unknown here is internal."""
+        classes = {cls.code: cls for cls in all_errors()}
+        return classes.get(self.code, InternalError)(self.problem, hint=self.see, field=self.field)
 
 
 class InternalError(SnapkafkaError):
@@ -74,14 +188,18 @@ class BadInputError(SnapkafkaError):
     meaning = "An argument, a file or a setting is invalid."
     code = "bad-input"
     exit_status = 2
-    hint = "see --help"
+    hint = ("see ", Option("help"))
 
 
 class BrokerUnavailableError(SnapkafkaError):
     meaning = "No broker answered at the given address."
     code = "broker-unavailable"
     exit_status = 3
-    hint = "check --bootstrap (or SNAPKAFKA_BOOTSTRAP) and that the broker runs"
+    hint: ClassVar[Text] = (
+        "check ",
+        Option("bootstrap"),
+        " (or SNAPKAFKA_BOOTSTRAP) and that the broker runs",
+    )
 
 
 class LedgerUnusableError(SnapkafkaError):
@@ -95,28 +213,28 @@ class UnknownSnapshotError(SnapkafkaError):
     meaning = "No snapshot of that id or epoch is in the ledger or in storage."
     code = "unknown-snapshot"
     exit_status = 5
-    hint = "`snapkafka list` lists the snapshots"
+    hint = (Verb("list"), " lists the snapshots")
 
 
 class TriggerRefusedError(SnapkafkaError):
     meaning = "A snapshot cannot start: no process runs, snapshots are paused, or too many are open."
     code = "trigger-refused"
     exit_status = 6
-    hint = "`snapkafka doctor` lists what prevents snapshots"
+    hint = (Verb("doctor"), " lists what prevents snapshots")
 
 
 class SnapshotFailedError(SnapkafkaError):
     meaning = "A snapshot started and failed: it was aborted, or not captured in time."
     code = "snapshot-failed"
     exit_status = 7
-    hint = "`snapkafka show ID` names the culprit; then trigger again"
+    hint = (Verb("show", ("ID",)), " names the culprit; then trigger again")
 
 
 class StorageError(SnapkafkaError):
     meaning = "The place for tables and manifests cannot be read or written."
     code = "storage"
     exit_status = 8
-    hint = "check --storage and the rights on it; incomplete snapshots are never listed"
+    hint = ("check ", Option("storage"), " and the rights on it; incomplete snapshots are never listed")
 
 
 class OffsetsGoneError(SnapkafkaError):
@@ -130,7 +248,7 @@ class TimedOutError(SnapkafkaError):
     meaning = "Something did not happen in time; the message names it."
     code = "timed-out"
     exit_status = 10
-    hint = "run it again with a longer time-out; `snapkafka show ID` shows what it waits for"
+    hint = ("run it again with a longer time-out; ", Verb("show", ("ID",)), " shows what it waits for")
 
 
 class InstallError(SnapkafkaError):
@@ -158,7 +276,7 @@ class RestoreRefusedError(SnapkafkaError):
     meaning = "A restore was refused before it changed anything; every reason is named."
     code = "restore-refused"
     exit_status = 14
-    hint = "`snapkafka restore ID --dry-run` lists the reasons"
+    hint = (Verb("restore", ("ID",), ("dry-run",)), " lists the reasons")
 
 
 class RestoreFailedError(SnapkafkaError):
@@ -172,7 +290,7 @@ class ForkRefusedError(SnapkafkaError):
     meaning = "A fork was refused before anything was created or removed; every reason is named."
     code = "fork-refused"
     exit_status = 16
-    hint = "`snapkafka fork list` lists the forks"
+    hint = (Verb("fork list"), " lists the forks")
 
 
 class ForkFailedError(SnapkafkaError):

@@ -11,8 +11,6 @@ import sys
 from pathlib import Path
 from typing import Any, Final
 
-__all__ = ["problems"]
-
 #: This package is audited by what it depends on.
 OURS: Final = {"snapkafka", "snapkafka-airflow"}
 

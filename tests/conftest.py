@@ -10,8 +10,20 @@ import pytest
 
 #: About how long a file of a folder takes, in seconds. Those of the former wait for brokers and workers much of it,
 #: those of the latter compute.
-WAIT: Final = {"e2e": 60, "features": 22, "driver": 8, "kafka": 12, "chaos": 1, "bench": 1}
-COMPUTE: Final = {"spark": 36, "sim": 25, "scenarios": 1, "protocol": 1, "golden": 15, "unit": 3}
+WAIT: Final = {"e2e": 30, "features": 18, "driver": 8, "kafka": 12, "chaos": 1, "bench": 1}
+COMPUTE: Final = {"spark": 20, "sim": 25, "scenarios": 1, "protocol": 1, "golden": 15, "unit": 3}
+#: Files that take much longer than the others of their folder: one that begins late is all that runs in the end.
+LONGEST: Final = {
+    "features/test_with_and_without.py": 200,
+    "e2e/test_demo.py": 100,
+    "spark/test_checks_agree.py": 100,
+    "spark/test_assembly.py": 90,
+    "spark/test_command.py": 60,
+    "spark/test_incremental_job.py": 60,
+    "spark/test_state_checks.py": 60,
+    "sim/test_campaign.py": 60,
+    "sim/test_explore.py": 60,
+}
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -24,26 +36,22 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 @pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mix the files of both kinds, each in its order, so that whoever runs two at a time has seldom two that wait, or
-    two that compute."""
+    """Mix the files of both kinds, those of each that take longest first, so that whoever runs a few at a time has
+    seldom all that wait, or all that compute, and nobody waits for one file in the end."""
     files: dict[Path, list[pytest.Item]] = {}
     for item in items:
         files.setdefault(item.path, []).append(item)
-
-    def folder(path: Path) -> str:
-        return path.relative_to(Path(__file__).parent).parts[0]
-
+    tests = Path(__file__).parent
     begins: dict[Path, float] = {}
     for kind in (WAIT, COMPUTE):
-        order = list(kind)
-        ordered = sorted(
-            (path for path in files if folder(path) in kind),
-            key=lambda path: (order.index(folder(path)), str(path)),
-        )
-        ends = list(itertools.accumulate(kind[folder(path)] for path in ordered))
-        begins |= {
-            path: (end - kind[folder(path)]) / ends[-1] for path, end in zip(ordered, ends, strict=True)
+        lasts = {
+            path: LONGEST.get(name.as_posix(), kind[name.parts[0]])
+            for path in files
+            if (name := path.relative_to(tests)).parts[0] in kind
         }
+        order = sorted(lasts, key=lambda path: (-lasts[path], str(path)))
+        ends = list(itertools.accumulate(lasts[path] for path in order))
+        begins |= {path: (end - lasts[path]) / ends[-1] for path, end in zip(order, ends, strict=True)}
     items[:] = [
         item for path in sorted(files, key=lambda path: begins.get(path, 1.0)) for item in files[path]
     ]

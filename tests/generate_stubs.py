@@ -13,8 +13,6 @@ from pathlib import Path
 
 from grpc_tools import protoc
 
-__all__ = ["FOLDER", "NAMES", "ROOT", "generate"]
-
 ROOT = Path(__file__).parents[1]
 FOLDER = Path("snapkafka/service/grpc_api")
 NAMES = ("snapshot_pb2.py", "snapshot_pb2.pyi", "snapshot_pb2_grpc.py")

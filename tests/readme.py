@@ -6,8 +6,6 @@ import re
 from pathlib import Path
 from typing import Final
 
-__all__ = ["ROOT", "commands", "service", "text"]
-
 ROOT: Final = Path(__file__).parents[1]
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from pathlib import Path
 
-from snapkafka.errors import BadInputError
+from snapkafka.errors import BadInputError, Option
 
 
 def read_schemas(given: Iterable[str]) -> dict[str, str]:
@@ -24,14 +24,19 @@ def read_schemas(given: Iterable[str]) -> dict[str, str]:
         name, equals, path = item.rpartition("=")
         if not equals or not (name.isdecimal() or name.endswith(("-key", "-value"))):
             raise BadInputError(
-                f"--avro {item} is not NAME=FILE",
+                f"{item} is not NAME=FILE",
+                field="avro",
                 hint="NAME is TOPIC-key, TOPIC-value, or the number of a schema in a registry",
             )
         try:
             schemas[name] = Path(path).read_text(encoding="utf-8")
             avro.schema.parse(schemas[name])
         except (OSError, UnicodeDecodeError) as error:
-            raise BadInputError(f"schema {path} cannot be read: {error}", hint="check --avro") from error
+            raise BadInputError(
+                f"schema {path} cannot be read: {error}", hint=("check ", Option("avro"))
+            ) from error
         except Exception as error:  # the library's own have no common base
-            raise BadInputError(f"invalid Avro schema {path}: {error}", hint="check --avro") from error
+            raise BadInputError(
+                f"invalid Avro schema {path}: {error}", hint=("check ", Option("avro"))
+            ) from error
     return schemas

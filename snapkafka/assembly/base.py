@@ -4,12 +4,13 @@ work."""
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Final
 
 from snapkafka.checks import CutView, Keeping, LogBounds
 from snapkafka.checks.verdict import GOOD
-from snapkafka.errors import BadInputError, UnknownSnapshotError
+from snapkafka.errors import BadInputError, SnapkafkaError, StorageError, UnknownSnapshotError, Verb
 from snapkafka.manifest import LedgerEntry, Manifest, ParentEntry, state_table
 from snapkafka.protocol.captured_snapshot import Captured, ChangelogCut, SenderEnd
 from snapkafka.protocol.records import TopicPartition
@@ -46,6 +47,47 @@ class Base:
         )
 
 
+#: Why a snapshot cannot build on its parent: it is not there, it does not fit, or its files are not what they were.
+_UNFIT: Final = (UnknownSnapshotError, BadInputError, StorageError)
+
+
+class ParentUnfitError(BadInputError):
+    """An incremental snapshot whose state cannot be built on that of its parent."""
+
+
+@contextmanager
+def building_on(base: Base | None) -> Iterator[None]:
+    """Name what fails in the block after the base, if there is one."""
+    try:
+        yield
+    except _UNFIT as error:
+        if base is None:
+            raise
+        raise ParentUnfitError(error.message, hint=error.advice) from error
+
+
+def base_or_whole(
+    store: Store, captured: Captured, ledger: LedgerEntry, *, isolation: str
+) -> tuple[Base | None, str]:
+    """Return the base of a snapshot. An incremental one that cannot build on its parent has none, and its whole state
+    is read: the second item is the reason.
+
+    Raises:
+        SnapkafkaError: see `find_base`; the snapshot is assembled already, and others may build on its rows.
+    """
+    try:
+        return find_base(store, captured, ledger, isolation=isolation), ""
+    except _UNFIT as error:
+        return None, require_whole(store, captured, error)
+
+
+def require_whole(store: Store, captured: Captured, error: SnapkafkaError) -> str:
+    """Return why the whole state is read; raise `error` if the snapshot is assembled already."""
+    if store.has(captured.id):
+        raise error
+    return error.message
+
+
 def find_base(store: Store, captured: Captured, ledger: LedgerEntry, *, isolation: str) -> Base | None:
     """Return the base of a snapshot; None: it is a full one.
 
@@ -65,7 +107,7 @@ def find_base(store: Store, captured: Captured, ledger: LedgerEntry, *, isolatio
     except UnknownSnapshotError as error:
         raise UnknownSnapshotError(
             f"snapshot {captured.id} builds on {captured.parent or 'no other'}, which is not assembled in {store}",
-            hint=f"`snapkafka assemble {captured.parent}` first, into the same storage; else {FULL}",
+            hint=(Verb("assemble", (captured.parent,)), f" first, into the same storage; else {FULL}"),
         ) from error
     if why := next(_obstacles(captured, parent, ledger, isolation), ""):
         raise BadInputError(

@@ -5,9 +5,8 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Collection, Mapping
 from dataclasses import replace
-from typing import Any, Final
+from typing import Final
 
-from aiokafka import AIOKafkaConsumer
 from aiokafka import TopicPartition as KafkaPartition
 
 from snapkafka.checks import CutView, Keeping
@@ -16,6 +15,7 @@ from snapkafka.errors import BadInputError, LedgerUnusableError, TimedOutError
 from snapkafka.kafka.cluster.admin import KafkaTopicAdmin
 from snapkafka.kafka.cluster.external_groups import external_readers
 from snapkafka.kafka.cluster.restorable import log_bounds
+from snapkafka.kafka.login import clients
 from snapkafka.kafka.login.connection import Connection, hear_of, translated
 from snapkafka.kafka.login.security import Security
 from snapkafka.manifest import OpenEntry, TopicEntry
@@ -45,7 +45,7 @@ def require_isolation(asked: str) -> None:
     """
     if asked not in ("", *ISOLATIONS):
         raise BadInputError(
-            f"invalid isolation: {asked!r}", hint=f"--isolation takes {' or '.join(ISOLATIONS)}"
+            f"is invalid: {asked!r}", hint=f"it can be {' or '.join(ISOLATIONS)}", field="isolation"
         )
 
 
@@ -57,7 +57,9 @@ def require_around(records: int) -> None:
     """
     if not 0 <= records <= AROUND_MAX:
         raise BadInputError(
-            f"--around must be 0 to {AROUND_MAX:,} records, got {records:,}", hint="0 leaves the table out"
+            f"must be 0 to {AROUND_MAX:,} records, got {records:,}",
+            hint="0 leaves the table out",
+            field="around",
         )
 
 
@@ -168,9 +170,7 @@ async def _stable_ends(
     """Return the last stable offsets, as soon as each has reached the needed offset."""
     if not needed:  # no topic is there any more
         return {}
-    consumer: Any = AIOKafkaConsumer(
-        group_id=None, isolation_level="read_committed", **connection.client_settings()
-    )
+    consumer = clients.consumer(connection, group_id=None, isolation_level="read_committed")
     deadline = asyncio.get_running_loop().time() + STABLE_TIMEOUT_S
     async with translated(connection, "read the last stable offsets"):
         try:

@@ -18,10 +18,11 @@ from typing import Final, TextIO
 
 import msgspec
 
-from snapkafka.errors import EXIT_NOT_GOOD, EXIT_OK, InternalError, OutputError, SnapkafkaError
+from snapkafka.errors import COMMAND, EXIT_NOT_GOOD, EXIT_OK, InternalError, OutputError, SnapkafkaError
 from snapkafka.runtime.signals import Interrupted, exit_status
 
 from . import engines
+from .failures import Failures
 from .pipeline import Job, assemble, verify
 from .progress import Working, as_line, now_and_then
 from .spec import JobError, JobReport, parser, spec_of
@@ -53,7 +54,8 @@ def _run(options: argparse.Namespace, output: TextIO) -> int:
         spec = spec_of(options)
         progress = _print_progress if options.progress else now_and_then(_print_line, PROGRESS_EVERY_S)
         job = Job(spec=spec, notify=_print_line, progress=progress, engine=engines.opened)
-        results = verify(job) if spec.manifests else assemble(job)
+        failures = Failures(_print_line)
+        results = verify(job) if spec.manifests else assemble(job, failures)
     except Exception as error:
         if (number := interrupted_by()) is not None:
             return _interrupted(number)
@@ -64,7 +66,10 @@ def _run(options: argparse.Namespace, output: TextIO) -> int:
             _print_line(traceback.format_exc())
         unforeseen = InternalError(f"{type(error).__name__}: {error}"[:300])
         return _failed(foreseen or unforeseen, options, output)
-    _print(JobReport(snapshots=tuple(results)), output)
+    failed = tuple(JobError.told(error, name) for name, error in failures.found.items())
+    _print(JobReport(snapshots=tuple(results), failed=failed), output)
+    if failed:
+        return failed[0].exit_status
     return EXIT_OK if all(result.good for result in results) else EXIT_NOT_GOOD
 
 
@@ -83,15 +88,17 @@ def _output(path: str) -> Iterator[TextIO]:
             file = stack.enter_context(Path(path).open("w", encoding="utf-8"))
         except OSError as error:
             raise OutputError(
-                f"--result {path} cannot be written: {error.strerror}", hint="check the path and its rights"
+                f"{path} cannot be written: {error.strerror}",
+                hint="check the path and its rights",
+                field="result",
             ) from error
         yield file
 
 
 def _failed(error: SnapkafkaError, options: argparse.Namespace, output: TextIO) -> int:
-    _print(JobReport(error=JobError.of(error)), output)
+    _print(JobReport(error=JobError.told(error)), output)
     if not options.progress:  # else who reads along says it
-        _print_line(f"error: {_one_line(error.message)}\n       {_one_line(error.advice)}")
+        _print_line(f"error: {_one_line(COMMAND.message(error))}\n       {_one_line(COMMAND.advice(error))}")
     return error.exit_status
 
 

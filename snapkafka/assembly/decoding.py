@@ -14,7 +14,7 @@ TEXT_CODECS: Final = ("raw", "text", "")
 BASE64: Final = "|binary"
 #: Codecs that execute what they read.
 PICKLES: Final = r"(^|\|)(raw_)?pickle($|\|)"
-REFUSED: Final = " is not decoded: pickles execute code (--unpickle)"
+REFUSED: Final = " is not decoded: pickles execute code (the option unpickle)"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -8,7 +8,7 @@ from typing import Final
 
 from snapkafka.checks import Checked, CheckOutcome, CutView
 from snapkafka.checks.invariants import Invariant
-from snapkafka.errors import BadInputError
+from snapkafka.errors import BadInputError, Option
 from snapkafka.manifest import Manifest
 from snapkafka.runtime.extras import missing_of, require_extra
 from snapkafka.store import Store
@@ -78,7 +78,8 @@ class _Chosen:
         """
         if self._job.spec.engine == "embedded":
             raise BadInputError(
-                f"the embedded engine does not do {reason}", hint="leave --engine to auto, or take spark"
+                f"the embedded engine does not do {reason}",
+                hint=("leave ", Option("engine"), " to auto, or take spark"),
             )
         if self._job.spec.engine == "auto":
             self._job.notify(f"taking Spark: the embedded engine does not do {reason}")

@@ -21,7 +21,7 @@ def with_time_of_loss(store: Store, captured: Captured) -> Iterator[None]:
         if said is None or not said.until:
             raise
         message = f"{error.message}; it could be restored until {said.until}: {said.topic} {said.why}"
-        raise OffsetsGoneError(message, hint=error.advice) from error
+        raise OffsetsGoneError(message, hint=error.see) from error
 
 
 def _said_before(store: Store, captured: Captured) -> RestorableEntry | None:

@@ -12,19 +12,21 @@ from typing import NamedTuple, Protocol
 from snapkafka.checks import Checked, CheckOutcome, CutView, Verdict, reading_ranges, require_offsets
 from snapkafka.checks.invariants import Invariant, load, parse_parameters
 from snapkafka.config import namespace_problem
-from snapkafka.errors import BadInputError, BrokerUnavailableError, LedgerUnusableError
+from snapkafka.errors import BadInputError, BrokerUnavailableError, LedgerUnusableError, Option, Verb
 from snapkafka.kafka.cluster.external_groups import still_open
+from snapkafka.kafka.ledger.manifest_match import StoredManifest, not_compared
 from snapkafka.kafka.ledger.reading import LedgerReading, read_ledger
-from snapkafka.kafka.ledger.verdicts import not_compared
 from snapkafka.kafka.login.connection import Connection
+from snapkafka.kafka.records.far_times import FarStretch, far_stretches
 from snapkafka.manifest import LedgerEntry, Manifest
 from snapkafka.protocol.captured_snapshot import Captured
 from snapkafka.store import Store, open_manifest, open_store, read_manifest, state_parts
 
 from .avro_schemas import read_schemas
-from .base import Base, find_base, view_on
+from .base import Base, ParentUnfitError, base_or_whole, require_whole, view_on
 from .cluster import DEFAULT_ISOLATION, kafka_options, look, look_for_external_readers
 from .decoding import Decoding
+from .failures import Failures
 from .ledger import ClusterFacts, Desk
 from .loss import with_time_of_loss
 from .manifest import check_entries, entry, openness_of, verdict_of
@@ -82,7 +84,8 @@ class Job:
     def connection(self) -> Connection:
         if not self.spec.bootstrap:
             raise BadInputError(
-                "no broker is given", hint="add --bootstrap host:port, or set SNAPKAFKA_BOOTSTRAP"
+                "no broker is given",
+                hint=("add ", Option("bootstrap", "host:port"), ", or set SNAPKAFKA_BOOTSTRAP"),
             )
         return Connection.from_environment(self.spec.bootstrap, os.environ)
 
@@ -96,9 +99,19 @@ class Job:
         schemas = read_schemas(spec.avro)
         return Decoding(codecs=spec.codecs, unpickle=spec.unpickle, avro=schemas, registry=registry)
 
-    def settings(self, ledger: LedgerEntry, decoding: Decoding, isolation: str) -> Settings:
-        spec = changed(self.spec, isolation=isolation)
-        return Settings(spec=spec, ledger=ledger, options=kafka_options(os.environ), decoding=decoding)
+    @property
+    def isolation(self) -> str:
+        return self.spec.isolation or DEFAULT_ISOLATION
+
+    def settings(
+        self, ledger: LedgerEntry, decoding: Decoding, isolation: str, far: tuple[FarStretch, ...]
+    ) -> Settings:
+        """Return how the log of a snapshot is read; report the times that Spark cannot read."""
+        for stretch in far:
+            self.notify(f"{stretch}: Spark cannot read that, another client does")
+        spec = changed(self.spec, isolation=isolation, bootstrap=self.connection().bootstrap)
+        options = kafka_options(os.environ)
+        return Settings(spec=spec, ledger=ledger, options=options, decoding=decoding, far=far)
 
     def offsets(self, view: CutView) -> int:
         ranges = reading_ranges(view, tail_max=self.spec.tail_max, starts=view.starts)
@@ -108,63 +121,76 @@ class Job:
 # --- Assembly -------------------------------------------------------------------------------------------------------
 
 
-def assemble(job: Job) -> list[JobResult]:
-    """Assemble the snapshots of a job, in the order of their epochs."""
+def assemble(job: Job, failures: Failures) -> list[JobResult]:
+    """Assemble the snapshots of a job, in the order of their epochs; one that fails does not stop the others."""
     spec = job.spec
     if problem := namespace_problem(spec.namespace):
-        raise BadInputError(problem, hint="add --namespace, or set SNAPKAFKA_NAMESPACE")
+        raise BadInputError(problem, hint=("add ", Option("namespace"), ", or set SNAPKAFKA_NAMESPACE"))
     if not spec.snapshots:
-        raise BadInputError("no snapshot is named", hint="add --snapshot ID; `snapkafka list` shows them")
+        raise BadInputError(
+            "no snapshot is named", hint=("add ", Option("snapshot", "ID"), "; ", Verb("list"), " shows them")
+        )
     wanted, asked = job.invariants(spec.invariants), job.invariants(spec.asked)
     connection, decoding = job.connection(), job.decoding()
-    given = _store(spec.storage) if spec.storage else None
-    isolation = spec.isolation or DEFAULT_ISOLATION
     with Desk(connection, spec.namespace) as desk:
-        # What can be refused is refused before an engine takes its seconds to start.
-        work, offsets, to_come = [], 0, set()
-        named = set(map(desk.captured, spec.snapshots))
-        for captured in sorted(named, key=lambda captured: captured.epoch):
+        work, offsets = _to_assemble(job, desk, failures)
+        if not work:
+            return []
+        chained = "an incremental snapshot" if any(it.type == "incremental" for it, _ in work) else ""
+        results = []
+        with job.engine(job, offsets, {store.scheme for _, store in work}, chained) as engine:
+            engine.require_valid(asked)
+            for captured, store in work:
+                with failures.of(captured):
+                    results.append(_assembled(job, engine, desk, (captured, store), decoding, wanted, asked))
+    return results
+
+
+def _to_assemble(job: Job, desk: Desk, failures: Failures) -> tuple[list[tuple[Captured, Store]], int]:
+    """List the snapshots to assemble, each with its storage; and the largest number of offsets that one of them reads.
+    What can be refused is refused here, before an engine takes its seconds to start."""
+    spec = job.spec
+    given = _store(spec.storage) if spec.storage else None
+    work, offsets, to_come = [], 0, set()
+    named = set(map(desk.captured, spec.snapshots))
+    failures.alone = len(named) == 1
+    for captured in sorted(named, key=lambda captured: captured.epoch):
+        with failures.of(captured):
             store = given if given is not None else _store(captured.storage)
-            view = desk.look(captured, isolation)
+            view = desk.look(captured, job.isolation)
             # A parent that is assembled on the way is looked at when it is there.
             parent_is_there = (captured.parent, store.uri) not in to_come
-            base = _base(store, captured, desk, isolation) if parent_is_there else None
+            base = _base(job, desk, captured, store)[0] if parent_is_there else None
             view = view_on(base, captured, view.bounds)
             with with_time_of_loss(store, captured):
                 require_offsets(view, starts=view.starts)
             offsets = max(offsets, job.offsets(view))
             work.append((captured, store))
             to_come.add((captured.id, store.uri))
-        chained = "an incremental snapshot" if any(it.type == "incremental" for it, _ in work) else ""
-        with job.engine(job, offsets, {store.scheme for _, store in work}, chained) as engine:
-            engine.require_valid(asked)
-            return [
-                _assembled(
-                    job, engine, desk, _task(desk, spec, captured, store, isolation, wanted), decoding, asked
-                )
-                for captured, store in work
-            ]
-
-
-def _task(
-    desk: Desk, spec: JobSpec, captured: Captured, store: Store, isolation: str, wanted: tuple[Invariant, ...]
-) -> Task:
-    """Gather what the cluster says by now."""
-    return Task(
-        view=desk.look(captured, isolation),
-        store=store,
-        base=_base(store, captured, desk, isolation),
-        wanted=wanted,
-        facts=desk.facts(captured, spec.sinks),
-    )
+    return work, offsets
 
 
 def _assembled(
-    job: Job, engine: Engine, desk: Desk, task: Task, decoding: Decoding, asked: tuple[Invariant, ...]
+    job: Job,
+    engine: Engine,
+    desk: Desk,
+    stored: tuple[Captured, Store],
+    decoding: Decoding,
+    wanted: tuple[Invariant, ...],
+    asked: tuple[Invariant, ...],
 ) -> JobResult:
-    captured, store = task.view.captured, task.store
-    isolation = job.spec.isolation or DEFAULT_ISOLATION
-    manifest, work = engine.assemble(task, job.settings(desk.ledger(captured), decoding, isolation))
+    """Assemble one snapshot, as the cluster is by now."""
+    captured, store = stored
+    base, whole = _base(job, desk, captured, store)
+    view = desk.look(captured, job.isolation)
+    settings = job.settings(desk.ledger(captured), decoding, job.isolation, desk.far(view, job.isolation))
+    facts = desk.facts(captured, job.spec.sinks)
+    task = Task(view=view, store=store, base=base, wanted=wanted, facts=facts)
+    try:
+        manifest, work = engine.assemble(task, settings)
+    except ParentUnfitError as error:
+        base, whole = None, require_whole(store, captured, error)
+        manifest, work = engine.assemble(replace(task, base=None), settings)
     job.notify(in_words(work))
     place, good = store.manifest_place(captured.id), Verdict(manifest.verdict).good
     desk.record(manifest, place)
@@ -174,16 +200,17 @@ def _assembled(
         place,
         work,
         content=manifest.content,
+        whole=whole,
         tables={table.name: table.rows for table in manifest.tables},
         seconds=manifest.times.seconds,
         positions_committed=not why_not,
         positions_why_not=why_not,
-        answers=tuple(map(entry, engine.ask(store, manifest, task.base, asked))) if asked and good else (),
+        answers=tuple(map(entry, engine.ask(store, manifest, base, asked))) if asked and good else (),
     )
 
 
-def _base(store: Store, captured: Captured, desk: Desk, isolation: str) -> Base | None:
-    return find_base(store, captured, desk.ledger(captured), isolation=isolation)
+def _base(job: Job, desk: Desk, captured: Captured, store: Store) -> tuple[Base | None, str]:
+    return base_or_whole(store, captured, desk.ledger(captured), isolation=job.isolation)
 
 
 def _store(uri: str) -> Store:
@@ -208,14 +235,14 @@ def isolation_of(manifest: Manifest, asked: str) -> str:
     if asked and manifest.isolation and asked != manifest.isolation:
         raise BadInputError(
             f"snapshot {manifest.id} was assembled with {manifest.isolation}, and cannot be verified with {asked}",
-            hint="leave --isolation out",
+            hint=("leave ", Option("isolation"), " out"),
         )
     return asked or manifest.isolation or DEFAULT_ISOLATION
 
 
 class _Again(NamedTuple):
     """A snapshot that is verified again: the place of its manifest, the SHA-256 of that, and the settings by which its
-    log is read."""
+    log is read; `far`: see `Settings`."""
 
     store: Store
     place: str
@@ -223,6 +250,7 @@ class _Again(NamedTuple):
     manifest: Manifest
     view: CutView
     not_compared: tuple[str, ...]
+    far: tuple[FarStretch, ...]
 
 
 def verify(job: Job) -> list[JobResult]:
@@ -249,7 +277,7 @@ def _verified(
     wanted = given or tuple(Invariant(name=it.name, sql=it.sql) for it in manifest.invariants)
     found, work_of = engine.verify(
         item.view,
-        job.settings(manifest.ledger, decoding, manifest.isolation),
+        job.settings(manifest.ledger, decoding, manifest.isolation, item.far),
         wanted,
         Stored(item.store, manifest) if spec.tables else None,
     )
@@ -288,11 +316,14 @@ def _again(path: str, connection: Connection, spec: JobSpec) -> _Again:
     view = asyncio.run(look(connection, manifest.captured, isolation=isolation, triggered_ms=since_ms))
     seen = asyncio.run(look_for_external_readers(connection, manifest.captured, sinks=spec.sinks))
     asked = replace(manifest, isolation=isolation, open=still_open(manifest.open, seen, spec.sinks))
-    compared = [] if spec.tables else ["stored tables were not compared with the log (--tables)"]
+    compared = (
+        [] if spec.tables else ["stored tables were not compared with the log (the option tables does)"]
+    )
     if not spec.record:  # else what is recorded now counts
-        compared += not_compared(store, manifest, _ledger_of(manifest, connection))
+        compared += not_compared(StoredManifest.of(store, manifest), _ledger_of(manifest, connection))
+    far = asyncio.run(far_stretches(connection, view.bounds or (), isolation=isolation))
     # The place is one that leads there from wherever it is read later.
-    return _Again(store, store.place(name), store.sha256(name), asked, view, tuple(compared))
+    return _Again(store, store.place(name), store.sha256(name), asked, view, tuple(compared), far)
 
 
 def _ledger_of(manifest: Manifest, connection: Connection) -> LedgerReading | str:

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
+from snapkafka.kafka.records.far_times import FarStretch
 from snapkafka.manifest import LedgerEntry, Manifest
 from snapkafka.store import Store
 
@@ -22,12 +23,14 @@ class Settings:
         ledger: the ledger whose headers are ours, with the times of the processes' reports.
         options: more options of Spark's Kafka source (credentials).
         decoding: of keys and values.
+        far: stretches of the log whose times Spark cannot read.
     """
 
     spec: JobSpec
     ledger: LedgerEntry
     options: Mapping[str, str] = field(default_factory=dict)
     decoding: Decoding = PLAIN
+    far: tuple[FarStretch, ...] = ()
 
     @property
     def isolation(self) -> str:

@@ -17,7 +17,7 @@ import msgspec
 
 from snapkafka.checks.ranges import TAIL_MAX
 from snapkafka.checks.verdict import Verdict
-from snapkafka.errors import BadInputError, InternalError, SnapkafkaError, all_errors
+from snapkafka.errors import COMMAND, BadInputError, Reported, SnapkafkaError
 from snapkafka.manifest import (
     CheckEntry,
     ExternalEntry,
@@ -165,7 +165,7 @@ class JobSpec(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, for
         require_around(self.around)
         if self.engine not in ENGINES:
             raise BadInputError(
-                f"invalid engine: {self.engine!r}", hint=f"--engine takes {', '.join(ENGINES)}"
+                f"is invalid: {self.engine!r}", hint=f"it can be {', '.join(ENGINES)}", field="engine"
             )
 
     def __repr__(self) -> str:
@@ -274,10 +274,10 @@ def _read(path: str) -> JobSpec:
         text = sys.stdin.buffer.read() if path == "-" else Path(path).read_bytes()
         return msgspec.json.decode(text, type=JobSpec)
     except OSError as error:
-        raise BadInputError(f"--spec {path} cannot be read: {error.strerror}") from error
+        raise BadInputError(f"{path} cannot be read: {error.strerror}", field="spec") from error
     except msgspec.DecodeError as error:
         raise BadInputError(
-            f"--spec {path}: {error}", hint="docs/reference/settings.md lists its fields"
+            f"{path}: {error}", hint="docs/reference/settings.md lists its fields", field="spec"
         ) from None
 
 
@@ -293,6 +293,7 @@ class JobResult(msgspec.Struct, frozen=True, kw_only=True):
     verification.
 
     `manifest`: its place. `good`: consistent, as far as it was checked. `contaminated`: why nobody can prove it.
+    `whole`: why an incremental snapshot has its whole state, and not the changes since its parent.
     `external`, `strict`, `outsiders`: see `manifest.Manifest`. `unread`, `uncaptured`: see `Captured`. `answers`:
     whether each predicate holds; empty if the snapshot is not good. `not_compared`: the parts of the stored snapshot
     that a verification did not compare, a sentence each.
@@ -307,6 +308,7 @@ class JobResult(msgspec.Struct, frozen=True, kw_only=True):
     tables: Mapping[str, int] = {}
     answers: tuple[CheckEntry, ...] = ()
     content: str = ""
+    whole: str = ""
     seconds: Mapping[str, float] = {}
     positions_committed: bool = False
     positions_why_not: str = ""
@@ -345,26 +347,29 @@ class JobResult(msgspec.Struct, frozen=True, kw_only=True):
         )
 
 
-class JobError(msgspec.Struct, frozen=True, kw_only=True):
-    """An error that ended the job."""
+class JobError(Reported, frozen=True, kw_only=True):
+    """An error that ended the job, or a snapshot of several (`id`), also in the words of the command."""
 
-    code: str
-    message: str
-    hint: str
+    message: str = ""
+    hint: str = ""
     exit_status: int = 0
+    id: str = ""
 
     @classmethod
-    def of(cls, error: SnapkafkaError) -> JobError:
-        return cls(code=error.code, message=error.message, hint=error.advice, exit_status=error.exit_status)
-
-    def raised(self) -> SnapkafkaError:
-        """Return the error as our own, of the same class."""
-        classes = {kind.code: kind for kind in all_errors()}
-        return classes.get(self.code, InternalError)(self.message, hint=self.hint)
+    def told(cls, error: SnapkafkaError, snapshot_id: str = "") -> JobError:
+        """Take an error apart."""
+        return cls(
+            **msgspec.structs.asdict(Reported.of(error)),
+            message=COMMAND.message(error),
+            hint=COMMAND.advice(error),
+            exit_status=error.exit_status,
+            id=snapshot_id,
+        )
 
 
 class JobReport(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What the job prints: its results, or its error."""
+    """What the job prints: its results, and the snapshots that failed while others did not; or its error."""
 
     snapshots: tuple[JobResult, ...] = ()
+    failed: tuple[JobError, ...] = ()
     error: JobError | None = None

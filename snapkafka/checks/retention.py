@@ -257,7 +257,7 @@ def _by_compaction(
     since_ms = log.first_ms if need.any_may_go and log.first_ms is not None else cut_ms
     latest = "" if most_ms is None else f", and at the latest after {format_ms(most_ms)}"
     soon = f"after {format_ms(least_ms)}" if least_ms else "without delay"
-    why = f"may be compacted {soon} (min.compaction.lag.ms={least_ms}){latest}: `doctor --fix` delays it"
+    why = f"may be compacted {soon} (min.compaction.lag.ms={least_ms}){latest}: doctor can delay it"
     yield _estimate(need, How.FROM, since_ms + least_ms, why)
 
 

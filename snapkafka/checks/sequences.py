@@ -5,13 +5,14 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator
 from functools import cached_property
 from typing import NamedTuple
 
 from snapkafka.protocol.captured_snapshot import InputCut
-from snapkafka.protocol.records import SeqRange, TopicPartition
+from snapkafka.protocol.records import TopicPartition
 
 from .log import EXTERNAL, LogRecord
 from .ranges import ReadRange
@@ -75,10 +76,10 @@ class CutLog:
         self.view = view
         self.below = tuple(below)
         #: Without topics that were recreated, in the order of the log.
-        self.by_partition: dict[TopicPartition, list[LogRecord]] = defaultdict(list)
+        self.by_partition: dict[TopicPartition, list[LogRecord]] = {}
         for record in sorted(records, key=lambda record: record[:3]):
-            if record.tp not in view.recreated:
-                self.by_partition[record.tp].append(record)
+            if (tp := record.tp) not in view.recreated:
+                self.by_partition.setdefault(tp, []).append(record)
         self._read_to = None if read is None else {(item.topic, item.partition): item.end for item in read}
 
     @property
@@ -171,17 +172,16 @@ class CutLog:
 
 
 def _gaps(view: CutView, sent: list[tuple[int, LogRecord]]) -> Iterator[Gap]:
-    seqs = {record.seq for _, record in sent}
+    seqs = sorted({record.seq for _, record in sent})
     before: tuple[int, LogRecord] | None = None  # the record with the highest seq so far
     for nth, record in sent:
         if before is not None and record.seq > before[1].seq + 1:
             between = range(before[1].seq + 1, record.seq)
-            missing = len(between) - sum(seq in between for seq in seqs)
+            missing = _missing(between, seqs)
             holes = (record.offset - before[1].offset) - (nth - before[0])
             if missing:
                 reported = sum(
-                    _overlap(item, between)
-                    - sum(item.first <= seq <= item.last for seq in seqs if seq in between)
+                    _missing(range(max(item.first, between[0]), min(item.last, between[-1]) + 1), seqs)
                     for item in view.unacknowledged(record.process, record.tp)
                 )
                 explained = holes >= missing - reported
@@ -190,5 +190,6 @@ def _gaps(view: CutView, sent: list[tuple[int, LogRecord]]) -> Iterator[Gap]:
             before = (nth, record)
 
 
-def _overlap(item: SeqRange, seqs: range) -> int:
-    return max(0, min(item.last, seqs[-1]) - max(item.first, seqs[0]) + 1)
+def _missing(wanted: range, seqs: list[int]) -> int:
+    """Count the numbers of a range that are not among sorted seqs."""
+    return len(wanted) - (bisect_left(seqs, wanted.stop) - bisect_left(seqs, wanted.start)) if wanted else 0

@@ -7,6 +7,7 @@ One function per kind of finding (`kinds.KINDS`), named as it. docs/explanation/
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
@@ -139,8 +140,13 @@ def _only_state(log: CutLog, it: Gap) -> bool:
     """Return whether everything that an explained gap misses concerns V3 alone: no offset is missing from
     `CutView.only_state_below` to the record after it."""
     end = log.view.only_state_below(it.record.tp)
-    held = sum(end <= line.offset < it.record.offset for line in log.by_partition[it.record.tp])
-    return it.record.offset - end <= held
+    lines, upto = log.by_partition[it.record.tp], it.record.offset
+    held = bisect_left(lines, upto, key=_offset) - bisect_left(lines, end, key=_offset)
+    return upto - end <= held
+
+
+def _offset(record: LogRecord) -> int:
+    return record.offset
 
 
 def _after_left(log: CutLog) -> Iterator[tuple[LogRecord, int, bool]]:

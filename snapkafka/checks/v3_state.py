@@ -112,17 +112,17 @@ def unordered_tables(
 
 def judge(
     view: CutView, facts: Mapping[TopicPartition, StateFacts]
-) -> tuple[list[Finding], list[TopicPartition]]:
+) -> tuple[list[Finding], dict[TopicPartition, StateFacts]]:
     """Find what is wrong with the state, as far as it can be determined without the keys.
 
     Args:
         facts: of each changelog partition; those of an empty one may be missing.
 
     Returns:
-        findings, and the partitions for which the keys must be read.
+        findings, and the partitions for which the keys must be read, each with its facts.
     """
     findings: list[Finding] = []
-    asked: list[TopicPartition] = []
+    asked: dict[TopicPartition, StateFacts] = {}
     for tp in sorted(view.changelogs.keys() - view.recreated):
         fact = facts.get(tp, StateFacts())
         other = state_seam(view, tp, fact) or state_last_missing(view, tp, fact)
@@ -133,7 +133,7 @@ def judge(
         if not _holes(view, tp, fact) or (_too_young(view, tp) and not _may_lack_deletions(view, tp)):
             continue
         if _keys_may_show(view, tp):
-            asked.append(tp)
+            asked[tp] = fact
         else:
             findings.append(state_unproven(view, tp, fact))
     return findings, asked
@@ -257,17 +257,17 @@ def find(log: CutLog, still_there: StillThere | None = None) -> list[Finding]:
     view = log.view
     facts = facts_by_partition(log)
     found, asked = judge(view, facts)
-    keys = {tp: key_facts_of(view, log.by_partition[tp]) for tp in asked}
+    keys = {tp: key_facts_of(view, log.by_partition.get(tp, [])) for tp in asked}
     shown = [ReadRange(*tp, at, at + 1) for tp, of in keys.items() if (at := of.superseded) is not None]
     there = set(asked) if still_there is None else still_there(shown)
-    for tp in asked:
+    for tp, fact in asked.items():
         superseded = keys[tp].superseded if tp in there else None
         now = keys[tp]._replace(superseded=superseded, to_the_end=log.read_to_the_end(tp))
-        found += doubtful(view, tp, facts[tp], now)
+        found += doubtful(view, tp, fact, now)
     of_tables, keys_asked = unordered_tables(view, facts)
     found += of_tables
     for tps in keys_asked:
-        found += _unordered_keys(view, [record for tp in tps for record in log.by_partition[tp]])
+        found += _unordered_keys(view, [record for tp in tps for record in log.by_partition.get(tp, ())])
     return found
 
 

@@ -16,7 +16,7 @@ from collections.abc import Callable, Coroutine
 from pathlib import Path
 from typing import Any, Final, NoReturn, TextIO, TypeVar
 
-from snapkafka.errors import BadInputError, OutputError
+from snapkafka.errors import COMMAND, BadInputError, OutputError
 from snapkafka.runtime.signals import Interrupted, ending_signals, exit_status, raise_on_ending_signals
 
 #: What a shell says of a command whose output nobody reads any more (`| head`).
@@ -60,7 +60,7 @@ def call(command: Callable[[], object]) -> NoReturn:
         os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # what is left goes there when Python ends
         if isinstance(error.__cause__, BrokenPipeError):
             sys.exit(EXIT_UNREAD)
-        print(f"error: {error.message}\n       {error.advice}", file=sys.stderr)
+        print(f"error: {COMMAND.message(error)}\n       {COMMAND.advice(error)}", file=sys.stderr)
         sys.exit(error.exit_status)
     sys.exit(0)
 

@@ -165,6 +165,7 @@ HELPS: Final = {
         "snapkafka prune --storage /data/snapshots --keep-last 24",
         BROKER | {1, 8},
     ),
+    "namespaces": Help(Panel.OPERATE, "snapkafka namespaces", BROKER),
     "metrics": Help(
         Panel.OPERATE,
         "snapkafka metrics --output /var/lib/node_exporter/snapkafka.prom",

@@ -12,7 +12,7 @@ from rich.progress import BarColumn
 from rich.progress import Progress as Bars
 
 from snapkafka.assembly.progress import Working, now_and_then
-from snapkafka.ops import Progress
+from snapkafka.ops import CaptureProgress
 from snapkafka.units import rounded_ms
 
 from .running import notices
@@ -23,7 +23,7 @@ JOB_LINE_EVERY_S: Final = 10.0
 
 
 @contextlib.contextmanager
-def progress_lines(*, printed: bool) -> Iterator[Callable[[Progress], None] | None]:
+def progress_lines(*, printed: bool) -> Iterator[Callable[[CaptureProgress], None] | None]:
     """Provide progress on standard error: a line that changes on a terminal, a new one every two seconds elsewhere.
 
     Args:
@@ -34,7 +34,7 @@ def progress_lines(*, printed: bool) -> Iterator[Callable[[Progress], None] | No
         return
     last = time.monotonic()
 
-    def notify(progress: Progress) -> None:
+    def notify(progress: CaptureProgress) -> None:
         nonlocal last
         if notices.is_terminal:
             notices.file.write(f"\r\x1b[2K{_bar(progress)[: notices.width - 1]}")
@@ -50,7 +50,7 @@ def progress_lines(*, printed: bool) -> Iterator[Callable[[Progress], None] | No
             notices.file.write("\r\x1b[2K")
 
 
-def _bar(progress: Progress) -> str:
+def _bar(progress: CaptureProgress) -> str:
     """Format a running snapshot in one line."""
     waits = f"; waiting for {progress.waits[0].text}" if progress.waits else ""
     more = f" ({len(progress.waits) - 1} more)" if len(progress.waits) > 1 else ""

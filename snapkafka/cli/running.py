@@ -17,6 +17,7 @@ import typer
 from rich.console import Console
 
 from snapkafka.errors import (
+    COMMAND,
     EXIT_NOT_GOOD,
     EXIT_OK,
     BadInputError,
@@ -115,9 +116,10 @@ def run(
     except OutputError:
         raise
     except SnapkafkaError as error:
-        print_error(error.code, error.message, error.advice, error.exit_status)
-        notices.print(f"[bold red]error:[/] {_plain(error.message)}", markup=True)
-        notices.print(f"       {_plain(error.advice)}")
+        message, advice = COMMAND.message(error), COMMAND.advice(error)
+        print_error(error.code, message, advice, error.exit_status)
+        notices.print(f"[bold red]error:[/] {_plain(message)}", markup=True)
+        notices.print(f"       {_plain(advice)}")
         raise typer.Exit(error.exit_status) from None
     except Exception as error:
         bug = InternalError(f"a bug in snapkafka: {type(error).__name__}: {error}")

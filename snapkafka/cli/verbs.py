@@ -20,6 +20,7 @@ from .commands import (
     help_texts,
     keep,
     metrics,
+    namespaces,
     query,
     restore,
     serve,
@@ -39,7 +40,7 @@ from .options import (
     names_in,
     ttl_ms_of,
 )
-from .present.snapshots import print_assembled, print_details, print_list, print_triggered
+from .present.printed import print_assembled, print_details, print_list, print_triggered
 from .progress import job_log, progress_lines
 from .running import connect, console, print_json, run, who
 
@@ -114,7 +115,7 @@ def trigger(
     running: list[str] = []
     with progress_lines(printed=wait and not as_json) as show_progress:
 
-        def progress(found: ops.Progress) -> None:
+        def progress(found: ops.CaptureProgress) -> None:
             running[:] = [found.id]
             if show_progress is not None:
                 show_progress(found)
@@ -341,6 +342,7 @@ command(app, "retire")(switches.retire)
 command(app, "checkpoint")(switches.checkpoint)
 command(app, "prune")(stored_files.prune)
 command(app, "metrics")(metrics.metrics)
+command(app, "namespaces")(namespaces.namespaces)
 command(app, "serve")(serve.serve)
 command(app, "help")(help_texts.help_)
 

@@ -12,7 +12,7 @@ from collections.abc import MutableMapping
 from pathlib import Path
 from typing import Final
 
-from snapkafka.errors import EXIT_NOT_GOOD, DependencyMissingError, SnapkafkaError
+from snapkafka.errors import COMMAND, EXIT_NOT_GOOD, DependencyMissingError, SnapkafkaError
 from snapkafka.runtime.extras import require_extra
 
 try:
@@ -40,7 +40,7 @@ WHAT: Final = "Run a broker, services, load and three snapshots on this machine;
 EXAMPLE: Final = "Example: snapkafka demo --drill"
 
 
-class Progress:
+class Reported:
     """A line for every phase, with its progress."""
 
     def __init__(self) -> None:
@@ -95,7 +95,7 @@ def main(argv: list[str] | None = None) -> int:
     forget_other_systems(os.environ)
     storage = arguments.storage.resolve() / time.strftime("%Y%m%d-%H%M%S")
     raise_on_ending_signals()
-    progress = Progress()
+    progress = Reported()
     started = time.monotonic()
     drilled: list[Drill] = []
 
@@ -113,7 +113,7 @@ def main(argv: list[str] | None = None) -> int:
         return exit_status(interrupted.number)
     except SnapkafkaError as error:
         progress.stop()
-        print(f"error: {error}\nwhat to do: {error.advice}", file=sys.stderr)
+        print(f"error: {COMMAND.message(error)}\nwhat to do: {COMMAND.advice(error)}", file=sys.stderr)
         return error.exit_status
     if arguments.json:
         data = as_data(taken)

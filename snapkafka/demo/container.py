@@ -10,11 +10,9 @@ import signal
 import sys
 
 from snapkafka.demo.load import Load
-from snapkafka.demo.settings import PARTITIONS, TOPICS, changelog
+from snapkafka.demo.settings import CHANGELOG_SETTINGS, PARTITIONS, TOPICS, changelog
 from snapkafka.testing import create_topics
 
-#: For so long a snapshot stays restorable: no value of before its cut gives way to a later one of its key.
-LAG_MS = 7 * 24 * 3_600_000
 #: Faust may pass over what comes while it ends a recovery, so the accounts are asked for a second time.
 ASK_AGAIN_S = 10.0
 
@@ -25,9 +23,8 @@ def main(arguments: list[str]) -> int:
     if arguments == ["prepare"]:
         tables = (changelog("accounts", "balances"), changelog("clearing", "passed"))
         replicas = int(os.environ.get("SNAPKAFKA_DEMO_REPLICAS", "1"))
-        compacted = {"cleanup.policy": "compact", "min.compaction.lag.ms": str(LAG_MS)}
         create_topics(bootstrap, *TOPICS, partitions=PARTITIONS, replicas=replicas)
-        create_topics(bootstrap, *tables, partitions=PARTITIONS, replicas=replicas, config=compacted)
+        create_topics(bootstrap, *tables, partitions=PARTITIONS, replicas=replicas, config=CHANGELOG_SETTINGS)
         return 0
     if arguments == ["load"]:
         asyncio.run(_load(bootstrap))

@@ -9,26 +9,17 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Final, Protocol
+from typing import Final
 
 from snapkafka import ops
 from snapkafka.demo.settings import TOTAL
+from snapkafka.demo.story import Reporter
 from snapkafka.demo.system import System
 from snapkafka.kafka.login.connection import Connection
 from snapkafka.runtime.locked import lock_problem
 
 INVARIANTS: Final = Path(__file__).parent / "invariants"
 TIMEOUT_S: Final = 240.0
-
-
-class Reporter(Protocol):
-    """The receiver of progress, as in `story`."""
-
-    def begin(self, what: str) -> None: ...
-
-    def tick(self, note: str) -> None: ...
-
-    def done(self, note: str = "") -> None: ...
 
 
 def run_drill(reporter: Reporter, system: System, storage: Path) -> ops.Drill:

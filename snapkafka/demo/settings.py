@@ -28,6 +28,10 @@ def account(number: int) -> str:
     return f"acct-{number:04d}"
 
 
+#: For a week a snapshot stays restorable: no value of before its cut gives way to a later one of its key.
+CHANGELOG_SETTINGS: Final = {"cleanup.policy": "compact", "min.compaction.lag.ms": str(7 * 24 * 3_600_000)}
+
+
 def changelog(app_id: str, table: str) -> str:
     """Return the changelog topic of a Faust table."""
     return f"{app_id}-{table}-changelog"

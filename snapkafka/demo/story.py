@@ -49,7 +49,7 @@ class Reporter(Protocol):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Taken:
+class DemoSnapshot:
     """One snapshot of the demo: its initiator, its duration, its result, and that of a naive reading."""
 
     id: str
@@ -71,7 +71,7 @@ class Taken:
 
 def run_story(
     reporter: Reporter, storage: Path, *, then: Callable[[System], None] | None = None
-) -> list[Taken]:
+) -> list[DemoSnapshot]:
     """Start everything, take three snapshots under load, assemble and verify them, stop everything.
 
     Args:
@@ -202,7 +202,7 @@ def _last_line(log: Path) -> str:
     return lines[-1].strip() if lines else ""
 
 
-def _taken(observer: Observer, name: str, naive: Naive, storage: Path) -> Taken:
+def _taken(observer: Observer, name: str, naive: Naive, storage: Path) -> DemoSnapshot:
     view = observer.state.snapshots[observer.state.latest_of[name]]
     assert view.captured_at is not None
     path = storage / f"{manifests.file_stem(name)}.json"
@@ -212,7 +212,7 @@ def _taken(observer: Observer, name: str, naive: Naive, storage: Path) -> Taken:
     heard: dict[str, int] = {}
     for process in processes:
         heard[str(process.heard)] = heard.get(str(process.heard), 0) + 1
-    return Taken(
+    return DemoSnapshot(
         id=name,
         asked_by=view.trigger.who,
         capture_ms=observer.times[view.captured_at] - observer.times[view.epoch - 1],

@@ -9,10 +9,10 @@ from rich.console import Console
 from rich.table import Table
 
 from snapkafka.demo.settings import TOTAL
-from snapkafka.demo.story import Taken
+from snapkafka.demo.story import DemoSnapshot
 
 
-def print_report(console: Console, taken: list[Taken]) -> None:
+def print_report(console: Console, taken: list[DemoSnapshot]) -> None:
     """Print a short report for a person."""
     console.print()
     console.print("[bold]Three snapshots of a system that never stopped[/bold]")
@@ -42,7 +42,7 @@ def print_report(console: Console, taken: list[Taken]) -> None:
     console.print("  README.md                your own Faust app: two lines")
 
 
-def _times(taken: list[Taken]) -> Table:
+def _times(taken: list[DemoSnapshot]) -> Table:
     table = Table(title="How long it took", title_justify="left", box=None, pad_edge=False)
     for name in ("snapshot", "asked by", "captured in", "each cut took", "events running", "verdict"):
         table.add_column(
@@ -63,7 +63,7 @@ def _times(taken: list[Taken]) -> Table:
     return table
 
 
-def _positions(one: Taken) -> Table:
+def _positions(one: DemoSnapshot) -> Table:
     table = Table(
         title=f"\n{one.id}: positions, + what was in flight",
         title_justify="left",
@@ -84,7 +84,7 @@ def _positions(one: Taken) -> Table:
     return table
 
 
-def _money(taken: list[Taken]) -> Table:
+def _money(taken: list[DemoSnapshot]) -> Table:
     table = Table(
         title=f"\nThe money, which must be {TOTAL:,}", title_justify="left", box=None, pad_edge=False
     )
@@ -106,7 +106,7 @@ def _money(taken: list[Taken]) -> Table:
     return table
 
 
-def as_data(taken: list[Taken]) -> dict[str, Any]:
+def as_data(taken: list[DemoSnapshot]) -> dict[str, Any]:
     """Return the report as data."""
     return {
         "must_be": TOTAL,

@@ -19,7 +19,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
-from snapkafka.demo.settings import PARTITIONS, TOPICS, changelog
+from snapkafka.demo.settings import CHANGELOG_SETTINGS, PARTITIONS, TOPICS, changelog
 from snapkafka.errors import TimedOutError
 from snapkafka.runtime.signals import Interrupted
 from snapkafka.testing import create_topics, watchdog
@@ -198,7 +198,7 @@ def running_system(
     folder = Path(tempfile.mkdtemp(prefix="snapkafka-demo-"))
     tables = (changelog("accounts", "balances"), changelog("clearing", "passed"))
     create_topics(bootstrap, *TOPICS, partitions=PARTITIONS)
-    create_topics(bootstrap, *tables, partitions=PARTITIONS, config={"cleanup.policy": "compact"})
+    create_topics(bootstrap, *tables, partitions=PARTITIONS, config=CHANGELOG_SETTINGS)
     system = System(bootstrap=bootstrap, namespace=namespace, folder=folder)
     try:
         for number in range(2):

@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from snapkafka.manifest import AROUND, Manifest
 
-from .layout import EXTERNAL, Message
+from .layout import EXTERNAL, DrawnMessage
 
 #: Of one channel and side so many are drawn that do not cross the cut.
 OF_A_SIDE: Final = 3
@@ -60,7 +60,7 @@ def sql_of(most: int, of_a_channel: int) -> str:
 
 def messages_of(
     rows: Iterable[Mapping[str, Any]], manifest: Manifest, receivers: Mapping[tuple[str, str, int], int]
-) -> list[Message]:
+) -> list[DrawnMessage]:
     """Convert rows of `sql_of` to messages; those of processes that the snapshot does not know are left out.
 
     Args:
@@ -75,7 +75,7 @@ def messages_of(
             continue
         caused = row["cause_topic"] is not None
         found.append(
-            Message(
+            DrawnMessage(
                 kind=kind_at_cut(row, manifest.ledger.triggered_ms),
                 sender=EXTERNAL if external else row["sender"],
                 receiver=receiver,

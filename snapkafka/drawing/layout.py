@@ -57,7 +57,7 @@ class Lane:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Message:
+class DrawnMessage:
     """A message near the cut. `kind`: "in-flight" across it; "backward", received and not sent; "received" before it;
     "later", sent after it; "waiting", an external one from before it that was not received yet; or "marker".
 
@@ -101,14 +101,14 @@ class Picture:
     title: str
     verdict: str
     lanes: tuple[Lane, ...]
-    messages: tuple[Message, ...]
+    messages: tuple[DrawnMessage, ...]
     hidden: int = 0
     notes: tuple[str, ...] = ()
     wall: WallClock | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Placed:
+class DrawnEvent:
     """A lane and its place: `y`, and `x` of its cut, None if it has none; `wall`: the same of the wall-clock cut.
     `end`: the end of its line."""
 
@@ -123,7 +123,7 @@ class Placed:
 class Arrow:
     """A message and its place."""
 
-    message: Message
+    message: DrawnMessage
     start: tuple[float, float]
     end: tuple[float, float]
 
@@ -136,7 +136,7 @@ class Layout:
     picture: Picture
     width: float
     height: float
-    lanes: tuple[Placed, ...]
+    lanes: tuple[DrawnEvent, ...]
     arrows: tuple[Arrow, ...]
     curve: tuple[tuple[float, float], ...]
     names: bool
@@ -158,7 +158,7 @@ def lay_out(picture: Picture) -> Layout:
     for number, lane in enumerate(lanes):
         x = _cut_x(lane.cut_ms, cuts)
         ends = CUTS[0] - 2 * CLEAR if lane.left and lane.process != EXTERNAL else RIGHT
-        placed[lane.process] = Placed(lane=lane, y=TOP + gap / 2 + number * gap, cut=x, end=ends)
+        placed[lane.process] = DrawnEvent(lane=lane, y=TOP + gap / 2 + number * gap, cut=x, end=ends)
     bottom = TOP + gap * max(1, len(lanes))
     if picture.wall is None:
         arrows, hidden = _arrows(picture.messages, placed), 0
@@ -191,7 +191,7 @@ def _cut_x(cut_ms: int | None, cuts: Sequence[int]) -> float | None:
     return CUTS[0] + (CUTS[1] - CUTS[0]) * (cut_ms - low) / (high - low)
 
 
-def _arrows(messages: Sequence[Message], placed: Mapping[int, Placed]) -> list[Arrow]:
+def _arrows(messages: Sequence[DrawnMessage], placed: Mapping[int, DrawnEvent]) -> list[Arrow]:
     """Place the arrows: sends and receipts of a line side by side, those of one partition in the order of its log."""
     known = [one for one in messages if one.sender in placed and one.receiver in placed]
     if any(message.sent_ms is not None for message in known):
@@ -231,7 +231,7 @@ def _arrows(messages: Sequence[Message], placed: Mapping[int, Placed]) -> list[A
     ]
 
 
-def _arrows_in_time(known: Sequence[Message], placed: Mapping[int, Placed]) -> list[Arrow]:
+def _arrows_in_time(known: Sequence[DrawnMessage], placed: Mapping[int, DrawnEvent]) -> list[Arrow]:
     """Place the arrows: every send and receipt of a side of the cut has a place of its own, from left to right in
     their order."""
     cuts = [place.cut for place in placed.values() if place.cut is not None] or [sum(CUTS) / 2]
@@ -257,7 +257,7 @@ def _arrows_in_time(known: Sequence[Message], placed: Mapping[int, Placed]) -> l
 
 
 def _arrows_about_two(
-    messages: Sequence[Message], placed: dict[int, Placed], wall: WallClock
+    messages: Sequence[DrawnMessage], placed: dict[int, DrawnEvent], wall: WallClock
 ) -> tuple[list[Arrow], int]:
     """Place messages and the points of both cuts in one order of all events; both curves follow from it.
 
@@ -292,7 +292,7 @@ def _arrows_about_two(
     return arrows, len(known) - len(arrows)
 
 
-def _is_right(at: Mapping[Event, int], index: int, message: Message, division: Division) -> bool:
+def _is_right(at: Mapping[Event, int], index: int, message: DrawnMessage, division: Division) -> bool:
     for end, process, side in zip(
         ("start", "end"), (message.sender, message.receiver), division.sides[index], strict=True
     ):
@@ -316,7 +316,7 @@ def _sides(kind: str) -> tuple[str, str]:
             return "left", "right"
 
 
-def _span(place: Placed, side: str, cuts: Sequence[float]) -> tuple[float, float]:
+def _span(place: DrawnEvent, side: str, cuts: Sequence[float]) -> tuple[float, float]:
     """Return the part of a line left of every cut, or right of every cut: so no message is received before it is
     sent."""
     if side == "left":

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 from xml.sax.saxutils import escape, quoteattr
 
-from .layout import EXTERNAL, GLYPHS_FROM, LABELS, TOP, Arrow, Layout, Placed
+from .layout import EXTERNAL, GLYPHS_FROM, LABELS, TOP, Arrow, DrawnEvent, Layout
 
 INK, PALE, CUT, FLIGHT, BACK, RUN, TORN = (
     "#1f2933",
@@ -102,7 +102,7 @@ def _lines(layout: Layout) -> Iterator[str]:
     yield "</svg>"
 
 
-def _lane(place: Placed, *, names: bool) -> str:
+def _lane(place: DrawnEvent, *, names: bool) -> str:
     lane = place.lane
     dashes = ' stroke-dasharray="4 4"' if lane.left or place.cut is None else ""
     title = [
@@ -218,7 +218,7 @@ def _through(points: Sequence[tuple[float, float]]) -> str:
     return path
 
 
-def _cut_of(place: Placed, size: float) -> Iterator[str]:
+def _cut_of(place: DrawnEvent, size: float) -> Iterator[str]:
     """Yield its cut, a point of this radius, with its labels."""
     lane, x, y = place.lane, place.cut, place.y
     if x is None:

@@ -23,7 +23,7 @@ from snapkafka.store import sql_text
 from snapkafka.units import duration_ms, moment_ms, utc_time
 
 from .around import OF_A_SIDE, VALUE_CHARS, has_around, kind_at_cut
-from .layout import EXTERNAL, Message, WallClock
+from .layout import EXTERNAL, DrawnMessage, WallClock
 
 #: A field of a value that is JSON, with dots between levels; anything else is an SQL expression.
 FIELD: Final = re.compile(r"[A-Za-z_][\w-]*(?:\.[A-Za-z_][\w-]*)*")
@@ -216,7 +216,7 @@ def amount_sql(sum_of: str) -> str:
     """
     if len(sum_of) > EXPRESSION_CHARS_MAX:
         raise BadInputError(
-            f"--sum must have at most {EXPRESSION_CHARS_MAX:,} characters, got {len(sum_of):,}"
+            f"must have at most {EXPRESSION_CHARS_MAX:,} characters, got {len(sum_of):,}", field="sum"
         )
     if not sum_of.strip():
         return f"NULL::{NUMBER}"
@@ -249,7 +249,7 @@ def wall_cut_of(rows: Iterable[Mapping[str, Any]], manifest: Manifest, at_ms: in
     )
 
 
-def messages_of_wall(rows: Iterable[Mapping[str, Any]], manifest: Manifest, at_ms: int) -> list[Message]:
+def messages_of_wall(rows: Iterable[Mapping[str, Any]], manifest: Manifest, at_ms: int) -> list[DrawnMessage]:
     """Convert rows of `sql_of_wall` to messages, each with its places relative to both cuts."""
     found = []
     for row in rows:
@@ -257,7 +257,7 @@ def messages_of_wall(rows: Iterable[Mapping[str, Any]], manifest: Manifest, at_m
             continue
         caused = row["cause_topic"] is not None
         found.append(
-            Message(
+            DrawnMessage(
                 kind=row["kind"],
                 at_cut=kind_at_cut(row, manifest.ledger.triggered_ms),
                 sender=EXTERNAL if row["sender"] is None else row["sender"],
@@ -314,7 +314,7 @@ def wall_notes(cut: WallCut) -> Iterator[str]:
         yield f"{_count(cut.without)} of these without a number for {field}, or with a value cut off in the table."
     if cut.unknown:
         yield f"{_count(cut.unknown)} without a time of receipt: whether they cross the wall-clock cut is unknown."
-    yield "The window about the cut may hide more: `snapkafka assemble --around N` keeps more of each channel."
+    yield "The window about the cut may hide more: an assembly with more records around it keeps more of each channel."
 
 
 def _what(row: Mapping[str, Any], at_ms: int) -> str:

@@ -197,7 +197,8 @@ class LedgerTasks:
         self._host.metrics.ledger_garbage += read.record is None
         self._host.metrics.ledger_refused += read.refused
         if (view := ledger.snapshots.get(read.offset + 1)) is not None:
-            self._host.metrics.triggered(view, read.timestamp_ms)
+            if process is not None and process < read.offset:  # else it is history
+                self._host.metrics.triggered(view, read.timestamp_ms)
             before.append(view)  # a pause fails it at once
         for view in before:
             if not view.open:

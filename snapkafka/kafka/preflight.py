@@ -14,12 +14,12 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final, TypedDict
 
 from snapkafka.config import TTL_MS_RANGE
-from snapkafka.errors import BadInputError, SnapkafkaError, TriggerRefusedError
+from snapkafka.errors import BadInputError, Option, SnapkafkaError, TriggerRefusedError, Verb
 from snapkafka.logs import about
 from snapkafka.ports import Group, TopicAdmin
 from snapkafka.protocol.ledger_state import LedgerState, ProcessView
 from snapkafka.protocol.records import Hello, LogEnd, RunsWithout, Trigger
-from snapkafka.store import written_down
+from snapkafka.store import lies_in, written_down
 
 from .ledger.reading import LATEST, captured, find_snapshot, good
 
@@ -71,7 +71,7 @@ async def compose_trigger(
         state: the ledger up to now.
         snapshot_id: names the snapshot; empty: an id is generated.
         parent: the base of an incremental snapshot: an id, an epoch, `latest` for the last captured one; empty: the
-            latest verified one.
+            latest verified one, in this storage if there is one.
         storage: a path means one on this machine.
         apps: those in scope, empty for all.
         knowing: consumer groups that know markers although they send no `Hello`.
@@ -83,7 +83,8 @@ async def compose_trigger(
         StorageError: the URI of the storage contains a secret.
     """
     check_trigger(state, snapshot_id=snapshot_id, type_=type, ttl_ms=ttl_ms, apps=apps)
-    parent = _parent(state, type, parent)
+    storage = written_down(storage)
+    parent = _parent(state, type, parent, storage)
     snapshot_id = snapshot_id or made_id()
     fields = about(snapshot=snapshot_id)
     ends, groups = await asyncio.gather(_ends(admin, state, apps, fields), _groups(admin, fields))
@@ -93,7 +94,7 @@ async def compose_trigger(
         attempt=attempt,
         type=type,
         parent=parent,
-        storage=written_down(storage),
+        storage=storage,
         who=who,
         ttl_ms=ttl_ms,
         apps=tuple(sorted(apps)),
@@ -159,10 +160,10 @@ def check_trigger(
         raise BadInputError(f"type {type_!r} is unknown", hint=f"it can be {' or '.join(TYPES)}")
     low, high = TTL_MS_RANGE
     if not low <= ttl_ms <= high:
-        raise BadInputError(f"invalid time to live: {ttl_ms} ms", hint=f"--ttl must be {low} to {high:,} ms")
+        raise BadInputError(f"must be {low} to {high:,} ms, got {ttl_ms:,} ms", field="ttl")
     if state.paused:
         raise TriggerRefusedError(
-            "snapshots are paused in this namespace", hint="`snapkafka resume` ends the pause"
+            "snapshots are paused in this namespace", hint=(Verb("resume"), " ends the pause")
         )
     living = _participants(state, apps)
     if not any(view.hello.inputs or view.inputs for view in living):
@@ -178,17 +179,23 @@ def check_trigger(
     if stamping := sorted({view.hello.app for view in living if view.hello.mode == "stamp"}):
         raise TriggerRefusedError(
             f"{', '.join(stamping)} puts headers on what it sends and refuses snapshots (mode stamp)",
-            hint='start all its workers with mode="on" once all are upgraded, or leave the app out (--apps)',
+            hint=(
+                'start all its workers with mode="on" once all are upgraded, or leave the app out of ',
+                Option("apps"),
+            ),
         )
     if len(state.open) >= RUNNING_MAX:
         raise TriggerRefusedError(
-            f"{len(state.open)} snapshots are running already", hint="wait for them, or see `snapkafka list`"
+            f"{len(state.open)} snapshots are running already", hint=("wait for them, or see ", Verb("list"))
         )
     latest = {view.hello.app: view.hello for view in living}
     if unlike := [said for hello in latest.values() for said in unlike_counts(hello, _counts(hello))]:
         raise TriggerRefusedError(
             "; ".join(unlike),
-            hint="make the counts equal and restart the app (Faust fails at a write), or leave it out (--apps)",
+            hint=(
+                "make the counts equal and restart the app (Faust fails at a write), or leave it out of ",
+                Option("apps"),
+            ),
         )
 
 
@@ -255,24 +262,25 @@ def _counts(hello: Hello) -> dict[str, int]:
     return changelogs | {source.topic: source.partitions for source in hello.inputs}
 
 
-def _parent(state: LedgerState, type_: str, parent: str) -> str:
+def _parent(state: LedgerState, type_: str, parent: str, storage: str) -> str:
     """Return the parent of the snapshot. It may still be assembled later, but it has to be captured."""
     if type_ == "full":
         if parent:
-            raise BadInputError("a full snapshot has no parent", hint="add --type incremental")
+            raise BadInputError("a full snapshot has no parent", hint=("add ", Option("type", "incremental")))
         return ""
     if not parent:
-        verified = [view.trigger.id for _, view in sorted(state.snapshots.items()) if good(view)]
+        verified = [view for _, view in sorted(state.snapshots.items()) if good(view)]
         if not verified:
             raise TriggerRefusedError(
                 "there is no verified snapshot to build on", hint="take a full one and assemble it first"
             )
-        return verified[-1]
+        here = [view for view in verified if view.verdict and lies_in(storage, view.verdict.manifest)]
+        return (here or verified)[-1].trigger.id
     found = find_snapshot(state, parent, usable=captured)
     if found.captured_at is None:
         raise TriggerRefusedError(
             f"snapshot {parent} is not captured and cannot be a parent",
-            hint=f"`snapkafka show {parent}` shows the reason",
+            hint=(Verb("show", (parent,)), " shows the reason"),
         )
     return found.trigger.id
 

@@ -12,7 +12,7 @@ from snapkafka.assembly.spec import JobResult, JobSpec
 from snapkafka.drawing.png import png
 from snapkafka.drawing.wall_clock import Instant, WallCut
 from snapkafka.kafka.ledger.reading import LedgerReading, find_snapshot, read_ledger
-from snapkafka.query.sandbox import Bounds
+from snapkafka.query.engine import Bounds
 from snapkafka.recovery.editing import RuleCount
 from snapkafka.recovery.forks import Dropped, Dropping, Fork, drop_forks, list_forks, plan_drop
 from snapkafka.recovery.masks import Mask, read_masks
@@ -27,32 +27,32 @@ from snapkafka.recovery.suppression import Suppression, read_suppression
 from .aborting import abort
 from .acls import Right, Rights, rights
 from .assembling import Launch, assemble, verify
-from .check_restored import Checked, check_restored
+from .check_restored import CheckedRestore, check_restored
 from .checkpointing import Checkpointed, checkpoint
 from .diffing import Difference, diff
 from .doctoring import Checkup, doctor
 from .drawing import MESSAGES_SHOWN, Drawn, draw, draw_details
 from .drill import Drill, DrillRequest, drill
 from .drill import markdown as drill_markdown
-from .dry_run import Reading, plan_assembly
+from .dry_run import ReadPlan, plan_assembly
 from .fixing import AppliedFix, PlannedFix, apply_fixes, plan_fixes
-from .following import Progress
+from .following import CaptureProgress, await_captured
 from .fork_diffing import diff_fork
 from .freshness import Freshness, exposition, freshness, freshness_in, gauges
-from .heartbeats import Heartbeat, Session, heartbeats
+from .heartbeats import Heartbeat, HeartbeatSession, heartbeats
+from .keep import KeptRound as KeptRound
 from .keep import Outcome, Quiet, Schedule, keep
-from .keep import Round as KeptRound
 from .listing import Details, Summary, list_snapshots, show
+from .namespaces import namespaces
 from .pausing import Switched, pause, resume, retire
 from .pruning import Policy, Pruning, plan_pruning, prune
 from .querying import Queried, query
 from .restoring import abort_restore, await_workers
-from .tracing import STEPS_MAX, Step, Trace, trace, trace_stored
+from .stable_predicates import Answer, Round, WatchRequest, watch
+from .tracing import STEPS_MAX, Trace, TraceStep, trace, trace_stored
 from .triggering import trigger
 from .verdict_stream import Verified, verdicts
-from .verifying_offline import Examined, verify_offline
-from .waiting import await_captured
-from .watching import Answer, Round, WatchRequest, watch
+from .verifying_offline import ExaminedFiles, verify_offline
 
 __all__ = [
     "MESSAGES_SHOWN",
@@ -62,7 +62,8 @@ __all__ = [
     "Answer",
     "AppliedFix",
     "Bounds",
-    "Checked",
+    "CaptureProgress",
+    "CheckedRestore",
     "Checkpointed",
     "Checkup",
     "Details",
@@ -72,10 +73,11 @@ __all__ = [
     "DrillRequest",
     "Dropped",
     "Dropping",
-    "Examined",
+    "ExaminedFiles",
     "Fork",
     "Freshness",
     "Heartbeat",
+    "HeartbeatSession",
     "Instant",
     "Irrevocable",
     "JobResult",
@@ -87,11 +89,10 @@ __all__ = [
     "Outcome",
     "PlannedFix",
     "Policy",
-    "Progress",
     "Pruning",
     "Queried",
     "Quiet",
-    "Reading",
+    "ReadPlan",
     "Recovered",
     "RecoveryPlan",
     "RecoveryRequest",
@@ -101,13 +102,12 @@ __all__ = [
     "Round",
     "RuleCount",
     "Schedule",
-    "Session",
-    "Step",
     "StillHeld",
     "Summary",
     "Suppression",
     "Switched",
     "Trace",
+    "TraceStep",
     "Verified",
     "WallCut",
     "WatchRequest",
@@ -136,6 +136,7 @@ __all__ = [
     "keep",
     "list_forks",
     "list_snapshots",
+    "namespaces",
     "pause",
     "plan_assembly",
     "plan_drop",

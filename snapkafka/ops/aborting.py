@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 
-from snapkafka.errors import TriggerRefusedError
+from snapkafka.errors import TriggerRefusedError, Verb
 from snapkafka.kafka.ledger.reading import find_snapshot, opened
 from snapkafka.kafka.login.connection import Connection
 from snapkafka.ports import Cluster
@@ -36,6 +36,6 @@ async def abort(where: Connection | Cluster, namespace: str, name: str, *, who: 
         if found.failure_code != "aborted":
             raise TriggerRefusedError(
                 f"snapshot {found.id} cannot be aborted: it is {found.status}",
-                hint="only a running one can; `snapkafka show` states what became of it",
+                hint=("only a running one can; ", Verb("show", (found.id,)), " states what became of it"),
             )
         return found

@@ -9,7 +9,7 @@ from __future__ import annotations
 import shlex
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, NamedTuple
 
 from snapkafka.config import namespace_problem
 from snapkafka.errors import BadInputError, SnapkafkaError
@@ -112,90 +112,83 @@ async def _names(where: Connection | Cluster, namespace: str) -> _Names:
         )
 
 
-def _all(names: _Names, bootstrap: str) -> Iterator[Right]:
-    """Yield the table, role by role."""
+class _Row(NamedTuple):
+    """A right of a role: on topics, groups or the cluster. `without`: the consequence if it is not granted."""
 
-    def right(
-        role: str,
-        kind: str,
-        of: Iterable[str],
-        operations: str,
-        why: str,
-        without: str = "",
-        *,
-        prefixed: bool = False,
-    ) -> Iterator[Right]:
-        if wanted := tuple(of):
-            needed = tuple(operations.split())
-            yield Right(
-                role=role,
-                kind=kind,
-                names=wanted,
-                operations=needed,
-                prefixed=prefixed,
-                why=why,
-                without=without,
-                command=_command(bootstrap, role, kind, wanted, needed, prefixed=prefixed),
-            )
+    kind: str
+    names: tuple[str, ...]
+    operations: str
+    why: str
+    without: str = ""
+    prefixed: bool = False
 
+
+CLUSTER: Final = ("kafka-cluster",)
+ANY: Final = ("*",)
+NO_MARKERS: Final = "no markers are sent; headers alone mark the cut"
+LEFT_OPEN: Final = "VERIFIED_OPEN at best where inputs hold external records"
+
+
+# fmt: off
+def _of_service(names: _Names) -> Iterator[_Row]:
     ledger, taking_part = (names.ledger,), (*names.inputs, *names.changelogs)
-    no_markers = "no markers are sent; headers alone mark the cut"
+    yield _Row("topic", ledger, "Read Write", "to take part")
+    yield _Row("topic", ledger, "Create DescribeConfigs", "to create it, and to check its settings",
+               "create it beforehand (docs/reference/ledger.md); its settings are not checked")
+    yield _Row("topic", taking_part, "Describe", "ends of logs; it has Read and Write on its own topics anyway",
+               "snapshots that meet a stopped app fail; assembly reads more")
+    yield _Row("group", names.apps, "Describe", "positions of an app that does not run",
+               "snapshots that meet a stopped app fail")
+    yield _Row("cluster", CLUSTER, "Describe", "for its timer and its page: who reads a topic", NO_MARKERS)
+    yield _Row("group", ANY, "Describe", "likewise", NO_MARKERS)
+    yield _Row("topic", names.changelogs, "DescribeConfigs", "what compaction may take (V3)",
+               "V3 is unverifiable where offsets are missing")
 
-    role = "service"
-    yield from right(role, "topic", ledger, "Read Write", "to take part")
-    yield from right(
-        role, "topic", ledger, "Create DescribeConfigs", "to create it, and to check its settings",
-        "create it beforehand (docs/reference/ledger.md); its settings are not checked",
-    )  # fmt: skip
-    yield from right(
-        role, "topic", taking_part, "Describe", "ends of logs; it has Read and Write on its own topics anyway",
-        "snapshots that meet a stopped app fail; assembly reads more",
-    )  # fmt: skip
-    yield from right(
-        role, "group", names.apps, "Describe", "positions of an app that does not run",
-        "snapshots that meet a stopped app fail",
-    )  # fmt: skip
-    yield from right(
-        role,
-        "cluster",
-        ("kafka-cluster",),
-        "Describe",
-        "for its timer and its page: who reads a topic",
-        no_markers,
-    )
-    yield from right(role, "group", ("*",), "Describe", "likewise", no_markers)
-    yield from right(
-        role, "topic", names.changelogs, "DescribeConfigs", "what compaction may take (V3)",
-        "V3 is unverifiable where offsets are missing",
-    )  # fmt: skip
 
-    role = "operator"
-    yield from right(role, "topic", ledger, "Read Write DescribeConfigs", "trigger, pause, resume, retire")
-    yield from right(role, "topic", ledger, "Delete", "only checkpoint", "the ledger is never trimmed")
-    yield from right(
-        role, "topic", taking_part, "Describe DescribeConfigs", "ends of logs; doctor",
-        "assembly reads more; doctor sees less",
-    )  # fmt: skip
-    yield from right(role, "topic", taking_part, "AlterConfigs", "only doctor --fix", "no doctor --fix")
-    yield from right(role, "cluster", ("kafka-cluster",), "Describe", "who reads a topic", no_markers)
-    yield from right(role, "group", ("*",), "Describe", "likewise", no_markers)
+def _of_operator(names: _Names) -> Iterator[_Row]:
+    ledger, taking_part = (names.ledger,), (*names.inputs, *names.changelogs)
+    yield _Row("topic", ledger, "Read Write DescribeConfigs", "trigger, pause, resume, retire")
+    yield _Row("topic", ledger, "Delete", "only checkpoint", "the ledger is never trimmed")
+    yield _Row("topic", taking_part, "Describe DescribeConfigs", "ends of logs; doctor",
+               "assembly reads more; doctor sees less")
+    yield _Row("topic", taking_part, "AlterConfigs", "only doctor --fix", "no doctor --fix")
+    yield _Row("cluster", CLUSTER, "Describe", "who reads a topic", NO_MARKERS)
+    yield _Row("group", ANY, "Describe", "likewise", NO_MARKERS)
 
-    role = "assembly"
-    yield from right(role, "topic", ledger, "Read Write", "the snapshot; its verdict")
-    yield from right(role, "topic", (*taking_part, *names.outputs), "Read", "the records themselves")
-    yield from right(
-        role, "topic", taking_part, "DescribeConfigs", "what compaction may have taken (V3), and may yet take",
-        "V3 is unverifiable where offsets are missing; the time until which a snapshot is restorable is unknown",
-    )  # fmt: skip
-    yield from right(
-        role, "group", (names.own_groups,), "Read", "positions of the latest snapshot, for tools that show lag",
-        "they are not committed", prefixed=True,
-    )  # fmt: skip
-    left_open = "VERIFIED_OPEN at best where inputs hold external records"
-    yield from right(role, "cluster", ("kafka-cluster",), "Describe", "who reads outputs", left_open)
-    yield from right(role, "group", ("*",), "Describe", "likewise", left_open)
 
-    yield from right("reader", "topic", ledger, "Read", "list, show")
+def _of_assembly(names: _Names) -> Iterator[_Row]:
+    taking_part = (*names.inputs, *names.changelogs)
+    yield _Row("topic", (names.ledger,), "Read Write", "the snapshot; its verdict")
+    yield _Row("topic", (*taking_part, *names.outputs), "Read", "the records themselves")
+    yield _Row("topic", taking_part, "DescribeConfigs", "what compaction may have taken (V3), and may yet take",
+               "V3 is unverifiable where offsets are missing; the time until which a snapshot is restorable is unknown")
+    yield _Row("group", (names.own_groups,), "Read", "positions of the latest snapshot, for tools that show lag",
+               "they are not committed", prefixed=True)
+    yield _Row("cluster", CLUSTER, "Describe", "who reads outputs", LEFT_OPEN)
+    yield _Row("group", ANY, "Describe", "likewise", LEFT_OPEN)
+
+
+def _of_reader(names: _Names) -> Iterator[_Row]:
+    yield _Row("topic", (names.ledger,), "Read", "list, show")
+# fmt: on
+
+
+ROLES: Final = {
+    "service": _of_service,
+    "operator": _of_operator,
+    "assembly": _of_assembly,
+    "reader": _of_reader,
+}
+
+
+def _all(names: _Names, bootstrap: str) -> Iterator[Right]:
+    """Yield the table, role by role; without the rights on nothing."""
+    for role, rows in ROLES.items():
+        for row in rows(names):
+            operations = tuple(row.operations.split())
+            command = _command(bootstrap, role, row.kind, row.names, operations, prefixed=row.prefixed)
+            if row.names:
+                yield Right(role=role, **row._asdict() | {"operations": operations}, command=command)
 
 
 def _command(

@@ -16,7 +16,7 @@ import msgspec
 from snapkafka.assembly.progress import Working, from_line
 from snapkafka.assembly.spark.entry import PARENT
 from snapkafka.assembly.spec import JobReport, JobResult, JobSpec, changed
-from snapkafka.errors import BadInputError, InternalError
+from snapkafka.errors import BadInputError, InternalError, Option, SnapkafkaError, Verb
 from snapkafka.kafka.login.connection import Connection
 from snapkafka.query.locate import manifest_places
 from snapkafka.runtime.child import await_child, run_child
@@ -58,22 +58,29 @@ async def assemble(
     launch: Launch = BESIDE_US,
     notify: Callable[[str], None] | None = None,
     progress: Callable[[Working], None] | None = None,
+    failed: Callable[[str, SnapkafkaError], None] | None = None,
 ) -> tuple[JobResult, ...]:
     """Create the tables of captured snapshots, verify them, and write their manifests.
+
+    An incremental one that cannot build on its parent gets its whole state (`Assembled.whole`). Of several snapshots,
+    one that fails does not stop the others.
 
     Args:
         spec: names the snapshots; `where` counts for the broker.
         launch: the Python that runs the job, and its environment.
         notify: called with each line of the job's log.
         progress: called with the progress.
+        failed: called with each snapshot that failed while others did not; None: the first such error is raised, after
+            the others are assembled.
 
     Raises:
         UnknownSnapshotError, SnapshotFailedError, StorageError, OffsetsGoneError, DependencyMissingError: as their
             messages explain.
     """
     if not spec.snapshots:
-        raise BadInputError("no snapshot is named", hint="`snapkafka list` shows them")
-    return await _job(changed(spec, bootstrap=where.bootstrap, manifests=()), notify, progress, launch)
+        raise BadInputError("no snapshot is named", hint=(Verb("list"), " shows them"))
+    wanted = changed(spec, bootstrap=where.bootstrap, manifests=())
+    return await _job(wanted, notify, progress, launch, failed)
 
 
 async def verify(
@@ -96,7 +103,7 @@ async def verify(
         UnknownSnapshotError: there is no manifest of that snapshot.
     """
     if not (spec.snapshots or spec.manifests):
-        raise BadInputError("no snapshot is named", hint="give an id, or --manifest PATH")
+        raise BadInputError("no snapshot is named", hint=("give an id, or ", Option("manifest", "PATH")))
     launch.require_engine(spec)
     places = spec.manifests or await manifest_places(
         where, spec.namespace, list(spec.snapshots), storage=spec.storage
@@ -114,6 +121,7 @@ async def _job(
     notify: Callable[[str], None] | None,
     progress: Callable[[Working], None] | None,
     launch: Launch,
+    failed: Callable[[str, SnapkafkaError], None] | None = None,
 ) -> tuple[JobResult, ...]:
     """Run the job, with credentials in its environment. It ends with this process, whatever happens."""
     launch.require_engine(spec)
@@ -158,5 +166,9 @@ async def _job(
     except msgspec.DecodeError:
         raise InternalError(f"the job ended with status {status}: {last}") from None
     if report.error is not None:
-        raise report.error.raised()
+        raise report.error.error()
+    for item in report.failed:
+        if failed is None:
+            raise item.error()
+        failed(item.id, item.error())
     return report.snapshots

@@ -23,7 +23,7 @@ from snapkafka.wire.headers import ledger_id
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Checked:
+class CheckedRestore:
     """A system compared with a snapshot. `compared`: every table and input. `plan`: the restore on which its apps run,
     and `restored`: its snapshot; empty: none."""
 
@@ -48,7 +48,7 @@ async def check_restored(
     selection: Selection = ALL,
     suppress: Suppression | None = None,
     bulk: RestoreBulk | None = None,
-) -> Checked:
+) -> CheckedRestore:
     """Compare tables, positions and messages in flight of a system without running workers with a snapshot. Change
     nothing.
 
@@ -89,7 +89,7 @@ async def check_restored(
             raise RestoreRefusedError(f"nothing was compared: {reasons}", hint=refusals[0].hint)
         compared = await check.run()
     plan, restored = _latest_plan(session.state.restores, apps_of(session.captured))
-    return Checked(
+    return CheckedRestore(
         snapshot=session.manifest.id,
         epoch=session.manifest.epoch,
         namespace=session.namespace,

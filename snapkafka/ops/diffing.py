@@ -6,27 +6,34 @@ keys are the same if their bytes are equal, in the same partition of the same ta
 
 from __future__ import annotations
 
+import asyncio
 from collections import Counter
-from dataclasses import dataclass, fields
-from typing import TYPE_CHECKING, Final
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
 
-from snapkafka.errors import BadInputError, StorageError
+from snapkafka.errors import BadInputError
 from snapkafka.kafka.login.connection import Connection
 from snapkafka.manifest import Manifest
 from snapkafka.ports import Cluster
 from snapkafka.protocol.captured_snapshot import InputCut
-from snapkafka.query.engine import Placed, engine, in_thread, one_line
+from snapkafka.query.engine import Bounds, Placed, engine, in_thread
 from snapkafka.query.locate import manifest_places
 from snapkafka.query.manifest_check import Trust, trusted
+from snapkafka.query.sandbox import Asked, select_apart
+from snapkafka.query.sql import select
 from snapkafka.runtime.extras import require_extra
 from snapkafka.store import read_manifest
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
 
+#: The schemas of the two snapshots.
+SIDES: Final = ("before", "after")
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Compared:
+class ComparedTables:
     """One of the two snapshots."""
 
     id: str
@@ -93,8 +100,8 @@ class Difference:
     """The changes from one snapshot to another. `keys`: the first of each change of each table, as many as were asked
     for. `trust`: the integrity checks before the tables were read."""
 
-    before: Compared
-    after: Compared
+    before: ComparedTables
+    after: ComparedTables
     tables: tuple[TableChange, ...]
     keys: tuple[KeyChange, ...]
     channels: tuple[ChannelChange, ...]
@@ -109,8 +116,10 @@ async def diff(
     after: str,
     *,
     storage: str = "",
+    manifests: Sequence[str] = (),
     keys: int = 0,
     unchecked: bool = False,
+    bounds: Bounds | None = None,
 ) -> Difference:
     """Compare two snapshots.
 
@@ -118,7 +127,9 @@ async def diff(
         where: not needed with `storage`.
         before, after: ids, epochs or `latest`, the last good one.
         keys: the number of keys to name, of each change of each table.
+        manifests: the places of the two manifests, instead of names.
         unchecked: do not compare the files with the manifests.
+        bounds: see `query`.
 
     Raises:
         UnknownSnapshotError: there is no such snapshot.
@@ -126,15 +137,26 @@ async def diff(
         DependencyMissingError: DuckDB is not installed.
     """
     if keys < 0:
-        raise BadInputError(f"--keys must be 0 or more, got {keys}", hint="--keys 0 lists none")
+        raise BadInputError(f"must be 0 or more, got {keys}", hint="0 lists none", field="keys")
     require_extra("query", "a comparison")
-    places = await manifest_places(where, namespace, [before, after], storage=storage, good=True)
-    older, newer = (Placed(*read_manifest(place)) for place in places)
+    places = manifests or await manifest_places(where, namespace, [before, after], storage=storage, good=True)
+    older, newer = [Placed(*await asyncio.to_thread(read_manifest, place)) for place in places]
     old, new = older.manifest, newer.manifest
-    sides = {"before": older, "after": newer}
-    trust = await trusted(where, sides.values(), unchecked=unchecked)
-    with engine(sides) as database:
-        tables, named, channels = await in_thread(database, lambda: compare_views(database, keys))
+    if bounds is not None:
+        asked = Asked(
+            places=dict(zip(SIDES, places, strict=True)),
+            sqls=(tables_sql(keys), CHANNELS),
+            bounds=bounds,
+            unchecked=unchecked,
+        )
+        done = await select_apart(asked)
+        tables, named, channels = compared_rows(*(answer.mappings() for answer in done.answers), keys=keys)
+        trust = await done.examined.trusted(where)
+    else:
+        sides = dict(zip(SIDES, (older, newer), strict=True))
+        trust = await trusted(where, sides.values(), unchecked=unchecked)
+        with engine(sides) as database:
+            tables, named, channels = await in_thread(database, lambda: compare_views(database, keys))
     return Difference(
         before=compared(old),
         after=compared(new),
@@ -146,8 +168,8 @@ async def diff(
     )
 
 
-def compared(manifest: Manifest) -> Compared:
-    return Compared(
+def compared(manifest: Manifest) -> ComparedTables:
+    return ComparedTables(
         id=manifest.id, epoch=manifest.epoch, namespace=manifest.namespace, verdict=manifest.verdict
     )
 
@@ -176,11 +198,13 @@ FROM (
 GROUP BY ALL
 ORDER BY app, "table", change
 """
-#: In the order of `ChannelChange`.
+#: With the names of `ChannelChange`.
 CHANNELS: Final = """
 SELECT sender_app, receiver_app, topic,
-       sum(CASE WHEN later THEN 0 ELSE messages END), sum(CASE WHEN later THEN messages ELSE 0 END),
-       sum(CASE WHEN later THEN 0 ELSE bytes END), sum(CASE WHEN later THEN bytes ELSE 0 END)
+       sum(CASE WHEN later THEN 0 ELSE messages END)::BIGINT AS messages_before,
+       sum(CASE WHEN later THEN messages ELSE 0 END)::BIGINT AS messages_after,
+       sum(CASE WHEN later THEN 0 ELSE bytes END)::BIGINT AS bytes_before,
+       sum(CASE WHEN later THEN bytes ELSE 0 END)::BIGINT AS bytes_after
 FROM (
     SELECT false AS later, * FROM before.channels
     UNION ALL BY NAME SELECT true AS later, * FROM after.channels
@@ -190,23 +214,28 @@ ORDER BY receiver_app, topic, sender_app
 """
 
 
-def compare_views(
-    database: DuckDBPyConnection, keys: int
-) -> tuple[tuple[TableChange, ...], tuple[KeyChange, ...], tuple[ChannelChange, ...]]:
-    import duckdb
-
-    try:
-        return *_tables(database, keys), _channels(database)
-    except duckdb.Error as error:
-        raise StorageError(f"the tables cannot be compared: {one_line(error)}") from error
+#: Changes of tables, keys and channels.
+Changes = tuple[tuple[TableChange, ...], tuple[KeyChange, ...], tuple[ChannelChange, ...]]
 
 
-def _tables(database: DuckDBPyConnection, keys: int) -> tuple[tuple[TableChange, ...], tuple[KeyChange, ...]]:
-    rows = database.execute(TABLES, [max(keys, 1)]).fetchall()
+def tables_sql(keys: int) -> str:
+    """Return the comparison of tables, with so many keys of each change."""
+    return TABLES.replace("$1", str(max(keys, 1)))
+
+
+def compare_views(database: DuckDBPyConnection, keys: int) -> Changes:
+    """Compare the tables of two schemas."""
+    return compared_rows(*(select(database, sql, None)[1] for sql in (tables_sql(keys), CHANNELS)), keys=keys)
+
+
+def compared_rows(
+    tables: Sequence[Mapping[str, Any]], channels: Sequence[Mapping[str, Any]], *, keys: int
+) -> Changes:
+    """Return the changes of tables, keys and channels that the rows of the two queries hold."""
     counts: dict[tuple[str, str], Counter[str]] = {}
-    for app, table, change, found, _ in rows:
-        counts.setdefault((app, table), Counter())[change] = found
-    tables = tuple(
+    for row in tables:
+        counts.setdefault((row["app"], row["table"]), Counter())[row["change"]] = row["found"]
+    changes = tuple(
         TableChange(
             app=app,
             table=table,
@@ -218,17 +247,11 @@ def _tables(database: DuckDBPyConnection, keys: int) -> tuple[tuple[TableChange,
         for (app, table), found in counts.items()
     )
     named = tuple(
-        KeyChange(app=app, table=table, change=change, **key)
-        for app, table, change, _, first in rows
-        for key in (first or ())[:keys]
+        KeyChange(app=row["app"], table=row["table"], change=row["change"], **key)
+        for row in tables
+        for key in (row["first"] or ())[:keys]
     )
-    return tables, named
-
-
-def _channels(database: DuckDBPyConnection) -> tuple[ChannelChange, ...]:
-    names = [item.name for item in fields(ChannelChange)]
-    rows = database.execute(CHANNELS).fetchall()
-    return tuple(ChannelChange(**dict(zip(names, row, strict=True))) for row in rows)
+    return changes, named, tuple(ChannelChange(**row) for row in channels)
 
 
 # -- what the manifests say -----------------------------------------------------------------------------------

@@ -234,10 +234,17 @@ async def _about_ledger(work: Opened, now_ms: int) -> list[Advice]:
                 do="see who may write to it; if processes of a later release run, upgrade the command",
             )
         )
+    return [*found, *await _about_access(work)]
+
+
+async def _about_access(work: Opened) -> list[Advice]:
+    """Check the rights on the ledger, its settings and its replicas."""
+    found: list[Advice] = []
+    topic = work.reading.topic
     try:
         access = await work.admin.access(topic)
     except SnapkafkaError as error:
-        return [*found, not_examined("ledger-unseen", error)]
+        return [not_examined("ledger-unseen", error)]
     if access.rights is not None and (missing := {"Read", "Write"} - access.rights):
         found.append(
             Advice(

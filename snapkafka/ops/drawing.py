@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, Final
 
 from snapkafka.drawing.around import has_around, messages_of, sql_of
-from snapkafka.drawing.layout import EXTERNAL, Lane, Message, Picture, lay_out
+from snapkafka.drawing.layout import EXTERNAL, DrawnMessage, Lane, Picture, lay_out
 from snapkafka.drawing.svg import svg
 from snapkafka.drawing.wall_clock import (
     Instant,
     WallCut,
     instant_of,
-    is_expression,
     messages_of_wall,
     sql_of_wall,
     wall_clock_of,
@@ -26,8 +26,8 @@ from snapkafka.kafka.login.connection import Connection
 from snapkafka.manifest import Manifest
 from snapkafka.ports import Cluster
 from snapkafka.protocol.captured_snapshot import Captured
+from snapkafka.query.engine import Bounds
 from snapkafka.query.locate import manifest_places
-from snapkafka.query.sandbox import Bounds
 from snapkafka.store import read_manifest
 
 from .listing import Details
@@ -98,11 +98,9 @@ async def draw(
         DependencyMissingError: DuckDB is not installed.
     """
     if messages_max < 0:
-        raise BadInputError(f"--messages must be 0 or more, got {messages_max}")
+        raise BadInputError(f"must be 0 or more, got {messages_max}", field="messages")
     place = manifest or (await manifest_places(where, namespace, [name], storage=storage))[0]
-    _, found = read_manifest(place)
-    if bounds is not None and (wall_clock is None or not is_expression(wall_clock.sum_of)):
-        bounds = replace(bounds, apart=False)  # no SQL of a user's runs
+    _, found = await asyncio.to_thread(read_manifest, place)
     if wall_clock is not None:
         return await _draw_wall(where, namespace, place, found, wall_clock, messages_max, bounds)
     in_flight = sum(table.rows for table in found.tables if table.name == "messages")
@@ -130,7 +128,7 @@ async def draw(
     return Drawn(
         id=found.id,
         epoch=found.epoch,
-        svg=svg(lay_out(picture)),
+        svg=await asyncio.to_thread(lambda: svg(lay_out(picture))),
         shown=shown,
         hidden=in_flight - shown,
         near=near,
@@ -163,14 +161,14 @@ async def _draw_wall(
         notes=notes,
         wall=wall_clock_of(rows, found, at_ms),
     )
-    layout = lay_out(picture)
+    layout = await asyncio.to_thread(lay_out, picture)
     shown = sum(arrow.message.kind in CROSSING for arrow in layout.arrows)
     hidden = wall.backward + wall.in_flight - shown
     near = len(layout.arrows) - shown
     return Drawn(
         id=found.id,
         epoch=found.epoch,
-        svg=svg(layout),
+        svg=await asyncio.to_thread(svg, layout),
         shown=shown,
         hidden=hidden,
         near=near,
@@ -246,11 +244,11 @@ def _receivers(captured: Captured) -> dict[tuple[str, str, int], int]:
     return {(cut.app, cut.topic, cut.partition): cut.receiver for cut in captured.inputs}
 
 
-def _in_flight(captured: Captured, rows: Iterable[Mapping[str, Any]]) -> list[Message]:
+def _in_flight(captured: Captured, rows: Iterable[Mapping[str, Any]]) -> list[DrawnMessage]:
     receivers = _receivers(captured)
     known = {cut.process for cut in captured.processes}
     return [
-        Message(
+        DrawnMessage(
             kind="in-flight",
             sender=row["sender"] if row["sender"] in known else EXTERNAL,
             receiver=receivers.get((row["receiver_app"], row["topic"], row["partition"]), EXTERNAL),
@@ -264,20 +262,20 @@ def _in_flight(captured: Captured, rows: Iterable[Mapping[str, Any]]) -> list[Me
     ]
 
 
-def _without(messages: Iterable[Message], others: Iterable[Message]) -> list[Message]:
+def _without(messages: Iterable[DrawnMessage], others: Iterable[DrawnMessage]) -> list[DrawnMessage]:
     """Leave out messages that are among others, about which a check reports more."""
     there = {(one.topic, one.partition, one.offset) for one in others}
     return [one for one in messages if (one.topic, one.partition, one.offset) not in there]
 
 
-def _backward(manifest: Manifest) -> list[Message]:
+def _backward(manifest: Manifest) -> list[DrawnMessage]:
     """Return the messages that a check found received and not sent."""
     receivers: dict[tuple[str, int], int] = {}
     for cut in manifest.captured.inputs:
         receivers.setdefault((cut.topic, cut.partition), cut.receiver)
     known = {cut.process for cut in manifest.captured.processes}
     return [
-        Message(
+        DrawnMessage(
             kind="backward",
             sender=witness.process if witness.process in known else EXTERNAL,
             receiver=receivers[witness.topic, witness.partition],
@@ -293,19 +291,19 @@ def _backward(manifest: Manifest) -> list[Message]:
     ]
 
 
-def _markers(captured: Captured) -> list[Message]:
+def _markers(captured: Captured) -> list[DrawnMessage]:
     """Return one marker for each pair of processes, and no more than can be distinguished."""
     receivers: dict[tuple[str, int], int] = {
         (cut.topic, cut.partition): cut.receiver for cut in captured.inputs
     }
-    found: dict[tuple[int, int], Message] = {}
+    found: dict[tuple[int, int], DrawnMessage] = {}
     for sent in captured.senders:
         receiver = receivers.get((sent.topic, sent.partition))
         if sent.marker < 0 or receiver is None or receiver == sent.process:
             continue
         found.setdefault(
             (sent.process, receiver),
-            Message(
+            DrawnMessage(
                 kind="marker",
                 sender=sent.process,
                 receiver=receiver,

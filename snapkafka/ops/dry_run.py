@@ -6,12 +6,12 @@ from dataclasses import dataclass
 from itertools import groupby
 
 from snapkafka.assembly.avro_schemas import read_schemas
-from snapkafka.assembly.base import Base, find_base, view_on
+from snapkafka.assembly.base import Base, base_or_whole, view_on
 from snapkafka.assembly.cluster import DEFAULT_ISOLATION
 from snapkafka.assembly.spec import JobSpec
 from snapkafka.checks import CutView, ReadRange, reading_ranges, require_offsets
 from snapkafka.checks.invariants import load, parse_parameters
-from snapkafka.errors import BadInputError, SnapkafkaError
+from snapkafka.errors import BadInputError
 from snapkafka.kafka.cluster.restorable import log_bounds, log_sizes
 from snapkafka.kafka.ledger.reading import Opened, find_captured, opened
 from snapkafka.kafka.login.connection import Connection
@@ -34,18 +34,18 @@ class TopicReading:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Reading:
+class ReadPlan:
     """The reading for one snapshot.
 
-    `parent`: its base; empty: all of its state is read. `as_full`: the start of its delta is only known once the
-    parent is assembled, in the same run; the numbers are then those of a full one, which are larger.
+    `parent`: its base; empty: all of its state is read. `whole`: why that is so of an incremental one, as of now: a
+    parent that is assembled first, in the same run, makes the numbers smaller.
     """
 
     id: str
     epoch: int
     topics: tuple[TopicReading, ...]
     parent: str = ""
-    as_full: bool = False
+    whole: str = ""
 
     @property
     def records(self) -> int:
@@ -58,7 +58,7 @@ class Reading:
         return sum(sizes) if len(sizes) == len(self.topics) else None
 
 
-async def plan_assembly(where: Connection | Cluster, spec: JobSpec) -> tuple[Reading, ...]:
+async def plan_assembly(where: Connection | Cluster, spec: JobSpec) -> tuple[ReadPlan, ...]:
     """Estimate what `assemble` would read now of the log, for each snapshot; for an incremental one its delta.
 
     Args:
@@ -74,48 +74,37 @@ async def plan_assembly(where: Connection | Cluster, spec: JobSpec) -> tuple[Rea
     read_schemas(spec.avro)
     async with opened(where, spec.namespace) as work:
         found = {find_captured(work.reading.state, name) for name in spec.snapshots}
-        readings, to_come = [], set[tuple[str, str]]()
+        readings = []
         for item in sorted(found, key=lambda item: item.epoch):
             place = spec.storage or item.storage
-            base = None
-            if item.type == "incremental":
-                base = await _base(
-                    work, item, place, spec.isolation, parent_is_to_come=(item.parent, place) in to_come
-                )
-            readings.append(await _reading(work, item, base))
-            to_come.add((item.id, place))
+            base, whole = await _base(work, item, place, spec.isolation)
+            readings.append(await _reading(work, item, base, whole))
         return tuple(readings)
 
 
-async def _base(
-    work: Opened, snapshot: Captured, place: str, isolation: str, *, parent_is_to_come: bool
-) -> Base | None:
-    """Return the base of an incremental snapshot, as far as it is assembled."""
+async def _base(work: Opened, snapshot: Captured, place: str, isolation: str) -> tuple[Base | None, str]:
+    """Return the base of a snapshot, as far as it is assembled, or why it has none."""
+    if snapshot.type != "incremental":
+        return None, ""
     topic = work.ledger.topic
     known = (await work.admin.describe_topics([topic])).get(topic)
     ledger = LedgerEntry(topic=topic, topic_id=known.topic_id if known is not None else "")
-    store = open_store(place)
-    try:
-        return find_base(store, snapshot, ledger, isolation=isolation or DEFAULT_ISOLATION)
-    except SnapkafkaError:
-        if parent_is_to_come:
-            return None
-        raise
+    return base_or_whole(open_store(place), snapshot, ledger, isolation=isolation or DEFAULT_ISOLATION)
 
 
-async def _reading(work: Opened, snapshot: Captured, base: Base | None) -> Reading:
+async def _reading(work: Opened, snapshot: Captured, base: Base | None, whole: str) -> ReadPlan:
     unbound = CutView(snapshot)
     bounds = await log_bounds(work.admin, {*unbound.inputs, *unbound.changelogs})
     view = view_on(base, snapshot, bounds)
     require_offsets(view, starts=view.starts)
     of_topics = groupby(reading_ranges(view, starts=view.starts), key=lambda item: item.topic)
     topics = [await _of_topic(work, view, topic, list(ranges)) for topic, ranges in of_topics]
-    return Reading(
+    return ReadPlan(
         id=snapshot.id,
         epoch=snapshot.epoch,
         topics=tuple(topics),
-        parent=snapshot.parent if snapshot.type == "incremental" else "",
-        as_full=snapshot.type == "incremental" and base is None,
+        parent="" if base is None else snapshot.parent,
+        whole=whole,
     )
 
 

@@ -18,7 +18,7 @@ from snapkafka.ports import Cluster
 from snapkafka.units import DAY_MS, format_bytes, wall_ms
 
 from .doctoring import ASSEMBLY_WITHIN_MS
-from .topic_settings import Role, change_command, judged, roles
+from .topic_settings import TopicRole, change_command, judged, roles
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -71,7 +71,7 @@ async def plan_fixes(
         return tuple(planned_fix for planned_fix in planned if planned_fix is not None)
 
 
-async def _planned(work: Opened, role: Role, within_ms: int) -> PlannedFix | None:
+async def _planned(work: Opened, role: TopicRole, within_ms: int) -> PlannedFix | None:
     holding, own = await work.admin.topic_settings(role.topic)
     found = list(judged(role, holding, within_ms))
     after = {name: value for finding in found for name, value in finding.changes.items()}

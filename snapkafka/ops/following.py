@@ -8,18 +8,21 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
-from snapkafka.kafka.ledger.reading import Opened
+from snapkafka.errors import SnapshotFailedError
+from snapkafka.kafka.ledger.reading import Opened, find_snapshot, opened
+from snapkafka.kafka.login.connection import Connection
+from snapkafka.ports import Cluster
 from snapkafka.protocol.ledger_state import SnapshotView
 from snapkafka.protocol.records import Abort, Dead
 
-from .listing import WaitRow, details
+from .listing import Summary, WaitRow, details, summary
 
 #: How often progress is told though nothing happened, so that a person sees time pass.
 TICK_S: Final = 0.25
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Progress:
+class CaptureProgress:
     """The progress of a running snapshot: `done` of `needed` (inputs cut and senders closed), and what it waits for."""
 
     id: str
@@ -29,7 +32,34 @@ class Progress:
     waits: tuple[WaitRow, ...]
 
 
-async def follow(work: Opened, view: SnapshotView, progress: Callable[[Progress], None] | None) -> None:
+async def await_captured(
+    where: Connection | Cluster,
+    namespace: str,
+    name: str,
+    *,
+    progress: Callable[[CaptureProgress], None] | None = None,
+) -> Summary:
+    """Wait until a snapshot is captured; abort it when its time to live is over (R12).
+
+    Args:
+        name: its id, its epoch, or `latest`, the last one triggered.
+        progress: called from time to time.
+
+    Raises:
+        UnknownSnapshotError: the ledger has no such snapshot.
+        SnapshotFailedError: the snapshot failed, now or earlier.
+    """
+    async with opened(where, namespace) as work:
+        view = find_snapshot(work.reading.state, name)
+        await follow(work, view, progress)
+        if view.failure is not None:
+            raise SnapshotFailedError(f"snapshot {view.trigger.id} failed: {view.failure.reason}")
+        return summary(work.reading, view)
+
+
+async def follow(
+    work: Opened, view: SnapshotView, progress: Callable[[CaptureProgress], None] | None
+) -> None:
     """Wait until the snapshot is captured or has failed; fail it when its time to live is over.
 
     Any process that notices this aborts it, and declares the senders dead that have given no sign, so that the next
@@ -84,11 +114,11 @@ async def _give_up(work: Opened, view: SnapshotView) -> None:
             await work.ledger.append(Dead(n=random.getrandbits(63), dead=wait.process))
 
 
-def _progress(work: Opened, view: SnapshotView, waited_ms: int) -> Progress:
+def _progress(work: Opened, view: SnapshotView, waited_ms: int) -> CaptureProgress:
     state = work.reading.state
     waits = state.waiting(view.epoch)
     needed = len(view.required) + len(view.expected)
     rows = details(work.reading, view, work.reading.times_ms[view.epoch - 1] + waited_ms).waits
-    return Progress(
+    return CaptureProgress(
         id=view.trigger.id, waited_ms=waited_ms, done=needed - len(waits), needed=needed, waits=rows
     )

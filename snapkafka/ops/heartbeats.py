@@ -16,7 +16,7 @@ from snapkafka.ports import TopicAdmin
 from snapkafka.protocol.snapshots import ProcessView
 
 
-class Session(StrEnum):
+class HeartbeatSession(StrEnum):
     """The session of a process, as the coordinator of its group sees it."""
 
     HELD = "held"
@@ -29,7 +29,7 @@ class Heartbeat:
     """A living process of the ledger with its session. `why`: the reason why its session is unknown."""
 
     process: int
-    session: Session
+    session: HeartbeatSession
     why: str = ""
 
 
@@ -62,11 +62,11 @@ def _of(view: ProcessView, members: set[str], unannounced: set[str]) -> Heartbea
     if not view.member:
         return _unknown(view, "it is in no consumer group")
     if view.member in members:
-        return Heartbeat(process=view.process, session=Session.HELD)
+        return Heartbeat(process=view.process, session=HeartbeatSession.HELD)
     if unannounced:
         return _unknown(view, "its group has a member that has not announced its inputs yet")
-    return Heartbeat(process=view.process, session=Session.OVER)
+    return Heartbeat(process=view.process, session=HeartbeatSession.OVER)
 
 
 def _unknown(view: ProcessView, why: str) -> Heartbeat:
-    return Heartbeat(process=view.process, session=Session.UNKNOWN, why=why)
+    return Heartbeat(process=view.process, session=HeartbeatSession.UNKNOWN, why=why)

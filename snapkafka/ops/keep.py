@@ -24,19 +24,19 @@ from snapkafka.checks.verdict import GOOD
 from snapkafka.errors import (
     BadInputError,
     BrokerUnavailableError,
+    DependencyMissingError,
     LedgerUnusableError,
     OffsetsGoneError,
+    Option,
     SnapkafkaError,
     SnapshotFailedError,
-    StorageError,
     TimedOutError,
-    TriggerRefusedError,
 )
 from snapkafka.kafka.ledger.reading import read_ledger
 from snapkafka.kafka.login.connection import Connection
 from snapkafka.ports import Cluster
 from snapkafka.protocol.ledger_state import Status
-from snapkafka.store import open_store
+from snapkafka.store import lies_in, open_store, written_down
 from snapkafka.store.locks import locked
 from snapkafka.units import wall_ms
 
@@ -46,11 +46,12 @@ from .listing import Summary, list_snapshots, summaries
 from .pruning import Policy, plan_pruning, prune
 from .triggering import trigger
 
-#: What befalls one round and need not befall the next; in the first round of a keeper the rest is rather a slip.
+#: What befalls one snapshot and need not befall the next ...
 OF_ONE: Final = (SnapshotFailedError, TimedOutError, OffsetsGoneError)
-OF_A_WHILE: Final = (BrokerUnavailableError, LedgerUnusableError, TriggerRefusedError, StorageError)
+#: ... and what befalls an assembly whatever the snapshot; in the first round of a keeper it is rather a slip.
+OF_ALL: Final = (BrokerUnavailableError, LedgerUnusableError, DependencyMissingError)
 PREFIX: Final = "keep-"
-#: Every snapshot that was captured and not assembled is made up for, up to so many in a round.
+#: Snapshots that were captured and not assembled are made up for once, up to so many in a round.
 CATCH_UP_MAX: Final = 8
 RETRIES: Final = 1
 
@@ -91,11 +92,12 @@ class Schedule:
 
     Args:
         every_ms: the time between two moments, counted from 1970, so that all keepers have the same.
-        incremental: each builds on the latest verified one, if there is one.
+        incremental: each builds on the latest verified one in the storage, if there is one that fits.
         full_daily: the first of each day (UTC) is full all the same.
         keep_last, keep_days: the snapshots that `prune` keeps; both None: all.
         quiet: times of day without snapshots.
         ttl_ms: the time after which a snapshot that is not captured fails.
+        round_ms: the time after which a round is ended; the next one makes up for it.
     """
 
     every_ms: int
@@ -105,6 +107,7 @@ class Schedule:
     keep_days: float | None = None
     quiet: Sequence[Quiet] = ()
     ttl_ms: int = 5_000
+    round_ms: int = 3_600_000
 
 
 class Outcome(StrEnum):
@@ -118,11 +121,13 @@ class Outcome(StrEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Round:
+class KeptRound:
     """A moment of the schedule and the outcome of its snapshot.
 
-    `made_up_for`: earlier snapshots that were assembled as well; `removed`: the pruned ones; `why`, `code`: of a
-    failure. `checkpoint_due`: the number of records that a `snapkafka checkpoint` would remove; 0: it is not due.
+    `made_up_for`: earlier snapshots that were assembled as well; `given_up`: those that could not be, and are not tried
+    again; `removed`: the pruned ones; `why`, `code`: of a failure, and of a pruning that failed. `whole`: why an
+    incremental one has its whole state (`Assembled.whole`). `checkpoint_due`: the number of records that a `snapkafka
+    checkpoint` would remove; 0: it is not due.
     """
 
     id: str
@@ -131,14 +136,17 @@ class Round:
     epoch: int = 0
     verdict: str = ""
     manifest: str = ""
+    whole: str = ""
     made_up_for: tuple[str, ...] = ()
+    given_up: tuple[str, ...] = ()
     removed: tuple[str, ...] = ()
     why: str = ""
     code: str = ""
     checkpoint_due: int = 0
 
 
-Assemble = Callable[[Sequence[str]], Awaitable[tuple[JobResult, ...]]]
+Failures = dict[str, SnapkafkaError]
+Assemble = Callable[[Sequence[str], Failures], Awaitable[tuple[JobResult, ...]]]
 
 
 def name_at(at_ms: int, every_ms: int) -> str:
@@ -156,10 +164,10 @@ async def keep(
     once: bool = False,
     who: str = "",
     spec: JobSpec = PLAIN_SPEC,
-    report: Callable[[Round], None] = lambda item: None,
+    report: Callable[[KeptRound], None] = lambda item: None,
     notify: Callable[[str], None] | None = None,
     clock: Callable[[], int] = wall_ms,
-) -> Round:
+) -> KeptRound:
     """Keep snapshots until cancelled; with `once`, run and return only the round of the present moment.
 
     Args:
@@ -170,26 +178,29 @@ async def keep(
     Raises:
         BadInputError, DependencyMissingError: it cannot begin.
         TimedOutError: another keeper of this namespace and storage holds the lock.
-        SnapkafkaError: the first round cannot run; failures of later ones are reported, and the next one follows.
+        SnapkafkaError: the first round cannot run; whatever befalls later ones is reported, and the next one follows.
     """
     BESIDE_US.require_engine(spec)
     if not storage:
         raise BadInputError("keep needs --storage: no place for tables is known", hint="add --storage DIR")
     await asyncio.to_thread(lambda: open_store(storage).check_writable())
 
-    async def made(names: Sequence[str]) -> tuple[JobResult, ...]:
+    async def made(names: Sequence[str], failures: Failures) -> tuple[JobResult, ...]:
         wanted = changed(spec, namespace=namespace, snapshots=tuple(names), storage=storage)
-        return await assemble(where, wanted, notify=notify)
+        return await assemble(where, wanted, notify=notify, failed=failures.__setitem__)
 
     first = True
     async with keeping_lock(storage, namespace):
         while True:
             now_ms = clock()
             try:
-                found = await round_at(
-                    now_ms, where, namespace, schedule, storage=storage, who=who, made=made
-                )
-            except OF_A_WHILE as error:
+                async with asyncio.timeout(schedule.round_ms / 1_000):
+                    found = await round_at(
+                        now_ms, where, namespace, schedule, storage=storage, who=who, made=made
+                    )
+            except TimeoutError:
+                found = _failed(name_at(now_ms, schedule.every_ms), _too_long(schedule))
+            except SnapkafkaError as error:
                 if first:
                     raise
                 found = _failed(name_at(now_ms, schedule.every_ms), error)
@@ -210,17 +221,17 @@ async def round_at(
     storage: str,
     who: str,
     made: Assemble,
-) -> Round:
+) -> KeptRound:
     """Run the round of a moment, or the rest of it: trigger, assemble and verify, prune.
 
     Args:
-        made: assembles snapshots, in the order of their epochs.
+        made: assembles snapshots, in the order of their epochs, and notes those that it cannot.
     """
     name = name_at(now_ms, schedule.every_ms)
     if any(quiet.covers(now_ms) for quiet in schedule.quiet):
-        return Round(id=name, outcome=Outcome.QUIET)
+        return KeptRound(id=name, outcome=Outcome.QUIET)
     ledger = await read_ledger(where, namespace)
-    kind, due = _type(schedule, summaries(ledger), name), checkpoint_due(ledger, now_ms)
+    kind, due = _type(schedule, summaries(ledger), name, storage), checkpoint_due(ledger, now_ms)
     try:
         taken = await trigger(
             where,
@@ -233,50 +244,62 @@ async def round_at(
             retries=RETRIES,
             wait=True,
         )
-        found = await _assembled(await list_snapshots(where, namespace), taken, made)
     except OF_ONE as error:
         return replace(_failed(name, error), checkpoint_due=due)
-    return replace(found, removed=await _pruned(where, schedule, namespace, storage), checkpoint_due=due)
+    found = replace(await _assembled(await list_snapshots(where, namespace), taken, made), checkpoint_due=due)
+    if found.outcome is Outcome.FAILED:
+        return found
+    try:
+        return replace(found, removed=await _pruned(where, schedule, namespace, storage))
+    except SnapkafkaError as error:  # the snapshot stands all the same
+        return replace(found, why=f"nothing was pruned: {error.message}", code=error.code)
 
 
-async def _assembled(listed: Iterable[Summary], taken: Summary, made: Assemble) -> Round:
-    """Assemble a captured snapshot; return its round. Earlier unassembled ones come first; they may be beyond help."""
-    found = Round(id=taken.id, outcome=Outcome.VERIFIED, type=taken.type, epoch=taken.epoch)
+async def _assembled(listed: Iterable[Summary], taken: Summary, made: Assemble) -> KeptRound:
+    """Assemble a captured snapshot; return its round. Earlier unassembled ones come first, if no later one is
+    assembled: otherwise they were tried already, or are too many.
+
+    Raises:
+        SnapkafkaError: what befalls every assembly (`OF_ALL`).
+    """
+    found = KeptRound(id=taken.id, outcome=Outcome.VERIFIED, type=taken.type, epoch=taken.epoch)
     if taken.verdict:  # by a keeper that was cut short after it
         good = taken.verdict in GOOD
         outcome = Outcome.VERIFIED if good else Outcome.NOT_GOOD
         return replace(found, outcome=outcome, verdict=taken.verdict, manifest=taken.manifest)
-    waiting = [
-        item
-        for item in listed
-        if item.id.startswith(PREFIX)
-        and item.status is Status.CAPTURED
-        and not item.verdict
-        and item.epoch < taken.epoch
-    ]
-    earlier = tuple(item.id for item in waiting[-CATCH_UP_MAX:])
+    ours = [item for item in listed if item.id.startswith(PREFIX) and item.epoch < taken.epoch]
+    tried = max((item.epoch for item in ours if item.verdict), default=0)
+    waiting = [item.id for item in ours if item.status is Status.CAPTURED and item.epoch > tried]
+    failures: Failures = {}
     try:
-        results = await made([*earlier, taken.id])
-    except (*OF_ONE, StorageError):
-        if not earlier:
-            raise
-        earlier, results = (), await made([taken.id])
-    (own,) = [result for result in results if result.id == taken.id]
+        results = await made([*waiting[-CATCH_UP_MAX:], taken.id], failures)
+    except OF_ALL:
+        raise
+    except SnapkafkaError as error:
+        return _failed(taken.id, error)
+    by_id = {result.id: result for result in results}
+    own = by_id.pop(taken.id, None)
+    failure = failures.pop(taken.id, None)
+    found = replace(found, made_up_for=tuple(by_id), given_up=tuple(failures))
+    if failure is not None:
+        return replace(found, outcome=Outcome.FAILED, why=failure.message, code=failure.code)
+    assert own is not None, "every snapshot was assembled or failed"
     return replace(
         found,
         outcome=Outcome.VERIFIED if own.good else Outcome.NOT_GOOD,
         verdict=own.verdict,
         manifest=own.manifest,
-        made_up_for=earlier,
+        whole=own.whole,
     )
 
 
-def _type(schedule: Schedule, listed: Sequence[Summary], name: str) -> str:
+def _type(schedule: Schedule, listed: Sequence[Summary], name: str, storage: str) -> str:
     """Return whether the snapshot is full or incremental; for an existing one, its type."""
+    place = written_down(storage)
     for item in listed:
         if item.id == name:
             return item.type
-    good = [item for item in listed if item.verdict in GOOD]
+    good = [item for item in listed if item.verdict in GOOD and lies_in(place, item.manifest)]
     if not (schedule.incremental and good):
         return "full"
     today = name[: len(PREFIX) + len("20261125")]
@@ -294,8 +317,15 @@ async def _pruned(
     return tuple(item.id for item in (await prune(storage, policy, planned, where=where)).removed)
 
 
-def _failed(name: str, error: SnapkafkaError) -> Round:
-    return Round(id=name, outcome=Outcome.FAILED, why=error.message, code=error.code)
+def _too_long(schedule: Schedule) -> TimedOutError:
+    return TimedOutError(
+        f"the round was ended after {schedule.round_ms / 60_000:g} min",
+        hint=("raise ", Option("round-within"), ", or see in its log where it hung"),
+    )
+
+
+def _failed(name: str, error: SnapkafkaError) -> KeptRound:
+    return KeptRound(id=name, outcome=Outcome.FAILED, why=error.message, code=error.code)
 
 
 @contextlib.asynccontextmanager

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import logging
+import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Final
 
-from snapkafka.errors import BadInputError
+from snapkafka.errors import BadInputError, Option, Verb
 from snapkafka.kafka.cluster.restorable import restorable
 from snapkafka.kafka.ledger.reading import (
     LedgerReading,
@@ -156,8 +157,8 @@ async def show(
     """
     if [bool(name), epoch is not None, at_ms is not None].count(True) != 1:
         raise BadInputError(
-            "name one snapshot: an id, `latest`, --epoch or --at",
-            hint="`snapkafka show latest` shows the last one",
+            ("name one snapshot: an id, `latest`, ", Option("epoch"), " or ", Option("at")),
+            hint=(Verb("show", ("latest",)), " shows the last one"),
         )
     async with opened(where, namespace) as work:
         reading, now_ms = work.reading, clock()
@@ -240,11 +241,18 @@ def _process(reading: LedgerReading, view: SnapshotView, process: int) -> Proces
 
 
 def _wait(reading: LedgerReading, view: SnapshotView, wait: Waiting, now_ms: int) -> WaitRow:
-    """Describe a wait. A closing is waited for since its report, everything else since the trigger."""
+    """Describe a wait. A closing is waited for since its report, a reader since the last one left, everything else
+    since the trigger."""
     since = view.epoch - 1
     if wait.what == "closing" and wait.process in view.reports:
         since = view.reports[wait.process][0]
     text = str(wait)
+    left = reading.state.processes[wait.process].left if wait.left else None
+    if left is not None:
+        since = left
+        if wait.static_ms:
+            until = time.localtime((reading.times_ms[left] + wait.static_ms) / 1_000)
+            text += f", until {time.strftime('%H:%M:%S', until)}"
     if wait.process != NOBODY:
         text = text.replace(
             f"process {wait.process} of app {wait.app}", reading.state.processes[wait.process].name, 1

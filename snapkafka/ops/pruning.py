@@ -54,7 +54,7 @@ class Prunable:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Kept:
+class KeptSnapshot:
     """A snapshot to keep, and why."""
 
     id: str
@@ -72,7 +72,7 @@ class Pruning:
     storage: str
     removed: tuple[Prunable, ...]
     leftovers: tuple[Leftover, ...]
-    kept: tuple[Kept, ...]
+    kept: tuple[KeptSnapshot, ...]
 
     @property
     def bytes(self) -> int:
@@ -218,8 +218,10 @@ def _builds_on(text: str) -> frozenset[str]:
     except ValueError:
         return frozenset()
     captured, tables = _field(data, "captured"), _field(data, "tables")
-    parents = [_field(data, "parent"), _field(captured, "parent")]
-    parents += [_field(parent, "id") for parent in _items(_field(data, "parents"))]
+    # An incremental snapshot that could not build on its parent lists none.
+    listed = _field(data, "parents")
+    parents = [_field(parent, "id") for parent in _items(listed)]
+    parents += [_field(data, "parent")] if isinstance(listed, list) else [_field(captured, "parent")]
     files = [file for table in _items(tables) for file in _items(_field(table, "files"))]
     paths = [_field(file, "path") for file in files]
     return frozenset(
@@ -248,8 +250,8 @@ def _prunable(store: Store, manifest: Manifest) -> Prunable:
     )
 
 
-def _kept(manifest: Manifest, why: str) -> Kept:
-    return Kept(
+def _kept(manifest: Manifest, why: str) -> KeptSnapshot:
+    return KeptSnapshot(
         id=manifest.id,
         epoch=manifest.epoch,
         namespace=manifest.namespace,

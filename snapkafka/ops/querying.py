@@ -7,14 +7,16 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from snapkafka.kafka.ledger.manifest_match import StoredManifest
 from snapkafka.kafka.ledger.reading import LATEST
 from snapkafka.kafka.login.connection import Connection
+from snapkafka.manifest import Manifest
 from snapkafka.ports import Cluster
-from snapkafka.query.engine import engine, in_thread
+from snapkafka.query.engine import Bounds, Placed, engine, in_thread
 from snapkafka.query.locate import manifest_places
 from snapkafka.query.manifest_check import Trust, trusted
-from snapkafka.query.sandbox import Bounds, select_apart, too_long
-from snapkafka.query.sql import named_in, select
+from snapkafka.query.sandbox import Asked, select_apart
+from snapkafka.query.sql import MAIN, named_in, select
 from snapkafka.runtime.extras import require_extra
 from snapkafka.store import read_manifest
 
@@ -70,20 +72,21 @@ async def query(
         place = manifest
     else:
         (place,) = await manifest_places(where, namespace, [name], storage=storage, good=True)
-    store, found = read_manifest(place)
-    snapshots = named_in(sql, store, found)
-    trust = await trusted(where, snapshots.values(), unchecked=unchecked)
-    if bounds is not None and bounds.apart:
-        columns, rows = await select_apart(place, sql, rows_max, bounds)
+    found: StoredManifest | Manifest
+    if bounds is not None:
+        asked = Asked(
+            places={MAIN: place}, sqls=(sql,), bounds=bounds, rows_max=rows_max, unchecked=unchecked
+        )
+        done = await select_apart(asked)
+        found = done.examined.manifests[0]
+        columns, rows = done.answers[0].columns, done.answers[0].mappings()
+        trust = await done.examined.trusted(where)
     else:
-        with engine(snapshots, bounds) as database:
-            work = in_thread(database, lambda: select(database, sql, rows_max))
-            try:
-                async with asyncio.timeout(bounds.seconds if bounds else None):
-                    columns, rows = await work
-            except TimeoutError:
-                assert bounds is not None, "nothing else has a time-out"
-                raise too_long(bounds) from None
+        snapshots = await asyncio.to_thread(_named_in, sql, place)
+        found = snapshots[MAIN].manifest
+        trust = await trusted(where, snapshots.values(), unchecked=unchecked)
+        with engine(snapshots) as database:
+            columns, rows = await in_thread(database, lambda: select(database, sql, rows_max))
     return Queried(
         id=found.id,
         epoch=found.epoch,
@@ -93,3 +96,7 @@ async def query(
         more=rows_max is not None and len(rows) > rows_max,
         trust=trust,
     )
+
+
+def _named_in(sql: str, place: str) -> dict[str, Placed]:
+    return named_in(sql, *read_manifest(place))

@@ -20,7 +20,7 @@ from snapkafka.units import format_ms
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Role:
+class TopicRole:
     """The role of a topic in a snapshot. `table`, `app`: of which it is the changelog (empty: an input). `expires_ms`,
     `sets`: see `protocol.records.Table`."""
 
@@ -52,14 +52,14 @@ class Shortfall:
         return Advice(code=self.code, weight=self.weight, what=self.what, do=f"doctor --fix, or {do}")
 
 
-def roles(views: Iterable[ProcessView]) -> list[Role]:
+def roles(views: Iterable[ProcessView]) -> list[TopicRole]:
     """Return the topics that snapshots of these processes need; one that is both counts as a changelog."""
-    found: dict[str, Role] = {}
+    found: dict[str, TopicRole] = {}
     for view in views:
-        found |= {source.topic: Role(topic=source.topic) for source in view.hello.inputs}
+        found |= {source.topic: TopicRole(topic=source.topic) for source in view.hello.inputs}
     for view in views:
         for table in view.hello.tables:
-            found[table.changelog] = Role(
+            found[table.changelog] = TopicRole(
                 topic=table.changelog,
                 app=view.hello.app,
                 table=table.name,
@@ -69,7 +69,7 @@ def roles(views: Iterable[ProcessView]) -> list[Role]:
     return [role for _, role in sorted(found.items())]
 
 
-def judged(role: Role, holding: Mapping[str, str], within_ms: int) -> Iterator[Shortfall]:
+def judged(role: TopicRole, holding: Mapping[str, str], within_ms: int) -> Iterator[Shortfall]:
     """Find what is wrong with the effective settings of a topic.
 
     Args:
@@ -94,7 +94,7 @@ def judged(role: Role, holding: Mapping[str, str], within_ms: int) -> Iterator[S
         )
 
 
-def _state_is_lost(role: Role, settings: TopicSettings, within_ms: int) -> Shortfall | None:
+def _state_is_lost(role: TopicRole, settings: TopicSettings, within_ms: int) -> Shortfall | None:
     """Find a changelog that has to hold all of the state, and does not."""
     bounds: dict[str, str] = {}
     if settings.retention_ms is not None:
@@ -127,7 +127,7 @@ def _state_is_lost(role: Role, settings: TopicSettings, within_ms: int) -> Short
     )
 
 
-def _deleted_too_soon(role: Role, settings: TopicSettings, within_ms: int) -> Iterator[Shortfall]:
+def _deleted_too_soon(role: TopicRole, settings: TopicSettings, within_ms: int) -> Iterator[Shortfall]:
     retention_ms, needed_ms = settings.retention_ms, within_ms + role.expires_ms
     if retention_ms is not None and retention_ms < needed_ms:
         need = f"assembly needs them for {format_ms(needed_ms)}"

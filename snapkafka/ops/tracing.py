@@ -16,9 +16,10 @@ from snapkafka.kafka.ledger.reading import LATEST, Opened, opened
 from snapkafka.kafka.login.connection import Connection
 from snapkafka.manifest import AROUND, Manifest
 from snapkafka.ports import Cluster
+from snapkafka.protocol.ledger_state import LedgerState
 from snapkafka.protocol.records import TopicPartition
+from snapkafka.query.engine import Bounds
 from snapkafka.query.locate import manifest_places
-from snapkafka.query.sandbox import Bounds
 from snapkafka.store import read_manifest, sql_text
 from snapkafka.wire import headers
 
@@ -29,7 +30,7 @@ STEPS_MAX: Final = 100
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Step:
+class TraceStep:
     """A record of the chain. `process`, `app`: its sender; -1 and empty for an external one. `epoch`: the colour of
     its event; `after`: the id of the snapshot of that epoch, empty before the first. `side`: for a step from the table
     `around` of snapshot `after`: "white", "red" or "external" in that snapshot."""
@@ -50,7 +51,7 @@ class Step:
 class Trace:
     """The chain, from the message back to its first known cause. `end`: why it ends there, a sentence."""
 
-    steps: tuple[Step, ...]
+    steps: tuple[TraceStep, ...]
     end: str
 
 
@@ -81,7 +82,7 @@ async def trace(
         tracer = _Tracer(
             work,
             headers.ledger_id(bytes.fromhex(found[work.ledger.topic].topic_id)),
-            headers.topics_by_check(described),
+            headers.topics_by_check({*described, *_named(work.reading.state)}),
         )
         return await tracer.follow(TopicPartition(topic, partition), offset, most)
 
@@ -98,6 +99,12 @@ def require_numbers(partition: int, offset: int, most: int) -> None:
         )
 
 
+def _named(state: LedgerState) -> set[str]:
+    """Return the topics that the ledger names: of a deleted one, a record still holds the hash of its name."""
+    changelogs = {table.changelog for view in state.processes.values() for table in view.hello.tables}
+    return changelogs | {source.topic for view in state.processes.values() for source in view.hello.inputs}
+
+
 class _Tracer:
     """The reader of one record after the other."""
 
@@ -105,7 +112,7 @@ class _Tracer:
         self._work, self._ledger, self._topics = work, ledger, topics
 
     async def follow(self, tp: TopicPartition, offset: int, most: int) -> Trace:
-        steps: list[Step] = []
+        steps: list[TraceStep] = []
         while True:
             stamp, why = await self._stamp(tp, offset)
             if why and not steps:
@@ -126,7 +133,8 @@ class _Tracer:
             check, partition, cause = stamp.cause
             if check not in self._topics:
                 return Trace(
-                    steps=tuple(steps), end="the topic of its cause is unknown: deleted, or one of two"
+                    steps=tuple(steps),
+                    end="the topic of its cause is unknown: deleted, or its name is not unique",
                 )
             if len(steps) >= most:
                 return Trace(steps=tuple(steps), end=f"more causes follow: raise --steps (now {most})")
@@ -135,7 +143,10 @@ class _Tracer:
     async def _stamp(self, tp: TopicPartition, offset: int) -> tuple[headers.Stamp | None, str]:
         """Return the stamp of a record, None if it is external; and why there is no record, empty if there is one."""
         admin = self._work.admin
-        start, end = (await admin.log_starts([tp])).get(tp, 0), (await admin.log_ends([tp])).get(tp, 0)
+        ends = await admin.log_ends([tp])
+        start, end = (await admin.log_starts([tp])).get(tp, 0), ends.get(tp, 0)
+        if tp not in ends:
+            return None, f"{tp} does not exist any more: its topic was deleted"
         if offset < start:
             return None, f"offset {offset} of {tp} was deleted: the log begins at {start}"
         if offset >= end:
@@ -149,12 +160,12 @@ class _Tracer:
         header = headers.find(list(pairs))
         return None if header is None else headers.read(header, self._ledger, headers.tp_check(*tp)), ""
 
-    def _step(self, tp: TopicPartition, offset: int, stamp: headers.Stamp | None) -> Step:
+    def _step(self, tp: TopicPartition, offset: int, stamp: headers.Stamp | None) -> TraceStep:
         if stamp is None:
-            return Step(topic=tp.topic, partition=tp.partition, offset=offset)
+            return TraceStep(topic=tp.topic, partition=tp.partition, offset=offset)
         state = self._work.reading.state
         view, snapshot = state.processes.get(stamp.process), state.snapshots.get(stamp.epoch)
-        return Step(
+        return TraceStep(
             topic=tp.topic,
             partition=tp.partition,
             offset=offset,
@@ -230,9 +241,9 @@ async def trace_stored(
     return Trace(steps=steps, end=_end(rows[len(steps) - 1], found, longer=len(rows) > most, most=most))
 
 
-def _step(row: Mapping[str, Any], manifest: Manifest) -> Step:
+def _step(row: Mapping[str, Any], manifest: Manifest) -> TraceStep:
     external = row["side"] == "external"
-    return Step(
+    return TraceStep(
         topic=row["topic"],
         partition=row["partition"],
         offset=row["offset"],

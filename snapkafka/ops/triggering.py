@@ -9,7 +9,7 @@ from functools import partial
 from typing import Final, Unpack
 
 from snapkafka.backoff import pause_after
-from snapkafka.errors import BadInputError, SnapshotFailedError, TriggerRefusedError
+from snapkafka.errors import BadInputError, Option, SnapshotFailedError, TriggerRefusedError, Verb
 from snapkafka.kafka.ledger.reading import Opened, opened
 from snapkafka.kafka.login.connection import Connection
 from snapkafka.kafka.preflight import TriggerOptions, compose_trigger, require_id
@@ -17,7 +17,7 @@ from snapkafka.ports import Cluster
 from snapkafka.protocol.ledger_state import SnapshotView
 from snapkafka.protocol.records import Trigger
 
-from .following import Progress, follow
+from .following import CaptureProgress, follow
 from .listing import Summary, summary
 
 #: Pauses between the attempts of a snapshot: the first, and the longest.
@@ -32,7 +32,7 @@ async def trigger(
     snapshot_id: str = "",
     retries: int = 0,
     wait: bool = False,
-    progress: Callable[[Progress], None] | None = None,
+    progress: Callable[[CaptureProgress], None] | None = None,
     **options: Unpack[TriggerOptions],
 ) -> Summary:
     """Request a snapshot. The same id again returns the same snapshot, whatever the other arguments.
@@ -53,12 +53,13 @@ async def trigger(
     require_id(
         snapshot_id
     )  # also where an earlier release has taken such a snapshot: what it names is another one
-    if retries < 0 or (retries and not (snapshot_id or wait)):
+    if retries < 0:
+        raise BadInputError(f"must be 0 or more, got {retries}", hint="0 tries it once", field="retries")
+    if retries and not (snapshot_id or wait):
         raise BadInputError(
-            "--retries needs a snapshot that is named or waited for"
-            if retries > 0
-            else "--retries must be 0 or more",
-            hint="add --wait, or the --id of a snapshot that failed",
+            "needs a snapshot that is named or waited for",
+            hint=("add ", Option("wait"), ", or the ", Option("id"), " of a snapshot that failed"),
+            field="retries",
         )
     async with opened(where, namespace) as work:
         compose = partial(compose_trigger, work.admin, work.reading.state, **options)
@@ -79,7 +80,12 @@ async def trigger(
         if view.failure is not None:
             raise SnapshotFailedError(
                 f"snapshot {view.trigger.id} failed: {view.failure.reason}",
-                hint=f"`snapkafka show {view.trigger.id}` has the details; --retries 1 starts its next attempt",
+                hint=(
+                    Verb("show", (view.trigger.id,)),
+                    " has the details; ",
+                    Option("retries", "1"),
+                    " starts its next attempt",
+                ),
             )
         return summary(work.reading, view)
 

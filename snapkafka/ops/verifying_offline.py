@@ -16,7 +16,7 @@ from snapkafka.store.row_digests import hash_library
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Examined:
+class ExaminedFiles:
     """The result. `good`: nothing is damaged, and by the manifest the snapshot may be relied on.
 
     `verdict`: that of the manifest, empty if it cannot be read. `footers`: the library that read the rows and columns
@@ -38,7 +38,7 @@ class Examined:
 
 async def verify_offline(
     name: str = "", *, namespace: str = "", manifest: str = "", storage: str = ""
-) -> Examined:
+) -> ExaminedFiles:
     """Compare a snapshot with its files, and its manifest with itself; damage is a result, not an error.
 
     Args:
@@ -64,12 +64,12 @@ async def verify_offline(
     return await asyncio.to_thread(_examined, place)
 
 
-def _examined(place: str) -> Examined:
+def _examined(place: str) -> ExaminedFiles:
     store, name = open_manifest(place)
     try:
         found = _readable(store, name, place)
         if isinstance(found, Damage):
-            return Examined(manifest=place, good=False, damage=(found,), footers="")
+            return ExaminedFiles(manifest=place, good=False, damage=(found,), footers="")
         damage = [
             *(Damage(file=name, what=text) for text in contradictions(found)),
             *file_damage(store, found),
@@ -77,7 +77,7 @@ def _examined(place: str) -> Examined:
     except OSError as error:
         raise StorageError(f"{error.filename or place} cannot be read: {error.strerror or error}") from error
     files = [file for table in found.tables for file in table.files]
-    return Examined(
+    return ExaminedFiles(
         manifest=place,
         good=not damage and Verdict(found.verdict).good,
         damage=tuple(damage),

@@ -5,10 +5,17 @@ receives a marker for the first time does the same; the state of a channel is wh
 the receiver's own recording. Here partitions are the channels, colours in record headers stand beside the markers
 (Lai and Yang 1987; Dijkstra's white and red actions, EWD 864), and the recorded state is a vector of offsets.
 
-Read in this order: `records` (the content of the ledger, made of `offsets`), `ledger_state` (when a snapshot is
-captured) and `ledger_view` (other answers of the ledger), `colours`, `cut`, `closing`, `reassignment`, `identity` (the
-work of one process), `hot_path` and `worker` (all of it as one machine: events in, actions out), `captured_snapshot`
-(the result).
+Read in this order:
+
+| modules | subject |
+|---|---|
+| `records`, `operator_records`, `offsets` | the content of the ledger |
+| `ledger_state`, from `ledger_snapshots` and `ledger_processes` | when a snapshot is captured |
+| `ledger_view`, `ownership`, `restores`, `facts` | other answers of the ledger |
+| `colours`, `tearing`, `held`, `sent` | the work of one process, by colour |
+| `cut`, `closing`, `reassignment` | its cut, the end of its cut, inputs that move |
+| `hot_path`, `membership`, `worker` | all of it as one machine: events in, actions out |
+| `gather`, `captured_snapshot` | the result |
 
 Pure: the standard library only; no clock, no randomness, no asyncio, no I/O, no logging.
 """

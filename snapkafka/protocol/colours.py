@@ -64,12 +64,6 @@ class Colours(RunningEvents):
         tally.unacked += 1
         return effect_of((epoch, event, tally, self.sent))
 
-    @staticmethod
-    def unsend(effect: Effect, tp: TopicPartition, seq: int) -> None:
-        """Undo `send_at_once`."""
-        effect.tally.unacked -= 1
-        Colours.unstamp(effect.sent[tp], seq)
-
     def stamp(self, tp: TopicPartition) -> int:
         """Return the next seq of `tp`; called under the lock that keeps stamp and append together."""
         sent = self.sent.get(tp)
@@ -87,10 +81,6 @@ class Colours(RunningEvents):
             sent.next_seq = seq
         else:
             sent.failed(seq, seq, refused=True, undone=True)
-
-    @staticmethod
-    def append(effect: Effect) -> None:
-        effect.tally.unappended -= 1
 
     @staticmethod
     def fail(
@@ -133,7 +123,7 @@ class Colours(RunningEvents):
         sent.next_seq = first + count
         sent.failed(first, sent.next_seq - 1, refused=refused, undone=undone)
 
-    def keep_bare(self, earlier: Colours) -> None:
+    def keep_unstamped(self, earlier: Colours) -> None:
         """Keep the unstamped records of an earlier identity."""
         for tp, sent in earlier.sent.items():
             if sent.bare_end:

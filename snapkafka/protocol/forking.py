@@ -44,11 +44,6 @@ def prefixed(fork: str, name: str) -> str:
     return prefix + name.replace(prefix, "")
 
 
-def unprefixed(fork: str, name: str) -> str:
-    """Translate a name of the fork to that of production."""
-    return name.replace(prefix_of(fork), "")
-
-
 def of_fork(fork: str, topic: str) -> bool:
     """Return whether a topic belongs to the fork: it is its ledger, or has its prefix."""
     return topic.removeprefix(LEDGER).startswith(prefix_of(fork))

@@ -200,7 +200,8 @@ class Work(ABC):
     @staticmethod
     def send_undone(effect: Effect, tp: TopicPartition, seq: int) -> None:
         """Undo `send_at_once`: there was no room to append the record, so it never entered."""
-        Colours.unsend(effect, tp, seq)
+        effect.tally.unacked -= 1
+        Colours.unstamp(effect.sent[tp], seq)
 
     def send_entered_again(self, effect: Effect) -> Effect:
         """Enter again what entered under an earlier identity and has not left: it gets the colour of the process, and
@@ -220,7 +221,7 @@ class Work(ABC):
 
     def send_appended(self, effect: Effect) -> Sequence[Action]:
         """Note that the send has left in its order; its acknowledgement follows."""
-        Colours.append(effect)
+        effect.tally.unappended -= 1
         return self._advance() if self.open.cuts else _NOTHING
 
     def send_acked(
@@ -248,13 +249,7 @@ class Work(ABC):
         see `SeqRange`.
         """
         Colours.fail(effect, tp, seq, count, undone=undone)
-        if not self.open.cuts:
-            return _NOTHING
-        what = f"a white send to {tp} was refused: {reason}"
-        return [
-            *self._abort_open(effect.epoch, self.colours.epoch, "send-failed", what, str(tp)),
-            *self._advance(),
-        ]
+        return self._white_lost(effect, "send-failed", f"a white send to {tp} was refused: {reason}", str(tp))
 
     def send_unsettled(
         self, effect: Effect, tp: TopicPartition, seq: int, reason: str, count: int = 1
@@ -266,13 +261,8 @@ class Work(ABC):
         `count`: as in `send_failed`.
         """
         Colours.fail(effect, tp, seq, count, refused=False)
-        if not self.open.cuts:
-            return _NOTHING
         what = f"the result of a white send to {tp} is unknown: {reason}"
-        return [
-            *self._abort_open(effect.epoch, self.colours.epoch, "send-unsettled", what, str(tp)),
-            *self._advance(),
-        ]
+        return self._white_lost(effect, "send-unsettled", what, str(tp))
 
     def send_withdrawn(self, effect: Effect) -> Sequence[Action]:
         """Withdraw a send that was given up before it was appended: nothing of it is in the log."""
@@ -282,18 +272,18 @@ class Work(ABC):
     def send_given_up(self, effect: Effect, why: str, *, culprit: str) -> Sequence[Action]:
         """Give up a send that will not leave in the colour in which it entered (R7); nothing of it is in the log."""
         Colours.withdraw(effect)
+        return self._white_lost(effect, "send-failed", f"a white send {why}", culprit)
+
+    def _white_lost(self, effect: Effect, code: str, what: str, culprit: str) -> Sequence[Action]:
+        """Fail the open cuts for which a send is white that will not count as sent (R7)."""
         if not self.open.cuts:
             return _NOTHING
-        return [
-            *self._abort_open(
-                effect.epoch, self.colours.epoch, "send-failed", f"a white send {why}", culprit
-            ),
-            *self._advance(),
-        ]
+        failed = self._abort_open(effect.epoch, self.colours.epoch, code, what, culprit)
+        return [*failed, *self._advance()]
 
     # -- records without a header (R15) -----------------------------------------------------------------------
 
-    def left_bare(self, tp: TopicPartition) -> Sequence[Action]:
+    def left_unstamped(self, tp: TopicPartition) -> Sequence[Action]:
         """Note that a record leaves without a header. Its readers take it for external, whatever its colour: no
         snapshot that may still be cut somewhere can vouch for it."""
         what = f"a record to {tp} left without our header, which would have made it larger than a limit"
@@ -308,12 +298,14 @@ class Work(ABC):
         """Note that the records that were to have these seqs leave without them."""
         self.colours.unused(tp, first, last)
 
-    def bare_settled(self, effect: Effect, tp: TopicPartition, end: int, count: int = 1) -> Sequence[Action]:
+    def unstamped_settled(
+        self, effect: Effect, tp: TopicPartition, end: int, count: int = 1
+    ) -> Sequence[Action]:
         """Note that so many unstamped records are acknowledged, all below `end`."""
         self.colours.bare(effect, tp, end, count)
         return self._advance() if self.open.cuts else _NOTHING
 
-    def bare_failed(
+    def unstamped_failed(
         self,
         effect: Effect,
         tp: TopicPartition,
@@ -327,13 +319,7 @@ class Work(ABC):
         which their sender reports them. `refused`, `undone`: see `SeqRange`."""
         self.colours.bare(effect, tp, 0, count)
         self.colours.lost(tp, count, refused=refused, undone=undone)
-        if not self.open.cuts:
-            return _NOTHING
-        what = f"a white send to {tp} failed: {reason}"
-        return [
-            *self._abort_open(effect.epoch, self.colours.epoch, "send-failed", what, str(tp)),
-            *self._advance(),
-        ]
+        return self._white_lost(effect, "send-failed", f"a white send to {tp} failed: {reason}", str(tp))
 
     def marker_stamped(self, tp: TopicPartition) -> int:
         """Return the seq of a marker."""

@@ -93,7 +93,18 @@ class LedgerView:
         ]
         for app, (topic, partition) in sorted(snapshot.expected - snapshot.counted()):
             owner = self.owner((app, TopicPartition(topic, partition)))
-            waits.append(Waiting(what="input", process=owner, app=app, topic=topic, partition=partition))
+            view = self.processes.get(owner)
+            waits.append(
+                Waiting(
+                    what="input",
+                    process=owner,
+                    app=app,
+                    topic=topic,
+                    partition=partition,
+                    left=view is not None and view.left is not None,
+                    static_ms=0 if view is None else view.hello.static_ms,
+                )
+            )
         return waits
 
     def uncut(self, epoch: int) -> set[Input]:

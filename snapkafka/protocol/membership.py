@@ -114,7 +114,7 @@ class Member(Work):
         self.earlier.add(self.colours)
         self._batches.clear()
         earlier, self.colours = self.colours, Colours(self.ledger.highest_epoch)
-        self.colours.keep_bare(earlier)
+        self.colours.keep_unstamped(earlier)
         return [AppendHello(void=void, was=void if (busy or went_on) and not recreated else NOBODY)]
 
     def _has_left(self) -> bool:

@@ -43,17 +43,30 @@ class Unread:
 
 @value
 class Waiting:
-    """One thing that a running snapshot still waits for: an input to be cut, or a sender to report or to close."""
+    """One thing that a running snapshot still waits for: an input to be cut, or a sender to report or to close.
+
+    `left`: the process whose input it is has left, and Kafka has not given it to another; a static member keeps its
+    inputs for `static_ms`.
+    """
 
     what: str  # "input", "report" or "closing"
     process: int = NOBODY
     app: str = ""
     topic: str = ""
     partition: int = -1
+    left: bool = False
+    static_ms: int = 0
 
     def __str__(self) -> str:
         who = f"process {self.process} of app {self.app}" if self.process != NOBODY else f"app {self.app}"
         match self.what:
+            case "input" if self.left:
+                why = (
+                    f": as a static member it keeps it for {self.static_ms / 1000:g} s"
+                    if self.static_ms
+                    else ""
+                )
+                return f"a reader of input {self.topic}[{self.partition}], which {who} has left{why}"
             case "input":
                 return f"the cut of input {self.topic}[{self.partition}] by {who}"
             case "report":

@@ -1,16 +1,15 @@
 """One process in the protocol: events in, actions out, nothing else.
 
-Theory of operation: Chandy and Lamport (1985) give a process two rules. Each of their clauses has
-its counterpart here.
+Theory of operation. Chandy and Lamport (1985) give a process two rules. Each of their clauses has its counterpart here.
 
     1985                                            here
-    a marker comes, and q has not recorded          `_met`: a believed epoch above mine, whatever brings it R1, R2
-    q records its state                             `_cut`: one instant, positions instead of copies        R3, R4
+    a marker comes, and q has not recorded          `_met`: a believed epoch above mine, whatever brings it   R1, R2
+    q records its state                             `_cut`: one instant, positions instead of copies          R3, R4
     one marker along each channel, before           `closing.ask_markers`; what white events still send after
-        any further message                             it has its own colour (`hot_path`)                      R5, R7
+        any further message                             it has its own colour (`hot_path`)                    R5, R7
     a channel: what came after q recorded and       a range of offsets, from q's position to where the
-        before the marker                               sender's white ends                                 R8
-    somebody collects what was recorded             `CutReport` and `Closed`, in a ledger that all fold alike   R11
+        before the marker                               sender's white ends                                   R8
+    somebody collects what was recorded             `CutReport` and `Closed`, in a ledger that all fold alike R11
 
 They needed no more, as their processes neither join nor leave nor fail, nor pass inputs on to each other. This machine
 also answers: which process reads an input and which one cuts it (`reassignment`, R9 and R10), the identity of a process

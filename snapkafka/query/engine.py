@@ -11,14 +11,13 @@ import re
 import tempfile
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, NamedTuple, TypeVar
 
 from snapkafka.errors import BadInputError, StorageError
 from snapkafka.manifest import STATE, Manifest, TableEntry, state_table
 from snapkafka.runtime.extras import extra_missing
 from snapkafka.store import Store, sql_name, sql_of_files, sql_text, state_parents, state_sql
-
-from .sandbox import Bounds
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
@@ -47,6 +46,16 @@ HINTS: Final = (
 )
 
 T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Bounds:
+    """The bounds of a query: seconds, megabytes of memory (and as many of disk), threads. It runs in a process of its
+    own, which cannot exceed them whatever its SQL and its storage are."""
+
+    seconds: float
+    memory_mb: int
+    threads: int = 1
 
 
 class Placed(NamedTuple):

@@ -10,10 +10,10 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from snapkafka.errors import BrokerUnavailableError, LedgerUnusableError
+from snapkafka.kafka.ledger.manifest_match import StoredManifest, not_compared
 from snapkafka.kafka.ledger.reading import LedgerReading, read_ledger
-from snapkafka.kafka.ledger.verdicts import not_compared
 from snapkafka.kafka.login.connection import Connection
-from snapkafka.manifest import Manifest, TableEntry
+from snapkafka.manifest import TableEntry
 from snapkafka.ports import Cluster
 from snapkafka.store import Store, require_unaltered
 
@@ -39,12 +39,12 @@ def compared_with_manifest(store: Store, tables: Iterable[TableEntry], *, unchec
         StorageError: a file has other bytes.
     """
     if unchecked:
-        return Trust(not_compared=("files were not compared with the manifest (--unchecked)",))
+        return Trust(not_compared=("files were not compared with the manifest, as asked",))
     return Trust(files=require_unaltered(store, (file for table in tables for file in table.files)))
 
 
 async def compared_with_ledger(
-    where: Connection | Cluster | None, found: Iterable[tuple[Store, Manifest]]
+    where: Connection | Cluster | None, found: Iterable[StoredManifest]
 ) -> tuple[str, ...]:
     """Compare manifests with the verdicts of their ledgers.
 
@@ -58,16 +58,16 @@ async def compared_with_ledger(
         StorageError: a manifest is not the one that was verified.
     """
     if where is None:
-        return ("the manifest was not compared with the ledger (add --bootstrap)",)
+        return ("the manifest was not compared with the ledger: no broker is given",)
     readings: dict[str, LedgerReading | str] = {}
     reasons: list[str] = []
-    for store, manifest in found:
+    for manifest in found:
         if manifest.namespace not in readings:
             try:
                 readings[manifest.namespace] = await read_ledger(where, manifest.namespace)
             except (BrokerUnavailableError, LedgerUnusableError) as error:
                 readings[manifest.namespace] = error.message
-        reasons += not_compared(store, manifest, readings[manifest.namespace])
+        reasons += not_compared(manifest, readings[manifest.namespace])
     return tuple(reasons)
 
 
@@ -80,11 +80,44 @@ async def trusted(
         StorageError: something was altered.
     """
     snapshots = tuple(snapshots)
-    of_manifests = [(item.store, part) for item in snapshots for part in (item.manifest, *item.parents)]
-    not_compared = await compared_with_ledger(where, of_manifests)
-    files, reasons = 0, dict.fromkeys(not_compared)
-    for item in snapshots:
-        found = await asyncio.to_thread(compared_with_manifest, item.store, item.tables, unchecked=unchecked)
-        files += found.files
-        reasons |= dict.fromkeys(found.not_compared)
-    return Trust(files=files, not_compared=tuple(reasons))
+    manifests = await asyncio.to_thread(stored_manifests, snapshots)
+    reasons = await compared_with_ledger(where, manifests)
+    files = await asyncio.to_thread(compared_files, snapshots, unchecked=unchecked)
+    return _both(reasons, files)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Examined:
+    """What storage says of the snapshots that are read: every manifest involved, and `files` as in `Trust`."""
+
+    manifests: tuple[StoredManifest, ...]
+    files: Trust
+
+    async def trusted(self, where: Connection | Cluster | None) -> Trust:
+        """Compare the manifests with the ledger.
+
+        Raises:
+            StorageError: a manifest is not the one that was verified.
+        """
+        return _both(await compared_with_ledger(where, self.manifests), self.files)
+
+
+def stored_manifests(snapshots: Iterable[Placed]) -> tuple[StoredManifest, ...]:
+    """Read the manifests of snapshots, and of those on which they build."""
+    parts = [(item.store, part) for item in snapshots for part in (item.manifest, *item.parents)]
+    return tuple(StoredManifest.of(store, part) for store, part in parts)
+
+
+def compared_files(snapshots: Iterable[Placed], *, unchecked: bool) -> Trust:
+    """Compare the files of snapshots with their manifests.
+
+    Raises:
+        StorageError: a file has other bytes.
+    """
+    found = [compared_with_manifest(item.store, item.tables, unchecked=unchecked) for item in snapshots]
+    reasons = dict.fromkeys(reason for one in found for reason in one.not_compared)
+    return Trust(files=sum(one.files for one in found), not_compared=tuple(reasons))
+
+
+def _both(reasons: Iterable[str], files: Trust) -> Trust:
+    return Trust(files=files.files, not_compared=tuple(dict.fromkeys((*reasons, *files.not_compared))))

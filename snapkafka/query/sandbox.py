@@ -1,47 +1,81 @@
-"""A SELECT in a process of its own (`sandbox_process`), within bounds that hold whatever its SQL is."""
+"""SELECTs in a process of its own (`sandbox_process`), within bounds that hold whatever their SQL is."""
 
 from __future__ import annotations
 
 import asyncio
-import json
 import os
 import sys
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
-from snapkafka.errors import BadInputError, InternalError, TimedOutError, all_errors
+import msgspec
 
-#: What runs a query in a process of its own. It has so many seconds to start; its line before the SQL runs; and an
-#: answer that is no larger.
+from snapkafka.errors import BadInputError, InternalError, Reported, TimedOutError
+
+from .engine import Bounds
+from .manifest_check import Examined
+
+#: What runs queries in a process of its own. It has so many seconds to open the tables; its line before the SQL runs;
+#: and an answer that is no larger.
 APART: Final = (sys.executable, "-m", "snapkafka.query.sandbox_process")
 APART_START_S: Final = 60.0
+#: What to do about a query that needs too much.
+NARROW: Final = "narrow the query"
 OPENED: Final = b"opened\n"
 ANSWER_BYTES_MAX: Final = 32 * 1024 * 1024
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Bounds:
-    """The bounds of a query: seconds, megabytes of memory (and as many of disk), threads.
+class Asked:
+    """SELECTs over the tables of snapshots, for a process of its own, which ends with its `parent`.
 
-    `apart`: it runs in a process of its own, which cannot exceed them whatever its SQL is.
+    `places`: schema -> the place of a manifest; with `main` alone, the SQL may name other snapshots of its storage.
     """
 
-    seconds: float
-    memory_mb: int
-    threads: int = 1
-    apart: bool = True
+    places: Mapping[str, str]
+    sqls: tuple[str, ...]
+    bounds: Bounds
+    rows_max: int | None = None
+    unchecked: bool = False
+    parent: int = 0
 
 
-async def select_apart(
-    place: str, sql: str, rows_max: int | None, bounds: Bounds
-) -> tuple[tuple[str, ...], list[Mapping[str, Any]]]:
-    """Run one SELECT as `sql.select` does, in a process of its own; its time starts when it has opened the tables.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Answer:
+    """Columns and rows of one SELECT."""
+
+    columns: tuple[str, ...]
+    rows: list[list[Any]]
+
+    def mappings(self) -> list[Mapping[str, Any]]:
+        """Return the rows by the names of their columns."""
+        return [dict(zip(self.columns, row, strict=True)) for row in self.rows]
+
+
+class Answers(msgspec.Struct, frozen=True, kw_only=True, tag=True):
+    """What storage says of the snapshots, and an answer to each SELECT."""
+
+    examined: Examined
+    answers: tuple[Answer, ...]
+
+
+class Failed(msgspec.Struct, frozen=True, kw_only=True, tag=True):
+    """The error instead of answers."""
+
+    error: Reported
+
+
+async def select_apart(asked: Asked) -> Answers:
+    """Run SELECTs as `sql.select` does, in a process of its own, which reads the storage as well. Their time starts
+    when it has opened the tables.
 
     Raises:
-        BadInputError, TimedOutError: it is invalid, or exceeds the bounds.
+        BadInputError, TimedOutError: one is invalid, or exceeds the bounds.
+        SnapkafkaError: the tables cannot be opened.
         InternalError: the process did not begin.
     """
+    bounds = asked.bounds
     process = await asyncio.create_subprocess_exec(
         *APART,
         stdin=asyncio.subprocess.PIPE,
@@ -51,14 +85,7 @@ async def select_apart(
     )
     assert process.stdin is not None and process.stdout is not None, "both are pipes"
     try:
-        asked = {
-            "parent": os.getpid(),
-            "place": place,
-            "sql": sql,
-            "rows_max": rows_max,
-            "bounds": asdict(bounds),
-        }
-        process.stdin.write(json.dumps(asked).encode())
+        process.stdin.write(msgspec.json.encode(replace(asked, parent=os.getpid())))
         process.stdin.write_eof()
         async with asyncio.timeout(APART_START_S):
             line = await process.stdout.readline()
@@ -67,7 +94,7 @@ async def select_apart(
             async with asyncio.timeout(bounds.seconds):
                 line = await process.stdout.readline()
     except TimeoutError:
-        raise too_long(bounds) from None
+        raise _too_long(bounds.seconds if opened else APART_START_S) from None
     finally:
         if process.returncode is None and not process.stdout.at_eof():
             process.kill()
@@ -76,25 +103,15 @@ async def select_apart(
         raise InternalError(f"the process of a query ended with status {process.returncode} before it began")
     if not line:  # the system ended it
         raise _too_much(bounds)
-    answer = json.loads(line)
-    if "code" in answer:
-        classes = {cls.code: cls for cls in all_errors()}
-        raise classes.get(answer["code"], InternalError)(answer["message"], hint=answer["hint"])
-    return tuple(answer["columns"]), [
-        dict(zip(answer["columns"], row, strict=True)) for row in answer["rows"]
-    ]
+    answer: Answers | Failed = await asyncio.to_thread(msgspec.json.decode, line, type=Answers | Failed)
+    if isinstance(answer, Failed):
+        raise answer.error.error()
+    return answer
 
 
-def too_long(bounds: Bounds) -> TimedOutError:
-    """Create the error of a query whose time is over."""
-    return TimedOutError(
-        f"the query ran longer than {bounds.seconds:g} s",
-        hint="narrow the query, or run it with `snapkafka query`",
-    )
+def _too_long(seconds: float) -> TimedOutError:
+    return TimedOutError(f"the query ran longer than {seconds:g} s", hint=NARROW)
 
 
 def _too_much(bounds: Bounds) -> BadInputError:
-    return BadInputError(
-        f"the query takes more than {bounds.memory_mb} MB of memory",
-        hint="narrow the query, or run it with `snapkafka query`",
-    )
+    return BadInputError(f"the query takes more than {bounds.memory_mb} MB of memory", hint=NARROW)

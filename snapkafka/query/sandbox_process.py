@@ -1,59 +1,75 @@
-"""Run one SELECT in this process: `python -m snapkafka.query.sandbox_process`, for `query` with bounds.
+"""Run SELECTs in this process: `python -m snapkafka.query.sandbox_process`, for verbs with bounds.
 
 The engine limits its tables, but not the values that pass through it: a single SELECT can create one of a gigabyte. So
-the operating system limits this process; it ends with its parent, also if that is killed. It reads one JSON object
-from standard input; it writes `OPENED` once the tables are open, and one line of JSON, columns and rows or an error.
+the operating system limits this process; it ends with its parent, also if that is killed. It reads an `Asked`
+from standard input; it writes `OPENED` once the tables are open, and a line of JSON: `Answers`, or `Failed`.
 """
 
 from __future__ import annotations
 
-import json
 import re
 import resource
 import sys
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
-from snapkafka.errors import BadInputError, SnapkafkaError
-from snapkafka.query.engine import engine
-from snapkafka.query.sql import named_in, select
+import msgspec
+
+from snapkafka.errors import BadInputError, Reported, SnapkafkaError
+from snapkafka.query.engine import Placed, engine
+from snapkafka.query.manifest_check import Examined, compared_files, stored_manifests
+from snapkafka.query.sql import MAIN, named_in, select
 from snapkafka.runtime.child import ending_with
 from snapkafka.store import read_manifest
 
-from .sandbox import ANSWER_BYTES_MAX, OPENED, Bounds
+from .sandbox import ANSWER_BYTES_MAX, OPENED, Answer, Answers, Asked, Failed
 
 MB: Final = 1024 * 1024
 STATUS: Final = Path("/proc/self/status")
 
 
 def main() -> None:
-    """Answer one query, and end with the parent."""
-    asked = json.load(sys.stdin)
+    """Answer the queries, and end with the parent."""
+    asked = msgspec.json.decode(sys.stdin.buffer.read(), type=Asked)
     try:
-        with ending_with(asked["parent"]):
-            answer = json.dumps(
-                _answer(asked["place"], asked["sql"], asked["rows_max"], Bounds(**asked["bounds"]))
-            )
+        with ending_with(asked.parent):
+            answer = msgspec.json.encode(_answers(asked))
         if len(answer) > ANSWER_BYTES_MAX:
             raise BadInputError(
                 f"the result has more than {ANSWER_BYTES_MAX:,} bytes",
                 hint="ask for fewer rows, or shorter values",
             )
     except SnapkafkaError as error:
-        answer = json.dumps({"code": error.code, "message": error.message, "hint": error.advice})
+        answer = msgspec.json.encode(Failed(error=Reported.of(error)))
     except MemoryError:  # without a line: the same as where the system ends this process
         sys.exit(1)
-    sys.stdout.write(answer + "\n")
+    sys.stdout.buffer.write(answer + b"\n")
 
 
-def _answer(place: str, sql: str, rows_max: int | None, bounds: Bounds) -> dict[str, Any]:
-    store, found = read_manifest(place)
-    with engine(named_in(sql, store, found), bounds) as database:
-        _bound(bounds.memory_mb)
+def _answers(asked: Asked) -> Answers:
+    snapshots = _opened(asked)
+    placed = tuple(snapshots.values())
+    seen = Examined(
+        manifests=stored_manifests(placed), files=compared_files(placed, unchecked=asked.unchecked)
+    )
+    with engine(snapshots, asked.bounds) as database:
+        _bound(asked.bounds.memory_mb)
         sys.stdout.buffer.write(OPENED)
         sys.stdout.buffer.flush()
-        columns, rows = select(database, sql, rows_max)
-    return {"columns": columns, "rows": [list(row.values()) for row in rows]}
+        answers = []
+        for sql in asked.sqls:
+            columns, rows = select(database, sql, asked.rows_max)
+            answers.append(Answer(columns=columns, rows=[list(row.values()) for row in rows]))
+    return Answers(examined=seen, answers=tuple(answers))
+
+
+def _opened(asked: Asked) -> Mapping[str, Placed]:
+    """Read the manifests of the snapshots that the queries need."""
+    if asked.places.keys() != {MAIN}:
+        return {schema: Placed(*read_manifest(place)) for schema, place in asked.places.items()}
+    store, found = read_manifest(asked.places[MAIN])
+    return named_in(" ".join(asked.sqls), store, found)
 
 
 def _bound(memory_mb: int) -> None:

@@ -21,13 +21,23 @@ if TYPE_CHECKING:
 #: a bound the search takes as long as the square of the SQL's length.
 SCHEMA_NAME: Final = re.compile(r'(?:"((?:[^"]|""){1,200})"|(?<!\w)(\w{1,200}))\s*\.')
 
+#: The schema of the snapshot whose tables need no schema.
+MAIN: Final = "main"
+#: A query has no more names before a dot: aliases, and schemas, each of which is looked up in the storage.
+NAMES_MAX: Final = 50
+
 
 def named_in(sql: str, store: Store, found: Manifest) -> dict[str, Placed]:
     """Return the snapshots of a storage whose ids are schemas in a query, and as `main` its own. Others are not
     opened: there may be thousands."""
     names = {quoted.replace('""', '"') or plain for quoted, plain in SCHEMA_NAME.findall(sql)}
+    if len(names) > NAMES_MAX:
+        raise BadInputError(
+            f"the query has {len(names)} names before a dot, above {NAMES_MAX}",
+            hint="use fewer snapshots and aliases in one query",
+        )
     named = {name: Placed(store, store.read(name)) for name in sorted(names) if store.has(name)}
-    return named | {"main": Placed(store, found)}
+    return {MAIN: Placed(store, found), **named}
 
 
 def select(

@@ -11,7 +11,7 @@ from snapkafka.store import read_manifest
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Stored:
+class StoredFiles:
     """An assembled snapshot. `bytes`: of the files of its own tables; `rows` by table; `in_flight`: messages;
     `restorable`: at the time when the tables were written; `left_open`: why it is open; `assumptions` of its
     verdict."""
@@ -28,7 +28,7 @@ class Stored:
     assumptions: tuple[str, ...]
 
 
-def stored(place: str) -> Stored:
+def stored(place: str) -> StoredFiles:
     """Read the manifest at a path or URI. Blocks.
 
     Raises:
@@ -37,7 +37,7 @@ def stored(place: str) -> Stored:
     """
     _, found = read_manifest(place)
     rows = {table.name: table.rows for table in found.tables}
-    return Stored(
+    return StoredFiles(
         manifest=place,
         id=found.id,
         bytes=sum(file.bytes for table in found.tables for file in table.files),

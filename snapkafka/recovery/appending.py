@@ -14,7 +14,7 @@ from zlib import crc32
 
 from snapkafka.checks import ReadRange
 from snapkafka.errors import RestoreFailedError
-from snapkafka.kafka.records.bulk import LogRecord
+from snapkafka.kafka.records.bulk import KafkaRecord
 from snapkafka.protocol.records import TopicPartition
 from snapkafka.wire import headers as wire
 
@@ -40,7 +40,7 @@ class NewRecord(NamedTuple):
 class Bulk(Protocol):
     """A reader and writer of many records; each call blocks."""
 
-    def read(self, ranges: Sequence[ReadRange]) -> Iterator[LogRecord]:
+    def read(self, ranges: Sequence[ReadRange]) -> Iterator[KafkaRecord]:
         """Read committed records at offsets [start, end), in the order of each partition."""
 
     def append(self, records: Iterable[NewRecord]) -> Mapping[TopicPartition, Sequence[int]]:
@@ -114,7 +114,7 @@ def read_back(
     bulk: Bulk,
     author: Author,
     ranges: Sequence[ReadRange],
-    allowed: Callable[[LogRecord], bool] = lambda record: False,
+    allowed: Callable[[KafkaRecord], bool] = lambda record: False,
     named: Callable[[int], str] = lambda process: f"process {process}",
 ) -> None:
     """Compare the log with what was appended, byte by byte, by checksums.

@@ -13,7 +13,7 @@ from typing import Final
 
 from snapkafka.checks import ReadRange
 from snapkafka.errors import RestoreFailedError
-from snapkafka.kafka.records.bulk import LogRecord
+from snapkafka.kafka.records.bulk import KafkaRecord
 from snapkafka.protocol.ledger_state import LedgerState
 from snapkafka.protocol.records import TopicPartition
 from snapkafka.wire import headers as wire
@@ -21,10 +21,9 @@ from snapkafka.wire import headers as wire
 from .appending import Author, Bulk
 from .channels import Channel
 from .comparing import ComparedTable, StateRow, compare_state
-from .comparing_inputs import Channel as ComparableChannel
-from .comparing_inputs import ComparedChannel, compare_in_flight
+from .comparing_inputs import ChannelComparison, ComparedChannel, compare_in_flight
 from .positions import changelogs_of
-from .selection import Keys, Selection
+from .selection import SelectedKeys, Selection
 from .target import Target
 
 #: Differences that the error names.
@@ -79,7 +78,7 @@ class Attempt:
 
     def _tables(self) -> Iterator[ComparedTable]:
         cuts = changelogs_of(self.target.captured)
-        keys = Keys(self.selection.keys) if self.selection.keys else None
+        keys = SelectedKeys(self.selection.keys) if self.selection.keys else None
 
         def rows() -> Iterator[StateRow]:
             for row, erased in self.target.marked(self.target.rows()):
@@ -88,7 +87,7 @@ class Attempt:
                 if keys is None or keys.takes(cuts[row.tp], row.key):
                     yield row.tp, row.key, row.value
 
-        def records(tp: TopicPartition) -> Iterator[LogRecord]:
+        def records(tp: TopicPartition) -> Iterator[KafkaRecord]:
             found = self._read(tp, self.starts[tp])
             return (it for it in found if keys is None or keys.takes(cuts[tp], it.key))
 
@@ -100,20 +99,20 @@ class Attempt:
             for record in self._read(channel.tp, self.bases[channel.tp])
             if self._process(record) == self.author.process
         )
-        comparable = ComparableChannel(channel.tp, channel.records, unread)
+        comparable = ChannelComparison(channel.tp, channel.records, unread)
         return compare_in_flight(comparable, timed=timed.get(channel.tp.topic, True))
 
-    def _read(self, tp: TopicPartition, start: int) -> Iterator[LogRecord]:
+    def _read(self, tp: TopicPartition, start: int) -> Iterator[KafkaRecord]:
         there = ReadRange(*tp, start, self.ends[tp])
         return self.bulk.read([there]) if there.start < there.end else iter(())
 
-    def _process(self, record: LogRecord) -> int | None:
+    def _process(self, record: KafkaRecord) -> int | None:
         header = wire.find(record.headers)
         found = (
             None if header is None else wire.read(header, self.author.ledger_id, wire.tp_check(*record.tp))
         )
         return None if found is None else found.process
 
-    def _is_void(self, record: LogRecord) -> bool:
+    def _is_void(self, record: KafkaRecord) -> bool:
         process = self._process(record)
         return process is not None and self.state.is_void(process, record.tp, record.offset)

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from snapkafka.checks import ReadRange
-from snapkafka.kafka.records.bulk import LogRecord
+from snapkafka.kafka.records.bulk import KafkaRecord
 from snapkafka.protocol.records import TopicPartition
 from snapkafka.wire import headers as wire
 
@@ -24,10 +24,10 @@ class Channel(NamedTuple):
     """The records that are appended to a partition, in their old order."""
 
     tp: TopicPartition
-    records: tuple[LogRecord, ...]
+    records: tuple[KafkaRecord, ...]
 
 
-def is_external(record: LogRecord, ledger_id: int, own: Callable[[int], bool] | None = None) -> bool:
+def is_external(record: KafkaRecord, ledger_id: int, own: Callable[[int], bool] | None = None) -> bool:
     """Return whether a record has no stamp of this ledger, or one that does not belong there.
 
     Args:
@@ -71,7 +71,7 @@ def holds_own(
 def channels(
     bulk: Bulk,
     ranges: Sequence[ReadRange],
-    in_flight: Mapping[TopicPartition, Sequence[LogRecord]],
+    in_flight: Mapping[TopicPartition, Sequence[KafkaRecord]],
     own: frozenset[TopicPartition],
     ledger_id: int,
     sender: Callable[[int], bool] | None = None,

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 
 from snapkafka.checks import ReadRange
 from snapkafka.errors import LedgerUnusableError
-from snapkafka.kafka.records.bulk import LogRecord
+from snapkafka.kafka.records.bulk import KafkaRecord
 from snapkafka.protocol.captured_snapshot import Captured
 from snapkafka.protocol.ledger_state import LedgerState
 from snapkafka.protocol.records import RESTORE, TopicPartition
@@ -24,7 +24,7 @@ from snapkafka.wire.headers import ledger_id
 from .channels import channels
 from .comparing import ComparedTable, StateRow, compare_state
 from .comparing_inputs import (
-    Channel,
+    ChannelComparison,
     ComparedChannel,
     MessageDifference,
     PositionDifference,
@@ -41,9 +41,9 @@ from .positions import (
     new_positions,
 )
 from .reasons import member_refusals
-from .selection import ALL, Keys, Selection
+from .selection import ALL, SelectedKeys, Selection
 from .session import RestoreBulk
-from .stored_rows import Groups, Tables, rows_of_state
+from .stored_rows import GroupAdmin, StoredTables, rows_of_state
 from .target_facts import Refusal
 
 
@@ -105,10 +105,10 @@ class SystemCheck:
     """
 
     state: LedgerState
-    admin: Groups
+    admin: GroupAdmin
     bulk: RestoreBulk
     placed: Placed
-    tables: Tables
+    tables: StoredTables
     ledger_id: int
     selection: Selection = ALL
     sender: Callable[[int], bool] | None = None
@@ -177,7 +177,7 @@ class SystemCheck:
 
     def _tables(self) -> Iterator[ComparedTable]:
         cuts = changelogs_of(self.captured)
-        keys = Keys(self.selection.keys) if self.selection.keys else None
+        keys = SelectedKeys(self.selection.keys) if self.selection.keys else None
 
         def rows() -> Iterator[StateRow]:
             selected = (
@@ -187,7 +187,7 @@ class SystemCheck:
             )
             return iter(selected if self.editing is None else self.editing.edit(selected))
 
-        def records(tp: TopicPartition) -> Iterator[LogRecord]:
+        def records(tp: TopicPartition) -> Iterator[KafkaRecord]:
             return (it for it in self._read(tp, 0) if keys is None or keys.takes(cuts[tp], it.key))
 
         for table in compare_state(rows, records, cuts, is_void=self._is_void):
@@ -198,24 +198,24 @@ class SystemCheck:
                 )
             yield table
 
-    def _read(self, tp: TopicPartition, start: int) -> Iterator[LogRecord]:
+    def _read(self, tp: TopicPartition, start: int) -> Iterator[KafkaRecord]:
         """Read a log to its end from `start`, or from its present start."""
         if tp not in self._ends:
             return iter(())
         there = ReadRange(*tp, max(start, self._starts[tp]), self._ends[tp])
         return self.bulk.read([there]) if there.start < there.end else iter(())
 
-    def _stamp(self, record: LogRecord) -> wire.Stamp | None:
+    def _stamp(self, record: KafkaRecord) -> wire.Stamp | None:
         header = wire.find(record.headers)
         return None if header is None else wire.read(header, self.ledger_id, wire.tp_check(*record.tp))
 
-    def _is_void(self, record: LogRecord) -> bool:
+    def _is_void(self, record: KafkaRecord) -> bool:
         if record.tp not in self.state.restores.bases:
             return False
         stamp = self._stamp(record)
         return stamp is not None and self._is_of_before(stamp.process, record)
 
-    def _is_of_before(self, process: int, record: LogRecord) -> bool:
+    def _is_of_before(self, process: int, record: KafkaRecord) -> bool:
         """Return whether a process that is older than the restore appended it after a base."""
         return self.state.is_void(process, record.tp, record.offset)
 
@@ -255,7 +255,7 @@ class SystemCheck:
                 )
         return found
 
-    def _in_place(self, tp: TopicPartition, lowest: int) -> Channel:
+    def _in_place(self, tp: TopicPartition, lowest: int) -> ChannelComparison:
         """Collect an input whose records are where they were at the cut."""
         messages = sorted(self.tables.in_flight.get(tp, ()), key=lambda it: it.offset)
         apps = self._apps(whole=bool(messages))
@@ -268,9 +268,11 @@ class SystemCheck:
             if self._is_own(record, apps)
             and any(record.offset >= at and record.offset not in above for at, above in agents)
         )
-        return Channel(tp, messages if self.editing is None else list(self.editing.edit(messages)), unread)
+        return ChannelComparison(
+            tp, messages if self.editing is None else list(self.editing.edit(messages)), unread
+        )
 
-    def _behind(self, tp: TopicPartition, lowest: int, base: int) -> Channel:
+    def _behind(self, tp: TopicPartition, lowest: int, base: int) -> ChannelComparison:
         """Collect an input whose messages a restore has appended again, after its base."""
         apps = self._apps()
         unread = (record for record in self._read(tp, base) if self._is_own(record, apps))
@@ -282,14 +284,14 @@ class SystemCheck:
             old = ReadRange(*tp, max(lowest, start), min(base, self._ends.get(tp, 0)))
         own = frozenset({tp})
         (channel,) = channels(self.bulk, [old], in_flight, own, self.ledger_id, self.sender, self.editing)
-        return Channel(tp, channel.records, unread)
+        return ChannelComparison(tp, channel.records, unread)
 
     def _apps(self, *, whole: bool = False) -> set[str]:
         """List the apps whose records are compared. `whole`: all apps, even if a part is selected."""
         senders = {view.app for view in self.captured.processes} if whole or not self.selection else set()
         return {*apps_of(self.captured)} | senders
 
-    def _is_own(self, record: LogRecord, apps: set[str]) -> bool:
+    def _is_own(self, record: KafkaRecord, apps: set[str]) -> bool:
         """Return whether it is a record of one of these apps, or of a restore, that a worker takes in."""
         stamp = self._stamp(record)
         if stamp is None or stamp.marker or wire.is_marker_key(record.key):

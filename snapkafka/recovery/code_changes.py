@@ -26,7 +26,7 @@ READS: Final = {
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class Missing:
+class MissingInCode:
     """A part that the code of `app` lacks. `kind`: "table", "agent" or "input"; `topic`: changelog or input."""
 
     app: str
@@ -39,28 +39,28 @@ class Missing:
         return f"{self.kind} {self.name}{named} of app {self.app}"
 
 
-def missing_parts(captured: Captured, hellos: Mapping[str, Hello]) -> tuple[Missing, ...]:
+def missing_parts(captured: Captured, hellos: Mapping[str, Hello]) -> tuple[MissingInCode, ...]:
     """List the tables, inputs and agents of the snapshot that the code lacks, except those of apps without a `Hello`.
 
     Agents are compared if both sides have announced them.
     """
-    found: dict[Missing, None] = {}
+    found: dict[MissingInCode, None] = {}
     announced = {code.app: {agent.name for agent in code.agents} for code in captured.code}
     for cut in captured.changelogs:
         hello = hellos.get(cut.app)
         if hello is not None and cut.topic not in {table.changelog for table in hello.tables}:
-            found[Missing(app=cut.app, kind="table", name=cut.table, topic=cut.topic)] = None
+            found[MissingInCode(app=cut.app, kind="table", name=cut.table, topic=cut.topic)] = None
     for source in captured.inputs:
         hello = hellos.get(source.app)
         if hello is None:
             continue
         if source.topic not in {*(known.topic for known in hello.inputs), *hello.missing}:
-            found[Missing(app=source.app, kind="input", name=source.topic, topic=source.topic)] = None
+            found[MissingInCode(app=source.app, kind="input", name=source.topic, topic=source.topic)] = None
         lost = {position.agent for position in source.agents} & announced.get(source.app, set())
         if hello.agents:
             lost -= {agent.name for agent in hello.agents}
             for name in sorted(lost):
-                found[Missing(app=source.app, kind="agent", name=name)] = None
+                found[MissingInCode(app=source.app, kind="agent", name=name)] = None
     return tuple(sorted(found, key=lambda item: (item.app, item.kind, item.name)))
 
 
@@ -100,7 +100,7 @@ def _value(of: Table | Agent, name: str) -> str:
     return str(value).lower() if isinstance(value, bool) else value or "not declared"
 
 
-def without(captured: Captured, missing: tuple[Missing, ...]) -> Captured:
+def without(captured: Captured, missing: tuple[MissingInCode, ...]) -> Captured:
     """Leave out what the code lacks: its state is not appended, and its agents have no positions."""
     tables = {(item.app, item.topic) for item in missing if item.kind == "table"}
     inputs = {(item.app, item.topic) for item in missing if item.kind == "input"}

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from hashlib import blake2b
 from typing import Any, Final, NamedTuple
 
-from snapkafka.kafka.records.bulk import LogRecord
+from snapkafka.kafka.records.bulk import KafkaRecord
 from snapkafka.protocol.captured_snapshot import ChangelogCut
 from snapkafka.protocol.records import TopicPartition
 from snapkafka.wire import headers as wire
@@ -78,10 +78,10 @@ class ComparedTable:
 
 def compare_state(
     rows: Callable[[], Iterable[StateRow]],
-    records: Callable[[TopicPartition], Iterable[LogRecord]],
+    records: Callable[[TopicPartition], Iterable[KafkaRecord]],
     cuts: Mapping[TopicPartition, ChangelogCut],
     *,
-    is_void: Callable[[LogRecord], bool] = lambda record: False,
+    is_void: Callable[[KafkaRecord], bool] = lambda record: False,
     named: int = NAMED_MAX,
 ) -> Iterator[ComparedTable]:
     """Compare the fold of each changelog with the rows that it must yield; yield each table.
@@ -168,7 +168,7 @@ class _Counts:
 
 
 def _fold(
-    records: Iterable[LogRecord], cut: ChangelogCut, is_void: Callable[[LogRecord], bool]
+    records: Iterable[KafkaRecord], cut: ChangelogCut, is_void: Callable[[KafkaRecord], bool]
 ) -> tuple[dict[Hash, Hash], int]:
     """Fold a changelog partition as a worker recovers it; return keys with values, and the number of void records."""
     found: dict[Hash, Hash] = {}
@@ -191,7 +191,7 @@ def _name(
     found: _Counts,
     tp: TopicPartition,
     rows: Iterable[StateRow],
-    records: Callable[[TopicPartition], Iterable[LogRecord]],
+    records: Callable[[TopicPartition], Iterable[KafkaRecord]],
     folded: dict[Hash, Hash],
     cut: ChangelogCut,
     most: int,

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from hashlib import blake2b
 from typing import NamedTuple
 
-from snapkafka.kafka.records.bulk import LogRecord
+from snapkafka.kafka.records.bulk import KafkaRecord
 from snapkafka.protocol.records import AgentPosition, TopicPartition
 from snapkafka.protocol.restores import Rule
 from snapkafka.wire import headers as wire
@@ -80,12 +80,12 @@ def compare_positions(
 # --- Messages in flight ---------------------------------------------------------------------------------------------
 
 
-class Channel(NamedTuple):
+class ChannelComparison(NamedTuple):
     """The expected unread messages in an input partition, and the actual ones, both in the order of the log."""
 
     tp: TopicPartition
-    expected: Sequence[LogRecord]
-    unread: Iterable[LogRecord]
+    expected: Sequence[KafkaRecord]
+    unread: Iterable[KafkaRecord]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -121,7 +121,9 @@ class ComparedChannel:
     differences: tuple[MessageDifference, ...] = ()
 
 
-def compare_in_flight(channel: Channel, *, timed: bool = True, named: int = NAMED_MAX) -> ComparedChannel:
+def compare_in_flight(
+    channel: ChannelComparison, *, timed: bool = True, named: int = NAMED_MAX
+) -> ComparedChannel:
     """Compare the expected unread messages of a partition with the actual ones: key, value, headers, timestamp.
 
     Args:
@@ -135,7 +137,7 @@ def compare_in_flight(channel: Channel, *, timed: bool = True, named: int = NAME
         olds[_content(record, timed=timed)].append(place)
     known = frozenset(olds)
     expected = channel.expected
-    matched: list[tuple[int, LogRecord]] = []
+    matched: list[tuple[int, KafkaRecord]] = []
     found: list[tuple[str, int, int, bytes | None]] = []
     for record in channel.unread:
         content = _content(record, timed=timed)
@@ -170,7 +172,7 @@ def compare_in_flight(channel: Channel, *, timed: bool = True, named: int = NAME
     )
 
 
-def _content(record: LogRecord, *, timed: bool) -> bytes:
+def _content(record: KafkaRecord, *, timed: bool) -> bytes:
     """Hash the parts of a record that a receiver sees. A record with timestamp 0 is appended again with 1."""
     own = [
         (name, value if value is None else value.hex()) for name, value in wire.without_header(record.headers)

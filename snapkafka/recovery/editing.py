@@ -22,7 +22,7 @@ from dataclasses import dataclass
 from typing import Final, NamedTuple, TypeVar
 
 from snapkafka.errors import BadInputError
-from snapkafka.kafka.records.bulk import LogRecord
+from snapkafka.kafka.records.bulk import KafkaRecord
 from snapkafka.protocol.captured_snapshot import Captured, ChangelogCut
 from snapkafka.wire import headers as wire
 
@@ -44,7 +44,7 @@ BATCH: Final = 5_000
 #: Halves of surrogate pairs.
 HALVES: Final = re.compile("[\ud800-\udfff]")
 
-T = TypeVar("T", Row, LogRecord)
+T = TypeVar("T", Row, KafkaRecord)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -226,7 +226,7 @@ class Editing:
             of_items[unit.number].append((unit, is_erased))
         return [part for item, found in zip(batch, of_items, strict=True) for part in _divided(item, found)]
 
-    def _units(self, number: int, item: Row | LogRecord) -> Iterator[_Unit]:
+    def _units(self, number: int, item: Row | KafkaRecord) -> Iterator[_Unit]:
         """Split an item into units, and refuse what cannot be examined; a row of an unknown table is not written."""
         cut = self._cuts.get(item.tp.topic)
         if cut is None and isinstance(item, Row):
@@ -243,7 +243,7 @@ class Editing:
                 raise self._refused(item, "member", read.problem, "value_codec")
             yield _Unit(number, key, member, read)
 
-    def _require_examined(self, item: Row | LogRecord, key: Key) -> None:
+    def _require_examined(self, item: Row | KafkaRecord, key: Key) -> None:
         if key.problem or not has_text(item.key):
             raise self._refused(item, "key", key.problem or "is not text", "key_codec")
         if not self._suppression.sql:
@@ -256,7 +256,7 @@ class Editing:
             if not has_text(value):
                 raise self._refused(item, f"header {name}", "is not text", "")
 
-    def _refused(self, item: Row | LogRecord, what: str, problem: str, codec: str) -> BadInputError:
+    def _refused(self, item: Row | KafkaRecord, what: str, problem: str, codec: str) -> BadInputError:
         cut = self._cuts.get(item.tp.topic) or self._inputs.get(item.tp.topic)
         by = f" (codec {getattr(cut, codec) or 'unknown'})" if cut is not None and codec else ""
         name = cut.table if isinstance(cut, ChangelogCut) else item.tp.topic
@@ -265,11 +265,11 @@ class Editing:
             hint=f'add binary = ["{name}"] to the file, and examine key_raw and value_raw by sql',
         )
 
-    def _place(self, item: Row | LogRecord) -> str:
+    def _place(self, item: Row | KafkaRecord) -> str:
         cut = self._cuts.get(item.tp.topic)
         return str(Place.of(item.tp.topic, cut))
 
-    def _is_binary(self, item: Row | LogRecord) -> bool:
+    def _is_binary(self, item: Row | KafkaRecord) -> bool:
         return item.tp.topic in self._binary
 
     def _names(self, unit: _Unit, matched: Counter[tuple[str, str]]) -> bool:
@@ -285,7 +285,7 @@ class Editing:
         matched.update(("prefix", prefix) for prefix in begins)
         return True
 
-    def _hold(self, sql: str, items: Sequence[Row | LogRecord] = ()) -> list[bool]:
+    def _hold(self, sql: str, items: Sequence[Row | KafkaRecord] = ()) -> list[bool]:
         assert self._expressions is not None
         found = []
         for at, holds in enumerate(self._expressions.hold(sql)):
@@ -298,7 +298,7 @@ class Editing:
         return found
 
     def _subject(
-        self, item: Row | LogRecord, value: bytes | None, key: str | None, header: bytes | None = None
+        self, item: Row | KafkaRecord, value: bytes | None, key: str | None, header: bytes | None = None
     ) -> Subject:
         cut = self._cuts.get(item.tp.topic)
         return Subject(

@@ -14,7 +14,7 @@ from snapkafka.protocol.restores import RESTORED_METADATA, RestoreView
 
 from .plan import Plan
 from .positions import group_offsets
-from .stored_rows import Groups, Hold
+from .stored_rows import GroupAdmin, Hold
 
 #: What a committed offset that a restore has set says: a worker that cannot read the ledger then does not start.
 NOTE: Final = RESTORED_METADATA + "{plan}"
@@ -32,7 +32,7 @@ class Commit:
     """
 
     work: Opened
-    admin: Groups
+    admin: GroupAdmin
     holds: Mapping[str, Hold]
     plan: Plan
     who: str = ""

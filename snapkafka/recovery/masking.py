@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple, TypeVar
 
 from snapkafka.errors import BadInputError
-from snapkafka.kafka.records.bulk import LogRecord
+from snapkafka.kafka.records.bulk import KafkaRecord
 from snapkafka.protocol.captured_snapshot import Captured, ChangelogCut
 from snapkafka.wire import headers as wire
 
@@ -17,7 +17,7 @@ from .masks import DROP, KEEP, Mask, replace_field
 from .state import Row
 from .suppression import has_text, members_of, read_key, text_of
 
-T = TypeVar("T", Row, LogRecord)
+T = TypeVar("T", Row, KafkaRecord)
 Headers = tuple[tuple[str, bytes | None], ...]
 
 
@@ -51,7 +51,7 @@ class Masking:
         expressions: Expressions,
         captured: Captured,
         masks: Sequence[Mask],
-        subject: Callable[[Row | LogRecord, bytes | None, str | None, bytes | None], Subject],
+        subject: Callable[[Row | KafkaRecord, bytes | None, str | None, bytes | None], Subject],
     ) -> None:
         self._expressions = expressions
         self._subject = subject
@@ -108,7 +108,7 @@ class Masking:
                 self._values.update((number, self._place(found[at])) for at in with_value)
             self._mask_headers(mask, number, found, covered, hits)
         for at, item in enumerate(found):
-            if isinstance(item, LogRecord):
+            if isinstance(item, KafkaRecord):
                 found[at] = self._with_headers(item)
         if count:
             self._hits.update(hits)
@@ -158,7 +158,7 @@ class Masking:
                     hits[number, self._place(items[at]), f"field {path}"] += 1
         return [None if new is old else new.encode() for new, old in zip(changed, texts, strict=True)]
 
-    def _maskable(self, mask: Mask, item: Row | LogRecord) -> str:
+    def _maskable(self, mask: Mask, item: Row | KafkaRecord) -> str:
         text = text_of(item.value) if has_text(item.value) else None
         if text is None:
             raise _not_masked(mask, item, "it is not text")
@@ -171,7 +171,7 @@ class Masking:
                 raise _not_masked(mask, item, "it is not a JSON object")
         return text
 
-    def _require_value(self, mask: Mask, item: Row | LogRecord, value: str | None) -> None:
+    def _require_value(self, mask: Mask, item: Row | KafkaRecord, value: str | None) -> None:
         if value is None:
             raise _not_masked(mask, item, "it is masked by nothing")
         cut = self._cuts.get(item.tp.topic)
@@ -201,13 +201,13 @@ class Masking:
             )
             for (at, which), new in zip(places, self._expressions.texts(sql, str(mask)), strict=True):
                 record = found[at]
-                assert isinstance(record, LogRecord), "rows have none"
+                assert isinstance(record, KafkaRecord), "rows have none"
                 headers = list(record.headers)
                 headers[which] = (name, None if new is None else new.encode())
                 found[at] = record._replace(headers=tuple(headers))
                 hits[number, self._place(record), f"header {name}"] += 1
 
-    def _with_headers(self, record: LogRecord) -> LogRecord:
+    def _with_headers(self, record: KafkaRecord) -> KafkaRecord:
         """Drop or keep the headers of a record by the masks of its topic.
 
         Raises:
@@ -232,14 +232,14 @@ class Masking:
 
     # -- parts -----------------------------------------------------------------------------------------------------
 
-    def _seen(self, item: Row | LogRecord, header: bytes | None = None) -> Subject:
+    def _seen(self, item: Row | KafkaRecord, header: bytes | None = None) -> Subject:
         key = read_key(item.key, self._cuts.get(item.tp.topic)).text
         return self._subject(item, item.value, key, header)
 
-    def _place(self, item: Row | LogRecord) -> Place:
+    def _place(self, item: Row | KafkaRecord) -> Place:
         return Place.of(item.tp.topic, self._cuts.get(item.tp.topic))
 
-    def _covers(self, mask: Mask, item: Row | LogRecord) -> bool:
+    def _covers(self, mask: Mask, item: Row | KafkaRecord) -> bool:
         cut = self._cuts.get(item.tp.topic)
         return mask.topic == item.tp.topic if mask.topic else cut is not None and mask.covers(cut)
 
@@ -251,11 +251,11 @@ def _parts(mask: Mask) -> Iterator[str]:
     yield from (f"header {name}" for name in mask.header_sql)
 
 
-def _headers(item: Row | LogRecord) -> Headers:
+def _headers(item: Row | KafkaRecord) -> Headers:
     return () if isinstance(item, Row) else item.headers
 
 
-def _not_masked(mask: Mask, item: Row | LogRecord, why: str) -> BadInputError:
+def _not_masked(mask: Mask, item: Row | KafkaRecord, why: str) -> BadInputError:
     return BadInputError(
         f"the mask of {mask} cannot be applied to a value in {item.tp}: {why}",
         hint="mask the whole value, or suppress the key: nothing is copied as it is",

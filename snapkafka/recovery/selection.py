@@ -120,7 +120,7 @@ def _known(kind: str, wanted: Iterable[str], there: Iterable[str]) -> None:
 # --- Keys -----------------------------------------------------------------------------------------------------------
 
 
-class Keys:
+class SelectedKeys:
     """Keys as a person writes them, compared with keys of changelogs as they are in the log."""
 
     def __init__(self, keys: Iterable[str]) -> None:

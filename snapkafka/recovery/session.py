@@ -34,11 +34,11 @@ from snapkafka.store import read_manifest
 from snapkafka.until import Tries
 
 from .appending import Bulk
-from .code_changes import Missing, missing_parts, without
+from .code_changes import MissingInCode, missing_parts, without
 from .plan import Plan, Request
 from .positions import apps_of
 from .selection import select
-from .stored_rows import Hold, Tables, load
+from .stored_rows import Hold, StoredTables, load
 from .topics import Topics
 
 #: A run that was killed keeps its groups until its sessions are over, and a little longer.
@@ -54,7 +54,7 @@ class RestoreBulk(Bulk, Protocol):
 
 
 @dataclass(slots=True, kw_only=True)
-class Session:
+class RecoverySession:
     """A snapshot and its target cluster.
 
     `placed`: the snapshot, with `captured` reduced to the selected part without dropped ones; `whole`: all of it.
@@ -69,12 +69,12 @@ class Session:
     place: str
     placed: Placed
     whole: Captured
-    tables: Tables
+    tables: StoredTables
     namespace: str
     state: LedgerState
     topic_id: str
     times_ms: Mapping[int, int]
-    dropped: tuple[Missing, ...] = ()
+    dropped: tuple[MissingInCode, ...] = ()
 
     @property
     def manifest(self) -> Manifest:
@@ -123,7 +123,7 @@ async def opened_session(
     *,
     pinned: Plan | None = None,
     bulk: RestoreBulk | None = None,
-) -> AsyncIterator[Session]:
+) -> AsyncIterator[RecoverySession]:
     """Open a snapshot and its target cluster.
 
     Args:
@@ -161,7 +161,7 @@ async def opened_session(
     admin = admin_of(where)
     try:
         state, topic_id, times_ms = await opened_state(where, admin, into)
-        yield Session(
+        yield RecoverySession(
             where=where,
             request=replace(request, name=manifest.id),
             admin=admin,

@@ -21,7 +21,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Final, Literal
 
-from snapkafka.kafka.records.bulk import LogRecord
+from snapkafka.kafka.records.bulk import KafkaRecord
 from snapkafka.manifest import Manifest
 from snapkafka.protocol.records import TopicPartition
 
@@ -135,7 +135,7 @@ def written_whole(
     return whole
 
 
-def counted(records: Iterable[LogRecord], into: Counter[TopicPartition]) -> Iterator[LogRecord]:
+def counted(records: Iterable[KafkaRecord], into: Counter[TopicPartition]) -> Iterator[KafkaRecord]:
     """Count records by partition as they pass."""
     for record in records:
         into[record.tp] += 1

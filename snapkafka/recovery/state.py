@@ -18,7 +18,7 @@ from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from typing import Any, Final, NamedTuple
 
-from snapkafka.kafka.records.bulk import LogRecord
+from snapkafka.kafka.records.bulk import KafkaRecord
 from snapkafka.protocol.captured_snapshot import ChangelogCut
 from snapkafka.protocol.records import TopicPartition
 from snapkafka.wire import headers as wire
@@ -50,7 +50,7 @@ class Touched:
         return sum(map(len, self.keys.values())) + sum(map(len, self.members.values()))
 
 
-def touch(records: Iterable[LogRecord], cuts: Mapping[TopicPartition, ChangelogCut]) -> Touched:
+def touch(records: Iterable[KafkaRecord], cuts: Mapping[TopicPartition, ChangelogCut]) -> Touched:
     """Collect the keys and members that records of changelogs name; markers and records without a key name none."""
     found = Touched()
     for record in records:

@@ -33,7 +33,7 @@ from typing import Final, TypeVar
 
 from snapkafka.checks import ReadRange
 from snapkafka.errors import OvertakenError, RestoreFailedError
-from snapkafka.kafka.records.bulk import LogRecord
+from snapkafka.kafka.records.bulk import KafkaRecord
 from snapkafka.protocol.records import (
     RESTORE,
     Dead,
@@ -51,7 +51,7 @@ from .attempt import Attempt
 from .channels import Channel, append_channels, is_external
 from .finish import number
 from .positions import Appended, changelogs_of, inputs_of, new_positions, spread
-from .selection import Keys
+from .selection import SelectedKeys
 from .session import RestoreBulk, topic_id_of
 from .shortened import counted
 from .state import records_of_state, touch
@@ -212,7 +212,7 @@ class RecoveryRun(TargetRun):
     def _state(self, author: Author, ranges: list[ReadRange]) -> None:
         target, selected = self.target, self.plan.request.selection.keys
         cuts = changelogs_of(target.captured)
-        keys = Keys(selected) if selected else None
+        keys = SelectedKeys(selected) if selected else None
         present: Counter[TopicPartition] = Counter()
         changes = counted(self.bulk.read([item for item in ranges if item.start < item.end]), present)
         touched = touch((it for it in changes if keys is None or keys.takes(cuts[it.tp], it.key)), cuts)
@@ -237,7 +237,7 @@ class RecoveryRun(TargetRun):
         now = await self.admin.log_ends(ends)
         ranges = [ReadRange(*tp, end, now[tp]) for tp, end in sorted(ends.items())]
 
-        def allowed(record: LogRecord) -> bool:
+        def allowed(record: KafkaRecord) -> bool:
             if wire.find(record.headers) is None:
                 return self.target.takes_external(record.topic)
             return self.target.takes_others(record.topic) and is_external(

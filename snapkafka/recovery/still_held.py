@@ -12,7 +12,7 @@ from typing import Final
 
 from snapkafka.errors import BadInputError, SnapkafkaError
 from snapkafka.kafka.login.connection import Connection
-from snapkafka.kafka.records.bulk import LogRecord
+from snapkafka.kafka.records.bulk import KafkaRecord
 from snapkafka.manifest import AROUND, INPUTS, STATE, STATE_DELTA
 from snapkafka.ports import Cluster
 from snapkafka.query.engine import Placed, engine
@@ -115,7 +115,7 @@ def _holds(placed: Placed, table: str, suppression: Suppression) -> bool:
     return editing.erases_any(_records(placed, table))
 
 
-def _records(placed: Placed, table: str) -> Iterable[LogRecord]:
+def _records(placed: Placed, table: str) -> Iterable[KafkaRecord]:
     (schema,) = (it.schema for it in placed.manifest.tables if it.name == table)
     headers = "headers" if "headers" in {column.name for column in schema} else "NULL"
     with engine({"main": placed}) as database:
@@ -125,10 +125,10 @@ def _records(placed: Placed, table: str) -> Iterable[LogRecord]:
         while rows := done.fetchmany(BATCH_ROWS):
             for topic, partition, offset, key, value, found in rows:
                 own = tuple((header["key"], header["value"]) for header in found or ())
-                yield LogRecord(topic, partition, offset, key, value, own, -1)
+                yield KafkaRecord(topic, partition, offset, key, value, own, -1)
 
 
-def _previews(placed: Placed, *, with_values: bool) -> Iterable[LogRecord]:
+def _previews(placed: Placed, *, with_values: bool) -> Iterable[KafkaRecord]:
     """Read the table `around`, whose texts are shortened, and missing if the bytes are not text.
 
     Raises:
@@ -147,4 +147,4 @@ def _previews(placed: Placed, *, with_values: bool) -> Iterable[LogRecord]:
                         f"a text of {topic}[{partition}] at offset {offset} is {'cut off' if cut_off else 'missing'}",
                         hint="prune the snapshot",
                     )
-                yield LogRecord(topic, partition, offset, key, value, (), -1)
+                yield KafkaRecord(topic, partition, offset, key, value, (), -1)

@@ -11,7 +11,7 @@ from typing import Any, Final, Protocol
 from snapkafka.checks import ReadRange
 from snapkafka.errors import SnapkafkaError
 from snapkafka.kafka.cluster.groups import Member
-from snapkafka.kafka.records.bulk import LogRecord
+from snapkafka.kafka.records.bulk import KafkaRecord
 from snapkafka.manifest import STATE
 from snapkafka.ports import TopicAdmin
 from snapkafka.protocol.records import TopicPartition
@@ -44,7 +44,7 @@ class Hold(Protocol):
         """Leave the group."""
 
 
-class Groups(TopicAdmin, Protocol):
+class GroupAdmin(TopicAdmin, Protocol):
     """The requests about consumer groups and topics in a recovery."""
 
     async def group_members(self, group: str) -> Sequence[Member]:
@@ -58,19 +58,19 @@ class Groups(TopicAdmin, Protocol):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Tables:
+class StoredTables:
     """A summary of the tables of a snapshot. `in_flight`: the table `messages`, each record once. `state`: by
     changelog topic, the number of rows, their bytes, and the largest (bytes). `damage`: what is wrong with the files.
     `external`: the table `inputs`."""
 
-    in_flight: Mapping[TopicPartition, Sequence[LogRecord]]
+    in_flight: Mapping[TopicPartition, Sequence[KafkaRecord]]
     state: Mapping[str, tuple[int, int, int]]
     damage: str = ""
-    external: Mapping[TopicPartition, Sequence[LogRecord]] = field(default_factory=dict)
+    external: Mapping[TopicPartition, Sequence[KafkaRecord]] = field(default_factory=dict)
 
     def unread(
         self, lowest: Mapping[TopicPartition, int], starts: Mapping[TopicPartition, int] | None = None
-    ) -> dict[TopicPartition, list[LogRecord]]:
+    ) -> dict[TopicPartition, list[KafkaRecord]]:
         """Return messages in flight and the external records from the lowest positions on, by their old offsets.
 
         Args:
@@ -95,7 +95,7 @@ def topics_of(placed: Placed) -> list[str]:
     return sorted({part.topic for part in parts_of(placed.manifest.captured)})
 
 
-async def load(placed: Placed, apps: Collection[str] = ()) -> Tables:
+async def load(placed: Placed, apps: Collection[str] = ()) -> StoredTables:
     """Read the tables, after comparing their files with the manifest.
 
     Args:
@@ -104,16 +104,16 @@ async def load(placed: Placed, apps: Collection[str] = ()) -> Tables:
     try:
         await trusted(None, [placed], unchecked=False)
     except SnapkafkaError as error:
-        return Tables(in_flight={}, state={}, damage=error.message)
+        return StoredTables(in_flight={}, state={}, damage=error.message)
     messages = next(table for table in placed.manifest.tables if table.name == "messages")
     if "timestamp_ms" not in {column.name for column in messages.schema}:
-        return Tables(
+        return StoredTables(
             in_flight={}, state={}, damage="its tables are those of an earlier release, without all headers"
         )
     return await asyncio.to_thread(_load, placed, apps)
 
 
-def _load(placed: Placed, apps: Collection[str]) -> Tables:
+def _load(placed: Placed, apps: Collection[str]) -> StoredTables:
     with engine({"main": placed}) as database:
         found = database.execute(
             'SELECT DISTINCT ON (topic, "partition", "offset") topic, "partition", "offset", key_raw, value_raw,'
@@ -133,18 +133,18 @@ def _load(placed: Placed, apps: Collection[str]) -> Tables:
             " coalesce(octet_length(key_raw), 0) + coalesce(octet_length(value_raw), 0) AS size FROM state)"
             " GROUP BY changelog_topic"
         ).fetchall()
-    return Tables(
+    return StoredTables(
         in_flight=_by_partition(found),
         external=_by_partition(external),
         state={topic: (int(count), int(size), int(largest)) for topic, count, size, largest in sizes},
     )
 
 
-def _by_partition(rows: Iterable[tuple[Any, ...]]) -> dict[TopicPartition, list[LogRecord]]:
-    found: dict[TopicPartition, list[LogRecord]] = defaultdict(list)
+def _by_partition(rows: Iterable[tuple[Any, ...]]) -> dict[TopicPartition, list[KafkaRecord]]:
+    found: dict[TopicPartition, list[KafkaRecord]] = defaultdict(list)
     for topic, partition, offset, key, value, headers, timestamp_ms in rows:
         own = tuple((header["key"], header["value"]) for header in headers or ())
-        record = LogRecord(
+        record = KafkaRecord(
             topic, partition, offset, key, value, own, -1 if timestamp_ms is None else timestamp_ms
         )
         found[record.tp].append(record)
@@ -161,7 +161,7 @@ def rows_of_state(placed: Placed, table: str = STATE) -> Iterable[Row]:
                 yield Row(TopicPartition(topic, partition), key, value)
 
 
-def carried_by(records: Iterable[LogRecord]) -> dict[str, Carried]:
+def carried_by(records: Iterable[KafkaRecord]) -> dict[str, Carried]:
     """Sum up records that are appended with their own timestamps, by topic."""
     found: dict[str, Carried] = {}
     for record in records:

@@ -16,7 +16,7 @@ from dataclasses import dataclass, field, replace
 from snapkafka.checks.retention import TopicSettings
 from snapkafka.kafka.cluster.group_hold import HOLDER
 from snapkafka.kafka.ledger.reading import Opened, opened
-from snapkafka.kafka.records.bulk import LogRecord
+from snapkafka.kafka.records.bulk import KafkaRecord
 from snapkafka.protocol.captured_snapshot import Captured
 from snapkafka.protocol.records import TopicPartition
 from snapkafka.protocol.restores import RestoreView
@@ -28,8 +28,8 @@ from .editing import Editing, RuleCount
 from .finish import Commit
 from .plan import Plan, TopicWork, open_readers
 from .positions import Appended, apps_of, changelogs_of, inputs_of
-from .selection import Keys
-from .session import Session
+from .selection import SelectedKeys
+from .session import RecoverySession
 from .state import Row
 from .stored_rows import rows_of_state
 from .target_facts import Carried, Facts, Refusal, TopicFacts
@@ -60,7 +60,7 @@ class Target(ABC):
         session: the snapshot, and its target cluster.
     """
 
-    session: Session
+    session: RecoverySession
     editing: Editing = field(init=False)
 
     def __post_init__(self) -> None:
@@ -105,10 +105,10 @@ class Target(ABC):
         records = await self.examined()
         return replace(plan, rules=await asyncio.to_thread(lambda: self._examine(records())))
 
-    def _examine(self, records: Iterable[LogRecord]) -> tuple[RuleCount, ...]:
+    def _examine(self, records: Iterable[KafkaRecord]) -> tuple[RuleCount, ...]:
         captured, selected = self.session.captured, self.session.request.selection.keys
         cuts = changelogs_of(captured)
-        keys = Keys(selected) if selected else None
+        keys = SelectedKeys(selected) if selected else None
         self.editing.examine(
             row
             for row in rows_of_state(self.session.placed)
@@ -120,7 +120,7 @@ class Target(ABC):
         return self.editing.counts
 
     @abstractmethod
-    async def examined(self) -> Callable[[], Iterator[LogRecord]]:
+    async def examined(self) -> Callable[[], Iterator[KafkaRecord]]:
         """Prepare the records of inputs to examine: messages in flight, and external records that are written or stay
         unread by their position; by the names of the snapshot. The result blocks."""
 

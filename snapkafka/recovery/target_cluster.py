@@ -17,7 +17,7 @@ from typing import Final
 
 from snapkafka.checks import ReadRange
 from snapkafka.errors import RestoreFailedError
-from snapkafka.kafka.records.bulk import LogRecord
+from snapkafka.kafka.records.bulk import KafkaRecord
 from snapkafka.manifest import Manifest
 from snapkafka.protocol.captured_snapshot import InputCut
 from snapkafka.protocol.records import TopicPartition
@@ -105,7 +105,7 @@ class OtherCluster(Target):
             ),
         )
 
-    async def examined(self) -> Callable[[], Iterator[LogRecord]]:
+    async def examined(self) -> Callable[[], Iterator[KafkaRecord]]:
         session = self.session
         described = await session.admin.describe_topics({tp.topic for tp in lowest_positions(self.captured)})
         there = [
@@ -137,7 +137,7 @@ class OtherCluster(Target):
         ends, starts = await self.session.admin.log_ends(there), await self.session.admin.log_starts(there)
         return {tp: end - starts.get(tp, 0) for tp, end in ends.items()}
 
-    def _begins(self) -> dict[TopicPartition, list[LogRecord]]:
+    def _begins(self) -> dict[TopicPartition, list[KafkaRecord]]:
         """Collect the first records of each input."""
         return self.session.tables.unread(lowest_positions(self.session.captured))
 

@@ -15,7 +15,7 @@ from typing import Final
 from snapkafka.checks import ReadRange
 from snapkafka.errors import ForkFailedError, LedgerUnusableError
 from snapkafka.kafka.ledger.reading import opened
-from snapkafka.kafka.records.bulk import LogRecord
+from snapkafka.kafka.records.bulk import KafkaRecord
 from snapkafka.manifest import Manifest
 from snapkafka.ports import TopicAdmin
 from snapkafka.protocol.captured_snapshot import Captured
@@ -249,7 +249,7 @@ class ForkTarget(Target):
         copied = await self._copied()
         return lambda: map(self._translated, copied())
 
-    async def examined(self) -> Callable[[], Iterator[LogRecord]]:
+    async def examined(self) -> Callable[[], Iterator[KafkaRecord]]:
         copied = await self._copied()
         return lambda: (record for channel in copied() for record in channel.records)
 

@@ -11,7 +11,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from dataclasses import dataclass, field, replace
 
 from snapkafka.checks import ReadRange
-from snapkafka.kafka.records.bulk import LogRecord
+from snapkafka.kafka.records.bulk import KafkaRecord
 from snapkafka.protocol.records import TopicPartition
 from snapkafka.protocol.restores import RestoreView
 from snapkafka.wire.headers import ledger_id
@@ -81,7 +81,7 @@ class InPlace(Target):
         wanted = (manifest.id, manifest.epoch, self.session.request.selection.text)
         return wanted == (begun.snapshot, begun.epoch, begun.only) and not begun.origin
 
-    def _in_flight(self) -> Mapping[TopicPartition, Sequence[LogRecord]]:
+    def _in_flight(self) -> Mapping[TopicPartition, Sequence[KafkaRecord]]:
         inputs = inputs_of(self.session.captured)
         return {tp: found for tp, found in self.session.tables.in_flight.items() if tp in inputs}
 
@@ -90,7 +90,7 @@ class InPlace(Target):
         lowest, starts, ends = await self._known()
         return await asyncio.to_thread(lambda: list(self._channels(lowest, starts, ends)))
 
-    async def examined(self) -> Callable[[], Iterator[LogRecord]]:
+    async def examined(self) -> Callable[[], Iterator[KafkaRecord]]:
         session = self.session
         lowest, starts, ends = await self._known()
         ranges, in_flight = self._to_read(lowest, starts, ends)
@@ -119,7 +119,7 @@ class InPlace(Target):
 
     def _to_read(
         self, lowest: Positions, starts: Positions, ends: Positions
-    ) -> tuple[list[ReadRange], dict[TopicPartition, list[LogRecord]]]:
+    ) -> tuple[list[ReadRange], dict[TopicPartition, list[KafkaRecord]]]:
         """Find the ranges of the logs from the lowest positions on, and the stored records before them."""
         ranges = ranges_from({tp: max(at, starts[tp]) for tp, at in lowest.items()}, ends)
         stored = self.session.tables.unread(lowest, starts)
@@ -131,7 +131,7 @@ class InPlace(Target):
         own = holds_own(bulk, ranges, in_flight, self._own_id, self.sender, self.editing)
         return channels(bulk, ranges, in_flight, own, self._own_id, self.sender, self.editing)
 
-    def _moves(self, appends: Mapping[TopicPartition, Sequence[LogRecord]]) -> Iterator[PartitionMove]:
+    def _moves(self, appends: Mapping[TopicPartition, Sequence[KafkaRecord]]) -> Iterator[PartitionMove]:
         for tp, cuts in inputs_of(self.session.captured).items():
             for cut in cuts:
                 before = self._groups[cut.app].get(tp, (-1, ""))[0]
@@ -156,7 +156,7 @@ class InPlace(Target):
         self,
         facts: Facts,
         found: Iterable[Channel],
-        appends: Mapping[TopicPartition, Sequence[LogRecord]],
+        appends: Mapping[TopicPartition, Sequence[KafkaRecord]],
         resumes: RestoreView | None,
     ) -> tuple[Refusal, ...]:
         session, request = self.session, self.session.request

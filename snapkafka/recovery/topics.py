@@ -18,11 +18,11 @@ from snapkafka.units import wall_ms
 
 from .new_topics import Fitting, fit_input, fit_plain_changelog, fit_set_changelog
 from .positions import parts_of
-from .stored_rows import Groups
+from .stored_rows import GroupAdmin
 from .target_facts import Carried, Refusal
 
 
-class Topics(Groups, Protocol):
+class Topics(GroupAdmin, Protocol):
     """The requests that create and delete topics in a recovery."""
 
     async def topic_defaults(self) -> Mapping[str, str]:

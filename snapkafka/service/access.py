@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import hashlib
 import hmac
-import posixpath
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from enum import IntEnum
 from pathlib import Path
 from typing import Final
-from urllib.parse import unquote, urlsplit
 
-from snapkafka.errors import BadInputError
+from snapkafka.errors import BadInputError, SnapkafkaError
+from snapkafka.runtime.renewal import Renewed
+from snapkafka.store.uri import SCHEMES, canonical
 
 #: A token that can be guessed protects nothing.
 TOKEN_CHARS_MIN: Final = 16
@@ -77,31 +77,51 @@ class Tokens:
         return cls(tuple(found))
 
 
+class FileTokens:
+    """The tokens of a file as it is by then; a file that cannot be read is not taken.
+
+    Raises:
+        OSError, UnicodeDecodeError, BadInputError: it is invalid at the start.
+    """
+
+    def __init__(self, path: str) -> None:
+        self._tokens = Renewed(
+            f"the file of tokens {path}", [path], lambda: Tokens.parse(Path(path).read_text("utf-8"), path)
+        )
+
+    def __bool__(self) -> bool:
+        return bool(self._tokens.get())
+
+    def role(self, token: str) -> Role | None:
+        """Find the role of a token; None: it is unknown."""
+        return self._tokens.get().role(token)
+
+
 # -- storage roots --------------------------------------------------------------------------------------------
 
 
-def canonical(uri: str) -> tuple[str, str, str]:
-    """Split a path or URI into scheme, place and path, with `..`, `//` and links of this machine resolved.
+def within(uri: str, roots: Iterable[str]) -> str | None:
+    """Return the canonical form of a storage or manifest that lies in one of the roots, or is one; None: it does not.
 
-    `s3` is taken for `s3a`. A relative path means one of this machine.
+    What follows uses that form: the place that was checked is the one that is read or written.
     """
-    parts = urlsplit(uri)
-    if "://" not in uri or parts.scheme == "file":
-        path = unquote(parts.path) if parts.scheme == "file" else uri
-        return "file", "", str(Path(path).expanduser().resolve())
-    scheme = "s3a" if parts.scheme == "s3" else parts.scheme
-    return scheme, parts.netloc, posixpath.normpath("/" + parts.path.lstrip("/"))
+    try:
+        place = canonical(uri)
+        found = any(_within(_parts(place), _parts(canonical(root))) for root in roots if root)
+    except SnapkafkaError:
+        return None
+    return place if found else None
 
 
-def below(uri: str, roots: Iterable[str]) -> bool:
-    """Return whether a storage or manifest lies in one of the roots, or is one."""
-    return any(_within(canonical(uri), canonical(root)) for root in _given(roots))
+def _parts(uri: str) -> tuple[str, str]:
+    """Split a canonical URI into its file system and its path. `s3` is taken for `s3a`."""
+    scheme, separator, rest = uri.partition("://")
+    if not separator:
+        return "", uri
+    bucket, _, path = rest.partition("/")
+    return f"{SCHEMES.get(scheme, scheme)}://{bucket}", f"/{path}"
 
 
-def _given(roots: Iterable[str]) -> Iterator[str]:
-    yield from (root for root in roots if root)
-
-
-def _within(place: tuple[str, str, str], root: tuple[str, str, str]) -> bool:
-    folder = root[2].rstrip("/")
-    return place[:2] == root[:2] and (place[2] == (folder or "/") or place[2].startswith(folder + "/"))
+def _within(place: tuple[str, str], root: tuple[str, str]) -> bool:
+    folder = root[1].rstrip("/")
+    return place[0] == root[0] and (place[1].rstrip("/") == folder or place[1].startswith(folder + "/"))

@@ -10,9 +10,8 @@ from typing import Any, Final
 
 from snapkafka.manifest import RestorableEntry, file_stem
 from snapkafka.ops import Details, Summary
-from snapkafka.query.stored import Stored
+from snapkafka.query.stored import StoredFiles
 
-from . import wording
 from .ledger_follower import Viewed
 
 #: The estimate is the median of so many snapshots; more than that is another system by now.
@@ -49,7 +48,7 @@ def manifest_uri(summary: Summary) -> str:
     return f"{summary.storage.rstrip('/')}/{file_stem(summary.id)}.json"
 
 
-def row(view: Viewed, stored: Stored | None, *, latest_good: int | None, now_ms: int) -> dict[str, Any]:
+def row(view: Viewed, stored: StoredFiles | None, *, latest_good: int | None, now_ms: int) -> dict[str, Any]:
     """Return a snapshot with the seven fields of the contract, and those of the table on the page."""
     summary = view.summary
     running = view.decided_ms is None
@@ -95,7 +94,7 @@ def row(view: Viewed, stored: Stored | None, *, latest_good: int | None, now_ms:
 def detail(
     view: Viewed,
     details: Details,
-    stored: Stored | None,
+    stored: StoredFiles | None,
     restorable: RestorableEntry | None,
     *,
     latest_good: int | None,
@@ -123,7 +122,7 @@ def detail(
         "checks": _checks(details, stored),
         "tables": dict(stored.rows) if stored else {},
         "ancestors": list(stored.parents) if stored else [],
-        "left_open": list(map(wording.sentence, stored.left_open)) if stored else [],
+        "left_open": list(stored.left_open) if stored else [],
         "assumptions": list(stored.assumptions) if stored else [],
         "uncaptured": [dataclasses.asdict(item) for item in details.uncaptured],
     }
@@ -135,7 +134,7 @@ def _restorable(entry: RestorableEntry | None) -> Mapping[str, Any] | None:
     return {"how": entry.how, "until": entry.until or None, "topic": entry.topic, "why": entry.why}
 
 
-def _checks(details: Details, stored: Stored | None) -> list[dict[str, Any]]:
+def _checks(details: Details, stored: StoredFiles | None) -> list[dict[str, Any]]:
     """Return the checks, with witnesses from the manifest if there is one, else those of the ledger's verdict."""
     if stored is not None:
         return [dataclasses.asdict(check) for check in stored.checks]

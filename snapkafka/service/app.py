@@ -29,6 +29,7 @@ from .ledger_follower import Standing
 from .metrics import Metrics
 from .problems import RefusedError, problem
 from .recovery import Recovery
+from .requests import offset_in
 from .routes import Handlers
 from .settings import Settings
 
@@ -109,7 +110,7 @@ def make_app(
     inner = Starlette(
         routes=[
             *(
-                Route(path, handled.get(name) or getattr(handlers, name), methods=[method])
+                Route(path, fresh(standing, handled.get(name) or getattr(handlers, name)), methods=[method])
                 for (method, path), (name, _) in ROUTES.items()
             ),
             Route("/metrics", scraped),
@@ -131,6 +132,25 @@ def make_app(
         False  # an unknown route is an unknown route, with a problem for an answer
     )
     return Guard(metrics.around(inner), settings, needed)
+
+
+def fresh(
+    standing: Standing, handler: Callable[[Request], Awaitable[Response]]
+) -> Callable[[Request], Awaitable[Response]]:
+    """Return the handler of a route whose answers hold what their client was answered before; the ETag has the offset.
+
+    A request that changes something does not wait: what it changes decides, and not what was read.
+    """
+
+    async def answered(request: Request) -> Response:
+        given = offset_in(request)
+        if request.method in ("GET", "HEAD"):
+            await standing.answering_from(given)
+        answer = await handler(request)
+        answer.headers["ETag"] = f'W/"{standing.end}"'
+        return answer
+
+    return answered
 
 
 # -- errors ---------------------------------------------------------------------------------------------------

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from collections.abc import AsyncIterator
 from typing import Any, Final
@@ -21,18 +22,15 @@ from .requests import (
 ANSWER_BYTES_MAX: Final = 8 * 1024 * 1024
 
 
-KEYS_MAX: Final = 1_000
-
-
 def fits(view: SnapshotView, asked: ListRequest) -> bool:
     """Return whether a snapshot passes the filters."""
     trigger = view.trigger
     return (
         (asked.before is None or view.epoch < asked.before)
-        and (not asked.statuses or view.status.value in asked.statuses)
+        and (not asked.status or view.status.value in asked.status)
         and (not asked.type or trigger.type == asked.type)
-        and (not asked.verdicts or (view.verdict is not None and view.verdict.verdict in asked.verdicts))
-        and (not asked.who or trigger.who == asked.who)
+        and (not asked.verdict or (view.verdict is not None and view.verdict.verdict in asked.verdict))
+        and (not asked.initiated_by or trigger.who == asked.initiated_by)
         and (not asked.app or not trigger.apps or asked.app in trigger.apps)
         and trigger.id.startswith(asked.id_prefix)
     )
@@ -54,8 +52,9 @@ def require_ready_made(names: tuple[str, ...]) -> None:
         )
 
 
-def bounded(answer: dict[str, Any]) -> Response:
-    body = json.dumps(answer)
+async def bounded(answer: dict[str, Any]) -> Response:
+    """Format an answer whose size its request decides."""
+    body = await asyncio.to_thread(json.dumps, answer)
     if len(body) > ANSWER_BYTES_MAX:  # ASCII
         raise BadInputError(
             f"the result has more than {ANSWER_BYTES_MAX:,} bytes",

@@ -9,6 +9,7 @@ import logging
 import secrets
 from collections.abc import AsyncIterator, Callable, Sequence
 from typing import Final
+from weakref import WeakValueDictionary
 
 from snapkafka.drivers.foreign.assignment import Input
 from snapkafka.drivers.foreign.driver import Participant
@@ -20,6 +21,8 @@ from .problems import RefusedError
 logger = logging.getLogger("snapkafka")
 
 SESSION_BYTES: Final = 16
+#: The metadata of a call that holds the session of its process.
+SESSION_KEY: Final = "snapkafka-session"
 
 
 class Session:
@@ -65,7 +68,9 @@ class Doors:
     def __init__(self, make: Callable[[str, str, str], Participant], *, most: int, grace_s: float) -> None:
         self._make, self._most, self._grace_s = make, most, grace_s
         self._sessions: dict[str, Session] = {}
-        self._joining: dict[str, asyncio.Lock] = {}
+        self._joining: WeakValueDictionary[str, asyncio.Lock] = (
+            WeakValueDictionary()
+        )  # held by those that join
         self._leaving: set[asyncio.Task[None]] = set()
 
     async def join(
@@ -80,14 +85,14 @@ class Doors:
         require_node(node)
         if (codec or CODECS[0]) not in CODECS:
             raise BadInputError(f"codec {codec[:20]!r} is unknown", hint=f"use {' or '.join(CODECS)}")
-        async with self._joining.setdefault(node, asyncio.Lock()):
+        async with self._lock_of(node):
             known = self._sessions.get(node)
-            if known is not None and session and hmac.compare_digest(known.name, session):
+            if known is not None and session and hmac.compare_digest(known.name.encode(), session.encode()):
                 self._stay(known)
                 return known
             if known is not None:
                 await self._end(node, known, "another process joined by its node_id")
-            if len(self._sessions) >= self._most:
+            if len(self._sessions.keys() | self._joining.keys()) > self._most:
                 raise RefusedError("busy", f"{self._most} foreign processes take part", "try again later")
             participant = self._make(node, codec or CODECS[0], host)
             try:
@@ -99,16 +104,30 @@ class Doors:
             logger.info("snapkafka: foreign process %s joined as process %s", node, participant.process)
             return found
 
-    def of(self, node: str) -> Participant:
-        """Return the participant of a process that has joined.
+    def _lock_of(self, node: str) -> asyncio.Lock:
+        """Return the lock of those that join by a name; it lasts as long as one of them holds it or waits."""
+        lock = self._joining.get(node)
+        if lock is None:
+            self._joining[node] = lock = asyncio.Lock()
+        return lock
+
+    def of(self, node: str, session: str) -> Participant:
+        """Return the participant of a process that has joined, for who knows its session.
 
         Raises:
             TriggerRefusedError: it has not joined, or has left.
+            RefusedError: the session is another one: that of an earlier process of this name, or of none.
         """
         found = self._sessions.get(node)
         if found is None:
             raise TriggerRefusedError(
                 f"node {node[:40]!r} has not joined here", hint="call Join, and keep its stream open"
+            )
+        if not hmac.compare_digest(found.name.encode(), session.encode()):
+            raise RefusedError(
+                "forbidden",
+                f"this is not the session of node {node[:40]!r}",
+                f"send the session that Join returned, as metadata {SESSION_KEY}",
             )
         return found.participant
 

@@ -9,7 +9,6 @@ import asyncio
 import contextlib
 import logging
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
-from pathlib import Path
 from typing import Any, Final, TypeVar
 
 import grpc
@@ -19,7 +18,7 @@ from grpc_reflection.v1alpha import reflection
 from snapkafka.drivers.foreign.assignment import Input
 from snapkafka.drivers.foreign.driver import Participant, Place
 from snapkafka.drivers.foreign.settings import Added, Bounds, Marker
-from snapkafka.errors import BadInputError, SnapkafkaError
+from snapkafka.errors import BadInputError, Option, SnapkafkaError
 from snapkafka.kafka.cluster.admin import KafkaTopicAdmin
 from snapkafka.kafka.ledger.kafka_ledger import KafkaLedger
 from snapkafka.kafka.login.connection import Connection
@@ -27,20 +26,21 @@ from snapkafka.kafka.records.read import KafkaConsumer
 from snapkafka.kafka.records.writer import KafkaWriter
 from snapkafka.protocol.records import TopicPartition
 
-from . import wording
+from .accepting import connections_within_limits
 from .access import Role
-from .doors import Doors
+from .doors import SESSION_KEY, Doors
 from .grpc_api import snapshot_pb2 as pb
 from .grpc_api import snapshot_pb2_grpc as pb_grpc
-from .problems import RefusedError
+from .problems import ClientWords, RefusedError
 from .settings import Settings
+from .tls import grpc_credentials
 
 logger = logging.getLogger("snapkafka")
 
 T = TypeVar("T")
 
 #: Where a client of gRPC reads what there is; reflection has the same.
-CONTRACT: Final = "schemas/snapshot.proto"
+GRPC: Final = ClientWords("schemas/snapshot.proto")
 SERVICE: Final = "distributed.snapshot.SnapshotService"
 #: Code of an error -> gRPC status: those of HTTP (`problems`), as gRPC names them.
 GRPC_STATUS: Final[Mapping[str, grpc.StatusCode]] = {
@@ -63,6 +63,8 @@ MESSAGE_BYTES_MAX: Final = 1024 * 1024
 METADATA_BYTES_MAX: Final = 8 * 1024
 #: A client that answers no ping within these is gone.
 PING_MS, PONG_MS = 10_000, 5_000
+#: A client may ping as often: Go's clients do so every ten seconds at most, and a clock is not exact.
+CLIENT_PINGS_MS: Final = 9_000
 STOP_WITHIN_S: Final = 3.0
 #: Anyone may ask whether it lives.
 OPEN: Final = "/grpc.health.v1.Health/"
@@ -85,7 +87,7 @@ class Servicer(pb_grpc.SnapshotServiceServicer):
         """Cut the process, which has handed over its state."""
         accepted = await self._bounded(
             context,
-            lambda: self._doors.of(request.sender_node_id).cut(
+            lambda: self._doors.of(request.sender_node_id, _session(context)).cut(
                 request.snapshot_id, list(_places(request.positions))
             ),
         )
@@ -95,7 +97,7 @@ class Servicer(pb_grpc.SnapshotServiceServicer):
         """Store a piece of the state."""
         stored = await self._bounded(
             context,
-            lambda: self._doors.of(request.node_id).flush(
+            lambda: self._doors.of(request.node_id, _session(context)).flush(
                 request.snapshot_id, request.channel_id, request.chunk, request.state_data
             ),
         )
@@ -104,10 +106,10 @@ class Servicer(pb_grpc.SnapshotServiceServicer):
     async def Send(self, request: Any, context: Any) -> Any:  # noqa: N802
         """Append a record of the process."""
         if request.topic not in self._topics:
-            await _forbid(context, request.topic, "sent to", "--foreign-topic")
+            await _forbid(context, request.topic, "sent to", "foreign topic")
         partition, offset = await self._bounded(
             context,
-            lambda: self._doors.of(request.node_id).send(
+            lambda: self._doors.of(request.node_id, _session(context)).send(
                 request.topic,
                 request.key if request.HasField("key") else None,
                 request.value if request.HasField("value") else None,
@@ -121,7 +123,7 @@ class Servicer(pb_grpc.SnapshotServiceServicer):
         """Take part as long as the stream is open."""
         for item in request.inputs:
             if item.topic not in self._inputs:
-                await _forbid(context, item.topic, "received from", "--foreign-input")
+                await _forbid(context, item.topic, "received from", "foreign input")
         host = context.peer().rpartition(":")[0]
         session = await self._bounded(
             context,
@@ -156,7 +158,7 @@ class Servicer(pb_grpc.SnapshotServiceServicer):
     async def Receive(self, request: Any, context: Any) -> AsyncIterator[Any]:  # noqa: N802
         """Stream the records of its inputs, each when gRPC has taken the one before (flow control)."""
         try:
-            async for record in self._doors.of(request.node_id).receive():
+            async for record in self._doors.of(request.node_id, _session(context)).receive():
                 yield pb.Message(
                     topic=record.tp.topic,
                     partition=record.tp.partition,
@@ -165,14 +167,16 @@ class Servicer(pb_grpc.SnapshotServiceServicer):
                     value=record.value,
                     timestamp_ms=record.timestamp_ms,
                 )
-        except SnapkafkaError as error:
+        except (SnapkafkaError, RefusedError) as error:
             await _abort(context, error)
 
     async def Processed(self, request: Any, context: Any) -> Any:  # noqa: N802
         """Note how far it has processed its inputs, and commit that."""
         await self._bounded(
             context,
-            lambda: self._doors.of(request.node_id).processed(list(_places(request.positions))),
+            lambda: self._doors.of(request.node_id, _session(context)).processed(
+                list(_places(request.positions))
+            ),
         )
         return pb.ProcessedResponse()
 
@@ -187,6 +191,11 @@ class Servicer(pb_grpc.SnapshotServiceServicer):
         except TimeoutError:
             await context.abort(grpc.StatusCode.DEADLINE_EXCEEDED, f"not done within {self._call_s:g} s")
         raise AssertionError("abort raises")
+
+
+def _session(context: Any) -> str:
+    """Return the session that a call names; empty if it names none."""
+    return next((str(value) for name, value in context.invocation_metadata() if name == SESSION_KEY), "")
 
 
 def _place(position: Any) -> Place:
@@ -214,9 +223,11 @@ def _inputs(inputs: Iterable[Any]) -> Iterable[Input]:
         )
 
 
-async def _forbid(context: Any, topic: str, what: str, option: str) -> None:
+async def _forbid(context: Any, topic: str, what: str, setting: str) -> None:
     why = f"topic {topic[:100]!r} may not be {what}"
-    await _abort(context, RefusedError("forbidden", why, f"start `snapkafka serve` with {option} NAME"))
+    await _abort(
+        context, RefusedError("forbidden", why, f"the service has to be started with it as a {setting}")
+    )
 
 
 async def _abort(context: Any, error: SnapkafkaError | RefusedError) -> None:
@@ -224,7 +235,7 @@ async def _abort(context: Any, error: SnapkafkaError | RefusedError) -> None:
     if isinstance(error, RefusedError):
         detail, hint = error.message, error.hint
     else:
-        detail, hint = wording.message(error), wording.hint(error, CONTRACT)
+        detail, hint = GRPC.message(error), GRPC.advice(error)
     await context.abort(status, f"{detail}; {hint}" if hint else detail, (("snapkafka-code", error.code),))
 
 
@@ -300,14 +311,19 @@ async def serving(
         make: creates a participant for a node with a codec and a host, not joined yet.
     """
     doors = Doors(make, most=settings.foreign_max, grace_s=bounds.grace_s)
+    connections = connections_within_limits(settings)
     server = grpc.aio.server(
         interceptors=[_Admission(settings)],
-        maximum_concurrent_rpcs=settings.connections_max,
+        maximum_concurrent_rpcs=connections,
         options=[
             ("grpc.max_receive_message_length", MESSAGE_BYTES_MAX),
             ("grpc.max_metadata_size", METADATA_BYTES_MAX),
             ("grpc.keepalive_time_ms", PING_MS),
             ("grpc.keepalive_timeout_ms", PONG_MS),
+            ("grpc.max_allowed_incoming_connections", connections),
+            ("grpc.server_handshake_timeout_ms", round(settings.header_s * 1_000)),
+            ("grpc.keepalive_permit_without_calls", 1),
+            ("grpc.http2.min_ping_interval_without_data_ms", CLIENT_PINGS_MS),
             ("grpc.so_reuseport", 0),
         ],
     )
@@ -334,13 +350,17 @@ def _listen(server: Any, settings: Settings) -> str:
     wanted = f"{host}:{settings.grpc_port}"
     try:
         if settings.certificate:
-            pair = (Path(settings.key).read_bytes(), Path(settings.certificate).read_bytes())
-            port = server.add_secure_port(wanted, grpc.ssl_server_credentials([pair]))
+            port = server.add_secure_port(wanted, grpc_credentials(settings))
         else:  # on the loopback alone, by `Settings.validate`
             port = server.add_insecure_port(wanted)
     except (RuntimeError, OSError) as error:
         raise BadInputError(
-            f"--host {settings.host} --grpc-port {settings.grpc_port} cannot be listened on: {error}",
+            (
+                Option("host", settings.host),
+                " ",
+                Option("grpc-port", str(settings.grpc_port)),
+                f" cannot be listened on: {error}",
+            ),
             hint="choose another port; check the certificate",
         ) from error
     return f"{host}:{port}"

@@ -13,9 +13,11 @@ from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Iterable, MutableMapping
 from typing import Any, Final
 
+from snapkafka.runtime.browsers import foreign, is_loopback
+
 from .access import Role
 from .problems import PROBLEM_JSON, RefusedError, problem_body
-from .settings import Settings, is_loopback
+from .settings import Settings
 
 logger = logging.getLogger("snapkafka")
 
@@ -143,20 +145,14 @@ class Guard:
         return role, f"{client} {role.name}"
 
     def _require_host(self, scope: Scope) -> None:
-        """Refuse host names that are not ours: of a foreign page whose name points to this machine (DNS rebinding);
-        and requests that come from such a page."""
-        host = _name_of(_header(scope, b"host"))
-        if not (is_loopback(host) or host in self._names or self._is_own(scope, host)):
-            raise RefusedError("forbidden", f"host {host[:60]!r} is unknown", "start with --host-name NAME")
-        origin = _header(scope, b"origin")
-        if origin and _authority(origin) != _header(scope, b"host").lower():
-            raise RefusedError(
-                "forbidden", "requests of other origins are refused", "use the page of this service"
-            )
-
-    def _is_own(self, scope: Scope, host: str) -> bool:
-        """Return whether it is the address to which the client has connected, where tokens and TLS guard it."""
-        return not is_loopback(self._settings.host) and host == (scope.get("server") or ("",))[0]
+        """Refuse what a foreign page may have sent."""
+        names = self._names
+        if not is_loopback(
+            self._settings.host
+        ):  # tokens and TLS guard the address to which the client has connected
+            names = names | {(scope.get("server") or ("",))[0]}
+        if why := foreign(_header(scope, b"host"), _header(scope, b"origin"), names=names):
+            raise RefusedError("forbidden", why, "use the page of this service, by a name that it was given")
 
     @staticmethod
     def _pace(rates: Rates, client: str) -> None:
@@ -250,15 +246,3 @@ def _head_bytes(scope: Scope) -> int:
 def _header(scope: Scope, name: bytes) -> str:
     found: Iterable[bytes] = (value for given, value in scope["headers"] if given == name)
     return next(iter(found), b"").decode("latin-1")
-
-
-def _authority(origin: str) -> str:
-    return origin.partition("://")[2].lower()
-
-
-def _name_of(host: str) -> str:
-    """Return a Host header without its port."""
-    host = host.lower()
-    if host.startswith("["):
-        return host[1:].partition("]")[0]
-    return host.partition(":")[0]

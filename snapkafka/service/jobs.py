@@ -16,8 +16,7 @@ from typing import Any, Final
 from snapkafka.errors import InternalError, SnapkafkaError
 from snapkafka.ops import JobResult
 
-from . import wording
-from .problems import RefusedError
+from .problems import REST, RefusedError
 
 logger = logging.getLogger("snapkafka")
 
@@ -60,8 +59,8 @@ class Job:
             "checkpoint_manifest_uri": self.manifest,
             "error": {
                 "code": error.code,
-                "detail": wording.message(error),
-                "hint": wording.hint(error),
+                "detail": REST.message(error),
+                "hint": REST.advice(error),
             }
             if error
             else None,

@@ -12,6 +12,7 @@ import contextlib
 import logging
 from collections.abc import AsyncIterator, Mapping
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from typing import Final
 
 from snapkafka.errors import BrokerUnavailableError, SnapkafkaError, TimedOutError
@@ -41,6 +42,10 @@ logger = logging.getLogger("snapkafka")
 AGAIN_AFTER_S: Final = 1.0
 #: A ledger that is behind by more than a request may wait for is an error, not a wrong answer.
 CATCH_UP_S: Final = 8.0
+#: The broker is asked so often whether it is there: a consumer notices nothing where no record comes.
+PROBE_EVERY_S: Final = 3.0
+#: A broker that has answered nothing for so long is away.
+SILENT_S: Final = 15.0
 #: How long a snapshot is restorable changes by the hour; asking costs a request per topic. An answer is good for so
 #: many seconds, and is given up to so many while a new one is asked for.
 RESTORABLE_FOR_S: Final = (30.0, 120.0)
@@ -84,6 +89,9 @@ class Standing:
         self._work: Opened | None = None
         self._last: LedgerReading | None = None
         self._news = asyncio.Event()
+        self._written = 0  # the end of the ledger after the last record that this service has appended
+        self._answered_ms = clock()  # when a broker has answered last
+        self._silent = False
         self._opened = 0  # how often the ledger was read from its beginning
         self._latest_good: tuple[int, int | None] = (-1, None)  # the version at which it was looked for
         self._asking = asyncio.Semaphore(RESTORABLE_AT_ONCE)
@@ -115,13 +123,15 @@ class Standing:
             try:
                 async with opened(self.where, self.namespace) as work:
                     self._work, self._last, self.problem = work, work.reading, None
+                    self._answered_ms, self._silent = self.clock(), False
                     self._opened += 1
                     self._restorable.clear()
                     self._heartbeats.clear()
                     self._notify()
-                    async for entry in work.ledger.read(work.reading.state.end):
-                        work.reading.apply(entry)
-                        self._notify()
+                    async with self._probing(work):
+                        async for entry in work.ledger.read(work.reading.state.end):
+                            work.reading.apply(entry)
+                            self._notify()
             except SnapkafkaError as error:
                 if self.problem is None or self.problem.message != error.message:
                     logger.warning("snapkafka: the ledger cannot be followed: %s", error)
@@ -132,6 +142,35 @@ class Standing:
             self._work = None
             self._notify()
             await asyncio.sleep(AGAIN_AFTER_S)
+
+    @contextlib.asynccontextmanager
+    async def _probing(self, work: Opened) -> AsyncIterator[None]:
+        """Ask the broker now and then for the length of a block, so that its silence is noticed."""
+        task = asyncio.create_task(self._probe(work))
+        try:
+            yield
+        finally:
+            task.cancel()
+            await asyncio.gather(task, return_exceptions=True)
+
+    async def _probe(self, work: Opened) -> None:
+        while True:
+            await asyncio.sleep(PROBE_EVERY_S)
+            try:
+                async with asyncio.timeout(SILENT_S):
+                    await work.ledger.end()
+            except (SnapkafkaError, TimeoutError):
+                pass
+            else:
+                self._answered_ms = self.clock()
+            if (silent := self.clock() - self._answered_ms >= SILENT_S * 1_000) is self._silent:
+                continue
+            self._silent, self.problem = silent, None
+            if silent:
+                since = datetime.fromtimestamp(self._answered_ms / 1_000, UTC).strftime("%H:%M:%S")
+                self.problem = BrokerUnavailableError(f"no broker has answered since {since} UTC")
+                logger.warning("snapkafka: %s", self.problem)
+            self._notify()
 
     def _notify(self) -> None:
         self.version += 1
@@ -162,8 +201,27 @@ class Standing:
 
     @property
     def followed(self) -> bool:
-        """Whether the ledger is followed at this moment, and was read to its end."""
-        return self._work is not None
+        """Whether the ledger is followed at this moment: it was read to its end, and a broker answers."""
+        return self._work is not None and not self._silent
+
+    def wrote(self, end: int) -> None:
+        """Note that this service has appended a record below that offset: no later answer lacks it."""
+        self._written = max(self._written, end)
+
+    async def answering_from(self, given: int) -> None:
+        """Wait until answers hold what this service has written, and what is below an offset that a client was given.
+
+        Raises:
+            SnapkafkaError: as `caught_up`.
+        """
+        wanted = max(self._written, given)
+        if wanted and (self._last is None or self._last.state.end < wanted):
+            await self.caught_up(wanted)
+
+    @property
+    def end(self) -> int:
+        """The offset that answers are of: all below it was read, or written by this service."""
+        return max(self._written, self._last.state.end if self._last is not None else 0)
 
     async def caught_up(self, to: int | None = None) -> LedgerReading:
         """Read up to `to`, or up to the ledger's present end.
@@ -173,6 +231,9 @@ class Standing:
         """
         try:
             async with asyncio.timeout(CATCH_UP_S):
+                if self._silent:
+                    assert self.problem is not None, "it names the silence"
+                    raise self.problem
                 while (work := self._work) is None:
                     if self.problem is not None:
                         raise self.problem

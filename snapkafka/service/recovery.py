@@ -23,7 +23,6 @@ from .problems import RefusedError
 FORKS_S: Final = 10.0
 #: A list of forks is kept for so long.
 FORKS_KEPT_MS: Final = 5_000
-LINK: Final = "run `snapkafka fork list` instead"
 
 
 class Recovery:
@@ -61,7 +60,9 @@ class Recovery:
                     async with asyncio.timeout(FORKS_S):
                         found = await self._list_forks(self._where, self._standing.namespace)
                 except TimeoutError:
-                    raise RefusedError("busy", "the ledgers of the forks take too long", LINK) from None
+                    raise RefusedError(
+                        "busy", "the ledgers of the forks take too long", "try again soon"
+                    ) from None
             self._forks = now, [_fork(fork, now) for fork in found]
         return JSONResponse({"forks": self._forks[1]})
 

@@ -1,228 +1,194 @@
-"""JSON bodies and query strings as typed values; all their problems are reported at once."""
+"""JSON bodies and query strings as typed values, checked by msgspec."""
 
 from __future__ import annotations
 
-import json
 import re
-from collections.abc import Mapping
-from dataclasses import MISSING, dataclass, fields
-from typing import Any, Final, TypeVar, get_type_hints
+from typing import Annotated, Any, Final, Literal, TypeVar
 
+import msgspec
+from msgspec import Meta
 from starlette.requests import Request
 
 from snapkafka import ops
-from snapkafka.errors import BadInputError
 
 from .problems import RefusedError
 
-T = TypeVar("T")
+T = TypeVar("T", bound=msgspec.Struct)
 
 #: The last page that a list has; a cursor is an epoch.
 PAGE_MAX: Final = 500
 PAGE: Final = 50
-STATUSES: Final = ("INITIATED", "CAPTURING", "CAPTURED", "COMPLETED", "FAILED")
-TYPES: Final = ("full", "incremental")
-NAMES: Final = {str: "a text", int: "an integer", bool: "true or false", tuple[str, ...]: "a list of texts"}
-TEXT_CHARS_MAX: Final = 2_000
-SQL_CHARS_MAX: Final = 20_000
+#: A difference names so many keys of each change of each table; a diagram has so many messages.
+KEYS_MAX: Final = 1_000
 ITEMS_MAX: Final = 200
+#: The header by which a client names the offset that it was answered from, by this instance or another.
+OFFSET: Final = "Snapkafka-Offset"
+#: No text holds the character that C takes for the end of one.
+_TEXT: Final = r"\A[^\x00]*\Z"
+#: What msgspec reports: the problem, and where it is.
+_REPORT: Final = re.compile(r"(?s)(.*?)(?: - at `(?:key in )?\$\.?(.*)`)?")
+
+ShortText = Annotated[str, Meta(max_length=2_000, pattern=_TEXT)]
+Sql = Annotated[str, Meta(max_length=20_000, pattern=_TEXT)]
+Texts = Annotated[tuple[ShortText, ...], Meta(max_length=ITEMS_MAX)]
+Kind = Literal["full", "incremental"]
+Status = Literal["INITIATED", "CAPTURING", "CAPTURED", "COMPLETED", "FAILED"]
+Few = Annotated[int, Meta(ge=0, le=KEYS_MAX)]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TriggerRequest:
+class Body(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What a request holds. Other names than these are refused."""
+
+
+class TriggerRequest(Body, frozen=True, kw_only=True):
     """The body of POST /v1/snapshots/trigger: the three fields of the contract, and arguments of `ops.trigger`."""
 
-    initiated_by_node_id: str
-    snapshot_type: str
-    target_storage_uri: str
-    snapshot_id: str = ""
-    parent_snapshot_id: str = ""
-    apps: tuple[str, ...] = ()
+    initiated_by_node_id: ShortText
+    snapshot_type: ShortText
+    target_storage_uri: ShortText
+    snapshot_id: ShortText = ""
+    parent_snapshot_id: ShortText = ""
+    apps: Texts = ()
     ttl_ms: int = 5_000
-    knows_markers: tuple[str, ...] = ()
+    knows_markers: Texts = ()
     retries: int = 0
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AssemblyRequest:
+class AssemblyRequest(Body, frozen=True, kw_only=True):
     """The body of POST .../assemble, all of it optional."""
 
-    target_storage_uri: str = ""
-    invariants: tuple[str, ...] = ()
-    parameters: tuple[str, ...] = ()
-    sinks: tuple[str, ...] = ()
-    sources: tuple[str, ...] = ()
+    target_storage_uri: ShortText = ""
+    invariants: Texts = ()
+    parameters: Texts = ()
+    sinks: Texts = ()
+    sources: Texts = ()
     strict: bool = False
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class VerifyRequest:
+class VerifyRequest(Body, frozen=True, kw_only=True):
     """The body of POST .../verify, all of it optional."""
 
-    invariants: tuple[str, ...] = ()
-    parameters: tuple[str, ...] = ()
+    invariants: Texts = ()
+    parameters: Texts = ()
     tables: bool = False
     record: bool = False
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class QueryRequest:
+class QueryRequest(Body, frozen=True, kw_only=True):
     """The body of POST .../query."""
 
-    sql: str
+    sql: Sql
     rows_max: int = 200
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ListRequest:
+class ListRequest(Body, frozen=True, kw_only=True):
     """The query string of GET /v1/snapshots: filters, and a page. `before`: only epochs below it."""
 
-    statuses: tuple[str, ...] = ()
-    type: str = ""
-    verdicts: tuple[str, ...] = ()
-    who: str = ""
-    app: str = ""
-    id_prefix: str = ""
-    before: int | None = None
-    limit: int = PAGE
+    status: tuple[Status, ...] = ()
+    type: Kind | Literal[""] = ""
+    verdict: Texts = ()
+    initiated_by: ShortText = ""
+    app: ShortText = ""
+    id_prefix: ShortText = ""
+    before: Annotated[int, Meta(ge=1, le=2**63 - 1)] | None = None
+    limit: Annotated[int, Meta(ge=1, le=PAGE_MAX)] = PAGE
+
+
+class DiffRequest(Body, frozen=True, kw_only=True):
+    """The query string of GET .../diff."""
+
+    against: ShortText
+    keys: Few = 10
+
+
+class DiagramRequest(Body, frozen=True, kw_only=True):
+    """The query string of GET .../diagram.svg."""
+
+    messages: Few = ops.MESSAGES_SHOWN
+    wall_clock: bool = False
+    at: ShortText = ""
+    sum: ShortText = ""
+
+    @property
+    def instant(self) -> ops.Instant | None:
+        """The wall-clock cut that is asked for; None: none is."""
+        return ops.Instant(at=self.at, sum_of=self.sum) if self.wall_clock or self.at or self.sum else None
+
+
+def _number(text: str) -> int | float:
+    """Parse a number with a point or an exponent. JSON has one kind of number: 1.0 is an integer there."""
+    number = float(text)
+    return int(number) if number.is_integer() else number
+
+
+_JSON: Final = msgspec.json.Decoder(float_hook=_number)
+
+
+def offset_in(request: Request) -> int:
+    """Return the offset from which a client wants to be answered, 0 if it names none.
+
+    Raises:
+        RefusedError: it is invalid.
+    """
+    text = request.headers.get(OFFSET)
+    if text is not None and not re.fullmatch(r"[0-9]{1,18}", text):
+        raise _invalid("must be the number in the ETag of an answer", OFFSET)
+    return int(text or 0)
 
 
 async def body_of(request: Request, kind: type[T]) -> T:
     """Read a JSON body.
 
     Raises:
-        RefusedError: it is not declared as JSON: so no foreign page can send it without a CORS request.
-        BadInputError: it is not JSON, lacks a field, has an unknown one, or one of another type.
+        RefusedError: it is not declared as JSON: so no foreign page can send it without a CORS request. Or it is not
+            JSON, lacks a field, has an unknown one, or one of another type.
     """
     declared = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     raw = await request.body()
-    if declared != "application/json" and (raw or declared):
-        raise RefusedError(
-            "unsupported-media-type", "the body must be JSON", "send Content-Type: application/json"
-        )
-    if not raw and declared != "application/json":
+    if declared != "application/json":
         raise RefusedError(
             "unsupported-media-type",
-            "a body is expected",
-            "send Content-Type: application/json and {} at least",
+            "the body must be JSON" if raw or declared else "a body is expected",
+            "send Content-Type: application/json, and {} at least",
         )
     try:
-        given = json.loads(raw or b"{}", parse_constant=_no_constant)
-    except (ValueError, RecursionError) as error:
-        raise BadInputError(f"the body is not JSON: {_short(error)}", hint="see /openapi.yaml") from None
+        given = _JSON.decode(raw or b"{}")
+    except (msgspec.MsgspecError, ValueError, RecursionError) as error:
+        raise _invalid(f"the body is not JSON: {' '.join(str(error).split())[:200]}") from None
     if not isinstance(given, dict):
-        raise BadInputError("the body must be a JSON object", hint="see /openapi.yaml")
-    return _typed(kind, given)
+        raise _invalid("the body must be a JSON object")
+    return _converted(given, kind, strict=True)
 
 
-def _no_constant(name: str) -> Any:
-    raise ValueError(f"{name} is not JSON")
-
-
-def _short(error: Exception) -> str:
-    return " ".join(str(error).split())[:200]
-
-
-def _typed(kind: type[T], given: Mapping[str, Any]) -> T:
-    hints = get_type_hints(kind)
-    found: dict[str, Any] = {}
-    wrong = [f"unknown field {name[:40]!r}" for name in sorted(given.keys() - hints.keys())]
-    for item in fields(kind):  # type: ignore[arg-type]  # only called with dataclasses
-        name, hint = item.name, hints[item.name]
-        if name not in given:
-            if item.default is MISSING:
-                wrong.append(f"{name} is missing")
-            continue
-        value = given[name]
-        if hint == tuple[str, ...] and isinstance(value, list) and all(isinstance(one, str) for one in value):
-            value = tuple(value)
-        elif hint is int and isinstance(value, float) and value.is_integer():
-            value = int(value)  # JSON has one kind of number: 1.0 is an integer there
-        elif type(value) is not hint:
-            wrong.append(f"{name} must be {NAMES[hint]}")
-            continue
-        if problem := _unfit(value, SQL_CHARS_MAX if name == "sql" else TEXT_CHARS_MAX):
-            wrong.append(f"{name} {problem}")
-        found[name] = value
-    if wrong:
-        raise BadInputError("; ".join(wrong), hint="see /openapi.yaml")
-    return kind(**found)
-
-
-def _unfit(value: Any, chars_max: int) -> str | None:
-    texts = value if isinstance(value, tuple) else (value,)
-    if len(texts) > ITEMS_MAX:
-        return f"has more than {ITEMS_MAX} items"
-    for text in texts:
-        if not isinstance(text, str):
-            continue
-        if len(text) > chars_max:
-            return f"has more than {chars_max:,} characters"
-        if re.search(r"[\ud800-\udfff\x00]", text):
-            return "holds characters that are no text"
-    return None
-
-
-def list_request(request: Request) -> ListRequest:
-    """Read the filters and the page of a list.
+def query_of(request: Request, kind: type[T]) -> T:
+    """Read a query string. A parameter that is a list may be repeated, or have several values with commas between.
 
     Raises:
-        BadInputError: one is unknown or invalid; all such are named.
+        RefusedError: a parameter is unknown or invalid.
     """
-    given = request.query_params
-    known = {"status", "type", "verdict", "initiated_by", "app", "id_prefix", "before", "limit"}
-    wrong = [f"unknown parameter {name[:40]!r}" for name in sorted(set(given) - known)]
-    statuses = tuple(one for text in given.getlist("status") for one in text.split(",") if one)
-    wrong += [f"status {one[:40]!r} is unknown" for one in statuses if one not in STATUSES]
-    if (kind := given.get("type", "")) not in ("", *TYPES):
-        wrong.append(f"type {kind[:40]!r} is unknown")
-    numbers: dict[str, int] = {}
-    for name, most in (("before", 2**63 - 1), ("limit", PAGE_MAX)):
-        text = given.get(name)
-        if text is not None and not (re.fullmatch(r"[0-9]{1,19}", text) and 1 <= int(text) <= most):
-            wrong.append(f"{name} must be 1 to {most}")
-        elif text is not None:
-            numbers[name] = int(text)
-    if wrong:
-        raise BadInputError("; ".join(wrong), hint="see /openapi.yaml")
-    return ListRequest(
-        statuses=statuses,
-        type=kind,
-        verdicts=tuple(one for text in given.getlist("verdict") for one in text.split(",") if one),
-        who=given.get("initiated_by", ""),
-        app=given.get("app", ""),
-        id_prefix=given.get("id_prefix", ""),
-        before=numbers.get("before"),
-        limit=numbers.get("limit", PAGE),
-    )
+    lists = {item.name for item in msgspec.structs.fields(kind) if isinstance(item.default, tuple)}
+    query = request.query_params
+    given: dict[str, Any] = {
+        name: [one for text in query.getlist(name) for one in text.split(",") if one]
+        if name in lists
+        else query[name]
+        for name in query
+    }
+    return _converted(given, kind, strict=False)
 
 
-def instant_in(request: Request) -> ops.Instant | None:
-    """Read a wall-clock cut from the query string; None: none is requested.
-
-    Raises:
-        BadInputError: a parameter is invalid.
-    """
-    wall_clock = request.query_params.get("wall_clock", "false")
-    if wall_clock not in ("true", "false"):
-        raise BadInputError(
-            f"wall_clock must be true or false, got {wall_clock[:40]!r}", hint="see /openapi.yaml"
-        )
-    at, sum_of = (request.query_params.get(name, "") for name in ("at", "sum"))
-    if len(at) > TEXT_CHARS_MAX or len(sum_of) > TEXT_CHARS_MAX:
-        raise BadInputError(f"at and sum must have at most {TEXT_CHARS_MAX:,} characters")
-    return ops.Instant(at=at, sum_of=sum_of) if wall_clock == "true" or at or sum_of else None
+def _converted(given: dict[str, Any], kind: type[T], *, strict: bool) -> T:
+    try:
+        return msgspec.convert(given, kind, strict=strict)
+    except msgspec.ValidationError as error:
+        report = _REPORT.fullmatch(str(error))
+        assert report is not None, "it matches any text"
+        problem, field = report[1], report[2] or ""
+    if named := re.fullmatch(r"(?s)Object (missing required|contains unknown) field `(.*)`", problem):
+        field = named[2][:40]
+        raise _invalid("is missing" if named[1].startswith("missing") else "is unknown here", field)
+    raise _invalid(problem.replace("Expected", "must be").replace("Invalid", "has an invalid")[:200], field)
 
 
-def number_in(request: Request, name: str, *, default: int, most: int) -> int:
-    """Read a whole number from the query string.
-
-    Raises:
-        BadInputError: it is not a whole number, or out of range.
-    """
-    text = request.query_params.get(name)
-    if text is None:
-        return default
-    if not re.fullmatch(r"[0-9]{1,9}", text) or int(text) > most:
-        raise BadInputError(f"{name} must be 0 to {most}", hint="see /openapi.yaml")
-    return int(text)
+def _invalid(problem: str, field: str = "") -> RefusedError:
+    return RefusedError("bad-input", f"{field} {problem}".lstrip(), "see /openapi.yaml", field=field)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import dataclasses
 import json
 from collections.abc import Awaitable, Callable
@@ -17,26 +18,27 @@ from snapkafka import ops
 from snapkafka.errors import BadInputError, SnapkafkaError, UnknownSnapshotError
 from snapkafka.kafka.login.connection import Connection
 from snapkafka.manifest import RestorableEntry
-from snapkafka.ops import Heartbeat, Session
+from snapkafka.ops import Heartbeat, HeartbeatSession
 from snapkafka.ports import Cluster
 from snapkafka.protocol.ledger_state import SnapshotView
 
-from . import answers, wording
-from .access import below
-from .checked import KEYS_MAX, bounded, fits, json_answer, require_captured, require_ready_made, stream
+from . import answers
+from .access import within
+from .checked import bounded, fits, json_answer, require_captured, require_ready_made, stream
 from .jobs import Job, Jobs
 from .ledger_follower import Standing
 from .live import Streams, every_change, progress
-from .problems import RefusedError
+from .problems import REST, RefusedError
 from .requests import (
     AssemblyRequest,
+    DiagramRequest,
+    DiffRequest,
+    ListRequest,
     QueryRequest,
     TriggerRequest,
     VerifyRequest,
     body_of,
-    instant_in,
-    list_request,
-    number_in,
+    query_of,
 )
 from .rows import Rows
 from .settings import Settings
@@ -66,6 +68,7 @@ class Handlers:
         self.jobs = Jobs(settings.jobs_max)
         self.streams = Streams(settings.streams_max)
         self._queries = asyncio.Semaphore(settings.queries_max)
+        self._bounds = ops.Bounds(seconds=settings.query_s, memory_mb=settings.query_memory_mb)
         self._rows = Rows(standing, settings)
 
     # -- asking for snapshots ---------------------------------------------------------------------------------
@@ -73,7 +76,7 @@ class Handlers:
     async def trigger(self, request: Request) -> Response:
         """Handle `POST /v1/snapshots/trigger`."""
         asked = await body_of(request, TriggerRequest)
-        self._require_root(asked.target_storage_uri, "target_storage_uri")
+        storage = self._require_root(asked.target_storage_uri, "target_storage_uri")
         if asked.retries and not asked.snapshot_id:
             raise BadInputError("retries need a snapshot_id", hint="see /openapi.yaml")
         if not asked.initiated_by_node_id.strip():
@@ -84,7 +87,7 @@ class Handlers:
             snapshot_id=asked.snapshot_id,
             type=asked.snapshot_type,
             parent=asked.parent_snapshot_id,
-            storage=asked.target_storage_uri,
+            storage=storage,
             who=asked.initiated_by_node_id,
             apps=asked.apps,
             ttl_ms=asked.ttl_ms,
@@ -99,6 +102,7 @@ class Handlers:
             ),
             found.ttl_ms,
         )
+        self._standing.wrote(found.epoch)
         name = str(found.epoch) if "/" in found.id or found.id in (".", "..") else quote(found.id)
         headers = {"Location": f"/v1/snapshots/{name}"}
         return JSONResponse(answers.triggered(found, estimate), 202, headers)
@@ -108,7 +112,7 @@ class Handlers:
         found = await ops.abort(
             self._where, self._standing.namespace, request.path_params["snapshot_id"], who="the service"
         )
-        await self._standing.caught_up()
+        self._standing.wrote((await self._standing.caught_up()).state.end)
         view = await self._standing.find(str(found.epoch))
         return JSONResponse(self._rows.row(view, await self._rows.stored(view)))
 
@@ -116,7 +120,7 @@ class Handlers:
 
     async def list(self, request: Request) -> Response:
         """Handle `GET /v1/snapshots`."""
-        asked = list_request(request)
+        asked = query_of(request, ListRequest)
         views = [view for view in self._standing.newest_first() if fits(view, asked)]
         page = views[: asked.limit]
         rows = await self._rows.texts(page)
@@ -133,7 +137,7 @@ class Handlers:
         try:
             restorable = await self._standing.restorable(view.epoch, BROKER_S)
         except SnapkafkaError as error:
-            restorable = RestorableEntry(how="unknown", why=wording.message(error))
+            restorable = RestorableEntry(how="unknown", why=REST.message(error))
         except TimeoutError:
             restorable = RestorableEntry(how="unknown", why="the broker has not answered yet; ask again")
         return json_answer(await self._rows.whole(view, restorable))
@@ -166,12 +170,12 @@ class Handlers:
         try:
             beats = dict(await self._standing.heartbeats(BROKER_S))
         except SnapkafkaError as error:
-            why = wording.message(error)
+            why = REST.message(error)
         except TimeoutError:
             why = "the broker has not answered yet; ask again"
 
         def session(process: int) -> dict[str, str]:
-            beat = beats.get(process, Heartbeat(process=process, session=Session.UNKNOWN, why=why))
+            beat = beats.get(process, Heartbeat(process=process, session=HeartbeatSession.UNKNOWN, why=why))
             return {"session": beat.session, "session_why": beat.why}
 
         return JSONResponse(
@@ -201,8 +205,7 @@ class Handlers:
         """Handle `POST /v1/snapshots/{id}/assemble`."""
         asked = await body_of(request, AssemblyRequest)
         view = await self._found(request)
-        storage = asked.target_storage_uri or view.trigger.storage
-        self._require_root(storage, "the storage")
+        storage = self._require_root(asked.target_storage_uri or view.trigger.storage, "the storage")
         require_ready_made(asked.invariants)
         require_captured(view)
         work = partial(
@@ -243,7 +246,14 @@ class Handlers:
 
     def _submitted(self, kind: str, view: SnapshotView, work: Callable[..., Awaitable[Any]]) -> Response:
         job = Job(kind=kind, snapshot_id=view.trigger.id, epoch=view.epoch)
-        job = self.jobs.submit(job, lambda notify: work(notify=notify))
+
+        async def recorded(notify: Callable[[str], None]) -> Any:
+            found = await work(notify=notify)
+            with contextlib.suppress(SnapkafkaError):  # its verdict is in the ledger before it is done here
+                self._standing.wrote((await self._standing.caught_up()).state.end)
+            return found
+
+        job = self.jobs.submit(job, recorded)
         return JSONResponse(job.as_json(), 202, {"Location": f"/v1/jobs/{job.name}"})
 
     async def job(self, request: Request) -> Response:
@@ -265,7 +275,6 @@ class Handlers:
         if not 1 <= asked.rows_max <= self._settings.query_rows_max:
             raise BadInputError(f"rows_max must be 1 to {self._settings.query_rows_max}", hint="ask for less")
         place = self._manifest_of(await self._found(request))
-        bounds = ops.Bounds(seconds=self._settings.query_s, memory_mb=self._settings.query_memory_mb)
         async with self._one_query():
             found = await ops.query(
                 self._where,
@@ -273,9 +282,9 @@ class Handlers:
                 asked.sql,
                 manifest=place,
                 rows_max=asked.rows_max,
-                bounds=bounds,
+                bounds=self._bounds,
             )
-        return bounded(
+        return await bounded(
             {
                 "snapshot_id": found.id,
                 "epoch": found.epoch,
@@ -283,55 +292,43 @@ class Handlers:
                 "columns": list(found.columns),
                 "rows": [list(row.values()) for row in found.rows],
                 "more": found.more,
-                "not_compared": list(map(wording.sentence, found.trust.not_compared)),
+                "not_compared": list(found.trust.not_compared),
             }
         )
 
     async def diff(self, request: Request) -> Response:
         """Handle `GET /v1/snapshots/{id}/diff?against=ID`."""
-        against = request.query_params.get("against", "")
-        if not against:
-            raise BadInputError("against is missing", hint="name the later snapshot: ?against=ID")
-        keys = number_in(request, "keys", default=10, most=KEYS_MAX)
-        before, after = await self._found(request), await self._standing.find(against)
-        for view in (before, after):
-            self._manifest_of(view)
+        asked = query_of(request, DiffRequest)
+        before, after = await self._found(request), await self._standing.find(asked.against)
+        places = [self._manifest_of(view) for view in (before, after)]
         async with self._one_query():
-            try:
-                async with asyncio.timeout(self._settings.query_s * 3):
-                    found = await ops.diff(
-                        self._where,
-                        self._standing.namespace,
-                        str(before.epoch),
-                        str(after.epoch),
-                        keys=keys,
-                    )
-            except TimeoutError:
-                raise RefusedError(
-                    "busy", "the comparison takes too long here", "run `snapkafka diff` instead"
-                ) from None
-        answer = dataclasses.asdict(found)
-        answer["trust"]["not_compared"] = list(map(wording.sentence, found.trust.not_compared))
-        return bounded(answer)
+            found = await ops.diff(
+                self._where,
+                self._standing.namespace,
+                before.trigger.id,
+                after.trigger.id,
+                manifests=places,
+                keys=asked.keys,
+                bounds=self._bounds,
+            )
+        return await bounded(dataclasses.asdict(found))
 
     async def diagram(self, request: Request) -> Response:
         """Handle `GET /v1/snapshots/{id}/diagram.svg`."""
+        asked = query_of(request, DiagramRequest)
         view = await self._found(request)
-        most = number_in(request, "messages", default=ops.MESSAGES_SHOWN, most=KEYS_MAX)
-        wall_clock = instant_in(request)
-        if wall_clock is None and (view.verdict is None or not view.verdict.manifest):
-            drawn = ops.draw_details(self._standing.details(view))
+        if asked.instant is None and (view.verdict is None or not view.verdict.manifest):
+            drawn = await asyncio.to_thread(ops.draw_details, self._standing.details(view))
         else:
             place = self._manifest_of(view)
-            bounds = ops.Bounds(seconds=self._settings.query_s, memory_mb=self._settings.query_memory_mb)
             async with self._one_query():
                 drawn = await ops.draw(
                     self._where,
                     self._standing.namespace,
                     manifest=place,
-                    messages_max=most,
-                    wall_clock=wall_clock,
-                    bounds=bounds,
+                    messages_max=asked.messages,
+                    wall_clock=asked.instant,
+                    bounds=self._bounds,
                 )
         return Response(drawn.svg, media_type="image/svg+xml")
 
@@ -347,14 +344,19 @@ class Handlers:
     async def _found(self, request: Request) -> SnapshotView:
         return await self._standing.find(request.path_params["snapshot_id"])
 
-    def _require_root(self, uri: str, name: str) -> None:
-        """Refuse a place that is not below a root; the error does not contain it, as it may hold a secret."""
-        if not below(uri, self._settings.roots):
+    def _require_root(self, uri: str, name: str) -> str:
+        """Return the canonical form of a place below a root.
+
+        Raises:
+            RefusedError: it is not below one; the error does not contain it, as it may hold a secret.
+        """
+        if (place := within(uri, self._settings.roots)) is None:
             raise RefusedError(
                 "forbidden",
                 f"{name} is not below a configured storage root",
-                "start `snapkafka serve` with --storage-root URI",
+                "use a place below one; who runs the service can add another",
             )
+        return place
 
     def _manifest_of(self, view: SnapshotView) -> str:
         place = answers.manifest_uri(self._standing.view(view).summary)
@@ -362,5 +364,4 @@ class Handlers:
             raise UnknownSnapshotError(
                 f"snapshot {view.trigger.id} has no tables: it is {view.status}", hint="assemble it first"
             )
-        self._require_root(place, "the manifest")
-        return place
+        return self._require_root(place, "the manifest")

@@ -11,10 +11,10 @@ from typing import Any, Final
 from snapkafka.errors import SnapkafkaError
 from snapkafka.manifest import RestorableEntry
 from snapkafka.protocol.ledger_state import SnapshotView
-from snapkafka.query.stored import Stored, stored
+from snapkafka.query.stored import StoredFiles, stored
 
 from . import answers
-from .access import below
+from .access import within
 from .cache import Kept, Recent
 from .ledger_follower import Standing
 from .settings import Settings
@@ -39,14 +39,14 @@ class Rows:
         self._standing, self._settings = standing, settings
         self._rows: Recent[int, _Text] = Recent(ROWS_KEPT)
         self._whole: Recent[int, _Text] = Recent(WHOLE_KEPT)
-        self._stored: Kept[tuple[str, str], Stored | None] = Kept(
+        self._stored: Kept[tuple[str, str], StoredFiles | None] = Kept(
             _read,
             lambda found: (AGAIN_S, FOR_EVER) if found is None else (FOR_EVER, FOR_EVER),
             clock=lambda: standing.clock() / 1_000,
             most=STORED_KEPT,
         )
 
-    def row(self, view: SnapshotView, stored: Stored | None) -> dict[str, Any]:
+    def row(self, view: SnapshotView, stored: StoredFiles | None) -> dict[str, Any]:
         """Describe a snapshot in a few numbers, as of now."""
         standing = self._standing
         good = standing.latest_good()
@@ -89,11 +89,16 @@ class Rows:
         return kept[1] if kept is not None and kept[0] == self._basis(view, more) else None
 
     def _keep(
-        self, texts: Recent[int, _Text], view: SnapshotView, stored: Stored | None, text: str, *more: object
+        self,
+        texts: Recent[int, _Text],
+        view: SnapshotView,
+        stored: StoredFiles | None,
+        text: str,
+        *more: object,
     ) -> None:
         """Keep the text of a decided snapshot, with the numbers of its manifest: it does not change by itself."""
         basis = self._basis(view, more)
-        if basis is not None and (stored is not None or not self._is_stored(view)):
+        if basis is not None and (stored is not None or self._place_of(view) is None):
             texts.keep(view.epoch, (basis, text))
 
     def _basis(self, view: SnapshotView, more: tuple[object, ...]) -> object | None:
@@ -102,26 +107,27 @@ class Rows:
 
     # -- manifests --------------------------------------------------------------------------------------------
 
-    async def stored(self, view: SnapshotView) -> Stored | None:
+    async def stored(self, view: SnapshotView) -> StoredFiles | None:
         """Return the numbers of its manifest, None if there is none to read."""
         verdict = view.verdict
-        if verdict is None or not self._is_stored(view):
+        place = self._place_of(view)
+        if verdict is None or place is None:
             return None
-        key = (verdict.manifest, verdict.manifest_sha256 or verdict.digest)
+        key = (place, verdict.manifest_sha256 or verdict.digest)
         try:
             return await self._stored.get(key, STORAGE_S)
         except TimeoutError:
             return None
 
-    def _is_stored(self, view: SnapshotView) -> bool:
-        """Return whether it has a manifest that may be read, below a root."""
+    def _place_of(self, view: SnapshotView) -> str | None:
+        """Return the place of the manifest, below a root; None: there is none that may be read."""
         verdict = view.verdict
-        return (
-            verdict is not None and bool(verdict.manifest) and below(verdict.manifest, self._settings.roots)
-        )
+        if verdict is None or not verdict.manifest:
+            return None
+        return within(verdict.manifest, self._settings.roots)
 
 
-async def _read(key: tuple[str, str]) -> Stored | None:
+async def _read(key: tuple[str, str]) -> StoredFiles | None:
     try:
         return await asyncio.to_thread(stored, key[0])
     except SnapkafkaError:

@@ -6,20 +6,21 @@ import asyncio
 import contextlib
 import logging
 import socket
-from collections import Counter
+import ssl
 from collections.abc import Callable
-from functools import partial
 from typing import Any, Final
 
 import h11
 import uvicorn
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
-from snapkafka.errors import BadInputError
+from snapkafka.errors import BadInputError, Option
 
+from .accepting import Acceptor, Connections, Place, Use, connections_within_limits
 from .guard import HEAD_BYTES_MAX, SECURITY_HEADERS, App, Receive, Scope, Send
 from .problems import PROBLEM_JSON, RefusedError, problem, problem_body
 from .settings import Settings
+from .tls import server_context
 
 logger = logging.getLogger("snapkafka")
 
@@ -32,46 +33,21 @@ FULL_HEADER_S: Final = 1.0
 STOP_WITHIN_S: Final = 3
 
 
-class Connections:
-    """A counter of served connections: at most `most`, and of one client at most half of them."""
-
-    def __init__(self, most: int) -> None:
-        self._most, self._of_one = most, max(1, most // 2)
-        self._clients: Counter[str] = Counter()
-
-    def take(self, client: str) -> bool:
-        """Count one more connection, unless the limit is reached; return whether it was counted."""
-        if self._clients.total() >= self._most or self._clients[client] >= self._of_one:
-            return False
-        self._clients[client] += 1
-        return True
-
-    def give(self, client: str) -> None:
-        """Count one connection less."""
-        self._clients[client] -= 1
-        if not self._clients[client]:
-            del self._clients[client]
-
-
 class BoundedProtocol(H11Protocol):
     """HTTP/1.1 whose connections are closed if no complete head of a request comes within `header_s`.
 
-    A connection above the bound gets a 503, and has a second for its head. Requests that are not HTTP get a problem,
-    too.
+    A connection above the bound (`accepting`) gets a 503, and has a second for its head. Requests that are not HTTP
+    get a problem, too.
     """
 
-    def __init__(self, *args: Any, header_s: float, connections: Connections, **more: Any) -> None:
+    def __init__(self, *args: Any, header_s: float, place: Place, **more: Any) -> None:
         super().__init__(*args, **more)
-        self._header_s, self._counted = header_s, connections
+        self._header_s, self._place = header_s, place
         self._expiry: asyncio.TimerHandle | None = None
-        self._taken: str | None = None
 
     def connection_made(self, transport: Any) -> None:
         super().connection_made(transport)
-        client = self.client[0] if self.client else ""
-        if self._counted.take(client):
-            self._taken = client
-        else:
+        if self._place.use is Use.TOLD:
             self.app, self._header_s = _full, min(self._header_s, FULL_HEADER_S)
         self._watch()
 
@@ -98,9 +74,7 @@ class BoundedProtocol(H11Protocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._unwatch()
-        if self._taken is not None:
-            self._counted.give(self._taken)
-            self._taken = None
+        self._place.give()
         super().connection_lost(exc)
 
     def _busy(self) -> bool:
@@ -146,13 +120,12 @@ async def serve(app: App, settings: Settings, started: Callable[[str], None]) ->
     Raises:
         BadInputError: the address is unavailable, or the certificate is unusable.
     """
+    context = server_context(settings)
     config = uvicorn.Config(
         app,
         host=settings.host,
         port=settings.port,
-        http=partial(
-            BoundedProtocol, header_s=settings.header_s, connections=Connections(settings.connections_max)
-        ),
+        http=BoundedProtocol,
         ws="none",
         lifespan="on",
         log_config=None,
@@ -164,28 +137,34 @@ async def serve(app: App, settings: Settings, started: Callable[[str], None]) ->
         h11_max_incomplete_event_size=HEAD_BYTES_MAX,
         timeout_keep_alive=KEEP_ALIVE_S,
         timeout_graceful_shutdown=STOP_WITHIN_S,
-        ssl_certfile=settings.certificate or None,
-        ssl_keyfile=settings.key or None,
     )
-    try:
-        config.load()
-    except OSError as error:  # ssl.SSLError is one
-        raise BadInputError(
-            f"the certificate cannot be used: {error}", hint="check --tls-certificate"
-        ) from error
+    config.load()
     try:
         listening = config.bind_socket()
     except SystemExit:
         raise BadInputError(
-            f"--host {settings.host} --port {settings.port} cannot be listened on", hint="choose another port"
+            (
+                Option("host", settings.host),
+                " ",
+                Option("port", str(settings.port)),
+                " cannot be listened on",
+            ),
+            hint="choose another port",
         ) from None
     # asyncio does that for sockets of its own alone: without, half of an answer waits for the client's next packet
     listening.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     scheme = "https" if settings.certificate else "http"
     host, port = listening.getsockname()[:2]
     url = f"{scheme}://{f'[{host}]' if ':' in host else host}:{port}/"
-    server = _Server(config, lambda: started(url))
-    serving = asyncio.ensure_future(server.serve(sockets=[listening]))
+    server = _Server(
+        config,
+        listening,
+        context,
+        settings.header_s,
+        Connections(connections_within_limits(settings)),
+        lambda: started(url),
+    )
+    serving = asyncio.ensure_future(server.serve(sockets=[]))
     try:
         await asyncio.shield(serving)
     finally:
@@ -194,16 +173,45 @@ async def serve(app: App, settings: Settings, started: Callable[[str], None]) ->
 
 
 class _Server(uvicorn.Server):
-    """A server that leaves signals to the command, which cancels the task, and shows when it listens."""
+    """A server that accepts its connections by an `Acceptor`, leaves signals to the command, which cancels the task,
+    and shows when it listens."""
 
-    def __init__(self, config: uvicorn.Config, started: Callable[[], None]) -> None:
+    def __init__(
+        self,
+        config: uvicorn.Config,
+        listening: socket.socket,
+        context: ssl.SSLContext | None,
+        header_s: float,
+        connections: Connections,
+        started: Callable[[], None],
+    ) -> None:
         super().__init__(config)
-        self._on_start = started
+        self._listening, self._header_s, self._on_start = listening, header_s, started
+        self._acceptor = Acceptor(connections, self._protocol, context=context, handshake_s=header_s)
+        self._accepting: asyncio.Task[None] | None = None
 
     async def startup(self, sockets: Any = None) -> None:
         await super().startup(sockets=sockets)
         if self.started:
+            self._listening.setblocking(False)
+            self._listening.listen(socket.SOMAXCONN)
+            self._accepting = asyncio.create_task(self._acceptor.run(self._listening))
             self._on_start()
+
+    async def shutdown(self, sockets: Any = None) -> None:
+        if self._accepting is not None:
+            self._accepting.cancel()
+            await asyncio.wait([self._accepting])
+        await super().shutdown(sockets=sockets)
+
+    def _protocol(self, place: Place) -> BoundedProtocol:
+        return BoundedProtocol(
+            config=self.config,
+            server_state=self.server_state,
+            app_state=self.lifespan.state,
+            header_s=self._header_s,
+            place=place,
+        )
 
     def install_signal_handlers(self) -> None:
         pass

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-import ipaddress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
-from snapkafka.errors import BadInputError
+from snapkafka.errors import BadInputError, SnapkafkaError
+from snapkafka.runtime.browsers import is_loopback
+from snapkafka.store.uri import canonical
 
-from .access import Tokens
+from .access import FileTokens, Tokens
 
 #: No request of the contract is larger; a query is a page of SQL at most.
 MAX_BODY_BYTES: Final = 64 * 1024
@@ -24,7 +25,7 @@ class Settings:
         host: the address to listen on. Any other than this machine's own needs TLS, tokens and at least one storage
             root.
         port: 0: any that is free.
-        certificate, key: PEM files.
+        certificate, key: PEM files, read again when they change.
         tokens: roles by token; none: on this machine, anyone who reaches the port may do anything.
         roots: URIs below which tables and manifests may lie; no request names or reads any other.
         host_names: names by which clients reach it, besides those of this machine (others are refused, so that no
@@ -48,7 +49,7 @@ class Settings:
     port: int = 8023
     certificate: str = ""
     key: str = ""
-    tokens: Tokens = field(default_factory=Tokens)
+    tokens: Tokens | FileTokens = field(default_factory=Tokens)
     roots: tuple[str, ...] = ()
     host_names: tuple[str, ...] = ()
     body_bytes_max: int = MAX_BODY_BYTES
@@ -91,6 +92,11 @@ class Settings:
         for option, path in (("--tls-certificate", self.certificate), ("--tls-key", self.key)):
             if path and not Path(path).is_file():
                 found.append(f"{option} {path} is not a file")
+        for root in self.roots:
+            try:
+                canonical(root)
+            except SnapkafkaError as error:
+                found.append(f"--storage-root: {error}")
         if not is_loopback(self.host):
             beyond = f"--host {self.host} is reached from other machines, which needs"
             if not self.certificate:
@@ -125,13 +131,3 @@ class Settings:
         """
         if problems := self.problems():
             raise BadInputError("; ".join(problems), hint="see docs/guide/service.md")
-
-
-def is_loopback(host: str) -> bool:
-    """Return whether an address is reached from this machine alone; a name other than `localhost` is not trusted."""
-    if host == "localhost":
-        return True
-    try:
-        return ipaddress.ip_address(host.strip("[]")).is_loopback
-    except ValueError:
-        return False

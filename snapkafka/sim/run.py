@@ -28,7 +28,7 @@ from snapkafka.protocol.refusals import Refusals
 from .judge import Violation, causal
 from .world.cut_ledger import hide
 from .world.world import World
-from .world.world_plan import Plan, make_plan
+from .world.world_plan import WorldPlan, make_plan
 
 #: The liveness phase: a snapshot triggered when nothing goes wrong any more is captured within so many steps.
 LIVENESS_STEPS = 20_000
@@ -39,7 +39,7 @@ REPORTED: Final = frozenset({"gap-failed", "send-failed", "hole"})
 
 
 @dataclass(slots=True)
-class Outcome:
+class RunOutcome:
     """The result of one seed."""
 
     seed: int
@@ -51,7 +51,7 @@ class Outcome:
     condemned: list[Violation] = field(default_factory=list)
 
 
-def run(seed: int, plan: Plan | None = None) -> Outcome:
+def run(seed: int, plan: WorldPlan | None = None) -> RunOutcome:
     """Run one seed."""
     world, violations = played(seed, plan)
     condemned: list[Violation] = []
@@ -64,10 +64,10 @@ def run(seed: int, plan: Plan | None = None) -> Outcome:
             )
     if world.waited:
         violations.append(Violation("R4", f"{world.waited} sends waited for a snapshot"))
-    return Outcome(seed, violations, world.counts, world.trace, condemned)
+    return RunOutcome(seed, violations, world.counts, world.trace, condemned)
 
 
-def played(seed: int, plan: Plan | None = None) -> tuple[World, list[Violation]]:
+def played(seed: int, plan: WorldPlan | None = None) -> tuple[World, list[Violation]]:
     """Play the world of a seed through both of its phases; return it with the violations of its liveness."""
     world = World(plan or make_plan(seed), seed)
     for _ in range(world.plan.steps):

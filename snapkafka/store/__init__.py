@@ -14,7 +14,7 @@ from .checked_files import require_unaltered
 from .duckdb_sql import sql_name, sql_of_files, sql_text
 from .local import LocalStore
 from .state_chain import require_same_files, state_parents, state_parts, state_sql
-from .uri import open_manifest, open_store, read_manifest, refuse_secrets, written_down
+from .uri import lies_in, open_manifest, open_store, read_manifest, refuse_secrets, written_down
 
 __all__ = [
     "Folder",
@@ -22,6 +22,7 @@ __all__ = [
     "LocalStore",
     "RemoteFolder",
     "Store",
+    "lies_in",
     "open_manifest",
     "open_store",
     "read_manifest",

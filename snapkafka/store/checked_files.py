@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, TypeVar
 
-from snapkafka.errors import StorageError
+from snapkafka.errors import Option, StorageError, Verb
 from snapkafka.manifest import FileEntry
 
 from .base import Store
@@ -50,7 +50,11 @@ def require_unaltered(store: Store, files: Iterable[FileEntry]) -> int:
         if sha256 != file.sha256:
             raise StorageError(
                 f"file {place} has other bytes than when it was written: SHA-256 {sha256}, and it was {file.sha256}",
-                hint="`snapkafka verify --offline` lists all damage; assemble it again, or read it with --unchecked",
+                hint=(
+                    Verb("verify", options=("offline",)),
+                    " lists all damage; assemble it again, or read it with ",
+                    Option("unchecked"),
+                ),
             )
         fresh[place] = (stamp, sha256)
     if fresh:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Final
 from urllib.parse import unquote, urlsplit
 
-from snapkafka.errors import StorageError
+from snapkafka.errors import Option, StorageError
 from snapkafka.manifest import Manifest, load
 from snapkafka.runtime.homes import expand_home
 
@@ -24,6 +25,26 @@ SCHEMES: Final = {
     "abfss": "abfss",
     "hdfs": "hdfs",
 }
+#: What no URI of an object store may hold: libraries and servers disagree about the place that it means.
+AMBIGUOUS: Final = re.compile(r"[?#%\\\s\x00-\x1f]|//|(?:^|/)\.{1,2}(?:/|$)")
+
+
+def canonical(uri: str) -> str:
+    """Return the one form of a path or URI that is checked and used: absolute, without links, `..` or escapes.
+
+    Raises:
+        StorageError: the URI of an object store is ambiguous.
+    """
+    parts = urlsplit(uri)
+    if "://" not in uri or parts.scheme == "file":
+        path = unquote(parts.path) if parts.scheme == "file" and "://" in uri else uri
+        return str(expand_home(path).resolve())
+    if found := AMBIGUOUS.search(uri.partition("://")[2]):
+        raise StorageError(
+            f"the URI of the storage has {found[0]!r}, which has no one meaning there",
+            hint="write SCHEME://BUCKET/PREFIX without ? # % // . and ..",
+        )
+    return uri
 
 
 def open_store(uri: str) -> Store:
@@ -44,14 +65,16 @@ def open_store(uri: str) -> Store:
     if parts.scheme in SCHEMES and "://" in uri:
         if not parts.netloc:
             raise StorageError(f"storage {uri} lacks a bucket", hint=f"{parts.scheme}://BUCKET/PREFIX")
-        return ObjectStore(uri, SCHEMES[parts.scheme])
+        return ObjectStore(canonical(uri), SCHEMES[parts.scheme])
     if "://" in uri:
         raise StorageError(
             f"storage {uri}: {parts.scheme} is not supported",
             hint=f"give a directory, or a URI that begins with one of file, {', '.join(SCHEMES)}",
         )
     if not uri:
-        raise StorageError("no storage is given", hint="add --storage DIR, here or with the trigger")
+        raise StorageError(
+            "no storage is given", hint=("add ", Option("storage", "DIR"), ", here or with the trigger")
+        )
     return LocalStore(Path(uri))
 
 
@@ -77,6 +100,16 @@ def written_down(uri: str) -> str:
     """
     refuse_secrets(uri)
     return str(expand_home(uri).absolute()) if uri and "://" not in uri else uri
+
+
+def lies_in(storage: str, place: str) -> bool:
+    """Return whether a manifest lies in a storage, by their names as records hold them; nothing is opened."""
+
+    def plain(uri: str) -> str:
+        parts = urlsplit(uri)
+        return unquote(parts.path) if parts.scheme == "file" else uri
+
+    return bool(storage) and plain(place).rpartition("/")[0] == plain(storage).rstrip("/")
 
 
 def open_manifest(place: str) -> tuple[Store, str]:

@@ -322,7 +322,7 @@ def cluster_id_at(host: str, port: int) -> str | None:
             connection.sendall(struct.pack(">i", len(body)) + body)
             with connection.makefile("rb") as stream:
                 (size,) = struct.unpack(">i", stream.read(4))
-                answer = _Reader(stream.read(min(size, 65536)))
+                answer = _BrokerAnswer(stream.read(min(size, 65536)))
         answer.number(">i")  # correlation id
         ports = [answer.broker_port() for _ in range(answer.number(">i"))]
         cluster_id = answer.text()
@@ -331,7 +331,7 @@ def cluster_id_at(host: str, port: int) -> str | None:
     return cluster_id if port in ports else None
 
 
-class _Reader:
+class _BrokerAnswer:
     """A reader of Kafka's fixed-width types from an answer."""
 
     def __init__(self, data: bytes) -> None:

@@ -19,7 +19,7 @@ from faust.types.tuples import TP
 
 from snapkafka.config import Config
 from snapkafka.drivers.faust.driver import FaustDriver
-from snapkafka.drivers.faust.inbound.running_events import Reading
+from snapkafka.drivers.faust.inbound.running_events import StreamRecords
 from snapkafka.protocol.actions import AppendToLedger
 from snapkafka.protocol.events import AssignedInput, InputsAssigned, Joined, LedgerRead
 from snapkafka.protocol.records import Hello, InputTopic, TopicPartition
@@ -89,7 +89,7 @@ async def _round(*, install: bool) -> float:
     out = _Out()
     producer = out.producer
     driver = _joined(producer) if install else None
-    reading = Reading("count")
+    reading = StreamRecords("count")
     before = time.process_time()
     for offset in range(EVENTS):
         cause = None

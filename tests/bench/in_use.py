@@ -9,8 +9,6 @@ import re
 import sys
 import tempfile
 
-__all__ = ["give_back", "of_malloc", "of_python"]
-
 
 class _MallInfo(ctypes.Structure):
     """`struct mallinfo2` of glibc's malloc.h."""

@@ -33,8 +33,6 @@ from snapkafka.protocol.records import (
     Verdict,
 )
 
-__all__ = ["APPS", "records"]
-
 #: Each app reads the topic of its name and writes to that of the other one.
 APPS: Final = ("orders", "payments")
 #: A worker restarts after so many snapshots of the system, one worker after the other.

@@ -26,7 +26,7 @@ from snapkafka.checks import ReadRange
 from snapkafka.demo.observer import Observer, observing
 from snapkafka.demo.system import System, wait_until
 from snapkafka.kafka.login.connection import Connection
-from snapkafka.kafka.records.bulk import KafkaBulk, LogRecord
+from snapkafka.kafka.records.bulk import KafkaBulk, KafkaRecord
 from snapkafka.protocol.records import TopicPartition
 from snapkafka.query.engine import Placed
 from snapkafka.recovery.appending import Author, read_back
@@ -107,13 +107,13 @@ def bench_restore_rows() -> list[Figure]:
     ]
 
 
-def messages() -> Iterator[LogRecord]:
+def messages() -> Iterator[KafkaRecord]:
     """Messages in flight of about 200 bytes, with a header and a time of their own, ordered by partition."""
     rng = random.Random(1985)
     for n in range(MESSAGES):
         partition = n * PARTITIONS // MESSAGES
         value = b'{"order": %d, "at": "%0150x"}' % (n, rng.getrandbits(500))
-        yield LogRecord(
+        yield KafkaRecord(
             "in", partition, n, b'"%d"' % n, value, (("trace", b"%016x" % n),), 1_700_000_000_000 + n
         )
 
@@ -163,7 +163,7 @@ def bench_restore_messages() -> list[Figure]:
     ]
 
 
-def bare_producer(bootstrap: str, topic: str, records: list[LogRecord]) -> None:
+def bare_producer(bootstrap: str, topic: str, records: list[KafkaRecord]) -> None:
     """Produce in order, with a header of the same size as ours besides the record's own, and count the reports."""
     producer = Producer(
         {

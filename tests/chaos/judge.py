@@ -23,8 +23,6 @@ if TYPE_CHECKING:
 
     from .storm import Storm
 
-__all__ = ["judged", "problems", "read_log", "verdict_of"]
-
 KINDS: Final = {*Faults.HEAVY, *Faults.LIGHT}
 #: Of all snapshots that were asked for in a storm.
 LEAST_CAPTURED: Final = 0.8

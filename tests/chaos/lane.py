@@ -24,8 +24,6 @@ from snapkafka.testing import create_topics
 
 from .judge import Log, read_log, verdict_of
 
-__all__ = ["Lane", "lane"]
-
 RATE: Final = 40.0
 #: Who lives closes within it also on a slow machine with four lanes.
 TTL_MS: Final = 10_000

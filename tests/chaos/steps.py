@@ -8,8 +8,6 @@ from snapkafka.protocol import actions, events, records
 from snapkafka.protocol.actions import Action, AppendToLedger
 from snapkafka.protocol.events import Event, LedgerRead
 
-__all__ = ["STEPS", "all_names", "known_names", "name_of"]
-
 #: What the machine asks for, from the moment at which it hears of a snapshot until it has closed.
 ASKED: Final = (
     actions.StartTimer,

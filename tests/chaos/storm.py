@@ -21,8 +21,6 @@ from tests.e2e.parts import Live, live
 
 from .faults import ENV, Faults
 
-__all__ = ["Fault", "Storm", "storm", "stormy"]
-
 TTL_MS: Final = 5_000
 #: From one fault to the next; every fifth is a heavy one.
 GAP_S: Final = 5.5

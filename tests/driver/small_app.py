@@ -20,10 +20,13 @@ BROKEN = os.environ.get("SMALL_APP_BROKEN", "")
 BUG = os.environ.get("SMALL_APP_BUG", "")
 BUG_AT = int(os.environ.get("SMALL_APP_BUG_AT", "20"))
 #: Nobody takes our header off then, as where snapkafka is not installed.
-SEES_HEADERS = BROKEN in ("Incoming", "watch_streams")
+SEES_HEADERS = BROKEN in ("IncomingRecords", "watch_streams")
 #: Of partition 0: see SMALL_APP_HELD.
 HELD_OFFSET = 5
+#: For so long Faust's changelogs are not compacted.
+LAG = os.environ.get("SMALL_APP_LAG")
 #: A snapshot every so many seconds.
+WEB_TRIGGER = "SMALL_APP_WEB_TRIGGER" in os.environ
 EVERY = float(os.environ["SMALL_APP_EVERY"]) if "SMALL_APP_EVERY" in os.environ else None
 
 app = faust.App(
@@ -34,6 +37,7 @@ app = faust.App(
     datadir=os.environ["SNAPKAFKA_DEMO_DATA"],
     web_bind="127.0.0.1",
     web_port=int(os.environ.get("SMALL_APP_WEB_PORT", "6066")),
+    consumer_group_instance_id=os.environ.get("SMALL_APP_STATIC", ""),
 )
 if BROKEN:
 
@@ -69,7 +73,7 @@ if os.environ.get("SMALL_APP_LISTENS"):  # what is sent has to be told of before
 
 
 if WHERE == "early":
-    snapkafka.install(app, namespace=NAMESPACE, every=EVERY)
+    snapkafka.install(app, namespace=NAMESPACE, every=EVERY, web_trigger=WEB_TRIGGER, changelog_lag=LAG)
 
 source = app.topic(os.environ["SMALL_APP_ID"] + "-in", key_serializer="raw", value_serializer="raw")
 target = app.topic(os.environ["SMALL_APP_ID"] + "-out", key_serializer="raw", value_serializer="raw")
@@ -127,4 +131,4 @@ if held := os.environ.get(
 
 if WHERE == "late":
     app.conf.id  # noqa: B018 -- finalises the app, as a module that reads its settings does
-    snapkafka.install(app, namespace=NAMESPACE, every=EVERY)
+    snapkafka.install(app, namespace=NAMESPACE, every=EVERY, web_trigger=WEB_TRIGGER, changelog_lag=LAG)

@@ -32,9 +32,13 @@ LONG_WAY = ("send_entered", "send_appended")
         pytest.param("assignment_of", "failed to announce its inputs", marks=pytest.mark.long),
         ("watch_streams", "failed to patch Faust"),
         ("Recorder", "failed to create its recorder"),
-        pytest.param("Outgoing", "failed to patch what Faust's _new_producer makes", marks=pytest.mark.long),
-        pytest.param("Incoming", "failed to patch what Faust's _new_conductor makes", marks=pytest.mark.long),
-        ("Resuming", "failed to patch what Faust's _new_consumer creates"),
+        pytest.param(
+            "OutgoingRecords", "failed to patch what Faust's _new_producer creates", marks=pytest.mark.long
+        ),
+        pytest.param(
+            "IncomingRecords", "failed to patch what Faust's _new_conductor creates", marks=pytest.mark.long
+        ),
+        ("InputResumption", "failed to patch what Faust's _new_consumer creates"),
     ],
 )
 def test_r15_a_broken_seam_stops_nothing_but_us(

@@ -244,7 +244,7 @@ def test_the_sensors_of_an_app_stay_its_own_and_get_back_what_they_said() -> Non
     from faust.types import TP
 
     import snapkafka
-    from snapkafka.drivers.faust.inbound.running_events import Reading
+    from snapkafka.drivers.faust.inbound.running_events import StreamRecords
 
     reported: list[object] = []
 
@@ -261,7 +261,7 @@ def test_the_sensors_of_an_app_stay_its_own_and_get_back_what_they_said() -> Non
     assert set(app.sensors) == before
     app.sensors.add(Own())
     running = app.snapkafka.machine.colours.running
-    stream, event = SimpleNamespace(reading=Reading("agent")), SimpleNamespace(message=None)
+    stream, event = SimpleNamespace(reading=StreamRecords("agent")), SimpleNamespace(message=None)
     for offset in (7, -1):  # of a topic, and of an in-memory channel
         state = app.sensors.on_stream_event_in(TP("t", 0), offset, stream, event)
         assert [cause.offset for cause in running] == ([7] if offset == 7 else [])

@@ -7,9 +7,10 @@ import re
 import socket
 import urllib.error
 import urllib.request
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import pytest
@@ -21,6 +22,8 @@ from snapkafka.testing import Broker, create_topics
 from tests.driver.test_install import produce
 
 pytestmark = [pytest.mark.kafka, pytest.mark.timeout(300)]
+
+HOUR_MS = 3_600_000
 
 
 def free_port() -> int:
@@ -36,20 +39,12 @@ def two_workers(
     """The small app, twice, with web servers; their addresses."""
     app = f"small-{namespace}"
     create_topics(kafka.bootstrap, f"{app}-in", f"{app}-out", partitions=2)
-    create_topics(
-        kafka.bootstrap, f"{app}-counts-changelog", partitions=2, config={"cleanup.policy": "compact"}
-    )
     system = System(bootstrap=kafka.bootstrap, namespace=namespace, folder=folder)
     ports = [free_port(), free_port()]
     try:
         with observing(kafka.bootstrap, namespace) as observer:
             for port in ports:
-                settings = {
-                    "SMALL_APP_ID": app,
-                    "SMALL_APP_INSTALL": "early",
-                    "SMALL_APP_WEB_PORT": str(port),
-                }
-                system.start_worker(app, settings | env, module="tests.driver.small_app", options=())
+                start_worker(system, app, port, env)
             observer.wait_for_workers(system)
             observer.call(produce(kafka.bootstrap, f"{app}-in", 100))
             pages = [f"http://127.0.0.1:{port}/snapkafka" for port in ports]
@@ -59,6 +54,16 @@ def two_workers(
         for worker in system.workers:
             print(worker.last_lines(40))
         system.stop()
+
+
+def start_worker(system: System, app: str, port: int, env: Mapping[str, str] = MappingProxyType({})) -> None:
+    settings = {
+        "SMALL_APP_ID": app,
+        "SMALL_APP_INSTALL": "early",
+        "SMALL_APP_LAG": "36h",
+        "SMALL_APP_WEB_PORT": str(port),
+    }
+    system.start_worker(app, {**settings, **env}, module="tests.driver.small_app", options=())
 
 
 def answers(page: str) -> bool:
@@ -73,14 +78,18 @@ def get(url: str) -> Any:
         return json.loads(answer.read())
 
 
-def post(url: str, body: bytes = b"") -> tuple[int, Any]:
+def post(url: str, body: bytes = b"", **headers: str) -> tuple[int, Any]:
+    given = {"Content-Type": "application/json"} | {
+        name.replace("_", "-"): it for name, it in headers.items()
+    }
     try:
         with urllib.request.urlopen(
-            urllib.request.Request(url, data=body, method="POST"), timeout=10
+            urllib.request.Request(url, data=body, method="POST", headers=given), timeout=10
         ) as answer:
             return answer.status, json.loads(answer.read())
     except urllib.error.HTTPError as error:
-        return error.code, json.loads(error.read())
+        text = error.read()
+        return error.code, json.loads(text) if text.startswith(b"{") else text
 
 
 def metric(page: str, name: str, label: str = "") -> float:
@@ -96,8 +105,17 @@ def metric(page: str, name: str, label: str = "") -> float:
 def test_a_service_is_asked_for_a_snapshot_and_reports_it_by_http(
     kafka: Broker, namespace: str, tmp_path: Path
 ) -> None:
-    with two_workers(kafka, namespace, tmp_path) as (system, observer, pages):
-        status, reported = post(f"{pages[0]}/trigger/", b'{"id": "by-web"}')
+    with two_workers(kafka, namespace, tmp_path, SMALL_APP_WEB_TRIGGER="yes") as (system, observer, pages):
+        own = pages[0].split("/")[2]
+        for headers, refused in (
+            ({"Host": "evil.example"}, 403),  # a page whose name points here
+            ({"Origin": "http://evil.example"}, 403),
+            ({"Origin": "null"}, 403),
+            ({"Content_Type": "text/plain"}, 415),  # what a page may send without being asked
+        ):
+            assert post(f"{pages[0]}/trigger/", b'{"id": "of-others"}', **headers)[0] == refused, headers
+        assert not observer.state.snapshots
+        status, reported = post(f"{pages[0]}/trigger/", b'{"id": "by-web"}', Origin=f"http://{own}")
         assert (status, reported) == (202, {"id": "by-web"})
         wait_until(
             "both workers to know that it is captured",
@@ -110,8 +128,8 @@ def test_a_service_is_asked_for_a_snapshot_and_reports_it_by_http(
             400,
             {"error": 'the body can be {"id": "name"} or empty'},
         )
-        refused, why = post(f"{pages[1]}/trigger/", json.dumps({"id": "x" * 300}).encode())
-        assert refused == 400
+        status, why = post(f"{pages[1]}/trigger/", json.dumps({"id": "x" * 300}).encode())
+        assert status == 400
         assert "at most 200" in why["error"]
         for page in pages:
             wait_until(
@@ -125,6 +143,23 @@ def test_a_service_is_asked_for_a_snapshot_and_reports_it_by_http(
             assert metric(page, "snapkafka_closing_seconds_count") == 2
             assert 0 < metric(page, "snapkafka_capture_seconds_sum") < 20
             assert metric(page, "snapkafka_ledger_lag") == 0
+        changelog = f"small-{namespace}-counts-changelog"
+        settings, _ = observer.call(observer.admin.topic_settings(changelog))
+        assert (settings["min.compaction.lag.ms"], settings["cleanup.policy"]) == (
+            str(36 * HOUR_MS),
+            "compact",
+        )
+
+        port = free_port()
+        newcomer = f"http://127.0.0.1:{port}/snapkafka"
+        start_worker(system, f"small-{namespace}", port)
+        wait_until("the newcomer's web server", lambda: answers(newcomer), timeout_s=60, system=system)
+        assert post(f"{newcomer}/trigger/")[0] == 404, "there only if it is asked for"
+        assert metric(newcomer, "snapkafka_snapshots_total", "captured") == 0, (
+            "what was before it, others count"
+        )
+        assert metric(newcomer, "snapkafka_snapshots_total", "ttl") == 0
+        assert 'outcome="ttl"' in urllib.request.urlopen(f"{newcomer}/metrics/", timeout=10).read().decode()
 
 
 def rows(observer: Observer, name: str) -> list[dict[str, Any]]:

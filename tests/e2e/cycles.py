@@ -20,8 +20,6 @@ from tests.features.harness import Record, is_marker, produce, read_topics
 
 from .cycling_names import PARTITIONS, TABLES, TOPICS, WINDOW_S
 
-__all__ = ["AT_CUT", "END_S", "ITEMS", "Cycle", "folded", "outputs_kept"]
-
 ITEMS: Final = 600
 KEYS: Final = 20
 #: So many have come out when the snapshot is taken.

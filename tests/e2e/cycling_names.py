@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import Final
 
-__all__ = ["PARTITIONS", "TABLES", "TOPICS", "WINDOW_S"]
-
 PARTITIONS: Final = 2
 TOPICS: Final = ("work", "ping", "pong", "out")
 #: App (without the prefix) and table.

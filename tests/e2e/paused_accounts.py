@@ -7,8 +7,6 @@ from typing import Any
 
 from snapkafka.demo.accounts import app
 
-__all__ = ["app"]
-
 
 async def never(stream: Any) -> None:
     await asyncio.Event().wait()

@@ -22,8 +22,6 @@ from snapkafka.runtime import JarSet, jars
 from snapkafka.testing import watchdog
 from tests.features.harness import free_port
 
-__all__ = ["Postgres", "jdbc_plugin", "postgres"]
-
 #: The jars of its archive that it needs for PostgreSQL; Jackson is that of Connect.
 JDBC_JARS: Final = JarSet(
     name="jdbc-sink",

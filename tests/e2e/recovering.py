@@ -11,8 +11,6 @@ from typing import Any, Final
 from snapkafka import ops
 from snapkafka.kafka.login.connection import Connection
 
-__all__ = ["Operator", "forked", "restored"]
-
 #: A run that meets the groups of another one waits until their sessions are over.
 ENDS_WITHIN_S: Final = 180.0
 

@@ -60,7 +60,7 @@ class Restored:
     connection: Connection
     storage: Path
 
-    def check(self) -> ops.Checked:
+    def check(self) -> ops.CheckedRestore:
         return asyncio.run(ops.check_restored(self.connection, self.observer.namespace, "cut"))
 
     def differences(self) -> list[str]:

@@ -12,10 +12,9 @@ from typing import Any
 
 import grpc
 
+from snapkafka.service.doors import SESSION_KEY
 from snapkafka.service.grpc_api import snapshot_pb2 as pb
 from snapkafka.service.grpc_api import snapshot_pb2_grpc as pb_grpc
-
-__all__ = ["Till"]
 
 CALL_S = 20.0
 #: So that change piles up in front of it.
@@ -68,8 +67,11 @@ class Till:
         first = next(iter(self._stream))
         assert first.WhichOneof("notice") == "joined"
         self.process = first.joined.process
+        self._session = ((SESSION_KEY, first.joined.session),)
         work = (self._hear, self._send, self._receive) if inputs else (self._hear, self._send)
-        self._messages: Any = self._stub.Receive(pb.ReceiveRequest(node_id=node)) if inputs else None
+        self._messages: Any = (
+            self._stub.Receive(pb.ReceiveRequest(node_id=node), metadata=self._session) if inputs else None
+        )
         self._threads = [threading.Thread(target=each, daemon=True) for each in work]
         for thread in self._threads:
             thread.start()
@@ -91,14 +93,17 @@ class Till:
                 flush = pb.FlushRequest(
                     snapshot_id=snapshot, node_id=self.node, state_data=data, chunk=number
                 )
-                assert self._stub.FlushChannelState(flush, timeout=CALL_S).status == "STORED"
+                assert (
+                    self._stub.FlushChannelState(flush, timeout=CALL_S, metadata=self._session).status
+                    == "STORED"
+                )
             marker: Any = pb.MarkerRequest(
                 snapshot_id=snapshot,
                 sender_node_id=self.node,
                 timestamp_ns=time.time_ns(),
                 positions=self._places(),
             )
-            if self._stub.SendMarker(marker, timeout=CALL_S).accepted:
+            if self._stub.SendMarker(marker, timeout=CALL_S, metadata=self._session).accepted:
                 self.cut.append(snapshot)
 
     def _send(self) -> None:
@@ -112,7 +117,7 @@ class Till:
         coin = pb.SendRequest(
             node_id=self.node, topic=self._topic, key=key, value=b"%d" % amount, cause=cause
         )
-        self._stub.Send(coin, timeout=CALL_S)
+        self._stub.Send(coin, timeout=CALL_S, metadata=self._session)
         self.cash -= amount
         self.sent += 1
 
@@ -123,7 +128,7 @@ class Till:
                     self._take(message)
                     if self.received % BATCH == 0:
                         done: Any = pb.ProcessedRequest(node_id=self.node, positions=self._places())
-                        self._stub.Processed(done, timeout=CALL_S)
+                        self._stub.Processed(done, timeout=CALL_S, metadata=self._session)
                 if self._over.wait(PAUSE_S):
                     return
         except grpc.RpcError as error:

@@ -32,18 +32,6 @@ from snapkafka.protocol.captured_snapshot import Captured
 from snapkafka.testing import create_topics
 from snapkafka.wire import headers as wire
 
-__all__ = [
-    "Pair",
-    "Record",
-    "Side",
-    "Sources",
-    "await_inputs",
-    "count_records",
-    "is_marker",
-    "produce",
-    "running",
-]
-
 PARTITIONS: Final = 2
 #: A worker starts in 3-8 s alone, a dozen at once on two busy cores in far more.
 READY_S: Final = 120.0

@@ -17,8 +17,6 @@ from snapkafka.wire import headers as wire
 
 from .harness import Pair, Record, Side, is_marker
 
-__all__ = ["Inputs", "Judge", "Order", "Row"]
-
 #: What Faust promises: the order of a partition, that of a key only (several partitions meet), or none, also of places.
 Order = Literal["partition", "key", "none"]
 #: Headers by which a record tells the test where it comes from; offsets differ by markers.

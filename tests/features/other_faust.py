@@ -10,8 +10,6 @@ from pathlib import Path
 
 import faust
 
-__all__ = ["renamed"]
-
 
 def renamed(folder: Path, name: str) -> dict[str, str]:
     """The environment in which a worker runs on a Faust without `name`.

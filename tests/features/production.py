@@ -17,8 +17,6 @@ from snapkafka.testing import create_topics
 
 from .harness import read_topics
 
-__all__ = ["ASPECTS", "fingerprint", "set_up"]
-
 RECORDS: Final = 40
 #: All that a fingerprint covers.
 ASPECTS: Final = ("records", "ends", "starts", "topics", "settings", "groups", "commits")

@@ -22,8 +22,6 @@ from zipfile import ZipFile
 from snapkafka.runtime import JarSet, jars, java
 from snapkafka.testing import watchdog
 
-__all__ = ["AVRO_PREFIX", "AVRO_SCHEMA", "Reader", "connect", "console", "registry", "sink", "standalone"]
-
 #: Fetched when first asked for, into the cache that all checkouts share.
 READER_JARS: Final = JarSet(
     name="readers",

@@ -23,8 +23,6 @@ from tests.chaos.judge import read_log, verdict_of
 
 from .harness import count_records, produce, read_topics
 
-__all__ = ["Counting", "capture", "counting", "take"]
-
 MODULE = "tests.features.apps.recovering"
 
 

@@ -1,11 +1,10 @@
-"""`processing_guarantee="exactly_once"`, with snapkafka and without."""
+"""`processing_guarantee="exactly_once"`: transactions that stay open, and such as are lost."""
 
 from __future__ import annotations
 
 import asyncio
-import json
 import uuid
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -17,74 +16,11 @@ from snapkafka.kafka.preflight import compose_trigger
 from snapkafka.protocol.ledger_state import SnapshotView
 from snapkafka.testing import Broker
 
+from .compared import APPS
 from .harness import Pair, Side, count_records, produce, read_topics, running
-from .judging import Judge, Row
+from .judging import Judge
 
 pytestmark = [pytest.mark.kafka, pytest.mark.timeout(300)]
-
-ROWS = [
-    Row("exactly-once", ("exact",), ("exact-out", "again-out"), tables=("exact",), inner=("exact-mid",)),
-]
-SECONDS = 5.0
-COUNT = 200
-RECORDS: Sequence[tuple[str, bytes, int | None]] = [
-    (f"k{n % 11}", json.dumps({"n": n}).encode(), None) for n in range(COUNT)
-]
-
-
-@pytest.fixture(scope="module")
-def judge(kafka: Broker, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Judge]:
-    with running(
-        kafka.bootstrap,
-        f"t{uuid.uuid4().hex[:8]}",
-        tmp_path_factory.mktemp("exactly-once"),
-        "tests.features.apps.transactional",
-        inputs=["exact"],
-        outputs=["exact-out", "again-out", "exact-mid"],
-        changelogs=["exact"],
-        isolation="read_committed",
-    ) as pair:
-        pair.load({"exact": RECORDS}, seconds=SECONDS, stretch=False)
-        pair.wait_for({"exact-mid": COUNT, "exact-out": COUNT, "again-out": COUNT})
-        pair.finish()
-        yield Judge(pair)
-
-
-@pytest.mark.parametrize("row", ROWS, ids=str)
-def test_row(judge: Judge, row: Row) -> None:
-    judge.same(row)
-    judge.captured(row)
-
-
-def test_every_snapshot_is_consistent(judge: Judge) -> None:
-    assert len(judge.snapshots) >= 3, "two under load, and the last one"
-    assert judge.in_flight(), "nothing was on its way in any snapshot: the test shows nothing"
-    judge.consistent()
-
-
-def test_positions_and_ends_stand_across_control_records(judge: Judge) -> None:
-    """The end of a transaction takes an offset that holds no record: ends are counted from records, not the other way
-    round, and a process that has read everything stands behind the last one."""
-    last = judge.snapshots[-1]
-    for name, ends in (
-        (
-            "exact-mid",
-            {cut.partition: cut.position for cut in last.inputs if cut.topic.endswith("exact-mid")},
-        ),
-        ("exact-changelog", {cut.partition: cut.end for cut in last.changelogs}),
-    ):
-        records = judge.pair.ours.records[name]
-        offsets = [{r.offset for r in records if r.partition == partition} for partition in range(2)]
-        assert {partition: max(offsets[partition]) + 1 for partition in range(2)} == ends
-        gaps = [max(found) + 1 - len(found) for found in offsets]
-        assert all(gap > 2 for gap in gaps), f"{name}: no control records between: the test shows nothing"
-
-
-def test_the_same_exceptions(judge: Judge) -> None:
-    judge.same_errors()
-
-
-# -- transactions that stay open, and such as are lost --------------------------------------------------------------
 
 FEW = 20
 REBALANCED = "rebalanced"
@@ -174,10 +110,7 @@ def pair(kafka: Broker, tmp_path: Path, signals: Signals) -> Iterator[Pair]:
         f"t{uuid.uuid4().hex[:8]}",
         tmp_path,
         "tests.features.apps.transactional",
-        inputs=["exact"],
-        outputs=["exact-out", "again-out", "exact-mid"],
-        changelogs=["exact"],
-        isolation="read_committed",
+        **APPS["exactly-once"].topics,
         env={
             "FEATURES_COMMIT": "600",
             "FEATURES_COMMIT_WHEN": str(signals.sign),

@@ -1,5 +1,5 @@
-"""`exactly_once` together with `producer_threaded`, `stream_publish_on_commit` and tables in RocksDB, with snapkafka
-and without. What of it Faust does not do is in docs/reference/features.md."""
+"""`exactly_once` together with `producer_threaded` and with tables in RocksDB. What of it Faust does not
+do is in docs/reference/features.md."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ import contextlib
 import json
 import uuid
 from collections import Counter
-from collections.abc import Iterator, Sequence
 from functools import partial
 from pathlib import Path
 
@@ -18,91 +17,17 @@ from snapkafka.errors import TimedOutError
 from snapkafka.testing import Broker
 from tests.driver.test_install import take
 
+from .compared import APPS, THREADED
+from .driving import numbered
 from .harness import Pair, Side, count_records, running
 from .judging import Judge, Row
 
 pytestmark = [pytest.mark.long, pytest.mark.kafka, pytest.mark.timeout(300)]
 
 APP = "tests.features.apps.transactional_ways"
-ROWS = [
-    Row("table", ("counted",), ("counted-out",), tables=("counted",), inner=("counted-mid",)),
-    Row("rocksdb", ("rocks",), ("rocks-out",), tables=("rocks",), inner=("rocks-mid",)),
-    Row("send_soon", ("soon",), ("soon-out",), inner=("soon-mid",)),
-    Row("both-ways", ("both",), ("both-out",), order="none", inner=("both-mid",)),
-]
+TOPICS = APPS["exactly-once-ways"].topics
 ACROSS = Row("across", ("across",), (), inner=("across-mid",))
-WAYS: dict[str, dict[str, str]] = {
-    "by-default": {},
-    "producer_threaded": {"FEATURES_THREADED": "1"},
-    "stream_publish_on_commit": {"FEATURES_ON_COMMIT": "1"},
-}
-INPUTS = [name for row in ROWS for name in row.inputs]
-OUTPUTS = [name for row in ROWS for name in (*row.outputs, *row.inner)]
-CHANGELOGS = ["counted", "rocks"]
-SECONDS = 5.0
 COUNT = 200
-RECORDS: Sequence[tuple[str, bytes, int | None]] = [
-    (f"k{n % 11}", json.dumps({"n": n}).encode(), None) for n in range(COUNT)
-]
-
-
-@pytest.fixture(
-    scope="module",
-    params=list(WAYS),
-)
-def judge(
-    request: pytest.FixtureRequest, kafka: Broker, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[Judge]:
-    with running(
-        kafka.bootstrap,
-        f"t{uuid.uuid4().hex[:8]}",
-        tmp_path_factory.mktemp("ways"),
-        APP,
-        inputs=[*INPUTS, *ACROSS.inputs],
-        outputs=[*OUTPUTS, *ACROSS.inner],
-        changelogs=CHANGELOGS,
-        isolation="read_committed",
-        env=WAYS[request.param],
-    ) as pair:
-        pair.load(dict.fromkeys(INPUTS, RECORDS), seconds=SECONDS, stretch=False)
-        pair.wait_for(dict.fromkeys(OUTPUTS, COUNT))
-        pair.finish()
-        yield Judge(pair)
-
-
-@pytest.mark.parametrize("row", ROWS, ids=str)
-def test_row(judge: Judge, row: Row) -> None:
-    judge.same(row)
-    judge.captured(row)
-
-
-def test_every_snapshot_is_consistent(judge: Judge) -> None:
-    assert len(judge.snapshots) >= 3, "two under load, and the last one"
-    assert judge.in_flight(), "nothing was on its way in any snapshot: the test shows nothing"
-    judge.consistent()
-
-
-def test_the_same_leaves_in_transactions(judge: Judge) -> None:
-    """Told by what ends them: it takes offsets of a partition, and they hold no record."""
-    ours, plain = (
-        {name: _in_transactions(side, name) for name in (*OUTPUTS, *(f"{n}-changelog" for n in CHANGELOGS))}
-        for side in judge.pair.sides
-    )
-    assert ours == plain
-    assert {True, False} <= set(plain.values()), "all in transactions, or none: the test shows nothing"
-
-
-def _in_transactions(side: Side, name: str) -> bool:
-    """Some of a topic: its offsets have gaps (its own records, and those of snapkafka, have none)."""
-    for partition in range(2):
-        offsets = [record.offset for record in side.records[name] if record.partition == partition]
-        if max(offsets) + 1 > len(offsets):
-            return True
-    return False
-
-
-def test_the_same_exceptions(judge: Judge) -> None:
-    judge.same_errors()
 
 
 @pytest.mark.parametrize(("workers", "keys"), [(1, 1), (2, 11)])
@@ -116,15 +41,12 @@ def test_what_the_thread_sends_is_in_no_transaction(
         f"t{uuid.uuid4().hex[:8]}",
         tmp_path,
         APP,
-        inputs=[*INPUTS, *ACROSS.inputs],
-        outputs=[*OUTPUTS, *ACROSS.inner],
-        changelogs=CHANGELOGS,
-        isolation="read_committed",
-        env=WAYS["producer_threaded"],
+        **TOPICS,
+        env=THREADED,
         workers=workers,
     ) as pair:
-        records = [(f"k{n % keys}", value, at) for n, (_, value, at) in enumerate(RECORDS)]
-        pair.load({"across": records}, seconds=SECONDS, stretch=False)
+        records = [(f"k{n % keys}", value, at) for n, (_, value, at) in enumerate(numbered(COUNT))]
+        pair.load({"across": records}, seconds=5.0, stretch=False)
         pair.wait_for({"across-mid": COUNT})
         pair.finish()
         judge = Judge(pair)
@@ -145,10 +67,7 @@ def test_a_table_in_rocksdb_keeps_what_was_aborted(kafka: Broker, tmp_path: Path
         f"t{uuid.uuid4().hex[:8]}",
         tmp_path,
         APP,
-        inputs=[*INPUTS, *ACROSS.inputs],
-        outputs=[*OUTPUTS, *ACROSS.inner],
-        changelogs=CHANGELOGS,
-        isolation="read_committed",
+        **TOPICS,
         env={
             "FEATURES_COMMIT": "600",
             "FEATURES_COMMIT_WHEN": str(sign),

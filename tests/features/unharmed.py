@@ -8,8 +8,6 @@ from pathlib import Path
 from .harness import running
 from .judging import Judge, Row
 
-__all__ = ["as_without_us"]
-
 COUNT = 200
 ROW = Row("quick", ("quick",), ("quick-out",), tables=("quick",))
 

@@ -20,8 +20,6 @@ from snapkafka.service.app import openapi
 from .calls import printed
 from .helps import helps
 
-__all__ = ["FROZEN", "contents", "write"]
-
 FROZEN: Final = Path(__file__).parent / "frozen"
 ROOT: Final = Path(__file__).resolve().parents[2]
 

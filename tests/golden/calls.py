@@ -34,8 +34,6 @@ from .cluster import NAMESPACE, cluster
 from .helps import ENVIRONMENT, call
 from .making import FOLDER
 
-__all__ = ["printed"]
-
 #: What the next command finds at its address.
 CLUSTERS: Final[list[FakeCluster]] = []
 
@@ -173,7 +171,7 @@ def _answers(patch: pytest.MonkeyPatch, storage: Path) -> None:
         verdict="VERIFIED",
         manifest="/snaps/keep-1.json",
     )
-    checked = ops.Checked(
+    checked = ops.CheckedRestore(
         snapshot="friday", epoch=18, namespace="shop", apps=("accounts",), equal=False,
         plan="abc", restored="thursday", compared=DIFFERENT, seconds=0.1,
     )  # fmt: skip

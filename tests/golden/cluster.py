@@ -11,8 +11,6 @@ from snapkafka.protocol.records import CheckResult, TopicPartition, Verdict
 from snapkafka.wire import headers
 from tests.worlds.fakes import FakeCluster, FakeGroup, FakeTopic, Worker
 
-__all__ = ["NAMESPACE", "cluster"]
-
 NAMESPACE: Final = "shop"
 RAW, ORDERS, BILLS = (TopicPartition(name, 0) for name in ("raw", "orders", "bills"))
 

@@ -13,8 +13,6 @@ from typer.main import get_command
 from snapkafka.cli.verbs import app
 from tests.reference.commands import commands
 
-__all__ = ["ENVIRONMENT", "Printed", "call", "helps"]
-
 #: Of a terminal of 80 columns that knows no colours, whoever runs this.
 ENVIRONMENT: Final = {"COLUMNS": "80", "TERMINAL_WIDTH": "80", "NO_COLOR": "1", "TERM": "dumb"}
 #: Made once: that takes half of the time of a call.

@@ -38,8 +38,6 @@ from snapkafka.store import LocalStore
 from tests.unit.base.test_manifest import example
 from tests.worlds.on_disk import Row, in_channel, in_state, write_snapshot
 
-__all__ = ["FOLDER", "make_snapshots"]
-
 FOLDER: Final = Path(__file__).parent / "snapshots"
 NOON_MS: Final = 1_777_636_800_000
 NOON: Final = datetime.fromtimestamp(NOON_MS / 1_000, UTC).replace(tzinfo=None)

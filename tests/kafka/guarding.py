@@ -9,8 +9,6 @@ from snapkafka.kafka.login.connection import Connection
 from snapkafka.testing import EmbeddedKafka
 from snapkafka.testing.embedded import HOST, free_ports
 
-__all__ = ["PASSWORD", "guarded_broker", "login"]
-
 PASSWORD = "s"
 
 

@@ -19,8 +19,6 @@ import pytest
 from snapkafka.testing import EmbeddedKafka, watchdog
 from snapkafka.testing.embedded import HOST, free_ports
 
-__all__ = ["CLIENT", "REALM", "Kerberos", "broker_of", "kerberos"]
-
 REALM: Final = "SHOP.TEST"
 CLIENT: Final = f"ann@{REALM}"
 #: By its name: Java asks for a ticket for that, also where it is given an address.

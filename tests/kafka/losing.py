@@ -11,8 +11,6 @@ from pathlib import Path
 
 from snapkafka.testing import EmbeddedKafka
 
-__all__ = ["lose_tail"]
-
 #: A batch begins with its first offset and the number of bytes that follow these two numbers.
 BATCH = struct.Struct(">qi")
 

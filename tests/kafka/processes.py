@@ -20,8 +20,6 @@ from snapkafka.protocol.records import (
     Trigger,
 )
 
-__all__ = ["process"]
-
 
 @contextlib.asynccontextmanager
 async def process(

@@ -21,8 +21,6 @@ from confluent_kafka.admin import (
 from snapkafka.testing import EmbeddedKafka
 from snapkafka.testing.embedded import HOST, free_ports
 
-__all__ = ["PASSWORD", "USER", "Certificates", "Secured", "make_certificates", "secured_broker", "token"]
-
 USER, PASSWORD = "ann", 'se"cr\\et'
 
 

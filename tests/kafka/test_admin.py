@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -12,11 +13,15 @@ import pytest
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer
 from confluent_kafka import Consumer
 
-from snapkafka.errors import BrokerUnavailableError, LedgerUnusableError
+from snapkafka.errors import BrokerUnavailableError, LedgerUnusableError, SnapkafkaError
 from snapkafka.kafka.cluster.admin import KafkaTopicAdmin
 from snapkafka.kafka.cluster.groups import ConsumerGroup
 from snapkafka.kafka.login.connection import Connection
 from snapkafka.kafka.preflight import compose_trigger
+from snapkafka.kafka.records import to_end
+from snapkafka.kafka.records.bulk import KafkaBulk
+from snapkafka.kafka.records.read import KafkaConsumer
+from snapkafka.kafka.records.writer import KafkaWriter
 from snapkafka.protocol.ledger_state import LedgerState
 from snapkafka.protocol.records import Hello, InputTopic, TopicPartition
 from snapkafka.testing import EmbeddedKafka, create_topics
@@ -65,10 +70,81 @@ async def is_gone(admin: KafkaTopicAdmin, topic: str) -> bool:
     return topic not in await admin.describe_topics()
 
 
-async def test_looking_at_a_topic_does_not_make_it(admin: KafkaTopicAdmin, topic_prefix: str) -> None:
-    topic = f"{topic_prefix}a"
-    assert await admin.describe_topics([topic]) == {}
-    assert topic not in await admin.describe_topics()
+async def _read(connection: Connection, tp: TopicPartition) -> None:
+    consumer = KafkaConsumer(connection, f"{tp.topic}-readers", bytes_max=100_000)
+    try:
+        await consumer.start({tp: 0})
+        await consumer.read([tp], 500)
+    finally:
+        await consumer.close()
+
+
+async def _written(connection: Connection, tp: TopicPartition, ask: str) -> None:
+    writer = KafkaWriter(connection)
+    try:
+        if ask == "partition_of":
+            await writer.partition_of(tp.topic, b"key")
+        else:
+            await writer.standing_keys(tp)
+    finally:
+        await writer.close()
+
+
+async def _stable_end(connection: Connection, tp: TopicPartition) -> None:
+    bulk = KafkaBulk(connection)
+    try:
+        await asyncio.to_thread(bulk.stable_ends, [tp])
+    finally:
+        bulk.stop.set()
+
+
+ASKS: dict[str, Callable[[KafkaTopicAdmin, TopicPartition], Awaitable[object]]] = {
+    "describe": lambda admin, tp: admin.describe_topics([tp.topic]),
+    "ends": lambda admin, tp: admin.log_ends([tp]),
+    "starts": lambda admin, tp: admin.log_starts([tp]),
+    "times": lambda admin, tp: admin.record_times({tp: 0}),
+    "headers": lambda admin, tp: admin.record_headers({tp: 0}),
+    "age": lambda admin, tp: admin.oldest_ms(tp.topic),
+    "size": lambda admin, tp: admin.log_bytes(tp.topic),
+    "settings": lambda admin, tp: admin.topic_settings(tp.topic),
+    "access": lambda admin, tp: admin.access(tp.topic),
+    "deletion": lambda admin, tp: admin.delete_records(tp, 0),
+    "commit": lambda admin, tp: admin.commit_positions(f"{tp.topic}-g", {tp: 0}, ""),
+    "reader": lambda admin, tp: _read(admin.connection, tp),
+    "partition": lambda admin, tp: _written(admin.connection, tp, "partition_of"),
+    "keys": lambda admin, tp: _written(admin.connection, tp, "standing_keys"),
+    "stable end": lambda admin, tp: _stable_end(admin.connection, tp),
+}
+
+
+@pytest.mark.parametrize("ask", ASKS)
+async def test_no_question_about_a_topic_creates_it(kafka: Broker, topic_prefix: str, ask: str) -> None:
+    """This broker creates what an ordinary client asks for, by its own defaults: a changelog that was deleted would
+    come back with `cleanup.policy=delete`."""
+    tp = TopicPartition(f"{topic_prefix}a", 0)
+    admin = KafkaTopicAdmin(Connection(bootstrap=kafka.bootstrap, request_timeout_ms=1_500))
+    try:
+        with contextlib.suppress(SnapkafkaError, TimeoutError):
+            await asyncio.wait_for(ASKS[ask](admin, tp), 5)
+        assert tp.topic not in await admin.describe_topics()
+    finally:
+        await admin.close()
+
+
+async def test_ends_are_of_the_partitions_that_exist(admin: KafkaTopicAdmin, topic_prefix: str) -> None:
+    """One deleted topic takes nothing from the answer about the others, and who needs its end is told why."""
+    exists, beyond, deleted = (
+        TopicPartition(f"{topic_prefix}a", 0),
+        TopicPartition(f"{topic_prefix}a", 1),
+        TopicPartition(f"{topic_prefix}b", 0),
+    )
+    await admin.create_topic(exists.topic)
+    ends = await admin.log_ends([exists, beyond, deleted])
+    assert dict(ends) == {exists: 0}
+    assert dict(await admin.log_starts([exists, beyond, deleted])) == {exists: 0}
+    with pytest.raises(LedgerUnusableError, match=f"{topic_prefix}b") as raised:
+        ends[deleted]
+    assert "does not exist" in raised.value.message
 
 
 async def test_a_setting_that_there_is_not_is_said_in_one_line(
@@ -186,18 +262,18 @@ async def test_a_group_is_known_by_what_it_reads_or_has_read(
     assert topics[0] in stopped.topics
 
 
-async def test_a_group_of_a_newer_kind_whose_topics_are_unknown_is_reported_as_such(
-    kafka: Broker, admin: KafkaTopicAdmin, topic_prefix: str
+@pytest.mark.parametrize("pattern", [False, True])
+async def test_a_group_of_the_new_protocol_is_described(
+    kafka: Broker, admin: KafkaTopicAdmin, topic_prefix: str, pattern: bool
 ) -> None:
-    """KIP-848: the classic request that describes groups knows nothing of it."""
-    from confluent_kafka import Consumer
-
-    topic, name = f"{topic_prefix}a", f"{topic_prefix}new"
-    await admin.create_topic(topic)
+    """KIP-848: the classic request knows nothing of it. One that reads another topic takes no markers away."""
+    topic, other, name = f"{topic_prefix}a", f"{topic_prefix}b", f"{topic_prefix}new"
+    for created in (topic, other):
+        await admin.create_topic(created)
     consumer = Consumer(
         {"bootstrap.servers": kafka.bootstrap, "group.id": name, "group.protocol": "consumer"}
     )
-    consumer.subscribe([topic])
+    consumer.subscribe([f"^{topic}$" if pattern else topic])
 
     def has_joined() -> bool:
         reported = consumer.poll(0.2)
@@ -207,12 +283,13 @@ async def test_a_group_of_a_newer_kind_whose_topics_are_unknown_is_reported_as_s
 
     try:
         await until(lambda: asyncio.to_thread(has_joined))
-        assert (await group(admin, name)).topics is None
-        shop = Hello(n=1, app="shop", inputs=(InputTopic(topic=topic, partitions=1),))
+        found = await group(admin, name)
+        assert (found.state, len(found.members), found.topics) == ("Stable", 1, frozenset({topic}))
+        inputs = tuple(InputTopic(topic=name, partitions=1) for name in (topic, other))
         state = LedgerState()
-        state.apply(0, shop)
-        assert (await compose_trigger(admin, state)).marker_topics == ()
-        assert (await compose_trigger(admin, state, knowing=[name])).marker_topics == (topic,)
+        state.apply(0, Hello(n=1, app="shop", inputs=inputs))
+        assert (await compose_trigger(admin, state)).marker_topics == (other,)
+        assert (await compose_trigger(admin, state, knowing=[name])).marker_topics == (topic, other)
     finally:
         await asyncio.to_thread(consumer.close)
         await delete_group(kafka, name)
@@ -237,8 +314,12 @@ async def test_nobody_at_the_address_is_said_at_once() -> None:
     await admin.close()
 
 
-async def test_when_records_were_written(admin: KafkaTopicAdmin, topic_prefix: str) -> None:
-    """Of many partitions at once, large records among them; where nothing follows, nothing is told."""
+async def test_when_records_were_written(
+    admin: KafkaTopicAdmin, topic_prefix: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of many partitions at once, large records among them; where nothing follows, nothing is told, and nobody waits
+    for it."""
+    monkeypatch.setattr(to_end, "WITHIN_S", 600.0)
     topic = f"{topic_prefix}a"
     await admin.create_topic(topic, partitions=4)
     tps = [TopicPartition(topic, partition) for partition in range(4)]
@@ -255,10 +336,14 @@ async def test_when_records_were_written(admin: KafkaTopicAdmin, topic_prefix: s
         producer.transaction(),
     ):
         await producer.send_and_wait(topic, b"x", partition=2)
-    began = asyncio.get_running_loop().time()
+    # The marker is written after the commit is acknowledged.
+    await until(partial(ends_at, admin, tps[2], 3))
     found = await admin.record_times(dict(zip(tps, (0, 2, 2, 0), strict=True)))
     assert found == {tps[0]: 1_000, tps[1]: 1_002}, "behind the transaction stands its marker, and no record"
-    assert asyncio.get_running_loop().time() - began < 5
+
+
+async def ends_at(admin: KafkaTopicAdmin, tp: TopicPartition, offset: int) -> bool:
+    return await admin.log_ends([tp]) == {tp: offset}
 
 
 @pytest.mark.parametrize("protocol", ["classic", "consumer"])

@@ -22,7 +22,7 @@ from snapkafka.kafka.cluster.admin import KafkaTopicAdmin
 from snapkafka.kafka.ledger import kafka_ledger as ledger_module
 from snapkafka.kafka.ledger import settings as ledger_settings
 from snapkafka.kafka.ledger.kafka_ledger import KafkaLedger, topic_name
-from snapkafka.kafka.ledger.reader import Entry, LedgerRecreatedError
+from snapkafka.kafka.ledger.reader import LedgerRecreatedError, ReadEntry
 from snapkafka.kafka.login.connection import Connection
 from snapkafka.protocol.records import Bye, Closed, Hello, SentEnd
 from snapkafka.wire.codec import encode
@@ -83,7 +83,7 @@ def bye(n: int) -> Bye:
     return Bye(process=0, n=n)
 
 
-async def all_of(ledger: KafkaLedger) -> list[Entry]:
+async def all_of(ledger: KafkaLedger) -> list[ReadEntry]:
     return [entry async for entry in ledger.read(until=await ledger.end())]
 
 
@@ -224,7 +224,7 @@ async def test_appends_in_the_background_stand_in_the_order_of_the_calls(
 ) -> None:
     ledger = ledgers()
     await ledger.open()
-    offsets = await asyncio.gather(*(ledger.append_soon(bye(n)) for n in range(50)))
+    offsets = await asyncio.gather(*(ledger.append(bye(n)) for n in range(50)))
     assert offsets == sorted(offsets)
     assert [entry.record.n for entry in await all_of(ledger) if entry.record] == list(range(50))
 
@@ -345,7 +345,7 @@ async def remake(admin: KafkaTopicAdmin, ledger: KafkaLedger, other: KafkaLedger
     await other.open()
 
 
-async def read_until_it_ends(ledger: KafkaLedger, start: int) -> list[Entry]:
+async def read_until_it_ends(ledger: KafkaLedger, start: int) -> list[ReadEntry]:
     return [entry async for entry in ledger.read(start)]
 
 

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import asyncio
-import inspect
 from collections.abc import Awaitable, Callable
 
-__all__ = ["until"]
+from snapkafka import until as waits
 
 
 async def until(
@@ -15,11 +13,8 @@ async def until(
     """Returns when the condition holds.
 
     Raises:
-        AssertionError: it does not come to hold in time.
+        TimedOutError: it does not come to hold in time; it names it.
     """
-    for _ in range(round(timeout_s / every_s)):
-        held = condition()
-        if await held if inspect.isawaitable(held) else held:
-            return
-        await asyncio.sleep(every_s)
-    raise AssertionError(f"waited {timeout_s:g} s in vain")
+    await waits.until(
+        condition, timeout_s, getattr(condition, "__qualname__", repr(condition)), every_s=every_s
+    )

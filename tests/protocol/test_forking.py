@@ -10,7 +10,6 @@ from snapkafka.protocol.forking import (
     fork_problem,
     of_fork,
     prefixed,
-    unprefixed,
 )
 from snapkafka.protocol.ledger_checkpoint import take_checkpoint
 from snapkafka.protocol.ledger_state import LedgerState
@@ -25,7 +24,6 @@ def test_a_name_is_translated_once(name: str) -> None:
     assert found.startswith(P)
     assert found.count(P) == 1
     assert prefixed("staging", found) == found
-    assert unprefixed("staging", found) == name.replace(P, "")
 
 
 def test_no_fork_has_the_names_of_another() -> None:

@@ -41,7 +41,7 @@ def test_partitions_added_to_a_running_app_are_expected_when_their_reader_has_le
     epoch = world.trigger()
     settle(p, q)
     assert [str(w) for w in world.fold.waiting(epoch)] == [
-        f"the cut of input b[1] by process {other.id} of app q"
+        f"a reader of input b[1], which process {other.id} of app q has left"
     ]
     q.give(B, added, generation=3)
     settle(p, q)

@@ -11,8 +11,6 @@ from typing import Final
 
 from . import commands, errors, findings, metrics, schemas, settings, states
 
-__all__ = ["NOTE", "PAGES", "ROOT", "outdated", "write"]
-
 ROOT: Final = Path(__file__).resolve().parents[2]
 FOLDER: Final = "docs/reference"
 #: The second line of each page.

@@ -14,8 +14,6 @@ from snapkafka.cli.verbs import app
 
 from .markdown import code, table
 
-__all__ = ["commands", "page"]
-
 HEAD: Final = ("option", "default", "meaning")
 #: An option of so many commands is described once.
 COMMON_MIN: Final = 4

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 from snapkafka.cli.running import STATUSES
-from snapkafka.errors import SnapkafkaError, all_errors
+from snapkafka.errors import COMMAND, SnapkafkaError, all_errors
 from snapkafka.service.problems import HTTP_STATUS, REFUSALS
 
 from .markdown import code, table
-
-__all__ = ["page"]
 
 
 def page() -> str:
@@ -25,7 +23,7 @@ def page() -> str:
                 code(name if status else "ok"),
                 str(http or ""),
                 meaning,
-                error.hint if error else "",
+                COMMAND.text(error.hint) if error else "",
             )
         )
     refusals = table(("code", "HTTP"), ((code(name), str(status)) for name, status in REFUSALS.items()))

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-__all__ = ["cell", "code", "table"]
-
 
 def cell(text: str) -> str:
     """Return a text on one line that ends no cell."""

@@ -13,8 +13,6 @@ from snapkafka.service.metrics import counted, described
 
 from .markdown import code, table
 
-__all__ = ["page"]
-
 
 def page() -> str:
     """Return the page."""

@@ -9,8 +9,6 @@ from typing import Any, Final
 
 from .markdown import code, table
 
-__all__ = ["page"]
-
 SCHEMAS: Final = Path(__file__).resolve().parents[2] / "schemas/ledger"
 
 

@@ -14,8 +14,6 @@ from snapkafka.service.settings import Settings
 
 from .markdown import code, table
 
-__all__ = ["VARIABLES", "page", "variables_in_code"]
-
 PACKAGE: Final = Path(__file__).resolve().parents[2] / "snapkafka"
 #: Variables of tests, and those by which the demo starts its own services, are not for users.
 _OWN: Final = re.compile(r"SNAPKAFKA_(?:TEST|DEMO)_")

@@ -10,8 +10,6 @@ from typing import Final
 
 from .markdown import code, table
 
-__all__ = ["MACHINES", "Machine", "Transition", "page"]
-
 #: Where each begins and ends.
 OUTSIDE: Final = "[*]"
 

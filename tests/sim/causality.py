@@ -6,9 +6,9 @@ from contextlib import suppress
 from typing import NamedTuple
 
 from snapkafka.errors import BadInputError
-from snapkafka.sim.story.file import Channel, Deliver, Internal, Send, Step, Story
+from snapkafka.sim.story.file import Deliver, Internal, Send, Step, Story, StoryChannel
 from snapkafka.sim.story.performance import StoryRun, topic_of
-from snapkafka.sim.story.play import Outcome
+from snapkafka.sim.story.play import StoryOutcome
 
 
 class Happened(NamedTuple):
@@ -17,7 +17,7 @@ class Happened(NamedTuple):
     process: str
     name: str
     kind: str  # "internal", "send", "receive"
-    channel: Channel | None = None
+    channel: StoryChannel | None = None
     message: str = ""
 
 
@@ -44,14 +44,14 @@ class Recorded(StoryRun):
         with suppress(BadInputError):
             super()._deliver(step)
 
-    def _hand_over(self, channel: Channel, event: str) -> None:
+    def _hand_over(self, channel: StoryChannel, event: str) -> None:
         entry = self.logs[topic_of(channel)][self.heads[channel]]
         if entry.marker is None:
             self.history.append(Happened(channel.receiver, event, "receive", channel, entry.what))
         super()._hand_over(channel, event)
 
 
-def inside(history: list[Happened], outcome: Outcome) -> list[bool]:
+def inside(history: list[Happened], outcome: StoryOutcome) -> list[bool]:
     """Per event: does it lie before the cut of its process? (A process that has not cut has nothing before it.)"""
     left = {process: len(events) for process, events in outcome.processes.items()}
     found = []
@@ -61,7 +61,7 @@ def inside(history: list[Happened], outcome: Outcome) -> list[bool]:
     return found
 
 
-def complaints(history: list[Happened], outcome: Outcome) -> list[str]:
+def complaints(history: list[Happened], outcome: StoryOutcome) -> list[str]:
     """What is wrong with a snapshot; nothing, if it is a consistent cut and its channels are exactly right."""
     before = inside(history, outcome)
     found = []
@@ -72,7 +72,7 @@ def complaints(history: list[Happened], outcome: Outcome) -> list[str]:
     for process, events in outcome.processes.items():
         if states[process] != list(events):
             found.append(f"the state of {process} is {events}, its first events were {states[process]}")
-    sent: dict[Channel, list[str]] = {channel: [] for channel in outcome.channels}
+    sent: dict[StoryChannel, list[str]] = {channel: [] for channel in outcome.channels}
     sent_inside = set()
     for event, is_inside in zip(history, before, strict=True):
         if not is_inside or event.channel is None:

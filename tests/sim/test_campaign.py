@@ -18,7 +18,7 @@ from snapkafka.protocol.records import APP_RUNS_WITHOUT, OUT_OF_ORDER
 from snapkafka.sim.__main__ import main
 from snapkafka.sim.campaign import RULES, campaign
 from snapkafka.sim.run import run
-from snapkafka.sim.world.world_plan import Plan, make_plan
+from snapkafka.sim.world.world_plan import WorldPlan, make_plan
 from tests.sim.mutants.lost import LOST, LOST_LIVENESS, LOST_VERDICTS
 from tests.sim.mutants.mutant import EXPLORED, SEEDS, Mutant
 from tests.sim.mutants.outside import OUTSIDE, RENEWED
@@ -201,7 +201,7 @@ def test_r10_a_rule_about_workers_without_snapkafka_is_missed(mutant: Mutant) ->
     ids=["hangs", "off", "another-key", "sound"],
 )
 def test_r2_a_relay_out_of_scope_is_named_unless_it_turned_red_as_well(
-    plan: Callable[[Plan], Plan], opened: int
+    plan: Callable[[WorldPlan], WorldPlan], opened: int
 ) -> None:
     """Design, section 12: the ledger hangs for it, it is switched off, or it has another ledger key; else the snapshot
     is as good as any other."""

@@ -10,9 +10,9 @@ from __future__ import annotations
 import pytest
 
 from snapkafka.protocol.worker import HEAR_ALL
-from snapkafka.sim.story.file import Channel, parse_story
+from snapkafka.sim.story.file import StoryChannel, parse_story
 from snapkafka.sim.story.performance import StoryRun, topic_of
-from snapkafka.sim.story.play import Outcome, outcomes, play_story
+from snapkafka.sim.story.play import StoryOutcome, outcomes, play_story
 
 from .causality import Happened, Recorded, inside
 from .computations import Act, State, passes_through
@@ -59,14 +59,14 @@ class Rule(Recorded):
     """Notes, at every marker, whether its receiver had recorded, and what it has received since along that channel."""
 
     def __init__(self, run: Recorded) -> None:
-        self.since: dict[Channel, list[str]] = {}
-        self.at_marker: dict[Channel, tuple[bool, list[str]]] = {}
+        self.since: dict[StoryChannel, list[str]] = {}
+        self.at_marker: dict[StoryChannel, tuple[bool, list[str]]] = {}
         super().__init__(run.story)
 
     def has_recorded(self, name: str) -> bool:
         return self.places[name].members[0].machine.colours.epoch > 0
 
-    def _hand_over(self, channel: Channel, event: str) -> None:
+    def _hand_over(self, channel: StoryChannel, event: str) -> None:
         entry = self.logs[topic_of(channel)][self.heads[channel]]
         recorded = self.has_recorded(channel.receiver)
         if entry.marker is not None:
@@ -111,7 +111,7 @@ def acts_of(history: list[Happened]) -> list[Act]:
     return acts
 
 
-def state_of(outcome: Outcome) -> State:
+def state_of(outcome: StoryOutcome) -> State:
     tables = {
         name: {str(k + 1): event for k, event in enumerate(events)}
         for name, events in outcome.processes.items()

@@ -13,8 +13,6 @@ from snapkafka.protocol.events import LedgerRead
 from snapkafka.protocol.ledger_state import LedgerState
 from snapkafka.protocol.worker import WorkerProtocol
 
-__all__ = ["Transitions", "watching"]
-
 #: (machine, state before, what happened, state after) -> how often.
 Transitions = Counter[tuple[str, str, str, str]]
 BEGIN, END = "[*]", "[*]"
@@ -40,8 +38,8 @@ def watching() -> Iterator[Transitions]:
             "send_acked",
             "send_failed",
             "send_appended",
-            "bare_settled",
-            "bare_failed",
+            "unstamped_settled",
+            "unstamped_failed",
             "send_withdrawn",
         ):
             patches.enter_context(_around(WorkerProtocol, name, seen, _of_worker))

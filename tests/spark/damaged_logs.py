@@ -61,11 +61,13 @@ class Damaged:
 
 @dataclass
 class Table:
-    """A changelog, what else its cut says, and, of one with a parent, the last record of the parent's state."""
+    """A changelog, what else its cut says, and, of one with a parent, the last record of the parent's state. `left`:
+    its process did, and reports nothing."""
 
     log: Changelog
     cut: dict[str, Any] = field(default_factory=dict)
     seam: SenderEnd | None = None
+    left: bool = False
 
     def as_world(self) -> World:
         """With the epochs of the small worlds."""
@@ -76,8 +78,8 @@ class Table:
                 for record in log.log
             ],
             bounds={log.tp: log.bounds},
-            processes=[replace(cut, app=log.tp.topic) for cut in of.processes],
-            senders=list(of.senders),
+            processes=[replace(cut, app=log.tp.topic, left=self.left) for cut in of.processes],
+            senders=[] if self.left else list(of.senders),
             changelogs=[replace(cut, app=log.tp.topic, **self.cut) for cut in of.changelogs],
         )
 
@@ -133,6 +135,9 @@ def tables(rng: random.Random) -> Iterator[Table]:
         if n % 3:  # another record stands there, or none
             made.log[2:3] = [made.log[2]._replace(seq=9)] if n % 3 == 1 else []
         yield Table(made, seam=SenderEnd(**made.tp._asdict(), process=made.process, white_end=3, last_seq=2))
+    emptied = _of_six(TopicPartition("emptied", 0), next(process))
+    emptied.log = []
+    yield Table(emptied, left=True)
     overtaken = _of_six(TopicPartition("overtaken", 0), next(process))
     overtaken.write(99, "red", epoch=cleaned_log.EPOCH)
     overtaken.compact(2, drop=False)

@@ -18,8 +18,6 @@ from snapkafka.checks.log import EXTERNAL
 from snapkafka.protocol.captured_snapshot import Captured, ChangelogCut, ProcessCut
 from snapkafka.protocol.records import TopicPartition
 
-__all__ = ["EPOCHS", "RECORDS_SCHEMA", "Logs", "Row", "Written", "logs"]
-
 EPOCHS = (1_000_000, 2_000_000, 3_000_000)
 RECORDS_SCHEMA = f"{STAMPS_SCHEMA}, key binary, value binary"
 KEYS = (b'"a"', b'"b"', b'"c"', None)

@@ -31,8 +31,6 @@ from snapkafka.wire import headers as wire
 from .simulated_logs import DELETED, PARTS
 from .simulated_runs import Append, End, Run
 
-__all__ = ["HOUR", "LAG_MS", "LEDGER", "Written", "await_cleaner", "there", "write"]
-
 LEDGER: Final = LedgerEntry(topic="_snapkafka.simulated", topic_id="ab" * 16)
 #: The ids of it and of another one that was there before, as headers have them.
 OURS: Final = wire.ledger_id(bytes.fromhex(LEDGER.topic_id))

@@ -41,8 +41,6 @@ from snapkafka.protocol.records import (
 )
 from snapkafka.wire import headers as wire
 
-__all__ = ["Sender", "Stage", "play", "play_on"]
-
 
 @dataclass
 class Stage:

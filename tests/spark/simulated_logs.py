@@ -20,13 +20,11 @@ from snapkafka.checks.log import EXTERNAL
 from snapkafka.protocol.captured_snapshot import Captured
 from snapkafka.protocol.records import NOBODY, TopicPartition
 from snapkafka.sim.run import judge, played
-from snapkafka.sim.world.broker_log import ABORTED, Broker
+from snapkafka.sim.world.broker_log import ABORTED, SimBroker
 from snapkafka.sim.world.world import World as Simulated
 from tests.worlds.cleaned_log import HOUR
 
 from .small_logs import EPOCH, World
-
-__all__ = ["APART", "PARTS", "Names", "consistent", "kinds"]
 
 #: Between the processes of one world and those of the next; no ledger of a run is as long.
 APART = 10_000
@@ -111,7 +109,7 @@ def kinds(world: Simulated, captured: Captured) -> set[str]:
 
 
 def _cleaned(
-    rng: random.Random, broker: Broker, view: CutView, records: list[LogRecord], counts: Counter[str]
+    rng: random.Random, broker: SimBroker, view: CutView, records: list[LogRecord], counts: Counter[str]
 ) -> list[LogRecord]:
     """Without some records of changelogs for which there is a later one of their key below the end of the state, and
     without some deletions there, which go in the end though nothing follows on them."""
@@ -147,7 +145,7 @@ class _Compacted:
     deletions: set[tuple[TopicPartition, int]] = field(default_factory=set)
 
     def go_over(
-        self, rng: random.Random, broker: Broker, view: CutView, records: list[LogRecord]
+        self, rng: random.Random, broker: SimBroker, view: CutView, records: list[LogRecord]
     ) -> list[LogRecord]:
         """All records, without what it has taken of the changelogs; those that are left there have their `key_hash`."""
         tables = view.changelogs.keys() - view.inputs.keys()
@@ -198,7 +196,7 @@ class _Compacted:
 
 
 def _small(
-    captured: Captured, records: list[LogRecord], broker: Broker, n: int, compacted: _Compacted
+    captured: Captured, records: list[LogRecord], broker: SimBroker, n: int, compacted: _Compacted
 ) -> World:
     names = Names(captured.epoch, n)
     whole = World(

@@ -19,15 +19,13 @@ from snapkafka.protocol.captured_snapshot import Captured
 from snapkafka.protocol.records import TopicPartition
 from snapkafka.sim.run import judge, played
 from snapkafka.sim.world import world as sim_world
-from snapkafka.sim.world.broker_log import COMMITTED, OPEN, Broker, Stored
+from snapkafka.sim.world.broker_log import COMMITTED, OPEN, SimBroker, SimStored
 from snapkafka.sim.world.world import World as Simulated
 from snapkafka.sim.world.world_plan import make_plan
 from tests.sim.mutants.broken import patching
 from tests.sim.mutants.rules import MUTANTS
 
 from .simulated_logs import Names, kinds
-
-__all__ = ["BROKEN", "Append", "End", "Run", "broken", "healthy", "recoloured"]
 
 #: Mutants whose seed has a snapshot that its log gives away, each in a way of its own.
 BROKEN = (
@@ -81,7 +79,7 @@ class Run:
         return (step for step in self.steps if isinstance(step, Append))
 
 
-class _Recording(Broker):
+class _Recording(SimBroker):
     """The broker of the simulator, which remembers what came in which order."""
 
     def __init__(self, *, strips: frozenset[str] = frozenset()) -> None:
@@ -90,12 +88,12 @@ class _Recording(Broker):
             tuple[TopicPartition, int, str | None]
         ] = []  # None: it was appended; else how it ended
 
-    def append(self, tp: TopicPartition, record: Stored) -> int:
+    def append(self, tp: TopicPartition, record: SimStored) -> int:
         offset = super().append(tp, record)
         self.order.append((tp, offset, None))
         return offset
 
-    def end(self, tp: TopicPartition, offset: int, state: str) -> Stored:
+    def end(self, tp: TopicPartition, offset: int, state: str) -> SimStored:
         self.order.append((tp, offset, state))
         return super().end(tp, offset, state)
 

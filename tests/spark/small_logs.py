@@ -22,8 +22,6 @@ from snapkafka.protocol.captured_snapshot import (
 from snapkafka.protocol.facts import OldTopic
 from snapkafka.protocol.records import NOBODY, Position, SeqRange, TopicPartition, TornEvent
 
-__all__ = ["EPOCH", "World", "captured", "damage", "history", "together"]
-
 EPOCH = 1_000_000_000
 #: In this share of the worlds the first sender has known its inputs before they were recreated.
 OLD = 0.1

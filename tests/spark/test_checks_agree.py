@@ -240,10 +240,8 @@ def test_compaction_of_a_changelog_that_is_read_is_judged_as_on_lists(spark: Spa
     reader needs, and counts no record of nobody there: none can be an effect of something red."""
     rng = random.Random(3)
     missing = [rng.sample(range(10), rng.randint(0, 6)) for _ in range(400)]
-    v1_lost = [rng.choice([(), (), (rng.randint(1, 6),)]) for _ in missing]
-    world = together(
-        [_read_by_another(n, *both) for n, both in enumerate(zip(missing, v1_lost, strict=True))]
-    )
+    lost = [rng.choice([(), (), (rng.randint(1, 6),)]) for _ in missing]
+    world = together([_read_by_another(n, *both) for n, both in enumerate(zip(missing, lost, strict=True))])
     expected = Counter(finding for finding in _found_in_lists(world) if finding.kind in _OF_SEQS)
     log = _frames(spark, world)
     assert what_is_found(log, rules.look_at(log), kinds=_OF_SEQS) == expected

@@ -81,7 +81,12 @@ def test_texts(spark: SparkSession) -> None:
         ("binary", b"\xff", None, "value: not base64"),
         ("mine", b"x", None, "value: codec mine is not decoded"),
         ("mine|binary", b"x", None, "value: codec mine|binary is not decoded"),
-        ("pickle", b"x", None, "value: codec pickle is not decoded: pickles execute code (--unpickle)"),
+        (
+            "pickle",
+            b"x",
+            None,
+            "value: codec pickle is not decoded: pickles execute code (the option unpickle)",
+        ),
         ("pickle", None, None, None),
     ]
     found = read(spark, [(raw, codec) for codec, raw, _, _ in cases])
@@ -224,8 +229,8 @@ def test_codecs_of_the_app_are_loaded_where_the_data_is(spark: SparkSession) -> 
         (None, "value: codec json|zipped: error"),
         (None, "value: codec leaving: SystemExit"),
         (None, "value: codec nobody's is not registered with Faust"),
-        (None, "value: codec hidden_pickle is not decoded: pickles execute code (--unpickle)"),
-        (None, "value: codec pickle is not decoded: pickles execute code (--unpickle)"),
+        (None, "value: codec hidden_pickle is not decoded: pickles execute code (the option unpickle)"),
+        (None, "value: codec pickle is not decoded: pickles execute code (the option unpickle)"),
         ("[1,2,3]", None),
         ('{"b":1}', None),
         (None, None),

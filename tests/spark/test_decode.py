@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import random
-from datetime import UTC, datetime
 from typing import Any
 
 import pytest
@@ -25,7 +24,7 @@ def record(offset: int, headers: Headers, topic: str = "täglich", partition: in
         "topic": topic,
         "partition": partition,
         "offset": offset,
-        "timestamp": datetime(1970, 1, 1, tzinfo=UTC),
+        "timestamp_ms": 0,
         "key": None,
         "value": None,
         "headers": [{"key": key, "value": value} for key, value in headers],

@@ -20,6 +20,8 @@ from snapkafka.assembly.command import main
 from snapkafka.assembly.ledger import Desk
 from snapkafka.assembly.spark import job
 from snapkafka.assembly.spark.write import parquet
+from snapkafka.checks import CutView
+from snapkafka.errors import BadInputError, InternalError
 from snapkafka.kafka.login.connection import Connection
 from snapkafka.manifest import AROUND, Manifest
 from snapkafka.protocol.records import TopicPartition
@@ -187,7 +189,7 @@ def test_a_dry_run_says_what_the_delta_reads(chain: Chain, capfd: pytest.Capture
             ),
         )
     )
-    assert (plan.parent, plan.as_full) == (chain.name("snap"), False)
+    assert (plan.parent, plan.whole) == (chain.name("snap"), "")
     capfd.readouterr()
     assert main(chain.arguments("next")) == 0
     (reported,) = json.loads(capfd.readouterr().out)["snapshots"]
@@ -241,33 +243,54 @@ def _file_of_somebody_else(state: Path) -> Path:
         (_file_of_somebody_else, "next/state_delta"),
     ],
 )
-def test_a_broken_parent_is_said_before_anything_is_read(
+def test_on_a_broken_parent_nothing_is_built_and_the_whole_state_is_read(
     chain: Chain, tmp_path: Path, capsys: pytest.CaptureFixture[str], broken: Callable[[Path], Path], of: str
 ) -> None:
-    """Of the same size, anywhere in the chain; a file more would be rows more."""
+    """Of the same size, anywhere in the chain; a file more would be rows more. What is assembled already stays as it
+    is: others may build on its rows."""
     copied = Chain(chain.stage, LocalStore(shutil.copytree(chain.store.root, tmp_path / "copy")))
     file = broken(copied.store.root / copied.name(of))
-    copied.store.manifest_path(copied.name("last")).unlink()
-    assert main(copied.arguments("last")) == 8
-    said = capsys.readouterr()
-    message = json.loads(said.out)["error"]["message"]
+    assert main(copied.arguments("last")) == BadInputError.exit_status
+    message = json.loads(capsys.readouterr().out)["error"]["message"]
     part = copied.name(of.split("/")[0])
     assert message.startswith(f"snapshot {part}: ")
     assert str(file.relative_to(copied.store.root)) in message
-    assert "reading" not in said.err
-    assert not copied.store.has(copied.name("last"))
+
+    copied.store.remove(copied.manifest("last"))
+    assert main(copied.arguments("last")) == 0
+    (reported,) = json.loads(capsys.readouterr().out)["snapshots"]
+    assert (reported["verdict"], reported["whole"]) == ("VERIFIED", message)
+    found = copied.manifest("last")
+    assert (found.parents, [table.name for table in found.tables if "state" in table.name]) == ((), ["state"])
+    assert rows(copied.store, found) == rows(chain.store, chain.manifest("last"))
     assert not list(copied.store.root.glob("*.tmp-*"))
 
-    # What the hint says helps.
-    assert f"snapkafka assemble {part}" in json.loads(said.out)["error"]["hint"]
-    assert main(copied.arguments(part.removeprefix(f"{chain.stage.namespace}-"))) == 0
-    assert main(copied.arguments("last")) == 0
-    assert rows(copied.store, copied.manifest("last")) == rows(chain.store, chain.manifest("last"))
+
+def test_one_that_cannot_be_assembled_does_not_stop_the_others(
+    chain: Chain, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whatever happens to it; it is named, and its status is that of the job."""
+    assemble, store = job.assemble, LocalStore(tmp_path)
+
+    def strange(spark: SparkSession, view: CutView, *others: Any, **named: Any) -> Manifest:
+        if view.captured.id == chain.name("snap"):
+            raise ZeroDivisionError("a strange record")
+        return assemble(spark, view, *others, **named)
+
+    monkeypatch.setattr(job, "assemble", strange)
+    capsys.readouterr()
+    assert main(Chain(chain.stage, store).arguments("snap", "next")) == InternalError.exit_status
+    found = json.loads(capsys.readouterr().out)
+    assert [item["id"] for item in found["failed"]] == [chain.name("snap")]
+    assert "a strange record" in found["failed"][0]["message"]
+    (other,) = found["snapshots"]
+    assert (other["id"], other["verdict"]) == (chain.name("next"), "VERIFIED")
+    assert f"builds on {chain.name('snap')}, which is not assembled" in other["whole"]
 
 
 @pytest.mark.parametrize("when", ["entries", pytest.param("digests", marks=pytest.mark.long)])
 @pytest.mark.long
-def test_a_parent_that_is_pruned_meanwhile_is_noticed(
+def test_where_a_parent_is_pruned_meanwhile_the_whole_state_is_read(
     chain: Chain,
     tmp_path: Path,
     capsys: pytest.CaptureFixture[str],
@@ -288,7 +311,9 @@ def test_a_parent_that_is_pruned_meanwhile_is_noticed(
     monkeypatch.setattr(parquet, when, prune_then)
     invariant = tmp_path / "kept.sql"
     invariant.write_text(INVARIANTS["kept"])
-    assert main([*copied.arguments("last"), "--invariants", str(invariant)]) == 8
+    capsys.readouterr()
+    assert main([*copied.arguments("last"), "--invariants", str(invariant)]) == 0
     assert pruned
-    assert json.loads(capsys.readouterr().out)["error"]["code"] == "storage"
-    assert not copied.store.has(copied.name("last"))
+    (reported,) = json.loads(capsys.readouterr().out)["snapshots"]
+    assert "cannot be used" in reported["whole"] or "missing" in reported["whole"]
+    assert rows(copied.store, copied.manifest("last")) == rows(chain.store, chain.manifest("last"))

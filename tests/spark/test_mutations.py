@@ -129,22 +129,26 @@ def _renumber(case: Case, lost: LogRecord) -> None:
     ]
 
 
-def repeat(rng: random.Random, case: Case, white: White) -> bool:
-    """A white record is sent again when its sender had closed."""
+def send_late(rng: random.Random, case: Case, white: White) -> bool:
+    """A white record is sent when its sender had closed. (With the seq of an earlier one it would be a copy.)"""
     room = [r for r in white(case) if next_of(r, white(case)) is None]
     if not room:
         return False
-    again = rng.choice(room)
-    end = case.world.bounds[again.tp].end
-    case.world.records.append(again._replace(offset=end, cause=None))
-    case.world.bounds[again.tp] = replace(case.world.bounds[again.tp], end=end + 1)
-    case.check, case.place = "V1", (*again.tp, end)
+    last = rng.choice(room)
+    end = case.world.bounds[last.tp].end
+    case.world.records.append(last._replace(offset=end, seq=last.seq + 1, cause=None))
+    case.world.bounds[last.tp] = replace(case.world.bounds[last.tp], end=end + 1)
+    case.check, case.place = "V1", (*last.tp, end)
     return True
 
 
 def reorder(rng: random.Random, case: Case, white: White) -> bool:
-    """Two records of one sender change places."""
-    room = [(r, after) for r in white(case) if (after := next_of(r, white(case))) is not None]
+    """Two records of one sender change places. (A seq below that of its first record would be that of a copy.)"""
+    room = [
+        (r, after)
+        for r in white(case)
+        if (after := next_of(r, white(case))) is not None and _before(case, r) is not None
+    ]
     if not room:
         return False
     one, other = rng.choice(room)
@@ -278,7 +282,7 @@ def an_older_changelog(rng: random.Random, case: Case) -> bool:
 KINDS_OF_DAMAGE: Mapping[str, Damage] = {
     **{
         f"{damage.__name__} in {where}": partial(damage, white=white)
-        for damage in (drop, repeat, reorder)
+        for damage in (drop, send_late, reorder)
         for where, white in (("an input", white_of_inputs), ("a changelog", white_of_changelogs))
     },
     **{

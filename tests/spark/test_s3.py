@@ -120,7 +120,7 @@ def test_duckdb_pandas_and_spark_read_it_without_us(made: Made, spark: SparkSess
 
 
 def test_query_diff_and_verify_offline_need_no_broker(made: Made) -> None:
-    async def ask() -> tuple[ops.Queried, ops.Difference, ops.Examined]:
+    async def ask() -> tuple[ops.Queried, ops.Difference, ops.ExaminedFiles]:
         where = made.store.uri
         found = await ops.query(None, "", "SELECT count(*) AS n FROM state", storage=where)
         changed = await ops.diff(None, "", made.name("snap"), made.name("next"), storage=where)

@@ -20,7 +20,7 @@ from snapkafka.assembly.ledger import ClusterFacts, Desk
 from snapkafka.assembly.progress import Work
 from snapkafka.assembly.spark import job
 from snapkafka.assembly.spec import JobResult
-from snapkafka.cli.present.snapshots import print_assembled
+from snapkafka.cli.present.printed import print_assembled
 from snapkafka.kafka.login.connection import Connection
 from snapkafka.manifest import ExternalEntry, Manifest, OpenEntry
 from snapkafka.store import LocalStore

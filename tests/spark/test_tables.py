@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 from base64 import b64encode
 from dataclasses import replace
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -20,14 +20,15 @@ from snapkafka.assembly.spark.job import _unwritten
 from snapkafka.assembly.spark.reading.header_columns import stamped
 from snapkafka.assembly.spark.reading.kafka_source import SOURCE_SCHEMA, read_ranges
 from snapkafka.assembly.spark.reading.session import sized
-from snapkafka.assembly.spark.spark_errors import translate
 from snapkafka.assembly.spark.tables import tables
 from snapkafka.assembly.spark.write import parquet
 from snapkafka.checks import CutView, ReadRange
 from snapkafka.errors import BadInputError
+from snapkafka.kafka.login.connection import Connection
+from snapkafka.kafka.records import far_times
 from snapkafka.manifest import AppendedEntry, LedgerEntry
 from snapkafka.protocol.captured_snapshot import Captured, ChangelogCut, InputCut, ProcessCut, SenderEnd
-from snapkafka.protocol.records import Position, TornEvent
+from snapkafka.protocol.records import Position, TopicPartition, TornEvent
 from snapkafka.testing import Broker
 from snapkafka.wire import headers as wire
 from tests.spark.reading import settings_of
@@ -81,7 +82,7 @@ def record(topic: str, offset: int, key: bytes | None, value: bytes | None, head
         "topic": topic,
         "partition": 0,
         "offset": offset,
-        "timestamp": datetime(2026, 1, 1, tzinfo=UTC),
+        "timestamp_ms": 1_767_225_600_000,
         "key": key,
         "value": value,
         "headers": [{"key": "trace", "value": b"7"}, {"key": wire.HEADER, "value": header}],
@@ -178,16 +179,10 @@ def test_times_that_are_none(spark: SparkSession, tmp_path: Path) -> None:
         record("in", 2 + n, name.encode(), b"1", wire.stamp(LEDGER, check, 0, 1, 2 + n))
         for n, name in enumerate(TIMES)
     ]
-    said = local_frame(
+    source = local_frame(
         spark,
-        "offset bigint, ms bigint",
-        [{"offset": 2 + n, "ms": ms} for n, ms in enumerate(TIMES.values())],
-    )
-    source = (
-        local_frame(spark, SOURCE_SCHEMA, rows)
-        .join(said, "offset")
-        .withColumn("timestamp", fn.timestamp_millis("ms"))
-        .drop("ms")
+        SOURCE_SCHEMA,
+        [{**row, "timestamp_ms": ms} for row, ms in zip(rows, TIMES.values(), strict=True)],
     )
     view = CutView(replace(captured(), senders=(replace(CAPTURED.senders[0], white_end=99),)))
     messages = tables.messages(stamped(source, ledger_id=LEDGER), Lookups(spark, view))
@@ -202,24 +197,46 @@ def test_times_that_are_none(spark: SparkSession, tmp_path: Path) -> None:
 
 
 @pytest.mark.kafka
-def test_a_time_that_spark_cannot_hold_is_said(spark: SparkSession, kafka: Broker, topic_prefix: str) -> None:
-    """A topic takes one only where it is set so; the job ends, in our words. Others of that kind are read."""
+def test_times_that_spark_cannot_hold_are_read_around(
+    spark: SparkSession, kafka: Broker, topic_prefix: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A topic takes one only where it is set so, or on brokers before 4.0. What lies between two of them is read with
+    them; where that is too much, the record is named."""
     topic = f"{topic_prefix}times"
     admin = AdminClient({"bootstrap.servers": kafka.bootstrap, "log_level": 0})
     anything = {"message.timestamp.after.max.ms": str(2**63 - 1)}
     admin.create_topics([NewTopic(topic, 1, 1, config=anything)])[topic].result()
     producer = Producer({"bootstrap.servers": kafka.bootstrap, "log_level": 0})
-    for ms in (TIMES["absurd"], 2**62):
-        producer.produce(topic, b"v", timestamp=ms)
+    times = (TIMES["absurd"], 2**62, 1, far_times.READABLE_MS_MAX, far_times.READABLE_MS_MAX + 1, 2)
+    for ms in times:
+        producer.produce(topic, f"v{ms}", timestamp=ms, headers=[("a", b"1"), ("b", None)])
     assert producer.flush(10) == 0
+    tp = TopicPartition(topic, 0)
 
-    def read(start: int) -> DataFrame:
-        return read_ranges(spark, [ReadRange(topic, 0, start, start + 1)], bootstrap=kafka.bootstrap)
+    def found() -> tuple[far_times.FarStretch, ...]:
+        connection = Connection(bootstrap=kafka.bootstrap)
+        return asyncio.run(far_times.far_stretches(connection, [tp], isolation="read_committed"))
 
-    assert read(0).select(fn.unix_millis("timestamp")).first() == (TIMES["absurd"],)
-    with pytest.raises(Exception, match="long overflow") as raised:
-        read(1).collect()
-    assert isinstance(translate(raised.value), BadInputError)
+    def read(start: int, end: int) -> DataFrame:
+        ranges = [ReadRange(topic, 0, start, end)]
+        return read_ranges(spark, ranges, bootstrap=kafka.bootstrap, far=found())
+
+    (stretch,) = found()
+    assert (stretch.tp, stretch.start, stretch.end) == (tp, 1, 5)
+    assert f"{tp} offset 1 has the timestamp {2**62} (nanoseconds?), and 1 more up to offset 4" in str(
+        stretch
+    )
+    rows = read(0, 6).orderBy("offset").collect()
+    assert [(row.offset, row.timestamp_ms) for row in rows] == [*enumerate(times)]
+    assert {(row.timestamp_type, bytes(row.value).decode()) for row in rows} == {
+        (0, f"v{ms}") for ms in times
+    }
+    assert all([(h.key, h.value) for h in row.headers] == [("a", b"1"), ("b", None)] for row in rows)
+    for start, end in ((0, 1), (1, 2), (2, 4), (3, 6), (5, 6)):
+        assert sorted(row.offset for row in read(start, end).collect()) == [*range(start, end)]
+    monkeypatch.setattr(far_times, "BYTES_MAX", 300)
+    with pytest.raises(BadInputError, match=f"{topic}.0. holds records .* from offset 1 to 4"):
+        found()
 
 
 def test_messages_in_the_codec_that_their_reader_has(spark: SparkSession) -> None:

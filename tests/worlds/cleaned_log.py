@@ -11,8 +11,6 @@ from snapkafka.checks.retention import UNBOUNDED
 from snapkafka.protocol.captured_snapshot import Captured, ChangelogCut, ProcessCut, SenderEnd
 from snapkafka.protocol.records import Retention, TopicPartition
 
-__all__ = ["EPOCH", "HOUR", "Changelog", "captured", "changelog", "promised"]
-
 EPOCH = 1_000_000
 HOUR = 3_600_000
 

@@ -24,19 +24,6 @@ from snapkafka.protocol.records import (
     Trigger,
 )
 
-__all__ = [
-    "FakeAccess",
-    "FakeAdmin",
-    "FakeCluster",
-    "FakeEntry",
-    "FakeGroup",
-    "FakeHold",
-    "FakeLedger",
-    "FakeMember",
-    "FakeTopic",
-    "Worker",
-]
-
 
 @dataclass(frozen=True)
 class FakeEntry:

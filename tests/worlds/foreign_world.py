@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, Collection, Mapping
 from typing import Any
 
+from snapkafka import until as waits
 from snapkafka.drivers.foreign.driver import Participant
 from snapkafka.drivers.foreign.settings import Bounds, Marker
 from snapkafka.kafka.records.read import Record
@@ -14,8 +15,6 @@ from snapkafka.protocol.ledger_state import LedgerState
 from snapkafka.protocol.records import TopicPartition
 from snapkafka.wire import headers
 from tests.worlds.fakes import FakeAdmin, FakeCluster, FakeTopic
-
-__all__ = ["STATE", "FakeConsumer", "FakeWriter", "ForeignAdmin", "marker_of", "participant", "until", "view"]
 
 #: Where the state of the process `till` lies.
 STATE = TopicPartition("_snapkafka-state.ns.till", 0)
@@ -198,8 +197,4 @@ def view(cluster: FakeCluster) -> LedgerState:
 
 async def until(holds: Callable[[], bool], what: str, seconds: float = 60.0) -> None:
     """Wait for a condition."""
-    loop = asyncio.get_running_loop()
-    deadline = loop.time() + seconds
-    while not holds():
-        assert loop.time() < deadline, f"waited {seconds} s for {what}"
-        await asyncio.sleep(0.002)
+    await waits.until(holds, seconds, what, every_s=0.002)

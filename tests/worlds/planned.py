@@ -6,8 +6,6 @@ from typing import Any
 
 from snapkafka.recovery.plan import Plan, Recovered, Request
 
-__all__ = ["done", "planned"]
-
 
 def planned(**changes: Any) -> Plan:
     """Build a plan of a restore of app accounts."""

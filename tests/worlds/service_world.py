@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -15,10 +14,9 @@ from snapkafka.protocol.records import CheckResult, Verdict
 from snapkafka.service.app import make_app
 from snapkafka.service.settings import Settings
 from snapkafka.store import LocalStore
+from snapkafka.until import blocking_until
 from tests.worlds.fakes import FakeCluster
 from tests.worlds.on_disk import write_snapshot
-
-__all__ = ["STORAGE", "asked", "assembled", "served", "until"]
 
 #: The storage of the contract's examples; nothing is written there.
 STORAGE = "s3://company-checkpoints/production-stream-01/"
@@ -39,10 +37,7 @@ def served(cluster: FakeCluster, roots: tuple[str, ...] = (STORAGE,), **more: An
 
 def until(holds: Callable[[], bool], what: str, seconds: float = 30.0) -> None:
     """Wait for a condition."""
-    deadline = time.monotonic() + seconds
-    while not holds():
-        assert time.monotonic() < deadline, f"waited {seconds} s for {what}"
-        time.sleep(0.005)
+    blocking_until(holds, seconds, what, every_s=0.005)
 
 
 def asked(**more: Any) -> dict[str, Any]:

@@ -13,8 +13,6 @@ import aiohttp
 from aiohttp import web
 from yarl import URL
 
-__all__ = ["Throttle"]
-
 SLOW_DOWN: Final = "<Error><Code>SlowDown</Code><Message>Please reduce your request rate.</Message></Error>"
 WINDOW_S: Final = 0.1
 #: Those of one connection; not to be passed on.

@@ -52,6 +52,11 @@ class TaskInstance(SimpleNamespace):
 def context() -> dict[str, Any]:
     """The context of the first try of a task."""
     ti = TaskInstance(
-        dag_id="hourly", run_id="scheduled__2026-11-25T21:00:00+00:00", map_index=-1, try_number=1, pushed={}
+        dag_id="hourly",
+        task_id="trigger",
+        run_id="scheduled__2026-11-25T21:00:00+00:00",
+        map_index=-1,
+        try_number=1,
+        pushed={},
     )
     return {"ti": ti}

@@ -28,16 +28,21 @@ def triggers(cluster: FakeCluster) -> list[Trigger]:
 # -- the id ---------------------------------------------------------------------------------------------------
 
 
-def test_the_id_is_that_of_the_run_and_of_no_other() -> None:
-    first = run_id_of("hourly", "manual__2026-11-25T21:00:00+00:00")
-    assert first == run_id_of("hourly", "manual__2026-11-25T21:00:00+00:00")
+def test_the_id_is_that_of_the_task_in_the_run_and_of_no_other() -> None:
+    run = "manual__2026-11-25T21:00:00+00:00"
+    first = run_id_of("hourly", run, "trigger")
+    assert first == run_id_of("hourly", run, "trigger")
     others = [
-        run_id_of("hourly", "manual__2026-11-25T21:00:00-00:00"),
-        run_id_of("hourly.manual", "_2026-11-25T21:00:00+00:00"),
-        run_id_of("hourly", "manual__2026-11-25T21:00:00+00:00", 0),
+        run_id_of("hourly", "manual__2026-11-25T21:00:00-00:00", "trigger"),
+        run_id_of("hourly.manual", "_2026-11-25T21:00:00+00:00", "trigger"),
+        run_id_of("hourly", run, "trigger", 0),
+        run_id_of("hourly", run, "before.trigger"),
     ]
-    assert len({first, *others}) == 4
-    for name in (first, *others, run_id_of("d" * 250, "r" * 250), run_id_of("-7", "1"), run_id_of("№", "☃")):
+    assert len({first, *others}) == 5
+    for name in (
+        *(first, *others, run_id_of("d" * 250, "r" * 250, "t" * 250)),
+        *(run_id_of("-7", "1", "1"), run_id_of("№", "☃", "⚙")),
+    ):
         assert id_problem(name) is None, name
 
 
@@ -53,6 +58,15 @@ def test_a_retry_finds_the_snapshot_of_its_run(cluster: FakeCluster, context: di
     assert (trigger.id, trigger.ttl_ms, trigger.who, trigger.storage) == (
         name, 7_000, "airflow:hourly", "/snaps",
     )  # fmt: skip
+
+
+def test_two_tasks_of_a_run_ask_for_two_snapshots(cluster: FakeCluster, context: dict[str, Any]) -> None:
+    names = []
+    for task_id in ("before", "after"):
+        context["ti"].task_id = task_id
+        names.append(operators.SnapkafkaTriggerOperator(task_id=task_id).execute(context))
+    assert [trigger.id for trigger in triggers(cluster)] == names
+    assert len(set(names)) == 2
 
 
 def test_a_retry_after_a_failed_snapshot_starts_its_next_attempt(

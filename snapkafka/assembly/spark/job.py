@@ -15,7 +15,7 @@ from typing import Final, TypeVar
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as fn
 
-from snapkafka.assembly.base import Base, view_on
+from snapkafka.assembly.base import Base, building_on, view_on
 from snapkafka.assembly.ledger import NO_FACTS, ClusterFacts
 from snapkafka.assembly.manifest import Clock, Made, manifest_of, unread_ranges
 from snapkafka.assembly.reaches import leads, per_kind, reach
@@ -85,18 +85,19 @@ def assemble(
 
     Raises:
         OffsetsGoneError: records that the tables need were deleted; nothing is written.
-        StorageError: the storage cannot be written, or a file of its base has changed.
-        BadInputError: an invariant is not SQL; the state of the base has other columns.
+        StorageError: the storage cannot be written.
+        BadInputError: an invariant is not SQL.
+        ParentUnfitError: a file of the base has changed or was deleted, or its state has other columns.
     """
     captured, wanted = view.captured, tuple(wanted)
     view = view_on(base, captured, view.bounds, triggered_ms=settings.ledger.triggered_ms)
     require_offsets(view, starts=view.starts)
-    if base is not None:
-        incremental.require_columns(base.parts)
+    with building_on(base):
+        incremental.require_columns(() if base is None else base.parts)
     v6_invariants.require_valid(spark, wanted)
     clock = Clock()
     if base is not None:
-        with reached(spark, store):
+        with building_on(base), reached(spark, store):
             clock.timed("parents", lambda: file_hashes.require_unchanged(spark, store, base.parts))
     ranges = reading_ranges(view, tail_max=settings.spec.tail_max, starts=view.starts)
     notify(f"{captured.id}: reading {_amount(ranges)}")
@@ -127,7 +128,7 @@ def assemble(
             {"spark": spark.version},
         )
         manifest = manifest_of(view, settings, made, base=base, wanted=wanted, facts=facts, clock=clock)
-        if base is not None:
+        with building_on(base):
             state_parents(store, manifest)  # they may have been pruned meanwhile, or assembled again
         return store.publish(
             manifest, folder, hashed=lambda there: file_hashes.files_of(spark, store, there.tables)
@@ -266,6 +267,7 @@ def _source(spark: SparkSession, ranges: list[ReadRange], settings: Settings) ->
         bootstrap=settings.spec.bootstrap,
         isolation=settings.isolation,
         options=settings.options,
+        far=settings.far,
     )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
 from typing import Final
 
@@ -13,6 +14,8 @@ from snapkafka.errors import (
     OffsetsGoneError,
     SnapkafkaError,
     StorageError,
+    Text,
+    Verb,
 )
 
 #: What is in a Java message -> what it means. The first that fits counts.
@@ -51,9 +54,15 @@ _SIGNS: Final[tuple[tuple[str, type[SnapkafkaError], str], ...]] = (
     ("DisconnectException", BrokerUnavailableError, "the broker stopped answering while it was read"),
 )
 
+#: How Spark and Kafka's client name a partition in their messages.
+_PARTITION: Final = re.compile(r"(?:[Pp]artitions?|TopicPartition:?) [\[{(]*([\w.-]+)-(\d+)\b")
+
 #: What to do next, where it is not what such an error says by itself.
-_HINTS: Final[Mapping[type[SnapkafkaError], str]] = {
-    LedgerUnusableError: "`snapkafka doctor --acls` prints the rights that the assembly job needs",
+_HINTS: Final[Mapping[type[SnapkafkaError], Text]] = {
+    LedgerUnusableError: (
+        Verb("doctor", options=("acls",)),
+        " prints the rights that the assembly job needs",
+    ),
 }
 
 
@@ -65,7 +74,9 @@ def translate(error: Exception) -> SnapkafkaError | None:
                 lines = (line.strip() for line in text.splitlines() if sign in line)
                 # Spark's first lines tell where it was, and begin with that.
                 line = min(lines, key=lambda line: line.index(sign))
-                return kind(f"{meaning}: {line[:200]}", hint=_HINTS.get(kind))
+                place = _PARTITION.search(text) if kind is OffsetsGoneError else None
+                where = f" ({place[1]}[{place[2]}])" if place else ""
+                return kind(f"{meaning}{where}: {line[:200]}", hint=_HINTS.get(kind))
     return None
 
 

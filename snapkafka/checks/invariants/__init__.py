@@ -16,9 +16,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from snapkafka.errors import BadInputError
+from snapkafka.errors import BadInputError, Option
 from snapkafka.runtime.homes import expand_home
 
+CHECK: Final = ("check ", Option("invariants"))
 _PLACEHOLDER: Final = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)(?::([^}]*))?\}")
 #: A value lands inside SQL, often inside quotes: these would end the quotes.
 _UNSAFE: Final = re.compile(r"['\"\\`;\n\r]")
@@ -47,7 +48,7 @@ def parse_parameters(given: Iterable[str]) -> dict[str, str]:
     for item in given:
         name, equals, value = item.partition("=")
         if not equals or not name.isidentifier():
-            raise BadInputError(f"--set {item} is not NAME=VALUE")
+            raise BadInputError(f"{item} is not NAME=VALUE", field="set")
         parameters[name] = value
     return parameters
 
@@ -66,7 +67,7 @@ def load(where: Iterable[str], parameters: Mapping[str, str]) -> tuple[Invariant
     for name, value in parameters.items():
         if _UNSAFE.search(value):
             raise BadInputError(
-                f"--set {name}={value}: quotes, backslashes and semicolons cannot be used in a value"
+                f"{name}={value}: quotes, backslashes and semicolons cannot be used in a value", field="set"
             )
     loaded, used = list[Invariant](), set[str]()
     # The same file twice is one; a link keeps its own name.
@@ -79,15 +80,16 @@ def load(where: Iterable[str], parameters: Mapping[str, str]) -> tuple[Invariant
         try:
             sql = path.read_text(encoding="utf-8")
         except (OSError, UnicodeDecodeError) as error:
-            raise BadInputError(
-                f"invariant {path} cannot be read: {error}", hint="check --invariants"
-            ) from error
+            raise BadInputError(f"invariant {path} cannot be read: {error}", hint=CHECK) from error
         names = {match[1] for match in _PLACEHOLDER.finditer(sql)}
         used |= names
         loaded.append(Invariant(name=path.stem, sql=_filled(path, sql, parameters)))
     unknown = sorted(set(parameters) - used)
     if unknown:
-        raise BadInputError(f"no invariant has a parameter {unknown[0]}", hint="check --set and --invariants")
+        raise BadInputError(
+            f"no invariant has a parameter {unknown[0]}",
+            hint=("check ", Option("set"), " and ", Option("invariants")),
+        )
     return tuple(loaded)
 
 
@@ -103,7 +105,7 @@ def parameters_of(where: Iterable[str]) -> frozenset[str]:
     try:
         texts = [path.read_text(encoding="utf-8") for item in where for path in _files(item)]
     except (OSError, UnicodeDecodeError) as error:
-        raise BadInputError(f"an invariant cannot be read: {error}", hint="check --invariants") from error
+        raise BadInputError(f"an invariant cannot be read: {error}", hint=CHECK) from error
     return frozenset(match[1] for text in texts for match in _PLACEHOLDER.finditer(text))
 
 
@@ -111,16 +113,14 @@ def _files(item: str) -> list[Path]:
     try:
         return _found(item, expand_home(item))
     except OSError as error:  # a folder that this user may not enter; a name that is too long
-        raise BadInputError(
-            f"invariant {item} cannot be read: {error.strerror}", hint="check --invariants"
-        ) from error
+        raise BadInputError(f"invariant {item} cannot be read: {error.strerror}", hint=CHECK) from error
 
 
 def _found(item: str, path: Path) -> list[Path]:
     if path.is_dir():
         found = sorted(path.glob("*.sql"))
         if not found:
-            raise BadInputError(f"{item} holds no *.sql", hint="check --invariants")
+            raise BadInputError(f"{item} holds no *.sql", hint=CHECK)
         return found
     if path.is_file():
         return [path]
@@ -128,7 +128,7 @@ def _found(item: str, path: Path) -> list[Path]:
         return [Path(__file__).parent / f"{item}.sql"]
     raise BadInputError(
         f"there are no invariants at {item}",
-        hint=f"--invariants takes a folder, a file, or one of: {', '.join(ready_made())}",
+        hint=(Option("invariants"), f" takes a folder, a file, or one of: {', '.join(ready_made())}"),
     )
 
 
@@ -139,7 +139,7 @@ def _filled(path: Path, sql: str, parameters: Mapping[str, str]) -> str:
             return parameters[name]
         if default is None:
             raise BadInputError(
-                f"invariant {path.stem} needs a value for {name}", hint=f"add --set {name}=..."
+                f"invariant {path.stem} needs a value for {name}", hint=("add ", Option("set", f"{name}=..."))
             )
         return default
 

@@ -11,7 +11,7 @@ from rich.markup import escape
 
 from snapkafka import ops
 from snapkafka.advice import Advice, Weight
-from snapkafka.cli.present.snapshots import count, table
+from snapkafka.cli.present.printed import count, table
 from snapkafka.cli.propose import Proposal, propose
 from snapkafka.cli.running import console, print_json, run
 from snapkafka.drivers.faust.describe import DescribedApp, describe_app_at

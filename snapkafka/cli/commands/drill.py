@@ -15,7 +15,7 @@ from rich.markup import escape
 from snapkafka import ops
 from snapkafka.cli.job_options import READING, Spec, job_options
 from snapkafka.cli.options import Bootstrap, Invariants, Namespace, Parameters, Stored
-from snapkafka.cli.present.snapshots import table
+from snapkafka.cli.present.printed import table
 from snapkafka.cli.running import connect, console, notices, run, who
 from snapkafka.errors import EXIT_NOT_GOOD, OutputError
 from snapkafka.units import duration_ms, format_seconds

@@ -12,7 +12,7 @@ from snapkafka import ops
 from snapkafka.cli.helps import command
 from snapkafka.cli.options import AllowUnmatched, AsJson, Bootstrap, DryRun, Namespace, Stored, Suppress, Yes
 from snapkafka.cli.present.plans import print_plan, print_recovered
-from snapkafka.cli.present.snapshots import count, table
+from snapkafka.cli.present.printed import count, table
 from snapkafka.cli.propose import Proposal, propose
 from snapkafka.cli.running import connect, console, notices, print_json, run, who
 from snapkafka.errors import BadInputError

@@ -8,7 +8,7 @@ from typing import Annotated, Any, Final
 import typer
 from rich.markup import escape
 
-from snapkafka.cli.present.snapshots import table
+from snapkafka.cli.present.printed import table
 from snapkafka.cli.running import STATUSES, console, run
 from snapkafka.errors import BadInputError
 

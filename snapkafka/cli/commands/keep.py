@@ -56,6 +56,9 @@ def keep(
         bool, typer.Option("--once", help="Run the current round, or finish it, then exit.")
     ] = False,
     ttl: Ttl = "5s",
+    round_within: Annotated[
+        str, typer.Option("--round-within", metavar="TIME", help="End a round that takes longer than TIME.")
+    ] = "1h",
     spec: Spec = ops.JobSpec,
     as_json: AsJson = False,
 ) -> None:
@@ -75,6 +78,7 @@ def keep(
                 keep_days=keep_days,
                 quiet=[ops.Quiet.parse(text) for text in quiet or ()],
                 ttl_ms=ttl_ms_of(ttl),
+                round_ms=duration_ms(round_within, "--round-within"),
             ),
             storage=storage,
             once=once,
@@ -98,6 +102,8 @@ def _print_round_as_json(item: KeptRound) -> None:
 
 def _print_round(item: KeptRound) -> None:
     parts = [item.type, item.verdict, item.why, item.manifest]
+    parts += [f"its whole state, as {item.whole}"] if item.whole else []
+    parts += [f"given up {', '.join(item.given_up)}"] if item.given_up else []
     parts += [f"made up for {', '.join(item.made_up_for)}"] if item.made_up_for else []
     parts += [f"removed {len(item.removed)}"] if item.removed else []
     if item.checkpoint_due:

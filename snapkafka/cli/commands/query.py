@@ -15,7 +15,7 @@ from rich.table import Table
 
 from snapkafka import ops
 from snapkafka.cli.options import AsJson, Bootstrap, ManifestPath, Namespace, Stored
-from snapkafka.cli.present.snapshots import coloured, count, table
+from snapkafka.cli.present.printed import coloured, count, table
 from snapkafka.cli.running import connect, console, print_json, run
 from snapkafka.errors import BadInputError, OutputError
 from snapkafka.kafka.ledger.reading import LATEST

@@ -6,7 +6,7 @@ import typer
 from rich.markup import escape
 
 from snapkafka import ops
-from snapkafka.cli.present.snapshots import table
+from snapkafka.cli.present.printed import table
 from snapkafka.cli.running import connect, console, print_json, run
 from snapkafka.errors import EXIT_NOT_GOOD
 
@@ -43,7 +43,7 @@ def check_restored(
         raise typer.Exit(EXIT_NOT_GOOD)
 
 
-def _print(checked: ops.Checked) -> None:
+def _print(checked: ops.CheckedRestore) -> None:
     rows = table("compared", "of app", "with the snapshot", "result", right=("with the snapshot",))
     for it in checked.compared.tables:
         differing = it.missing + it.unexpected + it.different

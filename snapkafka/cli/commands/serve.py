@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import os
 from contextlib import AsyncExitStack
-from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -13,6 +12,9 @@ from snapkafka.cli.options import Bootstrap, Namespace
 from snapkafka.cli.running import connect, notices, run
 from snapkafka.errors import BadInputError
 from snapkafka.runtime.extras import require_extra
+
+if TYPE_CHECKING:
+    from snapkafka.service.access import FileTokens, Tokens
 
 
 def serve(
@@ -72,20 +74,18 @@ def serve(
     async def work() -> None:
         require_extra("service", "the service")
         from snapkafka.config import namespace_problem
-        from snapkafka.service.access import Tokens
         from snapkafka.service.app import make_app
         from snapkafka.service.server import serve as serve_app
         from snapkafka.service.settings import Settings
 
         if problem := namespace_problem(namespace):
             raise BadInputError(problem, hint="give --namespace, or set SNAPKAFKA_NAMESPACE")
-        listed, where = _tokens(tokens)
         settings = Settings(
             host=host,
             port=port,
             certificate=certificate,
             key=key,
-            tokens=Tokens.parse(listed, where) if where else Tokens(),
+            tokens=_tokens(tokens),
             roots=tuple(roots or ()),
             host_names=tuple(host_names or ()),
             grpc_port=grpc_port,
@@ -108,12 +108,14 @@ def serve(
     run(work, as_json=False)
 
 
-def _tokens(path: str) -> tuple[str, str]:
-    """Return the text with the tokens, and its name; both empty if there is none."""
+def _tokens(path: str) -> Tokens | FileTokens:
+    """Return the tokens of a file or of the environment, where there are any."""
+    from snapkafka.service.access import FileTokens, Tokens
+
     if not path:
         text = os.environ.get("SNAPKAFKA_SERVICE_TOKENS", "")
-        return text, "SNAPKAFKA_SERVICE_TOKENS" if text else ""
+        return Tokens.parse(text, "SNAPKAFKA_SERVICE_TOKENS") if text else Tokens()
     try:
-        return Path(path).read_text("utf-8"), path
+        return FileTokens(path)
     except (OSError, UnicodeDecodeError) as error:
         raise BadInputError(f"--tokens {path} cannot be read: {error}", hint="check the path") from error

@@ -10,12 +10,12 @@ from rich.markup import escape
 
 from snapkafka import ops
 from snapkafka.cli.options import AsJson, Bootstrap, DryRun, KeepDays, KeepLast, Yes
-from snapkafka.cli.present.snapshots import table
+from snapkafka.cli.present.printed import table
 from snapkafka.cli.propose import Proposal, propose
 from snapkafka.cli.running import connect, console, print_json, run
 from snapkafka.errors import EXIT_NOT_GOOD, BadInputError
 from snapkafka.kafka.login.connection import Connection
-from snapkafka.ops.pruning import Kept, Prunable
+from snapkafka.ops.pruning import KeptSnapshot, Prunable
 from snapkafka.units import format_bytes
 
 
@@ -91,7 +91,7 @@ def _print_plan(planned: ops.Pruning) -> None:
         console.print("[green]Nothing to remove.[/]")
 
 
-def _cells(item: Kept | Prunable) -> tuple[str, ...]:
+def _cells(item: KeptSnapshot | Prunable) -> tuple[str, ...]:
     return escape(item.id), escape(item.namespace), escape(item.verdict), escape(item.assembled_at[:19])
 
 
@@ -118,7 +118,7 @@ def verify_offline(snapshot: str, namespace: str, manifest: str, storage: str, *
         raise typer.Exit(EXIT_NOT_GOOD)
 
 
-def _print_examined(found: ops.Examined) -> None:
+def _print_examined(found: ops.ExaminedFiles) -> None:
     for damage in found.damage:
         console.print(f"[red]damaged[/] {escape(damage.file)}: {escape(damage.what)}", soft_wrap=True)
     if not found.damage:
@@ -134,7 +134,7 @@ def _print_examined(found: ops.Examined) -> None:
 
 
 def print_reading(
-    planned: Callable[[], Coroutine[Any, Any, tuple[ops.Reading, ...]]], *, as_json: bool
+    planned: Callable[[], Coroutine[Any, Any, tuple[ops.ReadPlan, ...]]], *, as_json: bool
 ) -> None:
     """Print the numbers of records and bytes that an assembly would read, topic by topic."""
     found = run(planned, as_json=as_json)
@@ -158,7 +158,7 @@ def print_reading(
         console.print(rows)
 
 
-def _delta(item: ops.Reading) -> str:
-    if item.as_full:
-        return f"  as a full one, because parent {item.parent} is not assembled yet"
+def _delta(item: ops.ReadPlan) -> str:
+    if item.whole:
+        return f"  whole state, as {item.whole}"
     return f"  changes since {item.parent}" if item.parent else ""

@@ -8,7 +8,7 @@ import typer
 
 from snapkafka import ops
 from snapkafka.cli.options import AsJson, Bootstrap, Namespace
-from snapkafka.cli.present.snapshots import print_checkpointed, print_switched
+from snapkafka.cli.present.printed import print_checkpointed, print_switched
 from snapkafka.cli.running import connect, console, print_json, run
 from snapkafka.ops.checkpointing import KEEP_MS
 from snapkafka.units import duration_ms, wall_ms

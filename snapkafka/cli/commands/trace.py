@@ -66,7 +66,7 @@ def trace(
     print(found.end)
 
 
-def _line(step: ops.Step) -> str:
+def _line(step: ops.TraceStep) -> str:
     place = f"{step.topic}[{step.partition}] offset {step.offset}"
     if step.process < 0:
         return f"{place}, external"
@@ -75,5 +75,5 @@ def _line(step: ops.Step) -> str:
     return f"{place}, {what} {step.app or 'an unknown app'} (process {step.process}, seq {step.seq}), {when}"
 
 
-def _when(step: ops.Step) -> str:
+def _when(step: ops.TraceStep) -> str:
     return f"after snapshot {step.after or f'of epoch {step.epoch}'}" if step.epoch else "before any snapshot"

@@ -10,7 +10,7 @@ from rich.markup import escape
 from snapkafka import ops
 from snapkafka.cli.job_options import READING, Spec, job_options
 from snapkafka.cli.options import AsJson, Bootstrap, Namespace, Parameters, Ttl, ttl_ms_of
-from snapkafka.cli.present.snapshots import witness_line
+from snapkafka.cli.present.printed import witness_line
 from snapkafka.cli.progress import print_line
 from snapkafka.cli.running import connect, console, print_json, run, who
 from snapkafka.ops import Answer, Round

@@ -11,7 +11,7 @@ from snapkafka import ops
 from snapkafka.cli.running import console
 from snapkafka.units import format_bytes, rounded_ms, wall_ms
 
-from .snapshots import count, table
+from .printed import count, table
 
 
 def print_plan(plan: ops.RecoveryPlan) -> None:

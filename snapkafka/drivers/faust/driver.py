@@ -43,24 +43,24 @@ from .connection import connection_of
 from .describe import in_transactions
 from .hello import hello_of, process_hello, report_missing, report_uncaptured
 from .host import Host
-from .inbound.assignment import Announcing
-from .inbound.conductor import Incoming
+from .inbound.assignment import AssignmentAnnouncer
+from .inbound.conductor import IncomingRecords
 from .inbound.membership import Membership
 from .inbound.recorder import Recorder
 from .inbound.replies import Replies
-from .inbound.resume import Resuming
+from .inbound.resume import InputResumption
 from .inbound.running_events import Events
 from .inbound.sensors import Sensors
 from .inbound.streams import watch_streams
 from .outbound.fast_path import skip_producer_guard
-from .outbound.producer import Outgoing
+from .outbound.producer import OutgoingRecords
 from .outbound.stamps import Stamps
 from .own_headers import OwnHeaders
-from .restores import Restored
+from .restores import AppliedRestores
 from .tables.changelogs import Tables
 from .tables.reads import Reads
 from .tables.thread_reads import ThreadReads
-from .waiting import Waiting
+from .waiting import WorkerWaits
 
 if TYPE_CHECKING:
     from snapkafka.config import Config
@@ -85,8 +85,8 @@ class FaustDriver(Host):
         self.ledger_tasks = LedgerTasks(
             self, self.stamps, restore_read=self._restore_read, other_ledger=self._forget_epochs
         )
-        self.waiting = Waiting(self, self.ledger_tasks)
-        self.restored = Restored(self, self.waiting)
+        self.waiting = WorkerWaits(self, self.ledger_tasks)
+        self.restored = AppliedRestores(self, self.waiting)
         thread_reads = ThreadReads(self)
         self.events = Events(self, thread_reads)
         self.replies = Replies(self, self.events)
@@ -95,7 +95,7 @@ class FaustDriver(Host):
         self.tables = Tables(self, self.reads, self.sensors, self.restored)
         # until Faust has made what they are parts of
         self.recorder: Recorder
-        self.outgoing: Outgoing
+        self.outgoing: OutgoingRecords
         self.membership: Membership | None = None
 
     # -- Faust makes its own parts ------------------------------------------------------------------------------------
@@ -111,7 +111,7 @@ class FaustDriver(Host):
 
     def producer_made(self, producer: Any) -> None:
         """Patch the producer that Faust has created."""
-        self.outgoing = Outgoing(
+        self.outgoing = OutgoingRecords(
             self,
             producer,
             stamps=self.stamps,
@@ -127,7 +127,7 @@ class FaustDriver(Host):
 
     def conductor_made(self, conductor: Any) -> None:
         """Patch `app.topics`, which Faust has created."""
-        Incoming(
+        IncomingRecords(
             self,
             conductor,
             events=self.events,
@@ -142,7 +142,7 @@ class FaustDriver(Host):
 
     def consumer_made(self, consumer: Any) -> None:
         """Patch the consumer that Faust has created."""
-        announcing = Announcing(
+        announcing = AssignmentAnnouncer(
             self,
             consumer,
             events=self.events,
@@ -155,7 +155,7 @@ class FaustDriver(Host):
             consumer,
             join=self._join_as,
             announcing=announcing,
-            resuming=Resuming(consumer, self.stand_down),
+            resuming=InputResumption(consumer, self.stand_down),
             events=self.events,
             restored=self.restored,
             rebalanced=self._transactions_rebalanced,

@@ -40,6 +40,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final
 
 from .factories import wrap_factory
+from .tables.changelogs import delay_compaction
 from .tables.recovery import recover_to_the_end
 from .web import serve
 
@@ -100,6 +101,7 @@ def _wrap_life(driver: FaustDriver) -> None:
         if driver.absent:
             return
         with driver.failing_open("to start", for_good=True):
+            delay_compaction(app, driver.config.changelog_lag)
             await driver.begin()
 
     async def stop() -> None:

@@ -20,6 +20,27 @@ CUT_S: Final = (0.00005, 0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.
 CLOSING_S: Final = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0)
 CAPTURE_S: Final = (0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0)
 
+#: Exported from the start, with 0: what is first seen with a 1 is no increase for Prometheus.
+OUTCOMES: Final = (
+    "captured",
+    "aborted",
+    "app-runs-without",
+    "contaminated",
+    "input-moved",
+    "ledger-cut-short",
+    "marker-failed",
+    "mixed",
+    "out-of-order",
+    "paused",
+    "process-lost",
+    "restoring",
+    "send-failed",
+    "send-unsettled",
+    "sent-bare",
+    "state-not-given",
+    "ttl",
+)
+
 
 class Histogram:
     """A histogram: each value counts for the least bound that is not below it."""
@@ -45,7 +66,8 @@ class Histogram:
 
 @dataclass(slots=True)
 class Metrics:
-    """Counts since the start of the worker. Snapshots are counted as this worker reads of them in the ledger."""
+    """Counts since the start of the worker. Snapshots are counted that were triggered since it joined, as it reads of
+    them in the ledger."""
 
     cuts: int = 0
     markers: int = 0
@@ -85,9 +107,11 @@ class Metrics:
 
     def decided(self, view: SnapshotView, at_ms: int) -> None:
         """Count a snapshot as captured or failed."""
-        self.outcomes["captured" if view.failure is None else view.failure.code] += 1
         since = self._triggered_ms.pop(view.epoch, None)
-        if since is not None and view.failure is None:
+        if since is None:
+            return
+        self.outcomes["captured" if view.failure is None else view.failure.code] += 1
+        if view.failure is None:
             self.capture_s.add(max(0, at_ms - since) / 1000)
 
 
@@ -114,10 +138,10 @@ def families(metrics: Metrics, *, participating: bool, ledger_lag: int | None) -
 
     outcomes = CounterMetricFamily(
         "snapkafka_snapshots",
-        "Snapshots that this worker read of in the ledger: captured, or the code of the failure",
+        "Snapshots since this worker joined: captured, or the code of the failure; every worker counts all of them",
         labels=["outcome"],
     )
-    for outcome, count in sorted(metrics.outcomes.items()):
+    for outcome, count in sorted((dict.fromkeys(OUTCOMES, 0) | metrics.outcomes).items()):
         outcomes.add_metric([outcome], count)
     ignored = CounterMetricFamily(
         "snapkafka_ignored", "Records without a header or a signature that counts", labels=["reason"]

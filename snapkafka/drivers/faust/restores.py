@@ -40,7 +40,7 @@ from .tables.store_note import store_of
 
 if TYPE_CHECKING:
     from .host import Host
-    from .waiting import Waiting
+    from .waiting import WorkerWaits
 
 logger = logging.getLogger("snapkafka")
 
@@ -50,7 +50,7 @@ ANSWERS_WITHIN_S: Final = 10.0
 MARK: Final = "snapkafka-plan"
 
 
-class Scope:
+class RestoreScope:
     """The rules of restores for one partition, kept up to date, and read for every incoming record.
 
     Attributes:
@@ -72,7 +72,7 @@ class Scope:
         return {agent for agent, rule in self.rules.items() if not rule.takes(offset)}
 
 
-class Restored:
+class AppliedRestores:
     """The restores of one app, as its worker applies them.
 
     Args:
@@ -80,9 +80,9 @@ class Restored:
         waiting: for that.
     """
 
-    def __init__(self, host: Host, waiting: Waiting) -> None:
+    def __init__(self, host: Host, waiting: WorkerWaits) -> None:
         self._host, self._waiting = host, waiting
-        self._scopes: dict[TopicPartition, Scope] = {}
+        self._scopes: dict[TopicPartition, RestoreScope] = {}
         self.joined = False  # its group
         self.skips = False  # does an agent skip records of any partition?
         self._runs_on: frozenset[str] = frozenset()  # plans that were committed before
@@ -203,15 +203,15 @@ class Restored:
         later = self._restores().restored(self._host.app.conf.id) - self._runs_on
         return f"was restored (plan {min(later)})" if later else ""
 
-    def scope(self, tp: TopicPartition) -> Scope:
+    def scope(self, tp: TopicPartition) -> RestoreScope:
         """Return the rules of restores for a partition; the object stays the same."""
         scope = self._scopes.get(tp)
         if scope is None:
-            scope = self._scopes[tp] = Scope()
+            scope = self._scopes[tp] = RestoreScope()
         self._renew(tp, scope)
         return scope
 
-    def _renew(self, tp: TopicPartition, scope: Scope) -> None:
+    def _renew(self, tp: TopicPartition, scope: RestoreScope) -> None:
         restores = self._restores()
         scope.rules = restores.rules(self._host.app.conf.id, tp) if restores.bases else {}
         scope.until = max((rule.spent for rule in scope.rules.values()), default=0)
@@ -220,11 +220,8 @@ class Restored:
         scope.author, scope.plan = (0, "") if base is None else (base.author, base.plan)
 
     def noted(self, offsets: Mapping[Any, Any]) -> Mapping[Any, Any]:
-        """Add metadata to offsets that are to be committed, as aiokafka takes them, where rules apply above them.
-
-        This is called in the thread of the consumer, too, and changes no state. After a fault of ours it returns the
-        offsets unchanged (R15).
-        """
+        """Add metadata to offsets that are to be committed, as aiokafka takes them, where rules apply above them; also
+        in the thread of the consumer. After a fault of ours the offsets are unchanged (R15)."""
         noted: dict[Any, Any] = {}
         try:
             for tp, offset in offsets.items():
@@ -291,7 +288,7 @@ class Restored:
         return removed
 
 
-def keep_metadata(restored: Restored, client: Any) -> None:
+def keep_metadata(restored: AppliedRestores, client: Any) -> None:
     """Note in the group's offsets that agents skip records, as long as they do (D6).
 
     Args:

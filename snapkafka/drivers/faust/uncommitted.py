@@ -20,7 +20,7 @@ from snapkafka.protocol.records import TopicPartition
 from snapkafka.protocol.restores import RESTORED_METADATA
 
 from ..ledger_tasks import RETRY_S
-from .restores import Scope
+from .restores import RestoreScope
 
 if TYPE_CHECKING:
     from snapkafka.ports import Topic
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 logger = logging.getLogger("snapkafka")
 
 #: Returns the rules of restores for a partition.
-ScopeOf = Callable[[TopicPartition], Scope]
+ScopeOf = Callable[[TopicPartition], RestoreScope]
 
 #: Another worker that starts at the same moment commits the same, and joins; it takes far less than this.
 COMMITTED_WITHIN_S: Final = 10.0

@@ -28,7 +28,7 @@ NO_POSITIONS: Final = (
 )
 
 
-class Waiting:
+class WorkerWaits:
     """Waits for events of the machine.
 
     Args:

@@ -1,4 +1,4 @@
-"""`/snapkafka/` on the app's own web server: the snapshots, a trigger, and metrics."""
+"""`/snapkafka/` on the app's own web server: the snapshots, metrics, and a trigger if it is asked for."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import json
 from typing import TYPE_CHECKING, Any, Final
 
 from snapkafka.errors import BadInputError, SnapkafkaError
+from snapkafka.runtime.browsers import foreign
 
 from .factories import wrap_factory
 from .metrics import rendered
@@ -44,6 +45,13 @@ def _add_pages(host: Host, server: Any) -> None:
         """`POST`: a request for a snapshot; `{"id": ...}` in the body names it."""
 
         async def post(self, request: Any) -> Any:
+            names = {host.app.conf.web_host, (request.transport.get_extra_info("sockname") or ("",))[0]}
+            if why := foreign(
+                request.headers.get("Host", ""), request.headers.get("Origin", ""), names=names
+            ):
+                return self.json({"error": why}, status=403)
+            if request.content_type != "application/json" and await request.read():
+                return self.json({"error": "send Content-Type: application/json"}, status=415)
             try:
                 given = json.loads(await request.text() or "{}")
                 name = given.get("id", "") if isinstance(given, dict) else None
@@ -66,7 +74,9 @@ def _add_pages(host: Host, server: Any) -> None:
             )
             return self.bytes(body, content_type=content_type.split(";")[0])
 
-    pages: dict[str, Any] = {"/": Snapshots, "/trigger/": Trigger, "/metrics/": Prometheus}
+    pages: dict[str, Any] = {"/": Snapshots, "/metrics/": Prometheus}
+    if host.config.web_trigger:
+        pages["/trigger/"] = Trigger
     for path, view in pages.items():
         view.view_name, view.view_path = f"snapkafka:{view.__name__}", f"/snapkafka{path}"
         server.add_view(view)

@@ -8,8 +8,8 @@
 | `hello`, `due` | what it states when it joins; the snapshot that waits for its state |
 | `host` | the machine, and the hooks of its loop |
 | `producer`, `state` | append what it sends, and its state |
-| `assignment`, `progress`, `conductor`, `receiving` | starting offsets, progress, held records, the stream |
-| `watching` | partitions that are added, topics that are recreated |
+| `assignment`, `progress`, `conductor`, `running_events` | starting offsets, progress, held records, the stream |
+| `input_watch` | partitions that are added, topics that are recreated |
 
 The driver does not know gRPC: the service translates its calls into those of `Participant`.
 """

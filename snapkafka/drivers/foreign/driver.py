@@ -9,7 +9,7 @@ fed to the machine in that instant and not before (`ledger_task`), so nothing of
         deleted, the trigger is fed: cut (R3), CutReport, Closed when all that is white is acknowledged (R7)
 
 All records that it receives before that call are white, as any redder one waits (`conductor`). The positions in that
-call belong to the state, and the machine has them when it is fed the trigger (`receiving`).
+call belong to the state, and the machine has them when it is fed the trigger (`running_events`).
 
 A process that does not answer within the snapshot's time to live fails that snapshot by name: an `Abort` enters the
 ledger before the trigger is fed, so that no `Closed` can vouch for a state that was never handed over.
@@ -45,12 +45,12 @@ from .assignment import Input, resolve
 from .due import StateDue
 from .hello import given_at, hello_of, inputs_at, require_alone
 from .host import ForeignHost
+from .input_watch import InputWatch
 from .ledger_task import LedgerTask
-from .producer import Sending, Writer
-from .receiving import Consumer, Receiving
+from .producer import ForeignSends, Writer
+from .running_events import Consumer, HandedOutRecords
 from .settings import Added, Bounds, Left, Marker, changelog_of, key_of, require_node
 from .state import State
-from .watching import Watching
 
 #: A partition, and the first offset of it that is not processed.
 Place = tuple[TopicPartition, int]
@@ -103,12 +103,12 @@ class Participant:
         )
         self._machine = self._host.machine
         self._due = StateDue(node, self._host, self._task, self.notices.put_nowait)
-        self._sending = Sending(self._host, writer, node=node, ledger_id=self._ledger_id)
+        self._sending = ForeignSends(self._host, writer, node=node, ledger_id=self._ledger_id)
         self._given = State(node, self._state, writer=writer, sending=self._sending, bounds=self.bounds)
-        self._receiving = Receiving(
+        self._receiving = HandedOutRecords(
             self._host, ledger, consumer, ledger_id=self._ledger_id, bounds=self.bounds
         )
-        self._watching = Watching(
+        self._watching = InputWatch(
             admin, node, every_s=self.bounds.look_s, added=self._partitions_added, lost=self._lost
         )
         self._unannounced: dict[TopicPartition, int] = {}  # partitions that were added

@@ -27,7 +27,7 @@ class Writer(Protocol):
     async def standing_keys(self, tp: TopicPartition) -> set[bytes]: ...
 
 
-class Sending:
+class ForeignSends:
     """The sending side of one process.
 
     Args:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from snapkafka.errors import BadInputError
 from snapkafka.protocol.records import TopicPartition
 
-from .producer import Sending, Writer
+from .producer import ForeignSends, Writer
 from .settings import Bounds, key_of
 
 
@@ -18,7 +18,7 @@ class State:
     """
 
     def __init__(
-        self, node: str, tp: TopicPartition, *, writer: Writer, sending: Sending, bounds: Bounds
+        self, node: str, tp: TopicPartition, *, writer: Writer, sending: ForeignSends, bounds: Bounds
     ) -> None:
         self._node, self._tp, self._writer, self._sending, self._bounds = node, tp, writer, sending, bounds
         self._standing: set[bytes] = set()  # keys whose last record is no tombstone

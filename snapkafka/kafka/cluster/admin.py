@@ -7,16 +7,17 @@ import random
 from collections.abc import Collection, Iterable, Mapping
 from typing import Any, Final
 
-from aiokafka import AIOKafkaConsumer, errors
 from aiokafka import TopicPartition as KafkaPartition
-from aiokafka.admin import AIOKafkaAdminClient, NewTopic
+from aiokafka import errors
+from aiokafka.admin import NewTopic
 from aiokafka.admin.config_resource import ConfigResource, ConfigResourceType
 from aiokafka.admin.records_to_delete import RecordsToDelete
 from aiokafka.structs import OffsetAndMetadata
 
 from snapkafka.errors import BrokerUnavailableError, LedgerUnusableError
+from snapkafka.kafka.login import clients
 from snapkafka.kafka.login.connection import Connection, hear_of, translated
-from snapkafka.kafka.records.ranges import record_headers, record_times
+from snapkafka.kafka.records.to_end import record_headers, record_times
 from snapkafka.protocol.records import TopicPartition
 from snapkafka.until import Tries
 
@@ -26,9 +27,9 @@ from .group_hold import GroupHold
 from .groups import ConsumerGroup, Member, group_members, list_groups
 from .settings_requests import AlterTopicRequest, LogDirsRequest, default_settings, log_sizes
 from .wire_requests import (
-    Access,
     DescribeClusterRequest,
     MetadataRequestV12,
+    TopicAccess,
     TopicDescription,
     access,
     descriptions,
@@ -41,6 +42,13 @@ REPLICAS_MAX: Final = 3
 CREATED_WITHIN_S: Final = 10.0
 #: The source of a setting that was made on the topic itself, in Kafka's numbering.
 SOURCE_TOPIC: Final = 1
+
+
+class ExistingOffsets(dict[TopicPartition, int]):
+    """Offsets of the partitions that exist; `[]` of another one raises `LedgerUnusableError`, which names it."""
+
+    def __missing__(self, tp: TopicPartition) -> int:
+        raise LedgerUnusableError(f"{tp} does not exist", hint="see whether its topic was deleted just now")
 
 
 class KafkaTopicAdmin:
@@ -71,7 +79,7 @@ class KafkaTopicAdmin:
                 )
         return found
 
-    async def access(self, topic: str) -> Access:
+    async def access(self, topic: str) -> TopicAccess:
         """Return our access to a topic, and whether its replicas are in sync. Nothing is written."""
         with translated(self.connection, f"describe topic {topic}"):
             (described,) = (await self._ask_any(MetadataRequestV12([topic], rights=True))).topics
@@ -184,11 +192,11 @@ class KafkaTopicAdmin:
     # -- logs ------------------------------------------------------------------------------------------------
 
     async def log_ends(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
-        """Return the next offset to be written in each partition."""
+        """Return the next offset to be written in each partition that exists; see `ExistingOffsets`."""
         return await self._offsets("end_offsets", partitions)
 
     async def log_starts(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
-        """Return the first offset that exists in each partition."""
+        """Return the first offset of each partition that exists; see `ExistingOffsets`."""
         return await self._offsets("beginning_offsets", partitions)
 
     async def delete_records(self, tp: TopicPartition, upto: int) -> None:
@@ -250,16 +258,22 @@ class KafkaTopicAdmin:
         return found.partitions
 
     async def _offsets(self, which: str, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
-        wanted = [KafkaPartition(*tp) for tp in partitions]
+        asked = list(partitions)
+        known = await self.describe_topics({tp.topic for tp in asked}) if asked else {}
+        wanted = [
+            KafkaPartition(*tp)
+            for tp in asked
+            if tp.topic in known and tp.partition < known[tp.topic].partitions
+        ]
         if not wanted:
-            return {}
+            return ExistingOffsets()
         consumer = await self._reader()
         with translated(
             self.connection, "read the ends of " + ", ".join(sorted({tp.topic for tp in wanted}))
         ):
             hear_of(consumer, (tp.topic for tp in wanted))
             found = await getattr(consumer, which)(wanted)
-        return {TopicPartition(tp.topic, tp.partition): offset for tp, offset in found.items()}
+        return ExistingOffsets((TopicPartition(tp.topic, tp.partition), at) for tp, at in found.items())
 
     # -- groups ----------------------------------------------------------------------------------------------
 
@@ -306,9 +320,7 @@ class KafkaTopicAdmin:
         Raises:
             LedgerUnusableError: the group has members, or committing is unauthorized.
         """
-        consumer = AIOKafkaConsumer(
-            group_id=group, enable_auto_commit=False, **self.connection.client_settings()
-        )
+        consumer = clients.consumer(self.connection, group_id=group, enable_auto_commit=False)
         with translated(self.connection, f"commit positions for group {group}"):
             try:
                 await consumer.start()
@@ -354,7 +366,7 @@ class KafkaTopicAdmin:
         async with self._lock:
             if self._admin is None:
                 async with translated(self.connection, "connect"):
-                    admin = AIOKafkaAdminClient(**self.connection.client_settings())
+                    admin = clients.admin_client(self.connection)
                     try:
                         await admin.start()
                     except BaseException:
@@ -367,7 +379,7 @@ class KafkaTopicAdmin:
         async with self._lock:
             if self._consumer is None:
                 async with translated(self.connection, "connect"):
-                    consumer = AIOKafkaConsumer(group_id=None, **self.connection.client_settings())
+                    consumer = clients.consumer(self.connection, group_id=None)
                     try:
                         await consumer.start()
                     except BaseException:

@@ -91,10 +91,10 @@ def open_topics(entries: Iterable[ExternalEntry], *, strict: bool) -> Iterator[s
         if entry.mixed:
             yield (
                 f"topic {entry.topic} holds external records beside those of the apps: they may be caused by what"
-                " the apps write (if not, declare it: --source, or install(sources=...))"
+                " the apps write (if not, declare it as a source, to the assembly or in install(sources=...))"
             )
         elif strict:
-            yield f"topic {entry.topic} holds external records and is not declared with --source (--strict)"
+            yield f"topic {entry.topic} holds external records and is not declared as a source (strict)"
 
 
 def outside_paths(entries: Iterable[OutsiderEntry]) -> Iterator[str]:
@@ -110,7 +110,7 @@ def outside_paths(entries: Iterable[OutsiderEntry]) -> Iterator[str]:
         why = "is not part of the snapshot" if entry.app else "has no accepted Hello in the ledger"
         yield (
             f"{who} {why} but sent to topic {entry.topic}, which the apps read: that may come from after the cut"
-            " (include its app; `snapkafka doctor` shows why a process does not take part)"
+            " (include its app, or find out why it does not take part)"
         )
 
 
@@ -127,6 +127,4 @@ def _unseen_path(entry: OpenEntry) -> str:
     if not entry.group:
         return "consumer groups are not visible (needs DESCRIBE on the cluster), and inputs hold external records"
     read = f"reads {', '.join(entry.topics)}" if entry.topics else "reads unknown topics"
-    return (
-        f"group {entry.group} {read} without snapkafka and may write back to inputs (--sink if it does not)"
-    )
+    return f"group {entry.group} {read} without snapkafka and may write back to inputs (if not, declare it as a sink)"

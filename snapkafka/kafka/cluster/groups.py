@@ -10,7 +10,7 @@ import asyncio
 from collections.abc import Iterable
 from dataclasses import dataclass
 from io import BytesIO
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from aiokafka import errors
 from aiokafka.protocol.api import Response
@@ -39,8 +39,8 @@ _ASSIGNMENT: Final = Schema(
 )
 #: Groups asked for at the same time.
 CONCURRENCY: Final = 8
-#: What `ListGroups` calls groups that read topics. Those of share and streams consumers, and of the new consumer
-#: protocol (KIP-848), are not described by the requests that we have; others (Connect's, ...) read no topics.
+#: What `ListGroups` calls groups that read topics. Those of share and streams consumers are not described by the
+#: requests that we have; others (Connect's, ...) read no topics.
 READING: Final = frozenset({"consumer", "share", "streams", ""})
 CLASSIC: Final = frozenset({"consumer", ""})
 API_KEY_CONSUMER_GROUP_DESCRIBE: Final = 69
@@ -166,14 +166,9 @@ async def group_members(admin: Any, group: str) -> tuple[Member, ...]:
     if code and code != GROUP_ID_NOT_FOUND:
         raise errors.for_code(code)(group)
     if not code and state != UNDESCRIBED:
-        return tuple(Member(member=it[0], client=it[1], host=it[2]) for it in members)
-    coordinator = await admin.find_coordinator(group)
-    try:
-        answer = await admin._client.send(coordinator, ConsumerGroupDescribeRequest(group))
-    except LedgerUnusableError:
-        return ()  # the broker is older than such groups
-    ((code, message, _, _, _, _, _, members, *_),) = answer.groups
-    if code == GROUP_ID_NOT_FOUND:
+        return _members(members)
+    found = await _describe_new(admin, group)
+    if found is None:
         kinds = {kind for name, kind, *_ in await admin.list_consumer_groups() if name == group}
         if kinds - {""}:
             raise LedgerUnusableError(
@@ -181,9 +176,37 @@ async def group_members(admin: Any, group: str) -> tuple[Member, ...]:
                 hint="use another name for one of them: an app's id is the name of its consumer group",
             )
         return ()
+    return _members_of_new(found.members)
+
+
+class _NewGroup(NamedTuple):
+    """A group of the new consumer protocol, as the broker describes it."""
+
+    state: str
+    members: list[Any]
+
+
+async def _describe_new(admin: Any, group: str) -> _NewGroup | None:
+    """Describe a group of the new consumer protocol (KIP-848); None: there is none of that name."""
+    coordinator = await admin.find_coordinator(group)
+    try:
+        answer = await admin._client.send(coordinator, ConsumerGroupDescribeRequest(group))
+    except LedgerUnusableError:
+        return None  # the broker is older than such groups
+    ((code, message, _, state, _, _, _, members, *_),) = answer.groups
+    if code == GROUP_ID_NOT_FOUND:
+        return None
     if code:
         raise errors.for_code(code)(message or group)
-    return tuple(Member(member=it[0], client=it[4], host=it[5]) for it in members)
+    return _NewGroup(state, members)
+
+
+def _members(found: Iterable[Any]) -> tuple[Member, ...]:
+    return tuple(Member(member=it[0], client=it[1], host=it[2]) for it in found)
+
+
+def _members_of_new(found: Iterable[Any]) -> tuple[Member, ...]:
+    return tuple(Member(member=it[0], client=it[4], host=it[5]) for it in found)
 
 
 async def list_groups(admin: Any) -> list[ConsumerGroup]:
@@ -209,8 +232,15 @@ async def _describe(admin: Any, name: str, kind: str) -> ConsumerGroup:
     committed = {tp.topic for tp in await admin.list_consumer_group_offsets(name)}
     (response,) = await admin.describe_consumer_groups([name])
     ((code, _, state, _, _, members, *_),) = response.groups
-    if code:
+    if code and code != GROUP_ID_NOT_FOUND:
         raise errors.for_code(code)(name)
+    if kind in CLASSIC and (code or state == UNDESCRIBED) and (new := await _describe_new(admin, name)):
+        return ConsumerGroup(
+            name=name,
+            state=new.state,
+            members=_members_of_new(new.members),
+            topics=frozenset(_topics_of_new(new.members) | committed),
+        )
     topics: frozenset[str] | None
     if kind not in READING:
         topics = frozenset(committed)
@@ -221,7 +251,7 @@ async def _describe(admin: Any, name: str, kind: str) -> ConsumerGroup:
     return ConsumerGroup(
         name=name,
         state=state,
-        members=tuple(Member(member=m[0], client=m[1], host=m[2]) for m in members),
+        members=_members(members),
         topics=topics,
     )
 
@@ -237,6 +267,15 @@ def _topics_of(members: Iterable[Any]) -> set[str] | None:
                 topics.update(topic for topic, _ in _ASSIGNMENT.decode(BytesIO(assignment))[1] or ())
     except (ValueError, UnicodeDecodeError):
         return None
+    return topics
+
+
+def _topics_of_new(members: Iterable[Any]) -> set[str]:
+    """Return the topics to which members subscribe, or which they were or are to be assigned: those of a pattern."""
+    topics: set[str] = set()
+    for *_, subscribed, _, assignment, target, _ in members:
+        topics.update(subscribed or ())
+        topics.update(name for partitions, _ in (assignment, target) for _, name, *_ in partitions)
     return topics
 
 

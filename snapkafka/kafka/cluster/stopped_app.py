@@ -1,7 +1,7 @@
 """The position of an app that does not run (R10): it will continue at the committed offsets of its group.
 
 The broker shows that it does not run: its consumer group has no member, neither before nor after the rest is asked
-for.
+for. A topic that was deleted counts as empty: no other app has to wait until this one is retired.
 """
 
 from __future__ import annotations
@@ -40,15 +40,17 @@ async def stopped_app(admin: KafkaTopicAdmin, action: AskStopped) -> StoppedSeen
                 agent=ANY_AGENT,
                 topic=tp.topic,
                 partition=tp.partition,
-                offset=positions[tp],
+                offset=positions.get(tp, 0),
             )
             for tp in action.inputs
         ),
         changelogs=tuple(
-            ChangelogEnd(table=name, topic=tp.topic, partition=tp.partition, end=ends[tp])
+            ChangelogEnd(table=name, topic=tp.topic, partition=tp.partition, end=ends.get(tp, 0))
             for name, tp in changelogs
         ),
-        ends=tuple(LogEnd(topic=tp.topic, partition=tp.partition, end=ends[tp]) for tp in action.inputs),
+        ends=tuple(
+            LogEnd(topic=tp.topic, partition=tp.partition, end=ends.get(tp, 0)) for tp in action.inputs
+        ),
         members=max(before, after),
         unseen=unseen or unseen_after,
     )

@@ -55,7 +55,7 @@ class TopicDescription:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Access:
+class TopicAccess:
     """The access to a topic. `rights`: ours, by Kafka's names; None: the broker does not show them. `in_sync`: the
     number of replicas in sync of the partition that has the fewest; 0 if one has no leader."""
 
@@ -251,11 +251,11 @@ def descriptions(response: Any) -> tuple[dict[str, TopicDescription], dict[str, 
     return found, failed
 
 
-def access(topic: Any) -> Access:
+def access(topic: Any) -> TopicAccess:
     """Return the access to a topic from a response that was asked for rights."""
     _, _, _, _, partitions, bits, _ = topic
     in_sync = [0 if leader < 0 else len(isr) for _, _, leader, _, _, isr, *_ in partitions]
-    return Access(
+    return TopicAccess(
         rights=None
         if bits == RIGHTS_UNKNOWN
         else frozenset(name for bit, name in RIGHT_BITS.items() if bits >> bit & 1),

@@ -10,9 +10,9 @@ import asyncio
 import logging
 import os
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
-from typing import Any, Final
+from typing import Final
 
-from aiokafka import AIOKafkaProducer, errors
+from aiokafka import errors
 
 from snapkafka.checks.retention import TopicSettings
 from snapkafka.errors import LedgerUnusableError, SnapkafkaError
@@ -24,7 +24,9 @@ from snapkafka.protocol.records import LedgerRecord, TailLost, TopicPartition
 from snapkafka.wire import headers, signature
 from snapkafka.wire.codec import encode, load
 
-from .reader import HOLE, Entry, LedgerRecreatedError, read_entries
+from .ledger_producer import LedgerProducer
+from .namespaces import namespaces_hint
+from .reader import HOLE, LedgerRecreatedError, ReadEntry, read_entries
 from .settings import LOSES, RECORD_BYTES_MAX, UNREADABLE, harmful, settings_for
 from .tail_marks import LedgerCutShortError, Marks, identity, lost_range, mark_of
 
@@ -32,8 +34,6 @@ logger = logging.getLogger("snapkafka")
 
 #: An append that is not acknowledged by then is given up; it may still land, and is then dropped as a repeat.
 APPEND_TIMEOUT_S: Final = 8.0
-#: So long a producer is waited for that is to stop.
-STOP_WITHIN_S: Final = 1.0
 #: A ledger that two looks this far apart do not find is gone; one look may have met a broker that lags behind.
 NOT_SEEN_FOR_S: Final = 1.0
 #: A lost tail of more records than this is not passed by writing as many.
@@ -85,9 +85,7 @@ class KafkaLedger:
         self._marks = Marks()
         self._leader_epoch = -1  # when the marks were last found to agree
         self._lost: tuple[int, int] | None = None  # the offsets that were read, and are lost
-        self._producer: Any = None
-        self._stopping: set[asyncio.Task[None]] = set()
-        self._sending = asyncio.Lock()
+        self._producer = LedgerProducer(connection, self.topic)
         self._replaced = asyncio.Event()
 
     @property
@@ -120,7 +118,7 @@ class KafkaLedger:
             if not create:
                 raise LedgerUnusableError(
                     f"there is no ledger {self.topic}: no service with snapkafka has run in this namespace",
-                    hint="check --namespace, or start a service that calls snapkafka.install",
+                    hint=await namespaces_hint(self._admin),
                 )
             found = await self._create()
         if found.partitions != 1:
@@ -130,7 +128,7 @@ class KafkaLedger:
             )
         await self._check_settings(found.replicas, repair=create)
         if found.topic_id != self._topic_id or self._lost is not None:
-            await self._drop_producer()
+            await self._producer.drop()
             self._seen_end, self._marks, self._lost = 0, Marks(), None
             self._leader_epoch = found.leader_epoch
         self._topic_id, self._replaced = found.topic_id, asyncio.Event()
@@ -291,9 +289,10 @@ class KafkaLedger:
             async with translated(self.connection, f"append to ledger {self.topic}"):
                 try:
                     async with asyncio.timeout(APPEND_TIMEOUT_S):
-                        offset = await self._send(type(record).__name__.encode(), value, signed)
+                        carried = [] if signed is None else [(signature.HEADER, signed)]
+                        offset = await self._producer.send(type(record).__name__.encode(), value, carried)
                 except (TimeoutError, errors.KafkaError) as error:
-                    await self._drop_producer()
+                    await self._producer.drop()
                     if isinstance(error, errors.OutOfOrderSequenceNumber):
                         self._replaced.set()  # the broker does not know what was written before
                         await self._is_same()
@@ -312,46 +311,9 @@ class KafkaLedger:
     def _place(self) -> signature.Place:
         return signature.Place(self.topic, self._topic_id)
 
-    def append_soon(self, record: LedgerRecord) -> asyncio.Task[int]:
-        """Append in the background, in the order of the calls."""
-        return asyncio.ensure_future(self.append(record))
-
-    async def _send(self, key: bytes, value: bytes, signed: bytes | None) -> int:
-        carried = [] if signed is None else [(signature.HEADER, signed)]
-        async with self._sending:
-            producer = await self._connected_producer()
-            acknowledged = await producer.send(self.topic, value, key, partition=0, headers=carried)
-        return int((await acknowledged).offset)
-
-    async def _connected_producer(self) -> Any:
-        if self._producer is None:
-            producer = AIOKafkaProducer(
-                acks="all",
-                enable_idempotence=True,
-                linger_ms=0,
-                max_request_size=2 * RECORD_BYTES_MAX,
-                **self.connection.client_settings(),
-            )
-            try:
-                await producer.start()
-            except BaseException:
-                await producer.stop()
-                raise
-            self._producer = producer
-        return self._producer
-
-    async def _drop_producer(self) -> None:
-        """Drop the producer after a failure, or for another ledger: its sequence numbers mean nothing any more."""
-        producer, self._producer = self._producer, None
-        if producer is not None:
-            stopping = asyncio.ensure_future(_stop(producer))
-            self._stopping.add(stopping)
-            stopping.add_done_callback(self._stopping.discard)
-            await asyncio.wait([stopping], timeout=STOP_WITHIN_S)
-
     # -- reading ---------------------------------------------------------------------------------------------
 
-    async def read(self, start: int = 0, *, until: int | None = None) -> AsyncIterator[Entry]:
+    async def read(self, start: int = 0, *, until: int | None = None) -> AsyncIterator[ReadEntry]:
         """Yield the entries from `start` on, in order, live; or up to `until`.
 
         Raises:
@@ -371,7 +333,7 @@ class KafkaLedger:
 
     def _entries(
         self, start: int, *, until: int | None, same: Callable[[], Awaitable[bool]] | None = None
-    ) -> AsyncIterator[Entry]:
+    ) -> AsyncIterator[ReadEntry]:
         return read_entries(
             self.connection,
             self.topic,
@@ -407,24 +369,5 @@ class KafkaLedger:
 
     async def close(self) -> None:
         """Close the connections."""
-        await self._drop_producer()
-        for stopping in list(self._stopping):
-            stopping.cancel()
-            await asyncio.wait([stopping], timeout=STOP_WITHIN_S)
+        await self._producer.close()
         await self._admin.close()
-
-
-async def _stop(producer: Any) -> None:
-    """Stop a producer; in order if it can send its records. An idempotent one retries for ever, and the client library
-    does not stop it before: each failed append would leave one behind."""
-    flushing = asyncio.ensure_future(producer.flush())
-    flushed, _ = await asyncio.wait([flushing], timeout=STOP_WITHIN_S)
-    if flushed:
-        await producer.stop()
-        return
-    flushing.cancel()
-    try:
-        await producer._sender.close()  # what is under way ends by the timeout of requests
-    finally:
-        producer._closed = True
-        await producer.client.close()

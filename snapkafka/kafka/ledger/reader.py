@@ -8,10 +8,11 @@ import logging
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
 from typing import Any, Final, NamedTuple
 
-from aiokafka import AIOKafkaConsumer, errors
 from aiokafka import TopicPartition as KafkaPartition
+from aiokafka import errors
 
 from snapkafka.errors import LedgerUnusableError
+from snapkafka.kafka.login import clients
 from snapkafka.kafka.login.connection import Connection, translated
 from snapkafka.logs import about
 from snapkafka.protocol.records import LedgerRecord
@@ -49,7 +50,7 @@ class LedgerRecreatedError(LedgerUnusableError):
         super().__init__(f"ledger {topic} was deleted meanwhile (and perhaps recreated)", hint="run it again")
 
 
-class Entry(NamedTuple):
+class ReadEntry(NamedTuple):
     """One place of the ledger. `record` is None for garbage. `timestamp_ms`: when the broker appended it, 0 if
     unknown, `HOLE` if there is no record at all: the entry only shows that reading has got there. `refused`: it has no
     signature that counts (`wire.signature`), and is garbage; `states` is the record that it would be otherwise."""
@@ -70,7 +71,7 @@ async def read_entries(
     same: Callable[[], Awaitable[bool]],
     suspect: asyncio.Event,
     accepts: Accepts,
-) -> AsyncIterator[Entry]:
+) -> AsyncIterator[ReadEntry]:
     """Yield the entries from `start` on, in order; end at `until`, or never.
 
     Args:
@@ -166,12 +167,12 @@ class _Reader:
         self.next = start
 
     async def open(self) -> None:
-        self._consumer = AIOKafkaConsumer(
+        self._consumer = clients.consumer(
+            self._connection,
             group_id=None,
             enable_auto_commit=False,
             auto_offset_reset="none",
             fetch_max_wait_ms=FETCH_WAIT_MS,
-            **self._connection.client_settings(),
         )
         async with translated(self._connection, "read the ledger"):
             await self._consumer.start()
@@ -182,7 +183,7 @@ class _Reader:
         if self._consumer is not None:
             await self._consumer.stop()
 
-    async def some(self) -> Iterable[Entry]:
+    async def some(self) -> Iterable[ReadEntry]:
         """Return the entries at hand, decoded one by one as they are taken; wait a little for the first."""
         try:
             with translated(self._connection, "read the ledger"):
@@ -201,7 +202,7 @@ class _Reader:
         position = self._consumer._subscription.subscription.assignment.state_value(self._tp).position
         if position > self.next:  # offsets without a record: a transaction's end, or a compacted batch
             self.next = position
-            return [Entry(position - 1, HOLE, None)]
+            return [ReadEntry(position - 1, HOLE, None)]
         return []
 
     async def _fetch(self) -> Any:
@@ -231,22 +232,22 @@ class _Reader:
         except Exception as error:  # whatever the client's parser says of damaged bytes
             raise _UnreadableError from error
 
-    def _skip(self) -> Entry:
+    def _skip(self) -> ReadEntry:
         """Skip one offset that cannot be parsed."""
         self.next += 1
         self._consumer.seek(self._tp, self.next)
-        return Entry(self.next - 1, 0, None)
+        return ReadEntry(self.next - 1, 0, None)
 
-    def _entry(self, record: Any) -> Entry:
+    def _entry(self, record: Any) -> ReadEntry:
         self.next = record.offset + 1
         try:
             decoded = decode(record.value)
         except UndecodableError:
-            return Entry(record.offset, record.timestamp, None)
+            return ReadEntry(record.offset, record.timestamp, None)
         refused = not self._accepts(record.offset, record.value, record.headers)
         if refused:
-            return Entry(record.offset, record.timestamp, None, refused, decoded)
-        return Entry(record.offset, record.timestamp, decoded)
+            return ReadEntry(record.offset, record.timestamp, None, refused, decoded)
+        return ReadEntry(record.offset, record.timestamp, decoded)
 
     async def watch(self) -> None:
         """Raise an error when the topic is another one, or has lost what was read; never return."""

@@ -9,7 +9,14 @@ from typing import Final
 
 from snapkafka.checks.verdict import GOOD
 from snapkafka.config import namespace_problem
-from snapkafka.errors import BadInputError, SnapshotFailedError, TimedOutError, UnknownSnapshotError
+from snapkafka.errors import (
+    BadInputError,
+    SnapshotFailedError,
+    Text,
+    TimedOutError,
+    UnknownSnapshotError,
+    Verb,
+)
 from snapkafka.kafka.cluster.admin import KafkaTopicAdmin
 from snapkafka.kafka.login.connection import Connection
 from snapkafka.ports import Cluster, Entry, Ledger, TopicAdmin
@@ -19,6 +26,7 @@ from snapkafka.protocol.ledger_state import LedgerState, ProcessView, SnapshotVi
 from snapkafka.protocol.records import Checkpoint
 
 from .kafka_ledger import KafkaLedger, beginning_is_gone
+from .namespaces import namespaces_hint
 
 
 @dataclass(slots=True)
@@ -96,7 +104,7 @@ async def opened(
         LedgerUnusableError, BrokerUnavailableError: the ledger cannot be read.
     """
     if problem := namespace_problem(namespace):
-        raise BadInputError(problem, hint="give --namespace, or set SNAPKAFKA_NAMESPACE")
+        raise BadInputError(problem, hint=await _hint(where))
     ledger: Ledger
     admin: TopicAdmin
     if isinstance(where, Connection):
@@ -113,6 +121,14 @@ async def opened(
     finally:
         await admin.close()
         await ledger.close()
+
+
+async def _hint(where: Connection | Cluster) -> Text:
+    admin: TopicAdmin = KafkaTopicAdmin(where) if isinstance(where, Connection) else where.admin()
+    try:
+        return await namespaces_hint(admin)
+    finally:
+        await admin.close()
 
 
 async def read_to_end(ledger: Ledger, *, remember: bool = False) -> LedgerReading:
@@ -221,7 +237,7 @@ def find_captured(state: LedgerState, name: str) -> Captured:
         first = next(iter(state.waiting(snapshot.epoch)), "the ledger")
         raise TimedOutError(
             f"snapshot {name} is not captured yet: waiting for {first}",
-            hint="`snapkafka trigger --wait` returns when it is",
+            hint=(Verb("show", (name,)), " shows what it waits for"),
         )
     return gather(state, snapshot.epoch)
 

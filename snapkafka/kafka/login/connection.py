@@ -11,6 +11,7 @@ from aiokafka import errors
 
 from snapkafka.errors import BadInputError, BrokerUnavailableError, LedgerUnusableError, SnapkafkaError
 
+from .addresses import addresses
 from .diagnosis import diagnose, refusal
 from .security import Security
 
@@ -24,9 +25,9 @@ REASON_LENGTH: Final = 500
 class Connection:
     """A Kafka cluster as a client sees it.
 
-    `bootstrap`: `host:port`, several separated by commas. `security`: further arguments of aiokafka's clients
-    (`security_protocol`, `ssl_context`, `sasl_mechanism`, ...). `settings`: their source, for the clients of other
-    libraries.
+    `bootstrap`: `host:port`, several separated by commas; read in any form of `addresses`. `security`: further
+    arguments of aiokafka's clients (`security_protocol`, `ssl_context`, `sasl_mechanism`, ...). `settings`: their
+    source, for the clients of other libraries.
 
     Raises:
         BadInputError: `bootstrap` is not a list of addresses.
@@ -38,16 +39,11 @@ class Connection:
     settings: Security = field(default_factory=Security, repr=False)
 
     def __post_init__(self) -> None:
-        for address in self.hosts:
-            host, colon, port = address.rpartition(":")
-            if not address or (colon and (not host or not port.isdigit())):
-                raise BadInputError(
-                    f"invalid broker address: {self.bootstrap!r}", hint="write host:port[,host:port...]"
-                )
+        object.__setattr__(self, "bootstrap", ",".join(map(str, addresses(self.bootstrap))))
 
     @property
     def hosts(self) -> list[str]:
-        return [address.strip() for address in self.bootstrap.split(",")]
+        return self.bootstrap.split(",")
 
     def client_settings(self) -> dict[str, Any]:
         """Return the keyword arguments for any aiokafka client."""
@@ -144,7 +140,7 @@ def _named(connection: Connection, what: str, error: Exception) -> SnapkafkaErro
         return BrokerUnavailableError(
             f"no Kafka broker answers at {connection.bootstrap}"
             f"{', or not for these credentials' if connection.security else ''}: could not {what}",
-            hint=f"{BrokerUnavailableError.hint}; or the SNAPKAFKA_KAFKA_* settings"
+            hint=(*BrokerUnavailableError.hint, "; or the SNAPKAFKA_KAFKA_* settings")
             if connection.security
             else None,
         )

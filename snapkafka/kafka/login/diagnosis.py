@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import socket
 import ssl
 import struct
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
 from aiokafka import errors
@@ -25,12 +26,16 @@ from snapkafka.errors import (
 )
 from snapkafka.kafka.cluster.wire_requests import MetadataRequestV12
 
+from .addresses import Address, addresses
+
 #: All brokers named are asked within this time at the most, ...
 ANSWER_S: Final = 5.0
 #: ... and within what a client that tried before has left of this; ...
 GIVEN_UP_AFTER_S: Final = 10.0
 #: ... but for as long as a broker that does answer takes.
 LEAST_S: Final = 1.0
+#: A broker that can be reached takes a connection within this time.
+CONNECTS_WITHIN_S: Final = 0.8
 #: ApiVersions v0 with a correlation id and no client id: the one request that is answered before anyone has logged in.
 API_VERSIONS: Final = struct.pack(">ihhih", 10, 18, 0, 1, -1)
 
@@ -53,7 +58,7 @@ def refusal(where: str, error: BaseException) -> SnapkafkaError | None:
     if isinstance(error, ssl.SSLCertVerificationError):
         return CertificateError(
             f"the certificate of the broker at {where} is not trusted: {error.verify_message}",
-            hint="ssl.ca.location names the CA that signed it; its names must have the host of --bootstrap",
+            hint="ssl.ca.location names the CA that signed it; its names must have the host of that address",
         )
     if isinstance(error, ssl.SSLError):
         return _of_tls(where, error)
@@ -70,24 +75,28 @@ async def diagnose(
     """
     with contextlib.suppress(TimeoutError):
         async with asyncio.timeout(max(LEAST_S, min(ANSWER_S, GIVEN_UP_AFTER_S - tried_s))):
-            for address in hosts:
-                host, _, port = address.rpartition(":")
-                if found := await _why(security, host or address, int(port) if host else 9092):
+            for address in addresses(",".join(hosts)):
+                if found := await _why(security, address):
                     return found
     return None
 
 
-async def _why(security: Mapping[str, Any], host: str, port: int) -> SnapkafkaError | None:
-    where = f"{host}:{port}"
+async def _why(security: Mapping[str, Any], where: Address) -> SnapkafkaError | None:
+    host, port = where
     settings = {name: value for name, value in security.items() if value is not None}
     protocol = str(settings.get("security_protocol", "PLAINTEXT"))
     try:
         # With TLS 1.3 a client without a certificate learns of it by the first answer that it reads.
         await _first_answer(host, port, settings.get("ssl_context") if protocol.endswith("SSL") else None)
     except ssl.SSLError as error:
-        return refusal(where, error)
+        return refusal(str(where), error)
     except (EOFError, ConnectionResetError, ConnectionAbortedError):
         return _of_protocol(where, protocol)
+    except socket.gaierror:
+        return BrokerUnavailableError(
+            f"the host {host} is unknown",
+            hint="check --bootstrap; a name may be known in another network only",
+        )
     except OSError:
         return None
     try:
@@ -97,14 +106,14 @@ async def _why(security: Mapping[str, Any], host: str, port: int) -> SnapkafkaEr
     except SnapkafkaError as error:
         return error
     except (OSError, TimeoutError, errors.KafkaError) as error:
-        return refusal(where, error)
+        return refusal(str(where), error)
     except Exception as error:
         if _of_kerberos(error):
-            return refusal(where, error)
+            return refusal(str(where), error)
         raise
     try:
-        if (await tried.send(MetadataRequestV12([]))).brokers:
-            return None
+        if brokers := (await tried.send(MetadataRequestV12([]))).brokers:
+            return await _unreachable(where, [Address(host, port) for _, host, port, *_ in brokers])
     except (errors.KafkaError, ValueError, struct.error):
         pass
     finally:
@@ -132,12 +141,37 @@ async def _first_answer(host: str, port: int, context: ssl.SSLContext | None) ->
             await writer.wait_closed()
 
 
+async def _unreachable(where: Address, advertised: Sequence[Address]) -> SnapkafkaError | None:
+    """Return that no broker can be reached at the address that it gives itself, if that is so. Clients use the address
+    in `--bootstrap` only to ask for the others."""
+    found = await asyncio.gather(*map(_connects, advertised))
+    if any(found):
+        return None
+    return BrokerUnavailableError(
+        f"the broker at {where} answers and gives {', '.join(map(str, advertised))} as its address, which cannot be"
+        " reached",
+        hint="set advertised.listeners of the broker to an address that is reachable from here",
+    )
+
+
+async def _connects(address: Address) -> bool:
+    try:
+        async with asyncio.timeout(CONNECTS_WITHIN_S):
+            _, writer = await asyncio.open_connection(*address)
+    except (OSError, TimeoutError):
+        return False
+    writer.close()
+    with contextlib.suppress(OSError):
+        await writer.wait_closed()
+    return True
+
+
 def _of_kerberos(error: BaseException) -> bool:
     """Return whether it is an error of the package gssapi, which need not be installed. aiokafka lets it through."""
     return any(kind.__module__.split(".")[0] == "gssapi" for kind in type(error).__mro__)
 
 
-def _of_protocol(where: str, protocol: str) -> SnapkafkaError:
+def _of_protocol(where: Address, protocol: str) -> SnapkafkaError:
     return BrokerUnavailableError(
         f"the broker at {where} closes connections of security.protocol {protocol}",
         hint="set SNAPKAFKA_KAFKA_SECURITY_PROTOCOL to that of this listener",

@@ -18,6 +18,7 @@ from dataclasses import dataclass, field, fields
 from typing import Any, Final
 
 from snapkafka.errors import BadInputError, CertificateError, DependencyMissingError, MechanismError
+from snapkafka.runtime.renewal import RenewedContext
 
 from .properties import (
     _BY_VARIABLE,
@@ -207,7 +208,8 @@ class Security:
             return {}
         found: dict[str, Any] = {"security_protocol": self.protocol}
         if self.tls:
-            found["ssl_context"] = self.ssl_context()
+            paths = (self.ca_file, self.certificate_file, self.key_file)
+            found["ssl_context"] = RenewedContext.of("the certificate for Kafka", paths, self.ssl_context)
         if not self.sasl:
             return found
         found["sasl_mechanism"] = self.mechanism

@@ -55,7 +55,7 @@ PRODUCER: Final[dict[str, Any]] = {
     "linger.ms": 20,
     "queue.buffering.max.messages": QUEUED_MAX,
     "message.max.bytes": RECORD_BYTES_MAX,
-    "message.timeout.ms": int(FLUSH_S * 1_000),
+    "message.timeout.ms": int(SENT_WITHIN_S * 1_000),
 }
 #: A batch is no larger, unless it is one record.
 BATCH_BYTES_MAX: Final = 1_000_000
@@ -63,7 +63,7 @@ BATCH_BYTES_MAX: Final = 1_000_000
 BATCH_OVERHEAD_BYTES: Final = 500
 
 
-class LogRecord(NamedTuple):
+class KafkaRecord(NamedTuple):
     """A record as it is in the log. `timestamp_ms`: -1 if it has none."""
 
     topic: str
@@ -121,7 +121,7 @@ class KafkaBulk:
         if connection.settings.mechanism == "GSSAPI":
             _require_gssapi(self._settings)
 
-    def read(self, ranges: Sequence[tuple[str, int, int, int]]) -> Iterator[LogRecord]:
+    def read(self, ranges: Sequence[tuple[str, int, int, int]]) -> Iterator[KafkaRecord]:
         """Read committed records of `(topic, partition, start, end)`, in the order of each partition.
 
         Raises:
@@ -319,11 +319,11 @@ class KafkaBulk:
             raise TimedOutError("interrupted", hint="run the same command again: it continues")
 
 
-def _record(message: Message) -> LogRecord:
+def _record(message: Message) -> KafkaRecord:
     topic, partition, offset = message.topic(), message.partition(), message.offset()
     assert topic is not None and partition is not None and offset is not None
     _, timestamp_ms = message.timestamp()
-    return LogRecord(
+    return KafkaRecord(
         topic,
         partition,
         offset,

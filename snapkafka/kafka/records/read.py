@@ -8,11 +8,12 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from typing import Any, Final, NamedTuple
 
-from aiokafka import AIOKafkaConsumer, errors
 from aiokafka import TopicPartition as KafkaPartition
+from aiokafka import errors
 from aiokafka.structs import OffsetAndMetadata
 
 from snapkafka.errors import LedgerUnusableError, OffsetsGoneError
+from snapkafka.kafka.login import clients
 from snapkafka.kafka.login.connection import Connection, translated
 from snapkafka.protocol.records import TopicPartition
 from snapkafka.wire.headers import find
@@ -54,14 +55,14 @@ class KafkaConsumer:
             SnapkafkaError: Kafka cannot be used.
         """
         share = self._bytes_max // len(positions)
-        consumer = AIOKafkaConsumer(
+        consumer = clients.consumer(
+            self._connection,
             group_id=self._group,
             enable_auto_commit=False,
             auto_offset_reset="none",  # what was deleted is reported, never skipped
             isolation_level="read_committed",
             fetch_max_bytes=self._bytes_max,
             max_partition_fetch_bytes=min(max(share, PARTITION_BYTES.start), PARTITION_BYTES.stop),
-            **self._connection.client_settings(),
         )
         async with translated(self._connection, "connect a consumer"):
             try:

@@ -10,14 +10,15 @@ from __future__ import annotations
 from collections.abc import Awaitable
 from typing import Any
 
-from aiokafka import AIOKafkaProducer, errors
+from aiokafka import errors
 
 from snapkafka.errors import BadInputError
+from snapkafka.kafka.login import clients
 from snapkafka.kafka.login.connection import Connection, translated
 from snapkafka.protocol.records import TopicPartition
 from snapkafka.wire.headers import HEADER
 
-from .ranges import records_to_end
+from .to_end import records_to_end
 
 
 class UnsettledError(Exception):
@@ -33,9 +34,7 @@ class KafkaWriter:
 
     async def _connected(self) -> Any:
         if self._producer is None:
-            producer = AIOKafkaProducer(
-                acks="all", enable_idempotence=True, linger_ms=0, **self._connection.client_settings()
-            )
+            producer = clients.producer(self._connection, acks="all", enable_idempotence=True, linger_ms=0)
             with translated(self._connection, "connect a producer"):
                 try:
                     await producer.start()

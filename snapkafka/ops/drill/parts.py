@@ -18,8 +18,8 @@ from snapkafka.kafka.records.bulk import KafkaBulk
 from snapkafka.manifest import Manifest
 from snapkafka.ops.assembling import assemble, verify
 from snapkafka.ops.querying import query
+from snapkafka.ops.stable_predicates import WatchRequest, watch
 from snapkafka.ops.triggering import trigger
-from snapkafka.ops.watching import WatchRequest, watch
 from snapkafka.protocol.forking import of_fork, prefix_of, prefixed
 from snapkafka.protocol.ledger_state import LedgerState
 from snapkafka.protocol.records import TopicPartition
@@ -28,7 +28,7 @@ from snapkafka.recovery.forks import drop_forks, plan_drop
 from snapkafka.recovery.plan import Plan, Recovered, Request
 from snapkafka.recovery.positions import apps_of
 from snapkafka.recovery.recovery import plan_recovery, recover
-from snapkafka.recovery.stored_rows import Groups
+from snapkafka.recovery.stored_rows import GroupAdmin
 from snapkafka.store import open_manifest, read_manifest
 
 from .request import DrillRequest
@@ -43,7 +43,7 @@ IN_FLIGHT: Final = 'SELECT count(*) AS n FROM (SELECT DISTINCT topic, "partition
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Source:
+class DrilledSnapshot:
     """The snapshot that is drilled. `place`: of its manifest. `in_flight`: messages; `tables`: rows by table.
     `content`: the digest of the rows of its tables; `manifest_sha256`: of the bytes of its manifest."""
 
@@ -66,13 +66,13 @@ class Parts(Protocol):
     async def used(self) -> str:
         """Return a topic or consumer group with the id of this drill in its name; empty: there is none."""
 
-    async def find(self, name: str) -> Source:
+    async def find(self, name: str) -> DrilledSnapshot:
         """Find the snapshot."""
 
     async def sql(self) -> Mapping[str, str]:
         """Return the SQL of the invariants, by name, as they are checked on the snapshot."""
 
-    async def plan(self, source: Source, *, expires_s: float) -> str:
+    async def plan(self, source: DrilledSnapshot, *, expires_s: float) -> str:
         """Plan a fork of it, and return the digest of the plan."""
 
     async def create(self) -> Recovered:
@@ -93,7 +93,7 @@ class Parts(Protocol):
     async def assemble(self) -> JobResult:
         """Assemble that snapshot, and verify it."""
 
-    async def verify(self, source: Source) -> JobResult:
+    async def verify(self, source: DrilledSnapshot) -> JobResult:
         """Verify the snapshot that was drilled once more, its tables as well."""
 
     async def drop(self) -> None:
@@ -134,7 +134,7 @@ class KafkaParts:
             await admin.close()
         return next((name for name in names if of_fork(self.fork, name)), "")
 
-    async def find(self, name: str) -> Source:
+    async def find(self, name: str) -> DrilledSnapshot:
         (place,) = await manifest_places(
             self.where, self.namespace, [name], storage=self.request.storage, good=True
         )
@@ -152,7 +152,7 @@ class KafkaParts:
         parameters = parse_parameters(self._parameters(self.request.invariants, of_fork=False))
         return {it.name: it.sql for it in load(self.request.invariants, parameters)}
 
-    async def plan(self, source: Source, *, expires_s: float) -> str:
+    async def plan(self, source: DrilledSnapshot, *, expires_s: float) -> str:
         request = Request(
             namespace=self.namespace,
             name=source.id,
@@ -172,7 +172,7 @@ class KafkaParts:
     async def _set_goals(self, apps: Iterable[str]) -> None:
         """Note the ends of the inputs: their present records were in flight, and have to be processed."""
         async with opened(self.where, self.forked_namespace) as work:
-            admin = cast(Groups, work.admin)
+            admin = cast(GroupAdmin, work.admin)
             for app in apps:
                 committed = await admin.committed(app)
                 ends = await admin.log_ends(committed)
@@ -185,7 +185,7 @@ class KafkaParts:
     async def left(self) -> str:
         async with opened(self.where, self.forked_namespace) as work:
             for app, goals in sorted(self.goals.items()):
-                committed = await cast(Groups, work.admin).committed(app)
+                committed = await cast(GroupAdmin, work.admin).committed(app)
                 for tp, goal in sorted(goals.items()):
                     if (at := committed.get(tp, (0, ""))[0]) < goal:
                         return f"app {app} has committed {at} of {goal} in {tp}"
@@ -232,7 +232,7 @@ class KafkaParts:
         (found,) = await assemble(self.where, spec, notify=self.notify)
         return found
 
-    async def verify(self, source: Source) -> JobResult:
+    async def verify(self, source: DrilledSnapshot) -> JobResult:
         spec = changed(
             self.spec,
             manifests=(source.place,),
@@ -273,9 +273,9 @@ class KafkaParts:
         )
 
 
-def source_of(manifest: Manifest, place: str, in_flight: int) -> Source:
+def source_of(manifest: Manifest, place: str, in_flight: int) -> DrilledSnapshot:
     """Collect the facts about a snapshot that a drill needs."""
-    return Source(
+    return DrilledSnapshot(
         id=manifest.id,
         epoch=manifest.epoch,
         verdict=manifest.verdict,

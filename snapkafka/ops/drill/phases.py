@@ -15,7 +15,7 @@ from snapkafka.units import wall_ms
 from snapkafka.until import Tries, succeed
 
 from .evidence import digest_of, not_shown, versions, with_rows_read
-from .parts import Parts, Source, judged
+from .parts import DrilledSnapshot, Parts, judged
 from .request import DrillRequest
 from .result import Compared, Drill, Judged, Phase
 from .workers import AppEndedError, Workers
@@ -55,7 +55,7 @@ class DrillRun:
     phases: list[Phase] = field(default_factory=list)
     reasons: list[str] = field(default_factory=list)
     compared: list[Compared] = field(default_factory=list)
-    found: Source | None = None
+    found: DrilledSnapshot | None = None
     source: Judged | None = None
     of_fork: Judged | None = None
     rto_s: float | None = None

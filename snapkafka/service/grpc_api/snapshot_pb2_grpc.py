@@ -26,7 +26,8 @@ if _version_not_supported:
 
 
 class SnapshotServiceStub:
-    """Missing associated documentation comment in .proto file."""
+    """Every call but Join names the session that Join returned, as metadata `snapkafka-session`.
+    """
 
     def __init__(self, channel):
         """Constructor.
@@ -67,7 +68,8 @@ class SnapshotServiceStub:
 
 
 class SnapshotServiceServicer:
-    """Missing associated documentation comment in .proto file."""
+    """Every call but Join names the session that Join returned, as metadata `snapkafka-session`.
+    """
 
     def SendMarker(self, request, context):
         """"I have recorded my state for this snapshot and given all of it; what I send from here on is after my cut."
@@ -156,7 +158,8 @@ def add_SnapshotServiceServicer_to_server(servicer, server):
 
  # This class is part of an EXPERIMENTAL API.
 class SnapshotService:
-    """Missing associated documentation comment in .proto file."""
+    """Every call but Join names the session that Join returned, as metadata `snapkafka-session`.
+    """
 
     @staticmethod
     def SendMarker(request,

@@ -63,6 +63,33 @@ export async function follow(path, heard, signal) {
   }
 }
 
+// One tab holds the stream for all: a browser opens six connections to a service, and each stream takes one for good.
+// When that tab closes, or its stream ends, another one takes over.
+const channel = new BroadcastChannel("snapkafka-events");
+
+export async function followTogether(path, heard) {
+  let last = null;
+  let holds = false;
+  channel.onmessage = ({ data }) => {
+    if (data === "ask") {
+      if (holds && last) channel.postMessage(last);
+    } else heard(...data);
+  };
+  channel.postMessage("ask");
+  await navigator.locks.request("snapkafka-events", async () => {
+    holds = true;
+    try {
+      await follow(path, (...event) => {
+        last = event;
+        channel.postMessage(event);
+        heard(...event);
+      });
+    } finally {
+      holds = false;
+    }
+  });
+}
+
 export function path(id, rest = "") {
   return `/v1/snapshots/${encodeURIComponent(id)}${rest}`;
 }

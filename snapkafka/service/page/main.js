@@ -1,5 +1,5 @@
 // The table of snapshots, live, and the keys. Everything shown comes from /v1.
-import { Problem, follow, get, keepToken } from "./api.js";
+import { Problem, followTogether, get, keepToken } from "./api.js";
 import { ago, bytes, copy, count, h, mood, ms, restorable } from "./dom.js";
 import { recovery } from "./recovery.js";
 import { sessions } from "./sessions.js";
@@ -127,7 +127,7 @@ async function live() {
       await load();
       sessions(one("sessions")).catch(complain);
       recovery(one("recovery")).catch(complain);
-      await follow("/v1/events", (name, told) => {
+      await followTogether("/v1/events", (name, told) => {
         one("live").textContent = `${told.followed ? "live" : "the broker does not answer"}; ${told.snapshots} snapshots${told.paused ? "; paused" : ""}`;
         load().then(refresh).catch(complain);
         recovery(one("recovery")).catch(complain);

@@ -19,15 +19,15 @@ from typing import Any, Final, NamedTuple, cast
 from snapkafka.protocol.colours import Cause
 from snapkafka.protocol.events import TriggerAppended
 from snapkafka.protocol.records import CutReport, TopicPartition, Trigger
-from snapkafka.sim.world.broker_log import Broker, Stored
+from snapkafka.sim.world.broker_log import SimBroker, SimStored
 from snapkafka.sim.world.process import Process
 from snapkafka.sim.world.rebalancing import rebalance
 from snapkafka.sim.world.surroundings import Surroundings
 from snapkafka.sim.world.world import World
-from snapkafka.sim.world.world_plan import App, Plan
+from snapkafka.sim.world.world_plan import App, WorldPlan
 
 from .names import NamedHistory
-from .state import Fold, Memo, Names, copy
+from .state import Fold, Memo, Names, copy, itself, key_of_stored
 
 #: Attributes of a process that are no part of its state, or named by others.
 NO_STATE: Final = frozenset({"stage", "number", "app", "reply_tp", "key"})
@@ -91,10 +91,10 @@ class Stage:
         self.fold = Fold(history=False)  # nobody has read anything
 
 
-class ExploredBroker(Broker):
+class ExploredBroker(SimBroker):
     """A broker whose records are shared by many worlds: if one changes, this world gets a copy."""
 
-    def end(self, tp: TopicPartition, offset: int, state: str) -> Stored:
+    def end(self, tp: TopicPartition, offset: int, state: str) -> SimStored:
         log = self.logs[tp]
         log[offset] = replace(log[offset], state=state)
         return log[offset]
@@ -151,7 +151,7 @@ class ExploredWorld(World):
 
     rng: Draws
 
-    def __init__(self, plan: Plan, stage: Stage) -> None:
+    def __init__(self, plan: WorldPlan, stage: Stage) -> None:
         self.stage, stage.world = stage, self
         super().__init__(plan, 0)
         self.rng, self.broker = stage.draws, ExploredBroker()
@@ -233,7 +233,7 @@ class ExploredWorld(World):
             case "restart":
                 self.launch(what)
             case "outside":
-                self.broker.append(what, Stored(hops=self.plan.hops))
+                self.broker.append(what, SimStored(hops=self.plan.hops))
             case "crash":
                 assert process is not None
                 self.crash(process)
@@ -349,12 +349,12 @@ class ExploredWorld(World):
         names, broker = self.stage.names, self.broker
         logs = tuple(
             [
-                (tp, tuple([names.once(r, _stored_key) for r in log]))
+                (tp, tuple([names.once(r, key_of_stored) for r in log]))
                 for tp, log in sorted(broker.logs.items())
                 if log
             ]
         )
-        ledger = tuple([names.once(record, _itself) for record in broker.ledger])
+        ledger = tuple([names.once(record, itself) for record in broker.ledger])
         return (
             tuple([cast(ExploredProcess, p).name() for p in self.processes]),
             len(self.processes_ever),
@@ -371,28 +371,6 @@ class ExploredWorld(World):
             self.waited,
             self._numbers,
         )
-
-
-def _itself(record: Hashable) -> Hashable:
-    return record
-
-
-def _stored_key(r: Stored) -> Hashable:
-    return (
-        r.process,
-        r.epoch,
-        r.seq,
-        r.marker,
-        r.previous,
-        r.cause,
-        r.ledger,
-        r.key,
-        r.value,
-        r.hops,
-        r.reply_to,
-        r.step,
-        r.state,
-    )
 
 
 def settled(world: ExploredWorld) -> None:

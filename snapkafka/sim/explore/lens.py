@@ -10,8 +10,8 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from snapkafka.protocol.records import TopicPartition
-from snapkafka.sim.world.broker_log import Stored
-from snapkafka.sim.world.world_plan import Agent, App, Op, Plan
+from snapkafka.sim.world.broker_log import SimStored
+from snapkafka.sim.world.world_plan import AgentPlan, App, Op, WorldPlan
 
 from .choices import ExploredWorld, Stage, settled
 
@@ -36,7 +36,7 @@ class SmallWorld:
 
     name: str
     what: str
-    plan: Plan
+    plan: WorldPlan
     inputs: tuple[TopicPartition, ...]
     faults: dict[str, int] = field(default_factory=dict)
     slow: frozenset[str] = EVERYTHING
@@ -54,7 +54,7 @@ class SmallWorld:
         world = ExploredWorld(self.plan, Stage())
         settled(world)
         for tp in self.inputs:
-            world.broker.append(tp, Stored(hops=self.plan.hops))
+            world.broker.append(tp, SimStored(hops=self.plan.hops))
         world.triggers, world.faults = self.plan.snapshots, dict(self.faults)
         return world
 
@@ -63,7 +63,7 @@ def app(
     name: str, topic: str, *programs: tuple[Op, ...], workers: int = 1, at_once: int = 1, partitions: int = 1
 ) -> App:
     """Create an app with one agent, which runs the programs in turn."""
-    agents = (Agent(f"{name}.{topic}", topic, at_once, programs),) if programs else ()
+    agents = (AgentPlan(f"{name}.{topic}", topic, at_once, programs),) if programs else ()
     return App(name, agents, partitions, workers)
 
 
@@ -76,9 +76,9 @@ def plan(
     table: bool = False,
     classic: bool = False,
     exactly_once: bool = False,
-) -> Plan:
+) -> WorldPlan:
     heard = frozenset(hear.split()) if hear else frozenset({"ledger", "markers", "headers"})
-    return Plan(
+    return WorldPlan(
         apps=apps,
         externals=("A", "B"),
         marker_topics=tuple(markers),

@@ -39,7 +39,7 @@ from snapkafka.protocol.records import (
     Trigger,
 )
 from snapkafka.sim.world.process import Process
-from snapkafka.sim.world.underway import Running
+from snapkafka.sim.world.underway import SimRunning
 from snapkafka.sim.world.world_plan import App
 
 from .choices import Choice, ExploredWorld
@@ -110,7 +110,7 @@ def _one_at_a_time(process: Process) -> bool:
     return sum(agent.concurrency for agent in process.app.agents) == 1
 
 
-def _step_alone(world: ExploredWorld, small: SmallWorld, process: Process, running: Running) -> bool:
+def _step_alone(world: ExploredWorld, small: SmallWorld, process: Process, running: SimRunning) -> bool:
     if world.plan.classic or running.awaits or running.answer is not None:
         return False
     if "expire" in small.kinds or not _undisturbed(world, process.app):

@@ -25,8 +25,8 @@ from snapkafka.protocol.colours import Cause
 from snapkafka.protocol.ledger_state import LedgerState
 from snapkafka.protocol.ownership import Owner
 from snapkafka.protocol.records import LedgerRecord, TopicPartition
-from snapkafka.sim.world.broker_log import Stored
-from snapkafka.sim.world.sending import Sending
+from snapkafka.sim.world.broker_log import SimStored
+from snapkafka.sim.world.sending import SimSending
 
 T = TypeVar("T")
 
@@ -67,10 +67,10 @@ def copy(thing: Any, memo: Memo) -> Any:
 def _how_to_copy(cls: type) -> Callable[[Any, Memo], Any]:
     if cls is Fold:
         return lambda thing, memo: thing.shared()
-    if _immutable(cls) or issubclass(cls, random.Random) or cls is Stored:
+    if _immutable(cls) or issubclass(cls, random.Random) or cls is SimStored:
         _SHARED_TYPES.add(cls)
         return lambda thing, memo: thing
-    if cls is Sending:
+    if cls is SimSending:
         return _copy_sending
     if cls in (dict, Counter):
         return _copy_dict
@@ -129,11 +129,11 @@ def _copy_items(thing: Any, memo: Memo) -> Any:
     return new
 
 
-def _copy_sending(thing: Sending, memo: Memo) -> Sending:
+def _copy_sending(thing: SimSending, memo: Memo) -> SimSending:
     """Copy a record in flight: it changes until it is in the log (its stamp), and never after."""
-    new: Sending | None = memo.get(id(thing))
+    new: SimSending | None = memo.get(id(thing))
     if new is None:
-        new = memo[id(thing)] = Sending(
+        new = memo[id(thing)] = SimSending(
             thing.tp,
             thing.record if thing.offset >= 0 else _copy_stored(thing.record),
             copy(thing.effect, memo),
@@ -144,14 +144,14 @@ def _copy_sending(thing: Sending, memo: Memo) -> Sending:
     return new
 
 
-def _copy_stored(record: Stored) -> Stored:
-    new = Stored.__new__(Stored)
+def _copy_stored(record: SimStored) -> SimStored:
+    new = SimStored.__new__(SimStored)
     for name in _STORED:
         setattr(new, name, getattr(record, name))
     return new
 
 
-_STORED: Final = fields(Stored)
+_STORED: Final = fields(SimStored)
 
 
 class Fold(LedgerState):
@@ -265,3 +265,27 @@ class Names:
 
 
 _NAMES_OF_THEIR_OWN: Final = frozenset(PLAIN)
+
+
+def itself(record: Hashable) -> Hashable:
+    """Return the key of a record that is its own."""
+    return record
+
+
+def key_of_stored(r: SimStored) -> Hashable:
+    """Return the facts that distinguish a record in a log; its place does not."""
+    return (
+        r.process,
+        r.epoch,
+        r.seq,
+        r.marker,
+        r.previous,
+        r.cause,
+        r.ledger,
+        r.key,
+        r.value,
+        r.hops,
+        r.reply_to,
+        r.step,
+        r.state,
+    )

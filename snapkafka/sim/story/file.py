@@ -26,7 +26,7 @@ FIELDS: Final[Mapping[str, tuple[tuple[str, ...], tuple[str, ...]]]] = {
 }
 
 
-class Channel(NamedTuple):
+class StoryChannel(NamedTuple):
     """A channel from one process to another (or to itself): a topic with one partition."""
 
     sender: str
@@ -56,7 +56,7 @@ class Internal(_Step):
 class Send(_Step):
     """A send: a message enters a channel."""
 
-    channel: Channel
+    channel: StoryChannel
     message: str
 
 
@@ -64,7 +64,7 @@ class Send(_Step):
 class Deliver(_Step):
     """A delivery of the head of a channel; with `message`, of everything up to and including that message."""
 
-    channel: Channel
+    channel: StoryChannel
     message: str | None
 
 
@@ -89,7 +89,7 @@ class Story:
     """A valid file, as far as it shows without running it."""
 
     processes: tuple[str, ...]
-    channels: tuple[Channel, ...]
+    channels: tuple[StoryChannel, ...]
     steps: tuple[Step, ...]
 
     @property
@@ -157,8 +157,8 @@ def _processes(raw: Iterable[Any]) -> tuple[str, ...]:
     return tuple(names)
 
 
-def _channels(raw: Iterable[Any], processes: tuple[str, ...]) -> tuple[Channel, ...]:
-    channels: dict[Channel, None] = {}
+def _channels(raw: Iterable[Any], processes: tuple[str, ...]) -> tuple[StoryChannel, ...]:
+    channels: dict[StoryChannel, None] = {}
     for index, pair in enumerate(raw):
         where = f"channels[{index}] ({_text(pair)})"
         if not isinstance(pair, list) or len(pair) != 2:
@@ -166,7 +166,7 @@ def _channels(raw: Iterable[Any], processes: tuple[str, ...]) -> tuple[Channel, 
         for name in pair:
             if name not in processes:
                 raise BadInputError(f"{where}: there is no process {_text(name)}")
-        channel = Channel(*pair)
+        channel = StoryChannel(*pair)
         if channel in channels:
             raise BadInputError(f"{where}: there is such a channel already")
         channels[channel] = None
@@ -176,7 +176,7 @@ def _channels(raw: Iterable[Any], processes: tuple[str, ...]) -> tuple[Channel, 
 class _Parser:
     """A parser of steps, one after the other, which knows the names so far."""
 
-    def __init__(self, processes: tuple[str, ...], channels: tuple[Channel, ...]) -> None:
+    def __init__(self, processes: tuple[str, ...], channels: tuple[StoryChannel, ...]) -> None:
         self._processes, self._channels = frozenset(processes), frozenset(channels)
         self._messages: dict[str, int] = {}  # message -> the step that sends it
         self._started: dict[tuple[str, str], int] = {}  # (snapshot, process) -> the step that starts it there
@@ -226,8 +226,8 @@ class _Parser:
             raise ValueError(f"there is no process {name}")
         return name
 
-    def _channel(self, raw: dict[str, str]) -> Channel:
-        channel = Channel(self._process(raw["from"]), self._process(raw["to"]))
+    def _channel(self, raw: dict[str, str]) -> StoryChannel:
+        channel = StoryChannel(self._process(raw["from"]), self._process(raw["to"]))
         if channel not in self._channels:
             raise ValueError(f"there is no channel {channel}")
         return channel

@@ -48,7 +48,7 @@ from snapkafka.protocol.records import (
 )
 from snapkafka.protocol.worker import WorkerProtocol
 
-from .file import Channel, Deliver, Drain, Internal, Send, Snapshot, Step, Story, step_error
+from .file import Deliver, Drain, Internal, Send, Snapshot, Step, Story, StoryChannel, step_error
 
 #: Nobody but the initiator hears of a snapshot through the ledger, and nobody by a header.
 HEAR: Final = frozenset({"markers"})
@@ -57,7 +57,7 @@ AGENT: Final = "agent"
 TABLE: Final = "events"
 
 
-def topic_of(channel: Channel) -> TopicPartition:
+def topic_of(channel: StoryChannel) -> TopicPartition:
     return TopicPartition(str(channel), 0)
 
 
@@ -65,7 +65,7 @@ def changelog_of(process: str) -> TopicPartition:
     return TopicPartition(f"{process}-{TABLE}-changelog", 0)
 
 
-class Stamp(NamedTuple):
+class StoryStamp(NamedTuple):
     """The content of a record's header, for one ledger."""
 
     process: int
@@ -74,11 +74,11 @@ class Stamp(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Entry:
+class StoryEntry:
     """A record: a message or a table write with its stamp per ledger, or the marker of one ledger."""
 
     what: str
-    stamps: tuple[Stamp, ...] = ()
+    stamps: tuple[StoryStamp, ...] = ()
     marker: MarkerBody | None = None
 
 
@@ -89,7 +89,7 @@ class MarkerBody(NamedTuple):
     previous: int
 
 
-class Ledger:
+class StoryLedger:
     """A ledger: a list in memory, and the fold of all of it."""
 
     def __init__(self, index: int) -> None:
@@ -105,21 +105,21 @@ class Ledger:
         return len(self.records) - 1
 
 
-Logs = defaultdict[TopicPartition, list[Entry]]
+Logs = defaultdict[TopicPartition, list[StoryEntry]]
 
 
-class Member(MachineDriver):
+class StoryMember(MachineDriver):
     """One process in one ledger: its machine, and that machine's driver. It decides nothing."""
 
     clock_ns = staticmethod(lambda: 0)  # a story has no clock
 
-    def __init__(self, name: str, ledger: Ledger, logs: Logs) -> None:
+    def __init__(self, name: str, ledger: StoryLedger, logs: Logs) -> None:
         super().__init__(WorkerProtocol(hear=HEAR, classic=True))
         self.name, self.ledger, self._logs = name, ledger, logs
         self._read = 0  # first ledger offset not read yet
         self._awaits = -1  # a record of ours that we want to read back
 
-    def join(self, inputs: Sequence[Channel], outputs: Sequence[Channel]) -> None:
+    def join(self, inputs: Sequence[StoryChannel], outputs: Sequence[StoryChannel]) -> None:
         """Append `Hello`, be assigned all inputs for good, and name the outputs: markers go to every one of them."""
         hello = Hello(
             n=next(self.ledger.numbers),
@@ -179,7 +179,7 @@ class Member(MachineDriver):
         for tp in action.tps:
             self.machine.marker_stamped(tp)
             body = MarkerBody(self.ledger.index, self.machine.process, action.epoch, action.previous)
-            self._logs[tp].append(Entry(what="marker", marker=body))
+            self._logs[tp].append(StoryEntry(what="marker", marker=body))
             self.feed(MarkerSent(epoch=action.epoch, tp=tp, offset=len(self._logs[tp]) - 1))
 
     def ask_ends(self, action: AskEnds) -> None:
@@ -207,9 +207,9 @@ class Member(MachineDriver):
 class Place:
     """One process: each of its machines sees everything that it does."""
 
-    def __init__(self, name: str, ledgers: Sequence[Ledger], logs: Logs) -> None:
+    def __init__(self, name: str, ledgers: Sequence[StoryLedger], logs: Logs) -> None:
         self.name, self._logs = name, logs
-        self.members = [Member(name, ledger, logs) for ledger in ledgers]
+        self.members = [StoryMember(name, ledger, logs) for ledger in ledgers]
 
     def act(self, event: str, cause: Cause | None = None) -> None:
         """Execute an event: a table write."""
@@ -223,9 +223,9 @@ class Place:
             assert not member.machine.must_wait(effect), "the markers of a cut leave in its instant here"
             assert member.machine.process is not None
             seq = member.machine.send_stamped(effect, tp)
-            stamped.append((member, effect, Stamp(member.machine.process, effect.epoch, seq)))
+            stamped.append((member, effect, StoryStamp(member.machine.process, effect.epoch, seq)))
         log = self._logs[tp]
-        log.append(Entry(what=what, stamps=tuple(stamp for _, _, stamp in stamped)))
+        log.append(StoryEntry(what=what, stamps=tuple(stamp for _, _, stamp in stamped)))
         for member, effect, stamp in stamped:
             member.do(member.machine.send_appended(effect))
             member.do(member.machine.send_acked(effect, tp, stamp.seq, len(log) - 1))
@@ -265,7 +265,7 @@ class StoryRun:
         self.logs: Logs = defaultdict(list)
         ids = story.snapshot_ids
         self.ledger_of = {name: 0 if one_ledger else k for k, name in enumerate(ids)}
-        self.ledgers = [Ledger(index) for index in range(min(len(ids), 1) if one_ledger else len(ids))]
+        self.ledgers = [StoryLedger(index) for index in range(min(len(ids), 1) if one_ledger else len(ids))]
         self.places = {name: Place(name, self.ledgers, self.logs) for name in story.processes}
         self.heads = dict.fromkeys(story.channels, 0)  # the first offset not handed over
         self._watch = watch or (lambda _: None)
@@ -317,14 +317,14 @@ class StoryRun:
         for _ in range(names.index(step.message) + 1):
             self._hand_over(step.channel, step.event)
 
-    def _empty(self, channel: Channel, event: str) -> bool:
+    def _empty(self, channel: StoryChannel, event: str) -> bool:
         """Deliver everything in the channel, and what enters it meanwhile; return whether there was anything."""
         before = self.heads[channel]
         while self.heads[channel] < len(self.logs[topic_of(channel)]):
             self._hand_over(channel, event)
         return self.heads[channel] > before
 
-    def _hand_over(self, channel: Channel, event: str) -> None:
+    def _hand_over(self, channel: StoryChannel, event: str) -> None:
         tp, offset, receiver = topic_of(channel), self.heads[channel], self.places[channel.receiver]
         self.heads[channel] = offset + 1
         marker = self.logs[tp][offset].marker

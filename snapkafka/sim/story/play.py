@@ -18,8 +18,8 @@ from snapkafka.errors import EXIT_OK, BadInputError
 from snapkafka.protocol.ledger_state import LedgerState, SnapshotView
 from snapkafka.protocol.records import TopicPartition
 
-from .file import Channel, Story, load_story
-from .performance import Ledger, Logs, StoryRun, changelog_of, topic_of
+from .file import Story, StoryChannel, load_story
+from .performance import Logs, StoryLedger, StoryRun, changelog_of, topic_of
 
 NOTHING: Final = 0
 WHAT: Final = (
@@ -29,7 +29,7 @@ WHAT: Final = (
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Outcome:
+class StoryOutcome:
     """The outcome of one snapshot.
 
     `processes`: the events before the cut, for every process that has cut and closed. `channels`: the messages in
@@ -40,7 +40,7 @@ class Outcome:
     id: str
     complete: bool
     processes: Mapping[str, tuple[str, ...]]
-    channels: Mapping[Channel, tuple[str, ...]]
+    channels: Mapping[StoryChannel, tuple[str, ...]]
     unreached: tuple[str, ...] = ()
     under_way: tuple[str, ...] = ()
 
@@ -66,7 +66,7 @@ class _Offsets:
     white_ends: Mapping[tuple[int, TopicPartition], int]
 
 
-def outcomes(run: StoryRun) -> list[Outcome]:
+def outcomes(run: StoryRun) -> list[StoryOutcome]:
     """Return the outcomes of a story's snapshots, in the order in which they were started."""
     return [
         _outcome(run.story, run.ledgers[run.ledger_of[name]], run.logs, name)
@@ -74,7 +74,7 @@ def outcomes(run: StoryRun) -> list[Outcome]:
     ]
 
 
-def play_story(story: Story, *, one_ledger: bool = False) -> list[Outcome]:
+def play_story(story: Story, *, one_ledger: bool = False) -> list[StoryOutcome]:
     """Run a story; return the outcomes of its snapshots.
 
     Raises:
@@ -107,7 +107,7 @@ def main(arguments: list[str]) -> int:
     return EXIT_OK
 
 
-def _outcome(story: Story, ledger: Ledger, logs: Logs, name: str) -> Outcome:
+def _outcome(story: Story, ledger: StoryLedger, logs: Logs, name: str) -> StoryOutcome:
     epoch = ledger.epochs[name]
     view = ledger.fold.snapshots[epoch]
     complete = view.captured_at is not None
@@ -119,13 +119,13 @@ def _outcome(story: Story, ledger: Ledger, logs: Logs, name: str) -> Outcome:
         end = offsets.changelog_ends[ids[process]]
         return tuple(entry.what for entry in logs[changelog_of(process)][:end])
 
-    def messages(channel: Channel) -> tuple[str, ...]:
+    def messages(channel: StoryChannel) -> tuple[str, ...]:
         tp = topic_of(channel)
         start, end = offsets.positions[tp], offsets.white_ends.get((ids[channel.sender], tp), NOTHING)
         return tuple(entry.what for entry in logs[tp][start:end] if entry.marker is None)
 
     reached = _reached(story, cut)
-    return Outcome(
+    return StoryOutcome(
         id=name,
         complete=complete,
         processes={process: events(process) for process in cut},

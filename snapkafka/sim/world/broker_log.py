@@ -16,7 +16,7 @@ COMMITTED, OPEN, ABORTED = "committed", "open", "aborted"
 
 
 @dataclass(slots=True, eq=False)
-class Stored:
+class SimStored:
     """A record in a partition: the content of its header and body, and its true origin.
 
     `step`: the step of the history that sent it (-1: an external writer). `ledger`: the ledger of `epoch` and
@@ -42,11 +42,11 @@ class Stored:
 
 
 @dataclass(slots=True)
-class Broker:
+class SimBroker:
     """All logs. Offsets are list indices; nothing is ever deleted. Records to the topics in `strips` lose their
     headers in transit."""
 
-    logs: dict[TopicPartition, list[Stored]] = field(default_factory=dict)
+    logs: dict[TopicPartition, list[SimStored]] = field(default_factory=dict)
     committed: dict[tuple[str, TopicPartition], int] = field(default_factory=dict)
     ledger: list[LedgerRecord] = field(default_factory=list)
     refused: set[int] = field(
@@ -60,16 +60,16 @@ class Broker:
     #: Written without a header by a worker that takes part, and who it was.
     outgrown: dict[tuple[TopicPartition, int], int] = field(default_factory=dict)
 
-    def log(self, tp: TopicPartition) -> list[Stored]:
+    def log(self, tp: TopicPartition) -> list[SimStored]:
         return self.logs.setdefault(tp, [])
 
-    def append(self, tp: TopicPartition, record: Stored) -> int:
+    def append(self, tp: TopicPartition, record: SimStored) -> int:
         log = self.log(tp)
         record.stripped = record.stripped or tp.topic in self.strips
         log.append(record)
         return len(log) - 1
 
-    def end(self, tp: TopicPartition, offset: int, state: str) -> Stored:
+    def end(self, tp: TopicPartition, offset: int, state: str) -> SimStored:
         """Commit or abort the transaction of a record; return the record as it is now."""
         record = self.log(tp)[offset]
         record.state = state

@@ -9,10 +9,10 @@ from snapkafka.protocol.colours import Cause
 from snapkafka.protocol.records import TopicPartition
 from snapkafka.sim.judge import WITHOUT
 
-from .broker_log import ABORTED, OPEN, Stored
+from .broker_log import ABORTED, OPEN, SimStored
 from .history import Cell, Memory
-from .sending import Sender, Sending
-from .underway import Consumer, Running
+from .sending import Sender, SimSending
+from .underway import SimConsumer, SimRunning
 from .world_plan import App
 
 if TYPE_CHECKING:
@@ -24,15 +24,15 @@ class Runner(Sender):
 
     def __init__(self, world: Surroundings[Any], number: int, app: App) -> None:
         super().__init__(world, number, app)
-        self.consumer = Consumer()
+        self.consumer = SimConsumer()
         self.memory: dict[int, Memory] = {}
         self.shared: Memory = {}
         self.shared_at = 0  # so far the global table is read
-        self.running: list[Running] = []
-        self.finished: list[Running] = []
+        self.running: list[SimRunning] = []
+        self.finished: list[SimRunning] = []
         self.progress = False  # since the last commit
 
-    def is_ours(self, record: Stored) -> bool:
+    def is_ours(self, record: SimStored) -> bool:
         """Return whether a record has a header of this ledger. Epochs of another one mean nothing."""
         return record.process >= 0 and not record.stripped and record.ledger == self.world.broker.ledger_id
 
@@ -53,7 +53,7 @@ class Runner(Sender):
         self.world.history.step(execution, "start", record.step)
         programs = self.world.agents[agent].programs
         self.running.append(
-            Running(
+            SimRunning(
                 cause,
                 execution,
                 programs[offset % len(programs)],
@@ -67,7 +67,7 @@ class Runner(Sender):
 
     def _step(self, what: object) -> None:
         running = what
-        assert isinstance(running, Running)
+        assert isinstance(running, SimRunning)
         if running.answer is not None:
             record, running.answer, running.awaits = running.answer, None, False
             epoch = record.epoch if self.is_ours(record) else 0
@@ -110,14 +110,14 @@ class Runner(Sender):
             case _:
                 self.world.history.step(running.execution, "pause")
 
-    def _table(self, running: Running, kind: str) -> Memory:
+    def _table(self, running: SimRunning, kind: str) -> Memory:
         return self.shared if kind.startswith("g") else running.memory
 
     @staticmethod
-    def _name(running: Running, kind: str) -> str:
+    def _name(running: SimRunning, kind: str) -> str:
         return "g" if kind.startswith("g") else f"t{running.partition}"
 
-    def touch(self, running: Running, kind: str, key: str, *, write: bool) -> None:
+    def touch(self, running: SimRunning, kind: str, key: str, *, write: bool) -> None:
         if self.machine.colours.tearing:
             name = self._name(running, kind)
             self.torn(lambda: self.do(self.machine.table_touched(running.cause, name, key, write=write)))
@@ -141,7 +141,7 @@ class Runner(Sender):
 
     # -- what an event holds of a table: the machine hears of the first look only -------------------------------
 
-    def _hold(self, running: Running, kind: str, key: str) -> None:
+    def _hold(self, running: SimRunning, kind: str, key: str) -> None:
         """Look up a value that changes in place."""
         name, cause = self._name(running, kind), running.cause
         unrecorded = kind.endswith("hold")
@@ -150,7 +150,7 @@ class Runner(Sender):
         running.held[f"{name} {key}"] = cell, self.machine.colours.epoch
         self.world.history.look(running.execution, cell, f"{kind} {key}")
 
-    def _look_again(self, running: Running, kind: str, key: str) -> None:
+    def _look_again(self, running: SimRunning, kind: str, key: str) -> None:
         """Read a value through what is held, or change it there."""
         name = self._name(running, kind)
         cell, epoch = running.held[f"{name} {key}"]
@@ -161,14 +161,14 @@ class Runner(Sender):
         history = self.world.history
         (history.change if change else history.look)(running.execution, cell, f"{kind} {key}")
 
-    def _iterate(self, running: Running, kind: str) -> None:
+    def _iterate(self, running: SimRunning, kind: str) -> None:
         name, cause = self._name(running, kind), running.cause
         self.torn(lambda: self.do(self.machine.table_iterated(cause, name)))
         table = self._table(running, kind)
         running.iterator, running.iterates = sorted(table.items(), reverse=True), name
         self.world.history.step(running.execution, kind)
 
-    def _next(self, running: Running, iterator: list[tuple[str, Cell]]) -> None:
+    def _next(self, running: SimRunning, iterator: list[tuple[str, Cell]]) -> None:
         """Advance an iterator."""
         if iterator:
             key, cell = iterator.pop()
@@ -204,7 +204,7 @@ class Runner(Sender):
                 self.world.count("torn")
                 running.execution.torn_at[was, now] = len(running.execution.steps)
 
-    def _finish(self, running: Running) -> None:
+    def _finish(self, running: SimRunning) -> None:
         if running.reply_to is not None:
             asker, _ = running.reply_to
             step = self.world.history.step(running.execution, "answer")
@@ -220,7 +220,7 @@ class Runner(Sender):
         self.memory = {}  # what was aborted is in it
         super().fence()
 
-    def _settled(self, sending: Sending) -> None:
+    def _settled(self, sending: SimSending) -> None:
         for running in (*self.running, *self.finished):
             if running.execution is sending.execution:
                 running.unacked -= 1
@@ -229,7 +229,7 @@ class Runner(Sender):
         for running in settled:
             self._processed(running)
 
-    def _processed(self, running: Running) -> None:
+    def _processed(self, running: SimRunning) -> None:
         self.finished.remove(running)
         done = running.consumer.done.get(running.cause.tp, {})
         if running.cause.offset in done:

@@ -10,7 +10,7 @@ from snapkafka.protocol.events import CameBack, LedgerRecreated, WentAbsent
 from snapkafka.protocol.ledger_state import LedgerState
 from snapkafka.protocol.records import TopicPartition
 
-from .broker_log import COMMITTED, FORGER, Stored
+from .broker_log import COMMITTED, FORGER, SimStored
 from .cut_ledger import cut_short
 from .rebalancing import revoke
 
@@ -128,13 +128,13 @@ def _forge(world: Surroundings[Process]) -> None:
     epoch = world.rng.randrange(1, len(world.broker.ledger) + 20)
     if world.fold.is_epoch(epoch):
         return  # that one would be true
-    world.broker.append(tp, Stored(process=FORGER, epoch=epoch, seq=0, ledger=world.broker.ledger_id))
+    world.broker.append(tp, SimStored(process=FORGER, epoch=epoch, seq=0, ledger=world.broker.ledger_id))
     world.count("forged")
 
 
 def _copy(world: Surroundings[Process]) -> None:
     """Let an external writer write a record with a header that it copied from elsewhere: it is external."""
-    world.broker.append(world.any_input(), Stored())
+    world.broker.append(world.any_input(), SimStored())
     world.count("copied")
 
 

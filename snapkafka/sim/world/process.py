@@ -38,7 +38,7 @@ from snapkafka.protocol.records import (
     TopicPartition,
 )
 
-from .broker_log import ABORTED, COMMITTED, OPEN, Stored
+from .broker_log import ABORTED, COMMITTED, OPEN, SimStored
 from .executions import Runner
 from .world_plan import App
 
@@ -316,7 +316,7 @@ class Process(Runner):
 
     # -- taking in ---------------------------------------------------------------------------------------------
 
-    def meet(self, record: Stored) -> None:
+    def meet(self, record: SimStored) -> None:
         """Meet a record before it is taken in, whoever reads it (R2). A record without a header, or with that of
         another ledger, is external."""
         if not self.is_ours(record):

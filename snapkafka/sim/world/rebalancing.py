@@ -12,7 +12,7 @@ from snapkafka.protocol.records import ChangelogEnd, LogEnd, Position, RunsWitho
 
 from .broker_log import ABORTED, OPEN
 from .history import Memory
-from .underway import Consumer
+from .underway import SimConsumer
 
 if TYPE_CHECKING:
     from .process import Process
@@ -43,7 +43,7 @@ def rebalance(world: Surroundings[Process], app_name: str) -> None:
 
 
 def revoke(world: Surroundings[Process], process: Process) -> None:
-    process.consumer = Consumer()
+    process.consumer = SimConsumer()
     process.to_announce = None
     process.feed(InputsRevoked())
 
@@ -57,7 +57,7 @@ def give(world: Surroundings[Process], process: Process, inputs: list[TopicParti
     for partition in partitions:
         memory[partition] = process.memory.get(partition) or _recover(world, process, partition)
     process.memory = memory
-    process.consumer = Consumer(generation=world.generation[app.name])
+    process.consumer = SimConsumer(generation=world.generation[app.name])
     for tp in inputs:
         process.consumer.fetch[tp] = world.broker.committed.get((app.name, tp), 0)
     given = InputsAssigned(

@@ -19,20 +19,20 @@ from snapkafka.protocol.records import NOBODY, TopicPartition
 from snapkafka.protocol.worker import WorkerProtocol
 from snapkafka.sim.judge import Execution
 
-from .broker_log import ABORTED, OPEN, Stored
+from .broker_log import ABORTED, OPEN, SimStored
 from .world_plan import App
 
 if TYPE_CHECKING:
     from .surroundings import Surroundings
-    from .underway import Running
+    from .underway import SimRunning
 
 
 @dataclass(slots=True, eq=False)
-class Sending:
+class SimSending:
     """A record in flight: in the buffer, in the outbox of its partition, in the log but not acknowledged."""
 
     tp: TopicPartition
-    record: Stored
+    record: SimStored
     effect: Effect | None = None  # None: a marker
     epoch: int = 0
     execution: Execution | None = None
@@ -50,23 +50,23 @@ class Sender(MachineDriver):
     def __init__(self, world: Surroundings[Any], number: int, app: App) -> None:
         super().__init__(WorkerProtocol(hear=world.plan.hear, classic=world.plan.classic))
         self.world, self.number, self.app = world, number, app
-        self.buffer: deque[Sending] = deque()
-        self.waiting: deque[Sending] = deque()  # classic mode: red sends behind the markers
-        self.outbox: dict[TopicPartition, deque[Sending]] = {}
-        self.unacked: dict[TopicPartition, deque[Sending]] = {}
-        self.transaction: list[Sending] = []
+        self.buffer: deque[SimSending] = deque()
+        self.waiting: deque[SimSending] = deque()  # classic mode: red sends behind the markers
+        self.outbox: dict[TopicPartition, deque[SimSending]] = {}
+        self.unacked: dict[TopicPartition, deque[SimSending]] = {}
+        self.transaction: list[SimSending] = []
         self.fenced: set[int] = set()  # executions of which nothing will be committed any more
         self.bare = False  # a worker without snapkafka, or one that goes on without taking part
 
     @abstractmethod
-    def _settled(self, sending: Sending) -> None:
+    def _settled(self, sending: SimSending) -> None:
         """Note that a send is settled for good."""
 
     def send(
         self,
         tp: TopicPartition,
         step: int,
-        running: Running | None,
+        running: SimRunning | None,
         *,
         key: str = "",
         buffered: bool = False,
@@ -80,7 +80,7 @@ class Sender(MachineDriver):
             effect, seq = self.machine.send_at_once(cause, tp)
         if effect.epoch < self.machine.colours.epoch:
             self.world.count("white_sends_while_red")
-        record = Stored(
+        record = SimStored(
             cause=None if effect.cause is None else (effect.cause.tp, effect.cause.offset),
             key=key,
             value=step,
@@ -88,7 +88,7 @@ class Sender(MachineDriver):
             reply_to=reply_to,
             step=step,
         )
-        sending = Sending(tp, record, effect, execution=running.execution if running is not None else None)
+        sending = SimSending(tp, record, effect, execution=running.execution if running is not None else None)
         if running is not None:
             running.unacked += 1
         if seq is not None:
@@ -101,7 +101,7 @@ class Sender(MachineDriver):
     def _stamp(self, _: object) -> None:
         self._leave(self.buffer.popleft())
 
-    def _leave(self, sending: Sending) -> None:
+    def _leave(self, sending: SimSending) -> None:
         assert sending.effect is not None
         if self.bare:
             self.machine.send_withdrawn(sending.effect)
@@ -125,15 +125,15 @@ class Sender(MachineDriver):
         self._left(sending, effect.epoch, self.machine.send_stamped(effect, tp))
         self.do(self.machine.send_appended(effect))
 
-    def _outgrow(self, sending: Sending, effect: Effect) -> None:
+    def _outgrow(self, sending: SimSending, effect: Effect) -> None:
         """Send a record without our header, as it does not fit with it (R15)."""
         self.world.count("outgrown")
         sending.outgrown, sending.record.cause = True, None
         self.outbox.setdefault(sending.tp, deque()).append(sending)
-        self.do(self.machine.left_bare(sending.tp))
+        self.do(self.machine.left_unstamped(sending.tp))
         self.do(self.machine.send_appended(effect))
 
-    def _left(self, sending: Sending, epoch: int, seq: int) -> None:
+    def _left(self, sending: SimSending, epoch: int, seq: int) -> None:
         self._stamped(sending.record, epoch, seq)
         self.outbox.setdefault(sending.tp, deque()).append(sending)
 
@@ -171,14 +171,14 @@ class Sender(MachineDriver):
             sending.offset = world.broker.append(tp, sending.record)
         self.unacked.setdefault(tp, deque()).append(sending)
 
-    def _append_outgrown(self, sending: Sending) -> None:
+    def _append_outgrown(self, sending: SimSending) -> None:
         broker, process = self.world.broker, self.machine.process
         sending.offset = broker.append(sending.tp, sending.record)
         broker.outgrown[sending.tp, sending.offset] = NOBODY if process is None else process
         self.world.history.steps[sending.record.step].record = (sending.tp, sending.offset)
         self.unacked.setdefault(sending.tp, deque()).append(sending)
 
-    def _lose(self, sending: Sending, why: str, *, undone: bool) -> None:
+    def _lose(self, sending: SimSending, why: str, *, undone: bool) -> None:
         """Fail a send, and notify its sender. `undone`: its transaction was aborted with it."""
         assert sending.effect is not None
         record = sending.record
@@ -190,12 +190,12 @@ class Sender(MachineDriver):
         self._settled(sending)
         self.do(self.machine.send_failed(sending.effect, sending.tp, record.seq, why, undone=undone))
 
-    def _reported_failure(self, sending: Sending) -> None:
+    def _reported_failure(self, sending: SimSending) -> None:
         record = sending.record
         self.world.lost.add((record.ledger, record.process, sending.tp, record.epoch, record.seq))
         self.world.reported_failed.add((record.ledger, record.process, sending.tp, record.seq))
 
-    def _time_out(self, sending: Sending) -> None:
+    def _time_out(self, sending: SimSending) -> None:
         """Leave a send without an outcome: it may be in the log, get there later, or never."""
         assert sending.effect is not None
         world, record = self.world, sending.record
@@ -220,7 +220,7 @@ class Sender(MachineDriver):
             self._lose(sending, "its transaction was aborted", undone=True)
 
     @staticmethod
-    def acknowledged(sending: Sending) -> bool:
+    def acknowledged(sending: SimSending) -> bool:
         """Return whether a send counts; in a transaction only once that has ended."""
         return sending.record.state != OPEN
 
@@ -233,7 +233,7 @@ class Sender(MachineDriver):
         if sending.outgrown:
             assert sending.effect is not None
             self._settled(sending)
-            self.do(self.machine.bare_settled(sending.effect, tp, sending.offset + 1))
+            self.do(self.machine.unstamped_settled(sending.effect, tp, sending.offset + 1))
             return
         if sending.effect is None:
             self.feed(MarkerSent(epoch=sending.epoch, tp=tp, offset=sending.offset))
@@ -246,10 +246,10 @@ class Sender(MachineDriver):
         """Put them into the outbox of each partition."""
         for tp in action.tps:
             seq = self.machine.marker_stamped(tp)
-            record = self._stamped(Stored(marker=True, previous=action.previous), action.epoch, seq)
-            self.outbox.setdefault(tp, deque()).append(Sending(tp, record, epoch=action.epoch))
+            record = self._stamped(SimStored(marker=True, previous=action.previous), action.epoch, seq)
+            self.outbox.setdefault(tp, deque()).append(SimSending(tp, record, epoch=action.epoch))
 
-    def _stamped(self, record: Stored, epoch: int, seq: int) -> Stored:
+    def _stamped(self, record: SimStored, epoch: int, seq: int) -> SimStored:
         record.process = -1 if self.machine.process is None else self.machine.process
         record.epoch, record.seq, record.ledger = epoch, seq, self.world.broker.ledger_id
         return record

@@ -13,9 +13,9 @@ from snapkafka.protocol.events import StoppedSeen
 from snapkafka.protocol.ledger_state import LedgerState
 from snapkafka.protocol.records import CutReport, Hello, LedgerRecord, TailLost, TopicPartition
 
-from .broker_log import Broker, Stored
+from .broker_log import SimBroker, SimStored
 from .history import History
-from .world_plan import Plan
+from .world_plan import WorldPlan
 
 #: Once so many events have run, what they send leads to nothing more.
 EXECUTIONS_MAX: Final = 36
@@ -27,10 +27,10 @@ P = TypeVar("P", bound=MachineDriver)
 class Surroundings(ABC, Generic[P]):
     """The broker, the ledger, the other processes, chance, and the history that the judge reads."""
 
-    def __init__(self, plan: Plan, seed: int) -> None:
+    def __init__(self, plan: WorldPlan, seed: int) -> None:
         self.plan = plan
         self.rng = random.Random(f"run {seed}")
-        self.broker = Broker(strips=frozenset(plan.stripped))
+        self.broker = SimBroker(strips=frozenset(plan.stripped))
         self.history = History()
         self.fold = LedgerState()
         self.agents = {agent.name: agent for app in plan.apps for agent in app.agents}
@@ -45,11 +45,11 @@ class Surroundings(ABC, Generic[P]):
         self.counts: Counter[str] = Counter()
         self.trace: list[str] = []
         self.healthy = False
-        self.ledgers: list[tuple[LedgerState, Broker]] = []
+        self.ledgers: list[tuple[LedgerState, SimBroker]] = []
         self.waited = 0
         self._numbers = 10**6
         #: Sends that timed out for who sent them, and that the broker has still to serve.
-        self.in_queue: list[tuple[TopicPartition, Stored]] = []
+        self.in_queue: list[tuple[TopicPartition, SimStored]] = []
         #: Seqs that their sender was told of as failed, and that are in no log: (ledger, process, place, epoch).
         self.lost: set[tuple[int, int, TopicPartition, int, int]] = set()
         #: Seqs that their sender was ever told of as failed, and not as undone: (ledger, process, place, seq).
@@ -98,7 +98,7 @@ class Surroundings(ABC, Generic[P]):
             return self.append_to_ledger(record, refused=refused)
         return offset
 
-    def append_late(self, tp: TopicPartition, record: Stored) -> None:
+    def append_late(self, tp: TopicPartition, record: SimStored) -> None:
         offset = self.broker.append(tp, record)
         self.history.steps[record.step].record = (tp, offset)
         self.lost.discard((record.ledger, record.process, tp, record.epoch, record.seq))
@@ -125,7 +125,7 @@ class Surroundings(ABC, Generic[P]):
         return True
 
     @abstractmethod
-    def meets(self, process: P, record: Stored, how: str) -> None:
+    def meets(self, process: P, record: SimStored, how: str) -> None:
         """Note that a record is about to be taken in, by a consumer, a table, a reply (`how`)."""
 
     @abstractmethod

@@ -9,17 +9,17 @@ from snapkafka.protocol.colours import Cause
 from snapkafka.protocol.records import TopicPartition
 from snapkafka.sim.judge import Execution
 
-from .broker_log import Stored
+from .broker_log import SimStored
 from .history import Cell, Memory
 from .world_plan import Op
 
 
 @dataclass(slots=True)
-class Consumer:
+class SimConsumer:
     """The reading of a process: its fetch position, the records that wait to be started, the finished ones."""
 
     fetch: dict[TopicPartition, int] = field(default_factory=dict)
-    queues: dict[tuple[str, TopicPartition], deque[tuple[int, Stored]]] = field(default_factory=dict)
+    queues: dict[tuple[str, TopicPartition], deque[tuple[int, SimStored]]] = field(default_factory=dict)
     done: dict[TopicPartition, dict[int, int]] = field(
         default_factory=dict
     )  # offset -> agents still to be done
@@ -27,7 +27,7 @@ class Consumer:
 
 
 @dataclass(slots=True, eq=False)
-class Running:
+class SimRunning:
     """A running event: its program and progress, the memory that it has, the remaining hops of its record."""
 
     cause: Cause
@@ -37,11 +37,11 @@ class Running:
     hops: int
     partition: int
     reply_to: tuple[int, int] | None
-    consumer: Consumer
+    consumer: SimConsumer
     at: int = 0
     awaits: bool = False
     unacked: int = 0
-    answer: Stored | None = None
+    answer: SimStored | None = None
     held: dict[str, tuple[Cell, int]] = field(default_factory=dict)  # by table and key, with the epoch then
     iterator: list[tuple[str, Cell]] | None = None  # what it has still to go over, last first
     iterates: str = ""  # the table

@@ -15,12 +15,12 @@ from snapkafka.protocol.actions import AskStopped
 from snapkafka.protocol.events import StopAsked, StoppedSeen, TriggerAppended
 from snapkafka.protocol.records import Bye, Hello, LogEnd, TopicPartition, Trigger
 
-from .broker_log import ABORTED, Stored
+from .broker_log import ABORTED, SimStored
 from .faults import strike
 from .process import Process
 from .rebalancing import announce_inputs, commit, rebalance, revoke, run_without, stopped_app
 from .surroundings import Surroundings
-from .world_plan import Plan
+from .world_plan import WorldPlan
 
 #: What a process does now and then, by how often beside all else; in some worlds other things are slow, too.
 RARE: Final = dict.fromkeys(("commit", "commit-transaction", "tick"), 0.1)
@@ -32,7 +32,7 @@ PAUSE_STEPS_MAX: Final = 100
 class World(Surroundings[Process]):
     """The whole world. `step()` lets one thing happen."""
 
-    def __init__(self, plan: Plan, seed: int) -> None:
+    def __init__(self, plan: WorldPlan, seed: int) -> None:
         super().__init__(plan, seed)
         self.readers = {t: [app.name for app in plan.apps if t in app.topics] for t in plan.externals}
         self._weights = plan.slow | RARE
@@ -78,7 +78,7 @@ class World(Surroundings[Process]):
         if self._inputs_left and self.rng.random() < 0.05:
             self._inputs_left -= 1
             tp = self.any_input()
-            self.broker.append(tp, Stored(hops=self.plan.hops))
+            self.broker.append(tp, SimStored(hops=self.plan.hops))
             self.say(f"outside {tp}")
             return True
         if self._snapshots_left and self.rng.random() < 0.02 and any(True for _ in self.fold.living()):
@@ -148,7 +148,7 @@ class World(Surroundings[Process]):
 
     # -- what processes ask ------------------------------------------------------------------------------------
 
-    def meets(self, process: Process, record: Stored, how: str) -> None:
+    def meets(self, process: Process, record: SimStored, how: str) -> None:
         """Note that a record is about to be taken in, by a consumer, a table, a reply (`how`)."""
         process.meet(record)
 

@@ -14,7 +14,7 @@ Op = tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Agent:
+class AgentPlan:
     """An agent: its topic, how many of its events may run at once, their programs (in turn)."""
 
     name: str
@@ -28,7 +28,7 @@ class App:
     """A Faust app. Its agents share a table, partitioned as its topics are; `timer`: it sends outside any event."""
 
     name: str
-    agents: tuple[Agent, ...]
+    agents: tuple[AgentPlan, ...]
     partitions: int
     workers: int
     timer: str = ""
@@ -47,7 +47,7 @@ class App:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Plan:
+class WorldPlan:
     """A world and its faults. Weights of faults are relative to one step of the system; 0: never."""
 
     apps: tuple[App, ...]
@@ -133,25 +133,14 @@ HARMLESS_TO_ASSIGNMENTS = frozenset(
 )
 
 
-def make_plan(seed: int) -> Plan:
+def make_plan(seed: int) -> WorldPlan:
     """Create the world of a seed."""
     rng = random.Random(f"plan {seed}")
     names = [f"app{n}" for n in range(rng.choice((1, 2, 2, 2, 3)))]
     topics = [f"topic{n}" for n in range(rng.choice((1, 2, 2, 3)))]
     partitions = rng.choice((1, 1, 2, 2, 3))
     global_table = rng.random() < 0.2
-    apps: list[App] = []
-    for name in names:
-        mine = rng.sample(topics, rng.randint(1, len(topics)))
-        if rng.random() < 0.07 and apps:
-            mine = []  # an app that only sends
-        agents = []
-        for topic in mine:
-            for k in range(rng.choice((1, 1, 1, 2))):
-                programs = tuple(_program(rng, topics, global_table) for _ in range(3))
-                agents.append(Agent(f"{name}.{topic}.{k}", topic, rng.choice((1, 1, 2, 3)), programs))
-        timer = rng.choice(topics) if not agents or rng.random() < 0.3 else ""
-        apps.append(App(name, tuple(agents), partitions, rng.choice((1, 1, 2, 2, 3)), timer))
+    apps = _apps(rng, names, topics, partitions, global_table)
     chosen = [fault for fault in FAULTS if rng.random() < 0.45]
     hear = frozenset({"ledger", "markers", "headers"})
     classic, markers = False, tuple(t for t in topics if rng.random() < 0.7)
@@ -181,7 +170,7 @@ def make_plan(seed: int) -> Plan:
     rough = 4.0 if rng.random() < 0.25 else 1.0
     windows = WINDOWS if seed % 16 in WINDOW_SEEDS and seed >= PINNED_BELOW else {}
     unsettled = UNSETTLED if seed % 16 in UNSETTLED_SEEDS else {}
-    return Plan(
+    return WorldPlan(
         apps=tuple(apps),
         externals=tuple(topics),
         marker_topics=markers,
@@ -204,6 +193,24 @@ def make_plan(seed: int) -> Plan:
         | short,
         scope=scope,
     )
+
+
+def _apps(
+    rng: random.Random, names: list[str], topics: list[str], partitions: int, global_table: bool
+) -> list[App]:
+    apps: list[App] = []
+    for name in names:
+        mine = rng.sample(topics, rng.randint(1, len(topics)))
+        if rng.random() < 0.07 and apps:
+            mine = []  # an app that only sends
+        agents = []
+        for topic in mine:
+            for k in range(rng.choice((1, 1, 1, 2))):
+                programs = tuple(_program(rng, topics, global_table) for _ in range(3))
+                agents.append(AgentPlan(f"{name}.{topic}.{k}", topic, rng.choice((1, 1, 2, 3)), programs))
+        timer = rng.choice(topics) if not agents or rng.random() < 0.3 else ""
+        apps.append(App(name, tuple(agents), partitions, rng.choice((1, 1, 2, 2, 3)), timer))
+    return apps
 
 
 def with_reads(rng: random.Random, app: App, global_table: bool) -> App:

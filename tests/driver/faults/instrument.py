@@ -17,8 +17,6 @@ from importlib.machinery import ModuleSpec, PathFinder, SourceFileLoader
 from types import CodeType
 from typing import Any, Final
 
-__all__ = ["RUN", "Fault", "install_hook"]
-
 #: With all that begins with one of these names.
 PACKAGES: Final = (
     "snapkafka.drivers.faust",

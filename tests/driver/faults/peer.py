@@ -27,8 +27,6 @@ from snapkafka.protocol.ledger_state import LedgerState, SnapshotView
 from snapkafka.protocol.records import Hello, InputTopic, LedgerRecord, LogEnd, TopicPartition
 from snapkafka.protocol.worker import WorkerProtocol
 
-__all__ = ["PEER", "Peer"]
-
 PEER: Final = "peer"
 
 

@@ -8,8 +8,6 @@ from typing import Any, Final
 
 import faust
 
-__all__ = ["EXACTLY_ONCE", "KINDS", "LATE_PARTITIONS", "ROCKSDB", "WideApp"]
-
 #: Every so many events do what takes longer.
 NOW_AND_THEN: Final = 4
 LATE_PARTITIONS: Final = 48

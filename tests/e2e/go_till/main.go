@@ -12,6 +12,7 @@ import (
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/grpc/metadata"
 	"google.golang.org/protobuf/proto"
 
 	pb "till/snapshotpb"
@@ -23,13 +24,19 @@ type till struct {
 	mu        sync.Mutex // held while a coin is sent or taken in, and while the state is recorded and given
 	conn      *grpc.ClientConn
 	node      string
+	session   string
 	topic     string
 	cash      int
 	positions map[uint32]*pb.Position // of what is in the cash, by partition of its input
 }
 
+// named is a context whose calls name the session that Join returned.
+func (t *till) named() context.Context {
+	return metadata.AppendToOutgoingContext(context.Background(), "snapkafka-session", t.session)
+}
+
 func (t *till) call(method string, in, out proto.Message) {
-	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(t.named(), 20*time.Second)
 	defer cancel()
 	if err := t.conn.Invoke(ctx, service+method, in, out); err != nil {
 		log.Fatalf("%s: %v", method, err)
@@ -60,7 +67,7 @@ func (t *till) send(number int) {
 }
 
 func (t *till) stream(method string, request proto.Message) grpc.ClientStream {
-	stream, err := t.conn.NewStream(context.Background(), &grpc.StreamDesc{ServerStreams: true}, service+method)
+	stream, err := t.conn.NewStream(t.named(), &grpc.StreamDesc{ServerStreams: true}, service+method)
 	if err != nil {
 		log.Fatal(err)
 	}
@@ -118,6 +125,7 @@ func main() {
 			log.Fatal(notice.GetLeft().Reason)
 		case !joined:
 			joined = true
+			t.session = notice.GetJoined().Session
 			fmt.Println("joined", notice.GetJoined().Process)
 			go t.receive()
 			go func() {

@@ -17,18 +17,6 @@ import faust
 import snapkafka
 from snapkafka.config import Settings
 
-__all__ = [
-    "ID",
-    "INPUT",
-    "commit_on_signal",
-    "end_of_module",
-    "new_app",
-    "saw",
-    "source",
-    "target",
-    "trace_on_signal",
-]
-
 ID = os.environ["FEATURES_ID"]
 INPUT = os.environ["FEATURES_INPUT"]
 MODE = os.environ.get("FEATURES_MODE", "on")

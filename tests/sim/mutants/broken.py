@@ -13,9 +13,9 @@ from snapkafka.protocol.actions import Action
 from snapkafka.protocol.colours import Colours
 from snapkafka.protocol.ledger_view import LedgerView
 from snapkafka.protocol.records import Closed, CutReport, Hello, TopicPartition
-from snapkafka.sim.world.broker_log import Stored
+from snapkafka.sim.world.broker_log import SimStored
 from snapkafka.sim.world.process import Process
-from snapkafka.sim.world.sending import Sender, Sending
+from snapkafka.sim.world.sending import Sender, SimSending
 from snapkafka.sim.world.world import World
 
 Patch = Callable[[], AbstractContextManager[None]]
@@ -58,7 +58,7 @@ def unmet(*ways: str) -> Patch:
     """Take in records from these sources, whatever their colour."""
 
     def make(meets: Callable[..., None]) -> Callable[..., None]:
-        def blind(self: World, process: Process, record: Stored, how: str) -> None:
+        def blind(self: World, process: Process, record: SimStored, how: str) -> None:
             if how not in ways:
                 meets(self, process, record, how)
 
@@ -68,7 +68,7 @@ def unmet(*ways: str) -> Patch:
 
 
 def no_headers(meet: Callable[..., None]) -> Callable[..., None]:
-    def deaf(self: Process, record: Stored) -> None:
+    def deaf(self: Process, record: SimStored) -> None:
         if record.marker:
             meet(self, record)
 
@@ -130,7 +130,7 @@ def closes_early(*, report: bool = True, running: bool = True, unacked: bool = T
 def counts_all_the_same(lose: Any) -> Any:
     """Acknowledge a failed send to its sender at the offset where it would have been."""
 
-    def acked(self: Sender, sending: Sending, why: str, *, undone: bool) -> None:
+    def acked(self: Sender, sending: SimSending, why: str, *, undone: bool) -> None:
         self._settled(sending)
         assert sending.effect is not None
         offset = max(sending.offset, 0)

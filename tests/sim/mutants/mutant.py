@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
-from snapkafka.sim.world.world_plan import Plan
+from snapkafka.sim.world.world_plan import WorldPlan
 
 from .broken import Patch
 
@@ -18,8 +18,8 @@ class Mutant:
     name: str
     what: str
     patch: Patch
-    plan: Callable[[Plan], Plan] = lambda plan: plan
-    whole: Callable[[Plan], Plan] = lambda plan: (
+    plan: Callable[[WorldPlan], WorldPlan] = lambda plan: plan
+    whole: Callable[[WorldPlan], WorldPlan] = lambda plan: (
         plan
     )  # what makes the plan whole again, where it is the plan that breaks
 

@@ -6,13 +6,20 @@ import random
 from collections.abc import Callable
 from dataclasses import replace
 
-from snapkafka.sim.world.world_plan import HARMLESS_TO_ASSIGNMENTS, Agent, App, Plan, plain, with_reads
+from snapkafka.sim.world.world_plan import (
+    HARMLESS_TO_ASSIGNMENTS,
+    AgentPlan,
+    App,
+    WorldPlan,
+    plain,
+    with_reads,
+)
 
 #: By what a process hears of a snapshot, unless a plan is about that.
 HEARD = frozenset({"ledger", "markers", "headers"})
 
 
-def faults(**chances: float) -> Callable[[Plan], Plan]:
+def faults(**chances: float) -> Callable[[WorldPlan], WorldPlan]:
     """Add these faults to those of the plan, with many snapshots, which are to suffer from them."""
     wanted = {name.replace("_", "-"): chance for name, chance in chances.items()}
     return lambda plan: replace(
@@ -20,7 +27,7 @@ def faults(**chances: float) -> Callable[[Plan], Plan]:
     )
 
 
-def deaf(**chances: float) -> Callable[[Plan], Plan]:
+def deaf(**chances: float) -> Callable[[WorldPlan], WorldPlan]:
     """Add faults as `faults` does, without any news of snapshots by the ledger, which would often hide the defect."""
     with_faults = faults(**chances)
     return lambda plan: replace(
@@ -30,7 +37,7 @@ def deaf(**chances: float) -> Callable[[Plan], Plan]:
 
 def alone(
     *, apps: int, workers: int, slow: dict[str, float] | None = None, **chances: float
-) -> Callable[[Plan], Plan]:
+) -> Callable[[WorldPlan], WorldPlan]:
     """Keep only the first apps of the plan, of one partition each, with only these faults.
 
     In a larger world something else mostly fails the snapshot, or informs the process that must not learn of it.
@@ -48,7 +55,7 @@ def alone(
     )
 
 
-def unreported(plan: Plan) -> Plan:
+def unreported(plan: WorldPlan) -> WorldPlan:
     """Assign inputs to processes that know of no snapshot: neither by the ledger, nor by the table that they
     recover."""
     lonely = alone(apps=1, workers=2, rebalance=0.01)(plan)
@@ -56,7 +63,7 @@ def unreported(plan: Plan) -> Plan:
     return replace(lonely, apps=apps, hear=frozenset({"headers"}), classic=False, exactly_once=False)
 
 
-def _writing_nothing(agent: Agent) -> Agent:
+def _writing_nothing(agent: AgentPlan) -> AgentPlan:
     programs = (
         tuple(("pause",) if op[0] in ("write", "gwrite") else op for op in program)
         for program in agent.programs
@@ -64,26 +71,26 @@ def _writing_nothing(agent: Agent) -> Agent:
     return replace(agent, programs=tuple(programs))
 
 
-def in_transactions(plan: Plan) -> Plan:
+def in_transactions(plan: WorldPlan) -> WorldPlan:
     """Keep one worker, which commits its transactions long after it could have closed, and dies sometimes."""
     at_once = dict.fromkeys(("post", "ledger", "ends", "ack"), 20.0)
     lonely = alone(apps=1, workers=1, slow=at_once, crash=0.01, restart=0.1)(plan)
     return replace(lonely, exactly_once=True, classic=False)
 
 
-def fenced(plan: Plan) -> Plan:
+def fenced(plan: WorldPlan) -> WorldPlan:
     """Move inputs, and abort the transactions of their former owner."""
     lonely = alone(apps=1, workers=2, rebalance=0.02, fence=0.7)(plan)
     return replace(lonely, exactly_once=True, classic=False)
 
 
-def unanswered(plan: Plan) -> Plan:
+def unanswered(plan: WorldPlan) -> WorldPlan:
     """Let the ledger, and the broker that is asked where inputs start, not always answer in time, so that workers stop
     waiting (R15)."""
     return replace(plan, faults={**plan.faults, "silent-ledger": 0.3, "late-told": 0.3, "impatient": 0.1})
 
 
-def without(plan: Plan) -> Plan:
+def without(plan: WorldPlan) -> WorldPlan:
     """Start workers without snapkafka, or with a late `Hello`, or let them stand down; they stop in order.
 
     What a killed worker did since its last commit is unknown: nothing of it has a header.
@@ -101,38 +108,38 @@ def without(plan: Plan) -> Plan:
     return replace(lonely, exactly_once=False, classic=False, hear=HEARD)
 
 
-def late(plan: Plan) -> Plan:
+def late(plan: WorldPlan) -> WorldPlan:
     """Let workers take their time to join, and work meanwhile; others ask about their app as about a stopped one."""
     slow = {"late": 0.02, "stopped": 0.05, "ends": 0.1}
     lonely = alone(apps=3, workers=1, slow=slow, stop=0.04, restart=0.4, late_hello=0.8)(plan)
     return replace(lonely, exactly_once=False, classic=False, hear=HEARD)
 
 
-def windows(plan: Plan) -> Plan:
+def windows(plan: WorldPlan) -> WorldPlan:
     """Keep one worker whose events read windows over several steps, with windows that expire all the time."""
     lonely = alone(apps=1, workers=1, window=0.1)(plan)
     reading = tuple(with_reads(random.Random(plan.inputs), app, global_table=False) for app in lonely.apps)
     return replace(lonely, apps=reading, exactly_once=False, classic=False, hear=HEARD)
 
 
-def unsettled(plan: Plan) -> Plan:
+def unsettled(plan: WorldPlan) -> WorldPlan:
     """Let sends have no outcome, and land at once, later or never; queue records again with all their headers."""
     more = {"time-out": 0.05, "land-late": 0.03, "queue-again": 0.006}
     return faults()(replace(plan, faults={**plan.faults, **more}))
 
 
-def outgrown(plan: Plan) -> Plan:
+def outgrown(plan: WorldPlan) -> WorldPlan:
     """Let some records be too large with our header, and leave without it."""
     lonely = alone(apps=2, workers=1, slow={"ledger": 0.2}, outgrow=0.1)(plan)
     return replace(lonely, exactly_once=False, classic=False, hear=HEARD)
 
 
-def relayed(plan: Plan) -> Plan:
+def relayed(plan: WorldPlan) -> WorldPlan:
     """Let an app out of scope pass records from one app of the scope on to the other, with a ledger that hangs for
     it."""
-    sending = Agent("app0.in", "in", 1, ((("read", "x"), ("send", "mid"), ("write", "x")),))
-    passing_on = Agent("relay.mid", "mid", 1, ((("send", "out"),),))
-    taking = Agent("app1.out", "out", 1, ((("write", "y"),),))
+    sending = AgentPlan("app0.in", "in", 1, ((("read", "x"), ("send", "mid"), ("write", "x")),))
+    passing_on = AgentPlan("relay.mid", "mid", 1, ((("send", "out"),),))
+    taking = AgentPlan("app1.out", "out", 1, ((("write", "y"),),))
     return replace(
         plan,
         apps=(
@@ -156,7 +163,7 @@ def relayed(plan: Plan) -> Plan:
     )
 
 
-def renewed(plan: Plan) -> Plan:
+def renewed(plan: WorldPlan) -> WorldPlan:
     """Recreate the topic between two apps from time to time; its reader is restarted, its sender is not."""
     whole = relayed(plan)
     names = ("app0", "relay", "app1")
@@ -172,24 +179,24 @@ def renewed(plan: Plan) -> Plan:
     )
 
 
-def rotated(plan: Plan) -> Plan:
+def rotated(plan: WorldPlan) -> WorldPlan:
     """Give the relay another ledger key than the others: in half of the worlds it accepts theirs."""
     whole = replace(relayed(plan), scope=(), faults={})
     return replace(whole, other_key=("relay",)) if plan.inputs % 2 else replace(whole, own_key=("relay",))
 
 
-def relays_off(plan: Plan) -> Plan:
+def relays_off(plan: WorldPlan) -> WorldPlan:
     """Let the app out of scope join once, and run without snapkafka."""
     return replace(relayed(plan), off=("relay",), faults={})
 
 
-def losing(plan: Plan) -> Plan:
+def losing(plan: WorldPlan) -> WorldPlan:
     """The ledger loses its tail again and again, and whoever is to pass its numbers mostly does not get there."""
     kept = {fault: share for fault, share in plan.faults.items() if fault not in ("forge", "recreate")}
     return replace(plan, snapshots=6, faults={**kept, "cut-short": 0.004, "fill-ends": 0.7})
 
 
-def unnoticed(plan: Plan) -> Plan:
+def unnoticed(plan: WorldPlan) -> WorldPlan:
     """The ledger loses its tail, and it takes long until anybody notices: others join meanwhile, and take snapshots."""
     return replace(
         relayed(plan),
@@ -202,10 +209,10 @@ def unnoticed(plan: Plan) -> Plan:
     )
 
 
-def stripped(plan: Plan) -> Plan:
+def stripped(plan: WorldPlan) -> WorldPlan:
     """Remove headers between the first app and the second, with rare reads of the ledger."""
-    sending = Agent("app0.in", "in", 1, ((("read", "x"), ("send", "mid"), ("write", "x")),))
-    taking = Agent("app1.mid", "mid", 1, ((("write", "y"),),))
+    sending = AgentPlan("app0.in", "in", 1, ((("read", "x"), ("send", "mid"), ("write", "x")),))
+    taking = AgentPlan("app1.mid", "mid", 1, ((("write", "y"),),))
     return replace(
         plan,
         apps=(App("app0", (sending,), 1, 1), App("app1", (taking,), 1, 1)),
@@ -225,12 +232,12 @@ def stripped(plan: Plan) -> Plan:
     )
 
 
-def disordered(plan: Plan) -> Plan:
+def disordered(plan: WorldPlan) -> WorldPlan:
     """Hand agents records after later ones, without other faults."""
     return alone(apps=2, workers=1, disorder=0.3)(plan)
 
 
-def as_in_1985(plan: Plan) -> Plan:
+def as_in_1985(plan: WorldPlan) -> WorldPlan:
     """Let processes learn of a snapshot only by markers, red sends wait for them, and no input move."""
     apps = tuple(
         replace(app, agents=tuple(replace(agent, programs=plain(agent.programs)) for agent in app.agents))
@@ -247,12 +254,12 @@ def as_in_1985(plan: Plan) -> Plan:
     )
 
 
-def looks(plan: Plan) -> Plan:
+def looks(plan: WorldPlan) -> WorldPlan:
     """Let agents read their table over several steps, at once with others, with few other faults."""
     one = alone(apps=1, workers=1)(plan)
     apps = tuple(with_reads(random.Random(app.name), app, global_table=False) for app in one.apps)
     return replace(one, apps=apps, classic=False, exactly_once=False)
 
 
-def sober(plan: Plan) -> Plan:
+def sober(plan: WorldPlan) -> WorldPlan:
     return replace(plan, faults={**plan.faults, "forge": 0})

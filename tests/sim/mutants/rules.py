@@ -302,7 +302,7 @@ STRIPPED: Final[tuple[Mutant, ...]] = (
     Mutant(
         "R15 bare",
         "a record leaves without a header, and nobody reports it",
-        patching(hot_path.Work, "left_bare", lambda _: lambda self, tp: ()),
+        patching(hot_path.Work, "left_unstamped", lambda _: lambda self, tp: ()),
         outgrown,
     ),
     Mutant(

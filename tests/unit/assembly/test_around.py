@@ -16,7 +16,7 @@ from snapkafka import ops
 from snapkafka.assembly.reaches import KINDS, LEADS_MAX, ROWS_MAX, SPAN_MIN, leads, per_kind, reach
 from snapkafka.checks import CutView, LogBounds, ReadRange
 from snapkafka.cli.verbs import app
-from snapkafka.drawing.layout import Lane, Layout, Message, Picture, lay_out
+from snapkafka.drawing.layout import DrawnMessage, Lane, Layout, Picture, lay_out
 from snapkafka.drawing.order import in_order
 from snapkafka.errors import BadInputError
 from snapkafka.manifest import AROUND, Manifest, TableEntry, content_digest, dump
@@ -99,7 +99,7 @@ def test_no_content_depends_on_it() -> None:
 
 @pytest.mark.parametrize("records", [-1, 10_001])
 def test_a_window_that_no_table_has_is_refused(records: int) -> None:
-    with pytest.raises(BadInputError, match="--around must be 0 to 10,000 records"):
+    with pytest.raises(BadInputError, match="around must be 0 to 10,000 records"):
         ops.JobSpec(around=records)
     found = CliRunner().invoke(
         app, ["assemble", "latest", "--bootstrap", "127.0.0.1:1", f"--around={records}"]
@@ -110,9 +110,9 @@ def test_a_window_that_no_table_has_is_refused(records: int) -> None:
 # -- the order of a picture ------------------------------------------------------------------------------------
 
 
-def message(kind: str, sender: int, receiver: int, offset: int, **more: object) -> Message:
+def message(kind: str, sender: int, receiver: int, offset: int, **more: object) -> DrawnMessage:
     reported = {"kind": kind, "sender": sender, "receiver": receiver, "offset": offset, "partition": 0}
-    return Message(**(reported | {"topic": f"to-{receiver}"} | more))  # type: ignore[arg-type]
+    return DrawnMessage(**(reported | {"topic": f"to-{receiver}"} | more))  # type: ignore[arg-type]
 
 
 def test_what_is_certain_orders_and_times_only_where_nothing_is() -> None:

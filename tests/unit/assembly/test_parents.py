@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from snapkafka.assembly.base import Base, find_base, view_on
+from snapkafka.assembly.base import Base, base_or_whole, find_base, view_on
 from snapkafka.assembly.manifest import logs_of
 from snapkafka.checks import (
     CutView,
@@ -134,8 +134,9 @@ def test_a_parent_that_does_not_fit_is_refused(
     store = LocalStore(tmp_path)
     publish(store, captured("monday", 1, cut(5)), **parent)
     tuesday = dataclasses.replace(captured("tuesday", 7, cut(8), parent="monday"), **child)
-    with pytest.raises(BadInputError, match=f"snapshot tuesday cannot build on monday: .*{said}"):
+    with pytest.raises(BadInputError, match=f"snapshot tuesday cannot build on monday: .*{said}") as raised:
         find(store, tuesday)
+    assert base_or_whole(store, tuesday, example().ledger, isolation=ISOLATION) == (None, str(raised.value))
 
 
 def test_the_seam_is_the_last_white_record_that_the_parent_counts(tmp_path: Path) -> None:
@@ -223,6 +224,10 @@ def test_a_broken_or_deleted_parent_is_found(
     with pytest.raises(error, match=said) as raised:
         find(store, wednesday)
     assert "\n" not in str(raised.value)
+    assert base_or_whole(store, wednesday, example().ledger, isolation=ISOLATION) == (None, str(raised.value))
+    publish(store, wednesday)
+    with pytest.raises(error, match=said):  # others may build on its rows
+        base_or_whole(store, wednesday, example().ledger, isolation=ISOLATION)
 
 
 def test_a_manifest_of_an_older_release_can_be_read(tmp_path: Path) -> None:

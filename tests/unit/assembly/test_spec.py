@@ -46,6 +46,7 @@ EVERYTHING = JobSpec(
     record=True,
     tail_max=3,
     ui=True,
+    engine="auto",
     asked=("termination",),
 )
 
@@ -89,8 +90,8 @@ def test_options_are_read_from_standard_input(monkeypatch: pytest.MonkeyPatch) -
     [
         ({"namespaze": "shop"}, "unknown field `namespaze`"),
         ({"around": "many"}, r"Expected `int`, got `str` - at `\$\.around`"),
-        ({"around": -1}, "--around must be 0 to 10,000"),
-        ({"isolation": "committed"}, "invalid isolation"),
+        ({"around": -1}, "around must be 0 to 10,000"),
+        ({"isolation": "committed"}, "isolation is invalid"),
         ([], "Expected `object`"),
     ],
 )
@@ -115,10 +116,10 @@ def test_a_result_comes_back_from_json() -> None:
 
 
 def test_an_error_comes_back_as_the_same_class() -> None:
-    error = JobError.of(StorageError("the disk is full", hint="make room"))
+    error = JobError.told(StorageError("the disk is full", hint="make room"))
     report = msgspec.json.decode(msgspec.json.encode(JobReport(error=error)), type=JobReport)
     assert report.error is not None
-    raised = report.error.raised()
+    raised = report.error.error()
     assert (type(raised), raised.message, raised.advice) == (StorageError, "the disk is full", "make room")
-    later = JobError(code="of a later release", message="m", hint="h")
-    assert isinstance(later.raised(), InternalError)
+    later = JobError("of a later release", "m", "h")
+    assert isinstance(later.error(), InternalError)

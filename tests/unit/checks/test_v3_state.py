@@ -121,6 +121,17 @@ def test_deletions_that_may_have_gone_leave_it_open() -> None:
         assert v3(table.view, table.log) == [Finding("state-unproven", *TP, 3, a=1)]
 
 
+def test_a_changelog_of_which_nothing_is_left_is_short_by_no_key() -> None:
+    """Its process left, so nobody reports what came last; deletions would still be there."""
+    table = table_of((1, "a", 0), (1, None, 0))
+    cut = captured([table])
+    gone = replace(cut, processes=(replace(cut.processes[0], left=True),), senders=())
+    assert v3(CutView(gone, {TP: table.bounds}), []) == []
+    assert v3(CutView(gone, {TP: replace(table.bounds, keeping=None)}), []) == [
+        Finding("state-unproven", *TP, 2, a=2)
+    ]
+
+
 def test_v3_a_cut_that_seems_to_lie_in_the_future_has_no_age_and_keeps_nothing() -> None:
     """A clock that is behind makes a cut look young: what is known of its age then is nothing, and not 0."""
     table = table_of((1, "a", 0), (2, "b", 0), (1, "c", EPOCH))

@@ -21,7 +21,7 @@ from snapkafka.cli import running
 from snapkafka.cli import verbs as commands
 from snapkafka.cli.commands import switches
 from snapkafka.cli.helps import HELPS, Panel
-from snapkafka.cli.present.snapshots import print_assembled
+from snapkafka.cli.present.printed import print_assembled
 from snapkafka.cli.running import STATUSES
 from snapkafka.errors import (
     BadInputError,
@@ -335,7 +335,7 @@ def test_what_says_nothing_is_not_taken_for_all(cluster: FakeCluster, arguments:
         ("--invariants", "nope", "there are no invariants at nope"),
         ("--set", "a", "--set a is not NAME=VALUE"),
         ("--avro", "x", "--avro x is not NAME=FILE"),
-        ("--isolation", "some", "invalid isolation: 'some'"),
+        ("--isolation", "some", "--isolation is invalid: 'some'"),
     ],
 )
 def test_a_dry_run_refuses_what_the_job_would(

@@ -13,7 +13,7 @@ from typer.testing import CliRunner
 from snapkafka import ops
 from snapkafka.cli.verbs import app
 from snapkafka.errors import ForkRefusedError, UnknownSnapshotError
-from snapkafka.ops.diffing import Compared, Difference
+from snapkafka.ops.diffing import ComparedTables, Difference
 from snapkafka.query.manifest_check import Trust
 from snapkafka.recovery.plan import Request, TopicWork
 from snapkafka.recovery.target_facts import Refusal
@@ -182,8 +182,8 @@ def test_forks_are_listed_with_their_snapshot_and_end(monkeypatch: pytest.Monkey
 
 def test_a_difference_is_printed_as_that_of_two_snapshots(monkeypatch: pytest.MonkeyPatch) -> None:
     found = Difference(
-        before=Compared(id="friday", epoch=18, namespace="shop", verdict="VERIFIED"),
-        after=Compared(id="tested", epoch=4, namespace="fork.staging.shop", verdict="VERIFIED"),
+        before=ComparedTables(id="friday", epoch=18, namespace="shop", verdict="VERIFIED"),
+        after=ComparedTables(id="tested", epoch=4, namespace="fork.staging.shop", verdict="VERIFIED"),
         tables=(),
         keys=(),
         channels=(),

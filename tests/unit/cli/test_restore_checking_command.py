@@ -59,9 +59,9 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> list[dict[str, Any]]:
 
 
 def answer(monkeypatch: pytest.MonkeyPatch, compared: ComparedSystem, asked: list[dict[str, Any]]) -> None:
-    async def check(*arguments: Any, **options: Any) -> ops.Checked:
+    async def check(*arguments: Any, **options: Any) -> ops.CheckedRestore:
         asked.append({"name": arguments[2], "hosts": arguments[0].hosts, **options})
-        return ops.Checked(
+        return ops.CheckedRestore(
             snapshot="friday", epoch=18, namespace="shop", apps=("accounts",), equal=compared.equal,
             plan="abc", restored="thursday", compared=compared, seconds=0.1,
         )  # fmt: skip

@@ -8,7 +8,7 @@ from typing import Any
 from rich.console import Console
 
 from snapkafka.checks.coverage import NOTHING_SEEN
-from snapkafka.cli.present.snapshots import print_assembled
+from snapkafka.cli.present.printed import print_assembled
 from snapkafka.manifest import CheckEntry, ExternalEntry, OpenEntry, WitnessEntry
 from snapkafka.ops import JobResult
 from snapkafka.protocol.captured_snapshot import Uncaptured

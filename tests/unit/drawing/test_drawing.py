@@ -11,7 +11,16 @@ from pathlib import Path
 import pytest
 
 from snapkafka import ops
-from snapkafka.drawing.layout import EXTERNAL, GLYPHS_FROM, NAMES_MAX, Lane, Layout, Message, Picture, lay_out
+from snapkafka.drawing.layout import (
+    EXTERNAL,
+    GLYPHS_FROM,
+    NAMES_MAX,
+    DrawnMessage,
+    Lane,
+    Layout,
+    Picture,
+    lay_out,
+)
 from snapkafka.drawing.svg import STUB, svg
 from snapkafka.manifest import CheckEntry, Manifest, WitnessEntry, dump
 from snapkafka.protocol.captured_snapshot import InputCut, ProcessCut
@@ -22,7 +31,7 @@ from tests.worlds.on_disk import write_snapshot
 SVG = "{http://www.w3.org/2000/svg}"
 
 
-def in_flight(sender: int, receiver: int, offset: int, **more: object) -> Message:
+def in_flight(sender: int, receiver: int, offset: int, **more: object) -> DrawnMessage:
     reported = {
         "kind": "in-flight",
         "topic": "to-pay",
@@ -30,7 +39,7 @@ def in_flight(sender: int, receiver: int, offset: int, **more: object) -> Messag
         "sender": sender,
         "receiver": receiver,
     }
-    return Message(**(reported | {"offset": offset} | more))  # type: ignore[arg-type]
+    return DrawnMessage(**(reported | {"offset": offset} | more))  # type: ignore[arg-type]
 
 
 def picture(lanes: int = 4, **more: object) -> Picture:

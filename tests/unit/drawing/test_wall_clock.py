@@ -14,7 +14,7 @@ from typer.testing import CliRunner
 
 from snapkafka import ops
 from snapkafka.cli.verbs import app
-from snapkafka.drawing.layout import Lane, Layout, Message, Picture, WallClock, lay_out
+from snapkafka.drawing.layout import DrawnMessage, Lane, Layout, Picture, WallClock, lay_out
 from snapkafka.errors import BadInputError
 from snapkafka.manifest import AppendedEntry
 from snapkafka.protocol.captured_snapshot import ProcessCut
@@ -148,7 +148,7 @@ async def test_clocks_that_differ_make_the_cut_inconsistent(tmp_path: Path) -> N
     assert "By these messages all states together would hold 40 of amount less than exists." in notes
     assert "1 message without a time of receipt" in notes
     assert drawn.notes[-1].startswith(
-        "The window about the cut may hide more: `snapkafka assemble --around N`"
+        "The window about the cut may hide more: an assembly with more records around it"
     )
     texts = [text.text for text in ET.fromstring(drawn.svg).iter(f"{SVG}text")]
     assert "1 more events not shown" in texts
@@ -302,8 +302,8 @@ def sides(layout: Layout) -> dict[int, tuple[tuple[bool, bool], tuple[bool, bool
     return found
 
 
-def about(kind: str, at_cut: str, sender: int, receiver: int, offset: int, **more: Any) -> Message:
-    return Message(
+def about(kind: str, at_cut: str, sender: int, receiver: int, offset: int, **more: Any) -> DrawnMessage:
+    return DrawnMessage(
         kind=kind, at_cut=at_cut, sender=sender, receiver=receiver, topic=f"to-{receiver}", partition=0,
         offset=offset, **more,
     )  # fmt: skip

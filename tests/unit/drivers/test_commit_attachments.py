@@ -12,7 +12,7 @@ from faust.types import TP
 from faust.types.tuples import FutureMessage, PendingMessage
 
 from snapkafka.drivers.faust.outbound.carried_effect import attach, detach
-from snapkafka.drivers.faust.outbound.commit_attachments import Attached
+from snapkafka.drivers.faust.outbound.commit_attachments import CommitAttachments
 from snapkafka.protocol.colours import Effect
 from snapkafka.protocol.records import TopicPartition
 from snapkafka.wire import headers as wire
@@ -51,7 +51,7 @@ def held() -> Attachments:
 
 
 @pytest.fixture
-def attached(machine: Machine, held: Attachments) -> Attached:
+def attached(machine: Machine, held: Attachments) -> CommitAttachments:
     driver: Any = SimpleNamespace(
         app=SimpleNamespace(_attachments=held), machine=machine, do=lambda actions: None
     )
@@ -60,7 +60,7 @@ def attached(machine: Machine, held: Attachments) -> Attached:
         effect = Effect(0, None, None, {})  # type: ignore[arg-type]
         attach(fut, effect)
 
-    made = Attached(driver, enter, detach)
+    made = CommitAttachments(driver, enter, detach)
     made.on_assigned([TopicPartition(*OURS)])
     return made
 
@@ -74,7 +74,7 @@ def names(fut: Any) -> list[str]:
 
 
 async def test_what_waits_when_its_partition_is_taken_away_is_given_up(
-    attached: Attached, machine: Machine, held: Attachments
+    attached: CommitAttachments, machine: Machine, held: Attachments
 ) -> None:
     gone, waits = put(held, OURS, 3), put(held, OURS, 5)
     assert machine.given_up == []
@@ -87,7 +87,7 @@ async def test_what_waits_when_its_partition_is_taken_away_is_given_up(
 
 
 async def test_what_an_event_of_a_partition_that_is_gone_sends_is_given_up_at_once(
-    attached: Attached, machine: Machine, held: Attachments
+    attached: CommitAttachments, machine: Machine, held: Attachments
 ) -> None:
     """An event that still runs when its partition is somebody else's: no commit of ours will send it."""
     assert wire.HEADER in names(put(held, OURS, 3))

@@ -9,8 +9,8 @@ import pytest
 
 from snapkafka.drivers.foreign.assignment import Input
 from snapkafka.drivers.foreign.driver import Participant
+from snapkafka.drivers.foreign.input_watch import InputWatch
 from snapkafka.drivers.foreign.settings import Added, Bounds, Left, Marker
-from snapkafka.drivers.foreign.watching import Watching
 from snapkafka.errors import BadInputError, BrokerUnavailableError, TriggerRefusedError
 from snapkafka.protocol.records import Assigned, Bye, LedgerRecord, TopicPartition, Trigger
 from snapkafka.service.doors import Session
@@ -165,10 +165,10 @@ async def test_r8_without_that_look_it_would_be_lost_from_the_snapshot(
 ) -> None:
     """The mutant."""
 
-    async def look(_: Watching) -> None:
+    async def look(_: InputWatch) -> None:
         return
 
-    monkeypatch.setattr(Watching, "look", look)
+    monkeypatch.setattr(InputWatch, "look", look)
     _, tps = await lost_message(here)
     assert tps == {P0, P1}
 

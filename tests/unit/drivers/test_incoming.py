@@ -10,7 +10,7 @@ from typing import Any, cast
 import pytest
 from faust.types import TP
 
-from snapkafka.drivers.faust.inbound.conductor import Incoming
+from snapkafka.drivers.faust.inbound.conductor import IncomingRecords
 from snapkafka.drivers.faust.inbound.replies import Replies
 from snapkafka.protocol.colours import Cause
 from snapkafka.protocol.records import Closed, TopicPartition
@@ -20,9 +20,9 @@ from tests.unit.drivers.test_outgoing import Driver
 IN = TP("in", 0)
 
 
-def conductor_of(driver: Any, conductor: Any) -> Incoming:
+def conductor_of(driver: Any, conductor: Any) -> IncomingRecords:
     """Lead records of the conductor through a way in that has the parts of this driver."""
-    return Incoming(
+    return IncomingRecords(
         driver,
         conductor,
         events=driver.events,

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import re
+from pathlib import Path
+
 from prometheus_client.parser import text_string_to_metric_families
 
-from snapkafka.drivers.faust.metrics import Histogram, Metrics, rendered
+from snapkafka.drivers.faust.metrics import OUTCOMES, Histogram, Metrics, rendered
 from snapkafka.protocol.ledger_state import Failure, SnapshotView
 from snapkafka.protocol.records import Trigger
 
@@ -34,13 +37,14 @@ def test_what_was_counted_can_be_read() -> None:
     for epoch, failure in ((10, ""), (20, "ttl"), (30, ""), (40, "")):
         metrics.triggered(view(epoch), 1_000)
         metrics.decided(view(epoch, failure), 1_200)
-    metrics.decided(view(50), 9_000)  # nobody here saw its trigger
+    metrics.decided(view(50), 9_000)  # it was triggered before this worker joined
     metrics.cut_s.add(0.0002)
     text, content_type = rendered(metrics, participating=True, ledger_lag=7)
     found = read(text)
     assert content_type.startswith("text/plain")
-    assert found["snapkafka_snapshots_total", "captured"] == 4
+    assert found["snapkafka_snapshots_total", "captured"] == 3
     assert found["snapkafka_snapshots_total", "ttl"] == 1
+    assert found["snapkafka_snapshots_total", "process-lost"] == 0, "an increase is seen from 0 on"
     assert found["snapkafka_ignored_total", "foreign-header"] == 5
     assert found["snapkafka_cuts_total", ""] == 3
     assert found["snapkafka_participating", ""] == 1
@@ -50,6 +54,12 @@ def test_what_was_counted_can_be_read() -> None:
     assert found["snapkafka_capture_seconds_bucket", "0.25"] == 3
     assert found["snapkafka_capture_seconds_bucket", "0.1"] == 0
     assert found["snapkafka_cut_seconds_bucket", "0.00025"] == 1
+
+
+def test_every_failure_of_the_runbook_is_counted_from_0_on() -> None:
+    runbook = (Path(__file__).parents[3] / "docs/guide/runbook.md").read_text()
+    failures = runbook.partition("## Why snapshots fail")[2].partition("\n## ")[0]
+    assert {"captured", *re.findall(r"^\| `([a-z-]+)` \|", failures, re.MULTILINE)} == set(OUTCOMES)
 
 
 def test_a_lag_that_nobody_knows_is_not_reported() -> None:

@@ -13,10 +13,10 @@ from faust.types.tuples import PendingMessage
 
 from snapkafka.drivers.faust.metrics import Metrics
 from snapkafka.drivers.faust.outbound.carried_effect import HEADERS
-from snapkafka.drivers.faust.outbound.producer import Outgoing
+from snapkafka.drivers.faust.outbound.producer import OutgoingRecords
 from snapkafka.drivers.faust.outbound.stamps import Stamps
 from snapkafka.drivers.faust.own_headers import OwnHeaders
-from snapkafka.drivers.faust.restores import Restored
+from snapkafka.drivers.faust.restores import AppliedRestores
 from snapkafka.protocol.actions import Action, AppendToLedger, ReadLedgerTo, SendMarkers
 from snapkafka.protocol.colours import Cause
 from snapkafka.protocol.events import CutTimed, EndsSeen, Event, Joined, LedgerRead
@@ -26,7 +26,7 @@ from snapkafka.wire import headers as wire
 
 
 class Producer:
-    """Faust's producer, as far as `Outgoing` knows it. `hold` keeps appends waiting, as a full batch does."""
+    """Faust's producer, as far as `OutgoingRecords` knows it. `hold` keeps appends waiting, as a full batch does."""
 
     def __init__(self) -> None:
         self.log: list[wire.Stamp] = []
@@ -48,7 +48,7 @@ class Producer:
 
 
 class Driver:
-    """The host of `Outgoing` and the parts that it uses, with a ledger that is a list."""
+    """The host of `OutgoingRecords` and the parts that it uses, with a ledger that is a list."""
 
     def __init__(self, producer: Any = None) -> None:
         self.machine = WorkerProtocol()
@@ -59,7 +59,7 @@ class Driver:
         self.stamps.ledger_id = 7
         self.events = SimpleNamespace(cause_of_send=lambda: None)
         self.waiting: Any = SimpleNamespace()
-        self.restored = Restored(self, self.waiting)  # type: ignore[arg-type]
+        self.restored = AppliedRestores(self, self.waiting)  # type: ignore[arg-type]
         self.app = SimpleNamespace(
             _attachments=SimpleNamespace(put=None),
             conf=SimpleNamespace(processing_guarantee="at_least_once", id="p"),
@@ -67,7 +67,7 @@ class Driver:
         self.ledger: list[LedgerRecord] = []
         self.tasks: set[asyncio.Task[Any]] = set()
         self.producer = producer or Producer()
-        self.outgoing = Outgoing(
+        self.outgoing = OutgoingRecords(
             self,  # type: ignore[arg-type]
             self.producer,
             stamps=self.stamps,

@@ -16,7 +16,7 @@ from faust.types.tuples import TP
 
 from snapkafka.config import Config
 from snapkafka.drivers.faust.driver import FaustDriver
-from snapkafka.drivers.faust.inbound.running_events import Reading
+from snapkafka.drivers.faust.inbound.running_events import StreamRecords
 from snapkafka.protocol.events import AssignedInput, InputsAssigned, Joined, LedgerRead
 from snapkafka.protocol.records import Abort, Hello, InputTopic, TopicPartition, Trigger
 
@@ -45,7 +45,7 @@ class Worker:
         self.set_windows = app.SetTable("set_windows").tumbling(10.0)
         app.finalize()
         self.app, self.offset, self.actions = app, 0, list[Any]()
-        self.readings: dict[int, Reading] = {}
+        self.readings: dict[int, StreamRecords] = {}
         self.driver = driver = FaustDriver(app=app, config=Config(namespace="looks"))
         driver.sensors.attach(app.sensors)
         driver.do = self.actions.extend  # type: ignore[method-assign, assignment]
@@ -76,7 +76,7 @@ class Worker:
     def event(self, offset: int) -> Callable[[Callable[[], Any]], Any]:
         """An event starts; what it returns runs something in it."""
         context = copy_context()
-        reading = self.readings[offset] = Reading("a")
+        reading = self.readings[offset] = StreamRecords("a")
         context.run(self.driver.events.taken_in, reading, INPUT, offset, SimpleNamespace(message=None))
         return context.run
 

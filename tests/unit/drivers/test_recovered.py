@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 import rocksdict
 
-from snapkafka.drivers.faust.restores import Restored
+from snapkafka.drivers.faust.restores import AppliedRestores
 from snapkafka.drivers.faust.tables.changelogs import Tables
 from snapkafka.protocol.records import TopicPartition
 from snapkafka.protocol.worker import WorkerProtocol
@@ -58,7 +58,7 @@ def start(table: Table, folder: Path) -> Callable[[], Tables]:
         sensors: Any = SimpleNamespace(attach_table=lambda table: None)
         host: Any = SimpleNamespace(app=app, machine=WorkerProtocol())
         reads: Any = None
-        made = Tables(host, reads, sensors, Restored(host, reads))
+        made = Tables(host, reads, sensors, AppliedRestores(host, reads))
         made.attach()
         return made
 

@@ -13,7 +13,7 @@ import rocksdict
 from aiokafka.errors import GroupAuthorizationFailedError, InconsistentGroupProtocolError, KafkaError
 from faust.types import TP
 
-from snapkafka.drivers.faust.restores import Restored, crash_if_refused, keep_metadata, refuse_restored
+from snapkafka.drivers.faust.restores import AppliedRestores, crash_if_refused, keep_metadata, refuse_restored
 from snapkafka.drivers.faust.tables.changelogs import Tables
 from snapkafka.drivers.faust.tables.recovery import recover_to_the_end
 from snapkafka.errors import BrokerUnavailableError, InstallError, LedgerUnusableError
@@ -595,6 +595,6 @@ async def test_tables_are_recovered_to_the_end_that_the_broker_has(guarantee: st
 def test_a_restore_of_another_app_says_nothing_of_this_one() -> None:
     worker = Worker()
     worker.app.conf.id = "q"
-    restored = Restored(worker, worker.waiting)  # type: ignore[arg-type, unused-ignore]
+    restored = AppliedRestores(worker, worker.waiting)  # type: ignore[arg-type, unused-ignore]
     restore(worker, ("x", 12, ()))
     assert restored.scope(TopicPartition("in", 0)).until == 0

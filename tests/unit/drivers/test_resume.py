@@ -15,7 +15,7 @@ from faust.types import TP, ConsumerMessage
 from snapkafka.config import Config
 from snapkafka.drivers.faust.driver import FaustDriver
 from snapkafka.drivers.faust.hooks import _on_revoked
-from snapkafka.drivers.faust.inbound.resume import Resuming
+from snapkafka.drivers.faust.inbound.resume import InputResumption
 
 INPUT, CHANGELOG = TP("requests", 0), TP("resuming-counts-changelog", 0)
 
@@ -39,7 +39,7 @@ class Worker:
         self.app._fetcher = SimpleNamespace(maybe_start=lambda: asyncio.sleep(0))
         self.recovery = self.app.tables.recovery
         self.wait, self.recovery._wait = self.recovery._wait, self.wait_in_a_busy_loop
-        self.resuming = Resuming(self.consumer)
+        self.resuming = InputResumption(self.consumer)
         self.consumer.pause_partitions({INPUT, CHANGELOG})
         self.app.flow_control.resume()
         self.consumer.resume_flow()

@@ -12,7 +12,7 @@ from aiokafka.record.memory_records import MemoryRecords
 from faust.exceptions import ProducerSendError
 
 from snapkafka.drivers.faust.outbound import unstamped
-from snapkafka.drivers.faust.outbound.unstamped import AIOKAFKA, BareRecords
+from snapkafka.drivers.faust.outbound.unstamped import AIOKAFKA, UnstampedRecords
 from snapkafka.drivers.faust.support import checksum
 from snapkafka.protocol.colours import Cause
 from snapkafka.protocol.records import Abort, Closed, TopicPartition
@@ -193,7 +193,7 @@ async def test_r15_of_another_aiokafka_nothing_is_expected(
     log: Limited, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setattr(unstamped, "AIOKAFKA", {})
-    BareRecords(log.driver, log.producer, log.driver.stamps)  # type: ignore[arg-type]
+    UnstampedRecords(log.driver, log.producer, log.driver.stamps)  # type: ignore[arg-type]
     assert "unknown release of aiokafka" in caplog.text
 
 

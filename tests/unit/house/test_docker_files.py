@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import shlex
+import signal
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -13,8 +14,10 @@ import typer.main
 import yaml
 
 import snapkafka
+from snapkafka import ops
 from snapkafka.cli.verbs import app
 from snapkafka.runtime.extras import EXTRAS
+from snapkafka.runtime.signals import exit_status
 
 CHECKOUT = Path(__file__).parents[3]
 DOCKER = CHECKOUT / "docker"
@@ -160,6 +163,17 @@ def test_what_prometheus_asks_is_served() -> None:
             assert ports[host] == port
             assert host in compose("compose.yaml")["services"]
     assert "EXPOSE 6066" in stages()["worker"]
+
+
+def test_systemd_takes_an_orderly_end_for_none_and_ends_a_round_that_hangs() -> None:
+    for name in ("snapkafka-keep.service", "snapkafka-keep-once.service"):
+        unit = (DOCKER / "systemd" / name).read_text()
+        (statuses,) = re.findall(r"^SuccessExitStatus=(.*)$", unit, re.MULTILINE)
+        assert set(map(int, statuses.split())) == set(map(exit_status, (signal.SIGTERM, signal.SIGINT)))
+    (minutes,) = re.findall(r"^TimeoutStartSec=(\d+)min$", unit, re.MULTILINE)
+    within_s = ops.Schedule(every_ms=1).round_ms / 1_000
+    assert within_s < int(minutes) * 60
+    assert within_s <= CRONJOB["spec"]["jobTemplate"]["spec"]["activeDeadlineSeconds"]
 
 
 # -- Kubernetes -----------------------------------------------------------------------------------------------

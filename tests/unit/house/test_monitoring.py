@@ -74,8 +74,22 @@ def test_rules_and_dashboard_have_what_their_readers_need() -> None:
     assert len({panel["id"] for panel in DASHBOARD["panels"]}) == len(DASHBOARD["panels"])
     places = [(p["gridPos"]["x"], p["gridPos"]["y"]) for p in DASHBOARD["panels"]]
     assert len(set(places)) == len(places)
+
+
+def test_alerts_fire_when_they_are_to_and_not_before(tmp_path: Path) -> None:
+    """`promtool` runs the cases; where it is not installed, they are at least of alerts that exist."""
+    rules = DOCKER / "prometheus/rules.yaml"
+    cases = (Path(__file__).parent / "alerts.yaml").read_text().replace("{{ rules }}", str(rules))
+    written = tmp_path / "alerts.yaml"
+    written.write_text(cases)
+    alerts = {rule["alert"] for group in RULES["groups"] for rule in group["rules"]}
+    tested = {
+        case["alertname"] for test in yaml.safe_load(cases)["tests"] for case in test["alert_rule_test"]
+    }
+    assert {"SnapkafkaSnapshotsFail", "SnapkafkaSoonNotRestorable"} <= tested <= alerts
     if promtool := shutil.which("promtool"):
-        subprocess.run([promtool, "check", "rules", DOCKER / "prometheus/rules.yaml"], check=True)
+        subprocess.run([promtool, "check", "rules", rules], check=True)
+        subprocess.run([promtool, "test", "rules", written], check=True)
 
 
 def test_freshness_as_prometheus_reads_it() -> None:

@@ -1,4 +1,4 @@
-"""The generated pages of docs/reference are up to date, and a setting without a description is noticed."""
+"""A generated page of docs/reference that is not up to date is noticed, and a setting without a description."""
 
 from __future__ import annotations
 
@@ -12,10 +12,6 @@ import pytest
 from snapkafka.config import Config
 from tests import reference
 from tests.reference import FOLDER, PAGES, ROOT, commands, findings, settings
-
-
-def test_the_pages_are_up_to_date() -> None:
-    assert reference.outdated() == []
 
 
 @pytest.mark.parametrize(

@@ -25,10 +25,33 @@ def test_settings_are_those_of_any_aiokafka_client() -> None:
     assert settings["sasl_mechanism"] == "PLAIN"
 
 
-@pytest.mark.parametrize("bootstrap", ["", "broker:port", "broker:9092,", ":9092", "kafka://broker:9092/"])
+@pytest.mark.parametrize(
+    ("bootstrap", "hosts"),
+    [
+        ("broker", ["broker:9092"]),
+        ("kafka://one:9092;kafka://two", ["one:9092", "two:9092"]),
+        ("aiokafka://one:1, two:2/", ["one:1", "two:2"]),
+        ("[::1]:9093,[fe80::1%eth0],127.0.0.1:1", ["[::1]:9093", "[fe80::1%eth0]:9092", "127.0.0.1:1"]),
+    ],
+)
+def test_addresses_are_read_as_people_and_faust_write_them(bootstrap: str, hosts: list[str]) -> None:
+    connection = Connection(bootstrap=bootstrap)
+    assert (connection.hosts, connection.bootstrap) == (hosts, ",".join(hosts))
+    assert Connection(bootstrap=connection.bootstrap) == connection
+
+
+@pytest.mark.parametrize(
+    "bootstrap", ["", "broker:port", "broker:9092,", ":9092", "http://broker:9092", "a:1/b", "broker:99999"]
+)
 def test_what_is_no_address_is_said(bootstrap: str) -> None:
     with pytest.raises(BadInputError, match="invalid broker address"):
         Connection(bootstrap=bootstrap)
+
+
+def test_an_ipv6_address_needs_brackets() -> None:
+    with pytest.raises(BadInputError) as raised:
+        Connection(bootstrap="::1")
+    assert raised.value.advice == "write an IPv6 address in brackets: [::1]:9092"
 
 
 def test_who_logs_in_and_is_not_answered_may_have_said_the_wrong_thing() -> None:

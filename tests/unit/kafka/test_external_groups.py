@@ -127,7 +127,7 @@ def test_what_a_person_reads() -> None:
     bank, till = OpenEntry(group="bank", topics=("bills", "letters")), OpenEntry(group="till")
     first, second = unseen_paths([bank, till])
     assert first == (
-        "group bank reads bills, letters without snapkafka and may write back to inputs (--sink if it does not)"
+        "group bank reads bills, letters without snapkafka and may write back to inputs (if not, declare it as a sink)"
     )
     assert second.startswith("group till reads unknown topics without snapkafka")
     *_, last = unseen_paths([OpenEntry(group=f"g{n}") for n in range(1_000)])

@@ -156,7 +156,7 @@ async def test_results_come_back_and_progress_is_reported(job: Job) -> None:
 async def test_an_error_of_the_job_is_the_same_error_here(
     job: Job, code: str, expected: type[Exception]
 ) -> None:
-    job.says({"error": {"code": code, "message": "so it is", "hint": "do this"}}, status=8)
+    job.says({"error": {"code": code, "problem": "so it is", "see": "do this"}}, status=8)
     with pytest.raises(expected, match="so it is") as raised:
         await ops.assemble(HERE, ops.JobSpec(namespace="ns", snapshots=("mine",)))
     assert getattr(raised.value, "advice", "") == "do this"
@@ -244,7 +244,7 @@ async def test_an_id_may_begin_with_a_dash(job: Job) -> None:
 
 
 def test_an_isolation_that_there_is_not_is_refused_before_the_job() -> None:
-    with pytest.raises(BadInputError, match="invalid isolation: 'committed'"):
+    with pytest.raises(BadInputError, match="isolation is invalid: 'committed'"):
         ops.JobSpec(isolation="committed")
 
 
@@ -302,8 +302,8 @@ def test_unwritable_storage_has_its_status(job: Job) -> None:
 
     reported = {
         "code": "storage",
-        "message": "storage /snaps cannot be written: Permission denied",
-        "hint": "check",
+        "problem": "storage /snaps cannot be written: Permission denied",
+        "see": "check",
     }
     job.says({"error": reported}, status=8)
     result = RUNNER.invoke(app, ["assemble", "mine", "--storage", "/snaps"])

@@ -118,7 +118,7 @@ async def test_keys_are_named_up_to_a_number_and_distinguished_by_their_bytes(st
     assert moved in found.keys, "in another partition it is another key"
     windows = [(key.key, key.window_start, key.window_end) for key in found.keys[-2:]]
     assert windows == [("same", 60.0, 119.9), ("same", 120.0, 179.9)], "a window of a key is a key of its own"
-    with pytest.raises(BadInputError, match="--keys must be 0 or more"):
+    with pytest.raises(BadInputError, match="keys must be 0 or more"):
         await ops.diff(None, "", "monday", "tuesday", storage=storage, keys=-1)
 
 

@@ -29,7 +29,7 @@ from snapkafka.errors import (
 from snapkafka.kafka.login.connection import Connection
 from snapkafka.manifest import CheckEntry
 from snapkafka.ops.drill import phases as module
-from snapkafka.ops.drill.parts import Source, of_the_fork
+from snapkafka.ops.drill.parts import DrilledSnapshot, of_the_fork
 from snapkafka.recovery.plan import Recovered
 from tests.worlds.planned import done as recovered
 
@@ -64,10 +64,10 @@ class FakeParts:
             return await done()
         return result if done is None else done
 
-    async def find(self, name: str) -> Source:
+    async def find(self, name: str) -> DrilledSnapshot:
         return await self._step(
             "find",
-            Source(
+            DrilledSnapshot(
                 id="friday", epoch=4, verdict="VERIFIED", place="friday.json", apps=("shop",), in_flight=3,
                 triggered_ms=round(time.time() * 1_000) - 60_000, tables={"state": 5, "messages": 3},
                 content="c0", manifest_sha256="m0", versions={"spark": "4.1"},
@@ -80,7 +80,7 @@ class FakeParts:
     async def sql(self) -> dict[str, str]:
         return await self._step("sql", {"money": "SELECT 1 FROM state -- and messages"})
 
-    async def plan(self, source: Source, *, expires_s: float) -> str:
+    async def plan(self, source: DrilledSnapshot, *, expires_s: float) -> str:
         assert expires_s > 3_600
         return await self._step("plan", "p0")
 
@@ -102,7 +102,7 @@ class FakeParts:
     async def assemble(self) -> JobResult:
         return await self._step("assemble", assembled())
 
-    async def verify(self, source: Source) -> JobResult:
+    async def verify(self, source: DrilledSnapshot) -> JobResult:
         return await self._step("verify", assembled())
 
     async def drop(self) -> None:

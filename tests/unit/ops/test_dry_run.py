@@ -15,7 +15,6 @@ from typer.testing import CliRunner, Result
 from snapkafka import ops
 from snapkafka.cli import verbs as commands
 from snapkafka.errors import (
-    BadInputError,
     LedgerUnusableError,
     OffsetsGoneError,
     SnapshotFailedError,
@@ -133,7 +132,7 @@ class Chain:
         )
         (self.folder / "monday.json").write_text(dump(dataclasses.replace(manifest, **other)))
 
-    def plan(self, *names: str, isolation: str = "") -> tuple[ops.Reading, ...]:
+    def plan(self, *names: str, isolation: str = "") -> tuple[ops.ReadPlan, ...]:
         spec = ops.JobSpec(namespace="ns", snapshots=names, storage=str(self.folder), isolation=isolation)
         return asyncio.run(ops.plan_assembly(self.cluster, spec))
 
@@ -160,7 +159,7 @@ def chain(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Chain:
     return Chain(made, tmp_path)
 
 
-def read_of(reading: ops.Reading, topic: str) -> tuple[int, int | None]:
+def read_of(reading: ops.ReadPlan, topic: str) -> tuple[int, int | None]:
     (found,) = (item for item in reading.topics if item.topic == topic)
     return found.records, found.bytes
 
@@ -172,31 +171,34 @@ def test_of_an_incremental_one_its_delta_counts(chain: Chain) -> None:
     assert read_of(monday, "changes") == (1_000, 1_000_000)
     assert read_of(tuesday, "changes") == (993, 993_000)
     assert read_of(monday, "orders") == read_of(tuesday, "orders")
-    assert [(item.parent, item.as_full) for item in (monday, tuesday)] == [("", False), ("monday", False)]
+    assert [(item.parent, item.whole) for item in (monday, tuesday)] == [("", ""), ("monday", "")]
     chain.assembled(settled=(SettledEntry(topic="changes", partition=0, offset=10),))
     (tuesday,) = chain.plan("tuesday")
     assert read_of(tuesday, "changes") == (990, 990_000), "nothing below the end of monday"
 
 
-def test_where_the_delta_begins_is_not_known_before_its_parent_is_assembled(chain: Chain) -> None:
-    """Asked for together they can be assembled; what is said then is the most that it can be."""
-    with pytest.raises(UnknownSnapshotError, match="builds on monday"):
-        chain.plan("tuesday")
+def test_without_an_assembled_parent_the_whole_state_is_read(chain: Chain) -> None:
+    """Of two that are assembled together, too, this is the most that it can be."""
+    (tuesday,) = chain.plan("tuesday")
+    assert "builds on monday, which is not assembled" in tuesday.whole
     monday, tuesday = chain.plan("tuesday", "monday")
     assert read_of(tuesday, "changes") == read_of(monday, "changes")
-    assert (tuesday.parent, tuesday.as_full) == ("monday", True)
+    assert tuesday.parent == ""
+    assert "builds on monday" in tuesday.whole
 
 
-def test_a_parent_on_which_assembly_would_not_build_is_refused(chain: Chain) -> None:
+def test_a_parent_that_does_not_fit_is_named_and_the_whole_state_is_read(chain: Chain) -> None:
+    def why(**settings: str) -> str:
+        monday, tuesday = chain.plan("monday", "tuesday", **settings)
+        assert read_of(tuesday, "changes") == read_of(monday, "changes")
+        return tuesday.whole
+
     chain.assembled(verdict="INCONSISTENT")
-    with pytest.raises(BadInputError, match="it is INCONSISTENT"):
-        chain.plan("tuesday")
+    assert "it is INCONSISTENT" in why()
     chain.assembled(ledger=LedgerEntry(topic="_snapkafka.fake", topic_id="cd" * 16))
-    with pytest.raises(BadInputError, match="it is of another ledger"):
-        chain.plan("tuesday")
+    assert "it is of another ledger" in why()
     chain.assembled()
-    with pytest.raises(BadInputError, match="it was read with read_committed"):
-        chain.plan("tuesday", isolation="read_uncommitted")
+    assert "it was read with read_committed" in why(isolation="read_uncommitted")
     chain.cluster.the_admin.starts = {TopicPartition("changes", 0): 8}
     with pytest.raises(OffsetsGoneError, match=r"builds on .* from offset \d+, but its log now starts"):
         chain.plan("tuesday")
@@ -210,8 +212,8 @@ def test_the_command_says_what_is_new_and_touches_nothing(chain: Chain) -> None:
     assert "changes since monday" in shown.stdout
     assert "993.0 kB" in shown.stdout
     (reported,) = json.loads(call("tuesday", "--storage", str(chain.folder), "--json").stdout)["snapshots"]
-    assert (reported["parent"], reported["as_full"]) == ("monday", False)
+    assert (reported["parent"], reported["whole"]) == ("monday", "")
     assert {path: path.stat().st_mtime_ns for path in chain.folder.rglob("*")} == before
-    assert "as a full one, because parent" in " ".join(
+    assert "whole state, as snapshot tuesday builds on monday, which is not assembled" in " ".join(
         call("monday", "tuesday", "--storage", str(chain.folder / "new")).stdout.split()
     )

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Sequence
 from datetime import UTC, datetime
+from importlib import import_module
 from pathlib import Path
 
 import pytest
@@ -11,14 +13,24 @@ import pytest
 from snapkafka import ops
 from snapkafka.cli.commands.keep import _print_round
 from snapkafka.cli.running import console
-from snapkafka.errors import BadInputError, OffsetsGoneError, TimedOutError
+from snapkafka.errors import (
+    BadInputError,
+    OffsetsGoneError,
+    SnapkafkaError,
+    StorageError,
+    TimedOutError,
+    all_errors,
+)
+from snapkafka.kafka.login.connection import Connection
 from snapkafka.ops import checkpointing
-from snapkafka.ops.keep import keeping_lock, name_at, round_at
+from snapkafka.ops.keep import OF_ALL, keeping_lock, name_at, round_at
 from snapkafka.protocol.records import Fork, Trigger, Verdict
 from snapkafka.store import LocalStore
 from tests.worlds.fakes import FakeCluster, FakeTopic, Worker
 from tests.worlds.on_disk import write_snapshot
 
+#: `ops.keep` is the function.
+MODULE = import_module("snapkafka.ops.keep")
 DAY_MS = 86_400_000
 MINUTE_MS = 60_000
 #: A midnight, UTC.
@@ -36,11 +48,16 @@ class Keeper:
         self.asked: list[list[str]] = []
         self.verdict = "VERIFIED"
         self.beyond_help: set[str] = set()
+        self.why: SnapkafkaError = OffsetsGoneError("its records are gone")
 
-    async def made(self, names: Sequence[str]) -> tuple[ops.JobResult, ...]:
+    async def made(
+        self, names: Sequence[str], failures: dict[str, SnapkafkaError]
+    ) -> tuple[ops.JobResult, ...]:
         self.asked.append([*names])
-        if self.beyond_help & {*names}:
-            raise OffsetsGoneError("its records are gone")
+        failures |= {name: self.why for name in names if name in self.beyond_help}
+        if self.beyond_help.issuperset(names):
+            raise self.why
+        names = [name for name in names if name not in failures]
         listed = {item.id: item for item in await ops.list_snapshots(self.cluster, "ns")}
         for number, name in enumerate(names):
             place = f"{self.storage}/{name}.json"
@@ -113,27 +130,132 @@ async def test_what_was_captured_and_not_assembled_is_made_up_for(tmp_path: Path
     assert found.made_up_for == (missed,)
 
 
-async def test_one_beyond_help_does_not_keep_the_next_from_being_assembled(tmp_path: Path) -> None:
+async def test_one_beyond_help_keeps_no_other_from_being_assembled_and_is_given_up(tmp_path: Path) -> None:
     keeper = Keeper(tmp_path)
-    missed = name_at(START_MS, 10 * MINUTE_MS)
-    await ops.trigger(keeper.cluster, "ns", snapshot_id=missed, wait=True)
-    keeper.beyond_help.add(missed)
-    found = await keeper.round(10)
-    assert keeper.asked == [[missed, found.id], [found.id]]
-    assert (found.outcome, found.made_up_for) == (ops.Outcome.VERIFIED, ())
+    missed = [name_at(START_MS + minutes * MINUTE_MS, 10 * MINUTE_MS) for minutes in (0, 10)]
+    for name in missed:
+        await ops.trigger(keeper.cluster, "ns", snapshot_id=name, wait=True)
+    keeper.beyond_help.add(missed[0])
+    found = await keeper.round(20)
+    assert keeper.asked == [[*missed, found.id]]
+    assert (found.outcome, found.made_up_for, found.given_up) == (
+        ops.Outcome.VERIFIED,
+        (missed[1],),
+        (missed[0],),
+    )
+    later = await keeper.round(30)
+    assert keeper.asked[1:] == [[later.id]], "what is given up is not tried in every round"
+    assert later.given_up == ()
 
 
-async def test_one_that_fails_is_reported_and_costs_only_its_round(tmp_path: Path) -> None:
+@pytest.mark.parametrize("error", [cls for cls in all_errors() if not issubclass(cls, OF_ALL)])
+async def test_one_that_fails_is_reported_and_costs_only_its_round(
+    tmp_path: Path, error: type[SnapkafkaError]
+) -> None:
+    """Whatever it is: a strange record, a parent that is gone, a bug of the job."""
     keeper = Keeper(tmp_path)
+    keeper.why = error("there it lies")
     keeper.beyond_help.add(name_at(START_MS, 10 * MINUTE_MS))
     found = await keeper.round(0)
-    assert (found.outcome, found.code, found.why) == (
-        ops.Outcome.FAILED,
-        "offsets-gone",
-        "its records are gone",
+    assert (found.outcome, found.code, found.why) == (ops.Outcome.FAILED, error.code, "there it lies")
+    later = await keeper.round(10)
+    assert (later.outcome, later.given_up) == (ops.Outcome.VERIFIED, (found.id,))
+
+
+async def test_parents_are_of_this_storage(tmp_path: Path) -> None:
+    """Of another storage nothing can be read on which a snapshot builds: the first one here is full."""
+    keeper = Keeper(tmp_path / "old", incremental=True)
+    assert [(await keeper.round(minutes)).type for minutes in (0, 10)] == ["full", "incremental"]
+    keeper.storage = tmp_path / "new"
+    assert [(await keeper.round(minutes)).type for minutes in (20, 30)] == ["full", "incremental"]
+    keeper.storage = tmp_path / "old"
+    assert (await keeper.round(40)).type == "incremental"
+    parents = [trigger.parent for trigger in keeper.triggers()]
+    names = [trigger.id for trigger in keeper.triggers()]
+    assert parents == ["", names[0], "", names[2], names[1]]
+
+
+async def test_whatever_befalls_a_later_round_is_reported_and_the_next_one_follows(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    outcomes: list[ops.KeptRound | SnapkafkaError] = [
+        ops.KeptRound(id="one", outcome=ops.Outcome.VERIFIED),
+        *(cls("there it lies") for cls in all_errors()),
+        ops.KeptRound(id="last", outcome=ops.Outcome.VERIFIED),
+    ]
+    reported: list[ops.KeptRound] = []
+
+    class EnoughError(Exception):
+        pass
+
+    async def round_of(*_: object, **__: object) -> ops.KeptRound:
+        found = outcomes.pop(0)
+        if isinstance(found, SnapkafkaError):
+            raise found
+        return found
+
+    def report(item: ops.KeptRound) -> None:
+        reported.append(item)
+        if item.id == "last":
+            raise EnoughError
+
+    monkeypatch.setattr(MODULE, "round_at", round_of)
+    with pytest.raises(EnoughError):
+        await ops.keep(
+            Connection(bootstrap="127.0.0.1:1"),
+            "ns",
+            ops.Schedule(every_ms=1),
+            storage=str(tmp_path),
+            report=report,
+        )
+    assert [item.code for item in reported] == ["", *(cls.code for cls in all_errors()), ""]
+
+
+async def test_a_round_that_hangs_is_ended_and_the_next_one_follows(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rounds, reported, ended = iter(("hangs", "last")), list[ops.KeptRound](), list[str]()
+
+    class EnoughError(Exception):
+        pass
+
+    async def round_of(*_: object, **__: object) -> ops.KeptRound:
+        name = next(rounds)
+        if name == "last":
+            raise EnoughError
+        try:
+            await asyncio.Event().wait()
+        finally:
+            ended.append(name)
+        raise AssertionError("it hangs")
+
+    monkeypatch.setattr(MODULE, "round_at", round_of)
+    with pytest.raises(EnoughError):
+        await ops.keep(
+            Connection(bootstrap="127.0.0.1:1"),
+            "ns",
+            ops.Schedule(every_ms=1, round_ms=20),
+            storage=str(tmp_path),
+            report=reported.append,
+        )
+    assert ended == ["hangs"]
+    (found,) = reported
+    assert (found.outcome, found.code) == (ops.Outcome.FAILED, "timed-out")
+    assert "ended after" in found.why
+
+
+async def test_a_pruning_that_fails_leaves_the_snapshot_as_good_as_it_is(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def refused(*_: object, **__: object) -> None:
+        raise StorageError("the storage denies it")
+
+    monkeypatch.setattr(MODULE, "plan_pruning", refused)
+    found = await Keeper(tmp_path, keep_last=1).round(0)
+    assert (found.outcome, found.why) == (
+        ops.Outcome.VERIFIED,
+        "nothing was pruned: the storage denies it",
     )
-    keeper.beyond_help.clear()
-    assert (await keeper.round(10)).outcome is ops.Outcome.VERIFIED
 
 
 async def test_a_round_proposes_a_checkpoint_when_one_is_due(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from typing import Any, TypeVar
 
 import pytest
@@ -17,7 +18,19 @@ from snapkafka.errors import (
 )
 from snapkafka.ops import checkpointing, triggering
 from snapkafka.protocol.ledger_state import Status
-from snapkafka.protocol.records import Abort, Bye, Checkpoint, Dead, Pause, Retire, Trigger
+from snapkafka.protocol.records import (
+    Abort,
+    Assigned,
+    Bye,
+    Checkpoint,
+    Dead,
+    Hello,
+    InputTopic,
+    Pause,
+    Retire,
+    TopicPartition,
+    Trigger,
+)
 from snapkafka.wire.codec import encode
 from tests.worlds.fakes import FakeCluster, Worker
 
@@ -39,7 +52,7 @@ def records(cluster: FakeCluster, kind: type[Kind]) -> list[Kind]:
 async def test_a_snapshot_is_captured_when_everybody_has_closed(cluster: FakeCluster) -> None:
     Worker(cluster.the_ledger, "shop", "orders")
     Worker(cluster.the_ledger, "tills", "sales", partitions=2)
-    reported: list[ops.Progress] = []
+    reported: list[ops.CaptureProgress] = []
     found = await ops.trigger(cluster, "ns", snapshot_id="s", who="ann", wait=True, progress=reported.append)
     assert (found.id, found.status, found.epoch) == ("s", Status.CAPTURED, 5)
     assert found.capture_ms == 4  # of the ledger's own clock: two reports, two closings
@@ -89,7 +102,7 @@ async def test_what_takes_too_long_is_aborted_and_the_silent_are_named_dead(clus
 
 async def test_progress_says_what_is_waited_for_and_for_how_long(cluster: FakeCluster) -> None:
     Worker(cluster.the_ledger, "shop", "orders", closes=False)
-    reported: list[ops.Progress] = []
+    reported: list[ops.CaptureProgress] = []
     with pytest.raises(SnapshotFailedError):
         await ops.trigger(cluster, "ns", ttl_ms=400, wait=True, progress=reported.append)
     assert reported[-1].waited_ms >= 300
@@ -198,6 +211,31 @@ async def test_show_of_a_running_one_says_what_it_waits_for_and_for_how_long(clu
     ]
     assert found.waits[3].text == "the cut of input sales[0] by process 2 (tills on box, pid 7)"
     assert found.captured is None
+
+
+async def test_an_input_whose_static_member_has_left_is_named_with_since_when_and_until_when(
+    cluster: FakeCluster,
+) -> None:
+    """Kafka gives it to no other worker before the session is over, whatever the other one does."""
+    for number in (1, 2):
+        hello = Hello(
+            n=number, app="shop", inputs=(InputTopic(topic="orders", partitions=2),), static_ms=60_000
+        )
+        process = cluster.the_ledger.put(hello)
+        cluster.the_ledger.put(
+            Assigned(process=process, n=1, inputs=(TopicPartition("orders", number - 1),), generation=2)
+        )
+    cluster.the_ledger.put(Bye(process=process, n=2))
+    left_ms = cluster.the_ledger.entries[-1].timestamp_ms
+    started = await ops.trigger(cluster, "ns", snapshot_id="s")
+    found = await ops.show(cluster, "ns", "s", clock=lambda: started.triggered_ms + 250)
+    (wait,) = [wait for wait in found.waits if wait.process == process]
+    until = time.strftime("%H:%M:%S", time.localtime((left_ms + 60_000) / 1_000))
+    assert wait.text == (
+        f"a reader of input orders[1], which process {process} (shop on , pid 0) has left: as a static member it"
+        f" keeps it for 60 s, until {until}"
+    )
+    assert wait.waited_ms == started.triggered_ms + 250 - left_ms
 
 
 async def test_show_of_a_captured_one_has_processes_positions_and_times(cluster: FakeCluster) -> None:

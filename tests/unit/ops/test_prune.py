@@ -19,7 +19,7 @@ from snapkafka import ops
 from snapkafka.cli import verbs as commands
 from snapkafka.cli.commands import storage
 from snapkafka.errors import BadInputError, BrokerUnavailableError, LedgerUnusableError, StorageError
-from snapkafka.manifest import FileEntry, LedgerEntry, Manifest, Times
+from snapkafka.manifest import FileEntry, LedgerEntry, Manifest, ParentEntry, Times
 from snapkafka.protocol.records import RESTORE, Fork, Hello, Restore
 from snapkafka.store import LocalStore
 from tests.unit.base.test_manifest import example
@@ -64,6 +64,7 @@ def put(
             times=Times(assembled_at=when),
             tables=(dataclasses.replace(example().tables[0], files=entries),),
             captured=dataclasses.replace(example().captured, id=snapshot_id, parent=parent),
+            parents=(ParentEntry(id=parent, epoch=0, path="", digest=""),) if parent else (),
         )
         return store.publish(manifest, folder)
 

@@ -75,8 +75,10 @@ async def test_it_reports_why_it_ends(cluster: FakeCluster) -> None:
         found.end
         == "of its cause only the place is known: offset 7 of raw[0] was deleted: the log begins at 8"
     )
-    del admin.topics["orders"]
-    assert (await ops.trace(cluster, "ns", "bills", 0, 5)).end.startswith("the topic of its cause is unknown")
+    put(
+        cluster, BILLS, 3, Worker(cluster.the_ledger, "relay", "x"), (TopicPartition("named by nobody", 0), 1)
+    )
+    assert (await ops.trace(cluster, "ns", "bills", 0, 3)).end.startswith("the topic of its cause is unknown")
     assert (
         await ops.trace(cluster, "ns", "bills", 0, 12)
     ).end == "bills[0] ends at 10: there is no offset 12"
@@ -92,6 +94,15 @@ async def test_it_reports_why_it_ends(cluster: FakeCluster) -> None:
     for topic, partition, offset in (("no-such", 0, 1), ("bills", 1, 1), ("bills", -1, 1), ("bills", 0, -1)):
         with pytest.raises(BadInputError):
             await ops.trace(cluster, "ns", topic, partition, offset)
+
+
+async def test_where_the_records_of_a_cause_are_gone_its_topic_is_named(cluster: FakeCluster) -> None:
+    del cluster.the_admin.topics["raw"], cluster.the_admin.ends[RAW]
+    found = await ops.trace(cluster, "ns", "bills", 0, 5)
+    assert [step.topic for step in found.steps] == ["bills", "orders"]
+    assert found.end == (
+        "of its cause only the place is known: raw[0] does not exist any more: its topic was deleted"
+    )
 
 
 def test_the_command_prints_a_line_for_each(cluster: FakeCluster, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -26,8 +26,9 @@ from snapkafka.errors import (
 )
 from snapkafka.kafka.login.connection import Connection
 from snapkafka.manifest import CheckEntry, WitnessEntry
-from snapkafka.ops import Answer, JobResult, Round, Summary, assembling, watching
-from snapkafka.ops.watching import rounds
+from snapkafka.ops import Answer, JobResult, Round, Summary, assembling
+from snapkafka.ops import stable_predicates as watching
+from snapkafka.ops.stable_predicates import rounds
 from snapkafka.protocol.ledger_state import Status
 from snapkafka.store import LocalStore
 from tests.kafka.waiting import until

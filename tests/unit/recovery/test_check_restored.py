@@ -13,7 +13,8 @@ from snapkafka.errors import RestoreFailedError, RestoreRefusedError
 from snapkafka.ops import RestoreSelection as Selection
 from snapkafka.ops import Suppression
 from snapkafka.protocol.records import Agent, Hello, TopicPartition
-from tests.unit.recovery.test_restore import (
+from tests.worlds.new_cluster import New
+from tests.worlds.recovery import (
     AGENTS,
     EPOCH,
     HELLO,
@@ -25,15 +26,11 @@ from tests.unit.recovery.test_restore import (
     CrashError,
     World,
     manifest_with,
+    with_inputs,
 )
-from tests.unit.recovery.test_restore import world as world
-from tests.unit.recovery.test_restore_inputs import with_inputs
-from tests.unit.recovery.test_restore_into import New
-from tests.unit.recovery.test_restore_into import new as new
-from tests.unit.recovery.test_restore_part import two as two
 
 
-async def check(world: World, **options: Any) -> ops.Checked:
+async def check(world: World, **options: Any) -> ops.CheckedRestore:
     return await ops.check_restored(
         world.cluster, "shop", "friday", storage=str(world.store.root), bulk=world.log, **options
     )

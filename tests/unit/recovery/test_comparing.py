@@ -9,13 +9,13 @@ from collections.abc import Iterable
 
 import pytest
 
-from snapkafka.kafka.records.bulk import LogRecord
+from snapkafka.kafka.records.bulk import KafkaRecord
 from snapkafka.protocol.captured_snapshot import ChangelogCut
 from snapkafka.protocol.records import AgentPosition, TopicPartition
 from snapkafka.protocol.restores import Rule
 from snapkafka.recovery.comparing import ComparedTable, StateRow, compare_state
 from snapkafka.recovery.comparing_inputs import (
-    Channel,
+    ChannelComparison,
     ComparedChannel,
     compare_in_flight,
     compare_positions,
@@ -62,10 +62,10 @@ CHANGES: tuple[StateRow, ...] = (
 )
 
 
-def logged(changes: Iterable[StateRow]) -> dict[TopicPartition, list[LogRecord]]:
-    logs: dict[TopicPartition, list[LogRecord]] = {tp: [] for tp in CUTS}
+def logged(changes: Iterable[StateRow]) -> dict[TopicPartition, list[KafkaRecord]]:
+    logs: dict[TopicPartition, list[KafkaRecord]] = {tp: [] for tp in CUTS}
     for tp, key, value in changes:
-        logs[tp].append(LogRecord(*tp, len(logs[tp]), key, value, (), 1_000))
+        logs[tp].append(KafkaRecord(*tp, len(logs[tp]), key, value, (), 1_000))
     return logs
 
 
@@ -204,14 +204,14 @@ def test_a_group_that_has_committed_nothing_is_named() -> None:
 # --- Messages in flight ---------------------------------------------------------------------------------------------
 
 
-def message(offset: int, value: bytes, key: bytes | None = b"k", at_ms: int = 1_000) -> LogRecord:
-    return LogRecord("in", 0, offset, key, value, (("trace", b"7"), ("trace", None)), at_ms)
+def message(offset: int, value: bytes, key: bytes | None = b"k", at_ms: int = 1_000) -> KafkaRecord:
+    return KafkaRecord("in", 0, offset, key, value, (("trace", b"7"), ("trace", None)), at_ms)
 
 
 FLIGHT = [message(offset, b"%d" % offset) for offset in (3, 5, 6, 9)]
 
 
-def again(records: Iterable[LogRecord], base: int = 100) -> list[LogRecord]:
+def again(records: Iterable[KafkaRecord], base: int = 100) -> list[KafkaRecord]:
     """The same records behind a base, stamped."""
     stamp = wire.stamp(1, wire.tp_check(*IN), 0, 40, 0)
     return [
@@ -220,8 +220,8 @@ def again(records: Iterable[LogRecord], base: int = 100) -> list[LogRecord]:
     ]
 
 
-def in_flight(unread: Iterable[LogRecord], **options: bool) -> ComparedChannel:
-    return compare_in_flight(Channel(IN, FLIGHT, unread), **options)
+def in_flight(unread: Iterable[KafkaRecord], **options: bool) -> ComparedChannel:
+    return compare_in_flight(ChannelComparison(IN, FLIGHT, unread), **options)
 
 
 def test_messages_that_lie_there_in_order_do_not_differ() -> None:
@@ -232,8 +232,8 @@ def test_messages_that_lie_there_in_order_do_not_differ() -> None:
 
 def test_messages_of_equal_content_are_as_many_as_there_were() -> None:
     twins = [message(3, b"same"), message(4, b"same")]
-    assert compare_in_flight(Channel(IN, twins, again(twins))).differing == 0
-    found = compare_in_flight(Channel(IN, twins, again([*twins, twins[0]])))
+    assert compare_in_flight(ChannelComparison(IN, twins, again(twins))).differing == 0
+    found = compare_in_flight(ChannelComparison(IN, twins, again([*twins, twins[0]])))
     assert [it.kind for it in found.differences] == ["twice"]
 
 
@@ -253,7 +253,7 @@ def test_messages_of_equal_content_are_as_many_as_there_were() -> None:
         ([*FLIGHT, message(0, b"new", None)], ["message at offset 104 in in[0], key null, is unexpected"]),
     ],
 )
-def test_each_damage_of_messages_is_named(records: list[LogRecord], differences: list[str]) -> None:
+def test_each_damage_of_messages_is_named(records: list[KafkaRecord], differences: list[str]) -> None:
     found = in_flight(again(records))
     assert [str(it) for it in found.differences] == differences
     assert found.differing == len(differences)
@@ -270,7 +270,7 @@ def test_each_damage_of_messages_is_named(records: list[LogRecord], differences:
         FLIGHT[1]._replace(headers=FLIGHT[1].headers[::-1]),
     ],
 )
-def test_a_message_of_which_anything_differs_is_another_one(altered: LogRecord) -> None:
+def test_a_message_of_which_anything_differs_is_another_one(altered: KafkaRecord) -> None:
     found = in_flight(again([FLIGHT[0], altered, *FLIGHT[2:]]))
     assert [it.kind for it in found.differences] == ["unexpected", "missing"]
 
@@ -280,9 +280,9 @@ def test_times_that_a_topic_or_a_record_does_not_keep_are_not_compared() -> None
     assert in_flight(later).differing == 8
     assert in_flight(later, timed=False).differing == 0
     untimed = [it._replace(timestamp_ms=-1) for it in FLIGHT]
-    assert compare_in_flight(Channel(IN, untimed, later)).differing == 0
+    assert compare_in_flight(ChannelComparison(IN, untimed, later)).differing == 0
     first = [message(0, b"a", at_ms=0)]
-    assert compare_in_flight(Channel(IN, first, again([message(0, b"a", at_ms=1)]))).differing == 0
+    assert compare_in_flight(ChannelComparison(IN, first, again([message(0, b"a", at_ms=1)]))).differing == 0
 
 
 @pytest.mark.parametrize("seed", range(20))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import json
 from pathlib import Path
 from typing import Any
@@ -10,26 +9,14 @@ from typing import Any
 import pytest
 
 from snapkafka.errors import BadInputError
-from snapkafka.kafka.records.bulk import LogRecord
+from snapkafka.kafka.records.bulk import KafkaRecord
 from snapkafka.protocol.captured_snapshot import Captured
-from snapkafka.protocol.records import TopicPartition
 from snapkafka.recovery.editing import Editing
 from snapkafka.recovery.masks import Mask, read_masks
 from snapkafka.recovery.state import Row
 from snapkafka.recovery.suppression import Suppression, key_text, read_suppression
-from tests.unit.recovery.test_fork import P, fork, named, takes
-from tests.unit.recovery.test_restore import IN, LOG, RAW, SETS, World, captured, world
-
-__all__ = ["fork", "world"]
-
-WINDOWS = TopicPartition("app-w-changelog", 0)
-
-
-@pytest.fixture
-def cut() -> Captured:
-    found = captured()
-    windowed = dataclasses.replace(found.changelogs[0], table="w", topic=WINDOWS.topic, windowed=True)
-    return dataclasses.replace(found, changelogs=(*found.changelogs, windowed))
+from tests.worlds.forks import P, named, takes
+from tests.worlds.recovery import IN, LOG, RAW, SETS, WINDOWS, World
 
 
 def test_the_key_of_a_person_is_found_in_every_form(cut: Captured) -> None:
@@ -64,7 +51,7 @@ def test_a_person_is_left_out_of_tables_windows_sets_and_channels(
         for person in (b"ann", b"bob")
         for tp, key in ((LOG, b'"%s"'), (WINDOWS, b'["%s",[0.0,9.9]]'), (SETS, b'[15,"%s"]'))
     ]
-    items += [LogRecord(*IN, 3, person, b"{}", (), 0) for person in (b"ann", b"bob")]
+    items += [KafkaRecord(*IN, 3, person, b"{}", (), 0) for person in (b"ann", b"bob")]
     kept = list(editing.edit(items))
     assert len(kept) == 4
     assert all(b"bob" in it.key for it in kept)
@@ -82,13 +69,13 @@ def test_a_mask_replaces_fields_and_values_and_nothing_else(cut: Captured) -> No
         Row(LOG, b'"a"', json.dumps(person).encode()),
         Row(WINDOWS, b'"a"', b"7"),
         Row(LOG, b'"b"', None),
-        LogRecord(*IN, 3, b"a", b'"secret"', (("h", b"1"),), 5),
-        LogRecord(*RAW, 3, b"a", b'"secret"', (), 5),
+        KafkaRecord(*IN, 3, b"a", b'"secret"', (("h", b"1"),), 5),
+        KafkaRecord(*RAW, 3, b"a", b'"secret"', (), 5),
     ]
     row, other, deleted, message, empty = editing.edit(items)
     assert json.loads(row.value or b"") == {"name": "***", "address": {"city": "ULM", "zip": "1"}, "n": 1}
     assert (other.value, deleted.value, empty.value) == (b"7", None, b'"secret"')
-    assert message == LogRecord(*IN, 3, b"a", b'"0cc175b9c0f1b6a831c399e269772661"', (("h", b"1"),), 5)
+    assert message == KafkaRecord(*IN, 3, b"a", b'"0cc175b9c0f1b6a831c399e269772661"', (("h", b"1"),), 5)
     assert editing.masked == 2
 
 

@@ -8,16 +8,13 @@ from typing import Any
 import pytest
 
 from snapkafka.errors import BadInputError
-from snapkafka.kafka.records.bulk import LogRecord
+from snapkafka.kafka.records.bulk import KafkaRecord
 from snapkafka.protocol.records import TopicPartition
 from snapkafka.recovery.masks import Mask
 from snapkafka.recovery.suppression import Suppression
-from tests.unit.recovery.test_fork import fork, takes
-from tests.unit.recovery.test_restore import LOG, RAW, World, world
-from tests.unit.recovery.test_restore_inputs import delete, with_inputs
-from tests.unit.recovery.test_restore_into import New, new
-
-__all__ = ["fork", "new", "world"]
+from tests.worlds.forks import takes
+from tests.worlds.new_cluster import New
+from tests.worlds.recovery import LOG, RAW, World, delete, with_inputs
 
 LONG = b"\0\0\0\0\0\0\0*"
 REFUSED = [
@@ -42,7 +39,7 @@ def crash_at(step: str) -> Callable[[str], None]:
     return crash
 
 
-def holds(records: Iterable[LogRecord], text: bytes) -> bool:
+def holds(records: Iterable[KafkaRecord], text: bytes) -> bool:
     """Is a text anywhere in records: in a key, a value or a header?"""
     return any(
         text in (part or b"") for it in records for part in (it.key, it.value, *(of for _, of in it.headers))

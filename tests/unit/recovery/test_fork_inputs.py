@@ -11,12 +11,9 @@ import pytest
 from snapkafka import ops
 from snapkafka.errors import ForkRefusedError
 from snapkafka.manifest import ExternalEntry
-from tests.unit.recovery.test_fork import Fork, takes
-from tests.unit.recovery.test_fork import fork as fork
-from tests.unit.recovery.test_restore import IN, RAW, save
-from tests.unit.recovery.test_restore import world as world
-from tests.unit.recovery.test_restore_inputs import delete, with_inputs
 from tests.worlds.fakes import FakeTopic
+from tests.worlds.forks import Fork, takes
+from tests.worlds.recovery import IN, RAW, delete, save, with_inputs
 
 STORED = (("in", 1, 7), ("raw", 2, 9))
 

@@ -8,16 +8,13 @@ from typing import Any
 import pytest
 
 from snapkafka.errors import BadInputError
-from snapkafka.kafka.records.bulk import LogRecord
+from snapkafka.kafka.records.bulk import KafkaRecord
 from snapkafka.protocol.captured_snapshot import Captured
 from snapkafka.recovery.editing import Editing
 from snapkafka.recovery.masks import Mask, replace_field
 from snapkafka.recovery.state import Row
 from snapkafka.wire import headers as wire
-from tests.unit.recovery.test_editing import WINDOWS, cut
-from tests.unit.recovery.test_restore import IN, LOG, RAW, SETS
-
-__all__ = ["cut"]
+from tests.worlds.recovery import IN, LOG, RAW, SETS, WINDOWS
 
 Headers = tuple[tuple[str, bytes | None], ...]
 HEADERS: Headers = (("trace", b"7"), ("person", b"ann"), ("trace", None))
@@ -28,8 +25,8 @@ def row(value: bytes | None, key: bytes = b'"a"') -> Row:
     return Row(LOG, key, value)
 
 
-def message(value: bytes | None = b"{}", headers: Headers = (), key: bytes | None = b"a") -> LogRecord:
-    return LogRecord(*IN, 3, key, value, headers, 5)
+def message(value: bytes | None = b"{}", headers: Headers = (), key: bytes | None = b"a") -> KafkaRecord:
+    return KafkaRecord(*IN, 3, key, value, headers, 5)
 
 
 def masked(cut: Captured, item: Any, *masks: Mask) -> Any:

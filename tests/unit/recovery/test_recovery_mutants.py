@@ -13,12 +13,12 @@ from snapkafka.protocol.restores import RestoreView
 from snapkafka.recovery import recovery, steps
 from snapkafka.recovery.appending import read_back
 from snapkafka.recovery.finish import Commit
-from tests.unit.recovery.test_fork import Fork, fork
-from tests.unit.recovery.test_restore import IN, LOG, RAW, CrashError, World, crash_at, world
 from tests.unit.recovery.test_second_operator import Suspended, expire, pausing
 from tests.worlds.fakes import FakeHold
+from tests.worlds.forks import Fork
+from tests.worlds.recovery import IN, LOG, RAW, CrashError, World, crash_at
 
-__all__ = ["fork", "pausing", "world"]
+__all__ = ["pausing"]
 
 
 async def _mine(run: Any) -> None:

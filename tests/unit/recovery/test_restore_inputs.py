@@ -2,69 +2,11 @@
 
 from __future__ import annotations
 
-import dataclasses
-from typing import Any
-
 import pytest
 
 from snapkafka.errors import RestoreRefusedError
-from snapkafka.manifest import ExternalEntry, Manifest, ReadEntry
-from snapkafka.protocol.records import TopicPartition
-from snapkafka.query.engine import Placed
-from snapkafka.recovery.stored_rows import rows_of_state
-from tests.unit.recovery.test_restore import EPOCH, IN, RAW, World, message, save
-from tests.unit.recovery.test_restore import world as world
-from tests.unit.recovery.test_restore_into import New
-from tests.unit.recovery.test_restore_into import new as new
-from tests.worlds.on_disk import write_snapshot
-
-
-def external(topic: str, offset: int, value: bytes) -> dict[str, Any]:
-    return {
-        "topic": topic,
-        "partition": 0,
-        "offset": offset,
-        "key_raw": b"e",
-        "value_raw": value,
-        "headers": [{"key": "from", "value": b"outside"}],
-        "timestamp_ms": 2_000 + offset,
-    }
-
-
-def with_inputs(world: World, *ranges: tuple[str, int, int]) -> Manifest:
-    """Store what lay unread in these ranges: 2 and 5 of `in` are external, all of `raw`."""
-    old = world.manifest
-    rows = [external("in", 2, b"two, external"), external("in", 5, b"five, external")]
-    rows += [external("raw", offset, b"%d" % offset) for offset in range(9)]
-    stored = [row for row in rows if any(row["topic"] == t and s <= row["offset"] < e for t, s, e in ranges)]
-    state = [
-        {
-            "app": "app",
-            "table": "s" if row.tp.topic.startswith("app-s") else "t",
-            "partition": 0,
-            "key_raw": row.key,
-            "value_raw": row.value,
-            "changelog_topic": row.tp.topic,
-        }
-        for row in rows_of_state(Placed(world.store, old))
-    ]
-    world.store.manifest_path("friday").unlink()
-    again = write_snapshot(
-        world.store,
-        "friday",
-        EPOCH,
-        state=state,
-        messages=[message(1, b"one"), message(3, b"three")],
-        inputs=stored,
-    )
-    found = dataclasses.replace(
-        old,
-        tables=again.tables,
-        external=(ExternalEntry(topic="in", mixed=True), ExternalEntry(topic="raw", mixed=False)),
-        inputs=tuple(ReadEntry(topic=t, partition=0, start=s, end=e) for t, s, e in ranges),
-    )
-    save(world, found)
-    return found
+from tests.worlds.new_cluster import New
+from tests.worlds.recovery import IN, RAW, World, delete, with_inputs
 
 
 async def test_a_new_cluster_gets_the_external_records_that_were_stored(new: New) -> None:
@@ -96,12 +38,6 @@ async def test_what_is_not_stored_is_listed_from_there_on(new: New) -> None:
     with_inputs(new.old, ("raw", 3, 9))  # it began past the position: what lies before is not there
     starts = {it.topic: it.start for it in (await new.plan()).absent}
     assert starts["raw"] == 2
-
-
-def delete(world: World, topic: TopicPartition, below: int) -> None:
-    """Let retention delete records."""
-    world.admin.starts = {**world.admin.starts, topic: below}
-    world.log.starts = world.admin.starts
 
 
 async def test_in_place_deleted_external_records_come_from_the_storage(world: World) -> None:

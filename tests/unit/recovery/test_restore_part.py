@@ -10,45 +10,10 @@ import pytest
 
 from snapkafka.errors import BadInputError, RestoreRefusedError
 from snapkafka.ops import RestoreSelection as Selection
-from snapkafka.protocol.captured_snapshot import ChangelogCut, InputCut, ProcessCut
-from snapkafka.protocol.records import Hello, InputTopic, Position
-from snapkafka.recovery.selection import Keys
-from tests.unit.recovery.test_restore import (
-    EPOCH,
-    IN,
-    LOG,
-    OUT,
-    RAW,
-    SETS,
-    CrashError,
-    World,
-    captured,
-    save,
-)
-from tests.unit.recovery.test_restore import world as world
-
-
-@pytest.fixture
-def two(world: World) -> World:
-    """A second app, `other`, which reads `out` and has sent to `in` before and since the cut."""
-    other = world.cluster.the_ledger.put(
-        Hello(n=3, app="other", inputs=(InputTopic(topic="out", partitions=1),))
-    )
-    world.log.put(IN, b"k", b"seven, of other", by=other, epoch=EPOCH)
-    world.log.put(IN, b"_sk:2", None, by=other, epoch=EPOCH)
-    world.log.put(IN, b"k", b"nine, red", by=1, epoch=EPOCH)
-    cut = captured()
-    reads = InputCut(
-        app="other", topic="out", topic_id="", partition=0, position=1, noted=1, low=0, log_end=1, receiver=other,
-        agents=(Position(agent="o", topic="out", partition=0, offset=1),),
-    )  # fmt: skip
-    both = dataclasses.replace(
-        cut, inputs=(*cut.inputs, reads), processes=(*cut.processes, ProcessCut(process=other, app="other"))
-    )
-    world.admin.commits["other"] = {OUT: 3}
-    world.manifest = dataclasses.replace(world.manifest, captured=both)
-    save(world, world.manifest)
-    return world
+from snapkafka.protocol.captured_snapshot import ChangelogCut
+from snapkafka.protocol.records import Hello, InputTopic
+from snapkafka.recovery.selection import SelectedKeys
+from tests.worlds.recovery import EPOCH, IN, LOG, OUT, RAW, SETS, CrashError, World, save
 
 
 def app(**more: Any) -> dict[str, Any]:
@@ -233,4 +198,4 @@ def cut(**more: Any) -> ChangelogCut:
 def test_a_key_is_compared_as_people_write_it(
     key: str, raw: bytes | None, of: ChangelogCut, takes: bool
 ) -> None:
-    assert Keys([key]).takes(of, raw) is takes
+    assert SelectedKeys([key]).takes(of, raw) is takes

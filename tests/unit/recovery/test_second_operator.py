@@ -22,8 +22,10 @@ from snapkafka.errors import (
 from snapkafka.protocol.records import Restore
 from snapkafka.wire import headers as wire
 from tests.unit.recovery.test_fork import STEPS as FORK_STEPS
-from tests.unit.recovery.test_fork import Fork, fork, takes
-from tests.unit.recovery.test_restore import (
+from tests.unit.recovery.test_restore_into import as_in_the_snapshot
+from tests.worlds.forks import Fork, takes
+from tests.worlds.new_cluster import New
+from tests.worlds.recovery import (
     EPOCH,
     IN,
     LOG,
@@ -36,11 +38,7 @@ from tests.unit.recovery.test_restore import (
     crash_at,
     holds_the_snapshot,
     save,
-    world,
 )
-from tests.unit.recovery.test_restore_into import New, as_in_the_snapshot, new
-
-__all__ = ["fork", "new", "world"]
 
 
 class Suspended:

@@ -11,7 +11,7 @@ from typing import Any, Final
 
 import pytest
 
-from snapkafka.kafka.records.bulk import LogRecord
+from snapkafka.kafka.records.bulk import KafkaRecord
 from snapkafka.manifest import LogEntry, Manifest, SettledEntry
 from snapkafka.protocol.records import Position, TopicPartition
 from snapkafka.recovery.appending import NewRecord
@@ -169,7 +169,7 @@ class History:
     def __init__(self, seed: int) -> None:
         rng = random.Random(seed)
         self.log = [
-            LogRecord("c", 0, offset, b"k%d" % rng.randrange(6), rng.choice([b"1", b"2", None]), (), 0)
+            KafkaRecord("c", 0, offset, b"k%d" % rng.randrange(6), rng.choice([b"1", b"2", None]), (), 0)
             for offset in range(rng.randint(2, 20))
         ]
         self.end = len(self.log)
@@ -214,7 +214,7 @@ class History:
         return fold([*self.log, *appended])
 
 
-def fold(records: Iterable[LogRecord | NewRecord]) -> dict[bytes | None, bytes]:
+def fold(records: Iterable[KafkaRecord | NewRecord]) -> dict[bytes | None, bytes]:
     state: dict[bytes | None, bytes] = {}
     for record in records:
         if record.value is None:
@@ -239,7 +239,7 @@ def test_whatever_was_compacted_or_deleted_since_the_changelog_folds_to_the_cut_
 
 def test_records_are_counted_as_they_pass() -> None:
     counts: Counter[TopicPartition] = Counter()
-    records = [LogRecord("c", 0, offset, b"k", None, (), 0) for offset in (4, 6)]
+    records = [KafkaRecord("c", 0, offset, b"k", None, (), 0) for offset in (4, 6)]
     assert list(counted(records, counts)) == records
     assert counts == {CHANGELOG: 2}
     assert whole(recorded(), (), end=7, present=counts[CHANGELOG]) != ""

@@ -14,9 +14,9 @@ from snapkafka.manifest import dump
 from snapkafka.recovery.plan import Request
 from snapkafka.recovery.still_held import PREVIEW_CHARS, with_held
 from snapkafka.store import LocalStore
-from tests.unit.recovery.test_restore import IN, LOG, captured, message
 from tests.worlds.on_disk import write_snapshot
 from tests.worlds.planned import done, planned
+from tests.worlds.recovery import IN, LOG, captured, message
 
 ANN = ops.Suppression(keys=("ann",))
 

@@ -8,15 +8,12 @@ from typing import Any
 import pytest
 
 from snapkafka.errors import BadInputError
-from snapkafka.kafka.records.bulk import LogRecord
+from snapkafka.kafka.records.bulk import KafkaRecord
 from snapkafka.protocol.captured_snapshot import Captured
 from snapkafka.recovery.editing import Editing
 from snapkafka.recovery.state import Row, Touched, records_of_state
 from snapkafka.recovery.suppression import Suppression
-from tests.unit.recovery.test_editing import WINDOWS, cut
-from tests.unit.recovery.test_restore import IN, LOG, SETS
-
-__all__ = ["cut"]
+from tests.worlds.recovery import IN, LOG, SETS, WINDOWS
 
 ANN = Suppression(keys=("ann",))
 LONG = (42).to_bytes(8, "big")
@@ -24,8 +21,8 @@ AVRO = b"\0\0\0\0\1\x06ann"
 Headers = tuple[tuple[str, bytes | None], ...]
 
 
-def message(key: bytes | None, value: bytes | None = b"{}", headers: Headers = ()) -> LogRecord:
-    return LogRecord(*IN, 3, key, value, headers, 0)
+def message(key: bytes | None, value: bytes | None = b"{}", headers: Headers = ()) -> KafkaRecord:
+    return KafkaRecord(*IN, 3, key, value, headers, 0)
 
 
 def counts(editing: Editing, *items: Any) -> list[int]:

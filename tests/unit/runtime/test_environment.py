@@ -27,6 +27,8 @@ from snapkafka.runtime.ivy import proxy_flags
 from snapkafka.store.uri import written_down
 from tests.unit.runtime.test_runtime import fake_java
 
+pytestmark = pytest.mark.processes
+
 CHECKOUT = Path(__file__).parents[3]
 
 

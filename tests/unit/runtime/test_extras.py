@@ -19,10 +19,12 @@ from snapkafka.ops.drill import DrillRequest, drill
 from snapkafka.runtime import extras
 from snapkafka.runtime.extras import EXTRAS, require_extra
 
+pytestmark = pytest.mark.processes
+
 PACKAGE = Path(__file__).parents[3] / "snapkafka"
 #: What is imported when a part is imported, by the extra that the part belongs to; no other part imports anything.
 PARTS = {
-    "assembly": (*EXTRAS["spark"], "py4j"),
+    "assembly": (*EXTRAS["spark"], *EXTRAS["embedded"], "py4j"),
     "cli": EXTRAS["cli"],
     "demo": EXTRAS["demo"],
     "drivers": (*EXTRAS["faust"], "prometheus_client"),

@@ -21,6 +21,8 @@ from snapkafka.runtime.signals import exit_status
 from snapkafka.store import LocalStore
 from tests.worlds.on_disk import in_state, write_snapshot
 
+pytestmark = pytest.mark.processes
+
 COMMAND = (sys.executable, "-m", "snapkafka.cli")
 RIGHTS = (*COMMAND, "doctor", "--acls", "--namespace", "shop")  # needs no broker
 

@@ -19,6 +19,7 @@ from snapkafka.drivers.foreign.settings import Bounds
 from snapkafka.errors import all_errors
 from snapkafka.protocol.records import TopicPartition
 from snapkafka.service.access import Tokens
+from snapkafka.service.doors import SESSION_KEY, Doors
 from snapkafka.service.grpc_api import snapshot_pb2 as pb
 from snapkafka.service.grpc_api import snapshot_pb2_grpc as pb_grpc
 from snapkafka.service.grpc_server import GRPC_STATUS, SERVICE, serving
@@ -41,14 +42,30 @@ class Door:
     ) -> None:
         self.cluster, self.writer, self.consumer, self.address = cluster, writer, consumer, address
         self.channel = grpc.aio.insecure_channel(address)
-        self.stub = pb_grpc.SnapshotServiceStub(self.channel)
+        self.plain = pb_grpc.SnapshotServiceStub(self.channel)
+        self.stub: Any = Named(self.plain, "")
 
     async def join(
         self, node: str = "till", session: str = "", inputs: Sequence[Any] = ()
     ) -> tuple[Any, Any]:
-        """A stream, and the first notice on it."""
-        stream = self.stub.Join(pb.JoinRequest(node_id=node, session=session, inputs=inputs))
-        return stream, await heard(stream)
+        """A stream, and the first notice on it; further calls of the stub name its session."""
+        stream = self.plain.Join(pb.JoinRequest(node_id=node, session=session, inputs=inputs))
+        first = await heard(stream)
+        self.stub = Named(self.plain, first.joined.session)
+        return stream, first
+
+
+class Named:
+    """A stub whose calls name a session."""
+
+    def __init__(self, stub: Any, session: str) -> None:
+        self._stub, self._session = stub, session
+
+    def __getattr__(self, name: str) -> Any:
+        call = getattr(self._stub, name)
+        return lambda request, metadata=(), **more: call(
+            request, metadata=(*metadata, (SESSION_KEY, self._session)), **more
+        )
 
 
 async def heard(stream: Any) -> Any:
@@ -141,6 +158,100 @@ async def test_a_process_with_nothing_but_the_contract_is_part_of_a_snapshot() -
         assert list(here.writer.state(epoch).values()) == [b"7"]
         assert (await here.stub.SendMarker(done)).accepted is False
         assert (await here.stub.FlushChannelState(flush)).status == "NOT_AWAITED"
+
+
+@pytest.mark.parametrize("session", ["", "0" * 32, "\u00e9" * 3])
+async def test_a_call_in_the_name_of_another_process_is_refused(session: str) -> None:
+    async with door() as here:
+        here.consumer.white(CHANGE, b"1")
+        stream, first = await here.join(inputs=[pb.Input(topic="change")])
+        epoch = trigger(here.cluster, "one")
+        await heard(stream)
+        other: Any = Named(here.plain, session.encode("ascii", "replace").decode())
+        place = pb.Position(topic="change", partition=0, offset=1)
+        for call in (
+            other.Send(pb.SendRequest(node_id="till", topic="deposits", value=b"1")),
+            other.Processed(pb.ProcessedRequest(node_id="till", positions=[place])),
+            other.Receive(pb.ReceiveRequest(node_id="till")).read(),
+            other.FlushChannelState(pb.FlushRequest(snapshot_id="one", node_id="till", state_data=b"7")),
+            other.SendMarker(pb.MarkerRequest(snapshot_id="one", sender_node_id="till")),
+        ):
+            code, why = await refused(call)
+            assert code is Status.PERMISSION_DENIED
+            assert why.startswith(
+                "this is not the session of node 'till'; send the session that Join returned"
+            )
+            assert first.joined.session not in why
+        assert here.writer.state(epoch) == {}
+        assert first.joined.process not in view(here.cluster).snapshots[epoch].reports
+        stream.cancel()
+
+
+async def test_an_older_session_of_the_same_name_ends_and_is_told() -> None:
+    async with door() as here:
+        older, _ = await here.join()
+        stub = here.stub
+        newer, _ = await here.join()
+        notice = await heard(older)
+        assert notice.left.reason == "another process joined by its node_id"
+        send = pb.SendRequest(node_id="till", topic="deposits", value=b"1")
+        assert (await refused(stub.Send(send)))[0] is Status.PERMISSION_DENIED
+        await here.stub.Send(send)
+        newer.cancel()
+
+
+async def test_names_that_join_leave_nothing_behind(monkeypatch: pytest.MonkeyPatch) -> None:
+    made: list[Doors] = []
+    create = Doors.__init__
+
+    def seen(self: Doors, *args: Any, **more: Any) -> None:
+        made.append(self)
+        create(self, *args, **more)
+
+    monkeypatch.setattr(Doors, "__init__", seen)
+    async with door(foreign_max=2) as here:
+        first, _ = await here.join("a")
+        second, _ = await here.join("b")
+        calls = [here.plain.Join(pb.JoinRequest(node_id=f"c{number}")) for number in range(50)]
+        for call in calls:
+            assert (await refused(call.read()))[0] is Status.RESOURCE_EXHAUSTED
+        (doors,) = made
+        assert len(doors._joining) <= 2
+        first.cancel()
+        second.cancel()
+
+
+@pytest.mark.long
+async def test_a_client_may_ping_every_ten_seconds() -> None:
+    """As often as Go's clients may."""
+    async with door() as here:
+        options = [
+            ("grpc.keepalive_time_ms", 10_000),
+            ("grpc.keepalive_permit_without_calls", 1),
+            ("grpc.http2.max_pings_without_data", 0),
+        ]
+        async with grpc.aio.insecure_channel(here.address, options=options) as channel:
+            stream = pb_grpc.SnapshotServiceStub(channel).Join(pb.JoinRequest(node_id="till"))
+            await heard(stream)
+            with pytest.raises(TimeoutError):  # nothing comes, and nothing ends it
+                await asyncio.wait_for(stream.read(), 55)
+            assert channel.get_state() is grpc.ChannelConnectivity.READY
+
+
+@pytest.mark.parametrize("connections", [4])
+async def test_silent_connections_are_bounded(connections: int) -> None:
+    async with door(connections_max=connections, header_s=1.0) as here:
+        host, _, port = here.address.rpartition(":")
+        silent = [await asyncio.open_connection(host, int(port)) for _ in range(20)]
+        async with asyncio.timeout(SECONDS):
+            for reader, _ in silent:  # those within the bound have a second for their handshake
+                with contextlib.suppress(ConnectionError):
+                    while await reader.read(1_024):
+                        pass
+            stream, _ = await here.join()
+            stream.cancel()
+        for _, writer in silent:
+            writer.close()
 
 
 async def test_a_process_that_lost_its_connection_goes_on_where_it_was() -> None:
@@ -283,7 +394,7 @@ async def test_what_may_be_received_is_named_and_a_stream_ends_with_its_process(
         other = here.stub.Join(pb.JoinRequest(node_id="till", inputs=[pb.Input(topic="deposits")]))
         assert await refused(other.read()) == (
             Status.PERMISSION_DENIED,
-            "topic 'deposits' may not be received from; start `snapkafka serve` with --foreign-input NAME",
+            "topic 'deposits' may not be received from; the service has to be started with it as a foreign input",
         )
         receive = pb.ReceiveRequest(node_id="till")
         assert (await refused(here.stub.Receive(receive).read()))[0] is Status.FAILED_PRECONDITION

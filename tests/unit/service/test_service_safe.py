@@ -16,13 +16,15 @@ from typing import Any
 import pytest
 from starlette.testclient import TestClient
 
-from snapkafka.errors import BadInputError
+from snapkafka.errors import BadInputError, StorageError
 from snapkafka.protocol.records import Trigger, Verdict
-from snapkafka.service.access import Role, Tokens, below
+from snapkafka.runtime.browsers import is_loopback
+from snapkafka.service.access import Role, Tokens, within
 from snapkafka.service.app import make_app
 from snapkafka.service.guard import CLIENTS_MAX, SECURITY_HEADERS, Guard, Rates
 from snapkafka.service.server import BoundedProtocol, serve
-from snapkafka.service.settings import Settings, is_loopback
+from snapkafka.service.settings import Settings
+from snapkafka.store import open_store
 from tests.worlds.fakes import FakeCluster, Worker
 from tests.worlds.service_world import STORAGE, asked, assembled, served, until
 
@@ -182,15 +184,61 @@ def test_no_token_is_in_an_answer_or_a_log(cluster: FakeCluster, caplog: pytest.
     ],
 )
 def test_storage_lies_below_a_root(uri: str, fits: bool) -> None:
-    assert below(uri, ("s3://bucket/prefix/", "/data/snapshots")) is fits
-    assert not below(uri, ())
+    assert (within(uri, ("s3://bucket/prefix/", "/data/snapshots")) is not None) is fits
+    assert within(uri, ()) is None
+
+
+@pytest.mark.parametrize(
+    "path", ["#/../team-b", "?/../team-b", "/../team-b", "/./x", "//team-b", "/%2e%2e/team-b", "/a%2fb", "\\..\\team-b",
+             "/..", "/.", " x", "/a\tb", "/a\x00b"]
+)  # fmt: skip
+@pytest.mark.parametrize("scheme", ["s3", "s3a", "gs", "abfs", "abfss", "hdfs"])
+def test_a_uri_with_two_meanings_is_below_no_root_and_is_no_storage(scheme: str, path: str) -> None:
+    """Spark, fsspec and a server each read such a URI in their own way: the check must not have a fourth."""
+    uri = f"{scheme}://bucket/team-a{path}"
+    assert within(uri, [f"{scheme}://bucket/team-a"]) is None
+    with pytest.raises(StorageError, match="has no one meaning there"):
+        open_store(uri)
+    with pytest.raises(BadInputError, match="--storage-root: the URI of the storage has"):
+        Settings(roots=(uri,)).validate()
+
+
+def test_the_place_that_is_checked_is_the_one_that_is_used(
+    cluster: FakeCluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "in").mkdir()
+    (tmp_path / "link").symlink_to(tmp_path / "in")
+    used: list[str] = []
+
+    async def assembles(*_: Any, storage: str, **__: Any) -> Any:
+        used.append(storage)
+        raise StorageError("no")
+
+    monkeypatch.chdir(tmp_path)
+    with served(cluster, (str(tmp_path / "in"),), assemble=assembles) as client:
+        names = (
+            str(tmp_path / "link" / "x"),
+            "in/y/../x",
+            f"file://{tmp_path}/in/%78",
+            str(tmp_path / "in" / "x"),
+        )
+        for number, name in enumerate(names):
+            body = asked(snapshot_id=f"s{number}", target_storage_uri=name)
+            assert client.post("/v1/snapshots/trigger", json=body).status_code == 202
+            found = client.get(f"/v1/snapshots/s{number}").json()
+            assert found["target_storage_uri"] == str(tmp_path / "in" / "x")
+        assert (
+            client.post("/v1/snapshots/s0/assemble", json={"target_storage_uri": names[0]}).status_code == 202
+        )
+        until(lambda: len(used) == 1, "the assembly to begin")
+    assert used == [str(tmp_path / "in" / "x")]
 
 
 def test_a_link_does_not_lead_out_of_a_root(tmp_path: Path) -> None:
     (tmp_path / "root").mkdir()
     (tmp_path / "root" / "out").symlink_to(tmp_path)
-    assert below(str(tmp_path / "root" / "in"), [str(tmp_path / "root")])
-    assert not below(str(tmp_path / "root" / "out" / "else"), [str(tmp_path / "root")])
+    assert within(str(tmp_path / "root" / "in"), [str(tmp_path / "root")])
+    assert not within(str(tmp_path / "root" / "out" / "else"), [str(tmp_path / "root")])
 
 
 @pytest.mark.parametrize("uri", ["/etc", "s3://me:hunter2@company-checkpoints/x", "s3://others/x"])
@@ -473,11 +521,12 @@ async def test_what_follows_a_refusal_without_an_end_is_cut_off() -> None:
 
 
 async def end_of(reader: asyncio.StreamReader) -> bytes:
-    """What comes until the end; a reset is one, too."""
-    try:
-        return await reader.read()
-    except ConnectionResetError:
-        return b""
+    """What comes until the end; a reset is one, too, and takes nothing back."""
+    found = b""
+    with contextlib.suppress(ConnectionResetError):
+        while piece := await reader.read(4_096):
+            found += piece
+    return found
 
 
 async def test_no_part_of_an_answer_waits_for_the_client_to_acknowledge_another() -> None:

@@ -34,6 +34,8 @@ from tests.worlds.on_disk import in_state, write_snapshot
 from tests.worlds.throttling import Throttle
 from tools.s3 import EmbeddedS3
 
+pytestmark = pytest.mark.processes
+
 A_DAY: float = 86_400
 
 

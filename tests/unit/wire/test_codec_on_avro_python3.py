@@ -12,6 +12,8 @@ import pytest
 from snapkafka.runtime import cache_dir
 from snapkafka.runtime.fetching import fetch_lock
 
+pytestmark = pytest.mark.processes
+
 CHECKOUT = Path(__file__).parents[3]
 PACKAGES = ("avro-python3==1.10.2", "pytest>=8.3,<10", "hypothesis>=6.100,<7")
 

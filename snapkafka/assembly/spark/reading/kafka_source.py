@@ -19,12 +19,14 @@ from pyspark.sql import functions as fn
 
 from snapkafka.checks import ReadRange
 from snapkafka.errors import DependencyMissingError
+from snapkafka.kafka.records.far_times import FarStretch, SourceRow
+from snapkafka.protocol.records import TopicPartition
 
 from .session import having
 
 #: What `read_ranges` gives, in this order.
 SOURCE_SCHEMA: Final = (
-    "topic string, partition int, offset bigint, timestamp timestamp, timestamp_type int, "
+    "topic string, partition int, offset bigint, timestamp_ms bigint, timestamp_type int, "
     "key binary, value binary, "
     "headers array<struct<key:string,value:binary>>"
 )
@@ -47,6 +49,7 @@ def read_ranges(
     bootstrap: str,
     isolation: str = "read_uncommitted",
     options: Mapping[str, str] | None = None,
+    far: Sequence[FarStretch] = (),
 ) -> DataFrame:
     """Return the records of `ranges`, markers included, in `SOURCE_SCHEMA`; nothing is read yet.
 
@@ -58,12 +61,21 @@ def read_ranges(
         bootstrap: `host:port` of a broker.
         isolation: "read_committed" for services that run exactly-once.
         options: more of the Kafka source (`kafka.login.security.protocol`, ...).
+        far: stretches with times that the source cannot read; it reads around them.
 
     Raises:
         DependencyMissingError: the session has no Kafka source.
     """
     if not ranges:
         return spark.createDataFrame([], SOURCE_SCHEMA)
+    stretches = {stretch.tp: stretch for stretch in far}
+    if any(TopicPartition(*item[:2]) in stretches for item in ranges):
+        below, rows, above = _split(ranges, stretches)
+        found = spark.createDataFrame(rows, SOURCE_SCHEMA)
+        for part in filter(None, (below, above)):
+            read = read_ranges(spark, part, bootstrap=bootstrap, isolation=isolation, options=options)
+            found = found.unionAll(read)
+        return found
     reader = bare_source(spark, ranges, bootstrap=bootstrap, isolation=isolation, options=options)
     sizes = [item.end - item.start for item in ranges]
     tasks = max(spark.sparkContext.defaultParallelism, math.ceil(sum(sizes) / RECORDS_PER_TASK))
@@ -82,12 +94,32 @@ def read_ranges(
         "topic",
         "partition",
         "offset",
-        "timestamp",
+        fn.unix_millis("timestamp").alias("timestamp_ms"),
         fn.col("timestampType").alias("timestamp_type"),
         "key",
         "value",
         fn.coalesce("headers", fn.array().cast("array<struct<key:string,value:binary>>")).alias("headers"),
     ).coalesce(tasks)
+
+
+def _split(
+    ranges: Sequence[ReadRange], stretches: Mapping[TopicPartition, FarStretch]
+) -> tuple[list[ReadRange], list[SourceRow], list[ReadRange]]:
+    """Return the parts of the ranges below the stretches, the rows of these, and the parts above."""
+    below, rows, above = list[ReadRange](), list[SourceRow](), list[ReadRange]()
+    for item in ranges:
+        stretch = stretches.get(TopicPartition(*item[:2]))
+        if stretch is None:
+            below.append(item)
+            continue
+        rows += [row for row in stretch.rows if item.start <= row.offset < item.end]
+        below.append(item._replace(end=min(item.end, stretch.start)))
+        above.append(item._replace(start=max(item.start, stretch.end)))
+    return _filled(below), rows, _filled(above)
+
+
+def _filled(ranges: Iterable[ReadRange]) -> list[ReadRange]:
+    return [item for item in ranges if item.start < item.end]
 
 
 def _newer_interface(spark: SparkSession) -> AbstractContextManager[None]:
@@ -121,6 +153,7 @@ def bare_source(
         .option("endingOffsets", _offsets(ranges, lambda item: item.end))
         .option("failOnDataLoss", "true")
         .option("kafka.isolation.level", isolation)
+        .option("kafka.allow.auto.create.topics", "false")
         # A partition that has more is read by several tasks.
         .option("maxRecordsPerPartition", str(RECORDS_PER_TASK))
         # A range often ends where the log does, and there a consumer waits for more, half a second by default.

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import pwd
 import sys
 from collections.abc import Iterator, Mapping, MutableMapping
 from pathlib import Path
@@ -17,6 +18,7 @@ from typing import Final
 from snapkafka.errors import DependencyMissingError
 from snapkafka.runtime import spark_jars, spark_java_home
 from snapkafka.runtime.environment import use_utf8
+from snapkafka.runtime.memory import memory_bytes
 
 try:
     from pyspark import StorageLevel
@@ -58,7 +60,7 @@ ALWAYS: Final[Mapping[str, str]] = {
     # What is kept is looked at twice: to compress it takes longer than both.
     "spark.sql.inMemoryColumnarStorage.compressed": "false",
 }
-#: With more than that a local session may have a quarter of the machine's memory, within these bounds: with the
+#: With more than that a local session may have a quarter of the memory, within these bounds: with the
 #: gigabyte that Spark takes by itself, a quarter of all CPU time went into clearing up; more than two save no time, and
 #: what is there Java fills before it clears up, so the peak grows with the data for long.
 MEMORY_MIN, MEMORY_MAX = 1 << 30, 2 << 30
@@ -160,11 +162,12 @@ def having(spark: SparkSession, settings: Mapping[str, str]) -> Iterator[None]:
 
 def _of_java(offsets: int) -> tuple[str, dict[str, str]]:
     """Return options of a local session's Java, and the settings of Spark's that belong to them."""
-    if offsets <= SMALL_MAX:
-        return JAVA_SMALL, {}
-    machine = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-    memory = min(max(machine // 4, MEMORY_MIN), MEMORY_MAX)
-    return JAVA_LARGE, {"spark.driver.memory": f"{memory >> 20}m"}
+    limit = memory_bytes()
+    large = offsets > SMALL_MAX
+    memory = min(max(limit // 4, MEMORY_MIN), MEMORY_MAX) if large else MEMORY_MIN
+    # In a container the other half is for what Java keeps outside of its heap, and for Python.
+    memory = min(memory, limit // 2)
+    return JAVA_LARGE if large else JAVA_SMALL, {"spark.driver.memory": f"{memory >> 20}m"}
 
 
 def set_environment(environ: MutableMapping[str, str]) -> None:
@@ -178,7 +181,23 @@ def set_environment(environ: MutableMapping[str, str]) -> None:
     use_utf8(environ)
 
 
+def require_user_name() -> None:
+    """Refuse to start Spark for a user id without a name, as OpenShift chooses one: Hadoop's login fails for it.
+
+    Raises:
+        DependencyMissingError: the user has no name.
+    """
+    try:
+        pwd.getpwuid(os.getuid())
+    except KeyError:
+        raise DependencyMissingError(
+            f"user id {os.getuid()} has no name on this machine, and Spark does not start without one",
+            hint="set runAsUser: 10001, the user of the image, or add a line for the id to /etc/passwd",
+        ) from None
+
+
 def _local(offsets: int, ui: bool, s3: bool, settings: Mapping[str, str]) -> SparkSession:
+    require_user_name()
     set_environment(os.environ)
     os.environ["JAVA_HOME"] = str(spark_java_home())
     builder = SparkSession.builder.appName("snapkafka").master(MASTER)

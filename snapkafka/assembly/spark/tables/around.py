@@ -73,7 +73,7 @@ def around(
             "seq",
             "side",
             "received",
-            _ms(fn.unix_millis("timestamp")).alias("sent_ms"),
+            _ms(fn.col("timestamp_ms")).alias("sent_ms"),
             "received_ms",
             fn.coalesce("effects", fn.lit(0).cast("bigint")).alias("effects"),
             "cause_topic",
@@ -138,7 +138,7 @@ def _receipts(records: DataFrame, lookups: Lookups, reaches: Sequence[Reach]) ->
     caused = fn.col("cause_offset") >= lowest  # of what is kept, most is skipped unread
     return (
         records.where(~fn.col("marker") & caused)
-        .select("process", "timestamp", "cause_check", "cause_partition", "cause_offset")
+        .select("process", "timestamp_ms", "cause_check", "cause_partition", "cause_offset")
         .join(
             fn.broadcast(causes),
             (fn.col("cause_check") == fn.col("check"))
@@ -149,7 +149,7 @@ def _receipts(records: DataFrame, lookups: Lookups, reaches: Sequence[Reach]) ->
         .where(fn.coalesce(fn.col("sender_app") == fn.col("app"), fn.lit(True)))
         .groupBy("app", "topic", "partition", fn.col("cause_offset").alias("offset"))
         .agg(
-            fn.min(_ms(fn.unix_millis("timestamp"))).alias("received_ms"),
+            fn.min(_ms(fn.col("timestamp_ms"))).alias("received_ms"),
             fn.count(fn.lit(1)).alias("effects"),
         )
     )

@@ -34,7 +34,7 @@ def inputs(records: DataFrame) -> DataFrame:
             fn.col("key").alias("key_raw"),
             fn.col("value").alias("value_raw"),
             other_headers().alias("headers"),
-            fn.unix_millis("timestamp").alias("timestamp_ms"),
+            "timestamp_ms",
             timestamp_type().alias("timestamp_type"),
         )
         .select(*columns(INPUTS))

@@ -6,14 +6,12 @@ headers of ours.
 
 from __future__ import annotations
 
-from typing import Final
-
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as fn
 
 from snapkafka.assembly.decoding import PLAIN, Decoding
 from snapkafka.assembly.rows import position_rows, process_rows
-from snapkafka.assembly.schemas import SCHEMAS, TIMESTAMP_TYPE_NAMES, columns
+from snapkafka.assembly.schemas import LAST_MS, SCHEMAS, TIMESTAMP_TYPE_NAMES, columns
 from snapkafka.assembly.spark.frames import Lookups, local_frame
 from snapkafka.assembly.spark.reading.header_columns import other_headers
 from snapkafka.assembly.spark.values.values import decoded, key_and_value
@@ -21,8 +19,6 @@ from snapkafka.manifest import STATE, LedgerEntry
 
 from .state import fold
 
-#: The times that are some: Kafka says -1 for none, and past the year 9999 hardly any reader of a file can follow.
-TIMES: Final = ("1970-01-01 00:00:00 UTC", "9999-12-31 23:59:59.999 UTC")
 # --- State ----------------------------------------------------------------------------------------------------------
 
 
@@ -109,10 +105,10 @@ def messages(records: DataFrame, lookups: Lookups, decoding: Decoding = PLAIN) -
             "seq",
             *key_and_value(),
             other_headers().alias("headers"),
-            fn.when(fn.col("timestamp").between(*map(_instant, TIMES)), fn.col("timestamp")).alias(
+            fn.when(fn.col("timestamp_ms").between(0, LAST_MS), fn.timestamp_millis("timestamp_ms")).alias(
                 "timestamp"
             ),
-            fn.unix_millis("timestamp").alias("timestamp_ms"),
+            "timestamp_ms",
             timestamp_type().alias("timestamp_type"),
         )
         .select(*columns("messages"))
@@ -125,10 +121,6 @@ def timestamp_type() -> Column:
     for number, text in TIMESTAMP_TYPE_NAMES.items():
         name = fn.when(kind == number, fn.lit(text)).otherwise(name)
     return name
-
-
-def _instant(text: str) -> Column:
-    return fn.lit(text).cast("timestamp")
 
 
 def still_to_start(offset: Column, *, of: str = "") -> Column:

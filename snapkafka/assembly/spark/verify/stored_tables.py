@@ -74,8 +74,8 @@ def _differences(
 ) -> tuple[int, list[Witness]]:
     """Return the number of rows that only one of two tables has, and the first of them."""
     why = "" if not same_bytes else (
-        "; its bytes are the same: either it was altered, or it was assembled with other --codecs, --unpickle, --avro "
-        "or --schema-registry than these"
+        "; its bytes are the same: either it was altered, or it was assembled with other codecs, schemas or registry, "
+        "or another choice about pickles"
     )  # fmt: skip
     count, witnesses = 0, list[Witness]()
     with step(spark, f"tables: rows of {name}"):

@@ -43,9 +43,9 @@ def find(log: LogFrames, look: Look) -> tuple[list[Finding], Counter[str]]:
     found, asked = judge(view, seen)
     counts = Counter(finding.kind for finding in found)
     if asked:
-        keys = key_facts(log, {tp: seen[tp] for tp in asked})
-        for tp in asked:
-            of_keys = doubtful(view, tp, seen[tp], keys[tp])
+        keys = key_facts(log, asked)
+        for tp, fact in asked.items():
+            of_keys = doubtful(view, tp, fact, keys[tp])
             found += of_keys
             counts.update(finding.kind for finding in of_keys)
             counts["state-overtaken"] += keys[tp].overtaken_found - len(keys[tp].overtaken) if of_keys else 0

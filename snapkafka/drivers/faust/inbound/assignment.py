@@ -38,7 +38,7 @@ from ..guard import CLUSTER_AT_FAULT
 if TYPE_CHECKING:
     from ..host import Host
     from ..tables.changelogs import Tables
-    from ..waiting import Waiting
+    from ..waiting import WorkerWaits
     from .running_events import Events
 
 #: What may pass; anything else is a fault of ours, or a client that we do not know.
@@ -62,7 +62,7 @@ class Assignment:
     changelogs: tuple[ChangelogEnd, ...]
 
 
-class Announcing:
+class AssignmentAnnouncer:
     """The task that asks the broker about an assignment and feeds the answers to the machine.
 
     Args:
@@ -78,7 +78,7 @@ class Announcing:
         *,
         events: Events,
         tables: Tables,
-        waiting: Waiting,
+        waiting: WorkerWaits,
         assigned: Callable[[Collection[TopicPartition]], None],
     ) -> None:
         self._host, self._consumer = host, consumer

@@ -23,16 +23,16 @@ if TYPE_CHECKING:
     from ..host import Host
     from ..outbound.stamps import Stamps
     from ..own_headers import OwnHeaders
-    from ..restores import Restored
+    from ..restores import AppliedRestores
     from ..tables.changelogs import Tables
-    from ..waiting import Waiting
+    from ..waiting import WorkerWaits
     from .replies import Replies
     from .running_events import Events
 
 Callback = Callable[[Any], Awaitable[Any]]
 
 
-class Incoming:
+class IncomingRecords:
     """The path of incoming records.
 
     Args:
@@ -49,119 +49,49 @@ class Incoming:
         events: Events,
         replies: Replies,
         tables: Tables,
-        restored: Restored,
+        restored: AppliedRestores,
         stamps: Stamps,
         own_headers: OwnHeaders,
-        waiting: Waiting,
+        waiting: WorkerWaits,
         record: Callable[[ChannelEnded], None],
     ) -> None:
-        self._host = host
-        self._machine = host.machine
-        self._events, self._replies, self._tables, self._restored = events, replies, tables, restored
-        self._stamps, self._own_headers, self._waiting = stamps, own_headers, waiting
-        self._record = record
-        self._build: Callable[[Any, Any], Callback] = conductor._build_handler
+        self.host = host
+        self.events, self.replies, self.tables, self.restored = events, replies, tables, restored
+        self.stamps, self.own_headers = stamps, own_headers
+        self._waiting, self._record = waiting, record
+        self.build_plain: Callable[[Any, Any], Callback] = conductor._build_handler
         conductor._build_handler = self.build
 
     def build(self, tp: Any, channels: Any) -> Callback:
         """Replace `Conductor._build_handler`: return the callback for one partition."""
-        take_in = self._build(tp, channels)
+        take_in = self.build_plain(tp, channels)
         try:
-            return self._on_message(tp, channels, take_in)
+            return _Partition(self, tp, channels, take_in).on_message
         except Exception as error:
-            self._host.stand_down("to patch an input", error)
-        return partial(self._plainly, take_in)
+            self.host.stand_down("to patch an input", error)
+        return partial(self.plainly, take_in)
 
-    def _on_message(self, tp: Any, channels: Any, take_in: Callback) -> Callback:
-        place = TopicPartition(tp.topic, tp.partition)
-        check = wire.tp_check(tp.topic, tp.partition)
-        host, machine, stamps, restored = self._host, self._machine, self._stamps, self._restored
-        replies = self._replies if tp.topic in self._replies.topics else None
-        tables = self._tables if tp.topic in self._tables.topics else None
-        listens = replies is not None or tables is not None
-        scope = restored.scope(place)
-        some: dict[frozenset[str], Callback] = {}  # by the agents that skip
-
-        def on_message(message: Any) -> Awaitable[Any]:
-            """Take in a record. Faust's coroutine is wrapped in one of ours only if something has to be awaited
-            first."""
-            try:
-                raw = stamp = None
-                if message.headers:
-                    raw, message.headers = wire.take_out(message.headers)
-                if raw is not None:
-                    stamp = wire.read(raw, stamps.ledger_id, check)
-                    if stamp is None:
-                        host.metrics.foreign_headers += 1
-                        self._own_headers.met(raw, f"records of {tp.topic} have")
-                    elif stamp.marker:
-                        return self._take_marker(message, place, stamp)
-                    elif stamp.process < scope.author and restored.is_void(
-                        stamp.process, place, message.offset
-                    ):
-                        if tables is None:
-                            return self._take_out(message)
-                        tables.void(tp, message.offset)  # recovery waits for this offset
-                    elif stamp.epoch > machine.colours.epoch:
-                        return red_comes_in(message, stamp)
-                elif message.value is None and wire.is_marker_key(message.key):
-                    return self._drop_marker(message)
-                if listens:
-                    notify_met(message, stamp)
-                way = take_in if message.offset >= scope.until else to_some(message)
-            except Exception as error:
-                host.stand_down("to record what arrives", error)
-                return self._plainly(take_in, message)
-            return way(message)
-
-        def to_some(message: Any) -> Callback:
-            """Return a callback that leaves out the agents that have processed the record before the snapshot."""
-            skipping = frozenset(scope.skipping(message.offset))
-            if skipping not in some:
-                left = _without(channels, skipping, self._events.agents())
-                some[skipping] = self._build(tp, left) if left else self._take_out
-            return some[skipping]
-
-        async def red_comes_in(message: Any, stamp: wire.Stamp) -> None:
-            way = take_in
-            try:
-                await asyncio.shield(host.spawn(self._meet(RecordMet(epoch=stamp.epoch))))
-                notify_met(message, stamp)
-                if message.offset < scope.until:
-                    way = to_some(message)
-            except Exception as error:
-                host.stand_down("to record what arrives", error)
-            await way(message)
-
-        def notify_met(message: Any, stamp: wire.Stamp | None) -> None:
-            if stamp is not None and replies is not None:
-                replies.met(tp, message.offset, stamp.epoch)
-            if tables is not None:
-                tables.met(tp, message.offset, stamp)
-
-        return on_message
-
-    def _plainly(self, take_in: Callback, message: Any) -> Awaitable[Any]:
+    def plainly(self, take_in: Callback, message: Any) -> Awaitable[Any]:
         """Take in a record after a fault of ours: a marker goes to no agent, and no agent sees our header."""
         if is_marker(message):
-            return self._take_out(message)
+            return self.take_out(message)
         message.headers = without_ours(message.headers)
         return take_in(message)
 
-    async def _take_out(self, message: Any) -> None:
+    async def take_out(self, message: Any) -> None:
         """Acknowledge a record that no agent gets."""
         try:
-            _pass_over(self._host.app.consumer, message)
+            _pass_over(self.host.app.consumer, message)
         except Exception as error:
-            self._host.stand_down("to take a record from a queue", error)
-            self._host.app.consumer.ack(message)
+            self.host.stand_down("to take a record from a queue", error)
+            self.host.app.consumer.ack(message)
 
-    async def _take_marker(self, message: Any, tp: TopicPartition, stamp: wire.Stamp) -> None:
+    async def take_marker(self, message: Any, tp: TopicPartition, stamp: wire.Stamp) -> None:
         """Hand a marker to the recorder, never to a decoder."""
         try:
-            await self._take_out(message)
-            self._host.metrics.markers += 1
-            await asyncio.shield(self._host.spawn(self._meet(MarkerMet(epoch=stamp.epoch))))
+            await self.take_out(message)
+            self.host.metrics.markers += 1
+            await asyncio.shield(self.host.spawn(self.meet(MarkerMet(epoch=stamp.epoch))))
             self._record(
                 ChannelEnded(
                     tp=tp,
@@ -172,25 +102,104 @@ class Incoming:
                 )
             )
         except Exception as error:
-            self._host.stand_down("to record a marker", error)
+            self.host.stand_down("to record a marker", error)
 
-    async def _drop_marker(self, message: Any) -> None:
+    async def drop_marker(self, message: Any) -> None:
         """Drop a marker that lost its header: it carries no information, and a decoder would fail on it."""
-        await self._take_out(message)
-        with self._host.failing_open("to record a marker without a header", for_good=True):
-            self._own_headers.lost(message.topic)
+        await self.take_out(message)
+        with self.host.failing_open("to record a marker without a header", for_good=True):
+            self.own_headers.lost(message.topic)
 
-    async def _meet(self, event: RecordMet | MarkerMet) -> None:
+    async def meet(self, event: RecordMet | MarkerMet) -> None:
         """Feed the machine; if it wants the ledger read first, do that and feed it again. If the ledger does not
         answer, the record is taken in all the same (R15), and the machine vouches for nothing meanwhile."""
         try:
-            asked = self._host.feed(event)
+            asked = self.host.feed(event)
             if asked is None or not await self._waiting.ledger_to(asked.offset):
                 return
-            if self._host.feed(event) is not None:
-                self._host.metrics.disbelieved += 1  # the ledger holds no such trigger: forged or foreign
+            if self.host.feed(event) is not None:
+                self.host.metrics.disbelieved += 1  # the ledger holds no such trigger: forged or foreign
         except Exception as error:
-            self._host.stand_down("to handle a record from after a cut", error)
+            self.host.stand_down("to handle a record from after a cut", error)
+
+
+class _Partition:
+    """The records of one partition.
+
+    Args:
+        incoming: all incoming records.
+        channels: of Faust, that read the partition.
+        take_in: Faust's own callback.
+    """
+
+    def __init__(self, incoming: IncomingRecords, tp: Any, channels: Any, take_in: Callback) -> None:
+        self._incoming, self._faust_tp, self._channels, self._take_in = incoming, tp, channels, take_in
+        self._tp = TopicPartition(tp.topic, tp.partition)
+        self._check = wire.tp_check(tp.topic, tp.partition)
+        self._host = incoming.host
+        self._scope = incoming.restored.scope(self._tp)
+        self._replies = incoming.replies if tp.topic in incoming.replies.topics else None
+        self._tables = incoming.tables if tp.topic in incoming.tables.topics else None
+        self._notifies = self._replies is not None or self._tables is not None
+        self._to_some: dict[frozenset[str], Callback] = {}  # by the agents that skip
+
+    def on_message(self, message: Any) -> Awaitable[Any]:
+        """Take in a record. Faust's coroutine is wrapped in one of ours only if something has to be awaited first."""
+        incoming = self._incoming
+        try:
+            raw = stamp = None
+            if message.headers:
+                raw, message.headers = wire.take_out(message.headers)
+            if raw is not None:
+                stamp = wire.read(raw, incoming.stamps.ledger_id, self._check)
+                if stamp is None:
+                    self._host.metrics.foreign_headers += 1
+                    incoming.own_headers.met(raw, f"records of {self._tp.topic} have")
+                elif stamp.marker:
+                    return incoming.take_marker(message, self._tp, stamp)
+                elif stamp.process < self._scope.author and incoming.restored.is_void(
+                    stamp.process, self._tp, message.offset
+                ):
+                    if self._tables is None:
+                        return incoming.take_out(message)
+                    self._tables.void(self._faust_tp, message.offset)  # recovery waits for this offset
+                elif stamp.epoch > self._host.machine.colours.epoch:
+                    return self._red_comes_in(message, stamp)
+            elif message.value is None and wire.is_marker_key(message.key):
+                return incoming.drop_marker(message)
+            if self._notifies:
+                self._notify_met(message, stamp)
+            way = self._take_in if message.offset >= self._scope.until else self._for_some(message)
+        except Exception as error:
+            self._host.stand_down("to record what arrives", error)
+            return incoming.plainly(self._take_in, message)
+        return way(message)
+
+    def _for_some(self, message: Any) -> Callback:
+        """Return a callback that leaves out the agents that have processed the record before the snapshot."""
+        skipping = frozenset(self._scope.skipping(message.offset))
+        if skipping not in self._to_some:
+            left = _without(self._channels, skipping, self._incoming.events.agents())
+            build = self._incoming.build_plain
+            self._to_some[skipping] = build(self._faust_tp, left) if left else self._incoming.take_out
+        return self._to_some[skipping]
+
+    async def _red_comes_in(self, message: Any, stamp: wire.Stamp) -> None:
+        way = self._take_in
+        try:
+            await asyncio.shield(self._host.spawn(self._incoming.meet(RecordMet(epoch=stamp.epoch))))
+            self._notify_met(message, stamp)
+            if message.offset < self._scope.until:
+                way = self._for_some(message)
+        except Exception as error:
+            self._host.stand_down("to record what arrives", error)
+        await way(message)
+
+    def _notify_met(self, message: Any, stamp: wire.Stamp | None) -> None:
+        if stamp is not None and self._replies is not None:
+            self._replies.met(self._faust_tp, message.offset, stamp.epoch)
+        if self._tables is not None:
+            self._tables.met(self._faust_tp, message.offset, stamp)
 
 
 def _without(channels: Any, skipping: Collection[str], agents: Mapping[int, str]) -> set[Any]:

@@ -19,9 +19,9 @@ from ..uncommitted import commit_restored
 
 if TYPE_CHECKING:
     from ..host import Host
-    from ..restores import Restored
-    from .assignment import Announcing
-    from .resume import Resuming
+    from ..restores import AppliedRestores
+    from .assignment import AssignmentAnnouncer
+    from .resume import InputResumption
     from .running_events import Events
 
 logger = logging.getLogger("snapkafka")
@@ -47,10 +47,10 @@ class Membership:
         consumer: Any,
         *,
         join: Callable[[Any], Awaitable[None]],
-        announcing: Announcing,
-        resuming: Resuming,
+        announcing: AssignmentAnnouncer,
+        resuming: InputResumption,
         events: Events,
-        restored: Restored,
+        restored: AppliedRestores,
         rebalanced: Callable[[Any], None],
     ) -> None:
         self._host, self._consumer, self._join = host, consumer, join

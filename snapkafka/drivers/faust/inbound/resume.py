@@ -20,7 +20,7 @@ from typing import Any
 StandDown = Callable[[str, Exception], None]
 
 
-class OnlyThese:
+class ExactPartitions:
     """A set of partitions that means these and no other, also when it is empty."""
 
     def __init__(self, tps: set[Any]) -> None:
@@ -30,7 +30,7 @@ class OnlyThese:
         return tp in self._tps
 
 
-class Resuming:
+class InputResumption:
     """The end of a rebalance.
 
     Args:
@@ -85,7 +85,7 @@ class Resuming:
         """Replace `Consumer._getmany`. The active partitions may change while it waits."""
         only: Any = active_partitions
         try:
-            only = None if active_partitions is None else OnlyThese(active_partitions)
+            only = None if active_partitions is None else ExactPartitions(active_partitions)
         except Exception as error:
             self._stand_down("to fetch from the active partitions alone", error)
         return await self._fetch(active_partitions=only, **more)

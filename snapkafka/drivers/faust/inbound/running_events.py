@@ -35,7 +35,7 @@ _cause_of: Final = partial(tuple.__new__, Cause)
 Place = tuple[Any, int]  # topic-partition and offset
 
 
-class Reading:
+class StreamRecords:
     """The records that one stream is working on.
 
     Args:
@@ -77,7 +77,7 @@ class Events:
         _apps.add(self)
         Events.several |= len(_apps) > 1
         self.parked: dict[Place, list[Cause]] = {}  # left by their agent, not yet acknowledged
-        self._buffered: dict[Cause, Reading] = {}  # in some buffer
+        self._buffered: dict[Cause, StreamRecords] = {}  # in some buffer
         self.streams: WeakSet[Any] = WeakSet()
 
     def stand_down(self, error: Exception) -> None:
@@ -125,7 +125,7 @@ class Events:
 
     # -- one by one ---------------------------------------------------------------------------------------------
 
-    def taken_in(self, reading: Reading, tp: Any, offset: int, event: Any) -> Cause:
+    def taken_in(self, reading: StreamRecords, tp: Any, offset: int, event: Any) -> Cause:
         """Note that a stream takes a record out of its queue."""
         if reading.current is not None:
             self.left(reading)
@@ -145,7 +145,7 @@ class Events:
                 self._host.do(void)
         return cause
 
-    def through_with(self, reading: Reading, tp: Any, offset: int, cause: Cause | None) -> None:
+    def through_with(self, reading: StreamRecords, tp: Any, offset: int, cause: Cause | None) -> None:
         """Note that a stream is done with a record: it was acknowledged or skipped.
 
         Args:
@@ -172,7 +172,7 @@ class Events:
         elif cause is None:
             self.acknowledged(tp, offset)
 
-    def left(self, reading: Reading) -> None:
+    def left(self, reading: StreamRecords) -> None:
         """Note that the agent has asked for the next record, or was started again."""
         cause, message = reading.current, reading.message
         reading.current = reading.message = None
@@ -201,7 +201,7 @@ class Events:
 
     # -- in batches ---------------------------------------------------------------------------------------------
 
-    def handed_over(self, reading: Reading, size: int, events: list[Any] | None) -> None:
+    def handed_over(self, reading: StreamRecords, size: int, events: list[Any] | None) -> None:
         """Start the records of a buffer, `size` of them, as they are handed to the agent.
 
         Args:
@@ -222,13 +222,13 @@ class Events:
         self._host.do(self._machine.batch_started(batch))
         self._cause.set(batch[0] if batch else None)
 
-    def batch_left(self, reading: Reading) -> None:
+    def batch_left(self, reading: StreamRecords) -> None:
         """Note that the agent has asked for the next batch, or was started again."""
         batch, reading.batch = reading.batch, {}
         for cause, message in batch.values():
             self._left(cause, message)
 
-    def _start_waiting(self, reading: Reading, *, upto: Cause) -> None:
+    def _start_waiting(self, reading: StreamRecords, *, upto: Cause) -> None:
         """Start waiting records in their order; skipped ones end at once."""
         starting: list[tuple[Place, Cause, bool]] = []
         for place, (cause, passed_over) in reading.waiting.items():
@@ -243,7 +243,7 @@ class Events:
                 self._buffered.pop(cause, None)
                 self._end(cause)
 
-    def _start_before(self, reading: Reading, starting: list[Cause]) -> None:
+    def _start_before(self, reading: StreamRecords, starting: list[Cause]) -> None:
         """Start earlier records of the same agent that wait elsewhere: a cut notes one offset."""
         last = {cause.tp: cause.offset for cause in starting}
         for stream in self.streams:

@@ -10,7 +10,7 @@ from collections.abc import AsyncGenerator, Callable, Hashable
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
-from .running_events import Events, Reading
+from .running_events import Events, StreamRecords
 
 if TYPE_CHECKING:
     from ..host import Host
@@ -45,19 +45,19 @@ def watch_streams(host: Host, events: Events, replies: Replies, attach: Callable
 
 def _watch(events: Events, replies: Replies, stream: Any) -> None:
     stream.__class__ = _watched(stream.__class__)
-    stream.reading = Reading(_agent_of(stream) or _free_name(events, stream))
+    stream.reading = StreamRecords(_agent_of(stream) or _free_name(events, stream))
     stream.reading.by_hand = not stream.enable_acks
     stream.reading.replies = not replies.topics.isdisjoint(_topics(stream))
     stream.watched_by = events
     events.streams.add(stream)
 
 
-def reading_of(stream: Any) -> Reading:
+def reading_of(stream: Any) -> StreamRecords:
     """Return the records that a stream is working on; a stream that was not created by `app.stream` has less (no
     batches, no `noack`)."""
-    reading: Reading | None = stream.__dict__.get("reading")
+    reading: StreamRecords | None = stream.__dict__.get("reading")
     if reading is None:
-        reading = stream.reading = Reading(_agent_of(stream) or OUTSIDE)
+        reading = stream.reading = StreamRecords(_agent_of(stream) or OUTSIDE)
     return reading
 
 
@@ -100,7 +100,7 @@ def _watched(cls: Hashable) -> Any:
             new = super().clone(**options)
             try:
                 new.watched_by = self.watched_by
-                new.reading = Reading(self.reading.name)
+                new.reading = StreamRecords(self.reading.name)
                 new.reading.by_hand = not new.enable_acks
                 self.watched_by.streams.add(new)
             except Exception as error:

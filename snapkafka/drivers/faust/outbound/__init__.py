@@ -3,6 +3,7 @@
 | module | what it does |
 |---|---|
 | `producer` | lead Faust's producer through here |
+| `entry` | give a record the colour of the event that sends it |
 | `fast_path` | append at once where nothing has to be waited for |
 | `slow_path` | append under the lock of the partition |
 | `partition` | the records and markers that wait in one partition |

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from ..host import Host
 
 
-class Attached:
+class CommitAttachments:
     """The messages that wait for a commit.
 
     Args:

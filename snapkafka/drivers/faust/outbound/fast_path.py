@@ -42,15 +42,15 @@ from snapkafka.wire import headers as wire
 from ..describe import in_transactions
 from ..support import checksum
 from .carried_effect import keep_partition, split
-from .partition import Partitions, Run, Way
+from .partition import Partitions, PartitionState, Run
 
 if TYPE_CHECKING:
     from ..host import Host
     from ..inbound.running_events import Events
     from ..own_headers import OwnHeaders
-    from .settle import Settling
+    from .settle import SendOutcomes
     from .stamps import Stamps
-    from .unstamped import BareRecords
+    from .unstamped import UnstampedRecords
 
 StandDown = Callable[[str, Exception], None]
 Headers = Sequence[tuple[str, bytes]]
@@ -105,8 +105,8 @@ class FastPath:
         events: Events,
         own_headers: OwnHeaders,
         partitions: Partitions,
-        unstamped: BareRecords,
-        settling: Settling,
+        unstamped: UnstampedRecords,
+        settling: SendOutcomes,
     ) -> None:
         self._host, self._machine, self._producer = host, host.machine, producer
         self._stamps, self._events, self._own_headers = stamps, events, own_headers
@@ -114,8 +114,7 @@ class FastPath:
         callback = getattr(producer, "_send_on_produce_message", None)
         self._listeners: Any = getattr(callback, "__self__", None)
         self._known = not in_transactions(host.app) and checksum(_of_send(producer)) in OF_SEND
-        #: May what this producer sends take the fast path?
-        self.on = False
+        self.on = False  # may records take the fast path?
         self._client: Any = None  # aiokafka's producer for which that was decided
         self._accumulator: Any
         self._cluster: Any
@@ -139,8 +138,7 @@ class FastPath:
         self.on = client is not None and self._suits(client)
 
     def _suits(self, client: Any) -> bool:
-        """Return whether aiokafka's producer is the one that this was written for; if so, keep what the gate needs of
-        it."""
+        """Return whether aiokafka's producer is one that this was written for; keep what the gate needs of it."""
         try:
             self._accumulator, self._cluster = client._message_accumulator, client._metadata
             self._surely_fits = client._max_request_size - SURELY_LESS
@@ -156,7 +154,7 @@ class FastPath:
 
     # -- the gate -------------------------------------------------------------------------------------------------
 
-    def allows(self, way: Way, key: bytes | None, value: bytes | None, others: Headers) -> bool:
+    def allows(self, way: PartitionState, key: bytes | None, value: bytes | None, others: Headers) -> bool:
         """Return whether a record may take the fast path: it waits for nothing, Faust notifies nobody of it, and it can
         be sent.
 
@@ -197,7 +195,7 @@ class FastPath:
             return None
         try:
             partition: int = self._client._partition(topic, None, None, None, key, None)
-        except Exception:  # of the app's partitioner: Faust raises it to its sender
+        except Exception:  # of the app's partitioner: Faust raises it to the sender
             return None
         return partition
 
@@ -241,15 +239,15 @@ class FastPath:
             self._host.stand_down("to stamp a record", error)
             return None
         batches = self._accumulator
-        future: asyncio.Future[Any] | None = None
+        future: asyncio.Future[Any] | None
         try:
             waiting = batches._batches.get(way.theirs)
             batch = waiting[-1] if waiting else batches._append_batch(batches.create_builder(), way.theirs)
             at_ms = int(timestamp * 1000.0) if timestamp else timestamp
             future = batch.append(key, value, at_ms, headers=headers)
-        except Exception:
-            pass
-        if future is None:  # the batch is full, or this is no record
+        except Exception:  # of the record itself: Faust raises it to its sender
+            future = None
+        if future is None:  # or the batch is full
             undo = machine.send_undone if entered is None else machine.send_unstamped
             undo(effect, way.tp, seq)
             return None
@@ -302,9 +300,7 @@ class FastPath:
                 state = producer.app.sensors.on_send_initiated(
                     producer, topic, message=message, keysize=size_of(key), valsize=size_of(value)
                 )
-            except (
-                Exception
-            ) as error:  # a sensor of the app's: Faust's task would fail, and with it the worker
+            except Exception as error:  # in Faust's task it would end the worker
                 self._host.spawn(producer.buffer.crash(error))
                 return True
             published = partial(channel._on_published, message=fut, state=state, producer=producer)

@@ -1,7 +1,7 @@
 """Outgoing markers: in each partition one is sent before the first red record of this process (R7).
 
-Each partition lists the markers that are due there (`Way.due`). A sender that is about to append a red record sends
-them first, under the lock of that partition; if there is none, a task sends them soon.
+Each partition lists the markers that are due there (`PartitionState.due`). A sender that is about to append a red
+record sends them first, under the lock of that partition; if there is none, a task sends them soon.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from snapkafka.protocol.records import TopicPartition
 
     from ..host import Host
-    from .partition import Partitions, Way
+    from .partition import Partitions, PartitionState
     from .stamps import Stamps
 
 
@@ -63,7 +63,7 @@ class Markers:
             finally:
                 way.waiting -= 1
 
-    async def append(self, way: Way) -> None:
+    async def append(self, way: PartitionState) -> None:
         """Send the first marker that is due, under the lock. If the task is cancelled meanwhile, it stays due."""
         machine, tp, action = self._machine, way.tp, way.due[0]
         if machine.process is not None:

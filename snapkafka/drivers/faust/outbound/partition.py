@@ -29,7 +29,7 @@ class Run:
         self.count = 1
 
 
-class Way:
+class PartitionState:
     """The state of sending to one partition: who may append, which markers are due there, which sends are
     unacknowledged."""
 
@@ -68,9 +68,9 @@ class Way:
         self.within = transactional_id
 
 
-class Partitions(dict[tuple[str, int], Way]):
+class Partitions(dict[tuple[str, int], PartitionState]):
     """The state of sending to each partition, by topic and number."""
 
-    def __missing__(self, tp: tuple[str, int]) -> Way:
-        way = self[tp] = Way(TopicPartition(*tp))
+    def __missing__(self, tp: tuple[str, int]) -> PartitionState:
+        way = self[tp] = PartitionState(TopicPartition(*tp))
         return way

@@ -22,21 +22,21 @@ from typing import TYPE_CHECKING, Any
 from ..describe import in_transactions
 from ..plain_headers import without_ours
 from .carried_effect import attach, detach, split
-from .commit_attachments import Attached
-from .entering import Entering
+from .commit_attachments import CommitAttachments
+from .entry import RecordEntry
 from .fast_path import FastPath
 from .markers import Markers
 from .partition import Partitions
-from .settle import Settling
+from .settle import SendOutcomes
 from .slow_path import SlowPath
 from .transactions import Transactions
-from .unstamped import BareRecords
+from .unstamped import UnstampedRecords
 
 if TYPE_CHECKING:
     from ..host import Host
     from ..inbound.running_events import Events
     from ..own_headers import OwnHeaders
-    from ..waiting import Waiting
+    from ..waiting import WorkerWaits
     from .stamps import Stamps
 
 logger = logging.getLogger("snapkafka")
@@ -47,7 +47,7 @@ _by_thread: ContextVar[bool] = ContextVar("snapkafka_by_thread", default=False)
 Send = Callable[..., Awaitable["asyncio.Future[Any]"]]
 
 
-class Outgoing:
+class OutgoingRecords:
     """The sending side of one app's producer.
 
     Args:
@@ -64,7 +64,7 @@ class Outgoing:
         stamps: Stamps,
         events: Events,
         own_headers: OwnHeaders,
-        waiting: Waiting,
+        waiting: WorkerWaits,
         note: Callable[[Any], Any],
     ) -> None:
         self._host = host
@@ -72,11 +72,11 @@ class Outgoing:
         self._own_headers, self._waiting = own_headers, waiting
         self._send: Send = producer.send
         self._theirs = producer.buffer.put
-        self._entering = Entering(host, events)
-        partitions, bare = Partitions(), BareRecords(host, producer, stamps)
+        self._entering = RecordEntry(host, events)
+        partitions, unstamped = Partitions(), UnstampedRecords(host, producer, stamps)
         self.markers = Markers(host, stamps, partitions, self._send)
         self.transactions = Transactions(producer, note) if in_transactions(host.app) else None
-        settling = Settling(host, bare, self._entering, self.transactions)
+        settling = SendOutcomes(host, unstamped, self._entering, self.transactions)
         self._fast = FastPath(
             host,
             producer,
@@ -84,7 +84,7 @@ class Outgoing:
             events=events,
             own_headers=own_headers,
             partitions=partitions,
-            unstamped=bare,
+            unstamped=unstamped,
             settling=settling,
         )
         self._put = self._fast.put
@@ -92,7 +92,7 @@ class Outgoing:
         producer.buffer.put = self.put
         if producer.threaded_producer is not None:
             self._leave_the_thread(producer.buffer)
-        self.attached = Attached(host, self._enter, detach)
+        self.attached = CommitAttachments(host, self._enter, detach)
         self._slow = SlowPath(
             host,
             producer,
@@ -101,7 +101,7 @@ class Outgoing:
             entering=self._entering,
             stamps=stamps,
             markers=self.markers,
-            bare=bare,
+            unstamped=unstamped,
             settling=settling,
             waiting=waiting,
             in_transactions=self.transactions is not None,

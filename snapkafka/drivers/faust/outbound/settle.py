@@ -11,36 +11,40 @@ from snapkafka.protocol.colours import Effect
 from snapkafka.protocol.records import TopicPartition
 
 from .outcomes import Unacknowledged, outcome
-from .partition import Run, Way
-from .unstamped import BareRecords, is_too_large
+from .partition import PartitionState, Run
+from .unstamped import UnstampedRecords, is_too_large
 
 if TYPE_CHECKING:
     from snapkafka.protocol.actions import Action
 
     from ..host import Host
-    from .entering import Entering
+    from .entry import RecordEntry
     from .transactions import Transactions
 
 
-class Settling:
+class SendOutcomes:
     """The task of feeding the machine the outcomes of one app's sends.
 
     Args:
         host: whose machine is fed.
-        bare: the unstamped records.
+        unstamped: the unstamped records.
         transactions: None: the app has none.
     """
 
     def __init__(
-        self, host: Host, bare: BareRecords, entering: Entering, transactions: Transactions | None
+        self,
+        host: Host,
+        unstamped: UnstampedRecords,
+        entering: RecordEntry,
+        transactions: Transactions | None,
     ) -> None:
         self._host = host
         self._machine = host.machine
-        self._bare, self._entering, self._transactions = bare, entering, transactions
+        self._unstamped, self._entering, self._transactions = unstamped, entering, transactions
 
     def sent(
         self,
-        way: Way,
+        way: PartitionState,
         effect: Effect,
         seq: int | None,
         future: asyncio.Future[Any],
@@ -52,7 +56,7 @@ class Settling:
                 self._entering.withdraw(effect)
                 return
             if seq is None:
-                self._bare.left(way.tp, future)
+                self._unstamped.left(way.tp, future)
             if transactional_id is not None and self._transactions is not None:
                 settle = partial(self.settled_in_transaction, future, effect, way.tp, seq)
                 self._transactions.sent(transactional_id, future, settle)
@@ -72,18 +76,20 @@ class Settling:
         else:
             self._entering.withdraw(effect)
 
-    def batch_settled(self, way: Way, batch: Any, runs: list[Run], future: asyncio.Future[Any]) -> None:
+    def batch_settled(
+        self, way: PartitionState, batch: Any, runs: list[Run], future: asyncio.Future[Any]
+    ) -> None:
         """Settle the records of a batch together; a callback of asyncio's."""
         try:
             if way.batch is batch:
                 way.batch, way.runs = None, []
             offset, failure = outcome(future)
-            bare = future in self._bare.futures
+            unstamped = future in self._unstamped.futures
             for run in runs:
                 last = run.first + run.count - 1
-                if bare:
+                if unstamped:
                     end = offset + batch.record_count
-                    actions = self._bare_settled(run.effect, way.tp, end, failure, run.count)
+                    actions = self._unstamped_settled(run.effect, way.tp, end, failure, run.count)
                 elif failure is not None:
                     actions = self._failed(run.effect, way.tp, last, failure, run.count)
                 else:
@@ -94,7 +100,7 @@ class Settling:
         except Exception as error:
             self._host.stand_down("to record what became of sends", error)
 
-    def acked(self, way: Way, _: asyncio.Future[Any]) -> None:
+    def acked(self, way: PartitionState, _: asyncio.Future[Any]) -> None:
         """Settle sends in the order of their partition, mostly many records at once: only the first unsettled one has
         a callback."""
         try:
@@ -116,7 +122,7 @@ class Settling:
         future: asyncio.Future[Any] | Unacknowledged,
     ) -> None:
         try:
-            self._settled(effect, tp, None if sent in self._bare.futures else seq, future)
+            self._settled(effect, tp, None if sent in self._unstamped.futures else seq, future)
         except Exception as error:
             self._host.stand_down("to record what became of sends", error)
 
@@ -124,7 +130,7 @@ class Settling:
         """Note a message from the buffer that the producer itself refuses: the table has the write, and its changelog
         never will."""
         with self._host.failing_open("to record a refused send", for_good=True):
-            self._host.do(self._machine.bare_failed(effect, tp, reason))
+            self._host.do(self._machine.unstamped_failed(effect, tp, reason))
             self._host.do(self._machine.send_appended(effect))  # nothing waits for it to leave any more
 
     def _settled(
@@ -135,8 +141,8 @@ class Settling:
         future: asyncio.Future[Any] | Unacknowledged,
     ) -> None:
         offset, failure = (-1, future) if isinstance(future, Unacknowledged) else outcome(future)
-        if seq is None or (not isinstance(future, Unacknowledged) and future in self._bare.futures):
-            actions = self._bare_settled(effect, tp, offset + 1, failure)
+        if seq is None or (not isinstance(future, Unacknowledged) and future in self._unstamped.futures):
+            actions = self._unstamped_settled(effect, tp, offset + 1, failure)
         elif failure is not None:
             actions = self._failed(effect, tp, seq, failure)
         else:
@@ -151,11 +157,11 @@ class Settling:
             return self._machine.send_failed(effect, tp, seq, failure.reason, count, undone=failure.undone)
         return self._machine.send_unsettled(effect, tp, seq, failure.reason, count)
 
-    def _bare_settled(
+    def _unstamped_settled(
         self, effect: Effect, tp: TopicPartition, end: int, failure: Unacknowledged | None, count: int = 1
     ) -> Sequence[Action]:
         if failure is not None:
-            return self._machine.bare_failed(
+            return self._machine.unstamped_failed(
                 effect, tp, failure.reason, count, refused=failure.refused, undone=failure.undone
             )
-        return self._machine.bare_settled(effect, tp, end, count)
+        return self._machine.unstamped_settled(effect, tp, end, count)

@@ -14,24 +14,24 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from snapkafka.protocol.colours import Effect
 from snapkafka.wire import headers as wire
 
-from .partition import Partitions, Way
+from .partition import Partitions, PartitionState
 from .unstamped import is_too_large
 
 if TYPE_CHECKING:
     from ..host import Host
-    from ..waiting import Waiting
-    from .entering import Entering
+    from ..waiting import WorkerWaits
+    from .entry import RecordEntry
     from .markers import Markers
-    from .settle import Settling
+    from .settle import SendOutcomes
     from .stamps import Stamps
-    from .unstamped import BareRecords
+    from .unstamped import UnstampedRecords
 
 #: Topic, key, value, partition, timestamp.
 Record = tuple[str, bytes | None, bytes | None, int | None, float | None]
 Headers = Sequence[tuple[str, bytes]]
 
 
-class Sent(NamedTuple):
+class SendResult(NamedTuple):
     """The outcome of a send: the client's future, or its error."""
 
     future: Any = None
@@ -55,23 +55,23 @@ class SlowPath:
         send: Callable[..., Awaitable[asyncio.Future[Any]]],
         *,
         partitions: Partitions,
-        entering: Entering,
+        entering: RecordEntry,
         stamps: Stamps,
         markers: Markers,
-        bare: BareRecords,
-        settling: Settling,
-        waiting: Waiting,
+        unstamped: UnstampedRecords,
+        settling: SendOutcomes,
+        waiting: WorkerWaits,
         in_transactions: bool,
     ) -> None:
         self._host, self._machine = host, host.machine
         self._producer, self._send = producer, send
         self._partitions, self._entering, self._stamps = partitions, entering, stamps
-        self._markers, self._bare, self._settling, self._waiting = markers, bare, settling, waiting
+        self._markers, self._unstamped, self._settling, self._waiting = markers, unstamped, settling, waiting
         self._in_transactions = in_transactions
 
     async def send(
         self, effect: Effect | None, record: Record, others: Headers, transactional_id: str | None
-    ) -> Sent | None:
+    ) -> SendResult | None:
         """Stamp and append; None: nothing has happened, and the record is sent as without us.
 
         Args:
@@ -86,7 +86,7 @@ class SlowPath:
             partition, error = await self._choose(effect, topic, key)
             if error is not None:
                 self._entering.withdraw(effect)
-                return Sent(error=error)
+                return SendResult(error=error)
         way = self._partitions[topic, partition]
         record = (topic, key, value, partition, timestamp)
         return await self._append(way, effect, others, record, transactional_id, waited=waited)
@@ -107,14 +107,14 @@ class SlowPath:
 
     async def _append(
         self,
-        way: Way,
+        way: PartitionState,
         effect: Effect,
         others: Headers,
         record: Record,
         transactional_id: str | None = None,
         *,
         waited: bool = False,
-    ) -> Sent:
+    ) -> SendResult:
         """Stamp and append under the partition's lock. `waited`: the record was in a buffer, so its writer does not
         see a failure here."""
         way.waiting += 1
@@ -139,7 +139,12 @@ class SlowPath:
         return sent
 
     async def _stamped(
-        self, way: Way, effect: Effect, others: Headers, record: Record, transactional_id: str | None
+        self,
+        way: PartitionState,
+        effect: Effect,
+        others: Headers,
+        record: Record,
+        transactional_id: str | None,
     ) -> tuple[Effect, int | None]:
         """Send whatever has to leave before a record, and return its effect and seq. None: it gets no stamp."""
         try:
@@ -156,7 +161,7 @@ class SlowPath:
             if effect.sent is not machine.colours.sent:  # it entered in an earlier life
                 self._entering.withdraw(effect)
                 effect = machine.send_entered_again(effect)
-            if not self._bare.expected(tp.topic, record[1], record[2], others):
+            if not self._unstamped.expected(tp.topic, record[1], record[2], others):
                 return effect, machine.send_stamped(effect, tp)
         except Exception as error:
             self._host.stand_down("to stamp a record", error)
@@ -164,13 +169,13 @@ class SlowPath:
 
     async def _send_stamped(
         self,
-        way: Way,
+        way: PartitionState,
         effect: Effect,
         others: Headers,
         record: Record,
         transactional_id: str | None,
         seq: int | None,
-    ) -> tuple[Sent, int | None]:
+    ) -> tuple[SendResult, int | None]:
         """Append the record with its stamp; without one where it has none, or is too large with it."""
         headers = [*others]
         if seq is not None:
@@ -182,16 +187,16 @@ class SlowPath:
         if seq is not None:
             try:
                 sent = self._send(*record, headers=headers, transactional_id=transactional_id)
-                return Sent(await sent), seq
+                return SendResult(await sent), seq
             except BaseException as error:
                 with self._host.failing_open("to record a send that failed", for_good=True):
                     self._machine.send_unstamped(effect, way.tp, seq)
                 if not isinstance(error, Exception):
                     raise
                 if not is_too_large(error):
-                    return Sent(error=error), None
+                    return SendResult(error=error), None
         try:
             sent = self._send(*record, headers=others or None, transactional_id=transactional_id)
-            return Sent(await sent), None
+            return SendResult(await sent), None
         except Exception as error:
-            return Sent(error=error), None
+            return SendResult(error=error), None

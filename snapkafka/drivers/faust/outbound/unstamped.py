@@ -74,7 +74,7 @@ class _Refused:
     until: float
 
 
-class BareRecords:
+class UnstampedRecords:
     """The unstamped records of one app.
 
     Args:
@@ -116,7 +116,7 @@ class BareRecords:
 
     def _notify(self, tp: TopicPartition, count: int) -> None:
         self._host.metrics.bare += count
-        self._host.do(self._host.machine.left_bare(tp))
+        self._host.do(self._host.machine.left_unstamped(tp))
         now = time.monotonic()
         if now > self._logged.get(tp.topic, float("-inf")) + LOG_AGAIN_S:
             self._logged[tp.topic] = now
@@ -147,9 +147,9 @@ class BareRecords:
                 extra=self._host.about(),
             )
             return
-        sender._send_produce_req = partial(_send_produce_req, sender, self._again_bare, self._host)
+        sender._send_produce_req = partial(_send_produce_req, sender, self._again_unstamped, self._host)
 
-    def _again_bare(self, accumulator: Any, batch: Any) -> bool:
+    def _again_unstamped(self, accumulator: Any, batch: Any) -> bool:
         """Write a batch that was refused for its size again, without our headers.
 
         Returns:
@@ -222,7 +222,7 @@ class BareRecords:
 
 async def _send_produce_req(
     sender: Sender,
-    again_bare: Callable[[Any, Any], bool],
+    again_unstamped: Callable[[Any, Any], bool],
     host: Host,
     node_id: int,
     batches: Any,
@@ -230,7 +230,7 @@ async def _send_produce_req(
     """Replace `Sender._send_produce_req` by one whose handler asks us about batches that are too large."""
     try:
         handler: SendProduceReqHandler = _Handler(sender, batches)
-        handler.again_bare = again_bare
+        handler.again_unstamped = again_unstamped
     except Exception as error:
         host.stand_down("to watch what a broker refuses", error)
         handler = SendProduceReqHandler(sender, batches)
@@ -241,11 +241,11 @@ async def _send_produce_req(
 
 
 class _Handler(SendProduceReqHandler):
-    again_bare: Callable[[Any, Any], bool]
+    again_unstamped: Callable[[Any, Any], bool]
 
     def _can_retry(self, error: Any, batch: Any) -> bool:
         if isinstance(error, TOO_LARGE):
-            return self.again_bare(self._sender._message_accumulator, batch)
+            return self.again_unstamped(self._sender._message_accumulator, batch)
         return bool(super()._can_retry(error, batch))
 
 

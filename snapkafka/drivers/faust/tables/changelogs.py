@@ -7,23 +7,37 @@ that of the process that wrote it (R6); its cause shows up to which offset the i
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Hashable, Iterable, Mapping
-from functools import cache, partial
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from snapkafka.protocol.records import TopicPartition
+from snapkafka.units import duration_ms
 from snapkafka.wire import headers as wire
 
 from .reads import Reads, is_fixed
-from .store_note import Disk, Place, store_of
-from .views import Items, Keys, Values
+from .store_note import Place, StoreNote, store_of
+from .table_class import reporting
 
 if TYPE_CHECKING:
     from ..host import Host
     from ..inbound.sensors import Sensors
-    from ..restores import Restored
+    from ..restores import AppliedRestores
 
-COMES_IN: Final = "to record what arrivesto a table"
+#: Kafka's name of the time for which no record of a topic is compacted.
+LAG: Final = "min.compaction.lag.ms"
+COMES_IN: Final = "to record what arrives at a table"
+
+
+def delay_compaction(app: Any, lag: str | None) -> None:
+    """Let Faust create the changelogs of an app so that nothing is compacted for that long; what the app says of a
+    topic goes before it. Called before the tables start."""
+    if lag is None:
+        return
+    lag_ms = duration_ms(lag, "changelog_lag")
+    for table in app.tables.values():
+        topic = table.changelog_topic
+        topic.config = {LAG: str(lag_ms), **(topic.config or {})}
 
 
 class Tables:
@@ -33,7 +47,7 @@ class Tables:
         host: whose machine is fed.
     """
 
-    def __init__(self, host: Host, reads: Reads, sensors: Sensors, restored: Restored) -> None:
+    def __init__(self, host: Host, reads: Reads, sensors: Sensors, restored: AppliedRestores) -> None:
         self._host, self._reads, self._sensors, self._restored = host, reads, sensors, restored
         self._colours: dict[
             tuple[Any, int], int
@@ -42,7 +56,7 @@ class Tables:
         self._noted: dict[Place, int] = {}  # or noted on the disk
         self._void: set[tuple[Any, int]] = set()  # records in Faust's queue that are not to be applied
         self._vague = False  # was there a record without a cause?
-        self._disk: Disk | None = None
+        self._disk: StoreNote | None = None
         self._asked: set[Any] = set()  # changelog partitions of which a store was asked what it holds
         self._holds_known = self._holds_unknown = False  # did one hold anything, and is it known of what?
         self._bounds: dict[TopicPartition, int] = {}  # input -> where its log ended, when first given
@@ -54,7 +68,7 @@ class Tables:
         found = list(self._host.app.tables.values())
         disk = None
         if any(store_of(table, 0) is not None for table in found):
-            disk = Disk(self._host.app.conf.tabledir)
+            disk = StoreNote(self._host.app.conf.tabledir)
             self._noted.update(disk.effects)
         for table in found:
             self._attach_to_changelog(table)
@@ -68,7 +82,7 @@ class Tables:
             table.keeps_objects = of_sets or not isinstance(table.data, SerializedStore)
             table.in_place = of_sets
             self._sensors.attach_table(table)
-            table.__class__ = _reporting(table.__class__, of_sets=of_sets)
+            table.__class__ = reporting(table.__class__, of_sets=of_sets)
         self._disk = disk
 
     # -- changelogs -----------------------------------------------------------------------------------------------
@@ -242,87 +256,6 @@ def _then(change: Callable[..., Awaitable[None]], note: Callable[[], None]) -> C
             note()
 
     return changed
-
-
-@cache
-def _reporting(cls: Hashable, *, of_sets: bool) -> Any:
-    """Return a subclass of a class of tables that reports reads that Faust's sensors do not see: as a whole, for a key
-    that may be absent, and any read of a table of sets."""
-    base: Any = cls
-
-    class Reporting(base):
-        def __contains__(self, key: Any) -> bool:
-            try:
-                self.reads.touched(self, key, write=False)
-            except Exception as error:
-                self.reads.stand_down(error)
-            return bool(super().__contains__(key))
-
-        def __iter__(self) -> Any:
-            iterator = super().__iter__()
-            try:
-                return self.reads.iterating(self, iterator, of_values=False)
-            except Exception as error:
-                self.reads.stand_down(error)
-            return iterator
-
-        def __len__(self) -> int:
-            try:
-                self.reads.read_whole(self)
-            except Exception as error:
-                self.reads.stand_down(error)
-            return int(super().__len__())
-
-        def clone(self, **options: Any) -> Any:
-            return base(**{**self.info(), **options})  # nobody has attached that one
-
-        def copy(self) -> Any:
-            try:
-                self.reads.copied(self)
-            except Exception as error:
-                self.reads.stand_down(error)
-            return super().copy()
-
-        def keys(self) -> Any:
-            view = super().keys()
-            try:
-                return Keys(view, self)
-            except Exception as error:
-                self.reads.stand_down(error)
-            return view
-
-        def values(self) -> Any:
-            view = super().values()
-            try:
-                return Values(view, self)
-            except Exception as error:
-                self.reads.stand_down(error)
-            return view
-
-        def items(self) -> Any:
-            view = super().items()
-            try:
-                return Items(view, self)
-            except Exception as error:
-                self.reads.stand_down(error)
-            return view
-
-    if of_sets:
-
-        def lookup(self: Any, key: Any) -> Any:
-            try:
-                self.reads.note_lookup(self, key)
-            except Exception as error:
-                self.reads.stand_down(error)
-            return base.__getitem__(self, key)
-
-        Reporting.__getitem__ = lookup  # type: ignore[method-assign, assignment, unused-ignore]
-    Reporting.__name__, Reporting.__qualname__, Reporting.__module__ = (
-        base.__name__,
-        base.__qualname__,
-        base.__module__,
-    )
-    return Reporting
 
 
 def _place(tp: TopicPartition) -> Place:

@@ -26,7 +26,7 @@ NAME: Final = "snapkafka-tables.json"
 VERSION: Final = 1
 
 
-class Disk:
+class StoreNote:
     """The tables on the disk, as they are before any store is opened.
 
     Attributes:

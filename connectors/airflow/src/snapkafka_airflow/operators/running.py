@@ -25,12 +25,12 @@ PLAIN: Final = re.compile(r"[^A-Za-z0-9._-]+")
 DIGEST_CHARS: Final = 10
 
 
-def run_id_of(dag_id: str, run_id: str, map_index: int = -1) -> str:
-    """Return the snapshot id of a DAG run: the same in every try, another in every run.
+def run_id_of(dag_id: str, run_id: str, task_id: str, map_index: int = -1) -> str:
+    """Return the snapshot id of a task in a DAG run: the same in every try, another in every run.
 
     The digest keeps ids apart whose plain characters are the same.
     """
-    parts = [dag_id, run_id] + ([str(map_index)] if map_index >= 0 else [])
+    parts = [dag_id, run_id, task_id] + ([str(map_index)] if map_index >= 0 else [])
     digest = hashlib.sha256("\0".join(parts).encode()).hexdigest()[:DIGEST_CHARS]
     plain = PLAIN.sub("_", ".".join(parts)).strip("-_.")
     return f"{plain[: ID_CHARS_MAX - DIGEST_CHARS - 1]}.{digest}"

@@ -47,8 +47,8 @@ class ManifestLink(BaseOperatorLink):
 class SnapkafkaTriggerOperator(SnapkafkaBaseOperator):
     """Ask for a snapshot; returns its id.
 
-    The id comes from DAG and run, so a retry finds the same snapshot. Where that has failed, a retry starts its next
-    attempt.
+    The id comes from DAG, run and task, so a retry finds the same snapshot. Where that has failed, a retry starts its
+    next attempt.
 
     Args:
         snapshot_id: another id; templated.
@@ -83,7 +83,7 @@ class SnapkafkaTriggerOperator(SnapkafkaBaseOperator):
     def execute(self, context: Any) -> str:
         """Append the trigger, unless the ledger has one of this id."""
         ti, hook = context["ti"], self.hook
-        name = self.snapshot_id or run_id_of(ti.dag_id, ti.run_id, ti.map_index)
+        name = self.snapshot_id or run_id_of(ti.dag_id, ti.run_id, ti.task_id, ti.map_index)
         retries = self.attempts - 1 if self.wait else 0
 
         async def ask() -> ops.Summary:

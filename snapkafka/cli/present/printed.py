@@ -1,0 +1,292 @@
+"""The output for people: snapshots, one snapshot, progress."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Final
+
+from rich import box
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
+
+from snapkafka.checks.coverage import NOTHING_SEEN
+from snapkafka.checks.coverage import in_words as examined_in_words
+from snapkafka.kafka.cluster.external_groups import assumptions, open_topics, outside_paths, unseen_paths
+from snapkafka.kafka.cluster.restorable import in_words
+from snapkafka.manifest import WitnessEntry, saw_nothing
+from snapkafka.ops import Checkpointed, Details, JobResult, Summary
+from snapkafka.ops.listing import ProcessRow, WaitRow
+from snapkafka.ops.pausing import Switched
+from snapkafka.protocol.captured_snapshot import Uncaptured
+from snapkafka.protocol.records import CheckResult
+from snapkafka.units import local_time, rounded_ms, wall_ms
+
+COLOURS: Final = {
+    "INITIATED": "cyan",
+    "CAPTURING": "cyan",
+    "CAPTURED": "yellow",
+    "COMPLETED": "green",
+    "FAILED": "red",
+    "VERIFIED": "green",
+    "VERIFIED_WITH_REPLAYS": "green",
+    "VERIFIED_OPEN": "green",
+    "INCONSISTENT": "bold red",
+    "UNVERIFIABLE": "yellow",
+    "passed": "green",
+    "failed": "bold red",
+    "unverifiable": "yellow",
+    "not run": "dim",
+}
+#: Ids as long as this stay on one line.
+ID_SHOWN: Final = 40
+#: Where a list of positions stops; `--json` has them all.
+POSITIONS_SHOWN: Final = 40
+#: As many notes of V5 are printed: events that ran twice must not hide behind a replay.
+NOTES_SHOWN: Final = 5
+
+
+def count(number: int, noun: str) -> str:
+    """Return a number of things: `1 topic`, `2 topics`."""
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"
+
+
+def coloured(word: str) -> str:
+    """Return the word for an outcome, in its colour."""
+    return f"[{COLOURS.get(word, 'white')}]{escape(word)}[/]"
+
+
+def table(*columns: str, right: Iterable[str] = (), ids: Iterable[str] = ()) -> Table:
+    """Create a table with these columns; those in `right` are flush right. Nothing is cut off, as it could not be
+    found elsewhere.
+
+    Args:
+        ids: of the column `snapshot`: they are meant to be copied, and stay on one line if they leave room for others.
+    """
+    made = Table(box=box.SIMPLE_HEAD, pad_edge=False, header_style="bold")
+    short = all(len(name) <= ID_SHOWN for name in ids)
+    for column in columns:
+        made.add_column(
+            column,
+            justify="right" if column in right else "left",
+            overflow="fold",
+            no_wrap=column == "snapshot" and short,
+        )
+    return made
+
+
+def print_list(console: Console, snapshots: tuple[Summary, ...], now_ms: int) -> None:
+    """Print one line for each snapshot, oldest first."""
+    if not snapshots:
+        console.print("No snapshots yet. Take one: `snapkafka trigger --wait`")
+        return
+    rows = table(
+        "snapshot",
+        "epoch",
+        "when",
+        "status",
+        "captured in",
+        "verdict",
+        "",
+        right=("epoch", "captured in"),
+        ids=[item.id for item in snapshots],
+    )
+    for item in snapshots:
+        rows.add_row(
+            escape(item.id) + (f" (attempt {item.attempt})" if item.attempt > 1 else ""),
+            str(item.epoch),
+            f"{rounded_ms(max(0, now_ms - item.triggered_ms))} ago",
+            coloured(item.status.value),
+            "" if item.capture_ms is None else rounded_ms(item.capture_ms),
+            coloured(item.verdict) if item.verdict else "",
+            escape(item.failure_reason or _unprovable(item)),
+        )
+    console.print(rows)
+
+
+def _unprovable(item: Summary) -> str:
+    return item.contaminated and f"not verifiable: {item.contaminated}"
+
+
+def print_triggered(console: Console, item: Summary) -> None:
+    """Print the result of `trigger`."""
+    head = f"snapshot [bold]{escape(item.id)}[/]  epoch {item.epoch}  {coloured(item.status.value)}"
+    if item.capture_ms is None:
+        console.print(f"{head}\nProgress: `snapkafka show {escape(item.id)}`")
+    else:
+        console.print(f"{head} in {rounded_ms(item.capture_ms)}. The services were not stopped.")
+        storage = "" if item.storage else " --storage DIR"
+        console.print(f"Next: `snapkafka assemble {escape(item.id)}{storage}` builds its tables.")
+    _print_unread(console, item)
+
+
+def _print_unread(console: Console, item: Summary) -> None:
+    for unread in item.unread:
+        console.print(f"[yellow]warning:[/] {escape(str(unread))}", soft_wrap=True)
+
+
+def print_switched(console: Console, found: Switched) -> None:
+    """Print the result of `pause`, `resume` and `retire`."""
+    state = "[bold]paused[/]; `snapkafka resume` allows snapshots again" if found.paused else "not paused"
+    console.print(f"{escape(found.namespace)} is {state}" + ("" if found.changed else " (unchanged)"))
+    if found.aborted:
+        console.print(f"aborted: {escape(', '.join(found.aborted))}")
+    if found.retired:
+        console.print(f"retired: {escape(', '.join(found.retired))}")
+
+
+def print_checkpointed(console: Console, found: Checkpointed) -> None:
+    """Print the result of `checkpoint`."""
+    if not found.records:
+        console.print("Nothing to trim: no record is that old.")
+        return
+    console.print(
+        f"The ledger now begins at offset {found.upto:,}. {found.kept:,} of {found.records:,} records still matter;"
+        f" a checkpoint of {found.chunks} records at its end replaces them."
+    )
+
+
+def print_details(console: Console, found: Details) -> None:
+    """Print everything about one snapshot."""
+    item = found.summary
+    console.print(
+        f"snapshot [bold]{escape(item.id)}[/]  attempt {item.attempt}  epoch {item.epoch}"
+        f"  {coloured(item.status.value)}" + (f"  {coloured(item.verdict)}" if item.verdict else "")
+    )
+    when = local_time(item.triggered_ms)
+    by = f" by {escape(item.who)}" if item.who else ""
+    console.print(f"triggered {when}{by}, {rounded_ms(found.age_ms)} ago; {escape(item.type)}")
+    if item.capture_ms is not None:
+        console.print(f"captured in {rounded_ms(item.capture_ms)}")
+    if item.failure_reason:
+        console.print(f"[red]failed[/] ({escape(item.failure_code)}): {escape(item.failure_reason)}")
+        if item.culprit and item.culprit not in item.failure_reason:
+            console.print(f"culprit: {escape(item.culprit)}")
+    if item.contaminated:
+        console.print(f"[yellow]{escape(_unprovable(item))}[/]")
+    _print_unread(console, item)
+    if item.storage:
+        console.print(f"storage: {escape(item.storage)}")
+    if item.manifest:
+        console.print(f"manifest: {escape(item.manifest)}")
+    if found.restorable is not None:
+        console.print(escape(in_words(found.restorable, wall_ms())), soft_wrap=True)
+    if found.waits:
+        _print_waits(console, found.waits, item.ttl_ms)
+    if found.processes:
+        _print_processes(console, found.processes)
+    if found.positions:
+        _print_positions(console, found)
+    print_uncaptured(console, found.uncaptured)
+    if found.checks:
+        console.print("checks: " + ", ".join(map(_went, found.checks)))
+        if {check.records for check in found.checks if check.records >= 0} == {0}:
+            console.print(f"[yellow]note:[/] {NOTHING_SEEN}", soft_wrap=True)
+
+
+def _went(check: CheckResult) -> str:
+    seen = examined_in_words(check.records)
+    return f"{check.name} {check.status}" + (f" ({seen})" if seen else "")
+
+
+def _print_waits(console: Console, waits: tuple[WaitRow, ...], ttl_ms: int) -> None:
+    console.print(f"\n[bold]waiting for[/] (fails {rounded_ms(ttl_ms)} after the trigger)")
+    rows = table("for", "since", right=("since",))
+    for wait in waits:
+        rows.add_row(escape(wait.text), rounded_ms(wait.waited_ms))
+    console.print(rows)
+
+
+def _print_processes(console: Console, processes: tuple[ProcessRow, ...]) -> None:
+    rows = table(
+        "process", "app", "host", "learned from", "cut took", "running", "reported after", "finished after",
+        right=("process", "cut took", "running", "reported after", "finished after"),
+    )  # fmt: skip
+    for row in processes:
+        rows.add_row(
+            str(row.process),
+            escape(row.app),
+            escape(f"{row.host} pid {row.pid}"),
+            "left earlier" if row.left else row.heard,
+            "" if row.cut_us is None else f"{row.cut_us} us",
+            "" if row.reported_ms is None else str(row.running),
+            "" if row.reported_ms is None else rounded_ms(row.reported_ms),
+            "" if row.closed_ms is None else rounded_ms(row.closed_ms),
+        )
+    console.print(rows)
+
+
+def _print_positions(console: Console, found: Details) -> None:
+    rows = table(
+        "app", "input", "position", "log end", "unread", "process",
+        right=("position", "log end", "unread", "process"),
+    )  # fmt: skip
+    for row in found.positions[:POSITIONS_SHOWN]:
+        rows.add_row(
+            escape(row.app),
+            escape(f"{row.topic}[{row.partition}]"),
+            str(row.position),
+            str(row.log_end),
+            str(row.unread),
+            str(row.process),
+        )
+    console.print(rows)
+    if (more := len(found.positions) - POSITIONS_SHOWN) > 0:
+        console.print(f"... and {more} more: --json prints all")
+
+
+def print_assembled(console: Console, found: tuple[JobResult, ...]) -> None:
+    """Print the result of assembly or verification."""
+    for item in found:
+        console.print(f"snapshot [bold]{escape(item.id)}[/]  epoch {item.epoch}  {coloured(item.verdict)}")
+        if item.contaminated:
+            console.print(f"[yellow]not verifiable:[/] {escape(item.contaminated)}", soft_wrap=True)
+        rows = table("check", "", "read", "found", "first finding", right=("found",))
+        for check in item.checks:
+            first = next(iter((*check.witnesses, *check.notes)), None)
+            rows.add_row(
+                escape(check.name),
+                coloured(check.status if check.run else "not run"),
+                examined_in_words(check.records, check.partitions, check.channels),
+                str(check.found or check.noted or ""),
+                "" if first is None else escape(witness_line(first)),
+            )
+            for note in check.notes[1:NOTES_SHOWN] if check.name == "V5" else ():  # of whole topics first
+                rows.add_row("", "", "", "", escape(witness_line(note)))
+        console.print(rows)
+        if saw_nothing(item.checks):
+            console.print(f"[yellow]note:[/] {NOTHING_SEEN}", soft_wrap=True)
+        for unread in item.unread:
+            console.print(f"[yellow]warning:[/] {escape(str(unread))}", soft_wrap=True)
+        for line in unseen_paths(item.open):
+            console.print(f"[yellow]open:[/] {escape(line)}", soft_wrap=True)
+        for line in open_topics(item.external, strict=item.strict):
+            console.print(f"[yellow]open:[/] {escape(line)}", soft_wrap=True)
+        for line in outside_paths(item.outsiders):
+            console.print(f"[yellow]open:[/] {escape(line)}", soft_wrap=True)
+        for line in assumptions(item.external, strict=item.strict):
+            console.print(f"assumed: {escape(line)}", soft_wrap=True)
+        print_uncaptured(console, item.uncaptured)
+        if item.whole:
+            console.print(f"[yellow]note:[/] it has its whole state: {escape(item.whole)}", soft_wrap=True)
+        for line in item.not_compared:
+            console.print(f"[yellow]note:[/] {escape(line)}", soft_wrap=True)
+        if item.tables:
+            console.print("tables: " + ", ".join(f"{name} {rows:,}" for name, rows in item.tables.items()))
+        if item.tables and not item.positions_committed:
+            console.print(f"positions not committed: {escape(item.positions_why_not)}")
+        if item.restorable is not None:
+            console.print(escape(in_words(item.restorable, wall_ms())), soft_wrap=True)
+        console.print(f"manifest: {escape(item.manifest)}")
+
+
+def print_uncaptured(console: Console, uncaptured: Iterable[Uncaptured]) -> None:
+    """Print the state of the apps that a snapshot does not hold."""
+    for item in uncaptured:
+        console.print(f"[yellow]not included:[/] app {escape(item.app)}: {escape(item.what)}", soft_wrap=True)
+
+
+def witness_line(witness: WitnessEntry) -> str:
+    """Format the place of a record and what is wrong with it, or a row of an invariant."""
+    where = f"{witness.topic}[{witness.partition}] offset {witness.offset}: " if witness.offset >= 0 else ""
+    return where + witness.what

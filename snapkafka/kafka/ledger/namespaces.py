@@ -1,0 +1,36 @@
+"""The namespaces of a cluster: each has a ledger."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from snapkafka.errors import Option, SnapkafkaError, Text, Verb
+from snapkafka.ports import TopicAdmin
+from snapkafka.protocol.forking import LEDGER
+
+#: A hint names so many.
+NAMED_MAX: Final = 10
+
+
+async def namespaces(admin: TopicAdmin) -> tuple[str, ...]:
+    """List the namespaces whose ledgers we may see, by name; those of forks begin with `fork.`.
+
+    Raises:
+        BrokerUnavailableError, LedgerUnusableError: the topics cannot be listed.
+    """
+    topics = await admin.describe_topics()
+    return tuple(sorted(name.removeprefix(LEDGER) for name in topics if name.startswith(LEDGER)))
+
+
+async def namespaces_hint(admin: TopicAdmin) -> Text:
+    """Advise on a namespace that is missing or unknown: choose one of the cluster, if it has any."""
+    try:
+        found = await namespaces(admin)
+    except SnapkafkaError:
+        return ("give ", Option("namespace"), ", or set SNAPKAFKA_NAMESPACE")
+    if not found:
+        return "this cluster has no namespace yet: start a service that calls snapkafka.install"
+    known = f"this cluster has {', '.join(found[:NAMED_MAX])}"
+    if (more := len(found) - NAMED_MAX) > 0:
+        return (known, f" and {more} more (", Verb("namespaces"), "): choose one by ", Option("namespace"))
+    return (known, ": choose one by ", Option("namespace"))

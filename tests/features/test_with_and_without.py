@@ -1,0 +1,292 @@
+"""Every row of docs/reference/features.md, with snapkafka and without: each app of `compared` runs twice on the same
+input, and what it writes, raises and leaves in its tables is the same."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import uuid
+import xml.etree.ElementTree as ET
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+
+from snapkafka import ops
+from snapkafka.checks import CutView
+from snapkafka.kafka.login.connection import Connection
+from snapkafka.testing import Broker
+
+from .compared import APPS, WAYS_CHANGELOGS, WAYS_OUTPUTS, App
+from .driving import ASKING, COPIED_KEYS, LOOKED_AT, TORN, WRITTEN, Copies
+from .harness import Side, is_marker, running
+from .judging import Inputs, Judge, Row
+from .rows import COPIES
+
+pytestmark = [pytest.mark.kafka, pytest.mark.timeout(300)]
+
+
+class Run(NamedTuple):
+    """Both runs of an app, over."""
+
+    app: App
+    judge: Judge
+    found: Any  # what `drive` has returned
+
+
+@pytest.fixture(scope="module")
+def run(
+    request: pytest.FixtureRequest, kafka: Broker, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Run]:
+    app = APPS[request.param]
+    with running(
+        kafka.bootstrap,
+        f"t{uuid.uuid4().hex[:8]}",
+        tmp_path_factory.mktemp(request.param),
+        f"tests.features.apps.{app.module}",
+        **app.topics,
+        env=app.env,
+    ) as pair:
+        found = app.drive(pair)
+        pair.finish()
+        yield Run(app, Judge(pair), found)
+
+
+@pytest.fixture
+def judge(run: Run) -> Judge:
+    return run.judge
+
+
+def _param(name: str, *more: Any) -> Any:
+    values, ids = [name, *more], [name, *map(str, more)]
+    return pytest.param(*values, id="-".join(ids), marks=[pytest.mark.long] if APPS[name].long else [])
+
+
+def of(*names: str) -> pytest.MarkDecorator:
+    return pytest.mark.parametrize("run", [_param(name) for name in names], indirect=True)
+
+
+every_app = of(*APPS)
+ways = of(*(name for name, app in APPS.items() if app.module == "transactional_ways"))
+
+
+@pytest.mark.parametrize(
+    ("run", "row"),
+    [_param(name, row) for name, app in APPS.items() for row in app.rows],
+    indirect=["run"],
+    scope="module",  # of both: else each row would have runs of its own
+)
+def test_row(judge: Judge, row: Row) -> None:
+    judge.same(row)
+    judge.captured(row)
+
+
+@every_app
+def test_every_snapshot_is_consistent(run: Run) -> None:
+    assert len(run.judge.snapshots) >= run.app.snapshots, "too few under load"
+    if run.app.in_flight:
+        assert run.judge.in_flight(), "nothing was on its way in any snapshot: the test shows nothing"
+    run.judge.consistent()
+
+
+@every_app
+def test_the_same_exceptions(judge: Judge) -> None:
+    judge.same_errors()
+
+
+# -- calls ------------------------------------------------------------------------------------------------------------
+
+
+@of("calls")
+def test_a_red_reply_tears_the_event_that_asked(judge: Judge) -> None:
+    """R6: what was asked in white and answered in red: the event goes on in red, and counts as not processed."""
+    torn = [torn for captured in judge.snapshots for cut in captured.processes for torn in cut.torn]
+    assert {event.table for event in torn} == {""}
+    assert {event.agent for event in torn} <= set(TORN)
+
+
+@of("calls")
+def test_replies_that_go_elsewhere_are_those_without_us(judge: Judge) -> None:
+    """Each carries the question's own id, by which the two runs are held against each other."""
+    ours, plain = (
+        {
+            answer["correlation_id"]: answer["value"]
+            for record in side.records["reply-out"]
+            if not is_marker(record)
+            for answer in [json.loads(record.value or b"null")]
+        }
+        for side in judge.pair.sides
+    )
+    assert plain.keys() == {str(n) for n in range(ASKING["reply"])}
+    assert ours == plain
+
+
+@of("calls")
+def test_a_channel_in_memory_is_reported_by_name(judge: Judge) -> None:
+    assert "agent in-memory reads an in-memory channel" in judge.pair.ours.log
+
+
+# -- copies of a global table: #212, #283 (docs/explanation/known-pains.md) -------------------------------------------
+
+
+@of("copies")
+@pytest.mark.parametrize("row", COPIES, ids=str)
+def test_212_all_copies_are_the_table_of_the_snapshot(run: Run, row: Row) -> None:
+    """At a quiet moment: recorded once, and each worker has the same, with snapkafka or without."""
+    judge, found = run.judge, run.found
+    assert isinstance(found, Copies)
+    view, side = CutView(judge.snapshots[-1]), judge.pair.ours
+    topic = f"{side.id}-{row.name}-changelog"
+    (cut,) = (cut for cut in judge.snapshots[-1].changelogs if cut.topic == topic)
+    stamps = [stamp for stamp in judge.log if stamp.topic == topic and stamp.offset < cut.end]
+    white = {stamp.offset for stamp in stamps if not stamp.marker and view.white_stamped(stamp)}
+    table = {
+        json.loads(record.key or b""): json.loads(record.value or b"null")
+        for record in side.records[f"{row.name}-changelog"]
+        if record.offset in white
+    }
+    assert len(table) == {"by-one": COPIED_KEYS, "by-all": 2 * COPIED_KEYS}[row.name]
+    for whose in judge.pair.sides:
+        assert found.quiet[whose.id, row.name] == [table] * 2
+
+
+@of("copies")
+def test_212_plain_faust_passes_over_what_others_write_where_a_global_table_is_active(run: Run) -> None:
+    """One worker has the partition as active only, and reads it no further; the copies stay unequal, with snapkafka or
+    without. With `use_partitioner` each worker is a standby too, and with `recovery_buffer_size=1` it reads on."""
+    for side, both in run.found.by_others.items():
+        assert [len(copy) for copy in sorted(both, key=len)] == [0, 4], side
+
+
+# -- transactions -----------------------------------------------------------------------------------------------------
+
+
+@of("exactly-once")
+def test_positions_and_ends_stand_across_control_records(judge: Judge) -> None:
+    """The end of a transaction takes an offset that holds no record: ends are counted from records, not the other way
+    round, and a process that has read everything stands behind the last one."""
+    last = judge.snapshots[-1]
+    for name, ends in (
+        (
+            "exact-mid",
+            {cut.partition: cut.position for cut in last.inputs if cut.topic.endswith("exact-mid")},
+        ),
+        ("exact-changelog", {cut.partition: cut.end for cut in last.changelogs}),
+    ):
+        records = judge.pair.ours.records[name]
+        offsets = [{r.offset for r in records if r.partition == partition} for partition in range(2)]
+        assert {partition: max(offsets[partition]) + 1 for partition in range(2)} == ends
+        gaps = [max(found) + 1 - len(found) for found in offsets]
+        assert all(gap > 2 for gap in gaps), f"{name}: no control records between: the test shows nothing"
+
+
+@ways
+def test_the_same_leaves_in_transactions(judge: Judge) -> None:
+    """Told by what ends them: it takes offsets of a partition, and they hold no record."""
+    names = (*WAYS_OUTPUTS, *(f"{name}-changelog" for name in WAYS_CHANGELOGS))
+    ours, plain = ({name: _in_transactions(side, name) for name in names} for side in judge.pair.sides)
+    assert ours == plain
+    assert {True, False} <= set(plain.values()), "all in transactions, or none: the test shows nothing"
+
+
+def _in_transactions(side: Side, name: str) -> bool:
+    """Some of a topic: its offsets have gaps (its own records, and those of snapkafka, have none)."""
+    for partition in range(2):
+        offsets = [record.offset for record in side.records[name] if record.partition == partition]
+        if max(offsets) + 1 > len(offsets):
+            return True
+    return False
+
+
+# -- global and standby tables ----------------------------------------------------------------------------------------
+
+
+@of("shared")
+@pytest.mark.parametrize("table", ["rates", "groups"])
+def test_a_red_record_of_a_global_table_tears_who_reads_it(judge: Judge, table: str) -> None:
+    """R6: an event that began in white, and reads what another worker wrote in red, goes on in red."""
+    changelog = f"{judge.pair.ours.id}-{table}-changelog"
+    writers = {record.process for record in judge.log if record.topic == changelog}
+    assert len(writers) == 1, "only one worker writes, or the test shows nothing"
+    torn = [
+        event
+        for captured in judge.snapshots
+        for cut in captured.processes
+        for event in cut.torn
+        if event.table == table and cut.process not in writers
+    ]
+    assert torn
+
+
+@pytest.mark.long
+@pytest.mark.spark
+@of("shared")
+def test_what_runs_at_a_cut_and_what_is_torn_is_in_the_diagram(judge: Judge, tmp_path: Path) -> None:
+    """Assembled by Spark from the broker, drawn from what was written: each such event by its name, at its process."""
+    captured = next(
+        captured
+        for captured in judge.snapshots
+        if any(cut.torn for cut in captured.processes) and any(cut.running for cut in captured.processes)
+    )
+    where = Connection(bootstrap=judge.pair.bootstrap)
+    spec = ops.JobSpec(namespace=judge.pair.namespace, snapshots=(captured.id,), storage=str(tmp_path))
+    (found,) = asyncio.run(ops.assemble(where, spec))
+    assert str(found.verdict).startswith("VERIFIED"), found
+    drawn = ET.fromstring(asyncio.run(ops.draw(None, "", name=captured.id, storage=str(tmp_path))).svg)
+    named = {
+        (group.get("class"), int(group.get("data-process", -1))): "".join(group.itertext()).split("\n")[1:]
+        for group in drawn.iter("{http://www.w3.org/2000/svg}g")
+        if group.get("class") in ("running", "torn")
+    }
+    assert named == {
+        (kind, cut.process): [f"{e.agent} at {e.topic}[{e.partition}] offset {e.offset}" for e in events]
+        for cut in captured.processes
+        for kind, events in (("running", cut.running), ("torn", cut.torn))
+        if events
+    }
+
+
+# -- tables -----------------------------------------------------------------------------------------------------------
+
+
+@of("tables")
+def test_the_table_in_rocksdb_lies_on_the_disk(judge: Judge) -> None:
+    for side in judge.pair.sides:
+        found = {path.name for path in side.system.folder.glob(f"{side.id}-*/v*/tables/rocks-*.db")}
+        assert found == {"rocks-0.db", "rocks-1.db"}, side.id
+
+
+@of("tables")
+def test_what_reads_a_whole_table_takes_in_what_any_red_event_wrote(judge: Judge) -> None:
+    """R6: it began in white and others have begun in red since, so it is torn. What another thread reads of tables
+    counts for all events that run, so these tables tear others, too."""
+    torn = [torn for captured in judge.snapshots for cut in captured.processes for torn in cut.torn]
+    found = {(event.agent, event.table) for event in torn if event.table not in LOOKED_AT}
+    assert found == {("summed", "summed")}
+
+
+@of("tables")
+def test_what_an_event_has_seen_of_tables_is_there(judge: Judge) -> None:
+    """R6, in every way to look at a table later than at first: views, iterators, copies, windows, sets, lists, records,
+    threads. Told from positions alone: each version that an event of the snapshot has seen was written by another; in
+    part by one that is torn."""
+    crossed: set[str] = set()
+    for captured in judge.snapshots:
+        inputs = Inputs(captured)
+        places = [("written", *judge.place("written", n)) for n in range(WRITTEN)]
+        written = [inputs.taken(*place) or inputs.torn(*place) for place in places]
+        for record in judge.messages("looks-out"):
+            said = json.loads(record.value or b"")
+            place = ("looks", *judge.place("looks", said["value"]["n"]))
+            unwritten = [version for version in said["versions"] if not written[version]]
+            if inputs.torn(*place):
+                crossed.add(said["way"])
+            elif inputs.taken(*place):
+                assert not unwritten, f"snapshot {captured.id}: {place} has seen {unwritten} ({said['way']})"
+    assert len(crossed) > 3, f"only these ways of twelve were met by a cut: {crossed}"
+
+
+@of("tables")
+def test_windows_close_alike(judge: Judge) -> None:
+    judge.same(Row("closed windows", (), ("closed-out",), "none"))

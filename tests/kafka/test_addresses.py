@@ -1,0 +1,118 @@
+"""How a cluster is addressed: a scheme, IPv6, a host that is unknown, a broker that gives an address out of reach."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import socket
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import pytest
+from typer.testing import CliRunner
+
+from snapkafka import ops
+from snapkafka.cli.verbs import app as commands
+from snapkafka.errors import BadInputError, BrokerUnavailableError, LedgerUnusableError
+from snapkafka.kafka.cluster.admin import KafkaTopicAdmin
+from snapkafka.kafka.ledger.kafka_ledger import KafkaLedger
+from snapkafka.kafka.login.connection import Connection
+from snapkafka.kafka.records.bulk import KafkaBulk
+from snapkafka.testing import EmbeddedKafka
+
+pytestmark = [pytest.mark.kafka, pytest.mark.timeout(300)]
+
+
+@dataclass
+class Listeners:
+    """Addresses of one broker: as it is, over IPv6, and one that leads to an address out of reach."""
+
+    plain: str
+    six: str
+    astray: str
+
+
+def free_port(family: socket.AddressFamily, host: str) -> int:
+    with socket.socket(family) as found:
+        found.bind((host, 0))
+        return int(found.getsockname()[1])
+
+
+@pytest.fixture(scope="module")
+def listeners() -> Iterator[Listeners]:
+    six, astray = free_port(socket.AF_INET6, "::1"), free_port(socket.AF_INET, "127.0.0.1")
+    broker = EmbeddedKafka(
+        properties={
+            "listener.security.protocol.map": ",".join(
+                f"{name}:PLAINTEXT" for name in ("CLIENT", "CONTROLLER", "SIX", "ASTRAY")
+            )
+        }
+    )
+    broker._overrides |= {
+        "listeners": f"CLIENT://127.0.0.1:{broker.port},CONTROLLER://127.0.0.1:{broker._controller_port},"
+        f"SIX://[::1]:{six},ASTRAY://127.0.0.1:{astray}",
+        "advertised.listeners": f"CLIENT://127.0.0.1:{broker.port},SIX://[::1]:{six},ASTRAY://127.0.0.1:1",
+    }
+    with broker:
+        yield Listeners(broker.bootstrap, f"[::1]:{six}", f"127.0.0.1:{astray}")
+
+
+async def test_over_ipv6_and_with_a_scheme_everything_works(listeners: Listeners) -> None:
+    where = Connection(bootstrap=f"kafka://{listeners.six}")
+    ledger, admin = KafkaLedger(where, "six"), KafkaTopicAdmin(where)
+    try:
+        await ledger.open()
+        await admin.create_topic("t")
+        bulk = KafkaBulk(where)
+        assert list((await asyncio.to_thread(bulk.stable_ends, [("t", 0)])).values()) == [0]
+    finally:
+        await ledger.close()
+        await admin.close()
+    assert await ops.list_snapshots(where, "six") == ()
+
+
+async def test_the_namespaces_of_a_cluster_are_listed_where_one_is_missing_or_unknown(
+    listeners: Listeners,
+) -> None:
+    where = Connection(bootstrap=listeners.plain)
+    for name in ("shop", "bank"):
+        ledger = KafkaLedger(where, name)
+        await ledger.open()
+        await ledger.close()
+    found = await ops.namespaces(where)
+    assert {"shop", "bank"} <= set(found)
+    assert list(found) == sorted(found)
+    with pytest.raises(BadInputError, match="no namespace is given") as missing:
+        await ops.list_snapshots(where, "")
+    with pytest.raises(LedgerUnusableError, match=r"there is no ledger _snapkafka\.shopp") as unknown:
+        await ops.list_snapshots(where, "shopp")
+    for raised in (missing, unknown):
+        assert raised.value.advice == f"this cluster has {', '.join(found)}: choose one by --namespace"
+    printed = await asyncio.to_thread(
+        CliRunner().invoke, commands, ["namespaces", "--bootstrap", listeners.plain]
+    )
+    assert printed.stdout.split() == list(found)
+    as_json = await asyncio.to_thread(
+        CliRunner().invoke, commands, ["namespaces", "--bootstrap", listeners.plain, "--json"]
+    )
+    assert json.loads(as_json.stdout) == {"namespaces": list(found)}
+
+
+async def test_an_address_out_of_reach_is_named_with_the_broker_that_gives_it(listeners: Listeners) -> None:
+    """The first connection goes well; all others go where the broker says."""
+    admin = KafkaTopicAdmin(Connection(bootstrap=listeners.astray))
+    try:
+        with pytest.raises(BrokerUnavailableError) as raised:
+            await admin.describe_topics()
+    finally:
+        await admin.close()
+    assert raised.value.message == (
+        f"the broker at {listeners.astray} answers and gives 127.0.0.1:1 as its address, which cannot be reached"
+    )
+    assert "advertised.listeners" in raised.value.advice
+
+
+async def test_an_unknown_host_is_called_that() -> None:
+    admin = KafkaTopicAdmin(Connection(bootstrap="no-such-host.invalid:9092"))
+    with pytest.raises(BrokerUnavailableError, match=r"the host no-such-host\.invalid is unknown"):
+        await admin.describe_topics()

@@ -1,0 +1,36 @@
+"""A service whose broker stands still: no connection is closed, and nothing is answered."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+
+import pytest
+
+from snapkafka.kafka.ledger.kafka_ledger import KafkaLedger
+from snapkafka.kafka.login.connection import Connection
+from snapkafka.service.ledger_follower import SILENT_S, Standing
+from snapkafka.testing.embedded import EmbeddedKafka
+from snapkafka.until import until
+
+pytestmark = [pytest.mark.kafka, pytest.mark.timeout(300)]
+
+
+async def test_a_broker_that_stands_still_is_reported_and_found_again() -> None:
+    with EmbeddedKafka() as broker:
+        connection = Connection(bootstrap=broker.bootstrap)
+        ledger = KafkaLedger(connection, "ns")
+        await ledger.open(create=True)
+        await ledger.close()
+        standing = Standing(connection, "ns")
+        async with standing.following(), asyncio.timeout(240):
+            await until(lambda: standing.followed, 30, "the ledger to be followed")
+            broker.freeze()
+            try:
+                await until(lambda: not standing.followed, 4 * SILENT_S, "the silence to be noticed")
+            finally:
+                broker.thaw()
+            assert standing.problem is not None
+            assert re.fullmatch(r"no broker has answered since \d\d:\d\d:\d\d UTC", standing.problem.message)
+            await until(lambda: standing.followed, 60, "the broker to be found again")
+            assert standing.problem is None

@@ -1,0 +1,42 @@
+"""What a local session of Spark is started with; no session is."""
+
+from __future__ import annotations
+
+import os
+import pwd
+
+import pytest
+
+from snapkafka.assembly.spark.reading import session
+from snapkafka.errors import DependencyMissingError
+
+GB = 1 << 30
+
+
+@pytest.mark.parametrize(
+    ("limit", "offsets", "heap"),
+    [
+        (24 * GB, 10, "1024m"),
+        (24 * GB, 10**7, "2048m"),
+        (6 * GB, 10**7, "1536m"),
+        (4 * GB, 10**7, "1024m"),
+        (1 * GB, 10, "512m"),
+        (1 * GB, 10**7, "512m"),
+    ],
+)
+def test_the_heap_fits_into_the_memory_that_there_is(
+    monkeypatch: pytest.MonkeyPatch, limit: int, offsets: int, heap: str
+) -> None:
+    monkeypatch.setattr(session, "memory_bytes", lambda: limit)
+    assert session._of_java(offsets)[1] == {"spark.driver.memory": heap}
+
+
+def test_a_user_without_a_name_is_told_what_to_set(monkeypatch: pytest.MonkeyPatch) -> None:
+    def nameless(uid: int) -> None:
+        raise KeyError(uid)
+
+    session.require_user_name()
+    monkeypatch.setattr(pwd, "getpwuid", nameless)
+    with pytest.raises(DependencyMissingError, match=f"user id {os.getuid()} has no name") as raised:
+        session.require_user_name()
+    assert "runAsUser" in raised.value.advice

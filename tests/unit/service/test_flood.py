@@ -1,0 +1,104 @@
+"""A flood of connections: bounded where they are accepted, over HTTP and over TLS, in the log as well."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import socket
+import ssl
+import subprocess
+import sys
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from tests.kafka.secured import make_certificates
+
+#: As many files may a process open by default on most systems.
+FILES = 1_024
+SILENT = 1_100
+HEADER_S = 3.0
+ATTACKER = "127.0.0.2"
+
+
+@contextlib.asynccontextmanager
+async def alone(tmp_path: Path, *, tls: bool, **settings: object) -> AsyncIterator[tuple[str, int, Path]]:
+    """The service in a process that may open 1,024 files: its URL, its port, and its log."""
+    if tls:
+        certificates = make_certificates(tmp_path)
+        settings |= {"certificate": certificates.server, "key": certificates.server_key}
+    log = tmp_path / "service.log"
+    command = [
+        sys.executable,
+        "-m",
+        "tests.worlds.served_alone",
+        json.dumps({"port": 0, **settings}),
+        str(FILES),
+    ]
+    with log.open("wb") as stderr:
+        process = await asyncio.create_subprocess_exec(*command, stdout=subprocess.PIPE, stderr=stderr)
+        try:
+            assert process.stdout is not None
+            async with asyncio.timeout(120):
+                url = (await process.stdout.readline()).decode().strip().rstrip("/")
+            assert url, log.read_text()
+            yield url, int(url.rpartition(":")[2]), log
+        finally:
+            process.kill()
+            await process.wait()
+
+
+async def asked(port: int, *, tls: bool) -> bytes:
+    """Return the first line of an answer; empty if the connection is refused or cut off."""
+    context = ssl.create_default_context() if tls else None
+    if context is not None:
+        context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+    with contextlib.suppress(OSError, TimeoutError):
+        async with asyncio.timeout(5):
+            reader, writer = await asyncio.open_connection("127.0.0.1", port, ssl=context)
+            writer.write(b"GET /healthz HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")
+            line = await reader.readline()
+            writer.close()
+            return line
+    return b""
+
+
+async def silent(port: int) -> socket.socket:
+    """Return a connection of the attacker on which nothing is sent."""
+    one = socket.socket()
+    one.setblocking(False)
+    one.bind((ATTACKER, 0))
+    await asyncio.get_running_loop().sock_connect(one, ("127.0.0.1", port))
+    return one
+
+
+async def closed(one: socket.socket) -> None:
+    """Wait until the service has closed a connection."""
+    with contextlib.suppress(ConnectionError):
+        while await asyncio.get_running_loop().sock_recv(one, 4_096):
+            pass
+
+
+@pytest.mark.parametrize("tls", [False, True], ids=["http", "https"])
+async def test_silent_connections_do_not_stop_the_service(tmp_path: Path, tls: bool) -> None:
+    async with alone(tmp_path, tls=tls, header_s=HEADER_S) as (_, port, log), asyncio.timeout(120):
+        held = [await silent(port) for _ in range(SILENT)]
+        try:
+            assert b" 200 " in await asked(port, tls=tls)
+            for one in held:
+                await closed(one)
+            assert b" 200 " in await asked(port, tls=tls)
+        finally:
+            for one in held:
+                one.close()
+        lines = log.read_text().splitlines()
+        assert len(lines) < 10, lines[:20]
+
+
+async def test_what_the_limit_of_open_files_does_not_allow_is_reported(tmp_path: Path) -> None:
+    async with alone(tmp_path, tls=False, connections_max=5_000) as (_, port, log):
+        assert b" 200 " in await asked(port, tls=False)
+        assert "connections_max is " in log.read_text()
+        assert f"only {FILES} files may be open" in log.read_text()

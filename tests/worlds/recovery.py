@@ -1,0 +1,392 @@
+"""A stopped app, its logs in memory, and a snapshot of it: the world of the tests of a recovery."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from snapkafka import ops
+from snapkafka.kafka.records.bulk import KafkaRecord
+from snapkafka.manifest import ExternalEntry, LogEntry, Manifest, ReadEntry, SettledEntry, TopicEntry
+from snapkafka.protocol.captured_snapshot import Captured, ChangelogCut, Code, InputCut, ProcessCut, SenderEnd
+from snapkafka.protocol.records import Agent, Hello, InputTopic, Position, Table, TopicPartition
+from snapkafka.query.engine import Placed
+from snapkafka.recovery.appending import NewRecord
+from snapkafka.recovery.stored_rows import rows_of_state
+from snapkafka.store import LocalStore
+from snapkafka.wire import headers as wire
+from tests.unit.base.test_manifest import example
+from tests.worlds.fakes import FakeAdmin, FakeCluster, FakeTopic
+from tests.worlds.on_disk import write_snapshot
+
+TOPIC_ID = "0" * 32
+LEDGER = wire.ledger_id(bytes.fromhex(TOPIC_ID))
+EPOCH = 4
+SENDER = 1
+IN, OUT, LOG, SETS = (TopicPartition(name, 0) for name in ("in", "out", "app-t-changelog", "app-s-changelog"))
+RAW = TopicPartition("raw", 0)
+AGENTS = (
+    Agent(name="a", topics=("in",), key_codec="raw", value_codec="json", value_type="Order(id: str)"),
+    Agent(name="b", topics=("in",), key_codec="raw", value_codec="json"),
+    Agent(name="c", topics=("raw",), key_codec="raw", value_codec="json"),
+)
+
+
+HELLO = Hello(
+    n=1,
+    app="app",
+    inputs=(InputTopic(topic="in", partitions=1), InputTopic(topic="raw", partitions=1)),
+    tables=(
+        Table(name="t", changelog=LOG.topic, partitions=1, kind="Table", value_type="int"),
+        Table(name="s", changelog=SETS.topic, partitions=1, sets=True, kind="SetTable"),
+    ),
+    agents=AGENTS,
+)
+
+
+@dataclass
+class FakeLog:
+    """`RestoreBulk` and the ends of `FakeAdmin`, on lists. `refuse`: called before each append."""
+
+    records: dict[TopicPartition, list[KafkaRecord]] = field(default_factory=lambda: defaultdict(list))
+    appended: Callable[[NewRecord], None] = lambda record: None
+    starts: Mapping[TopicPartition, int] = field(default_factory=dict)
+
+    def put(
+        self, tp: TopicPartition, key: bytes | None, value: bytes | None, *, by: int = -1, epoch: int = 0
+    ) -> int:
+        offset = len(self.records[tp])
+        place = (LEDGER, wire.tp_check(*tp), epoch, max(0, by), offset)
+        is_marker = value is None and wire.is_marker_key(key)
+        stamp = wire.marker(*place, 0) if is_marker else wire.stamp(*place)
+        headers = ((wire.HEADER, stamp),) if by >= 0 else (("trace", b"1"), ("trace", None))
+        self.records[tp].append(KafkaRecord(*tp, offset, key, value, headers, 1_000 + offset))
+        return offset
+
+    def read(self, ranges: Sequence[tuple[str, int, int, int]]) -> Iterator[KafkaRecord]:
+        for topic, partition, start, end in ranges:
+            assert start >= self.starts.get(TopicPartition(topic, partition), 0), (
+                "what is gone cannot be read"
+            )
+            yield from self.records[TopicPartition(topic, partition)][start:end]
+
+    def append(self, records: Iterable[NewRecord]) -> dict[TopicPartition, list[int]]:
+        offsets: defaultdict[TopicPartition, list[int]] = defaultdict(list)
+        for record in records:
+            self.appended(record)
+            found = self.records[record.tp]
+            at_ms = 5_000 if record.timestamp_ms is None else record.timestamp_ms
+            found.append(KafkaRecord(*record.tp, len(found), record.key, record.value, record.headers, at_ms))
+            offsets[record.tp].append(len(found) - 1)
+        return offsets
+
+    def stable_ends(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
+        return {tp: len(self.records[tp]) for tp in partitions}
+
+
+class Admin(FakeAdmin):
+    """`FakeAdmin` whose logs are those of a `FakeLog`."""
+
+    log: FakeLog
+
+    async def log_ends(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
+        return {tp: len(self.log.records[tp]) for tp in partitions}
+
+
+@dataclass
+class World:
+    """A cluster with one app, stopped, and a snapshot of it.
+
+    `in`: offset 0 done, 1 and 3 in flight, 2 and 5 external, 4 a marker, 6 red. One agent stands at 1, the other at 3.
+    `raw`: external records alone. The table has x=1 and y=2 at the cut; since then x was written, y deleted, z new.
+    The set has members 1 and 2 of k; since then 2 was removed and 3 added.
+    """
+
+    cluster: FakeCluster
+    log: FakeLog
+    admin: Admin
+    store: LocalStore
+    manifest: Manifest
+
+    def state(self) -> Any:
+        from snapkafka.protocol.ledger_state import LedgerState
+
+        state = LedgerState()
+        for entry in self.cluster.the_ledger.entries:
+            state.apply(entry.offset, entry.record)
+        return state
+
+    def fingerprint(self) -> object:
+        """All that a refusal must leave as it was."""
+        return (
+            [entry.record for entry in self.cluster.the_ledger.entries],
+            {tp: list(found) for tp, found in self.log.records.items() if found},
+            {group: dict(found) for group, found in self.admin.commits.items()},
+        )
+
+    async def restore(
+        self,
+        crash: Callable[[str], None] = lambda step: None,
+        notify: Callable[[str], None] = lambda text: None,
+        **options: Any,
+    ) -> ops.Recovered:
+        return await self.do(await self.plan(**options), crash=crash, notify=notify)
+
+    async def do(self, plan: ops.RecoveryPlan, **options: Any) -> ops.Recovered:
+        return await ops.recover(self.cluster, plan, bulk=self.log, **options)
+
+    async def plan(self, **options: Any) -> ops.RecoveryPlan:
+        request = {"namespace": "shop", "name": "friday", "storage": str(self.store.root)} | options
+        return await ops.plan_recovery(self.cluster, ops.RecoveryRequest(**request), bulk=self.log)
+
+    def taken(self, agent: str) -> list[bytes | None]:
+        """The values that an agent takes from `in`, by the rules of the ledger (D2)."""
+        start = self.admin.commits["app"][IN]
+        rule = self.state().restores.rules("app", IN)[agent]
+        return [
+            record.value
+            for record in self.log.records[IN][start:]
+            if rule.takes(record.offset) and not (record.key or b"").startswith(b"_sk:")
+        ]
+
+    def folded(self) -> dict[bytes, bytes]:
+        """The plain table as Faust recovers it from the whole changelog."""
+        found: dict[bytes, bytes] = {}
+        for record in self.log.records[LOG]:
+            assert record.key is not None
+            if record.value is None:
+                found.pop(record.key, None)
+            else:
+                found[record.key] = record.value
+        return found
+
+    def members(self) -> set[int]:
+        """The set as Faust recovers it."""
+        found: set[int] = set()
+        for record in self.log.records[SETS]:
+            assert record.key is not None and record.value is not None
+            kind, value = json.loads(record.key)[0], json.loads(record.value)
+            match kind:
+                case 1:
+                    found.add(value)
+                case 2:
+                    found.discard(value)
+                case 15:
+                    found = (found | set(value[0])) - set(value[1])
+        return found
+
+
+def message(offset: int, value: bytes) -> dict[str, Any]:
+    return {
+        "sender": SENDER,
+        "receiver_app": "app",
+        "topic": "in",
+        "partition": 0,
+        "offset": offset,
+        "key_raw": b"k",
+        "value_raw": value,
+        "headers": [{"key": "trace", "value": b"7"}, {"key": "trace", "value": None}],
+        "timestamp_ms": 1_000 + offset,
+    }
+
+
+def captured() -> Captured:
+    at = {"a": 1, "b": 3}
+    agents = tuple(
+        Position(agent=name, topic="in", partition=0, offset=offset) for name, offset in at.items()
+    )
+    cut = InputCut(
+        app="app",
+        topic="in",
+        topic_id="",
+        partition=0,
+        position=1,
+        noted=1,
+        low=0,
+        log_end=4,
+        receiver=SENDER,
+        agents=agents,
+    )
+    raw = (Position(agent="c", topic="raw", partition=0, offset=2, started_above=(3,)),)
+    changelog = ChangelogCut(
+        app="app", table="t", topic=LOG.topic, topic_id="", partition=0, end=2, process=SENDER
+    )
+    sender = SenderEnd(process=SENDER, topic="out", partition=0, white_end=1, last_seq=0)
+    return dataclasses.replace(
+        example().captured,
+        id="friday",
+        epoch=EPOCH,
+        processes=(ProcessCut(process=SENDER, app="app"),),
+        inputs=(cut, dataclasses.replace(cut, topic="raw", position=2, agents=raw)),
+        senders=(sender,),
+        changelogs=(changelog, dataclasses.replace(changelog, table="s", topic=SETS.topic, sets=True)),
+        recorded=(),
+        code=(Code(app="app", agents=HELLO.agents, tables=HELLO.tables),),
+    )
+
+
+def stopped_app(tmp_path: Path) -> World:
+    log, cluster = FakeLog(), FakeCluster()
+    admin = Admin()
+    admin.log, cluster.the_admin = log, admin
+    topics = ("in", "raw", "out", LOG.topic, SETS.topic)
+    admin.topics = {name: FakeTopic(1) for name in topics}
+    admin.settings = {
+        name: {"cleanup.policy": "compact", "delete.retention.ms": str(2**62)} for name in topics
+    }
+    admin.commits = {"app": {IN: 7, RAW: 9}}
+    for value in (b"done", b"one"):
+        log.put(IN, b"k", value, by=SENDER)
+    log.put(IN, b"e", b"two, external")
+    log.put(IN, b"k", b"three", by=SENDER)
+    log.put(IN, b"_sk:1", None, by=SENDER, epoch=EPOCH)
+    log.put(IN, b"e", b"five, external")
+    log.put(IN, b"k", b"red", by=SENDER, epoch=EPOCH)
+    for number in range(9):
+        log.put(RAW, b"r", b"%d" % number)
+    for number in range(3):
+        log.put(OUT, b"o", b"%d" % number, by=SENDER)
+    changes = ((b'"x"', b"1"), (b'"y"', b"2"), (b'"x"', b"9"), (b'"y"', None), (b'"z"', b"3"))
+    for key, of in changes:
+        log.put(LOG, key, of, by=SENDER)
+    for key, value in ((b'[1,"k"]', b"1"), (b'[1,"k"]', b"2"), (b'[2,"k"]', b"2"), (b'[1,"k"]', b"3")):
+        log.put(SETS, key, value, by=SENDER)
+    cluster.the_ledger.put(None)
+    assert cluster.the_ledger.put(HELLO) == SENDER
+    store = LocalStore(tmp_path)
+    row = {"app": "app", "partition": 0}
+    manifest = write_snapshot(
+        store,
+        "friday",
+        EPOCH,
+        state=[
+            {**row, "table": "t", "key_raw": b'"x"', "value_raw": b"1", "changelog_topic": LOG.topic},
+            {**row, "table": "t", "key_raw": b'"y"', "value_raw": b"2", "changelog_topic": LOG.topic},
+            {
+                **row,
+                "table": "s",
+                "key_raw": b'[15,"k"]',
+                "value_raw": b"[[1,2],[]]",
+                "changelog_topic": SETS.topic,
+            },
+        ],
+        messages=[message(1, b"one"), message(3, b"three")],
+    )
+    manifest = dataclasses.replace(
+        manifest,
+        captured=captured(),
+        settled=(
+            SettledEntry(topic=LOG.topic, partition=0, offset=2),
+            SettledEntry(topic=SETS.topic, partition=0, offset=2),
+        ),
+        topics=tuple(TopicEntry(name=name, topic_id="", partitions=1) for name in topics),
+        logs=tuple(
+            LogEntry(topic=tp.topic, partition=0, topic_id="", start=0, end=end)
+            for tp, end in ((IN, 4), (RAW, 4), (LOG, 2), (SETS, 2))
+        ),
+        external=(),
+    )
+    it = World(cluster, log, admin, store, manifest)
+    save(it, manifest)
+    return it
+
+
+def save(world: World, manifest: Manifest) -> None:
+    from snapkafka.manifest import dump
+
+    world.store.manifest_path("friday").write_text(dump(manifest))
+
+
+def holds_the_snapshot(world: World) -> None:
+    """Tables and what each agent takes are those of the cut."""
+    assert world.folded() == {b'"x"': b"1", b'"y"': b"2"}
+    assert world.members() == {1, 2}
+    assert world.taken("a") == [b"one", b"two, external", b"three", b"five, external"]
+    assert world.taken("b") == [b"three", b"five, external"]
+    assert world.admin.commits["app"][RAW] == 2, "external records are read again where they lie"
+    assert world.state().restores.rules("app", RAW)["c"].started_above == {3}
+
+
+STEPS = (
+    "topics", "silence", "author", "quiet", "channels", "state", "read back", "compare", "ready", "groups", "done",
+)  # fmt: skip
+
+
+class CrashError(Exception):
+    """The tool is killed here."""
+
+
+def crash_at(step: str) -> Callable[[str], None]:
+    """What kills the tool before a step."""
+
+    def crash(at: str) -> None:
+        if at == step:
+            raise CrashError
+
+    return crash
+
+
+def manifest_with(**changes: Any) -> Callable[[World], None]:
+    return lambda world: save(world, dataclasses.replace(world.manifest, **changes))
+
+
+def external(topic: str, offset: int, value: bytes) -> dict[str, Any]:
+    return {
+        "topic": topic,
+        "partition": 0,
+        "offset": offset,
+        "key_raw": b"e",
+        "value_raw": value,
+        "headers": [{"key": "from", "value": b"outside"}],
+        "timestamp_ms": 2_000 + offset,
+    }
+
+
+def with_inputs(world: World, *ranges: tuple[str, int, int]) -> Manifest:
+    """Store what lay unread in these ranges: 2 and 5 of `in` are external, all of `raw`."""
+    old = world.manifest
+    rows = [external("in", 2, b"two, external"), external("in", 5, b"five, external")]
+    rows += [external("raw", offset, b"%d" % offset) for offset in range(9)]
+    stored = [row for row in rows if any(row["topic"] == t and s <= row["offset"] < e for t, s, e in ranges)]
+    state = [
+        {
+            "app": "app",
+            "table": "s" if row.tp.topic.startswith("app-s") else "t",
+            "partition": 0,
+            "key_raw": row.key,
+            "value_raw": row.value,
+            "changelog_topic": row.tp.topic,
+        }
+        for row in rows_of_state(Placed(world.store, old))
+    ]
+    world.store.manifest_path("friday").unlink()
+    again = write_snapshot(
+        world.store,
+        "friday",
+        EPOCH,
+        state=state,
+        messages=[message(1, b"one"), message(3, b"three")],
+        inputs=stored,
+    )
+    found = dataclasses.replace(
+        old,
+        tables=again.tables,
+        external=(ExternalEntry(topic="in", mixed=True), ExternalEntry(topic="raw", mixed=False)),
+        inputs=tuple(ReadEntry(topic=t, partition=0, start=s, end=e) for t, s, e in ranges),
+    )
+    save(world, found)
+    return found
+
+
+def delete(world: World, topic: TopicPartition, below: int) -> None:
+    """Let retention delete records."""
+    world.admin.starts = {**world.admin.starts, topic: below}
+    world.log.starts = world.admin.starts
+
+
+WINDOWS = TopicPartition("app-w-changelog", 0)

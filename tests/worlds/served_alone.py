@@ -1,0 +1,31 @@
+"""The service in a process of its own, over a cluster in memory: `python -m tests.worlds.served_alone SETTINGS FILES`.
+
+SETTINGS is a JSON object; FILES, the limit of open files. It prints its URL, and logs to standard error.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+import resource
+import sys
+
+from snapkafka.service.app import make_app
+from snapkafka.service.server import serve
+from snapkafka.service.settings import Settings
+from tests.worlds.fakes import FakeCluster, Worker
+
+
+async def main(settings: Settings) -> None:
+    """Serve until this process is killed."""
+    cluster = FakeCluster()
+    Worker(cluster.the_ledger, "shop", "orders")
+    await serve(make_app(cluster, "ns", settings), settings, lambda url: print(url, flush=True))
+
+
+if __name__ == "__main__":
+    logging.basicConfig()
+    most = int(sys.argv[2])
+    resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
+    asyncio.run(main(Settings(**json.loads(sys.argv[1]))))
