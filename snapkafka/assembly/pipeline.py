@@ -106,7 +106,7 @@ class Job:
     def settings(
         self, ledger: LedgerEntry, decoding: Decoding, isolation: str, far: tuple[FarStretch, ...]
     ) -> Settings:
-        """Return how the log of a snapshot is read; report the times that Spark cannot read."""
+        """Return the settings by which the log of a snapshot is read; report the times that Spark cannot read."""
         for stretch in far:
             self.notify(f"{stretch}: Spark cannot read that, another client does")
         spec = changed(self.spec, isolation=isolation, bootstrap=self.connection().bootstrap)

@@ -203,8 +203,8 @@ SCENES: Final[dict[str, dict[str, Any]]] = {
     "refused": {"calm": True, "external": False, "relay": "refused"},
 }
 INVARIANTS: Final = (
-    Invariant(name="holds", sql="SELECT * FROM messages WHERE offset < 0"),
-    Invariant(name="fails", sql="SELECT topic, partition, offset, sender, NULL AS nothing FROM messages"),
+    Invariant(name="holds", sql="SELECT * FROM messages WHERE `offset` < 0"),
+    Invariant(name="fails", sql="SELECT topic, `partition`, `offset`, sender, NULL AS nothing FROM messages"),
     Invariant(
         name="counts", sql="SELECT count(*) AS n, sum(messages) AS held FROM channels HAVING count(*) > 0"
     ),

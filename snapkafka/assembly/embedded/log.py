@@ -11,7 +11,13 @@ from xxhash import xxh64_intdigest
 
 from snapkafka.checks import LogRecord, ReadRange
 from snapkafka.checks.log import EXTERNAL
-from snapkafka.errors import BrokerUnavailableError, LedgerUnusableError, OffsetsGoneError, TimedOutError
+from snapkafka.errors import (
+    BrokerUnavailableError,
+    LedgerUnusableError,
+    OffsetsGoneError,
+    TimedOutError,
+    Verb,
+)
 from snapkafka.kafka.login.connection import Connection
 from snapkafka.kafka.records.bulk import client_settings
 from snapkafka.protocol.records import TopicPartition
@@ -211,6 +217,6 @@ def _refused(place: tuple[str, int], error: Any) -> Exception:
     if error.code() in (KafkaError.TOPIC_AUTHORIZATION_FAILED, KafkaError.GROUP_AUTHORIZATION_FAILED):
         return LedgerUnusableError(
             f"not allowed to read what the snapshot needs: {what}",
-            hint="`snapkafka doctor --acls` prints the rights that the assembly job needs",
+            hint=(Verb("doctor", options=("acls",)), " prints the rights that the assembly job needs"),
         )
     return BrokerUnavailableError(what)

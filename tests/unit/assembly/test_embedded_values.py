@@ -29,7 +29,13 @@ from snapkafka.checks.invariants import Invariant, load, parameters_of, ready_ma
         (b"YQ==", "raw|binary", '"a"', "a", None),
         (b"MQ==", "json|binary", "1", "1", None),
         (b"x", "own", None, None, "codec own is not decoded"),
-        (b"x", "pickle", None, None, "codec pickle is not decoded: pickles execute code (--unpickle)"),
+        (
+            b"x",
+            "pickle",
+            None,
+            None,
+            "codec pickle is not decoded: pickles execute code (the option unpickle)",
+        ),
         (None, "json", None, None, None),
     ],
 )

@@ -113,5 +113,5 @@ def test_without_its_libraries_spark_is_taken(
 
 
 def test_an_engine_that_is_none_is_refused() -> None:
-    with pytest.raises(BadInputError, match="invalid engine: 'flink'"):
+    with pytest.raises(BadInputError, match="engine is invalid: 'flink'"):
         JobSpec(engine="flink")

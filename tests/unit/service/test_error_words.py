@@ -255,13 +255,13 @@ def named() -> tuple[set[str], set[tuple[str, tuple[str, ...]]]]:
 
 OPTIONS, VERBS = named()
 #: Of the job alone, as people start it by spark-submit.
-OF_THE_JOB: Final = {"result", "snapshot"}
+OF_THE_JOB: Final = {"result", "snapshot", "spec"}
 #: That of every command.
 HELP: Final = "help"
 
 
 def test_options_and_verbs_in_texts_are_those_of_the_command() -> None:
-    verbs = ("trigger", "assemble", "verify", "query", "diff", "draw", "show", "serve", "trace")
+    verbs = ("trigger", "assemble", "verify", "keep", "query", "diff", "draw", "show", "serve", "trace")
     known = {HELP} | {option for verb in verbs for option in options_of(verb)}
     assert known >= OPTIONS - OF_THE_JOB, OPTIONS - known
     assert len(OPTIONS) > 15
