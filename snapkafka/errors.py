@@ -9,9 +9,8 @@ verification is a *result*, not an error, and has an exit status of its own.
 
 from __future__ import annotations
 
-from typing import ClassVar, Final
-
-import msgspec
+from dataclasses import astuple, dataclass
+from typing import Any, ClassVar, Final
 
 __all__ = [
     "COMMAND",
@@ -57,14 +56,16 @@ EXIT_NOT_GOOD: Final = 1
 # -- texts ----------------------------------------------------------------------------------------------------
 
 
-class Option(msgspec.Struct, frozen=True, tag=True):
+@dataclass(frozen=True, slots=True)
+class Option:
     """An argument of a verb that a text names, by its name at the command, and the value to give it, if any."""
 
     name: str
     value: str = ""
 
 
-class Verb(msgspec.Struct, frozen=True, tag=True):
+@dataclass(frozen=True, slots=True)
+class Verb:
     """A verb that a text names: what it is to do `of` which snapshots, with which options."""
 
     name: str
@@ -161,23 +162,45 @@ class SnapkafkaError(Exception):
         return self.message
 
 
-class Reported(msgspec.Struct, frozen=True):
-    """An error that one process passes to another."""
+@dataclass(frozen=True, slots=True)
+class Reported:
+    """An error that one process passes to another, in values that JSON has: an option or verb in a text is a list."""
 
     code: str
-    problem: Text
-    see: Text
+    problem: str | list[str | list[Any]]
+    see: str | list[str | list[Any]]
     field: str = ""
 
     @classmethod
     def of(cls, error: SnapkafkaError) -> Reported:
         """Take an error apart."""
-        return cls(code=error.code, problem=error.problem, see=error.see, field=error.field)
+        return cls(error.code, _as_data(error.problem), _as_data(error.see), error.field)
 
     def error(self) -> SnapkafkaError:
         """Return the error again, of the same class; one of a class that is unknown here is internal."""
         classes = {cls.code: cls for cls in all_errors()}
-        return classes.get(self.code, InternalError)(self.problem, hint=self.see, field=self.field)
+        kind = classes.get(self.code, InternalError)
+        return kind(_as_text(self.problem), hint=_as_text(self.see), field=self.field)
+
+
+def _as_data(text: Text) -> str | list[str | list[Any]]:
+    if isinstance(text, str):
+        return text
+    return [part if isinstance(part, str) else [type(part).__name__, *astuple(part)] for part in text]
+
+
+def _as_text(data: str | list[str | list[Any]]) -> Text:
+    return data if isinstance(data, str) else tuple(map(_part_of, data))
+
+
+def _part_of(data: str | list[Any]) -> str | Option | Verb:
+    match data:
+        case ["Option", name, value]:
+            return Option(name, value)
+        case ["Verb", name, of, options]:
+            return Verb(name, tuple(of), tuple(options))
+        case _:
+            return str(data)
 
 
 class InternalError(SnapkafkaError):

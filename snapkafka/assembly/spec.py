@@ -10,6 +10,7 @@ import os
 import sys
 import typing
 from collections.abc import Iterator, Mapping
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Annotated, Any, Final, NamedTuple
 
@@ -347,7 +348,8 @@ class JobResult(msgspec.Struct, frozen=True, kw_only=True):
         )
 
 
-class JobError(Reported, frozen=True, kw_only=True):
+@dataclass(frozen=True, slots=True)
+class JobError(Reported):
     """An error that ended the job, or a snapshot of several (`id`), also in the words of the command."""
 
     message: str = ""
@@ -359,7 +361,7 @@ class JobError(Reported, frozen=True, kw_only=True):
     def told(cls, error: SnapkafkaError, snapshot_id: str = "") -> JobError:
         """Take an error apart."""
         return cls(
-            **msgspec.structs.asdict(Reported.of(error)),
+            **asdict(Reported.of(error)),
             message=COMMAND.message(error),
             hint=COMMAND.advice(error),
             exit_status=error.exit_status,

@@ -12,12 +12,11 @@ import os
 import sys
 from typing import Any
 
-from playwright.sync_api import BrowserContext, Page, sync_playwright
+from playwright.sync_api import BrowserContext, Page, expect, sync_playwright
 
 CHROMIUM = os.environ.get("CHROMIUM", "/usr/bin/chromium")
 PATIENCE_MS = 90_000
-ROWS = "document.querySelectorAll('#snapshots tbody tr').length"
-LIVE = "document.getElementById('live').textContent.startsWith('live;')"
+ROWS = "#snapshots tbody tr"
 
 
 def opened(context: BrowserContext, url: str) -> Page:
@@ -25,15 +24,15 @@ def opened(context: BrowserContext, url: str) -> Page:
     page = context.new_page()
     page.set_default_timeout(PATIENCE_MS)
     page.goto(url)
-    page.wait_for_function(LIVE)
+    expect(page.locator("#live")).to_contain_text("live;", timeout=PATIENCE_MS)
     return page
 
 
-def rows(pages: list[Page], least: int) -> list[int]:
+def rows(pages: list[Page], number: int) -> list[int]:
     """Wait until each tab has so many snapshots; return how many it has."""
     for page in pages:
-        page.wait_for_function(f"{ROWS} >= {least}")
-    return [page.evaluate(ROWS) for page in pages]
+        expect(page.locator(ROWS)).to_have_count(number, timeout=PATIENCE_MS)
+    return [page.locator(ROWS).count() for page in pages]
 
 
 def report(**found: Any) -> None:

@@ -22,6 +22,7 @@ from snapkafka.errors import (
     BrokerUnavailableError,
     CertificateError,
     MechanismError,
+    Option,
     SnapkafkaError,
 )
 from snapkafka.kafka.cluster.wire_requests import MetadataRequestV12
@@ -95,7 +96,7 @@ async def _why(security: Mapping[str, Any], where: Address) -> SnapkafkaError | 
     except socket.gaierror:
         return BrokerUnavailableError(
             f"the host {host} is unknown",
-            hint="check --bootstrap; a name may be known in another network only",
+            hint=("check ", Option("bootstrap"), "; a name may be known in another network only"),
         )
     except OSError:
         return None
@@ -143,7 +144,7 @@ async def _first_answer(host: str, port: int, context: ssl.SSLContext | None) ->
 
 async def _unreachable(where: Address, advertised: Sequence[Address]) -> SnapkafkaError | None:
     """Return that no broker can be reached at the address that it gives itself, if that is so. Clients use the address
-    in `--bootstrap` only to ask for the others."""
+    of the bootstrap servers only to ask for the others."""
     found = await asyncio.gather(*map(_connects, advertised))
     if any(found):
         return None

@@ -125,8 +125,7 @@ def _row(record: Any) -> SourceRow:
 
 def _too_much(tp: Any, first: int, row: SourceRow) -> BadInputError:
     return BadInputError(
-        f"{TopicPartition(*tp)} holds records whose times Spark cannot read, from offset {first} to {row.offset} and on"
-        f" (timestamp {row.timestamp_ms}: nanoseconds?), with more than {BYTES_MAX // 2**20} MB between them",
-        hint="let the producer write milliseconds; message.timestamp.after.max.ms on the topic refuses the others; the"
-        " topic is readable again when they are deleted",
+        f"{TopicPartition(*tp)}, offsets {first} to {row.offset}: Spark cannot read these times"
+        f" ({row.timestamp_ms}: nanoseconds?)",
+        hint="let the producer write milliseconds (message.timestamp.after.max.ms); delete these records",
     )
