@@ -16,17 +16,14 @@ of the old one could misread the new one, fields that are merely new are skipped
 
 from __future__ import annotations
 
-import dataclasses
-import functools
 import hashlib
-import json
 import re
-import types
-import typing
 import zlib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Final, TypeVar
+from typing import Final
+
+import msgspec
 
 from snapkafka.errors import BadInputError
 from snapkafka.protocol.captured_snapshot import Captured
@@ -315,6 +312,7 @@ class Manifest:
     `inputs`: offsets whose external records are in the table `inputs`; empty: there is no such table.
     """
 
+    version: int = MANIFEST_VERSION
     id: str
     attempt: int
     epoch: int
@@ -340,7 +338,6 @@ class Manifest:
     logs: tuple[LogEntry, ...] = ()
     inputs: tuple[ReadEntry, ...] = ()
     outsiders: tuple[OutsiderEntry, ...] = ()
-    version: int = MANIFEST_VERSION
 
 
 def open_paths(
@@ -404,13 +401,16 @@ def file_stem(snapshot_id: str) -> str:
 
 # --- JSON -----------------------------------------------------------------------------------------------------------
 
-_T = TypeVar("_T")
+
+class _Numbered(msgspec.Struct):
+    """The part of a manifest that is the same in every release."""
+
+    version: int
 
 
 def dump(manifest: Manifest) -> str:
-    """Return the manifest as JSON, in the order of its fields, `version` first."""
-    fields = dataclasses.asdict(manifest)
-    return json.dumps({"version": fields.pop("version"), **fields}, indent=1, ensure_ascii=False) + "\n"
+    """Return the manifest as JSON, in the order of its fields."""
+    return msgspec.json.format(msgspec.json.encode(manifest), indent=1).decode() + "\n"
 
 
 def load(text: str, *, where: str = "manifest") -> Manifest:
@@ -425,76 +425,14 @@ def load(text: str, *, where: str = "manifest") -> Manifest:
         BadInputError: it is not JSON, lacks a field or has one of another type.
     """
     try:
-        data = json.loads(text)
-    except ValueError as error:
-        raise BadInputError(f"{where} is not JSON: {error}", hint="is it a manifest, and whole?") from error
-    version = data.get("version") if isinstance(data, dict) else None
-    if not isinstance(version, int):
-        raise BadInputError(
-            f"invalid manifest {where}: it has no version", hint="see schemas/manifest.schema.json"
-        )
-    if version > MANIFEST_VERSION:
-        raise LaterVersionError(
-            f"{where} has version {version}, this snapkafka reads up to {MANIFEST_VERSION}",
-            hint="use a newer snapkafka",
-        )
-    try:
-        return _dataclass(Manifest, data, "")
-    except _MisfitError as misfit:
+        version = msgspec.json.decode(text, type=_Numbered).version
+        if version > MANIFEST_VERSION:
+            raise LaterVersionError(
+                f"{where} has version {version}, this snapkafka reads up to {MANIFEST_VERSION}",
+                hint="use a newer snapkafka",
+            )
+        return msgspec.json.decode(text, type=Manifest)
+    except msgspec.ValidationError as misfit:
         raise BadInputError(f"{where}: {misfit}", hint="see schemas/manifest.schema.json") from None
-
-
-class _MisfitError(ValueError):
-    """A value that does not have the type of its field."""
-
-    def __init__(self, path: str, expected: str, value: object) -> None:
-        super().__init__(
-            f"{path.lstrip('.') or 'the whole'} should be {expected}, is {json.dumps(value)[:60]}"
-        )
-
-
-@functools.cache
-def _hints(kind: type) -> dict[str, Any]:
-    return typing.get_type_hints(kind)
-
-
-def _dataclass(kind: type[_T], data: object, path: str) -> _T:
-    if not isinstance(data, dict):
-        raise _MisfitError(path, "an object", data)
-    hints = _hints(typing.cast(Any, kind))
-    values: dict[str, Any] = {}
-    for item in dataclasses.fields(kind):  # type: ignore[arg-type]  # only called with dataclasses
-        if item.name in data:
-            values[item.name] = _value(hints[item.name], data[item.name], f"{path}.{item.name}")
-        elif item.default is dataclasses.MISSING and item.default_factory is dataclasses.MISSING:
-            raise _MisfitError(f"{path}.{item.name}", "there", None)
-    return kind(**values)
-
-
-def _value(hint: Any, data: object, path: str) -> Any:
-    """Convert `data` to the type `hint`, which is one of the few that dataclasses of this project use."""
-    origin, arguments = typing.get_origin(hint), typing.get_args(hint)
-    if origin in (typing.Union, types.UnionType):
-        others = [argument for argument in arguments if argument is not types.NoneType]
-        return None if data is None else _value(others[0], data, path)
-    if origin is typing.Literal:
-        if data not in arguments:
-            raise _MisfitError(path, f"one of {', '.join(map(str, arguments))}", data)
-        return data
-    if origin is tuple:
-        if not isinstance(data, list):
-            raise _MisfitError(path, "a list", data)
-        return tuple(_value(arguments[0], item, f"{path}[{i}]") for i, item in enumerate(data))
-    if origin is Mapping:
-        if not isinstance(data, dict):
-            raise _MisfitError(path, "an object", data)
-        return {str(key): _value(arguments[1], item, f"{path}.{key}") for key, item in data.items()}
-    if dataclasses.is_dataclass(hint):
-        return _dataclass(typing.cast(type, hint), data, path)
-    if hint is float and type(data) is int:
-        return float(data)
-    if type(data) is not hint:  # a bool is no int here
-        raise _MisfitError(
-            path, {int: "an integer", str: "a text", bool: "true or false"}.get(hint, str(hint)), data
-        )
-    return data
+    except (msgspec.DecodeError, UnicodeEncodeError) as error:
+        raise BadInputError(f"{where} is not JSON: {error}", hint="is it a manifest, and whole?") from error

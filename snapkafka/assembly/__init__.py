@@ -4,14 +4,16 @@ This package holds what any engine needs; `spark` is the engine for snapshots of
 
 | module | content |
 |---|---|
-| `options` | the arguments of the job |
+| `spec` | the options of the job, and its result, as values and as JSON |
+| `command`, `pipeline` | the job: its command line, and its work in order |
 | `ledger` | the ledger's side: captured snapshots, and their verdicts |
-| `cluster` | facts about the cluster: existing offsets, topics |
+| `cluster`, `loss` | facts about the cluster: existing offsets, topics; since when records are gone |
 | `base` | the base of an incremental snapshot |
+| `settings`, `decoding` | how a log is read, and keys and values are decoded |
 | `avro_schemas`, `schema_registry` | Avro schemas, from files or a registry |
 | `manifest` | the manifest of an assembly |
-| `progress`, `report` | the progress of the job, and its result |
-| `spark.entry`, `spark.command` | the job as a process, and its command line |
+| `progress` | the progress of the job |
+| `spark.entry`, `spark.engine` | the job as a process; Spark as its engine |
 | `spark.job` | the order of the work, the manifest last |
 | `spark.frames` | the captured snapshot as small DataFrames, for joins |
 | `spark.reading` | the session, exact offset ranges, our header |

@@ -10,6 +10,7 @@ import hashlib
 import random
 from collections import defaultdict
 from collections.abc import Collection
+from dataclasses import dataclass
 from types import TracebackType
 from typing import Final, Self
 
@@ -39,6 +40,22 @@ from .cluster import look, look_at_topics, look_for_external_readers
 
 #: The epoch of no snapshot: that of the first trigger is 1, the offset behind it.
 NO_EPOCH: Final = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClusterFacts:
+    """What the cluster says about a snapshot, for its manifest.
+
+    `external_readers`: groups that read outputs (`kafka.cluster.external_groups`); they count where inputs hold
+    external records. `restorable`: how long the log keeps what it needs. `topics`: as they are now.
+    """
+
+    external_readers: tuple[OpenEntry, ...] = ()
+    restorable: RestorableEntry | None = None
+    topics: tuple[TopicEntry, ...] = ()
+
+
+NO_FACTS: Final = ClusterFacts()
 
 
 class Desk:
@@ -106,18 +123,15 @@ class Desk:
         """Return the stretches of its log whose times Spark cannot read."""
         return self._loop.run(far_stretches(self.connection, view.bounds or (), isolation=isolation))
 
-    def external_readers(self, captured: Captured, sinks: Collection[str]) -> tuple[OpenEntry, ...]:
-        """Return the groups without snapkafka that read outputs of the snapshot: see
-        `kafka.cluster.external_groups`."""
-        return self._loop.run(look_for_external_readers(self.connection, captured, sinks=sinks))
-
-    def restorable(self, captured: Captured) -> RestorableEntry:
-        """Determine how long its log keeps what it needs, as of now."""
-        return self._loop.run(self._restorable(captured))
-
-    def topics(self, captured: Captured) -> tuple[TopicEntry, ...]:
-        """Describe its inputs, changelogs and outputs as they are now."""
-        return self._loop.run(look_at_topics(self.connection, captured))
+    def facts(self, captured: Captured, sinks: Collection[str]) -> ClusterFacts:
+        """Ask the cluster about a snapshot, as of now; see `cluster.look_for_external_readers` for `sinks`."""
+        return ClusterFacts(
+            external_readers=self._loop.run(
+                look_for_external_readers(self.connection, captured, sinks=sinks)
+            ),
+            restorable=self._loop.run(self._restorable(captured)),
+            topics=self._loop.run(look_at_topics(self.connection, captured)),
+        )
 
     def record(self, manifest: Manifest, where: str, *, sha256: str = "") -> None:
         """Append the `Verdict`.

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import platform
 import time
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import NamedTuple, TypeVar
 
 from snapkafka.checks import (
+    Checked,
     CheckOutcome,
     CutView,
     ExternalTopic,
@@ -19,28 +20,30 @@ from snapkafka.checks import (
     decide,
 )
 from snapkafka.checks.invariants import Invariant
+from snapkafka.checks.v3_state import StateFacts
 from snapkafka.manifest import (
     CheckEntry,
     ExternalEntry,
     InvariantEntry,
-    LedgerEntry,
     LogEntry,
     Manifest,
     OpenEntry,
     OutsiderEntry,
-    ParentEntry,
     ReadEntry,
-    RestorableEntry,
     SettledEntry,
     TableEntry,
     Times,
-    TopicEntry,
     WitnessEntry,
     content_digest,
     open_paths,
 )
 from snapkafka.protocol.captured_snapshot import Captured
+from snapkafka.protocol.records import TopicPartition
 from snapkafka.version import __version__
+
+from .base import Base
+from .ledger import ClusterFacts
+from .settings import Settings
 
 _T = TypeVar("_T")
 
@@ -64,67 +67,95 @@ def _now() -> str:
     return datetime.now(UTC).isoformat(timespec="milliseconds")
 
 
+class Made(NamedTuple):
+    """What an engine has read, written and found: the offsets, the tables, the findings, and its own versions."""
+
+    ranges: Sequence[ReadRange]
+    tables: tuple[TableEntry, ...]
+    checked: Checked
+    versions: Mapping[str, str]
+
+
 def manifest_of(
-    captured: Captured,
+    view: CutView,
+    settings: Settings,
+    made: Made,
     *,
-    namespace: str,
-    ledger: LedgerEntry,
-    isolation: str,
-    spark: str,
-    parents: tuple[ParentEntry, ...],
-    tables: tuple[TableEntry, ...],
-    settled: tuple[SettledEntry, ...],
-    outcomes: Sequence[CheckOutcome],
+    base: Base | None,
     wanted: Sequence[Invariant],
-    ranges: Sequence[ReadRange],
-    openness: Openness,
-    restorable: RestorableEntry | None,
-    topics: tuple[TopicEntry, ...],
-    logs: tuple[LogEntry, ...],
-    inputs: Sequence[ReadRange],
+    facts: ClusterFacts,
     clock: Clock,
 ) -> Manifest:
-    """Return the manifest of an assembly that has ended now.
+    """Return the manifest of an assembly that has ended now; the verdict follows from the outcomes of the checks.
 
     Args:
-        spark: its version.
-        outcomes: of the checks; the verdict follows from them.
-        ranges: the offsets that were read.
-        logs: see `logs_of`.
-        inputs: the offsets whose external records are stored.
-        openness: the groups, topics and outsiders that leave it open, or would.
+        wanted: the invariants that were checked.
     """
+    captured, spec, checked = view.captured, settings.spec, made.checked
+    openness = openness_of(
+        captured,
+        checked.external,
+        facts.external_readers,
+        outside=checked.outside,
+        sources=spec.sources,
+        strict=spec.strict,
+    )
+    parents = base.entries() if base is not None else ()
     return Manifest(
         id=captured.id,
         attempt=captured.attempt,
         epoch=captured.epoch,
-        namespace=namespace,
-        verdict=verdict_of(captured, outcomes, openness),
-        content=content_digest(tables, parents),
-        ledger=ledger,
+        namespace=spec.namespace,
+        verdict=verdict_of(captured, checked.outcomes, openness),
+        content=content_digest(made.tables, parents),
+        ledger=settings.ledger,
         times=Times(assembled_at=clock.started, verified_at=_now(), seconds=clock.seconds),
-        tables=tables,
-        checks=check_entries(outcomes),
+        tables=made.tables,
+        checks=check_entries(checked.outcomes),
         captured=captured,
         invariants=tuple(InvariantEntry(name=item.name, sql=item.sql) for item in wanted),
-        read=_entries(ranges),
-        inputs=_entries(inputs),
+        read=_entries(made.ranges),
+        inputs=_entries(unread_ranges(view)) if spec.with_inputs else (),
         parents=parents,
-        settled=settled,
+        settled=settled(view, checked.held),
         open=openness.groups,
         external=openness.external,
         outsiders=openness.outsiders,
         strict=openness.strict,
-        isolation=isolation,
-        restorable=restorable,
-        topics=topics,
-        logs=logs,
-        versions={
-            "snapkafka": __version__,
-            "python": platform.python_version(),
-            "spark": spark,
-        },
+        isolation=settings.isolation,
+        restorable=facts.restorable,
+        topics=facts.topics,
+        logs=logs_of(view, None if base is None else base.parent),
+        versions={"snapkafka": __version__, "python": platform.python_version(), **made.versions},
     )
+
+
+def settled(view: CutView, facts: Mapping[TopicPartition, StateFacts]) -> tuple[SettledEntry, ...]:
+    """Return for each changelog the offset below which nothing is red for the snapshot: at most its end.
+
+    Args:
+        facts: of each changelog partition that is not empty.
+    """
+    found = []
+    for tp, cuts in sorted(view.changelogs.items()):
+        end, first_later = min(cut.end for cut in cuts), facts.get(tp, StateFacts()).first_later
+        offset = end if first_later is None else min(end, first_later)
+        found.append(SettledEntry(topic=tp.topic, partition=tp.partition, offset=offset))
+    return tuple(found)
+
+
+def unread_ranges(view: CutView) -> list[ReadRange]:
+    """Return for each input the offsets from the lowest position of an agent to the end of the log, empty ranges
+    too."""
+    assert view.bounds is not None, "reading a log needs to know its bounds"
+    found = []
+    for tp, sources in sorted(view.inputs.items()):
+        if tp in view.recreated:
+            continue
+        now = view.bounds[tp]
+        start = min(source.position for source in sources)
+        found.append(ReadRange(*tp, max(start, now.start), max(start, now.end)))
+    return found
 
 
 class Openness(NamedTuple):

@@ -7,10 +7,11 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import asdict, dataclass
 from typing import Final
 
+from snapkafka.manifest import CheckEntry, Manifest
 from snapkafka.units import format_bytes
 
 _LINE: Final = '{"working": '
@@ -47,6 +48,26 @@ class Work:
     seconds: float
 
 
+def work_of(
+    name: str, offsets: int, seconds: float, checks: Iterable[CheckEntry], written: Manifest | None = None
+) -> Work:
+    """Return the total of a snapshot.
+
+    Args:
+        written: the manifest, if tables were written.
+    """
+    tables = () if written is None else written.tables
+    return Work(
+        id=name,
+        offsets_read=offsets,
+        tables_written=len(tables),
+        rows_written=sum(table.rows for table in tables),
+        bytes_written=sum(file.bytes for table in tables for file in table.files),
+        checks=tuple(check.name for check in checks if check.run),
+        seconds=round(seconds, 3),
+    )
+
+
 def in_words(reported: Working | Work) -> str:
     """Format on one line."""
     if isinstance(reported, Working):
@@ -74,15 +95,15 @@ def from_line(line: str) -> Working | None:
 
 
 def now_and_then(
-    say: Callable[[str], None], every_s: float, clock: Callable[[], float] = time.monotonic
+    notify: Callable[[str], None], every_s: float, clock: Callable[[], float] = time.monotonic
 ) -> Callable[[Working], None]:
     """Return a function that prints the progress in words, not more often than every so many seconds."""
     last = clock()
 
-    def notify(working: Working) -> None:
+    def report(working: Working) -> None:
         nonlocal last
         if (now := clock()) - last >= every_s:
             last = now
-            say(in_words(working))
+            notify(in_words(working))
 
-    return notify
+    return report

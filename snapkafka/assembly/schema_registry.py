@@ -75,7 +75,7 @@ class Registry:
     Args:
         url: `http://host:port/path` or `https://...`, also with `user:password@` in it.
         user, password: Basic authentication, if the URL has none.
-        say: called once, with what is wrong with it.
+        notify: called once, with what is wrong with it.
         clock, sleep: for tests.
 
     Raises:
@@ -88,7 +88,7 @@ class Registry:
         *,
         user: str = "",
         password: str = "",
-        say: Callable[[str], None] = lambda text: None,
+        notify: Callable[[str], None] = lambda text: None,
         clock: Callable[[], float] = time.monotonic,
         sleep: Callable[[float], None] = time.sleep,
     ) -> None:
@@ -103,7 +103,7 @@ class Registry:
         if user:
             pair = base64.b64encode(f"{user}:{password}".encode()).decode("ascii")
             self._headers["Authorization"] = f"Basic {pair}"
-        self._say, self._clock, self._sleep = say, clock, sleep
+        self._notify, self._clock, self._sleep = notify, clock, sleep
         self._open = urllib.request.build_opener(_StayThere).open
         self._answers: dict[str, Any] = {}
         self._lost_s = 0.0
@@ -112,14 +112,14 @@ class Registry:
 
     @classmethod
     def from_environment(
-        cls, url: str, environ: Mapping[str, str], say: Callable[[str], None] = lambda text: None
+        cls, url: str, environ: Mapping[str, str], notify: Callable[[str], None] = lambda text: None
     ) -> Registry:
         """Create it with the credentials of the environment (`SNAPKAFKA_SCHEMA_REGISTRY_USERNAME`, `..._PASSWORD`)."""
         user, password = (
             environ.get(name, "")
             for name in ("SNAPKAFKA_SCHEMA_REGISTRY_USERNAME", "SNAPKAFKA_SCHEMA_REGISTRY_PASSWORD")
         )
-        return cls(url, user=user, password=password, say=say)
+        return cls(url, user=user, password=password, notify=notify)
 
     def schema(self, number: int) -> Schema | Missing:
         """Return the schema of a number, with those to which it refers."""
@@ -195,7 +195,7 @@ class Registry:
         # One schema at which it fails says nothing of others; no connection does.
         if answer.why in (AWAY, REFUSES) or self._lost_s >= LOST_MAX_S:
             self._given_up = answer.why
-        self._say(f"schema registry {self.place}: {answer.why} ({detail})")
+        self._notify(f"schema registry {self.place}: {answer.why} ({detail})")
         return answer
 
     def _once(self, path: str) -> tuple[Any, str, bool]:

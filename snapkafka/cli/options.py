@@ -10,24 +10,10 @@ import typer
 from snapkafka.errors import BadInputError
 from snapkafka.units import duration_ms
 
-Bootstrap = Annotated[
-    str | None,
-    typer.Option(
-        "--bootstrap",
-        metavar="HOST:PORT",
-        envvar="SNAPKAFKA_BOOTSTRAP",
-        help="Broker addresses, separated by commas.",
-    ),
-]
-Namespace = Annotated[
-    str,
-    typer.Option(
-        "--namespace",
-        metavar="NAME",
-        envvar="SNAPKAFKA_NAMESPACE",
-        help="Namespace: the `namespace=` of snapkafka.install.",
-    ),
-]
+from .job_options import option_of
+
+Bootstrap = Annotated[str | None, option_of("bootstrap")]
+Namespace = Annotated[str, option_of("namespace")]
 Ttl = Annotated[
     str, typer.Option("--ttl", metavar="TIME", help="Fail if not captured within TIME: 5s, 1min, 500 (ms).")
 ]
@@ -59,71 +45,9 @@ KeepDays = Annotated[
 ]
 AsJson = Annotated[bool, typer.Option("--json", help="Print the result as JSON.")]
 
-# How snapshots are assembled and verified.
-Storage = Annotated[
-    str,
-    typer.Option(
-        "--storage", metavar="URI", help="Directory or URI of the tables. Default: from the trigger."
-    ),
-]
-Invariants = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--invariants", metavar="SQL", help="Invariants (V6): *.sql file, folder or built-in. Repeatable."
-    ),
-]
-Parameters = Annotated[
-    list[str] | None, typer.Option("--set", metavar="NAME=VALUE", help="Parameter of the SQL. Repeatable.")
-]
-Isolation = Annotated[
-    str,
-    typer.Option("--isolation", metavar="LEVEL", help="read_uncommitted also counts aborted transactions."),
-]
-Sinks = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--sink", metavar="GROUP", help="Group that writes nothing back to inputs, or *. Repeatable."
-    ),
-]
-Sources = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--source", metavar="TOPIC", help="Topic fed from outside, not by readers of the apps' output."
-    ),
-]
-Strict = Annotated[
-    bool, typer.Option("--strict", help="VERIFIED_OPEN for external records without a --source.")
-]
-Codecs = Annotated[
-    list[str] | None,
-    typer.Option("--codecs", metavar="MODULE", help="Module that registers Faust codecs. Repeatable."),
-]
-Unpickle = Annotated[
-    bool, typer.Option("--unpickle", help="Decode pickles. Unsafe: this runs code that they contain.")
-]
-Avro = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--avro", metavar="NAME=FILE", help="Schema of TOPIC-key, TOPIC-value or a number. Repeatable."
-    ),
-]
-SchemaRegistry = Annotated[
-    str,
-    typer.Option(
-        "--schema-registry",
-        metavar="URL",
-        envvar="SNAPKAFKA_SCHEMA_REGISTRY",
-        show_envvar=True,
-        help="Schema registry for Avro data in its wire format.",
-    ),
-]
-Around = Annotated[
-    int,
-    typer.Option("--around", metavar="N", help="Keep N records per channel and side of the cut, to draw it."),
-]
-WithInputs = Annotated[
-    bool, typer.Option("--with-inputs", help="Store unread external records: restore without the log.")
-]
+Storage = Annotated[str, option_of("storage")]
+Invariants = Annotated[list[str] | None, option_of("invariants")]
+Parameters = Annotated[list[str] | None, option_of("parameters")]
 
 
 def names_in(given: Iterable[str]) -> list[str]:

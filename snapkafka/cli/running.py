@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import getpass
 import json
 import logging
@@ -13,6 +12,7 @@ import traceback
 from collections.abc import Callable, Coroutine, Mapping
 from typing import Any, Final, TypeVar
 
+import msgspec
 import typer
 from rich.console import Console
 
@@ -152,8 +152,7 @@ def who() -> str:
 
 
 def _plain_data(value: Any) -> Any:
-    assert dataclasses.is_dataclass(value) and not isinstance(value, type), f"{value!r} has no JSON"
-    return dataclasses.asdict(value)
+    return msgspec.to_builtins(value)
 
 
 def _plain(text: str) -> str:

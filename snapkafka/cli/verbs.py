@@ -31,14 +31,11 @@ from .commands import (
 )
 from .commands import storage as stored_files
 from .helps import HELPS, SNAPKAFKA, START, command
-from .job_options import AS_IT_IS, Reading, reads_the_log
+from .job_options import READING, Spec, job_options
 from .options import (
     AsJson,
     Bootstrap,
-    Invariants,
     Namespace,
-    Parameters,
-    Storage,
     Ttl,
     names_in,
     ttl_ms_of,
@@ -199,17 +196,14 @@ command(app, "trace")(trace.trace)
 
 
 @command(app, "assemble")
-@reads_the_log
+@job_options("storage", "invariants", "parameters", *READING)
 def assemble(
     snapshots: Annotated[
         list[str], typer.Argument(metavar="ID...", help="Ids, epochs or `latest` (the last one captured).")
     ],
     bootstrap: Bootstrap = None,
     namespace: Namespace = "",
-    storage: Storage = "",
-    invariants: Invariants = None,
-    parameters: Parameters = None,
-    reading: Reading = AS_IT_IS,
+    spec: Spec = ops.JobSpec,
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Print how much would be read; do nothing.")
     ] = False,
@@ -218,16 +212,7 @@ def assemble(
     """Build the tables of captured snapshots with Spark, and verify."""
 
     def asked(verb: Callable[..., Coroutine[Any, Any, T]], **options: Any) -> Coroutine[Any, Any, T]:
-        return verb(
-            connect(bootstrap),
-            namespace,
-            snapshots,
-            storage=storage,
-            invariants=invariants or (),
-            parameters=parameters or (),
-            reading=reading(),
-            **options,
-        )
+        return verb(connect(bootstrap), spec(namespace=namespace, snapshots=snapshots), **options)
 
     if dry_run:
         stored_files.print_reading(lambda: asked(ops.plan_assembly), as_json=as_json)
@@ -241,7 +226,7 @@ def assemble(
 
 
 @command(app, "verify")
-@reads_the_log
+@job_options("storage", "invariants", "parameters", *READING, "tables", "record")
 def verify(
     snapshot: Annotated[
         str, typer.Argument(metavar="ID", help="Id, epoch or `latest` (the last one assembled).")
@@ -251,14 +236,7 @@ def verify(
     manifest: Annotated[
         str, typer.Option("--manifest", metavar="PATH", help="Manifest of the snapshot, instead of its id.")
     ] = "",
-    storage: Storage = "",
-    invariants: Invariants = None,
-    parameters: Parameters = None,
-    reading: Reading = AS_IT_IS,
-    tables: Annotated[
-        bool, typer.Option("--tables", help="Also compare the stored tables with the log.")
-    ] = False,
-    record: Annotated[bool, typer.Option("--record", help="Write the verdict to the ledger.")] = False,
+    spec: Spec = ops.JobSpec,
     offline: Annotated[
         bool, typer.Option("--offline", help="Compare the files with the manifest, without a broker.")
     ] = False,
@@ -268,40 +246,34 @@ def verify(
 
     It needs the manifest and the log; with --offline the files alone.
     """
-    run(
-        lambda: doctor_ways.ask_one_way(
+
+    async def asked() -> ops.JobSpec:
+        found = spec(
+            namespace=namespace,
+            snapshots=(snapshot,) if snapshot else (),
+            manifests=(manifest,) if manifest else (),
+        )
+        await doctor_ways.ask_one_way(
             {"an id": bool(snapshot), "--manifest": bool(manifest)},
-            {"--offline": offline, "--record": record},
-            {"--offline": offline, "--tables": tables},
-            {"--offline": offline, "--invariants": bool(invariants)},
-        ),
-        as_json=as_json,
-    )
+            {"--offline": offline, "--record": found.record},
+            {"--offline": offline, "--tables": found.tables},
+            {"--offline": offline, "--invariants": bool(found.invariants)},
+        )
+        return found
+
+    wanted = run(asked, as_json=as_json)
     if offline:
-        stored_files.verify_offline(snapshot, namespace, manifest, storage, as_json=as_json)
+        stored_files.verify_offline(snapshot, namespace, manifest, wanted.storage, as_json=as_json)
         return
     with job_log(printed=not as_json) as log:
         found = run(
-            lambda: ops.verify(
-                connect(bootstrap),
-                namespace,
-                snapshot,
-                manifest=manifest,
-                storage=storage,
-                invariants=invariants or (),
-                parameters=parameters or (),
-                reading=reading(),
-                tables=tables,
-                record=record,
-                notify=log.print_line,
-                progress=log.progress,
-            ),
+            lambda: ops.verify(connect(bootstrap), wanted, notify=log.print_line, progress=log.progress),
             as_json=as_json,
         )
     _print_assembled(found, as_json=as_json)
 
 
-def _print_assembled(found: tuple[ops.Assembled, ...], *, as_json: bool) -> None:
+def _print_assembled(found: tuple[ops.JobResult, ...], *, as_json: bool) -> None:
     """Print the results; one that is not good also sets the exit status."""
     if as_json:
         print_json({"snapshots": found})

@@ -16,6 +16,7 @@ from typing import Any, Final, Protocol
 
 from snapkafka import manifest as manifests
 from snapkafka.assembly.spark.entry import PARENT
+from snapkafka.assembly.spec import JobSpec
 from snapkafka.demo.load import RATE, Load
 from snapkafka.demo.money import Money, count_money
 from snapkafka.demo.naive import Naive, read_naively
@@ -171,13 +172,17 @@ def assemble(
 ) -> int:
     """Run the Spark job in a process of its own, for all snapshots at once; return its exit status (0 or 1: a
     result)."""
-    arguments = ["--bootstrap", bootstrap, "--namespace", namespace, "--storage", str(storage)]
-    arguments += ["--invariants", str(INVARIANTS), "--set", f"total={total}"]
-    for name in names:
-        arguments += ["--snapshot", name]
+    spec = JobSpec(
+        bootstrap=bootstrap,
+        namespace=namespace,
+        snapshots=tuple(names),
+        storage=str(storage),
+        invariants=(str(INVARIANTS),),
+        parameters=(f"total={total}",),
+    )
     storage.mkdir(parents=True, exist_ok=True)
     log = storage / "assembly.txt"
-    with log.open("wb") as out, Child([*JOB, f"{PARENT}{os.getpid()}", *arguments], output=out) as job:
+    with log.open("wb") as out, Child([*JOB, f"{PARENT}{os.getpid()}", *spec.flags()], output=out) as job:
         timeout_s = ASSEMBLY_TIMEOUT_S + len(names) * ASSEMBLY_TIMEOUT_EACH_S
         deadline = time.monotonic() + timeout_s
         while (status := job.wait(0.2)) is None:

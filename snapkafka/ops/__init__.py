@@ -8,7 +8,7 @@ and those that it lists. Verbs of a storage alone (`prune`, `verify_offline`) ta
 from __future__ import annotations
 
 from snapkafka.advice import Advice
-from snapkafka.assembly.cluster import AROUND_RECORDS
+from snapkafka.assembly.spec import JobResult, JobSpec
 from snapkafka.drawing.png import png
 from snapkafka.drawing.wall_clock import Instant, WallCut
 from snapkafka.kafka.ledger.reading import LedgerReading, find_snapshot, read_ledger
@@ -26,7 +26,7 @@ from snapkafka.recovery.suppression import Suppression, read_suppression
 
 from .aborting import abort
 from .acls import Right, Rights, rights
-from .assembling import Assembled, HowToRead, Launch, assemble, verify
+from .assembling import Launch, assemble, verify
 from .check_restored import CheckedRestore, check_restored
 from .checkpointing import Checkpointed, checkpoint
 from .diffing import Difference, diff
@@ -55,14 +55,12 @@ from .verdict_stream import Verified, verdicts
 from .verifying_offline import ExaminedFiles, verify_offline
 
 __all__ = [
-    "AROUND_RECORDS",
     "MESSAGES_SHOWN",
     "STEPS_MAX",
     "AbsentInput",
     "Advice",
     "Answer",
     "AppliedFix",
-    "Assembled",
     "Bounds",
     "CaptureProgress",
     "CheckedRestore",
@@ -80,9 +78,10 @@ __all__ = [
     "Freshness",
     "Heartbeat",
     "HeartbeatSession",
-    "HowToRead",
     "Instant",
     "Irrevocable",
+    "JobResult",
+    "JobSpec",
     "KeptRound",
     "Launch",
     "LedgerReading",

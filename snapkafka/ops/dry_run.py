@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import groupby
 
 from snapkafka.assembly.avro_schemas import read_schemas
 from snapkafka.assembly.base import Base, base_or_whole, view_on
 from snapkafka.assembly.cluster import DEFAULT_ISOLATION
+from snapkafka.assembly.spec import JobSpec
 from snapkafka.checks import CutView, ReadRange, reading_ranges, require_offsets
 from snapkafka.checks.invariants import load, parse_parameters
 from snapkafka.errors import BadInputError
@@ -20,8 +20,6 @@ from snapkafka.ports import Cluster
 from snapkafka.protocol.captured_snapshot import Captured
 from snapkafka.protocol.records import TopicPartition
 from snapkafka.store import open_store
-
-from .assembling import AS_IT_IS, HowToRead
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,36 +58,26 @@ class ReadPlan:
         return sum(sizes) if len(sizes) == len(self.topics) else None
 
 
-async def plan_assembly(
-    where: Connection | Cluster,
-    namespace: str,
-    names: Sequence[str],
-    *,
-    storage: str = "",
-    invariants: Sequence[str] = (),
-    parameters: Sequence[str] = (),
-    reading: HowToRead = AS_IT_IS,
-) -> tuple[ReadPlan, ...]:
+async def plan_assembly(where: Connection | Cluster, spec: JobSpec) -> tuple[ReadPlan, ...]:
     """Estimate what `assemble` would read now of the log, for each snapshot; for an incremental one its delta.
 
     Args:
-        storage: only read, and only for a parent.
-        names, invariants, parameters, reading: as for `assemble`.
+        spec: as for `assemble`; the storage is only read, and only for a parent.
 
     Raises:
         UnknownSnapshotError, SnapshotFailedError, TimedOutError, OffsetsGoneError, BadInputError, StorageError: as for
             `assemble`.
     """
-    if not names:
+    if not spec.snapshots:
         raise BadInputError("no snapshot is named", hint="`snapkafka list` shows them")
-    load(invariants, parse_parameters(parameters))
-    read_schemas(reading.avro)
-    async with opened(where, namespace) as work:
-        found = {find_captured(work.reading.state, name) for name in names}
+    load(spec.invariants, parse_parameters(spec.parameters))
+    read_schemas(spec.avro)
+    async with opened(where, spec.namespace) as work:
+        found = {find_captured(work.reading.state, name) for name in spec.snapshots}
         readings = []
         for item in sorted(found, key=lambda item: item.epoch):
-            place = storage or item.storage
-            base, whole = await _base(work, item, place, reading.isolation)
+            place = spec.storage or item.storage
+            base, whole = await _base(work, item, place, spec.isolation)
             readings.append(await _reading(work, item, base, whole))
         return tuple(readings)
 

@@ -19,6 +19,7 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Final
 
+from snapkafka.assembly.spec import PLAIN_SPEC, JobResult, JobSpec, changed
 from snapkafka.checks.verdict import GOOD
 from snapkafka.errors import (
     BadInputError,
@@ -35,12 +36,11 @@ from snapkafka.kafka.ledger.reading import read_ledger
 from snapkafka.kafka.login.connection import Connection
 from snapkafka.ports import Cluster
 from snapkafka.protocol.ledger_state import Status
-from snapkafka.runtime.extras import require_extra
 from snapkafka.store import lies_in, open_store, written_down
 from snapkafka.store.locks import locked
 from snapkafka.units import wall_ms
 
-from .assembling import AS_IT_IS, Assembled, HowToRead, assemble
+from .assembling import BESIDE_US, assemble
 from .checkpointing import checkpoint_due
 from .listing import Summary, list_snapshots, summaries
 from .pruning import Policy, plan_pruning, prune
@@ -146,7 +146,7 @@ class KeptRound:
 
 
 Failures = dict[str, SnapkafkaError]
-Assemble = Callable[[Sequence[str], Failures], Awaitable[tuple[Assembled, ...]]]
+Assemble = Callable[[Sequence[str], Failures], Awaitable[tuple[JobResult, ...]]]
 
 
 def name_at(at_ms: int, every_ms: int) -> str:
@@ -163,7 +163,7 @@ async def keep(
     storage: str,
     once: bool = False,
     who: str = "",
-    reading: HowToRead = AS_IT_IS,
+    spec: JobSpec = PLAIN_SPEC,
     report: Callable[[KeptRound], None] = lambda item: None,
     notify: Callable[[str], None] | None = None,
     clock: Callable[[], int] = wall_ms,
@@ -171,6 +171,7 @@ async def keep(
     """Keep snapshots until cancelled; with `once`, run and return only the round of the present moment.
 
     Args:
+        spec: the settings by which an assembly reads the log.
         report: called with each round.
         notify: called with each line of an assembly's progress.
 
@@ -179,21 +180,14 @@ async def keep(
         TimedOutError: another keeper of this namespace and storage holds the lock.
         SnapkafkaError: the first round cannot run; whatever befalls later ones is reported, and the next one follows.
     """
-    require_extra("spark", "assembly")
+    BESIDE_US.require_engine(spec)
     if not storage:
         raise BadInputError("keep needs --storage: no place for tables is known", hint="add --storage DIR")
     await asyncio.to_thread(lambda: open_store(storage).check_writable())
 
-    async def made(names: Sequence[str], failures: Failures) -> tuple[Assembled, ...]:
-        return await assemble(
-            where,
-            namespace,
-            names,
-            storage=storage,
-            reading=reading,
-            notify=notify,
-            failed=failures.__setitem__,
-        )
+    async def made(names: Sequence[str], failures: Failures) -> tuple[JobResult, ...]:
+        wanted = changed(spec, namespace=namespace, snapshots=tuple(names), storage=storage)
+        return await assemble(where, wanted, notify=notify, failed=failures.__setitem__)
 
     first = True
     async with keeping_lock(storage, namespace):

@@ -19,6 +19,7 @@ from enum import StrEnum
 from functools import partial
 from typing import Final
 
+from snapkafka.assembly.spec import PLAIN_SPEC, JobResult, JobSpec, changed
 from snapkafka.checks import Status
 from snapkafka.checks.invariants import load, parse_parameters
 from snapkafka.errors import (
@@ -33,10 +34,9 @@ from snapkafka.kafka.login.connection import Connection
 from snapkafka.kafka.preflight import made_id
 from snapkafka.manifest import WitnessEntry
 from snapkafka.ports import Cluster
-from snapkafka.runtime.extras import require_extra
 from snapkafka.store import open_store
 
-from .assembling import AS_IT_IS, Assembled, HowToRead, assemble
+from .assembling import BESIDE_US, assemble
 from .listing import Summary
 from .pruning import Policy, plan_pruning, prune
 from .triggering import trigger
@@ -82,7 +82,7 @@ class Round:
 
 
 Take = Callable[[str], Awaitable[Summary]]
-Judge = Callable[[str], Awaitable[Assembled]]
+Judge = Callable[[str], Awaitable[JobResult]]
 Clear = Callable[[Collection[str]], Awaitable[None]]
 
 
@@ -112,7 +112,7 @@ async def watch(
     request: WatchRequest,
     *,
     who: str = "",
-    reading: HowToRead = AS_IT_IS,
+    spec: JobSpec = PLAIN_SPEC,
     report: Callable[[Round], None] = lambda item: None,
     notify: Callable[[str], None] | None = None,
 ) -> Round:
@@ -120,7 +120,7 @@ async def watch(
 
     Args:
         who: the caller, for people.
-        reading: the settings by which an assembly reads the log.
+        spec: the settings by which an assembly reads the log.
         report: hears of each round.
         notify: hears each line of an assembly's progress.
 
@@ -129,7 +129,7 @@ async def watch(
         TimedOutError: it does not hold within the time.
         TriggerRefusedError, BrokerUnavailableError, StorageError, DependencyMissingError: it cannot begin.
     """
-    await _require_possible(request)
+    await _require_possible(request, spec)
 
     async def take(name: str) -> Summary:
         return await trigger(
@@ -142,17 +142,16 @@ async def watch(
             ttl_ms=request.ttl_ms,
         )
 
-    async def judge(name: str) -> Assembled:
-        (found,) = await assemble(
-            where,
-            namespace,
-            [name],
+    async def judge(name: str) -> JobResult:
+        asked = changed(
+            spec,
+            namespace=namespace,
+            snapshots=(name,),
             storage=request.storage,
-            asked=[request.until],
-            parameters=request.parameters,
-            reading=reading,
-            notify=notify,
+            asked=(request.until,),
+            parameters=tuple(request.parameters),
         )
+        (found,) = await assemble(where, asked, notify=notify)
         return found
 
     last: Round | None = None
@@ -175,10 +174,10 @@ async def watch(
         ) from None
 
 
-async def _require_possible(request: WatchRequest) -> None:
+async def _require_possible(request: WatchRequest, spec: JobSpec) -> None:
     """Refuse a request that cannot succeed, before anything is taken."""
     load([request.until], parse_parameters(request.parameters))
-    require_extra("spark", "assembly")
+    BESIDE_US.require_engine(spec)
     if not request.storage:
         raise BadInputError("watch needs --storage: no place for tables is known", hint="add --storage DIR")
     await asyncio.to_thread(lambda: open_store(request.storage).check_writable())

@@ -13,6 +13,7 @@ EXTRAS: Final = {
     "faust": ("faust", "mode", "aiokafka"),
     "cli": ("typer", "rich", "aiokafka"),
     "spark": ("pyspark", "pyarrow", "aiokafka"),
+    "embedded": ("pyarrow", "duckdb", "pytz", "xxhash", "confluent_kafka", "aiokafka"),
     "query": ("duckdb", "pytz", "xxhash"),
     "service": (
         "aiokafka",
@@ -59,9 +60,13 @@ def require_extra(extra: str, what: str) -> None:
     Raises:
         DependencyMissingError: names the missing module, and its extra.
     """
-    missing = [name for name in EXTRAS[extra] if not _is_there(name)]
-    if missing:
+    if missing := missing_of(extra):
         raise extra_missing(extra, what, *missing)
+
+
+def missing_of(extra: str) -> list[str]:
+    """Return the modules of an extra that are not installed."""
+    return [name for name in EXTRAS[extra] if not _is_there(name)]
 
 
 def _is_there(name: str) -> bool:

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from snapkafka.errors import InternalError, SnapkafkaError
-from snapkafka.ops import Assembled
+from snapkafka.ops import JobResult
 
 from .problems import REST, RefusedError
 
@@ -68,7 +68,7 @@ class Job:
         }
 
 
-Work = Callable[[Callable[[str], None]], Awaitable[tuple[Assembled, ...]]]
+Work = Callable[[Callable[[str], None]], Awaitable[tuple[JobResult, ...]]]
 
 
 class Jobs:

@@ -212,12 +212,16 @@ class Handlers:
         work = partial(
             self._assemble,
             self._where,
-            self._standing.namespace,
-            [str(view.epoch)],
-            storage=storage,
-            invariants=asked.invariants,
-            parameters=asked.parameters,
-            reading=ops.HowToRead(sinks=asked.sinks, sources=asked.sources, strict=asked.strict),
+            ops.JobSpec(
+                namespace=self._standing.namespace,
+                snapshots=(str(view.epoch),),
+                storage=storage,
+                invariants=tuple(asked.invariants),
+                parameters=tuple(asked.parameters),
+                sinks=tuple(asked.sinks),
+                sources=tuple(asked.sources),
+                strict=asked.strict,
+            ),
         )
         return self._submitted("assemble", view, work)
 
@@ -230,12 +234,14 @@ class Handlers:
         work = partial(
             self._verify,
             self._where,
-            self._standing.namespace,
-            manifest=place,
-            invariants=asked.invariants,
-            parameters=asked.parameters,
-            tables=asked.tables,
-            record=asked.record,
+            ops.JobSpec(
+                namespace=self._standing.namespace,
+                manifests=(place,),
+                invariants=tuple(asked.invariants),
+                parameters=tuple(asked.parameters),
+                tables=asked.tables,
+                record=asked.record,
+            ),
         )
         return self._submitted("verify", view, work)
 

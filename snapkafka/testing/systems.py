@@ -74,14 +74,14 @@ class Taken:
     epoch: int
 
     @cached_property
-    def assembled(self) -> ops.Assembled:
+    def assembled(self) -> ops.JobResult:
         """The result of the Spark job: verdict, checks, tables. Takes 15-30 s the first time."""
         where, namespace = self.system.connection, self.system.namespace
-        storage = str(self.system.storage)
-        (found,) = _call(ops.assemble(where, namespace, [self.id], storage=storage))
+        spec = ops.JobSpec(namespace=namespace, snapshots=(self.id,), storage=str(self.system.storage))
+        (found,) = _call(ops.assemble(where, spec))
         return found
 
-    def assert_consistent(self) -> ops.Assembled:
+    def assert_consistent(self) -> ops.JobResult:
         """Fail unless the snapshot is good; the message has the verdict and its witnesses.
 
         Raises:

@@ -21,7 +21,6 @@ from pyspark.sql import SparkSession
 from snapkafka.assembly.base import find_base
 from snapkafka.assembly.spark import job
 from snapkafka.assembly.spark.reading.session import session
-from snapkafka.assembly.spark.settings import Settings
 from snapkafka.checks import CutView, LogBounds
 from snapkafka.manifest import LedgerEntry, Manifest
 from snapkafka.protocol.captured_snapshot import Captured, ChangelogCut, ProcessCut, SenderEnd
@@ -30,6 +29,7 @@ from snapkafka.store import LocalStore, state_parts, state_sql
 from snapkafka.testing import EmbeddedKafka, create_topics
 from snapkafka.wire import headers as wire
 from tests.bench.figures import Figure, figure
+from tests.spark.reading import settings_of
 
 KEYS: Final = int(os.environ.get("BENCH_KEYS", "10000000"))
 CHANGED: Final = 0.01
@@ -162,11 +162,11 @@ class Shop:
             TopicPartition(TOPIC, partition): LogBounds(start=0, end=end)
             for partition, end in self.ends.items()
         }
-        settings = Settings(bootstrap=self.bootstrap, ledger=LEDGER, isolation=ISOLATION)
+        settings = settings_of(LEDGER, bootstrap=self.bootstrap, isolation=ISOLATION, namespace="bench")
         began = time.monotonic()
         base = find_base(self.store, captured, LEDGER, isolation=ISOLATION)
         view = CutView(captured, bounds)
-        manifest = job.assemble(self.spark, view, settings, self.store, namespace="bench", base=base)
+        manifest = job.assemble(self.spark, view, settings, self.store, base=base)
         seconds = time.monotonic() - began
         assert manifest.verdict == "VERIFIED", manifest.checks
         return manifest, seconds

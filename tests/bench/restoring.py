@@ -302,12 +302,16 @@ class _Counting:
         self._seen = self._end()
 
     def snapshot(self, name: str) -> None:
-        where = Connection(bootstrap=self.system.bootstrap), self.observer.namespace
+        connection, namespace = Connection(bootstrap=self.system.bootstrap), self.observer.namespace
         asyncio.run(
-            ops.trigger(*where, snapshot_id=name, storage=str(self.storage), ttl_ms=30_000, wait=True)
+            ops.trigger(
+                connection, namespace, snapshot_id=name, storage=str(self.storage), ttl_ms=30_000, wait=True
+            )
         )
         self._seen = self._end()  # its markers lie there, too
-        (assembled,) = asyncio.run(ops.assemble(*where, [name]))
+        (assembled,) = asyncio.run(
+            ops.assemble(connection, ops.JobSpec(namespace=namespace, snapshots=(name,)))
+        )
         assert assembled.verdict == "VERIFIED", assembled.checks
 
     def restore(self, name: str) -> None:

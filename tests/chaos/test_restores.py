@@ -140,7 +140,9 @@ class Campaign:
         self.cut(name)
         self.run_on(5, 40)
         self.cycle.kill()
-        (assembled,) = asyncio.run(ops.assemble(self.connection, self.observer.namespace, [name]))
+        (assembled,) = asyncio.run(
+            ops.assemble(self.connection, ops.JobSpec(namespace=self.observer.namespace, snapshots=(name,)))
+        )
         assert assembled.verdict == "VERIFIED", f"{name}: {assembled.verdict}: {assembled.checks}"
         assert assembled.tables["messages"] >= IN_FLIGHT - 1, "one was held, those behind it were in flight"
         self.done["in flight"] += assembled.tables["messages"]

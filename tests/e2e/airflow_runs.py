@@ -120,10 +120,19 @@ def spark_jobs(bootstrap: str) -> list[psutil.Process]:
     """Processes of Spark jobs on this broker, their JVMs too."""
     jobs = []
     for process in psutil.process_iter(["cmdline"]):
-        line = " ".join(process.info["cmdline"] or ())
-        if "snapkafka.assembly" in line and f"--bootstrap={bootstrap}" in line:
+        line = process.info["cmdline"] or ()
+        options = next((part.rpartition("/")[2] for part in line if part.startswith("--spec=/dev/fd/")), "")
+        if "snapkafka.assembly" in line and options and bootstrap in _options(process.pid, options):
             jobs += [process, *process.children(recursive=True)]
     return jobs
+
+
+def _options(pid: int, fd: str) -> str:
+    """Return the options of a job; empty: it has ended."""
+    try:
+        return Path(f"/proc/{pid}/fd/{fd}").read_text("utf-8")
+    except OSError:
+        return ""
 
 
 def all_gone(jobs: list[psutil.Process]) -> bool:

@@ -197,9 +197,8 @@ def test_a_snapshot_beside_connect_counts_each_record_once_and_names_the_sink(
     judged = taken.assembled
     assert (judged.verdict, [entry.group for entry in judged.open]) == ("VERIFIED_OPEN", [SINK])
     assert [(entry.topic, entry.mixed) for entry in judged.external] == [("orders", False)]
-    declared = ops.HowToRead(sinks=[SINK])
-    storage = str(s.storage)
-    (again,) = run(ops.verify(s.connection, s.namespace, taken.id, storage=storage, reading=declared))
+    wanted = ops.JobSpec(namespace=s.namespace, snapshots=(taken.id,), storage=str(s.storage), sinks=(SINK,))
+    (again,) = run(ops.verify(s.connection, wanted))
     assert again.verdict == "VERIFIED"
 
 

@@ -41,8 +41,6 @@ def verify(system: Live, *manifests: Path) -> tuple[int, dict[str, dict[str, Any
             sys.executable,
             "-m",
             "snapkafka.assembly",
-            "--verify-only",
-            "--json",
             *arguments,
             "--bootstrap",
             system.bootstrap,

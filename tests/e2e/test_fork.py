@@ -83,7 +83,9 @@ def test_a_fork_ends_like_production_and_leaves_it_as_it_was(kafka: Broker, tmp_
                 period_s=2.0,
                 system=cycle.system,
             )
-            (assembled,) = asyncio.run(ops.assemble(connection, namespace, ["cut"]))
+            (assembled,) = asyncio.run(
+                ops.assemble(connection, ops.JobSpec(namespace=namespace, snapshots=("cut",)))
+            )
             assert assembled.verdict == "VERIFIED", assembled.checks
             assert assembled.tables["messages"] > 0, "nothing was in flight: the test shows nothing"
             before = [*_settled(kafka.bootstrap, cycle.prefix)]
@@ -145,7 +147,9 @@ def difference(connection: Connection, namespace: str, fork: ops.Recovered, stor
     asyncio.run(
         ops.trigger(connection, fork.namespace, snapshot_id="end", storage=storage, ttl_ms=30_000, wait=True)
     )
-    (assembled,) = asyncio.run(ops.assemble(connection, fork.namespace, ["end"]))
+    (assembled,) = asyncio.run(
+        ops.assemble(connection, ops.JobSpec(namespace=fork.namespace, snapshots=("end",)))
+    )
     assert assembled.verdict == "VERIFIED", assembled.checks
     return asyncio.run(ops.diff_fork(connection, namespace, FORK, keys=1))
 

@@ -160,7 +160,9 @@ def test_a_fork_with_masks_holds_nothing_of_who_was_erased(kafka: Broker, tmp_pa
             send(kafka.bootstrap, f"{name}-orders", before, at_ms)
             take_snapshot(observer, connection, system, storage, name, hold)
             send(kafka.bootstrap, f"{name}-orders", since, at_ms)
-            (assembled,) = asyncio.run(ops.assemble(connection, namespace, ["cut"]))
+            (assembled,) = asyncio.run(
+                ops.assemble(connection, ops.JobSpec(namespace=namespace, snapshots=("cut",)))
+            )
             assert assembled.verdict == "VERIFIED", assembled.checks
             assert assembled.tables["messages"] == BEFORE - 1, "the first parcel was being shipped"
 

@@ -53,7 +53,9 @@ def snapshot(kafka: Broker, folder: Path) -> Iterator[tuple[Connection, str]]:
                 )
             )
             cycle.kill()
-            (assembled,) = asyncio.run(ops.assemble(connection, namespace, ["cut"]))
+            (assembled,) = asyncio.run(
+                ops.assemble(connection, ops.JobSpec(namespace=namespace, snapshots=("cut",)))
+            )
             assert assembled.verdict == "VERIFIED", assembled.checks
             assert assembled.tables["messages"] > 0, "nothing was in flight"
             yield connection, namespace

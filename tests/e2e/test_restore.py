@@ -54,7 +54,9 @@ def test_a_killed_system_is_restored_and_ends_as_if_undisturbed(
                 system=cycle.system,
             )
             cycle.kill()
-            (assembled,) = asyncio.run(ops.assemble(connection, namespace, ["cut"]))
+            (assembled,) = asyncio.run(
+                ops.assemble(connection, ops.JobSpec(namespace=namespace, snapshots=("cut",)))
+            )
             assert assembled.verdict == "VERIFIED", assembled.checks
             assert assembled.tables["messages"] > 0, "nothing was in flight: the test shows nothing"
             done = restored(connection, namespace, "cut", wait_s=90)

@@ -81,7 +81,11 @@ class Restored:
         )  # fmt: skip
 
     def verdict(self, snapshot_id: str) -> tuple[str, object]:
-        (assembled,) = asyncio.run(ops.assemble(self.connection, self.observer.namespace, [snapshot_id]))
+        (assembled,) = asyncio.run(
+            ops.assemble(
+                self.connection, ops.JobSpec(namespace=self.observer.namespace, snapshots=(snapshot_id,))
+            )
+        )
         return assembled.verdict, assembled.checks
 
     def unread(self, topic: str, group: str) -> tuple[TopicPartition, int, str, int]:

@@ -61,7 +61,9 @@ def killed_cycle(kafka: Broker, folder: Path) -> Iterator[tuple[Cycle, Observer,
                 "more outputs", lambda: cycle.sent() > at_cut + 50, timeout_s=END_S, system=cycle.system
             )
             cycle.kill()
-            (assembled,) = asyncio.run(ops.assemble(connection, namespace, ["cut"]))
+            (assembled,) = asyncio.run(
+                ops.assemble(connection, ops.JobSpec(namespace=namespace, snapshots=("cut",)))
+            )
             assert assembled.verdict == "VERIFIED", assembled.checks
             yield cycle, observer, connection, namespace
         except BaseException:

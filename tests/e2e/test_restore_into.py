@@ -71,8 +71,8 @@ def lose(kafka: EmbeddedKafka, namespace: str, tmp_path: Path, *, stored: bool) 
             at_cut = cycle.sent()
             cycle.feed(AT_CUT, AT_LOSS)
             wait_until("more outputs", lambda: cycle.sent() > at_cut, timeout_s=END_S, system=cycle.system)
-            how = ops.HowToRead(with_inputs=stored)
-            (assembled,) = asyncio.run(ops.assemble(connection, namespace, ["cut"], reading=how))
+            spec = ops.JobSpec(namespace=namespace, snapshots=("cut",), with_inputs=stored)
+            (assembled,) = asyncio.run(ops.assemble(connection, spec))
             assert assembled.verdict == "VERIFIED", assembled.checks
             assert assembled.tables["messages"] > 0, "nothing was in flight: the test shows nothing"
             cycle.kill()
@@ -162,5 +162,7 @@ def test_a_system_whose_cluster_is_lost_goes_on_in_another_one(tmp_path: Path, *
                 raise
             finally:
                 cycle.system.stop()
-        (first,) = asyncio.run(ops.assemble(connection, namespace, ["first"]))
+        (first,) = asyncio.run(
+            ops.assemble(connection, ops.JobSpec(namespace=namespace, snapshots=("first",)))
+        )
         assert first.verdict == "VERIFIED", first.checks

@@ -39,7 +39,9 @@ class Cut:
         self.namespace = cycle.observer.namespace
 
     def assemble(self) -> None:
-        (assembled,) = asyncio.run(ops.assemble(self.connection, self.namespace, ["cut"]))
+        (assembled,) = asyncio.run(
+            ops.assemble(self.connection, ops.JobSpec(namespace=self.namespace, snapshots=("cut",)))
+        )
         assert assembled.verdict == "VERIFIED", assembled.checks
         assert assembled.tables["messages"] > 0, "nothing was in flight: the test shows nothing"
 

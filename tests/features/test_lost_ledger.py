@@ -112,7 +112,12 @@ def test_r11_workers_join_again_where_the_ledger_has_lost_its_tail_and_the_next_
         assert (listed[kept].contaminated, listed[after].contaminated) == ("", "")
         finish(pair)
     (assembled,) = asyncio.run(
-        ops.assemble(where, cluster.namespace, [str(after)], storage=str(tmp_path / "snapshots"))
+        ops.assemble(
+            where,
+            ops.JobSpec(
+                namespace=cluster.namespace, snapshots=(str(after),), storage=str(tmp_path / "snapshots")
+            ),
+        )
     )
     assert assembled.verdict == "VERIFIED", [check for check in assembled.checks if check.status != "PASSED"]
 

@@ -230,7 +230,8 @@ def test_what_runs_at_a_cut_and_what_is_torn_is_in_the_diagram(judge: Judge, tmp
         if any(cut.torn for cut in captured.processes) and any(cut.running for cut in captured.processes)
     )
     where = Connection(bootstrap=judge.pair.bootstrap)
-    (found,) = asyncio.run(ops.assemble(where, judge.pair.namespace, [captured.id], storage=str(tmp_path)))
+    spec = ops.JobSpec(namespace=judge.pair.namespace, snapshots=(captured.id,), storage=str(tmp_path))
+    (found,) = asyncio.run(ops.assemble(where, spec))
     assert str(found.verdict).startswith("VERIFIED"), found
     drawn = ET.fromstring(asyncio.run(ops.draw(None, "", name=captured.id, storage=str(tmp_path))).svg)
     named = {

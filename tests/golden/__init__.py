@@ -13,7 +13,7 @@ import hashlib
 from pathlib import Path
 from typing import Final
 
-from snapkafka.assembly.spark.tables.tables import SCHEMAS, schema
+from snapkafka.assembly.schemas import SCHEMAS, schema
 from snapkafka.manifest import STATE_DELTA
 from snapkafka.service.app import openapi
 

@@ -203,10 +203,10 @@ def _answering(answer: Any, rounds: tuple[Any, ...] = ()) -> Any:
     return verb
 
 
-def _assembled(storage: Path, name: str) -> ops.Assembled:
+def _assembled(storage: Path, name: str) -> ops.JobResult:
     """Return the result of an assembly from the manifest that it wrote."""
     found = manifest.load((storage / f"{name}.json").read_text("utf-8"))
-    return ops.Assembled(
+    return ops.JobResult(
         id=name,
         epoch=found.epoch,
         verdict=found.verdict,

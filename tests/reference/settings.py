@@ -1,4 +1,4 @@
-"""`settings.md`: settings of a service and of `serve`, from the dataclasses; environment variables, from the code."""
+"""`settings.md`: settings of a service, of `serve` and of the job; environment variables, from the code."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import re
 from pathlib import Path
 from typing import Any, Final
 
+from snapkafka.assembly.spec import FLAGS, OPTIONS
 from snapkafka.config import Config
 from snapkafka.service.settings import Settings
 
@@ -78,9 +79,33 @@ Command options set the first seven ([commands.md](commands.md#serve)); the othe
 ([service.md](../guide/service.md)).
 
 {_fields(Settings)}
+## Of the job
+
+Of `python -m snapkafka.assembly --spec FILE`, as one JSON object ([assembly.md](../guide/assembly.md)). {_flags()} have
+flags of the job's own, too.
+
+{_of_the_job()}
 ## Environment variables
 
 {table(("variable", "read by", "value"), ((code(name), *described) for name, described in VARIABLES.items()))}"""
+
+
+def _flags() -> str:
+    return ", ".join(code(OPTIONS[field].flag) for field in FLAGS)
+
+
+def _of_the_job() -> str:
+    rows = (
+        (
+            code(option.field),
+            code("list" if option.many else option.type.__name__),
+            code(str(list(option.default) if option.many else option.default)) if option.default else "",
+            code(option.flag) if option.flag else "",
+            option.help,
+        )
+        for option in OPTIONS.values()
+    )
+    return table(("field", "type", "default", "option of `assemble` or `verify`", "meaning"), rows)
 
 
 def _fields(settings: type[Any]) -> str:

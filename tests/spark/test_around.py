@@ -15,12 +15,12 @@ from pyspark.sql import SparkSession
 from snapkafka import ops
 from snapkafka.assembly.ledger import Desk
 from snapkafka.assembly.spark import job
-from snapkafka.assembly.spark.settings import Settings
 from snapkafka.errors import BadInputError
 from snapkafka.kafka.login.connection import Connection
 from snapkafka.manifest import AROUND, Manifest
 from snapkafka.store import LocalStore
 from snapkafka.testing.broker import Broker
+from tests.spark.reading import settings_of
 from tests.spark.scene import Stage, play
 
 pytestmark = [pytest.mark.kafka, pytest.mark.spark, pytest.mark.usefixtures("small"), pytest.mark.long]
@@ -33,12 +33,10 @@ def assemble(spark: SparkSession, stage: Stage, store: LocalStore, *, around: in
     with Desk(Connection(bootstrap=stage.bootstrap), stage.namespace) as desk:
         captured = desk.captured(f"{stage.namespace}-snap")
         view = desk.look(captured, "read_uncommitted")
-        settings = Settings(
-            bootstrap=stage.bootstrap,
-            ledger=desk.ledger(captured),
-            around=around,
+        settings = settings_of(
+            desk.ledger(captured), bootstrap=stage.bootstrap, around=around, namespace=stage.namespace
         )
-        return job.assemble(spark, view, settings, store, namespace=stage.namespace)
+        return job.assemble(spark, view, settings, store)
 
 
 def rows(store: LocalStore, manifest: Manifest, table: str = AROUND) -> list[dict[str, Any]]:

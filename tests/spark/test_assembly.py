@@ -22,12 +22,12 @@ from pyspark.sql import functions as fn
 
 from snapkafka import ops
 from snapkafka.assembly.ledger import Desk
+from snapkafka.assembly.schemas import SCHEMAS
+from snapkafka.assembly.settings import Stored
 from snapkafka.assembly.spark import job
 from snapkafka.assembly.spark.frames import Lookups, local_frame
 from snapkafka.assembly.spark.reading import kafka_source, session
-from snapkafka.assembly.spark.settings import Settings, Stored
 from snapkafka.assembly.spark.tables import tables
-from snapkafka.assembly.spark.tables.tables import SCHEMAS
 from snapkafka.assembly.spark.verify import v6_invariants
 from snapkafka.assembly.spark.write import parquet
 from snapkafka.checks import CheckOutcome, CutView, Status, Verdict
@@ -38,6 +38,7 @@ from snapkafka.manifest import Manifest
 from snapkafka.store import LocalStore
 from snapkafka.testing import Broker
 from tests.spark.altering import Rows, alter
+from tests.spark.reading import settings_of
 from tests.spark.scene import Stage, play
 
 pytestmark = [pytest.mark.kafka, pytest.mark.spark]
@@ -76,10 +77,14 @@ def assembled(spark: SparkSession, kafka: Broker, tmp_path_factory: pytest.TempP
         with Desk(Connection(bootstrap=kafka.bootstrap), stage.namespace) as desk:
             captured = desk.captured(f"{stage.namespace}-snap")
             view = desk.look(captured, "read_uncommitted")
-            settings = Settings(
-                bootstrap=kafka.bootstrap, ledger=desk.ledger(captured), around=50, with_inputs=True
+            settings = settings_of(
+                desk.ledger(captured),
+                bootstrap=kafka.bootstrap,
+                around=50,
+                with_inputs=True,
+                namespace=stage.namespace,
             )
-            return job.assemble(spark, view, settings, store, namespace=stage.namespace, wanted=wanted)
+            return job.assemble(spark, view, settings, store, wanted=wanted)
 
     return Assembled(stage, first, again(), again)
 
@@ -329,7 +334,7 @@ def test_a_value_that_was_altered_is_not_what_the_log_gives(
         alter(store, manifest.id, table, change)
     with Desk(Connection(bootstrap=assembled.stage.bootstrap), assembled.stage.namespace) as desk:
         view = desk.look(manifest.captured, "read_uncommitted")
-    settings = Settings(bootstrap=assembled.stage.bootstrap, ledger=manifest.ledger)
+    settings = settings_of(manifest.ledger, bootstrap=assembled.stage.bootstrap)
     stored = Stored(store, store.read(manifest.id))
     checked = job.verify(spark, view, settings, stored=stored)
     found = checked.outcomes[-1]

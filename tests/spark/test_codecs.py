@@ -14,10 +14,11 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
+from snapkafka.assembly.decoding import PLAIN, Decoding, normal_name
 from snapkafka.assembly.spark.frames import local_frame
 from snapkafka.assembly.spark.spark_errors import translate
 from snapkafka.assembly.spark.values.json_text import LEVELS, plain
-from snapkafka.assembly.spark.values.values import PLAIN, Decoding, decoded, key_and_value, normal_name
+from snapkafka.assembly.spark.values.values import decoded, key_and_value
 from snapkafka.errors import DependencyMissingError
 
 pytestmark = [pytest.mark.spark, pytest.mark.usefixtures("small")]

@@ -75,7 +75,7 @@ def _submit(bootstrap: str, manifests: list[Path], folder: Path) -> subprocess.C
             *("--master", "local[2]", "--jars", jars, "--driver-java-options", JAVA_SMALL),
             *("--conf", "spark.ui.enabled=false", "--conf", "spark.driver.host=127.0.0.1"),
             str(entry.__file__),
-            *("--bootstrap", bootstrap, "--verify-only", "--json", *arguments),
+            *("--bootstrap", bootstrap, "--result", str(folder / "result.json"), *arguments),
         ],
         capture_output=True,
         text=True,
@@ -111,7 +111,7 @@ def verified(kafka: Broker, tmp_path_factory: pytest.TempPathFactory) -> Verifie
 
     done = _submit(kafka.bootstrap, manifests, folder)
     assert done.returncode in (0, 1), done.stderr[-3000:]
-    found = {item["id"]: item for item in json.loads(done.stdout)["snapshots"]}
+    found = {item["id"]: item for item in json.loads((folder / "result.json").read_text())["snapshots"]}
     by_scene = {name: found[f"{stage.namespace}-snap"] for name, stage in stages.items()}
     return Verified(
         done.returncode,

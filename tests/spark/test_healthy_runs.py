@@ -15,11 +15,11 @@ from pyspark.sql import SparkSession
 
 from snapkafka.assembly import cluster
 from snapkafka.assembly.spark import job
-from snapkafka.assembly.spark.settings import Settings
 from snapkafka.checks import KINDS, CheckOutcome, CutView, LogBounds, Status, Weight, Witness, reading_ranges
 from snapkafka.kafka.login.connection import Connection
 from snapkafka.protocol.captured_snapshot import Captured
 from snapkafka.testing import EmbeddedKafka
+from tests.spark.reading import settings_of
 from tests.worlds.cleaned_log import promised
 from tests.worlds.list_checks import v1, v2, v4, v5
 
@@ -120,7 +120,7 @@ def _verified(spark: SparkSession, played: Played, runs: list[Written]) -> dict[
     connection = Connection(bootstrap=played.bootstrap)
     cut = promised(captured(_whole(runs)), uncompacted_ms=real_logs.LAG_MS)
     looked = cluster.look(connection, cut, isolation="read_committed", triggered_ms=played.began_ms)
-    settings = Settings(bootstrap=played.bootstrap, ledger=real_logs.LEDGER, isolation="read_committed")
+    settings = settings_of(real_logs.LEDGER, bootstrap=played.bootstrap, isolation="read_committed")
     return {found.check: found for found in job.verify(spark, asyncio.run(looked), settings).outcomes}
 
 

@@ -10,6 +10,8 @@ from typing import Any
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 
+from snapkafka.assembly.manifest import settled
+from snapkafka.assembly.schemas import schema
 from snapkafka.assembly.spark.frames import Lookups, local_frame
 from snapkafka.assembly.spark.reading.header_columns import stamps
 from snapkafka.assembly.spark.reading.session import sized
@@ -48,9 +50,7 @@ def _within(item: Written, ranges: Mapping[tuple[str, int], tuple[str, int, int,
 
 
 def _settled(records: DataFrame, lookups: Lookups) -> tuple[SettledEntry, ...]:
-    return incremental.settled(
-        lookups.view, rules.look_at(frames(lookups.spark, lookups.view, stamps(records))).held
-    )
+    return settled(lookups.view, rules.look_at(frames(lookups.spark, lookups.view, stamps(records))).held)
 
 
 def _starts(settled: tuple[SettledEntry, ...]) -> Starts:
@@ -131,7 +131,7 @@ def test_columns_of_a_delta_are_those_stated(spark: SparkSession) -> None:
     all_ = logs(random.Random(2), 3)
     parent, child = (Lookups(spark, all_.view(snapshot)) for snapshot in range(2))
     delta = incremental.delta(_read(spark, all_, child.view), child, parent)
-    assert ", ".join(f"{name} {kind}" for name, kind in delta.dtypes) == tables.schema(STATE_DELTA)
+    assert ", ".join(f"{name} {kind}" for name, kind in delta.dtypes) == schema(STATE_DELTA)
     rows = delta.collect()
     assert {row["deleted"] for row in rows} == {True, False}
     assert all((row["value_raw"] is None) == row["deleted"] for row in rows)

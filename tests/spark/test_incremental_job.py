@@ -16,10 +16,9 @@ import pytest
 from pyspark.sql import SparkSession
 
 from snapkafka import ops
+from snapkafka.assembly.command import main
 from snapkafka.assembly.ledger import Desk
 from snapkafka.assembly.spark import job
-from snapkafka.assembly.spark.command import main
-from snapkafka.assembly.spark.settings import Settings
 from snapkafka.assembly.spark.write import parquet
 from snapkafka.checks import CutView
 from snapkafka.errors import BadInputError, InternalError
@@ -29,6 +28,7 @@ from snapkafka.protocol.records import TopicPartition
 from snapkafka.store import LocalStore, state_parts, state_sql
 from snapkafka.testing import Broker
 from tests.spark.altering import Rows, alter
+from tests.spark.reading import settings_of, spec_file
 from tests.spark.scene import Stage, play, play_on
 from tests.worlds.on_disk import flip
 
@@ -55,7 +55,7 @@ class Chain:
     def arguments(self, *which: str) -> list[str]:
         where = ["--bootstrap", self.stage.bootstrap, "--namespace", self.stage.namespace]
         names = [part for one in which for part in ("--snapshot", self.name(one))]
-        return [*where, *names, "--storage", str(self.store.root), "--json"]
+        return [*where, *names, "--storage", str(self.store.root)]
 
 
 def rows(store: LocalStore, manifest: Manifest) -> list[tuple[Any, ...]]:
@@ -87,10 +87,12 @@ def chain(spark: SparkSession, kafka: Broker, tmp_path_factory: pytest.TempPathF
 def test_a_chain_on_a_real_broker_is_the_whole(spark: SparkSession, chain: Chain, tmp_path: Path) -> None:
     """The same rows as a full assembly of the same snapshot, in every column; and it is verified."""
     elsewhere = LocalStore(tmp_path)
-    settings = Settings(bootstrap=chain.stage.bootstrap, ledger=chain.manifest("last").ledger)
+    settings = settings_of(
+        chain.manifest("last").ledger, bootstrap=chain.stage.bootstrap, namespace=chain.stage.namespace
+    )
     with Desk(Connection(bootstrap=chain.stage.bootstrap), chain.stage.namespace) as desk:
         view = desk.look(desk.captured(chain.name("last")), "read_uncommitted")
-        full = job.assemble(spark, view, settings, elsewhere, namespace=chain.stage.namespace)
+        full = job.assemble(spark, view, settings, elsewhere)
     last = chain.manifest("last")
     assert rows(chain.store, last) == rows(elsewhere, full)
     # A delta reads fewer effects of records about the cut (`around`).
@@ -113,7 +115,11 @@ def test_its_tables_are_compared_with_the_log(
     store = LocalStore(tmp_path)
     shutil.copytree(chain.store.root, tmp_path, dirs_exist_ok=True)
     path = str(store.manifest_path(chain.name("last")))
-    again = ["--bootstrap", chain.stage.bootstrap, "--verify-only", "--tables", "--manifest", path, "--json"]
+    again = [
+        "--bootstrap",
+        chain.stage.bootstrap,
+        *spec_file(tmp_path.parent, manifests=(path,), tables=True),
+    ]
 
     def verified() -> dict[str, Any]:
         status = main(again)
@@ -175,7 +181,12 @@ def test_a_dry_run_says_what_the_delta_reads(chain: Chain, capfd: pytest.Capture
     connection = Connection(bootstrap=chain.stage.bootstrap)
     (plan,) = asyncio.run(
         ops.plan_assembly(
-            connection, chain.stage.namespace, [chain.name("next")], storage=str(chain.store.root)
+            connection,
+            ops.JobSpec(
+                namespace=chain.stage.namespace,
+                snapshots=(chain.name("next"),),
+                storage=str(chain.store.root),
+            ),
         )
     )
     assert (plan.parent, plan.whole) == (chain.name("snap"), "")

@@ -12,12 +12,14 @@ from confluent_kafka import Producer
 from pyspark.sql import SparkSession
 
 from snapkafka.assembly.ledger import Desk
+from snapkafka.assembly.settings import Stored
 from snapkafka.assembly.spark import job
-from snapkafka.assembly.spark.settings import Settings, Stored
+from snapkafka.assembly.spec import changed
 from snapkafka.kafka.login.connection import Connection
 from snapkafka.manifest import INPUTS, Manifest
 from snapkafka.store import LocalStore
 from snapkafka.testing.broker import Broker
+from tests.spark.reading import settings_of
 from tests.spark.scene import play
 
 pytestmark = [
@@ -42,13 +44,15 @@ def test_external_records_are_stored_from_the_lowest_position_to_the_end_of_the_
     with Desk(Connection(bootstrap=stage.bootstrap), stage.namespace) as desk:
         captured = desk.captured(f"{stage.namespace}-snap")
         view = desk.look(captured, "read_uncommitted")
-        settings = Settings(bootstrap=stage.bootstrap, ledger=desk.ledger(captured), with_inputs=True)
+        settings = settings_of(
+            desk.ledger(captured), bootstrap=stage.bootstrap, with_inputs=True, namespace=stage.namespace
+        )
         store, other = LocalStore(tmp_path / "with"), LocalStore(tmp_path / "without")
         for it in (store, other):
             it.root.mkdir()
-        manifest = job.assemble(spark, view, settings, store, namespace=stage.namespace)
+        manifest = job.assemble(spark, view, settings, store)
         without = job.assemble(
-            spark, view, replace(settings, with_inputs=False), other, namespace=stage.namespace
+            spark, view, replace(settings, spec=changed(settings.spec, with_inputs=False)), other
         )
         assert view.bounds is not None
         end = view.bounds[orders].end

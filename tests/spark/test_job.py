@@ -17,14 +17,15 @@ from confluent_kafka import TopicPartition as KafkaPartition
 from confluent_kafka.admin import AdminClient
 
 from snapkafka import ops
+from snapkafka.assembly.command import main
 from snapkafka.assembly.ledger import Desk
-from snapkafka.assembly.spark.command import main
 from snapkafka.kafka.cluster.admin import KafkaTopicAdmin
 from snapkafka.kafka.cluster.groups import positions_group
 from snapkafka.kafka.login.connection import Connection
 from snapkafka.protocol.ledger_state import Status
 from snapkafka.protocol.records import Abort, Trigger
 from snapkafka.testing import Broker
+from tests.spark.reading import spec_file
 from tests.spark.scene import Stage, play, play_on
 
 pytestmark = [pytest.mark.kafka, pytest.mark.spark]
@@ -37,7 +38,7 @@ def stage(kafka: Broker) -> Stage:
 
 def run(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, dict[str, Any], str]:
     """Run it in this process (nothing that is refused starts Spark): status, JSON, standard error."""
-    status = main([*arguments, "--json"])
+    status = main([*arguments])
     said = capsys.readouterr()
     return status, json.loads(said.out), said.err
 
@@ -62,15 +63,15 @@ def test_from_the_ledger_to_a_verdict(stage: Stage, tmp_path: Path, monkeypatch:
     assert done.returncode == 0, done.stderr
     assert "max_used=" in done.stderr
     assert "max_used=" not in done.stdout, "that has the result and nothing else"
-    assert f"{name} (epoch {stage.epoch}): VERIFIED" in done.stdout
+    (reported,) = json.loads(done.stdout)["snapshots"]
+    assert (reported["id"], reported["epoch"], reported["verdict"]) == (name, stage.epoch, "VERIFIED")
     assert re.search(
         rf"^{name}: read \d+ offsets; wrote \d+ rows in 6 tables, .*; checked V1, V2, V3, V4, V5; .* s$",
         done.stderr,
         re.MULTILINE,
     )
-    counted = r"passed \([\d,]+ records? of \d+ partitions?\)"
-    looked_at = rf"V1 {counted}, V2 .*, V3 {counted}, V4 .* channels?\), V5 .*; not run: V6"
-    assert re.search(looked_at, done.stdout), done.stdout
+    assert [check["name"] for check in reported["checks"] if check["run"]] == ["V1", "V2", "V3", "V4", "V5"]
+    assert all(check["status"] == "passed" for check in reported["checks"] if check["run"])
     manifest = json.loads((tmp_path / f"{name}.json").read_text())
 
     connection = Connection(bootstrap=stage.bootstrap)
@@ -101,7 +102,7 @@ def test_from_the_ledger_to_a_verdict(stage: Stage, tmp_path: Path, monkeypatch:
 
     # Verified again by a path that means something only here, it is found from everywhere.
     monkeypatch.chdir(tmp_path)
-    again = ["--bootstrap", stage.bootstrap, "--verify-only", "--manifest", f"{name}.json", "--record"]
+    again = ["--bootstrap", stage.bootstrap, *spec_file(tmp_path, manifests=(f"{name}.json",), record=True)]
     assert main(again) == 0
     with Desk(connection, stage.namespace) as desk:
         latest = desk.reading.state.snapshots[stage.epoch].verdict
@@ -139,12 +140,11 @@ def test_times_outlive_the_records_of_a_ledger(kafka: Broker) -> None:
         (["--snapshot", "{snap}", "--storage", "file://elsewhere/y"], 8, "is on another machine"),
         (["--snapshot", "{snap}", "--invariants", "conservation"], 2, "needs a value for"),
         (["--snapshot", "{snap}", "--set", "x"], 2, "--set x is not NAME=VALUE"),
-        (["--snapshot", "{snap}", "--avro", "orders={file}"], 2, "is not NAME=FILE"),
-        (["--snapshot", "{snap}", "--avro", "7={file}.not"], 2, "cannot be read"),
-        (["--snapshot", "{snap}", "--avro", "t-value={file}"], 2, "invalid Avro schema"),
-        (["--verify-only"], 2, "no manifest is named"),
-        (["--verify-only", "--manifest", "{file}"], 2, "is not JSON"),
-        (["--verify-only", "--manifest", "{file}.not"], 8, "there is no such file"),
+        (["--snapshot", "{snap}", "--isolation", "committed"], 2, "invalid isolation"),
+        (["--manifest", "{file}"], 2, "is not JSON"),
+        (["--manifest", "{file}.not"], 8, "there is no such file"),
+        (["--spec", "{file}"], 2, "--spec"),
+        (["--spec", "{file}.not"], 2, "cannot be read"),
     ],
 )
 def test_what_is_refused(
@@ -164,6 +164,30 @@ def test_what_is_refused(
     assert err.splitlines()[0] == f"error: {reported['error']['message']}"
     assert "starting Spark" not in err
     assert [path.name for path in tmp_path.iterdir()] == ["file"]
+
+
+@pytest.mark.parametrize(
+    ("avro", "said"),
+    [
+        ("orders={file}", "is not NAME=FILE"),
+        ("7={file}.not", "cannot be read"),
+        ("t-value={file}", "invalid Avro schema"),
+    ],
+)
+def test_a_schema_that_is_none_is_refused(
+    stage: Stage, tmp_path: Path, capsys: pytest.CaptureFixture[str], avro: str, said: str
+) -> None:
+    (tmp_path / "file").write_text("")
+    spec = spec_file(
+        tmp_path,
+        bootstrap=stage.bootstrap,
+        namespace=stage.namespace,
+        snapshots=(f"{stage.namespace}-snap",),
+        avro=(avro.format(file=tmp_path / "file"),),
+    )
+    status, reported, _ = run(capsys, *spec)
+    assert (status, reported["error"]["code"]) == (2, "bad-input")
+    assert said in reported["error"]["message"]
 
 
 def test_an_error_is_said_once(capsys: pytest.CaptureFixture[str], stage: Stage) -> None:
@@ -233,7 +257,7 @@ def test_twelve_snapshots_in_one_job_fit_into_the_code_cache(kafka: Broker, tmp_
     done = subprocess.run(
         [
             *(sys.executable, "-m", "snapkafka.assembly", "--bootstrap", stage.bootstrap),
-            *("--namespace", stage.namespace, "--storage", str(tmp_path / "snaps"), "--json"),
+            *("--namespace", stage.namespace, "--storage", str(tmp_path / "snaps")),
             *(f"--snapshot={name}" for name in names),
             f"--result={result}",
         ],

@@ -33,7 +33,7 @@ def test_the_rights_that_are_printed_are_enough_and_one_less_is_named(tmp_path: 
         def job() -> subprocess.CompletedProcess[str]:
             return subprocess.run(
                 [
-                    *(sys.executable, "-m", "snapkafka.assembly", "--bootstrap", address, "--json"),
+                    *(sys.executable, "-m", "snapkafka.assembly", "--bootstrap", address),
                     *("--namespace", stage.namespace, "--storage", str(tmp_path)),
                     *("--snapshot", f"{stage.namespace}-snap"),
                 ],

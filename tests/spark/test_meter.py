@@ -20,13 +20,13 @@ from snapkafka.assembly.progress import Work, Working
 from snapkafka.assembly.spark import job
 from snapkafka.assembly.spark.reading import meter
 from snapkafka.assembly.spark.reading.meter import Meter, step
-from snapkafka.assembly.spark.settings import Settings
 from snapkafka.checks import reading_ranges
 from snapkafka.checks.invariants import Invariant
 from snapkafka.kafka.login.connection import Connection
 from snapkafka.manifest import Manifest
 from snapkafka.store import LocalStore
 from snapkafka.testing import Broker
+from tests.spark.reading import settings_of
 from tests.spark.scene import Sender, Stage, play
 
 pytestmark = [pytest.mark.kafka, pytest.mark.spark]
@@ -72,11 +72,11 @@ def done(spark: SparkSession, kafka: Broker, tmp_path_factory: pytest.TempPathFa
         patch.setattr(meter, "EVERY_S", 0.01)
         captured = desk.captured(f"{stage.namespace}-snap")
         view = desk.look(captured, "read_uncommitted")
-        settings = Settings(bootstrap=kafka.bootstrap, ledger=desk.ledger(captured), around=50)
-        before, metered = all_jobs(spark), Meter(spark, captured.id, reported.append)
-        manifest = job.assemble(
-            spark, view, settings, LocalStore(folder), namespace=stage.namespace, wanted=[FEW], meter=metered
+        settings = settings_of(
+            desk.ledger(captured), bootstrap=kafka.bootstrap, around=50, namespace=stage.namespace
         )
+        before, metered = all_jobs(spark), Meter(spark, captured.id, reported.append)
+        manifest = job.assemble(spark, view, settings, LocalStore(folder), wanted=[FEW], meter=metered)
         work, jobs = metered.work(manifest.checks, written=manifest), all_jobs(spark) - before
         again = Meter(spark, captured.id, reported.append)
         job.verify(spark, view, settings, meter=again)
@@ -177,7 +177,7 @@ def test_what_is_damaged_is_found_with_the_meter_on_as_without(
         with Desk(Connection(bootstrap=stage.bootstrap), stage.namespace) as desk:
             captured = desk.captured(f"{stage.namespace}-snap")
             view = desk.look(captured, "read_uncommitted")
-            settings = Settings(bootstrap=stage.bootstrap, ledger=desk.ledger(captured))
+            settings = settings_of(desk.ledger(captured), bootstrap=stage.bootstrap)
         metered = Meter(spark, captured.id, reported.append)
         seen = job.verify(spark, view, settings, wanted=wanted, meter=metered).outcomes
         assert seen == job.verify(spark, view, settings, wanted=wanted).outcomes

@@ -21,7 +21,6 @@ from pyspark.sql import SparkSession
 from snapkafka.assembly import cluster
 from snapkafka.assembly.ledger import Desk
 from snapkafka.assembly.spark import job
-from snapkafka.assembly.spark.settings import Settings
 from snapkafka.checks import CheckOutcome, Status
 from snapkafka.demo.system import wait_until
 from snapkafka.errors import OffsetsGoneError, TimedOutError
@@ -30,6 +29,7 @@ from snapkafka.kafka.login.connection import Connection
 from snapkafka.manifest import Manifest
 from snapkafka.store import LocalStore
 from snapkafka.testing import Broker
+from tests.spark.reading import settings_of
 from tests.spark.scene import Stage, play, play_on
 
 pytestmark = [pytest.mark.kafka, pytest.mark.spark]
@@ -73,22 +73,23 @@ def assembled(
     with Desk(Connection(bootstrap=stage.bootstrap), stage.namespace) as desk:
         captured = desk.captured(f"{stage.namespace}-{name}")
         view = desk.look(captured, isolation)
-        settings = Settings(
+        settings = settings_of(
+            desk.ledger(captured),
             bootstrap=stage.bootstrap,
-            ledger=desk.ledger(captured),
             isolation=isolation,
+            namespace=stage.namespace,
             far=desk.far(view, isolation),
         )
-        return job.assemble(spark, view, settings, LocalStore(folder), namespace=stage.namespace)
+        return job.assemble(spark, view, settings, LocalStore(folder))
 
 
 def verified(spark: SparkSession, stage: Stage) -> dict[str, CheckOutcome]:
     with Desk(Connection(bootstrap=stage.bootstrap), stage.namespace) as desk:
         captured = desk.captured(f"{stage.namespace}-snap")
         view = desk.look(captured, "read_committed")
-        settings = Settings(
+        settings = settings_of(
+            desk.ledger(captured),
             bootstrap=stage.bootstrap,
-            ledger=desk.ledger(captured),
             isolation="read_committed",
             far=desk.far(view, "read_committed"),
         )

@@ -2,21 +2,22 @@
 
 from __future__ import annotations
 
+import json
 import os
 from pathlib import Path
 
 import pytest
 from pyspark.sql import SparkSession
 
-from snapkafka.assembly.ledger import Desk
+from snapkafka.assembly.command import main
+from snapkafka.assembly.ledger import ClusterFacts, Desk
 from snapkafka.assembly.spark import job
-from snapkafka.assembly.spark.command import main
-from snapkafka.assembly.spark.settings import Settings
 from snapkafka.kafka.login.connection import Connection
 from snapkafka.manifest import Manifest, OutsiderEntry
 from snapkafka.store import LocalStore
 from snapkafka.store.integrity import contradictions
 from snapkafka.testing import Broker
+from tests.spark.reading import settings_of
 from tests.spark.scene import Stage, play
 
 pytestmark = [pytest.mark.kafka, pytest.mark.spark]
@@ -26,12 +27,10 @@ def assembled(spark: SparkSession, stage: Stage, folder: Path) -> Manifest:
     with Desk(Connection(bootstrap=stage.bootstrap), stage.namespace) as desk:
         captured = desk.captured(f"{stage.namespace}-snap")
         view = desk.look(captured, "read_committed")
-        settings = Settings(bootstrap=stage.bootstrap, ledger=desk.ledger(captured))
-        external_readers = desk.external_readers(captured, ())
+        settings = settings_of(desk.ledger(captured), bootstrap=stage.bootstrap, namespace=stage.namespace)
+        facts = ClusterFacts(external_readers=desk.facts(captured, ()).external_readers)
         store = LocalStore(folder)
-        return job.assemble(
-            spark, view, settings, store, namespace=stage.namespace, external_readers=external_readers
-        )
+        return job.assemble(spark, view, settings, store, facts=facts)
 
 
 def passed_on_unsent(stage: Stage) -> bool:
@@ -58,10 +57,10 @@ def test_a_relay_that_did_not_cut_is_named(
     assert (entry.app, entry.topic) == ("relay" if relay == "hangs" else "", stage.topic("orders"))
     assert list(contradictions(manifest)) == []
     place = tmp_path / f"{manifest.id}.json"
-    assert main(["--bootstrap", stage.bootstrap, "--verify-only", "--manifest", str(place)]) == 0
-    reported = capsys.readouterr().out
-    assert "VERIFIED_OPEN" in reported, "verification says the same"
-    assert f"process {entry.process}" in reported and f"topic {entry.topic}" in reported
+    assert main(["--bootstrap", stage.bootstrap, "--manifest", str(place)]) == 0
+    (again,) = json.loads(capsys.readouterr().out)["snapshots"]
+    assert again["verdict"] == "VERIFIED_OPEN", "verification says the same"
+    assert again["outsiders"] == [{"process": entry.process, "app": entry.app, "topic": entry.topic}]
 
 
 def test_a_relay_that_turned_red_as_well_leaves_nothing_open(
@@ -73,5 +72,6 @@ def test_a_relay_that_turned_red_as_well_leaves_nothing_open(
     outsiders: tuple[OutsiderEntry, ...] = ()
     assert (manifest.verdict, manifest.outsiders) == ("VERIFIED", outsiders)
     place = tmp_path / f"{manifest.id}.json"
-    assert main(["--bootstrap", stage.bootstrap, "--verify-only", "--manifest", str(place)]) == 0
-    assert "): VERIFIED\n" in capsys.readouterr().out
+    assert main(["--bootstrap", stage.bootstrap, "--manifest", str(place)]) == 0
+    (again,) = json.loads(capsys.readouterr().out)["snapshots"]
+    assert again["verdict"] == "VERIFIED"

@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 
+from snapkafka.assembly.schemas import SCHEMAS
 from snapkafka.assembly.spark.frames import local_frame
-from snapkafka.assembly.spark.tables.tables import SCHEMAS
 from snapkafka.assembly.spark.verify import v6_invariants
 from snapkafka.checks import Status
 from snapkafka.checks.invariants import load

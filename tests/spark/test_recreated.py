@@ -19,8 +19,8 @@ from confluent_kafka import Producer
 from pyspark.sql import SparkSession
 
 from snapkafka.assembly.ledger import Desk
+from snapkafka.assembly.settings import Settings
 from snapkafka.assembly.spark import job
-from snapkafka.assembly.spark.settings import Settings
 from snapkafka.checks import CheckOutcome
 from snapkafka.errors import OffsetsGoneError
 from snapkafka.kafka.cluster.admin import KafkaTopicAdmin
@@ -44,6 +44,7 @@ from snapkafka.protocol.records import (
 from snapkafka.protocol.sent import Sent
 from snapkafka.store import LocalStore
 from snapkafka.testing import Broker
+from tests.spark.reading import settings_of
 from tests.spark.scene import Sender, Stage
 
 pytestmark = [pytest.mark.kafka, pytest.mark.spark]
@@ -205,20 +206,23 @@ def played(broker: Broker, name: str) -> Iterator[Play]:
 
 
 @contextmanager
-def settings_of(play: Play, name: str) -> Iterator[tuple[Desk, Settings]]:
+def settings_for(play: Play, name: str) -> Iterator[tuple[Desk, Settings]]:
     with Desk(Connection(bootstrap=play.stage.bootstrap), play.stage.namespace) as desk:
         captured = desk.captured(name)
-        yield desk, Settings(bootstrap=play.stage.bootstrap, ledger=desk.ledger(captured))
+        yield (
+            desk,
+            settings_of(desk.ledger(captured), bootstrap=play.stage.bootstrap),
+        )
 
 
 def assembled(spark: SparkSession, play: Play, name: str, folder: Path) -> Manifest:
-    with settings_of(play, name) as (desk, settings):
+    with settings_for(play, name) as (desk, settings):
         view = desk.look(desk.captured(name), "read_committed")
-        return job.assemble(spark, view, settings, LocalStore(folder), namespace=play.stage.namespace)
+        return job.assemble(spark, view, settings, LocalStore(folder))
 
 
 def verified(spark: SparkSession, play: Play, name: str) -> list[CheckOutcome]:
-    with settings_of(play, name) as (desk, settings):
+    with settings_for(play, name) as (desk, settings):
         view = desk.look(desk.captured(name), "read_committed")
         return job.verify(spark, view, settings).outcomes
 

@@ -24,7 +24,7 @@ from pyspark.sql.types import (
     TimestampType,
 )
 
-from snapkafka.assembly.spark.tables.tables import schema
+from snapkafka.assembly.schemas import schema
 from snapkafka.assembly.spark.write import parquet
 from snapkafka.manifest import STATE_DELTA, TableEntry
 from snapkafka.store import LocalStore

@@ -20,8 +20,8 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as fn
 
 from snapkafka import ops
+from snapkafka.assembly.command import main
 from snapkafka.assembly.ledger import Desk
-from snapkafka.assembly.spark.command import main
 from snapkafka.assembly.spark.entry import PARENT
 from snapkafka.assembly.spark.spark_errors import translate
 from snapkafka.assembly.spark.write import s3_commit
@@ -75,7 +75,7 @@ class Made:
     def assemble(self, *which: str) -> int:
         where = ["--bootstrap", self.stage.bootstrap, "--namespace", self.stage.namespace]
         names = [part for one in which for part in ("--snapshot", self.name(one))]
-        return main([*where, *names, "--storage", self.store.uri, "--json"])
+        return main([*where, *names, "--storage", self.store.uri])
 
 
 @pytest.fixture(scope="module")

@@ -13,16 +13,16 @@ from confluent_kafka import Producer
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as fn
 
+from snapkafka.assembly.decoding import PLAIN
 from snapkafka.assembly.spark import job
 from snapkafka.assembly.spark.frames import local_frame
 from snapkafka.assembly.spark.reading import kafka_source, session
 from snapkafka.assembly.spark.reading.session import CODE_CACHE, JAVA_LARGE, MEMORY_MAX, MEMORY_MIN, SMALL_MAX
-from snapkafka.assembly.spark.settings import Settings
 from snapkafka.assembly.spark.tables.state import CHANGES, fold
-from snapkafka.assembly.spark.values.values import PLAIN
 from snapkafka.checks import ReadRange
 from snapkafka.manifest import LedgerEntry
 from snapkafka.testing import Broker, create_topics
+from tests.spark.reading import settings_of
 
 pytestmark = [pytest.mark.spark, pytest.mark.usefixtures("small")]
 
@@ -89,7 +89,7 @@ def test_much_is_kept_on_the_disk(
 ) -> None:
     topic = f"kept-{uuid.uuid4().hex[:8]}"
     create_topics(kafka.bootstrap, topic)
-    settings = Settings(bootstrap=kafka.bootstrap, ledger=LedgerEntry(topic="l", topic_id="5a" * 16))
+    settings = settings_of(LedgerEntry(topic="l", topic_id="5a" * 16), bootstrap=kafka.bootstrap)
     monkeypatch.setattr(session, "SMALL_MAX", 10)
     levels = []
     for offsets in (10, 11):

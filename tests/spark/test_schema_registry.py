@@ -12,11 +12,12 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
+from snapkafka.assembly.command import main
+from snapkafka.assembly.decoding import Decoding
 from snapkafka.assembly.schema_registry import Missing, Registry, Schema
-from snapkafka.assembly.spark.command import main
 from snapkafka.assembly.spark.frames import local_frame
 from snapkafka.assembly.spark.values import schema_numbers
-from snapkafka.assembly.spark.values.values import Decoding, decoded, key_and_value
+from snapkafka.assembly.spark.values.values import decoded, key_and_value
 from snapkafka.store import read_manifest
 from snapkafka.testing import Broker
 from snapkafka.testing.embedded import free_ports
@@ -180,7 +181,7 @@ def test_what_cannot_be_read_stays_bytes_with_the_reason(
 def test_a_registry_that_is_away_ends_nothing(spark: SparkSession) -> None:
     (port,) = free_ports(1)
     said: list[str] = []
-    gone = Registry(f"http://me:secret@127.0.0.1:{port}", say=said.append, sleep=lambda seconds: None)
+    gone = Registry(f"http://me:secret@127.0.0.1:{port}", notify=said.append, sleep=lambda seconds: None)
     assert read(spark, gone, [at(1, b"\x02a"), at(2, b"\x02a"), b'"json"']) == [
         (None, "value: schema 1: the registry does not answer"),
         (None, "value: schema 2: the registry does not answer"),
@@ -271,7 +272,7 @@ def test_a_snapshot_of_evolving_avro_by_the_command(
         """`content`, and the rows of the delta."""
         names = [part for one in which for part in ("--snapshot", one)]
         monkeypatch.setenv("SNAPKAFKA_SCHEMA_REGISTRY", url.replace("://", "://me:hidden-word@"))
-        assert main([*where, *names, "--storage", str(tmp_path / folder), "--json"]) == 0
+        assert main([*where, *names, "--storage", str(tmp_path / folder)]) == 0
         rows = spark.read.parquet(str(tmp_path / folder / child / "state_delta")).collect()
         (_, manifest) = read_manifest(str(tmp_path / folder / f"{child}.json"))
         return manifest.content, {row.key: (row.value, row.why_undecoded) for row in rows}

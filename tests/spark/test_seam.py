@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-from snapkafka.assembly.spark.command import main
+from snapkafka.assembly.command import main
 from snapkafka.assembly.spark.frames import local_frame
 from snapkafka.assembly.spark.reading.header_columns import stamps
 from snapkafka.assembly.spark.verify import rules, v3_state
@@ -136,7 +136,7 @@ def test_a_delta_that_does_not_follow_on_its_parent(
     def assembled(name: str) -> dict[str, Any]:
         where = ["--bootstrap", stage.bootstrap, "--namespace", stage.namespace, "--storage", str(tmp_path)]
         capsys.readouterr()
-        main([*where, "--snapshot", f"{stage.namespace}-{name}", "--json"])
+        main([*where, "--snapshot", f"{stage.namespace}-{name}"])
         (reported,) = json.loads(capsys.readouterr().out)["snapshots"]
         return dict(reported)
 

@@ -43,13 +43,14 @@ def submit(*arguments: str) -> subprocess.CompletedProcess[str]:
 def test_a_snapshot_is_assembled_and_what_is_refused_has_its_exit_status(
     kafka: Broker, namespace: str, tmp_path: Path
 ) -> None:
-    stage = play(kafka.bootstrap, namespace)
+    stage, result = play(kafka.bootstrap, namespace), tmp_path.parent / "result"
     name = f"{namespace}-snap"
-    common = ["--bootstrap", kafka.bootstrap, "--namespace", namespace, "--storage", str(tmp_path), "--json"]
+    common = ["--bootstrap", kafka.bootstrap, "--namespace", namespace, "--storage", str(tmp_path)]
+    common += ["--result", str(result)]
 
     done = submit(*common, "--snapshot", name)
     assert done.returncode == 0, done.stdout + done.stderr[-4000:]
-    (reported,) = json.loads(done.stdout)["snapshots"]
+    (reported,) = json.loads(result.read_text())["snapshots"]
     manifest = json.loads((tmp_path / f"{name}.json").read_text())
     assert reported["manifest"] == str(tmp_path / f"{name}.json")
     assert (manifest["verdict"], manifest["captured"]["epoch"]) == ("VERIFIED", stage.epoch)
@@ -60,5 +61,5 @@ def test_a_snapshot_is_assembled_and_what_is_refused_has_its_exit_status(
 
     refused = submit(*common, "--snapshot", "unknown")
     assert refused.returncode == 5, refused.stdout + refused.stderr[-4000:]
-    assert json.loads(refused.stdout)["error"]["code"] == "unknown-snapshot"
+    assert json.loads(result.read_text())["error"]["code"] == "unknown-snapshot"
     assert [path.name for path in tmp_path.glob("*.json")] == [f"{name}.json"]

@@ -15,9 +15,9 @@ from faust.serializers import codecs
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as fn
 
+from snapkafka.assembly.decoding import PLAIN, Decoding
 from snapkafka.assembly.spark.frames import local_frame
 from snapkafka.assembly.spark.tables.state import CHANGES, fold
-from snapkafka.assembly.spark.values.values import PLAIN, Decoding
 
 pytestmark = [pytest.mark.spark, pytest.mark.usefixtures("small")]
 

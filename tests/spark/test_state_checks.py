@@ -19,8 +19,8 @@ from confluent_kafka import TopicPartition as KafkaPartition
 from pyspark.sql import SparkSession
 
 from snapkafka.assembly import cluster
+from snapkafka.assembly.settings import Settings
 from snapkafka.assembly.spark import job
-from snapkafka.assembly.spark.settings import Settings
 from snapkafka.assembly.spark.verify import rules, v3_state
 from snapkafka.checks import CheckOutcome, CutView, Keeping, ReadRange, Status, Verdict, reading_ranges
 from snapkafka.demo.system import wait_until
@@ -32,6 +32,7 @@ from snapkafka.protocol.records import TopicPartition
 from snapkafka.store import LocalStore
 from snapkafka.testing import EmbeddedKafka
 from snapkafka.wire import headers as wire
+from tests.spark.reading import settings_of
 from tests.worlds.cleaned_log import EPOCH, HOUR, Changelog, captured, changelog, promised
 from tests.worlds.list_checks import v3
 
@@ -286,7 +287,7 @@ def looked_at(*cuts: tuple[Topic, int], uncompacted_ms: int = 0) -> tuple[CutVie
             triggered_ms=an_hour_ago,
         )
     )
-    return view, Settings(bootstrap=bootstrap, ledger=LEDGER)
+    return view, settings_of(LEDGER, bootstrap=bootstrap, namespace="cleaned")
 
 
 @pytest.mark.long
@@ -367,7 +368,7 @@ def test_a_log_that_the_cleaner_went_through_is_assembled(
     assert there == sorted({*range(end + 2)} - SUPERSEDED), "it shows nothing where no offset is missing"
     expected = {key: (value, offset) for offset, (key, value) in enumerate(WRITTEN)}
     view, settings = looked_at((cleaned.whole, end))
-    manifest = job.assemble(spark, view, settings, LocalStore(tmp_path), namespace="cleaned")
+    manifest = job.assemble(spark, view, settings, LocalStore(tmp_path))
     rows = pq.read_table(tmp_path / state_table(manifest).path, partitioning=None).to_pylist()
     assert sorted((row["key"], row["value"], row["changelog_offset"]) for row in rows) == [
         (str(key), value, offset) for key, (value, offset) in sorted(expected.items()) if value is not None

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import io
 import json
 import os
-import re
 import time
 from dataclasses import replace
 from pathlib import Path
@@ -13,19 +13,20 @@ import pytest
 from confluent_kafka import Consumer, KafkaException
 from confluent_kafka import TopicPartition as KafkaPartition
 from pyspark.sql import SparkSession
+from rich.console import Console
 
-from snapkafka.assembly.ledger import Desk
+from snapkafka.assembly.command import main
+from snapkafka.assembly.ledger import ClusterFacts, Desk
 from snapkafka.assembly.progress import Work
-from snapkafka.assembly.report import assembled as told_of
-from snapkafka.assembly.report import report
 from snapkafka.assembly.spark import job
-from snapkafka.assembly.spark.command import main
-from snapkafka.assembly.spark.settings import Settings
+from snapkafka.assembly.spec import JobResult
+from snapkafka.cli.present.printed import print_assembled
 from snapkafka.kafka.login.connection import Connection
 from snapkafka.manifest import ExternalEntry, Manifest, OpenEntry
 from snapkafka.store import LocalStore
 from snapkafka.store.integrity import contradictions
 from snapkafka.testing import Broker
+from tests.spark.reading import settings_of, spec_file
 from tests.spark.scene import Stage, play
 
 WORK = Work(
@@ -65,6 +66,14 @@ def stage(kafka: Broker) -> Stage:
     return stage
 
 
+def printed(manifest: Manifest) -> str:
+    """Return what the command prints of it."""
+    output = io.StringIO()
+    console = Console(width=1_000, file=output)
+    print_assembled(console, (JobResult.of(manifest, "place", WORK),))
+    return output.getvalue()
+
+
 def assembled(
     spark: SparkSession,
     stage: Stage,
@@ -76,18 +85,17 @@ def assembled(
     with Desk(Connection(bootstrap=stage.bootstrap), stage.namespace) as desk:
         captured = desk.captured(f"{stage.namespace}-snap")
         view = desk.look(captured, "read_committed")
-        settings = Settings(
+        settings = settings_of(
+            desk.ledger(captured),
             bootstrap=stage.bootstrap,
-            ledger=desk.ledger(captured),
             isolation="read_committed",
             sources=sources,
             strict=strict,
+            namespace=stage.namespace,
         )
-        external_readers = desk.external_readers(captured, sinks)
+        facts = ClusterFacts(external_readers=desk.facts(captured, sinks).external_readers)
         store = LocalStore(folder)
-        return job.assemble(
-            spark, view, settings, store, namespace=stage.namespace, external_readers=external_readers
-        )
+        return job.assemble(spark, view, settings, store, facts=facts)
 
 
 @pytest.mark.long
@@ -109,7 +117,7 @@ def test_a_mixed_topic_leaves_it_open_whoever_reads_along(
     manifest = assembled(spark, stage, tmp_path, f"{stage.namespace}-bank")
     assert (manifest.verdict, manifest.open) == ("VERIFIED_OPEN", ())
     assert [*contradictions(manifest)] == []
-    reported = "\n".join(report(told_of(manifest, "place", "", WORK)))
+    reported = printed(manifest)
     assert (
         f"open:     topic {stage.topic('orders')} holds external records beside those of the apps" in reported
     )
@@ -121,7 +129,7 @@ def test_a_topic_that_is_declared_leaves_nothing_open(
     manifest = assembled(spark, stage, tmp_path, sources=(stage.topic("orders"),))
     assert (manifest.verdict, manifest.open) == ("VERIFIED", ())
     assert manifest.external == (ExternalEntry(topic=stage.topic("orders"), mixed=True, declared=True),)
-    reported = "\n".join(report(told_of(manifest, "place", "", WORK)))
+    reported = printed(manifest)
     assert "are not caused by what the apps write (declared)" in reported
 
 
@@ -151,12 +159,11 @@ def test_verification_looks_for_them_again_and_remembers_those_of_then(
 
     def verify(*sinks: str, declared: bool = False) -> tuple[int, str, list[str]]:
         capsys.readouterr()
-        named = [part for sink in sinks for part in ("--sink", sink)]
-        named += ["--source", stage.topic("orders")] if declared else []
-        status = main(["--bootstrap", stage.bootstrap, "--verify-only", "--manifest", str(place), *named])
-        said = capsys.readouterr().out
-        (verdict,) = re.findall(r"\): (\w+)$", said, re.MULTILINE)
-        return status, verdict, re.findall(r"open: +group (\S+) reads", said)
+        sources = (stage.topic("orders"),) if declared else ()
+        named = spec_file(tmp_path, sinks=sinks, sources=sources)
+        status = main(["--bootstrap", stage.bootstrap, "--manifest", str(place), *named])
+        (found,) = json.loads(capsys.readouterr().out)["snapshots"]
+        return status, found["verdict"], [it["group"] for it in found["open"]]
 
     bank = f"{stage.namespace}-bank"
     assert verify() == (0, "VERIFIED_OPEN", ["long-gone", bank])

@@ -20,7 +20,6 @@ from snapkafka.assembly.spark.job import _unwritten
 from snapkafka.assembly.spark.reading.header_columns import stamped
 from snapkafka.assembly.spark.reading.kafka_source import SOURCE_SCHEMA, read_ranges
 from snapkafka.assembly.spark.reading.session import sized
-from snapkafka.assembly.spark.settings import Settings
 from snapkafka.assembly.spark.tables import tables
 from snapkafka.assembly.spark.write import parquet
 from snapkafka.checks import CutView, ReadRange
@@ -32,6 +31,7 @@ from snapkafka.protocol.captured_snapshot import Captured, ChangelogCut, InputCu
 from snapkafka.protocol.records import Position, TopicPartition, TornEvent
 from snapkafka.testing import Broker
 from snapkafka.wire import headers as wire
+from tests.spark.reading import settings_of
 from tests.worlds.little_log import CAPTURED, EPOCH, INPUT
 
 pytestmark = [pytest.mark.spark, pytest.mark.usefixtures("small")]
@@ -104,7 +104,11 @@ def taken() -> list[dict[str, Any]]:
 
 def made(spark: SparkSession, records: DataFrame) -> dict[str, list[Any]]:
     """Every table, row by row."""
-    found = _unwritten(records, Lookups(spark, CutView(captured())), Settings(bootstrap="", ledger=ENTRY))
+    found = _unwritten(
+        records,
+        Lookups(spark, CutView(captured())),
+        settings_of(ENTRY, bootstrap=""),
+    )
     return {name: [row.asDict(recursive=True) for row in table.collect()] for name, table in found.items()}
 
 

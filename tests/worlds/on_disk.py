@@ -13,7 +13,7 @@ from typing import Any
 
 import duckdb
 
-from snapkafka.assembly.spark.tables.tables import SCHEMAS, schema
+from snapkafka.assembly.schemas import SCHEMAS, schema
 from snapkafka.manifest import (
     OPEN_ENDED,
     STATE,

@@ -67,7 +67,7 @@ def test_a_trusted_backup_is_reported_in_xcom_and_log(
 ) -> None:
     task = SnapkafkaDrillOperator(
         task_id="drill", apps=[APP, APP], invariants=["money"], parameters=["total=7"], until="done.sql",
-        timeout=timedelta(seconds=90), env={"SHOP_MAIL": "off"}, reading=ops.HowToRead(sinks=["copies"]),
+        timeout=timedelta(seconds=90), env={"SHOP_MAIL": "off"}, spec=ops.JobSpec(sinks=("copies",)),
     )  # fmt: skip
     monkeypatch.setattr(type(task), "log", logging.getLogger("told"))
     with caplog.at_level(logging.INFO, "told"):
@@ -94,7 +94,7 @@ def test_the_command_takes_these_options() -> None:
     )
     assert {"--allow=443", "--unlocked"} <= {*task._options("")}
     words = [sys.executable, "-m", "snapkafka.cli", "drill", "--namespace=ns"]
-    words += ["--bootstrap=127.0.0.1:1", *task._options("/snaps"), *ops.HowToRead(strict=True).options()]
+    words += ["--bootstrap=127.0.0.1:1", *task._options("/snaps"), *ops.JobSpec(strict=True).flags()]
     done = subprocess.run(words, capture_output=True, text=True, timeout=60)
     (lacking,) = (status for status, code, _ in STATUSES if code == "dependency-missing")
     assert done.returncode == lacking, done.stderr

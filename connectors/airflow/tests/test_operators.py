@@ -87,14 +87,14 @@ def test_a_retry_after_a_failed_snapshot_starts_its_next_attempt(
 # -- assemble and verify --------------------------------------------------------------------------------------
 
 
-def result(verdict: str) -> ops.Assembled:
+def result(verdict: str) -> ops.JobResult:
     good = verdict.startswith("VERIFIED")
     witness = WitnessEntry(topic="orders", partition=1, offset=42, what="is red")
     check = CheckEntry(
         name="V2", run=True, status="passed" if good else "failed",
         found=0 if good else 1, witnesses=() if good else (witness,),
     )  # fmt: skip
-    return ops.Assembled(
+    return ops.JobResult(
         id="s", epoch=7, verdict=verdict, good=good, manifest="/snaps/s.json", checks=(check,)
     )
 
@@ -106,7 +106,7 @@ class Job:
         self.asked: list[tuple[Any, ...]] = []
         self.options: dict[str, Any] = {}
 
-        async def run(*asked: Any, **options: Any) -> tuple[ops.Assembled, ...]:
+        async def run(*asked: Any, **options: Any) -> tuple[ops.JobResult, ...]:
             self.asked, self.options = [*asked], options
             options["notify"]("starting Spark")
             return (result(verdict),)
@@ -124,8 +124,8 @@ def test_assembly_runs_in_the_python_of_the_connection_with_its_credentials(
     job = Job(monkeypatch, "VERIFIED")
     task = operators.SnapkafkaAssembleOperator(task_id="assemble", snapshot_id="s", invariants=["one_token"])
     assert task.execute(context) == TOLD
-    assert job.asked == [cluster, "ns", ["s"]]
-    assert (job.options["storage"], job.options["invariants"]) == ("/snaps", ["one_token"])
+    wanted = ops.JobSpec(namespace="ns", snapshots=("s",), storage="/snaps", invariants=("one_token",))
+    assert job.asked == [cluster, wanted]
     assert job.options["launch"].python == "/opt/spark/bin/python"
     assert job.options["launch"].environ == {
         "SNAPKAFKA_KAFKA_SECURITY_PROTOCOL": "SASL_PLAINTEXT", "SNAPKAFKA_KAFKA_SASL_MECHANISM": "PLAIN",
@@ -141,7 +141,8 @@ def test_verification_passes_a_good_snapshot(
     job = Job(monkeypatch, "VERIFIED")
     task = operators.SnapkafkaVerifyOperator(task_id="verify", snapshot_id="s", tables=True)
     assert task.execute(context) == TOLD
-    assert (job.options["tables"], job.options["record"]) == (True, False)
+    wanted = ops.JobSpec(namespace="ns", snapshots=("s",), storage="/snaps", tables=True)
+    assert job.asked == [cluster, wanted]
 
 
 def test_an_inconsistent_snapshot_fails_for_good_with_its_records_in_the_log(

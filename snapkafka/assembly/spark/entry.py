@@ -42,7 +42,8 @@ def start() -> int:
 def _job(parent: int) -> int:
     with ending_with(parent):
         _keep_standard_output()
-        from .command import main
+        from snapkafka.assembly.command import main
+
         from .interrupts import interruptible
 
         interruptible()

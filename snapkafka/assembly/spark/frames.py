@@ -18,9 +18,9 @@ from pyspark.sql import functions as fn
 from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StructType
 
-from snapkafka.checks import CutView, in_flight
+from snapkafka.assembly.rows import changelog_rows, input_rows, started
+from snapkafka.checks import CutView
 from snapkafka.checks.coverage import first_position
-from snapkafka.protocol.captured_snapshot import InputCut
 from snapkafka.protocol.records import TopicPartition
 from snapkafka.wire.headers import topic_check, topics_by_check
 
@@ -38,7 +38,7 @@ from .frame_schemas import (
     STRAY,
     TORN,
 )
-from .values.values import CODECS, JSON_CODECS, TEXT_CODECS, normal_name
+from .values.values import CODECS
 
 
 def local_frame(spark: SparkSession, schema: str, rows: list[dict[str, Any]]) -> DataFrame:
@@ -65,21 +65,6 @@ def _signed(number: int) -> int:
     return number - (1 << 64) if number >> 63 else number
 
 
-def _started(source: InputCut) -> dict[str, Any]:
-    """Return the progress of the agents of an input, as columns."""
-    above = sorted({offset for agent in source.agents for offset in agent.started_above})
-    return {
-        "position": source.position,
-        "reach": max((agent.offset for agent in source.agents), default=source.position),
-        "above": above,
-        "done": [offset for offset in above if not in_flight(source, offset)],
-    }
-
-
-def _needed(codec: str) -> str | None:
-    return None if codec in (*JSON_CODECS, *TEXT_CODECS) else normal_name(codec)
-
-
 class Lookups:
     """The DataFrames, each created once, when it is first used. `stretch`: see `sequences.with_highest`."""
 
@@ -95,19 +80,7 @@ class Lookups:
     @cached_property
     def input_rows(self) -> list[dict[str, Any]]:
         """The rows of `inputs`."""
-        return [
-            {
-                "app": source.app,
-                "topic": source.topic,
-                "partition": source.partition,
-                "log_end": source.log_end,
-                "receiver": source.receiver,
-                "key_codec": _needed(source.key_codec),
-                "value_codec": _needed(source.value_codec),
-                **_started(source),
-            }
-            for source in self.view.captured.inputs
-        ]
+        return input_rows(self.view)
 
     @cached_property
     def shared_by_inputs(self) -> Mapping[str, Column]:
@@ -162,7 +135,7 @@ class Lookups:
                     "steady": source.steady,
                     "earlier": list(source.earlier),
                     "until": max((agent.replay_until for agent in source.agents), default=0),
-                    **{f"cause_{name}": value for name, value in _started(source).items()},
+                    **{f"cause_{name}": value for name, value in started(source).items()},
                 }
                 for source in of_app
                 if source.topic in known
@@ -247,24 +220,7 @@ class Lookups:
 
     @cached_property
     def _changelog_rows(self) -> list[dict[str, Any]]:
-        # A changelog that several processes write (a global table's) is reported by each: one row, the highest end.
-        by_end = sorted(self.view.captured.changelogs, key=lambda cut: cut.end)
-        cuts = {(cut.app, cut.table, cut.topic, cut.partition): cut for cut in by_end}
-        return [
-            {
-                "app": cut.app,
-                "table": cut.table,
-                "topic": cut.topic,
-                "partition": cut.partition,
-                "place": place,
-                "end": cut.end,
-                "key_codec": normal_name(cut.key_codec),
-                "value_codec": normal_name(cut.value_codec),
-                "sets": cut.sets,
-                "windowed": cut.windowed,
-            }
-            for place, cut in enumerate(cuts.values())
-        ]
+        return changelog_rows(self.view)
 
     @property
     def any_sets(self) -> bool:
@@ -316,7 +272,7 @@ class Lookups:
         rows = []
         for place, tp in enumerate(self.partitions):
             sources = view.inputs.get(tp, [])
-            started = [_started(source) for source in sources]
+            progress = [started(source) for source in sources]
             rows.append(
                 {
                     "topic": tp.topic,
@@ -325,8 +281,8 @@ class Lookups:
                     "closed_end": view.closed_end(tp),
                     "left_end": view.left_end(tp),
                     "only_state_below": view.only_state_below(tp),
-                    "reach": max((item["reach"] for item in started), default=0),
-                    "above": sorted({offset for item in started for offset in item["above"]}),
+                    "reach": max((item["reach"] for item in progress), default=0),
+                    "above": sorted({offset for item in progress for offset in item["above"]}),
                     "received_since": view.received_since(tp),
                     "first_position": first_position(view, tp),
                     "log_end": min((source.log_end for source in sources), default=None),

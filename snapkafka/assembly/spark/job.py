@@ -16,7 +16,10 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as fn
 
 from snapkafka.assembly.base import Base, building_on, view_on
-from snapkafka.assembly.manifest import Clock, logs_of, manifest_of, openness_of
+from snapkafka.assembly.ledger import NO_FACTS, ClusterFacts
+from snapkafka.assembly.manifest import Clock, Made, manifest_of, unread_ranges
+from snapkafka.assembly.reaches import leads, per_kind, reach
+from snapkafka.assembly.settings import Settings, Stored
 from snapkafka.checks import Checked, CheckOutcome, CutView, ReadRange, reading_ranges, require_offsets
 from snapkafka.checks.invariants import Invariant
 from snapkafka.manifest import (
@@ -26,9 +29,6 @@ from snapkafka.manifest import (
     STATE,
     STATE_DELTA,
     Manifest,
-    OpenEntry,
-    RestorableEntry,
-    TopicEntry,
     file_stem,
 )
 from snapkafka.protocol.records import TopicPartition
@@ -40,10 +40,9 @@ from .reading.header_columns import stamped, stamps
 from .reading.kafka_source import read_ranges
 from .reading.meter import Meter
 from .reading.session import kept, sized, storage_level
-from .settings import Settings, Stored
 from .tables import incremental, tables
-from .tables.around import around, leads, per_kind, reach
-from .tables.inputs import inputs, unread_ranges
+from .tables.around import around
+from .tables.inputs import inputs
 from .verify import rules, stored_tables, v6_invariants
 from .verify.log_frames import LogFrames
 from .verify.sequences import stretch_of
@@ -62,14 +61,11 @@ def assemble(
     settings: Settings,
     store: Store,
     *,
-    namespace: str,
     base: Base | None = None,
     wanted: Iterable[Invariant] = (),
-    external_readers: tuple[OpenEntry, ...] = (),
-    restorable: RestorableEntry | None = None,
-    topics: tuple[TopicEntry, ...] = (),
+    facts: ClusterFacts = NO_FACTS,
     meter: Meter | None = None,
-    say: Callable[[str], None] = lambda text: None,
+    notify: Callable[[str], None] = lambda text: None,
 ) -> Manifest:
     """Write the tables of a snapshot, verify it, and write its manifest.
 
@@ -78,15 +74,11 @@ def assemble(
         view: the snapshot, with the bounds of its log.
         settings: how the log is read.
         store: the storage for it.
-        namespace: of the ledger, for the manifest.
         base: of an incremental snapshot (`base.find_base`); None: its state is computed as a whole.
         wanted: invariants to check (V6).
-        external_readers: groups that read outputs (`kafka.cluster.external_groups`); they count where inputs hold
-            external records.
-        restorable: how long the log keeps what it needs, for the manifest.
-        topics: as they are now, for the manifest.
+        facts: for the manifest.
         meter: measures the work.
-        say: hears what is being done.
+        notify: called with what is being done.
 
     Returns:
         the manifest as it was written; its verdict may be a bad one.
@@ -107,8 +99,8 @@ def assemble(
     if base is not None:
         with building_on(base), reached(spark, store):
             clock.timed("parents", lambda: file_hashes.require_unchanged(spark, store, base.parts))
-    ranges = reading_ranges(view, tail_max=settings.tail_max, starts=view.starts)
-    say(f"{captured.id}: reading {_amount(ranges)}")
+    ranges = reading_ranges(view, tail_max=settings.spec.tail_max, starts=view.starts)
+    notify(f"{captured.id}: reading {_amount(ranges)}")
     lookups = Lookups(spark, view, stretch=stretch_of(ranges))
     with (
         sized(spark, _offsets(ranges)),
@@ -122,39 +114,20 @@ def assemble(
             )
             written = _write(pool, records, lookups, base, settings, folder, ranges)
             sums = clock.timed("digests", lambda: parquet.digests(written))
-            outcomes, held, external, outside = pending.result()
+            checked = pending.result()
         seen = written if base is None else _with_state(spark, written, base, store)
-        outcomes += clock.timed("invariants", lambda: v6_invariants.check(spark, wanted, seen))
+        of_tables = clock.timed("invariants", lambda: v6_invariants.check(spark, wanted, seen))
         entries = clock.timed(
             "files",
             lambda: parquet.entries(spark, store, folder, file_stem(captured.id), written, sums),
         )
-        manifest = manifest_of(
-            captured,
-            namespace=namespace,
-            ledger=settings.ledger,
-            isolation=settings.isolation,
-            spark=spark.version,
-            parents=base.entries() if base is not None else (),
-            tables=entries,
-            settled=incremental.settled(view, held),
-            outcomes=outcomes,
-            wanted=wanted,
-            ranges=ranges,
-            openness=openness_of(
-                captured,
-                external,
-                external_readers,
-                outside=outside,
-                sources=settings.sources,
-                strict=settings.strict,
-            ),
-            restorable=restorable,
-            topics=topics,
-            logs=logs_of(view, None if base is None else base.parent),
-            inputs=unread_ranges(view) if settings.with_inputs else (),
-            clock=clock,
+        made = Made(
+            ranges,
+            entries,
+            checked._replace(outcomes=checked.outcomes + of_tables),
+            {"spark": spark.version},
         )
+        manifest = manifest_of(view, settings, made, base=base, wanted=wanted, facts=facts, clock=clock)
         with building_on(base):
             state_parents(store, manifest)  # they may have been pruned meanwhile, or assembled again
         return store.publish(
@@ -170,7 +143,7 @@ def verify(
     wanted: Iterable[Invariant] = (),
     stored: Stored | None = None,
     meter: Meter | None = None,
-    say: Callable[[str], None] = lambda text: None,
+    notify: Callable[[str], None] = lambda text: None,
 ) -> Checked:
     """Run the checks from the log alone; deleted records are findings here, not errors.
 
@@ -182,8 +155,8 @@ def verify(
     """
     wanted = tuple(wanted)
     v6_invariants.require_valid(spark, wanted)
-    ranges = reading_ranges(view, tail_max=settings.tail_max)
-    say(f"{view.captured.id}: verifying {_amount(ranges)}")
+    ranges = reading_ranges(view, tail_max=settings.spec.tail_max)
+    notify(f"{view.captured.id}: verifying {_amount(ranges)}")
     lookups = Lookups(spark, view, stretch=stretch_of(ranges))
     light = not wanted and stored is None
     reading = _read(spark, ranges, settings, meter, view.topics_read, light=light)
@@ -291,7 +264,7 @@ def _source(spark: SparkSession, ranges: list[ReadRange], settings: Settings) ->
     return read_ranges(
         spark,
         ranges,
-        bootstrap=settings.bootstrap,
+        bootstrap=settings.spec.bootstrap,
         isolation=settings.isolation,
         options=settings.options,
         far=settings.far,
@@ -325,7 +298,7 @@ def _write(
     view = lookups.view
 
     def write_around() -> DataFrame:
-        wide = per_kind(view, settings.around)
+        wide = per_kind(view, settings.spec.around)
         reaches = reach(view, wide)
         with kept(_lead(lookups.spark, leads(view, reaches, ranges, wide), settings)) as before:
             both = records.unionByName(before)
@@ -338,8 +311,8 @@ def _write(
     state = pool.submit(write_state)
     processes = pool.submit(lambda: write("processes", tables.processes(lookups, settings.ledger)))
     positions = pool.submit(lambda: write("positions", tables.positions(lookups)))
-    near = pool.submit(write_around) if settings.around else None
-    external = pool.submit(write_inputs) if settings.with_inputs else None
+    near = pool.submit(write_around) if settings.spec.around else None
+    external = pool.submit(write_inputs) if settings.spec.with_inputs else None
     messages = write("messages", tables.messages(records, lookups, settings.decoding), view.inputs)
     channels = write("channels", tables.channels(messages, lookups))
     return {

@@ -1,10 +1,9 @@
-"""Failures in our words: Spark's reports of external failures, and the time since which records are missing."""
+"""Spark's reports of external failures, in our words."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
 from typing import Final
 
 from snapkafka.errors import (
@@ -18,9 +17,6 @@ from snapkafka.errors import (
     Text,
     Verb,
 )
-from snapkafka.manifest import RestorableEntry
-from snapkafka.protocol.captured_snapshot import Captured
-from snapkafka.store import Store
 
 #: What is in a Java message -> what it means. The first that fits counts.
 _SIGNS: Final[tuple[tuple[str, type[SnapkafkaError], str], ...]] = (
@@ -88,23 +84,3 @@ def _texts(error: BaseException | None) -> Iterator[str]:
     while error is not None:
         yield str(error)
         error = error.__cause__
-
-
-@contextmanager
-def with_time_of_loss(store: Store, captured: Captured) -> Iterator[None]:
-    """Add to an `OffsetsGoneError` the date until which the records were expected to last, by an earlier assembly."""
-    try:
-        yield
-    except OffsetsGoneError as error:
-        said = _said_before(store, captured)
-        if said is None or not said.until:
-            raise
-        message = f"{error.message}; it could be restored until {said.until}: {said.topic} {said.why}"
-        raise OffsetsGoneError(message, hint=error.see) from error
-
-
-def _said_before(store: Store, captured: Captured) -> RestorableEntry | None:
-    try:
-        return store.read(captured.id).restorable
-    except SnapkafkaError:
-        return None

@@ -13,7 +13,7 @@ import typer
 from rich.markup import escape
 
 from snapkafka import ops
-from snapkafka.cli.job_options import AS_IT_IS, Reading, reads_the_log
+from snapkafka.cli.job_options import READING, Spec, job_options
 from snapkafka.cli.options import Bootstrap, Invariants, Namespace, Parameters, Stored
 from snapkafka.cli.present.printed import table
 from snapkafka.cli.running import connect, console, notices, run, who
@@ -25,7 +25,7 @@ PUTS_AWAY_WITHIN_S = 180.0
 COLOURS = {"done": "green", "failed": "red", "not-run": "yellow"}
 
 
-@reads_the_log
+@job_options(*READING)
 def drill(
     apps: Annotated[
         list[str], typer.Option("--app", metavar="COMMAND", help="Command that starts a worker. Repeatable.")
@@ -72,7 +72,7 @@ def drill(
     report: Annotated[
         str, typer.Option("--report", metavar="FILE.md", help="Write the result as Markdown.")
     ] = "",
-    reading: Reading = AS_IT_IS,
+    spec: Spec = ops.JobSpec,
 ) -> None:
     """Test a backup by running it as a temporary fork.
 
@@ -96,7 +96,7 @@ def drill(
                 lock=not unlocked,
             ),
             who=who(),
-            reading=reading(),
+            spec=spec(),
             notify=lambda text: notices.print(f"drill: {text}", markup=False),
         ),
         as_json=json_file == "-",

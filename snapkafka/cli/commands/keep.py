@@ -8,7 +8,7 @@ import typer
 from rich.markup import escape
 
 from snapkafka import ops
-from snapkafka.cli.job_options import AS_IT_IS, Reading, reads_the_log
+from snapkafka.cli.job_options import READING, Spec, job_options
 from snapkafka.cli.options import AsJson, Bootstrap, KeepDays, KeepLast, Namespace, Ttl, ttl_ms_of
 from snapkafka.cli.progress import print_line
 from snapkafka.cli.running import connect, console, print_json, run, who
@@ -24,7 +24,7 @@ COLOURS = {
 }
 
 
-@reads_the_log
+@job_options(*READING)
 def keep(
     every: Annotated[
         str, typer.Option("--every", metavar="TIME", help="Interval between snapshots: 10min, 1h.")
@@ -59,7 +59,7 @@ def keep(
     round_within: Annotated[
         str, typer.Option("--round-within", metavar="TIME", help="End a round that takes longer than TIME.")
     ] = "1h",
-    reading: Reading = AS_IT_IS,
+    spec: Spec = ops.JobSpec,
     as_json: AsJson = False,
 ) -> None:
     """Take, assemble, verify and prune snapshots on a schedule.
@@ -83,7 +83,7 @@ def keep(
             storage=storage,
             once=once,
             who=who(),
-            reading=reading(),
+            spec=spec(),
             report=_print_round_as_json if as_json else _print_round,
             notify=None if as_json else print_line,
         ),

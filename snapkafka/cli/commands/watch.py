@@ -8,7 +8,7 @@ import typer
 from rich.markup import escape
 
 from snapkafka import ops
-from snapkafka.cli.job_options import AS_IT_IS, Reading, reads_the_log
+from snapkafka.cli.job_options import READING, Spec, job_options
 from snapkafka.cli.options import AsJson, Bootstrap, Namespace, Parameters, Ttl, ttl_ms_of
 from snapkafka.cli.present.printed import witness_line
 from snapkafka.cli.progress import print_line
@@ -24,7 +24,7 @@ COLOURS = {
 }
 
 
-@reads_the_log
+@job_options(*READING)
 def watch(
     until: Annotated[
         str,
@@ -51,7 +51,7 @@ def watch(
         ),
     ] = None,
     ttl: Ttl = "5s",
-    reading: Reading = AS_IT_IS,
+    spec: Spec = ops.JobSpec,
     as_json: AsJson = False,
 ) -> None:
     """Take snapshots until a condition holds.
@@ -72,7 +72,7 @@ def watch(
                 ttl_ms=ttl_ms_of(ttl),
             ),
             who=who(),
-            reading=reading(),
+            spec=spec(),
             report=_print_round_as_json if as_json else _print_round,
             notify=None if as_json else print_line,
         ),

@@ -15,7 +15,7 @@ from snapkafka.checks.coverage import in_words as examined_in_words
 from snapkafka.kafka.cluster.external_groups import assumptions, open_topics, outside_paths, unseen_paths
 from snapkafka.kafka.cluster.restorable import in_words
 from snapkafka.manifest import WitnessEntry, saw_nothing
-from snapkafka.ops import Assembled, Checkpointed, Details, Summary
+from snapkafka.ops import Checkpointed, Details, JobResult, Summary
 from snapkafka.ops.listing import ProcessRow, WaitRow
 from snapkafka.ops.pausing import Switched
 from snapkafka.protocol.captured_snapshot import Uncaptured
@@ -42,6 +42,8 @@ COLOURS: Final = {
 ID_SHOWN: Final = 40
 #: Where a list of positions stops; `--json` has them all.
 POSITIONS_SHOWN: Final = 40
+#: As many notes of V5 are printed: events that ran twice must not hide behind a replay.
+NOTES_SHOWN: Final = 5
 
 
 def count(number: int, noun: str) -> str:
@@ -233,10 +235,12 @@ def _print_positions(console: Console, found: Details) -> None:
         console.print(f"... and {more} more: --json prints all")
 
 
-def print_assembled(console: Console, found: tuple[Assembled, ...]) -> None:
+def print_assembled(console: Console, found: tuple[JobResult, ...]) -> None:
     """Print the result of assembly or verification."""
     for item in found:
         console.print(f"snapshot [bold]{escape(item.id)}[/]  epoch {item.epoch}  {coloured(item.verdict)}")
+        if item.contaminated:
+            console.print(f"[yellow]not verifiable:[/] {escape(item.contaminated)}", soft_wrap=True)
         rows = table("check", "", "read", "found", "first finding", right=("found",))
         for check in item.checks:
             first = next(iter((*check.witnesses, *check.notes)), None)
@@ -247,6 +251,8 @@ def print_assembled(console: Console, found: tuple[Assembled, ...]) -> None:
                 str(check.found or check.noted or ""),
                 "" if first is None else escape(witness_line(first)),
             )
+            for note in check.notes[1:NOTES_SHOWN] if check.name == "V5" else ():  # of whole topics first
+                rows.add_row("", "", "", "", escape(witness_line(note)))
         console.print(rows)
         if saw_nothing(item.checks):
             console.print(f"[yellow]note:[/] {NOTHING_SEEN}", soft_wrap=True)

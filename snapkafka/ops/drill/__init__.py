@@ -26,9 +26,9 @@ from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 
+from snapkafka.assembly.spec import PLAIN_SPEC, JobSpec
 from snapkafka.errors import BadInputError, DependencyMissingError
 from snapkafka.kafka.login.connection import Connection
-from snapkafka.ops.assembling import AS_IT_IS, HowToRead
 from snapkafka.runtime.extras import require_extra
 from snapkafka.runtime.locked import lock_problem
 from snapkafka.runtime.signals import to_its_end
@@ -49,7 +49,7 @@ async def drill(
     request: DrillRequest,
     *,
     who: str = "",
-    reading: HowToRead = AS_IT_IS,
+    spec: JobSpec = PLAIN_SPEC,
     notify: Callable[[str], None] = lambda text: None,
     parts: Parts | None = None,
 ) -> Drill:
@@ -57,7 +57,7 @@ async def drill(
 
     Args:
         who: the caller, for people.
-        reading: the settings by which assembly reads the log.
+        spec: the settings by which assembly reads the log.
         notify: called with each phase.
         parts: for tests; None: the real ones.
 
@@ -82,7 +82,7 @@ async def drill(
             fork=fork,
             request=request,
             folder=str(folder / "snapshots"),
-            reading=reading,
+            spec=spec,
             who=who,
             notify=notify,
         ),

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final, Protocol, cast
 
+from snapkafka.assembly.spec import JobResult, JobSpec, changed
 from snapkafka.checks.invariants import load, parameters_of, parse_parameters
 from snapkafka.errors import ForkRefusedError, LedgerUnusableError
 from snapkafka.kafka.cluster.admin import KafkaTopicAdmin
@@ -15,7 +16,7 @@ from snapkafka.kafka.ledger.reading import opened
 from snapkafka.kafka.login.connection import Connection
 from snapkafka.kafka.records.bulk import KafkaBulk
 from snapkafka.manifest import Manifest
-from snapkafka.ops.assembling import Assembled, HowToRead, assemble, verify
+from snapkafka.ops.assembling import assemble, verify
 from snapkafka.ops.querying import query
 from snapkafka.ops.stable_predicates import WatchRequest, watch
 from snapkafka.ops.triggering import trigger
@@ -89,10 +90,10 @@ class Parts(Protocol):
     async def trigger(self) -> str:
         """Take a snapshot of the fork, and wait until it is captured; return its id."""
 
-    async def assemble(self) -> Assembled:
+    async def assemble(self) -> JobResult:
         """Assemble that snapshot, and verify it."""
 
-    async def verify(self, source: DrilledSnapshot) -> Assembled:
+    async def verify(self, source: DrilledSnapshot) -> JobResult:
         """Verify the snapshot that was drilled once more, its tables as well."""
 
     async def drop(self) -> None:
@@ -112,7 +113,7 @@ class KafkaParts:
     fork: str
     request: DrillRequest
     folder: str
-    reading: HowToRead
+    spec: JobSpec
     who: str
     notify: Callable[[str], None]
     goals: dict[str, dict[TopicPartition, int]] = field(default_factory=dict)
@@ -202,7 +203,7 @@ class KafkaParts:
                 ttl_ms=TTL_MS,
             ),
             who=self.who,
-            reading=self.reading,
+            spec=self.spec,
             notify=self.notify,
         )
 
@@ -219,30 +220,27 @@ class KafkaParts:
         self.taken = found.id
         return found.id
 
-    async def assemble(self) -> Assembled:
-        (found,) = await assemble(
-            self.where,
-            self.forked_namespace,
-            [self.taken],
+    async def assemble(self) -> JobResult:
+        spec = changed(
+            self.spec,
+            namespace=self.forked_namespace,
+            snapshots=(self.taken,),
             storage=self.folder,
-            invariants=self.request.invariants,
+            invariants=tuple(self.request.invariants),
             parameters=self._parameters(self.request.invariants, of_fork=True),
-            reading=self.reading,
-            notify=self.notify,
         )
+        (found,) = await assemble(self.where, spec, notify=self.notify)
         return found
 
-    async def verify(self, source: DrilledSnapshot) -> Assembled:
-        (found,) = await verify(
-            self.where,
-            self.namespace,
-            manifest=source.place,
-            invariants=self.request.invariants,
+    async def verify(self, source: DrilledSnapshot) -> JobResult:
+        spec = changed(
+            self.spec,
+            manifests=(source.place,),
+            invariants=tuple(self.request.invariants),
             parameters=self._parameters(self.request.invariants, of_fork=False),
-            reading=self.reading,
             tables=True,
-            notify=self.notify,
         )
+        (found,) = await verify(self.where, spec, notify=self.notify)
         return found
 
     async def drop(self) -> None:
@@ -324,7 +322,7 @@ def unassigned(state: LedgerState, apps: Iterable[str]) -> str:
     return ""
 
 
-def judged(found: Assembled) -> Judged:
+def judged(found: JobResult) -> Judged:
     """Divide the checks into those of the snapshot and the invariants.
 
     `V6` without a name of an invariant is the manifest's entry for no invariants.

@@ -9,8 +9,8 @@ from collections.abc import Callable, Coroutine, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Final, TypeVar
 
+from snapkafka.assembly.spec import JobResult
 from snapkafka.errors import ForkRefusedError, SnapkafkaError, TimedOutError
-from snapkafka.ops.assembling import Assembled
 from snapkafka.units import wall_ms
 from snapkafka.until import Tries, succeed
 
@@ -185,7 +185,7 @@ class DrillRun:
         self.source = self._judge(found, f"snapshot {self.found.id}", self.found.tables)
         return found.verdict
 
-    def _judge(self, found: Assembled, name: str, tables: Mapping[str, int]) -> Judged:
+    def _judge(self, found: JobResult, name: str, tables: Mapping[str, int]) -> Judged:
         judgement = judged(found)
         read = with_rows_read(judgement.invariants, self.sql, tables)
         judgement = replace(judgement, invariants=read)

@@ -13,15 +13,7 @@ import pytest
 from typer.testing import CliRunner
 
 from snapkafka import ops
-from snapkafka.assembly.spark.tables.around import (
-    KINDS,
-    LEADS_MAX,
-    ROWS_MAX,
-    SPAN_MIN,
-    leads,
-    per_kind,
-    reach,
-)
+from snapkafka.assembly.reaches import KINDS, LEADS_MAX, ROWS_MAX, SPAN_MIN, leads, per_kind, reach
 from snapkafka.checks import CutView, LogBounds, ReadRange
 from snapkafka.cli.verbs import app
 from snapkafka.drawing.layout import DrawnMessage, Lane, Layout, Picture, lay_out
@@ -108,16 +100,11 @@ def test_no_content_depends_on_it() -> None:
 @pytest.mark.parametrize("records", [-1, 10_001])
 def test_a_window_that_no_table_has_is_refused(records: int) -> None:
     with pytest.raises(BadInputError, match="around must be 0 to 10,000 records"):
-        ops.HowToRead(around=records)
+        ops.JobSpec(around=records)
     found = CliRunner().invoke(
         app, ["assemble", "latest", "--bootstrap", "127.0.0.1:1", f"--around={records}"]
     )
     assert found.exit_code == 2
-
-
-def test_the_job_hears_of_another_window_alone() -> None:
-    assert list(ops.HowToRead().options()) == []
-    assert list(ops.HowToRead(around=0).options()) == ["--around=0"]
 
 
 # -- the order of a picture ------------------------------------------------------------------------------------

@@ -82,7 +82,7 @@ class LedgerWait:
     said: list[str] = field(default_factory=list)
 
     def asks(self, url: str, **more: str) -> Registry:
-        return Registry(url, say=self.said.append, clock=lambda: self.now_s, sleep=self.sleep, **more)
+        return Registry(url, notify=self.said.append, clock=lambda: self.now_s, sleep=self.sleep, **more)
 
     def sleep(self, seconds: float) -> None:
         self.slept.append(seconds)

@@ -166,14 +166,18 @@ def test_unknown_fields_are_skipped() -> None:
 @pytest.mark.parametrize(
     ("path", "value", "said"),
     [
-        (["epoch"], "x", "epoch should be an integer"),
-        (["epoch"], True, "epoch should be an integer"),
-        (["captured", "inputs", 0, "position"], None, r"captured.inputs\[0\].position should be an integer"),
-        (["captured", "processes"], {}, "captured.processes should be a list"),
-        (["captured", "processes", 1, "heard"], "rumour", r"captured.processes\[1\].heard should be one of"),
-        (["ledger"], 3, "ledger should be an object"),
+        (["epoch"], "x", r"Expected `int`, got `str` - at `\$\.epoch`"),
+        (["epoch"], True, r"Expected `int`, got `bool` - at `\$\.epoch`"),
+        (
+            ["captured", "inputs", 0, "position"],
+            None,
+            r"got `null` - at `\$\.captured\.inputs\[0\]\.position`",
+        ),
+        (["captured", "processes"], {}, r"Expected `array`, got `object` - at `\$\.captured\.processes`"),
+        (["captured", "processes", 1, "heard"], "rumour", r"'rumour' - at `\$\.captured\.processes\[1\]"),
+        (["ledger"], 3, r"Expected `object`, got `int` - at `\$\.ledger`"),
         (["version"], 2, "has version 2"),
-        (["version"], "1", "has no version"),
+        (["version"], "1", r"got `str` - at `\$\.version`"),
     ],
 )
 def test_what_does_not_fit_is_named(path: list[str | int], value: object, said: str) -> None:

@@ -33,7 +33,7 @@ from snapkafka.errors import (
     all_errors,
 )
 from snapkafka.manifest import CheckEntry
-from snapkafka.ops import Assembled
+from snapkafka.ops import JobResult
 from snapkafka.protocol.records import Bye, CheckResult, Hello, InputTopic, Verdict
 from snapkafka.protocol.snapshots import Unread
 from snapkafka.units import rounded_ms
@@ -137,7 +137,7 @@ def test_an_assembly_says_what_each_check_looked_at_and_nothing_plainly(
         return CheckEntry(name=name, run=True, status="passed", records=records, partitions=1, channels=0)
 
     def printed(*checks: CheckEntry) -> str:
-        found = Assembled(
+        found = JobResult(
             id="mine", epoch=3, verdict="VERIFIED_OPEN", good=True, manifest="mine.json", checks=checks,
             unread=(Unread(app="payments", topic="to-pay"),),
         )  # fmt: skip

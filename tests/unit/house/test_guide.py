@@ -17,7 +17,7 @@ import pytest
 from markdown_it import MarkdownIt
 from typer.main import get_command
 
-from snapkafka.assembly.spark.tables.tables import SCHEMAS, columns
+from snapkafka.assembly.schemas import SCHEMAS, columns
 from snapkafka.cli.verbs import app
 from tests.worlds.on_disk import duck_type
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from snapkafka import ops
-from snapkafka.assembly.spark.spark_errors import with_time_of_loss
+from snapkafka.assembly.loss import with_time_of_loss
 from snapkafka.errors import BrokerUnavailableError, LedgerUnusableError, OffsetsGoneError, SnapkafkaError
 from snapkafka.kafka.cluster.restorable import in_words, restorable
 from snapkafka.manifest import RestorableEntry

@@ -9,13 +9,14 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import msgspec
 import pytest
 from typer.testing import CliRunner
 
 from snapkafka import ops
-from snapkafka.assembly.options import parser
+from snapkafka.assembly.pipeline import isolation_of
 from snapkafka.assembly.progress import Step, Work, Working, as_line
-from snapkafka.assembly.spark.command import isolation_of
+from snapkafka.assembly.spec import changed
 from snapkafka.errors import (
     BadInputError,
     DependencyMissingError,
@@ -39,6 +40,7 @@ RESULT: dict[str, Any] = {
     "id": "mine",
     "epoch": 7,
     "verdict": "VERIFIED",
+    "good": True,
     "checks": [
         {"name": "V1", "run": True, "status": "passed", "found": 0, "witnesses": [], "noted": 0, "notes": []},
         {
@@ -74,12 +76,10 @@ WORK: dict[str, Any] = {
 
 
 class Job:
-    """A program in the place of the Spark job; `arguments` are those that it was called with, but for whose it is and
-    where its result goes."""
+    """A program in the place of the Spark job; `spec` has the options that it was given."""
 
     def __init__(self, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         self._program, self._called = folder / "job.py", folder / "called.json"
-        self._registry = folder / "registry"
         monkeypatch.setattr(assembling, "JOB", (sys.executable, str(self._program)))
 
     def says(
@@ -87,27 +87,26 @@ class Job:
     ) -> None:
         """`lines` on standard error, `noise` on standard output, where a JVM writes, too."""
         self._program.write_text(
-            "import json, os, pathlib, sys\n"
-            f"pathlib.Path({str(self._called)!r}).write_text(json.dumps(sys.argv[1:]))\n"
-            f"pathlib.Path({str(self._registry)!r}).write_text(os.environ.get('SNAPKAFKA_SCHEMA_REGISTRY', ''))\n"
+            "import json, pathlib, sys\n"
+            "spec = pathlib.Path(sys.argv[2].split('=')[1]).read_text()\n"
+            f"pathlib.Path({str(self._called)!r}).write_text(json.dumps([sys.argv[1:], spec]))\n"
             f"for line in {lines!r}: print(line, file=sys.stderr)\n"
             f"print({noise!r})\n"
             f"result = {reported if isinstance(reported, str) else json.dumps(reported)!r}\n"
-            "pathlib.Path(sys.argv[2].split('=')[1]).write_text(result)\n"
+            "pathlib.Path(sys.argv[3].split('=')[1]).write_text(result)\n"
             f"sys.exit({status})\n"
         )
 
     @property
     def arguments(self) -> list[str]:
-        parent, result, *found = json.loads(self._called.read_text())
-        assert parent == f"--parent={os.getpid()}"
-        assert result.startswith("--result=")
+        """Those of its command line, but for the places of its options and of its result."""
+        parent, spec, result, *found = json.loads(self._called.read_text())[0]
+        assert (parent, spec[:7], result[:9]) == (f"--parent={os.getpid()}", "--spec=", "--result=")
         return list(map(str, found))
 
     @property
-    def registry(self) -> str:
-        """The URL that its environment has."""
-        return self._registry.read_text()
+    def spec(self) -> ops.JobSpec:
+        return msgspec.json.decode(json.loads(self._called.read_text())[1], type=ops.JobSpec)
 
 
 @pytest.fixture
@@ -122,25 +121,27 @@ async def test_results_come_back_and_progress_is_reported(job: Job) -> None:
     said: list[str] = []
     (found,) = await ops.assemble(
         HERE,
-        "ns",
-        ["mine"],
-        storage="/snaps",
-        invariants=["one_token"],
-        parameters=["n=1"],
+        ops.JobSpec(
+            namespace="ns",
+            snapshots=("mine",),
+            storage="/snaps",
+            invariants=("one_token",),
+            parameters=("n=1",),
+        ),
         notify=said.append,
     )
     assert said == ["starting Spark", "mine: verifying"]
     assert (found.id, found.verdict, found.good, found.tables["state"]) == ("mine", "VERIFIED", True, 1200)
     assert found.checks[1].witnesses[0].offset == 9
-    assert job.arguments == [
-        "--bootstrap=127.0.0.1:1",
-        "--namespace=ns",
-        "--snapshot=mine",
-        "--storage=/snaps",
-        "--invariants=one_token",
-        "--set=n=1",
-        "--json",
-    ]
+    assert job.arguments == []
+    assert job.spec == ops.JobSpec(
+        bootstrap="127.0.0.1:1",
+        namespace="ns",
+        snapshots=("mine",),
+        storage="/snaps",
+        invariants=("one_token",),
+        parameters=("n=1",),
+    )
 
 
 @pytest.mark.parametrize(
@@ -157,14 +158,14 @@ async def test_an_error_of_the_job_is_the_same_error_here(
 ) -> None:
     job.says({"error": {"code": code, "problem": "so it is", "see": "do this"}}, status=8)
     with pytest.raises(expected, match="so it is") as raised:
-        await ops.assemble(HERE, "ns", ["mine"])
+        await ops.assemble(HERE, ops.JobSpec(namespace="ns", snapshots=("mine",)))
     assert getattr(raised.value, "advice", "") == "do this"
 
 
 async def test_a_job_that_dies_is_said_with_its_last_words(job: Job) -> None:
     job.says("", status=1, lines=("Traceback", "OutOfMemoryError: heap"))
     with pytest.raises(InternalError, match="ended with status 1: OutOfMemoryError: heap"):
-        await ops.assemble(HERE, "ns", ["mine"])
+        await ops.assemble(HERE, ops.JobSpec(namespace="ns", snapshots=("mine",)))
 
 
 async def test_what_a_jvm_writes_to_standard_output_spoils_no_result(job: Job) -> None:
@@ -172,17 +173,17 @@ async def test_what_a_jvm_writes_to_standard_output_spoils_no_result(job: Job) -
     noise = "CodeCache is full. Compiler has been disabled."
     job.says({"snapshots": [RESULT]}, noise=noise)
     said: list[str] = []
-    (found,) = await ops.assemble(HERE, "ns", ["mine"], notify=said.append)
+    (found,) = await ops.assemble(HERE, ops.JobSpec(namespace="ns", snapshots=("mine",)), notify=said.append)
     assert (found.id, said) == ("mine", [noise])
     job.says("", status=134, noise=noise)
     with pytest.raises(InternalError, match="ended with status 134: CodeCache is full"):
-        await ops.assemble(HERE, "ns", ["mine"])
+        await ops.assemble(HERE, ops.JobSpec(namespace="ns", snapshots=("mine",)))
 
 
 async def test_without_spark_the_extra_is_named(job: Job, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(extras, "find_spec", lambda name: None)
     with pytest.raises(DependencyMissingError, match="assembly needs pyspark, ") as raised:
-        await ops.assemble(HERE, "ns", ["mine"])
+        await ops.assemble(HERE, ops.JobSpec(namespace="ns", snapshots=("mine",)))
     assert "snapkafka[spark]" in raised.value.advice
 
 
@@ -194,67 +195,57 @@ async def test_how_far_it_is_is_distinguished_from_the_log(job: Job) -> None:
     )
     said: list[str] = []
     reported: list[Working] = []
-    (found,) = await ops.assemble(HERE, "ns", ["mine"], notify=said.append, progress=reported.append)
+    (found,) = await ops.assemble(
+        HERE, ops.JobSpec(namespace="ns", snapshots=("mine",)), notify=said.append, progress=reported.append
+    )
     assert (said, reported) == (["starting Spark", "mine: read"], [working])
-    assert job.arguments[0] == "--progress"
+    assert job.arguments == ["--progress"]
     assert found.work == Work(**{**WORK, "checks": ("V1", "V2")})
 
 
 async def test_how_the_log_is_read_is_passed_on(job: Job) -> None:
     job.says({"snapshots": [RESULT]})
-    reading = ops.HowToRead(
+    wanted = ops.JobSpec(
+        namespace="ns",
+        snapshots=("mine",),
         isolation="read_uncommitted",
-        sinks=["a", "b"],
-        codecs=["mine.codecs"],
+        sinks=("a", "b"),
+        codecs=("mine.codecs",),
         unpickle=True,
-        avro=["7=s.avsc"],
+        avro=("7=s.avsc",),
         with_inputs=True,
     )
-    await ops.assemble(HERE, "ns", ["mine"], reading=reading)
-    reported = parser().parse_args(job.arguments)
-    assert reported.with_inputs
-    assert (reported.isolation, reported.sink, reported.codecs, reported.unpickle, reported.avro) == (
-        "read_uncommitted",
-        ["a", "b"],
-        ["mine.codecs"],
-        True,
-        ["7=s.avsc"],
-    )
+    await ops.assemble(HERE, wanted)
+    assert job.spec == changed(wanted, bootstrap=HERE.bootstrap)
 
 
 async def test_verify_needs_a_manifest_that_is_there(job: Job, tmp_path: Path) -> None:
     with pytest.raises(BadInputError, match="no snapshot is named"):
-        await ops.verify(HERE, "ns")
+        await ops.verify(HERE, ops.JobSpec(namespace="ns"))
     with pytest.raises(UnknownSnapshotError, match="snapshot mine is not assembled in"):
-        await ops.verify(HERE, "ns", "mine", storage=str(tmp_path / "empty"))
+        await ops.verify(
+            HERE, ops.JobSpec(namespace="ns", snapshots=("mine",), storage=str(tmp_path / "empty"))
+        )
     with pytest.raises(BadInputError, match="no snapshot is named"):
-        await ops.assemble(HERE, "ns", [])
+        await ops.assemble(HERE, ops.JobSpec(namespace="ns", snapshots=()))
 
 
 async def test_verify_with_the_manifest_asks_nobody_else(job: Job) -> None:
     job.says({"snapshots": [RESULT]})
-    reading = ops.HowToRead(isolation="read_committed")
-    await ops.verify(HERE, "", manifest="/snaps/mine.json", record=True, reading=reading)
-    assert job.arguments == [
-        "--bootstrap=127.0.0.1:1",
-        "--verify-only",
-        "--manifest=/snaps/mine.json",
-        "--record",
-        "--isolation=read_committed",
-        "--json",
-    ]
+    wanted = ops.JobSpec(manifests=("/snaps/mine.json",), record=True, isolation="read_committed")
+    await ops.verify(HERE, wanted)
+    assert job.spec == changed(wanted, bootstrap=HERE.bootstrap)
 
 
 async def test_an_id_may_begin_with_a_dash(job: Job) -> None:
-    """As an argument of its own the job takes it for an option."""
     job.says({"snapshots": [RESULT]})
-    await ops.assemble(HERE, "ns", ["-x"])
-    assert "--snapshot=-x" in job.arguments
+    await ops.assemble(HERE, ops.JobSpec(namespace="ns", snapshots=("-x",)))
+    assert job.spec.snapshots == ("-x",)
 
 
 def test_an_isolation_that_there_is_not_is_refused_before_the_job() -> None:
     with pytest.raises(BadInputError, match="isolation is invalid: 'committed'"):
-        ops.HowToRead(isolation="committed")
+        ops.JobSpec(isolation="committed")
 
 
 async def test_the_latest_is_the_last_one_that_a_verb_can_use(job: Job, tmp_path: Path) -> None:
@@ -273,10 +264,10 @@ async def test_the_latest_is_the_last_one_that_a_verb_can_use(job: Job, tmp_path
         find_captured(state, "running")
     for number, verdict in enumerate(("VERIFIED", "INCONSISTENT")):
         write_snapshot(LocalStore(tmp_path), verdict, number, verdict=verdict)
-    await ops.verify(HERE, "", "latest", storage=str(tmp_path))
-    assert job.arguments[2] == f"--manifest={tmp_path / 'INCONSISTENT.json'}"
-    await ops.verify(HERE, "", "0", storage=str(tmp_path))
-    assert job.arguments[2] == f"--manifest={tmp_path / 'VERIFIED.json'}"
+    await ops.verify(HERE, ops.JobSpec(snapshots=("latest",), storage=str(tmp_path)))
+    assert job.spec.manifests == (str(tmp_path / "INCONSISTENT.json"),)
+    await ops.verify(HERE, ops.JobSpec(snapshots=("0",), storage=str(tmp_path)))
+    assert job.spec.manifests == (str(tmp_path / "VERIFIED.json"),)
 
 
 # -- the command ---------------------------------------------------------------------------------------------
@@ -285,7 +276,7 @@ async def test_the_latest_is_the_last_one_that_a_verb_can_use(job: Job, tmp_path
 def test_assemble_says_verdict_tables_and_witnesses(job: Job) -> None:
     from snapkafka.cli.verbs import app
 
-    job.says({"snapshots": [RESULT | {"verdict": "INCONSISTENT"}]}, lines=("starting Spark",))
+    job.says({"snapshots": [RESULT | {"verdict": "INCONSISTENT", "good": False}]}, lines=("starting Spark",))
     result = RUNNER.invoke(app, ["assemble", "mine", "--storage", "/snaps"])
     assert result.exit_code == 1, "a result that is not good has a status of its own"
     assert "INCONSISTENT" in result.stdout
@@ -328,10 +319,9 @@ def test_how_keys_and_values_are_decoded_is_passed_on(job: Job) -> None:
     for command in (["assemble", "mine"], ["verify", "--manifest", "/snaps/mine.json"]):
         result = RUNNER.invoke(app, [*command, *decoding])
         assert result.exit_code == 0, result.output
-        reported = parser().parse_args(job.arguments)
-        assert (reported.codecs, reported.avro, reported.unpickle) == (
-            ["shop.codecs"],
-            ["7=order.avsc"],
+        assert (job.spec.codecs, job.spec.avro, job.spec.unpickle) == (
+            ("shop.codecs",),
+            ("7=order.avsc",),
             True,
         )
 
@@ -343,7 +333,7 @@ def test_groups_that_write_nothing_back_are_named_on_the_command_line(job: Job) 
     for command in (["assemble", "mine"], ["verify", "--manifest", "/snaps/mine.json"]):
         result = RUNNER.invoke(app, [*command, "--sink", "archive", "--sink", "*"])
         assert result.exit_code == 0, result.output
-        assert parser().parse_args(job.arguments).sink == ["archive", "*"]
+        assert job.spec.sinks == ("archive", "*")
 
 
 def test_the_url_of_a_schema_registry_is_on_no_command_line(
@@ -357,13 +347,14 @@ def test_the_url_of_a_schema_registry_is_on_no_command_line(
     for command in (["assemble", "mine"], ["verify", "--manifest", "/snaps/mine.json"]):
         result = RUNNER.invoke(app, [*command, "--schema-registry", url])
         assert result.exit_code == 0, result.output
-        assert job.registry == url
-        assert not [argument for argument in job.arguments if "secret" in argument]
+        assert job.spec.schema_registry == url
+        assert "secret" not in repr(job.spec)
+        assert job.arguments == ["--progress"]
     RUNNER.invoke(app, ["assemble", "mine"])
-    assert job.registry == ""
+    assert job.spec.schema_registry == ""
     monkeypatch.setenv("SNAPKAFKA_SCHEMA_REGISTRY", url)
     RUNNER.invoke(app, ["assemble", "mine"])
-    assert job.registry == url
+    assert job.spec.schema_registry == url
 
 
 def test_a_log_is_verified_as_it_was_read_for_the_tables() -> None:

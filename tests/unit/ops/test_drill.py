@@ -16,6 +16,7 @@ import pytest
 
 from snapkafka import ops
 from snapkafka.assembly.manifest import check_entries
+from snapkafka.assembly.spec import JobResult
 from snapkafka.errors import (
     BadInputError,
     ForkFailedError,
@@ -27,7 +28,6 @@ from snapkafka.errors import (
 )
 from snapkafka.kafka.login.connection import Connection
 from snapkafka.manifest import CheckEntry
-from snapkafka.ops.assembling import Assembled
 from snapkafka.ops.drill import phases as module
 from snapkafka.ops.drill.parts import DrilledSnapshot, of_the_fork
 from snapkafka.recovery.plan import Recovered
@@ -40,8 +40,8 @@ CHECKS = (
 )
 
 
-def assembled(verdict: str = "VERIFIED", checks: tuple[CheckEntry, ...] = CHECKS) -> Assembled:
-    return Assembled(
+def assembled(verdict: str = "VERIFIED", checks: tuple[CheckEntry, ...] = CHECKS) -> JobResult:
+    return JobResult(
         id="s", epoch=4, verdict=verdict, good=verdict.startswith("VERIFIED"), manifest="s.json", checks=checks,
         tables={"state": 7, "messages": 1},
     )  # fmt: skip
@@ -99,10 +99,10 @@ class FakeParts:
     async def trigger(self) -> str:
         return await self._step("trigger", "s")
 
-    async def assemble(self) -> Assembled:
+    async def assemble(self) -> JobResult:
         return await self._step("assemble", assembled())
 
-    async def verify(self, source: DrilledSnapshot) -> Assembled:
+    async def verify(self, source: DrilledSnapshot) -> JobResult:
         return await self._step("verify", assembled())
 
     async def drop(self) -> None:

@@ -13,13 +13,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec import structs
 
 from snapkafka import __version__, ops
 from snapkafka.assembly.manifest import check_entries
 from snapkafka.errors import BadInputError, DependencyMissingError, ForkFailedError
 from snapkafka.kafka.login.connection import Connection
 from snapkafka.manifest import CheckEntry
-from snapkafka.ops.assembling import AS_IT_IS
 from snapkafka.ops.drill import parts as parts_module
 from snapkafka.ops.drill import phases
 from snapkafka.ops.drill.evidence import NEVER_SHOWN, new_id, versions, with_rows_read
@@ -40,7 +40,7 @@ def fast(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture
 async def found(marker: Path) -> ops.Drill:
     """A drill in which nothing went wrong."""
-    source = replace(
+    source = structs.replace(
         assembled(),
         not_compared=("table around: it is open-ended",),
         uncaptured=(Uncaptured(app="shop", what="a thread"),),
@@ -108,7 +108,7 @@ async def test_topics_and_groups_show_that_an_id_was_used(
 def parts_of(fork: str, **options: Any) -> KafkaParts:
     values: dict[str, Any] = {
         "where": WHERE, "namespace": "shop", "fork": fork, "folder": "",
-        "reading": AS_IT_IS, "who": "", "notify": print,
+        "spec": ops.JobSpec(), "who": "", "notify": print,
     }  # fmt: skip
     return KafkaParts(request=ops.DrillRequest(apps=(), **options), **values)
 

@@ -52,7 +52,9 @@ def call(*arguments: str) -> Result:
 async def test_records_and_bytes_of_each_topic(cluster: FakeCluster) -> None:
     """From the positions on: 90 of the 100 offsets of the first, and 30 of the 35 of the second."""
     taken = await ops.trigger(cluster, "ns", snapshot_id="mine", wait=True)
-    (found,) = await ops.plan_assembly(cluster, "ns", ["mine", str(taken.epoch), "latest"])
+    (found,) = await ops.plan_assembly(
+        cluster, ops.JobSpec(namespace="ns", snapshots=("mine", str(taken.epoch), "latest"))
+    )
     assert found.topics == (TopicReading(topic="orders", partitions=2, records=120, bytes=900_000_000),)
     assert (found.id, found.records, found.bytes) == ("mine", 120, 900_000_000)
 
@@ -60,7 +62,7 @@ async def test_records_and_bytes_of_each_topic(cluster: FakeCluster) -> None:
 async def test_what_is_deleted_below_the_cut_is_not_counted(cluster: FakeCluster) -> None:
     cluster.the_admin.starts = {TopicPartition("orders", 0): 12, TopicPartition("orders", 1): 20}
     await ops.trigger(cluster, "ns", snapshot_id="mine", wait=True)
-    (found,) = await ops.plan_assembly(cluster, "ns", ["mine"])
+    (found,) = await ops.plan_assembly(cluster, ops.JobSpec(namespace="ns", snapshots=("mine",)))
     assert (found.records, found.bytes) == (88 + 20, 1_000_000_000)
 
 
@@ -72,21 +74,21 @@ async def test_a_size_that_may_not_be_looked_at_is_not_guessed(
 
     monkeypatch.setattr(cluster.the_admin, "log_bytes", refused)
     await ops.trigger(cluster, "ns", snapshot_id="mine", wait=True)
-    (found,) = await ops.plan_assembly(cluster, "ns", ["mine"])
+    (found,) = await ops.plan_assembly(cluster, ops.JobSpec(namespace="ns", snapshots=("mine",)))
     assert (found.records, found.bytes) == (120, None)
 
 
 async def test_what_assembly_would_refuse_is_refused(cluster: FakeCluster) -> None:
     with pytest.raises(UnknownSnapshotError):
-        await ops.plan_assembly(cluster, "ns", ["nope"])
+        await ops.plan_assembly(cluster, ops.JobSpec(namespace="ns", snapshots=("nope",)))
     Worker(cluster.the_ledger, "slow", "sales", closes=False)
     await ops.trigger(cluster, "ns", snapshot_id="open")
     with pytest.raises(TimedOutError, match="is not captured yet"):
-        await ops.plan_assembly(cluster, "ns", ["open"])
+        await ops.plan_assembly(cluster, ops.JobSpec(namespace="ns", snapshots=("open",)))
     with pytest.raises(SnapshotFailedError):
         await ops.trigger(cluster, "ns", snapshot_id="late", ttl_ms=100, wait=True)
     with pytest.raises(SnapshotFailedError):
-        await ops.plan_assembly(cluster, "ns", ["late"])
+        await ops.plan_assembly(cluster, ops.JobSpec(namespace="ns", snapshots=("late",)))
 
 
 def test_the_command_starts_no_spark(cluster: FakeCluster) -> None:
@@ -131,10 +133,8 @@ class Chain:
         (self.folder / "monday.json").write_text(dump(dataclasses.replace(manifest, **other)))
 
     def plan(self, *names: str, isolation: str = "") -> tuple[ops.ReadPlan, ...]:
-        reading = ops.HowToRead(isolation=isolation)
-        return asyncio.run(
-            ops.plan_assembly(self.cluster, "ns", names, storage=str(self.folder), reading=reading)
-        )
+        spec = ops.JobSpec(namespace="ns", snapshots=names, storage=str(self.folder), isolation=isolation)
+        return asyncio.run(ops.plan_assembly(self.cluster, spec))
 
 
 @pytest.fixture

@@ -52,7 +52,7 @@ class Keeper:
 
     async def made(
         self, names: Sequence[str], failures: dict[str, SnapkafkaError]
-    ) -> tuple[ops.Assembled, ...]:
+    ) -> tuple[ops.JobResult, ...]:
         self.asked.append([*names])
         failures |= {name: self.why for name in names if name in self.beyond_help}
         if self.beyond_help.issuperset(names):
@@ -66,7 +66,7 @@ class Keeper:
                 Verdict(n=100 * epoch + number, epoch=epoch, verdict=self.verdict, manifest=place)
             )
         return tuple(
-            ops.Assembled(
+            ops.JobResult(
                 id=name,
                 epoch=listed[name].epoch,
                 verdict=self.verdict,

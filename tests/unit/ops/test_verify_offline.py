@@ -385,7 +385,7 @@ async def test_a_manifest_that_was_cut_short(store: LocalStore, cut: int) -> Non
 async def test_a_manifest_that_does_not_fit(store: LocalStore) -> None:
     edit(store, put("epoch", value="18"))
     assert await damage(store) == [
-        ("one.json", 'is no longer a valid manifest: epoch should be an integer, is "18"')
+        ("one.json", "is no longer a valid manifest: Expected `int`, got `str` - at `$.epoch`")
     ]
     store.manifest_path("one").write_bytes(b"\xff\xfe")
     ((_, what),) = await damage(store)

@@ -9,11 +9,11 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 from typer.testing import CliRunner
 
 from snapkafka import ops
-from snapkafka.assembly.options import parser
 from snapkafka.cli.verbs import app
 from snapkafka.errors import (
     BadInputError,
@@ -26,7 +26,7 @@ from snapkafka.errors import (
 )
 from snapkafka.kafka.login.connection import Connection
 from snapkafka.manifest import CheckEntry, WitnessEntry
-from snapkafka.ops import Answer, Assembled, Round, Summary, assembling
+from snapkafka.ops import Answer, JobResult, Round, Summary, assembling
 from snapkafka.ops import stable_predicates as watching
 from snapkafka.ops.stable_predicates import rounds
 from snapkafka.protocol.ledger_state import Status
@@ -42,8 +42,8 @@ NOT_YET = CheckEntry(name="V6 termination", run=True, status="failed", found=1, 
 UNCLEAR = CheckEntry(name="V6 termination", run=True, status="unverifiable", found=1, witnesses=(WITNESS,))
 
 
-def assembled(*answers: CheckEntry, verdict: str = "VERIFIED") -> Assembled:
-    return Assembled(
+def assembled(*answers: CheckEntry, verdict: str = "VERIFIED") -> JobResult:
+    return JobResult(
         id="-",
         epoch=7,
         verdict=verdict,
@@ -57,7 +57,7 @@ def assembled(*answers: CheckEntry, verdict: str = "VERIFIED") -> Assembled:
 class Script:
     """What becomes of one snapshot after the other: it fails as it is taken or assembled, or says this."""
 
-    def __init__(self, *taken: Exception | Assembled, judged: Exception | None = None) -> None:
+    def __init__(self, *taken: Exception | JobResult, judged: Exception | None = None) -> None:
         self.left = list(taken)
         self.names: list[str] = []
         self.report: list[Round] = []
@@ -73,10 +73,10 @@ class Script:
             triggered_ms=at, capture_ms=30, ttl_ms=5_000,
         )  # fmt: skip
 
-    async def judge(self, name: str) -> Assembled:
+    async def judge(self, name: str) -> JobResult:
         assert name == self.names[-1]
         found = self.left.pop(0)
-        assert isinstance(found, Assembled)
+        assert isinstance(found, JobResult)
         if self.judged is not None:
             error, self.judged = self.judged, None
             raise error
@@ -180,14 +180,15 @@ class Job:
             "import json, os, pathlib, sys, time\n"
             f"calls = pathlib.Path({str(self.calls)!r})\n"
             "before = calls.read_text().splitlines() if calls.exists() else []\n"
-            "calls.write_text('\\n'.join([*before, json.dumps([os.getpid(), *sys.argv[1:]])]))\n"
+            "spec = json.loads(pathlib.Path(sys.argv[2].split('=')[1]).read_text())\n"
+            "calls.write_text('\\n'.join([*before, json.dumps([os.getpid(), spec])]))\n"
             f"{then}\n"
             f"status = {statuses!r}[len(before)]\n"
             "answer = {'name': 'V6 t', 'run': True, 'status': status, 'found': int(status == 'failed'),"
             " 'witnesses': [], 'noted': 0, 'notes': []}\n"
-            "told = {'id': 'x', 'epoch': 9, 'verdict': 'VERIFIED', 'checks': [], 'manifest': 'x.json',"
+            "told = {'id': 'x', 'epoch': 9, 'verdict': 'VERIFIED', 'good': True, 'checks': [], 'manifest': 'x.json',"
             " 'answers': [answer]}\n"
-            "pathlib.Path(sys.argv[2].split('=')[1]).write_text(json.dumps({'snapshots': [told]}))\n"
+            "pathlib.Path(sys.argv[3].split('=')[1]).write_text(json.dumps({'snapshots': [told]}))\n"
         )
 
     @property
@@ -195,9 +196,8 @@ class Job:
         return self.calls.exists() and bool(self.calls.read_text())
 
     def called(self) -> list[list[Any]]:
-        """Of each call the process and its arguments, but for whose job it is."""
-        calls = (json.loads(line) for line in self.calls.read_text().splitlines())
-        return [[pid, *arguments] for pid, _, *arguments in calls]
+        """Of each call the process and its options."""
+        return [json.loads(line) for line in self.calls.read_text().splitlines()]
 
 
 @pytest.fixture
@@ -232,11 +232,9 @@ async def test_the_predicate_is_asked_and_is_no_check(job: Job, tmp_path: Path) 
     )
     assert (found.number, found.answer) == (2, Answer.HOLDS)
     first, second = job.called()
-    one, other = (
-        parser().parse_args([part for part in call if isinstance(part, str)]) for call in (first, second)
-    )
-    assert (one.ask, one.set, one.invariants) == (["termination"], ["topics=hops"], [])
-    assert one.snapshot != other.snapshot == [found.id]
+    one, other = (msgspec.convert(call[1], ops.JobSpec) for call in (first, second))
+    assert (one.asked, one.parameters, one.invariants) == (("termination",), ("topics=hops",), ())
+    assert one.snapshots != other.snapshots == (found.id,)
 
 
 @pytest.mark.parametrize(

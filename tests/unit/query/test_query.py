@@ -20,7 +20,7 @@ from typer.testing import CliRunner, Result
 
 from snapkafka import manifest as manifests
 from snapkafka import ops
-from snapkafka.assembly.spark.tables.tables import columns
+from snapkafka.assembly.schemas import columns
 from snapkafka.cli.verbs import app
 from snapkafka.errors import (
     BadInputError,

@@ -130,7 +130,7 @@ async def test_a_result_names_what_still_holds_erased_keys(tmp_path: Path) -> No
 
 
 def test_texts_of_around_are_as_long_as_assembly_makes_them() -> None:
-    from snapkafka.assembly.spark.tables import around
+    from snapkafka.assembly import reaches
 
-    assert PREVIEW_CHARS == around.PREVIEW_CHARS
+    assert PREVIEW_CHARS == reaches.PREVIEW_CHARS
     assert IN.topic == "in"

@@ -24,7 +24,7 @@ pytestmark = pytest.mark.processes
 PACKAGE = Path(__file__).parents[3] / "snapkafka"
 #: What is imported when a part is imported, by the extra that the part belongs to; no other part imports anything.
 PARTS = {
-    "assembly": (*EXTRAS["spark"], "py4j"),
+    "assembly": (*EXTRAS["spark"], *EXTRAS["embedded"], "py4j"),
     "cli": EXTRAS["cli"],
     "demo": EXTRAS["demo"],
     "drivers": (*EXTRAS["faust"], "prometheus_client"),
@@ -40,7 +40,6 @@ PARTS = {
         "starlette",
         "uvicorn",
     ),
-    "wire": ("avro",),
 }
 #: What every installation has: one for the codec of the ledger, one for values that other processes read.
 BASE = {"avro", "msgspec"}
@@ -131,7 +130,7 @@ def imports() -> dict[str, Imports]:
 
 def test_every_part_imports_what_its_extra_brings_and_nothing_else() -> None:
     for part, found in imports().items():
-        allowed = {"msgspec", *PARTS.get(part, ())}
+        allowed = {*BASE, *PARTS.get(part, ())}
         assert found.at_once <= allowed, part
 
 

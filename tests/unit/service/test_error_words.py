@@ -182,7 +182,7 @@ def of_the_command(module: str) -> Iterator[str]:
 
 
 MODULES: Final = sorted(
-    module for module in reached() - UNREACHED.keys() if not module.startswith("snapkafka.assembly.options")
+    module for module in reached() - UNREACHED.keys() if not module.startswith("snapkafka.assembly.spec")
 )
 
 
@@ -194,7 +194,7 @@ def test_the_modules_that_requests_reach_are_found() -> None:
         "snapkafka.ops.triggering", "snapkafka.ops.aborting", "snapkafka.ops.assembling", "snapkafka.ops.diffing",
         "snapkafka.ops.querying", "snapkafka.drawing.wall_clock",
         "snapkafka.store.state_chain",
-        "snapkafka.store.checked_files", "snapkafka.checks.invariants", "snapkafka.assembly.spark.command",
+        "snapkafka.store.checked_files", "snapkafka.checks.invariants", "snapkafka.assembly.command",
         "snapkafka.assembly.base", "snapkafka.drivers.foreign.driver", "snapkafka.service.routes",
     } <= {*MODULES}  # fmt: skip
     assert UNREACHED.keys() <= reached()
@@ -255,7 +255,7 @@ def named() -> tuple[set[str], set[tuple[str, tuple[str, ...]]]]:
 
 OPTIONS, VERBS = named()
 #: Of the job alone, as people start it by spark-submit.
-OF_THE_JOB: Final = {"result", "snapshot"}
+OF_THE_JOB: Final = {"result", "snapshot", "spec"}
 #: That of every command.
 HELP: Final = "help"
 

@@ -95,7 +95,7 @@ def test_another_instance_answers_from_the_offset_that_it_is_given(cluster: Fake
 
 @pytest.mark.usefixtures("late")
 def test_a_job_that_is_done_has_its_verdict_in_the_ledger(cluster: FakeCluster, tmp_path: Path) -> None:
-    async def assembles(*_: Any, **__: Any) -> tuple[ops.Assembled, ...]:
+    async def assembles(*_: Any, **__: Any) -> tuple[ops.JobResult, ...]:
         store = LocalStore(tmp_path)
         epoch = max(view for view in (cluster_epochs(cluster)))
         manifest: Manifest = write_snapshot(store, "mine", epoch, namespace="ns")
@@ -105,7 +105,7 @@ def test_a_job_that_is_done_has_its_verdict_in_the_ledger(cluster: FakeCluster, 
             Verdict(n=9_000, epoch=epoch, verdict=manifest.verdict, checks=checks, manifest=place)
         )
         return (
-            ops.Assembled(
+            ops.JobResult(
                 id="mine",
                 epoch=epoch,
                 verdict=manifest.verdict,

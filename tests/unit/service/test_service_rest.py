@@ -6,7 +6,7 @@ import asyncio
 import json
 import re
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +15,7 @@ from jsonschema import Draft202012Validator  # type: ignore[import-untyped]
 from starlette.testclient import TestClient
 
 from snapkafka.errors import StorageError, all_errors
-from snapkafka.ops import Assembled
+from snapkafka.ops import JobResult, JobSpec
 from snapkafka.protocol.records import Abort, Trigger, Verdict
 from snapkafka.service.problems import HTTP_STATUS, REFUSALS
 from tests.worlds.fakes import FakeCluster, Worker
@@ -341,17 +341,22 @@ def test_a_body_that_is_not_declared_as_json_is_refused(client: TestClient) -> N
 
 def test_assembly_is_submitted_and_ends_in_a_verdict(cluster: FakeCluster) -> None:
     Worker(cluster.the_ledger, "shop", "orders")
-    calls: list[tuple[Any, dict[str, Any]]] = []
+    calls: list[JobSpec] = []
     released = threading.Event()
 
-    async def job(where: object, namespace: str, names: list[str], **fields: Any) -> tuple[Assembled, ...]:
-        calls.append((names, fields))
-        fields["notify"]("reading")
+    async def job(where: object, spec: JobSpec, notify: Callable[[str], None]) -> tuple[JobResult, ...]:
+        calls.append(spec)
+        notify("reading")
         while not released.is_set():  # noqa: ASYNC110 -- set by another thread
             await asyncio.sleep(0.005)
         return (
-            Assembled(
-                id="s", epoch=int(names[0]), verdict="VERIFIED", good=True, manifest="m.json", checks=()
+            JobResult(
+                id="s",
+                epoch=int(spec.snapshots[0]),
+                verdict="VERIFIED",
+                good=True,
+                manifest="m.json",
+                checks=(),
             ),
         )
 
@@ -366,16 +371,15 @@ def test_assembly_is_submitted_and_ends_in_a_verdict(cluster: FakeCluster) -> No
         until(lambda: client.get(where).json()["state"] == "done", "the job")
         fields = client.get(where).json()
         assert (fields["verdict"], fields["checkpoint_manifest_uri"]) == ("VERIFIED", "m.json")
-        assert len(calls) == 1
-        assert calls[0][0] == [str(epoch)]
-        assert (calls[0][1]["storage"], calls[0][1]["invariants"]) == (STORAGE, ("conservation",))
+        (spec,) = calls
+        assert (spec.snapshots, spec.storage, spec.invariants) == ((str(epoch),), STORAGE, ("conservation",))
 
 
 def test_a_job_that_fails_says_why_and_can_be_submitted_again(cluster: FakeCluster) -> None:
     Worker(cluster.the_ledger, "shop", "orders")
     calls = 0
 
-    async def job(*_: object, **__: object) -> tuple[Assembled, ...]:
+    async def job(*_: object, **__: object) -> tuple[JobResult, ...]:
         nonlocal calls
         calls += 1
         raise StorageError("the disk is full")
@@ -393,11 +397,11 @@ def test_only_so_many_jobs_wait_and_a_service_that_stops_ends_them(cluster: Fake
     Worker(cluster.the_ledger, "shop", "orders")
     ended = []
 
-    async def job(where: object, namespace: str, names: list[str], **_: object) -> tuple[Assembled, ...]:
+    async def job(where: object, spec: JobSpec, **_: object) -> tuple[JobResult, ...]:
         try:
             await asyncio.sleep(60)
         finally:
-            ended.append(names[0])
+            ended.append(spec.snapshots[0])
         return ()
 
     with served(cluster, assemble=job, jobs_max=1) as client:

@@ -12,7 +12,7 @@ import pytest
 import snapkafka
 from snapkafka.errors import BadInputError, TimedOutError
 from snapkafka.manifest import CheckEntry, WitnessEntry
-from snapkafka.ops import Assembled
+from snapkafka.ops import JobResult
 from snapkafka.testing import RunningSystem, Taken, system
 from snapkafka.testing.run_worker import redirect
 from snapkafka.testing.systems import _topics_of
@@ -33,7 +33,7 @@ async def read(stream: Any) -> None:
 
 def taken(verdict: str, good: bool, *checks: CheckEntry) -> Taken:
     found = Taken(RunningSystem("127.0.0.1:1", "shop", Path("/nowhere")), "test-1", 7)
-    found.__dict__["assembled"] = Assembled(
+    found.__dict__["assembled"] = JobResult(
         id="test-1", epoch=7, verdict=verdict, good=good, manifest="", checks=checks
     )
     return found

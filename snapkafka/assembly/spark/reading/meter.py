@@ -16,7 +16,7 @@ from py4j.protocol import Py4JError  # type: ignore[import-untyped]
 from pyspark.sql import SparkSession
 from pyspark.traceback_utils import SCCallSiteSync
 
-from snapkafka.assembly.progress import Step, Work, Working
+from snapkafka.assembly.progress import Step, Work, Working, work_of
 from snapkafka.manifest import CheckEntry, Manifest
 
 #: What a job, and each of its stages, is called by.
@@ -46,11 +46,11 @@ class Meter:
 
     Args:
         name: of the snapshot.
-        notify: called with each change, also from another thread.
+        progress: called with each change, also from another thread.
     """
 
-    def __init__(self, spark: SparkSession, name: str, notify: Callable[[Working], None]) -> None:
-        self._spark, self._name, self._notify = spark, name, notify
+    def __init__(self, spark: SparkSession, name: str, progress: Callable[[Working], None]) -> None:
+        self._spark, self._name, self._progress = spark, name, progress
         self._began = time.monotonic()
         self._offsets = 0
         self._end = threading.Event()
@@ -66,7 +66,7 @@ class Meter:
         finally:
             self._end.set()
             thread.join()
-        self._notify(Working(id=self._name, seconds=round(self._seconds(), 1)))
+        self._progress(Working(id=self._name, seconds=round(self._seconds(), 1)))
 
     def now(self) -> Working:
         """Return the steps that run."""
@@ -78,16 +78,7 @@ class Meter:
         Args:
             written: the manifest, if tables were written.
         """
-        tables = () if written is None else written.tables
-        return Work(
-            id=self._name,
-            offsets_read=self._offsets,
-            tables_written=len(tables),
-            rows_written=sum(table.rows for table in tables),
-            bytes_written=sum(file.bytes for table in tables for file in table.files),
-            checks=tuple(check.name for check in checks if check.run),
-            seconds=round(self._seconds(), 3),
-        )
+        return work_of(self._name, self._offsets, self._seconds(), checks, written)
 
     def _watch(self) -> None:
         before = None
@@ -96,7 +87,7 @@ class Meter:
                 now = self.now()
                 if now.steps != before:
                     before = now.steps
-                    self._notify(now)
+                    self._progress(now)
 
     def _seconds(self) -> float:
         return time.monotonic() - self._began

@@ -13,25 +13,23 @@ ended late.
 from __future__ import annotations
 
 import functools
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Final
 
 from pyspark.sql import DataFrame, SparkSession, Window
 from pyspark.sql import functions as fn
 
+from snapkafka.assembly.decoding import PLAIN, Decoding
+from snapkafka.assembly.schemas import columns, schema
 from snapkafka.assembly.spark.frames import Lookups
-from snapkafka.assembly.spark.values.values import PLAIN, Decoding
 from snapkafka.assembly.spark.write import parquet
-from snapkafka.checks import CutView
-from snapkafka.checks.v3_state import StateFacts
 from snapkafka.errors import BadInputError
-from snapkafka.manifest import STATE, STATE_DELTA, Manifest, SettledEntry, state_table
-from snapkafka.protocol.records import TopicPartition
+from snapkafka.manifest import STATE, STATE_DELTA, Manifest, state_table
 from snapkafka.store import Store
 from snapkafka.store.state_chain import KEY
 
 from .state import CHANGES, fold, last_of_keys
-from .tables import columns, is_white, of_changelogs, schema
+from .tables import is_white, of_changelogs
 
 #: The names of the columns of a change.
 CHANGE: Final = tuple(column.split(" ")[0] for column in CHANGES.split(", "))
@@ -71,20 +69,6 @@ def _not_counted(last: DataFrame, parent: Lookups) -> DataFrame:
         .join(fn.broadcast(parent.processes.select("process", "left")), "process", "left")
         .where(~fn.coalesce(counted, fn.lit(False)))
     )
-
-
-def settled(view: CutView, facts: Mapping[TopicPartition, StateFacts]) -> tuple[SettledEntry, ...]:
-    """Return for each changelog the offset below which nothing is red for the snapshot: at most its end.
-
-    Args:
-        facts: of each changelog partition that is not empty.
-    """
-    found = []
-    for tp, cuts in sorted(view.changelogs.items()):
-        end, first_later = min(cut.end for cut in cuts), facts.get(tp, StateFacts()).first_later
-        offset = end if first_later is None else min(end, first_later)
-        found.append(SettledEntry(topic=tp.topic, partition=tp.partition, offset=offset))
-    return tuple(found)
 
 
 def resolved(full: DataFrame, deltas: Sequence[DataFrame]) -> DataFrame:

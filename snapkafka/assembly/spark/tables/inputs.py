@@ -12,32 +12,18 @@ from __future__ import annotations
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as fn
 
+from snapkafka.assembly.schemas import columns
 from snapkafka.assembly.spark.reading.header_columns import other_headers
-from snapkafka.checks import CutView, ReadRange
 from snapkafka.manifest import INPUTS
 
-from .tables import columns, timestamp_type
-
-
-def unread_ranges(view: CutView) -> list[ReadRange]:
-    """Return for each input the offsets from the lowest position of an agent to the end of the log, empty ranges
-    too."""
-    assert view.bounds is not None, "reading a log needs to know its bounds"
-    found = []
-    for tp, sources in sorted(view.inputs.items()):
-        if tp in view.recreated:
-            continue
-        now = view.bounds[tp]
-        start = min(source.position for source in sources)
-        found.append(ReadRange(*tp, max(start, now.start), max(start, now.end)))
-    return found
+from .tables import timestamp_type
 
 
 def inputs(records: DataFrame) -> DataFrame:
     """Return the external records among these, byte by byte.
 
     Args:
-        records: stamped, of the `unread_ranges`.
+        records: stamped, of the `manifest.unread_ranges`.
     """
     return (
         records.where(fn.col("process").isNull() & ~fn.col("marker"))

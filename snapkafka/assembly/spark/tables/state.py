@@ -11,20 +11,15 @@ from typing import Final
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as fn
 
+from snapkafka.assembly.decoding import Decoding
 from snapkafka.assembly.spark.values.json_text import parsed, unparsed
-from snapkafka.assembly.spark.values.values import CODECS, Decoding, decoded, form, key_and_value
+from snapkafka.assembly.spark.values.values import CODECS, decoded, form, key_and_value
 
 #: A change, and what has to be known of its table. `place`: a number for the app, table, topic and partition together.
 #: `sets`, `windowed`: see `protocol.records.Table`.
 CHANGES: Final = (
     "app string, table string, topic string, partition int, place int, key binary, value binary, offset bigint, "
     "key_codec string, value_codec string, sets boolean, windowed boolean"
-)
-#: The table `state`. A window is the key's, in seconds since 1970 as Faust has it: its last instant belongs to it.
-STATE_SCHEMA: Final = (
-    "app string, table string, partition int, key string, value string, key_raw binary, value_raw binary, "
-    "changelog_topic string, changelog_offset bigint, why_undecoded string, window_start double, "
-    "window_end double"
 )
 #: What changes of one key share, besides the key.
 TABLE: Final = ("app", "table", "topic", "partition", "windowed")

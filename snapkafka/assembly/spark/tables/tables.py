@@ -6,85 +6,18 @@ headers of ours.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import asdict
-from datetime import UTC, datetime, timedelta
-from typing import Final
-
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as fn
 
+from snapkafka.assembly.decoding import PLAIN, Decoding
+from snapkafka.assembly.rows import position_rows, process_rows
+from snapkafka.assembly.schemas import LAST_MS, SCHEMAS, TIMESTAMP_TYPE_NAMES, columns
 from snapkafka.assembly.spark.frames import Lookups, local_frame
 from snapkafka.assembly.spark.reading.header_columns import other_headers
-from snapkafka.assembly.spark.values.values import PLAIN, Decoding, decoded, key_and_value
-from snapkafka.manifest import AROUND, INPUTS, STATE, STATE_DELTA, LedgerEntry
-from snapkafka.protocol.records import Position
+from snapkafka.assembly.spark.values.values import decoded, key_and_value
+from snapkafka.manifest import STATE, LedgerEntry
 
-from .state import STATE_SCHEMA, fold
-
-#: The columns of each table, in order. Offsets, positions and ids are Kafka's; `*_raw` are the bytes as they were.
-SCHEMAS: Final[Mapping[str, str]] = {
-    STATE: STATE_SCHEMA,
-    "messages": (
-        "sender bigint, sender_app string, receiver_app string, topic string, partition int, offset bigint, "
-        "seq bigint, key string, value string, key_raw binary, value_raw binary, "
-        "headers array<struct<key:string,value:binary>>, timestamp timestamp, timestamp_ms bigint, "
-        "timestamp_type string, why_undecoded string"
-    ),
-    "channels": (
-        "sender bigint, sender_app string, receiver_app string, receiver bigint, topic string, partition int, "
-        "start_offset bigint, end_offset bigint, messages bigint, bytes bigint"
-    ),
-    "processes": (
-        "process bigint, app string, host string, pid bigint, left boolean, previous bigint, heard string, "
-        "report bigint, closed bigint, triggered_at timestamp, reported_at timestamp, closed_at timestamp, "
-        "cut_us bigint, "
-        "running array<struct<agent:string,topic:string,partition:int,offset:bigint>>, "
-        "torn array<struct<agent:string,topic:string,partition:int,offset:bigint,was:bigint,met:bigint,table:string>>"
-    ),
-    "positions": (
-        "app string, agent string, topic string, partition int, position bigint, started_above array<bigint>, "
-        "replay_until bigint, process bigint"
-    ),
-    AROUND: (
-        "sender bigint, sender_app string, receiver_app string, receiver bigint, topic string, partition int, "
-        "offset bigint, seq bigint, side string, received boolean, sent_ms bigint, received_ms bigint, "
-        "effects bigint, cause_topic string, cause_partition int, cause_offset bigint, key string, value string, "
-        "bytes bigint, more boolean"
-    ),
-    INPUTS: (
-        "topic string, partition int, offset bigint, key_raw binary, value_raw binary, "
-        "headers array<struct<key:string,value:binary>>, timestamp_ms bigint, timestamp_type string"
-    ),
-}
-UNIX_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
-#: What Spark's Kafka source numbers: the producer's time, or the broker's when it appended the record.
-TIMESTAMP_TYPE_NAMES: Final = {0: "CreateTime", 1: "LogAppendTime"}
-#: Kafka has -1 for no time, and past the year 9999 hardly any reader of a file can follow.
-LAST_MS: Final = 253_402_300_799_999
-#: In a table of one file rows lie in this order: what is looked up together lies together.
-SORTED_BY: Final[Mapping[str, tuple[str, ...]]] = {
-    STATE: ("app", "table", "partition", "key_raw"),
-    STATE_DELTA: ("app", "table", "partition", "key_raw"),
-    "messages": ("receiver_app", "topic", "partition", "offset"),
-    "channels": ("receiver_app", "topic", "partition", "sender"),
-    "processes": ("process",),
-    "positions": ("app", "topic", "partition", "agent"),
-    AROUND: ("receiver_app", "topic", "partition", "offset"),
-    INPUTS: ("topic", "partition", "offset"),
-}
-
-
-def schema(table: str) -> str:
-    """Return the columns of a table as it is written; an incremental snapshot has deleted keys among its rows of
-    state."""
-    return f"{SCHEMAS[STATE]}, deleted boolean" if table == STATE_DELTA else SCHEMAS[table]
-
-
-def columns(table: str) -> list[str]:
-    """Return the names of a table's columns, in order."""
-    return [column.split(" ")[0] for column in schema(table).split(", ")]
-
+from .state import fold
 
 # --- State ----------------------------------------------------------------------------------------------------------
 
@@ -226,44 +159,12 @@ def channels(in_flight: DataFrame, lookups: Lookups) -> DataFrame:
 
 
 def processes(lookups: Lookups, ledger: LedgerEntry) -> DataFrame:
-    """Return the participants: the source from which each learned of the snapshot, its running and torn events (R6),
-    the duration of its cut (microseconds); and when the ledger had the trigger, its report and its closing."""
-    times = {entry.offset: entry.at_ms for entry in ledger.appended}
-    rows = [
-        asdict(cut)
-        | {
-            "triggered_at": _at(ledger.triggered_ms),
-            "reported_at": _at(times.get(cut.report, 0)),
-            "closed_at": _at(times.get(cut.closed, 0)),
-            "running": [asdict(event) for event in cut.running],
-            "torn": [asdict(event) for event in cut.torn],
-        }
-        for cut in lookups.view.captured.processes
-    ]
+    """Return the participants; see `rows.process_rows`."""
+    rows = process_rows(lookups.view, ledger)
     return local_frame(lookups.spark, SCHEMAS["processes"], rows).select(*columns("processes"))
 
 
-def _at(ms: int) -> datetime | None:
-    """Convert a time of the ledger; None if it is unknown, or beyond what readers of Parquet files support."""
-    return UNIX_EPOCH + timedelta(milliseconds=ms) if 0 < ms <= LAST_MS else None
-
-
 def positions(lookups: Lookups) -> DataFrame:
-    """Return the position of every agent: the first offset that it had not started, and later ones that it had; events
-    below `replay_until` may have had effects in the state before (R10), 0: none have."""
-    rows = [
-        {
-            "app": source.app,
-            "agent": agent.agent,
-            "topic": source.topic,
-            "partition": source.partition,
-            "position": agent.offset,
-            "started_above": list(agent.started_above),
-            "replay_until": agent.replay_until,
-            "process": source.receiver,
-        }
-        for source in lookups.view.captured.inputs
-        for agent in source.agents
-        or (Position(agent="", topic=source.topic, partition=source.partition, offset=source.position),)
-    ]
+    """Return the position of every agent; see `rows.position_rows`."""
+    rows = position_rows(lookups.view)
     return local_frame(lookups.spark, SCHEMAS["positions"], rows).select(*columns("positions"))

@@ -8,15 +8,21 @@ of them ends a job.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
 from typing import Any, Final
 
 import pyarrow as pa  # type: ignore[import-untyped]
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as fn
 
-from snapkafka.assembly.schema_registry import Registry
+from snapkafka.assembly.decoding import (
+    BASE64,
+    JSON_CODECS,
+    PICKLES,
+    PLAIN,
+    REFUSED,
+    TEXT_CODECS,
+    Decoding,
+)
 
 from .avro import as_json
 from .json_text import is_json, quoted, text_of
@@ -24,39 +30,6 @@ from .schema_numbers import MAGIC, PREFIX_BYTES, Numbered, look_up, number_in
 
 #: The columns that say by which codecs a key and a value were made.
 CODECS: Final = ("key_codec", "value_codec")
-#: Codecs (Faust's names) that are expressions here; each may have `|binary` behind it, Faust's name for base64.
-JSON_CODECS: Final = ("json",)
-TEXT_CODECS: Final = ("raw", "text", "")
-BASE64: Final = "|binary"
-#: Codecs that execute what they read.
-PICKLES: Final = r"(^|\|)(raw_)?pickle($|\|)"
-REFUSED: Final = " is not decoded: pickles execute code (the option unpickle)"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Decoding:
-    """The decoding of keys and values that are neither JSON nor text.
-
-    Args:
-        codecs: modules to import where the data is, so that they register their codecs with Faust.
-        unpickle: whether to load pickles, which executes whatever they contain.
-        avro: schemas as JSON, by `<topic>-key`, `<topic>-value`, or the number in a schema registry: then the bytes
-            begin with a zero byte and that number.
-        registry: the source of schemas of other numbers.
-    """
-
-    codecs: tuple[str, ...] = ()
-    unpickle: bool = False
-    avro: Mapping[str, str] = field(default_factory=dict)
-    registry: Registry | None = None
-
-
-PLAIN: Final = Decoding()
-
-
-def normal_name(codec: str) -> str:
-    """Return a codec's name with the base64 last: `binary` alone is text in it."""
-    return f"raw{BASE64}" if codec == "binary" else codec
 
 
 def decoded(table: DataFrame, decoding: Decoding = PLAIN) -> DataFrame:

@@ -10,8 +10,8 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, Row, SparkSession
 from pyspark.sql import functions as fn
 
+from snapkafka.assembly.schemas import SCHEMAS
 from snapkafka.assembly.spark.reading.meter import step
-from snapkafka.assembly.spark.tables.tables import SCHEMAS
 from snapkafka.checks import WITNESSES_MAX, CheckOutcome, Status, Witness
 from snapkafka.checks.invariants import Invariant
 from snapkafka.errors import BadInputError

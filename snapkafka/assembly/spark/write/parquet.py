@@ -13,8 +13,8 @@ from pyspark.sql import Column as SparkColumn
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as fn
 
+from snapkafka.assembly.schemas import SORTED_BY, schema
 from snapkafka.assembly.spark.reading.meter import step
-from snapkafka.assembly.spark.tables.tables import SORTED_BY, schema
 from snapkafka.errors import StorageError
 from snapkafka.manifest import Column, TableEntry
 from snapkafka.store import Folder, RemoteFolder, Store

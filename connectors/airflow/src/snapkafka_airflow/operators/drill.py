@@ -47,7 +47,7 @@ class SnapkafkaDrillOperator(SnapkafkaBaseOperator):
         unlocked: trust the apps: `snapkafka.install` alone keeps them from production.
         report: a file for the report (Markdown); empty: it is in XCom alone, under `report`.
         env: variables for the command and the apps, on top of those of Airflow's worker.
-        reading: how the log is read (`snapkafka.ops.HowToRead`).
+        spec: how the log is read (`snapkafka.ops.JobSpec`).
     """
 
     template_fields: Sequence[str] = (
@@ -67,22 +67,22 @@ class SnapkafkaDrillOperator(SnapkafkaBaseOperator):
         unlocked: bool = False,
         report: str = "",
         env: Mapping[str, str] | None = None,
-        reading: ops.HowToRead | None = None,
+        spec: ops.JobSpec | None = None,
         **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
         self.apps, self.snapshot_id, self.until, self.timeout = apps, snapshot_id, until, timeout
         self.invariants, self.parameters, self.report = invariants, parameters, report
-        self.env, self.reading = env or {}, reading
+        self.env, self.spec = env or {}, spec or ops.JobSpec()
         self.allow, self.unlocked = allow, unlocked
 
     def execute(self, context: Any) -> dict[str, Any]:
         """Run the command until it ends; returns what was found, without the workers' logs."""
-        hook, reading = self.hook, self.reading or ops.HowToRead()
+        hook = self.hook
         launch = hook.launch()
         environ = {**os.environ, **launch.environ, **self.env}
-        if reading.schema_registry:
-            environ["SNAPKAFKA_SCHEMA_REGISTRY"] = reading.schema_registry
+        if self.spec.schema_registry:
+            environ["SNAPKAFKA_SCHEMA_REGISTRY"] = self.spec.schema_registry
         with tempfile.TemporaryDirectory(prefix="snapkafka-drill-") as folder:
             result, report = Path(folder, "drill.json"), Path(self.report or f"{folder}/drill.md")
             python = launch.python or sys.executable
@@ -90,7 +90,7 @@ class SnapkafkaDrillOperator(SnapkafkaBaseOperator):
                 python, "-m", "snapkafka.cli", "drill",
                 f"--bootstrap={hook.bootstrap}", f"--namespace={hook.namespace}",
                 f"--json={result}", f"--report={report}",
-                *self._options(hook.storage), *reading.options(),
+                *self._options(hook.storage), *self.spec.flags(),
             ]  # fmt: skip
             status, last = self._run(tethered(words, grace_s=GRACE_S, python=python), environ)
             if status in (EXIT_OK, EXIT_NOT_GOOD) and result.exists():

@@ -6,6 +6,8 @@ from collections.abc import Collection, Sequence
 from datetime import timedelta
 from typing import Any, Final
 
+from msgspec import structs
+
 from snapkafka import ops
 from snapkafka.errors import SnapshotFailedError
 from snapkafka_airflow.operators.running import SnapkafkaBaseOperator, run_id_of
@@ -120,7 +122,7 @@ class _JobOperator(SnapkafkaBaseOperator):
     Args:
         snapshot_id: an id, an epoch, or `latest`.
         invariants, parameters: SQL to check (V6), and `name=value` for it.
-        reading: how the log is read (`snapkafka.ops.HowToRead`).
+        spec: how the log is read (`snapkafka.ops.JobSpec`); the arguments above and the connection override it.
     """
 
     template_fields: Sequence[str] = ("snapshot_id", "namespace", "storage", "invariants", "parameters")
@@ -132,14 +134,27 @@ class _JobOperator(SnapkafkaBaseOperator):
         snapshot_id: str,
         invariants: Sequence[str] = (),
         parameters: Sequence[str] = (),
-        reading: ops.HowToRead | None = None,
+        spec: ops.JobSpec | None = None,
         **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
         self.snapshot_id, self.invariants, self.parameters = snapshot_id, invariants, parameters
-        self.reading = reading
+        self.spec = spec or ops.JobSpec()
 
-    def _report(self, context: Any, found: ops.Assembled) -> dict[str, Any]:
+    def _wanted(self, **more: Any) -> ops.JobSpec:
+        """Return the options of the job for the snapshot of this task."""
+        hook = self.hook
+        return structs.replace(
+            self.spec,
+            namespace=hook.namespace,
+            snapshots=(self.snapshot_id,),
+            storage=hook.storage,
+            invariants=tuple(self.invariants),
+            parameters=tuple(self.parameters),
+            **more,
+        )
+
+    def _report(self, context: Any, found: ops.JobResult) -> dict[str, Any]:
         """Write the verdict and its offending records to the log, the manifest's URI to XCom."""
         self.log.info("snapshot %s is %s; manifest: %s", found.id, found.verdict, found.manifest)
         for check in found.checks:
@@ -171,17 +186,9 @@ class SnapkafkaAssembleOperator(_JobOperator):
         """Run the Spark job until it ends."""
         hook = self.hook
 
-        async def work() -> tuple[ops.Assembled, ...]:
+        async def work() -> tuple[ops.JobResult, ...]:
             return await ops.assemble(
-                hook.get_conn(),
-                hook.namespace,
-                [self.snapshot_id],
-                storage=hook.storage,
-                invariants=self.invariants,
-                parameters=self.parameters,
-                reading=self.reading or ops.HowToRead(),
-                launch=hook.launch(),
-                notify=self.log.info,
+                hook.get_conn(), self._wanted(), launch=hook.launch(), notify=self.log.info
             )
 
         (found,) = self.run_verb(work)
@@ -212,17 +219,10 @@ class SnapkafkaVerifyOperator(_JobOperator):
         """Run the Spark job until it ends; a snapshot that is not good fails the task for good."""
         hook = self.hook
 
-        async def work() -> tuple[ops.Assembled, ...]:
+        async def work() -> tuple[ops.JobResult, ...]:
             return await ops.verify(
                 hook.get_conn(),
-                hook.namespace,
-                self.snapshot_id,
-                storage=hook.storage,
-                invariants=self.invariants,
-                parameters=self.parameters,
-                reading=self.reading or ops.HowToRead(),
-                tables=self.tables,
-                record=self.record,
+                self._wanted(tables=self.tables, record=self.record),
                 launch=hook.launch(),
                 notify=self.log.info,
             )

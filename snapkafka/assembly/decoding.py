@@ -1,0 +1,43 @@
+"""The decoding of keys and values that are neither JSON nor text."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Final
+
+from .schema_registry import Registry
+
+#: Codecs (Faust's names) that need nothing of the app; each may have `|binary` behind it, Faust's name for base64.
+JSON_CODECS: Final = ("json",)
+TEXT_CODECS: Final = ("raw", "text", "")
+BASE64: Final = "|binary"
+#: Codecs that execute what they read.
+PICKLES: Final = r"(^|\|)(raw_)?pickle($|\|)"
+REFUSED: Final = " is not decoded: pickles execute code (the option unpickle)"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Decoding:
+    """The decoding of keys and values that are neither JSON nor text.
+
+    Args:
+        codecs: modules to import where the data is, so that they register their codecs with Faust.
+        unpickle: whether to load pickles, which executes whatever they contain.
+        avro: schemas as JSON, by `<topic>-key`, `<topic>-value`, or the number in a schema registry: then the bytes
+            begin with a zero byte and that number.
+        registry: the source of schemas of other numbers.
+    """
+
+    codecs: tuple[str, ...] = ()
+    unpickle: bool = False
+    avro: Mapping[str, str] = field(default_factory=dict)
+    registry: Registry | None = None
+
+
+PLAIN: Final = Decoding()
+
+
+def normal_name(codec: str) -> str:
+    """Return a codec's name with the base64 last: `binary` alone is text in it."""
+    return f"raw{BASE64}" if codec == "binary" else codec

@@ -1,0 +1,334 @@
+"""The work of the job in its order: what is refused at once, then each snapshot by an engine, then its verdict."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Callable, Collection
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, replace
+from typing import NamedTuple, Protocol
+
+from snapkafka.checks import Checked, CheckOutcome, CutView, Verdict, reading_ranges, require_offsets
+from snapkafka.checks.invariants import Invariant, load, parse_parameters
+from snapkafka.config import namespace_problem
+from snapkafka.errors import BadInputError, BrokerUnavailableError, LedgerUnusableError, Option, Verb
+from snapkafka.kafka.cluster.external_groups import still_open
+from snapkafka.kafka.ledger.manifest_match import StoredManifest, not_compared
+from snapkafka.kafka.ledger.reading import LedgerReading, read_ledger
+from snapkafka.kafka.login.connection import Connection
+from snapkafka.kafka.records.far_times import FarStretch, far_stretches
+from snapkafka.manifest import LedgerEntry, Manifest
+from snapkafka.protocol.captured_snapshot import Captured
+from snapkafka.store import Store, open_manifest, open_store, read_manifest, state_parts
+
+from .avro_schemas import read_schemas
+from .base import Base, ParentUnfitError, base_or_whole, require_whole, view_on
+from .cluster import DEFAULT_ISOLATION, kafka_options, look, look_for_external_readers
+from .decoding import Decoding
+from .failures import Failures
+from .ledger import ClusterFacts, Desk
+from .loss import with_time_of_loss
+from .manifest import check_entries, entry, openness_of, verdict_of
+from .progress import Work, Working, in_words
+from .schema_registry import Registry
+from .settings import Settings, Stored
+from .spec import JobResult, JobSpec, changed
+
+
+class Engine(Protocol):
+    """What reads the log, writes tables and runs the checks."""
+
+    def require_valid(self, invariants: tuple[Invariant, ...]) -> None:
+        """Refuse SQL that cannot be run."""
+
+    def assemble(self, task: Task, settings: Settings) -> tuple[Manifest, Work]:
+        """Write the tables of a snapshot, verify it, and write its manifest; see `spark.job.assemble`."""
+
+    def verify(
+        self, view: CutView, settings: Settings, wanted: tuple[Invariant, ...], stored: Stored | None
+    ) -> tuple[Checked, Callable[[Manifest], Work]]:
+        """Run the checks from the log alone; see `spark.job.verify`."""
+
+    def ask(
+        self, store: Store, manifest: Manifest, base: Base | None, asked: tuple[Invariant, ...]
+    ) -> list[CheckOutcome]:
+        """Evaluate predicates on an assembled snapshot."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Task:
+    """A captured snapshot to assemble: with the bounds of its log, its base, invariants, and facts for its
+    manifest."""
+
+    view: CutView
+    store: Store
+    base: Base | None
+    wanted: tuple[Invariant, ...]
+    facts: ClusterFacts
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Job:
+    """The options of a job, and what it works with.
+
+    `notify`, `progress`: called with each line of its log, and with its progress. `engine`: opens one for snapshots of
+    so many offsets, in storages of these schemes, of which Spark alone may do some part (`only_spark`).
+    """
+
+    spec: JobSpec
+    notify: Callable[[str], None]
+    progress: Callable[[Working], None]
+    engine: Callable[[Job, int, Collection[str], str], AbstractContextManager[Engine]]
+
+    def connection(self) -> Connection:
+        if not self.spec.bootstrap:
+            raise BadInputError(
+                "no broker is given",
+                hint=("add ", Option("bootstrap", "host:port"), ", or set SNAPKAFKA_BOOTSTRAP"),
+            )
+        return Connection.from_environment(self.spec.bootstrap, os.environ)
+
+    def invariants(self, sql: tuple[str, ...]) -> tuple[Invariant, ...]:
+        return load(sql, parse_parameters(self.spec.parameters))
+
+    def decoding(self) -> Decoding:
+        spec, registry = self.spec, None
+        if spec.schema_registry:
+            registry = Registry.from_environment(spec.schema_registry, os.environ, self.notify)
+        schemas = read_schemas(spec.avro)
+        return Decoding(codecs=spec.codecs, unpickle=spec.unpickle, avro=schemas, registry=registry)
+
+    @property
+    def isolation(self) -> str:
+        return self.spec.isolation or DEFAULT_ISOLATION
+
+    def settings(
+        self, ledger: LedgerEntry, decoding: Decoding, isolation: str, far: tuple[FarStretch, ...]
+    ) -> Settings:
+        """Return the settings by which the log of a snapshot is read; report the times that Spark cannot read."""
+        for stretch in far:
+            self.notify(f"{stretch}: Spark cannot read that, another client does")
+        spec = changed(self.spec, isolation=isolation, bootstrap=self.connection().bootstrap)
+        options = kafka_options(os.environ)
+        return Settings(spec=spec, ledger=ledger, options=options, decoding=decoding, far=far)
+
+    def offsets(self, view: CutView) -> int:
+        ranges = reading_ranges(view, tail_max=self.spec.tail_max, starts=view.starts)
+        return sum(item.end - item.start for item in ranges)
+
+
+# --- Assembly -------------------------------------------------------------------------------------------------------
+
+
+def assemble(job: Job, failures: Failures) -> list[JobResult]:
+    """Assemble the snapshots of a job, in the order of their epochs; one that fails does not stop the others."""
+    spec = job.spec
+    if problem := namespace_problem(spec.namespace):
+        raise BadInputError(problem, hint=("add ", Option("namespace"), ", or set SNAPKAFKA_NAMESPACE"))
+    if not spec.snapshots:
+        raise BadInputError(
+            "no snapshot is named", hint=("add ", Option("snapshot", "ID"), "; ", Verb("list"), " shows them")
+        )
+    wanted, asked = job.invariants(spec.invariants), job.invariants(spec.asked)
+    connection, decoding = job.connection(), job.decoding()
+    with Desk(connection, spec.namespace) as desk:
+        work, offsets = _to_assemble(job, desk, failures)
+        if not work:
+            return []
+        chained = "an incremental snapshot" if any(it.type == "incremental" for it, _ in work) else ""
+        results = []
+        with job.engine(job, offsets, {store.scheme for _, store in work}, chained) as engine:
+            engine.require_valid(asked)
+            for captured, store in work:
+                with failures.of(captured):
+                    results.append(_assembled(job, engine, desk, (captured, store), decoding, wanted, asked))
+    return results
+
+
+def _to_assemble(job: Job, desk: Desk, failures: Failures) -> tuple[list[tuple[Captured, Store]], int]:
+    """List the snapshots to assemble, each with its storage; and the largest number of offsets that one of them reads.
+    What can be refused is refused here, before an engine takes its seconds to start."""
+    spec = job.spec
+    given = _store(spec.storage) if spec.storage else None
+    work, offsets, to_come = [], 0, set()
+    named = set(map(desk.captured, spec.snapshots))
+    failures.alone = len(named) == 1
+    for captured in sorted(named, key=lambda captured: captured.epoch):
+        with failures.of(captured):
+            store = given if given is not None else _store(captured.storage)
+            view = desk.look(captured, job.isolation)
+            # A parent that is assembled on the way is looked at when it is there.
+            parent_is_there = (captured.parent, store.uri) not in to_come
+            base = _base(job, desk, captured, store)[0] if parent_is_there else None
+            view = view_on(base, captured, view.bounds)
+            with with_time_of_loss(store, captured):
+                require_offsets(view, starts=view.starts)
+            offsets = max(offsets, job.offsets(view))
+            work.append((captured, store))
+            to_come.add((captured.id, store.uri))
+    return work, offsets
+
+
+def _assembled(
+    job: Job,
+    engine: Engine,
+    desk: Desk,
+    stored: tuple[Captured, Store],
+    decoding: Decoding,
+    wanted: tuple[Invariant, ...],
+    asked: tuple[Invariant, ...],
+) -> JobResult:
+    """Assemble one snapshot, as the cluster is by now."""
+    captured, store = stored
+    base, whole = _base(job, desk, captured, store)
+    view = desk.look(captured, job.isolation)
+    settings = job.settings(desk.ledger(captured), decoding, job.isolation, desk.far(view, job.isolation))
+    facts = desk.facts(captured, job.spec.sinks)
+    task = Task(view=view, store=store, base=base, wanted=wanted, facts=facts)
+    try:
+        manifest, work = engine.assemble(task, settings)
+    except ParentUnfitError as error:
+        base, whole = None, require_whole(store, captured, error)
+        manifest, work = engine.assemble(replace(task, base=None), settings)
+    job.notify(in_words(work))
+    place, good = store.manifest_place(captured.id), Verdict(manifest.verdict).good
+    desk.record(manifest, place)
+    why_not = desk.commit(manifest) if good else "not verified"
+    return JobResult.of(
+        manifest,
+        place,
+        work,
+        content=manifest.content,
+        whole=whole,
+        tables={table.name: table.rows for table in manifest.tables},
+        seconds=manifest.times.seconds,
+        positions_committed=not why_not,
+        positions_why_not=why_not,
+        answers=tuple(map(entry, engine.ask(store, manifest, base, asked))) if asked and good else (),
+    )
+
+
+def _base(job: Job, desk: Desk, captured: Captured, store: Store) -> tuple[Base | None, str]:
+    return base_or_whole(store, captured, desk.ledger(captured), isolation=job.isolation)
+
+
+def _store(uri: str) -> Store:
+    store = open_store(uri)
+    store.check_writable()
+    return store
+
+
+# --- Verification ---------------------------------------------------------------------------------------------------
+
+
+def isolation_of(manifest: Manifest, asked: str) -> str:
+    """Return the isolation by which to read the log of a snapshot again: as for its tables, because otherwise it is
+    another log.
+
+    Args:
+        asked: the isolation in the command; empty: none.
+
+    Raises:
+        BadInputError: the command names another one than the manifest.
+    """
+    if asked and manifest.isolation and asked != manifest.isolation:
+        raise BadInputError(
+            f"snapshot {manifest.id} was assembled with {manifest.isolation}, and cannot be verified with {asked}",
+            hint=("leave ", Option("isolation"), " out"),
+        )
+    return asked or manifest.isolation or DEFAULT_ISOLATION
+
+
+class _Again(NamedTuple):
+    """A snapshot that is verified again: the place of its manifest, the SHA-256 of that, and the settings by which its
+    log is read; `far`: see `Settings`."""
+
+    store: Store
+    place: str
+    sha256: str
+    manifest: Manifest
+    view: CutView
+    not_compared: tuple[str, ...]
+    far: tuple[FarStretch, ...]
+
+
+def verify(job: Job) -> list[JobResult]:
+    """Verify the snapshots of a job's manifests again."""
+    spec, connection = job.spec, job.connection()
+    given, decoding = job.invariants(spec.invariants), job.decoding()
+    work = [_again(path, connection, spec) for path in spec.manifests]
+    offsets = max(job.offsets(item.view) for item in work)
+    schemes = {item.store.scheme for item in work} if spec.tables else set()
+    with job.engine(job, offsets, schemes, "verification") as engine:
+        return [_verified(job, engine, connection, item, decoding, given) for item in work]
+
+
+def _verified(
+    job: Job,
+    engine: Engine,
+    connection: Connection,
+    item: _Again,
+    decoding: Decoding,
+    given: tuple[Invariant, ...],
+) -> JobResult:
+    spec, manifest = job.spec, item.manifest
+    # Without others named, the invariants are those of the manifest, as they were run then.
+    wanted = given or tuple(Invariant(name=it.name, sql=it.sql) for it in manifest.invariants)
+    found, work_of = engine.verify(
+        item.view,
+        job.settings(manifest.ledger, decoding, manifest.isolation, item.far),
+        wanted,
+        Stored(item.store, manifest) if spec.tables else None,
+    )
+    openness = openness_of(
+        manifest.captured,
+        found.external,
+        manifest.open,
+        outside=found.outside,
+        sources={*spec.sources, *(e.topic for e in manifest.external if e.declared)},
+        strict=spec.strict or manifest.strict,
+    )
+    checked = replace(
+        manifest,
+        verdict=verdict_of(manifest.captured, found.outcomes, openness),
+        open=openness.groups,
+        external=openness.external,
+        outsiders=openness.outsiders,
+        strict=openness.strict,
+        checks=check_entries(found.outcomes),
+    )
+    work = work_of(checked)
+    job.notify(in_words(work))
+    if spec.record:
+        with Desk(connection, manifest.namespace) as desk:
+            desk.record(checked, item.place, sha256=item.sha256)
+    return JobResult.of(checked, item.place, work, not_compared=item.not_compared)
+
+
+def _again(path: str, connection: Connection, spec: JobSpec) -> _Again:
+    store, manifest = read_manifest(path)
+    if spec.tables:  # what is gone, or is not what was built on, is refused before an engine starts
+        state_parts(store, manifest)
+    name = open_manifest(path)[1]
+    isolation = isolation_of(manifest, spec.isolation)
+    since_ms = manifest.ledger.triggered_ms
+    view = asyncio.run(look(connection, manifest.captured, isolation=isolation, triggered_ms=since_ms))
+    seen = asyncio.run(look_for_external_readers(connection, manifest.captured, sinks=spec.sinks))
+    asked = replace(manifest, isolation=isolation, open=still_open(manifest.open, seen, spec.sinks))
+    compared = (
+        [] if spec.tables else ["stored tables were not compared with the log (the option tables does)"]
+    )
+    if not spec.record:  # else what is recorded now counts
+        compared += not_compared(StoredManifest.of(store, manifest), _ledger_of(manifest, connection))
+    far = asyncio.run(far_stretches(connection, view.bounds or (), isolation=isolation))
+    # The place is one that leads there from wherever it is read later.
+    return _Again(store, store.place(name), store.sha256(name), asked, view, tuple(compared), far)
+
+
+def _ledger_of(manifest: Manifest, connection: Connection) -> LedgerReading | str:
+    """Read the ledger of a snapshot; or return why it cannot be read: verification needs the log alone."""
+    try:
+        return asyncio.run(read_ledger(connection, manifest.namespace))
+    except (BrokerUnavailableError, LedgerUnusableError) as error:
+        return error.message

@@ -1,0 +1,114 @@
+"""Rows that follow from the captured snapshot alone: what engines join records with, and whole tables."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from datetime import UTC, datetime, timedelta
+from typing import Any, Final
+
+from snapkafka.checks import CutView, in_flight
+from snapkafka.manifest import LedgerEntry
+from snapkafka.protocol.captured_snapshot import InputCut
+from snapkafka.protocol.records import Position
+
+from .decoding import JSON_CODECS, TEXT_CODECS, normal_name
+from .schemas import LAST_MS
+
+UNIX_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+def input_rows(view: CutView) -> list[dict[str, Any]]:
+    """Return the inputs, with the progress of their agents. Codecs are those that show more than JSON or text does:
+    others than ours write to an input, as they like."""
+    return [
+        {
+            "app": source.app,
+            "topic": source.topic,
+            "partition": source.partition,
+            "log_end": source.log_end,
+            "receiver": source.receiver,
+            "key_codec": _needed(source.key_codec),
+            "value_codec": _needed(source.value_codec),
+            **started(source),
+        }
+        for source in view.captured.inputs
+    ]
+
+
+def _needed(codec: str) -> str | None:
+    return None if codec in (*JSON_CODECS, *TEXT_CODECS) else normal_name(codec)
+
+
+def started(source: InputCut) -> dict[str, Any]:
+    """Return the progress of the agents of an input, as columns."""
+    above = sorted({offset for agent in source.agents for offset in agent.started_above})
+    return {
+        "position": source.position,
+        "reach": max((agent.offset for agent in source.agents), default=source.position),
+        "above": above,
+        "done": [offset for offset in above if not in_flight(source, offset)],
+    }
+
+
+def changelog_rows(view: CutView) -> list[dict[str, Any]]:
+    """Return the changelogs, one row each: one that several processes write (a global table's) is reported by each, and
+    the highest end counts."""
+    by_end = sorted(view.captured.changelogs, key=lambda cut: cut.end)
+    cuts = {(cut.app, cut.table, cut.topic, cut.partition): cut for cut in by_end}
+    return [
+        {
+            "app": cut.app,
+            "table": cut.table,
+            "topic": cut.topic,
+            "partition": cut.partition,
+            "place": place,
+            "end": cut.end,
+            "key_codec": normal_name(cut.key_codec),
+            "value_codec": normal_name(cut.value_codec),
+            "sets": cut.sets,
+            "windowed": cut.windowed,
+        }
+        for place, cut in enumerate(cuts.values())
+    ]
+
+
+def process_rows(view: CutView, ledger: LedgerEntry) -> list[dict[str, Any]]:
+    """Return the participants: the source from which each learned of the snapshot, its running and torn events (R6),
+    the duration of its cut (microseconds); and when the ledger had the trigger, its report and its closing."""
+    times = {entry.offset: entry.at_ms for entry in ledger.appended}
+    return [
+        asdict(cut)
+        | {
+            "triggered_at": _at(ledger.triggered_ms),
+            "reported_at": _at(times.get(cut.report, 0)),
+            "closed_at": _at(times.get(cut.closed, 0)),
+            "running": [asdict(event) for event in cut.running],
+            "torn": [asdict(event) for event in cut.torn],
+        }
+        for cut in view.captured.processes
+    ]
+
+
+def _at(ms: int) -> datetime | None:
+    """Convert a time of the ledger; None if it is unknown, or beyond what readers of Parquet files support."""
+    return UNIX_EPOCH + timedelta(milliseconds=ms) if 0 < ms <= LAST_MS else None
+
+
+def position_rows(view: CutView) -> list[dict[str, Any]]:
+    """Return the position of every agent: the first offset that it had not started, and later ones that it had; events
+    below `replay_until` may have had effects in the state before (R10), 0: none have."""
+    return [
+        {
+            "app": source.app,
+            "agent": agent.agent,
+            "topic": source.topic,
+            "partition": source.partition,
+            "position": agent.offset,
+            "started_above": list(agent.started_above),
+            "replay_until": agent.replay_until,
+            "process": source.receiver,
+        }
+        for source in view.captured.inputs
+        for agent in source.agents
+        or (Position(agent="", topic=source.topic, partition=source.partition, offset=source.position),)
+    ]

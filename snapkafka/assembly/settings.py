@@ -1,0 +1,45 @@
+"""How the log is read, and the place of an assembled snapshot."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from snapkafka.kafka.records.far_times import FarStretch
+from snapkafka.manifest import LedgerEntry, Manifest
+from snapkafka.store import Store
+
+from .cluster import DEFAULT_ISOLATION
+from .decoding import PLAIN, Decoding
+from .spec import JobSpec
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Settings:
+    """The options of the job, and what follows from them for one snapshot.
+
+    Args:
+        ledger: the ledger whose headers are ours, with the times of the processes' reports.
+        options: more options of Spark's Kafka source (credentials).
+        decoding: of keys and values.
+        far: stretches of the log whose times Spark cannot read.
+    """
+
+    spec: JobSpec
+    ledger: LedgerEntry
+    options: Mapping[str, str] = field(default_factory=dict)
+    decoding: Decoding = PLAIN
+    far: tuple[FarStretch, ...] = ()
+
+    @property
+    def isolation(self) -> str:
+        """ "read_committed": without aborted records."""
+        return self.spec.isolation or DEFAULT_ISOLATION
+
+
+class Stored(NamedTuple):
+    """A snapshot and its storage."""
+
+    store: Store
+    manifest: Manifest

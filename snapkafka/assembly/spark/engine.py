@@ -1,0 +1,77 @@
+"""Spark as the engine of the job: a session for its length, a meter for each snapshot."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterator
+from contextlib import contextmanager
+
+from pyspark.sql import SparkSession
+
+from snapkafka.assembly.base import Base
+from snapkafka.assembly.pipeline import Job, Task
+from snapkafka.assembly.progress import Work
+from snapkafka.assembly.settings import Settings, Stored
+from snapkafka.checks import Checked, CheckOutcome, CutView
+from snapkafka.checks.invariants import Invariant
+from snapkafka.manifest import Manifest
+from snapkafka.store import Store
+
+from . import job as spark_job
+from .interrupts import interruptible_again
+from .reading.meter import Meter
+from .reading.session import session
+from .verify import v6_invariants
+
+
+@contextmanager
+def spark_engine(job: Job, offsets: int, schemes: Collection[str]) -> Iterator[SparkEngine]:
+    """Provide Spark for the length of the block."""
+    job.notify("starting Spark")
+    with session(offsets=offsets, ui=job.spec.ui, s3="s3a" in schemes) as spark:
+        interruptible_again()
+        if job.spec.ui and spark.sparkContext.uiWebUrl:
+            job.notify(f"Spark's page: {spark.sparkContext.uiWebUrl}")
+        yield SparkEngine(spark, job)
+
+
+class SparkEngine:
+    """A session, and the job that it works for."""
+
+    def __init__(self, spark: SparkSession, job: Job) -> None:
+        self._spark, self._job = spark, job
+
+    def require_valid(self, invariants: tuple[Invariant, ...]) -> None:
+        """Refuse SQL that Spark cannot run."""
+        v6_invariants.require_valid(self._spark, invariants)
+
+    def assemble(self, task: Task, settings: Settings) -> tuple[Manifest, Work]:
+        """Assemble a snapshot; see `job.assemble`."""
+        meter = Meter(self._spark, task.view.captured.id, self._job.progress)
+        manifest = spark_job.assemble(
+            self._spark,
+            task.view,
+            settings,
+            task.store,
+            base=task.base,
+            wanted=task.wanted,
+            facts=task.facts,
+            meter=meter,
+            notify=self._job.notify,
+        )
+        return manifest, meter.work(manifest.checks, written=manifest)
+
+    def verify(
+        self, view: CutView, settings: Settings, wanted: tuple[Invariant, ...], stored: Stored | None
+    ) -> tuple[Checked, Callable[[Manifest], Work]]:
+        """Verify a snapshot; see `job.verify`."""
+        meter = Meter(self._spark, view.captured.id, self._job.progress)
+        checked = spark_job.verify(
+            self._spark, view, settings, wanted=wanted, stored=stored, meter=meter, notify=self._job.notify
+        )
+        return checked, lambda manifest: meter.work(manifest.checks)
+
+    def ask(
+        self, store: Store, manifest: Manifest, base: Base | None, asked: tuple[Invariant, ...]
+    ) -> list[CheckOutcome]:
+        """Evaluate predicates; see `job.ask`."""
+        return spark_job.ask(self._spark, store, manifest, base, asked)

@@ -1,0 +1,27 @@
+"""How tests read a log."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from snapkafka.assembly.settings import Settings
+from snapkafka.assembly.spec import JobSpec
+from snapkafka.kafka.records.far_times import FarStretch
+from snapkafka.manifest import LedgerEntry
+
+
+def settings_of(ledger: LedgerEntry, far: tuple[FarStretch, ...] = (), **options: Any) -> Settings:
+    """Return settings without the table of pictures and with what was aborted, unless the options name them."""
+    return Settings(
+        spec=JobSpec(**{"isolation": "read_uncommitted", "around": 0, **options}), ledger=ledger, far=far
+    )
+
+
+def spec_file(folder: Path, **options: Any) -> list[str]:
+    """Write options of the job to a file; return the arguments that name it."""
+    path = folder / "spec.json"
+    path.write_bytes(msgspec.json.encode(JobSpec(**options)))
+    return ["--spec", str(path)]

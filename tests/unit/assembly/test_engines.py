@@ -1,0 +1,117 @@
+"""The choice of the engine, and what the embedded one hands over."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import pytest
+
+from snapkafka.assembly import engines
+from snapkafka.assembly.embedded import engine as embedded
+from snapkafka.assembly.embedded.handover import HandOverError
+from snapkafka.assembly.pipeline import Job
+from snapkafka.assembly.spec import JobSpec
+from snapkafka.errors import BadInputError
+
+SMALL = 1_000
+
+
+class Fake:
+    """An engine that says its name, or hands over."""
+
+    def __init__(self, name: str, reason: str = "") -> None:
+        self.name, self.reason = name, reason
+
+    def assemble(self, task: Any, settings: Any) -> str:
+        if self.reason:
+            raise HandOverError(self.reason)
+        return self.name
+
+
+@pytest.fixture
+def lines() -> list[str]:
+    return []
+
+
+@pytest.fixture
+def fakes(monkeypatch: pytest.MonkeyPatch) -> dict[str, str]:
+    """Both engines, without Spark; `reason`: why the embedded one hands over."""
+    handed = {"reason": ""}
+
+    @contextmanager
+    def spark(*_: object) -> Iterator[Fake]:
+        yield Fake("spark")
+
+    monkeypatch.setattr("snapkafka.assembly.spark.engine.spark_engine", spark)
+    monkeypatch.setattr(embedded, "EmbeddedEngine", lambda job: Fake("embedded", handed["reason"]))
+    return handed
+
+
+def taken(
+    lines: list[str],
+    spec: JobSpec,
+    *,
+    offsets: int = SMALL,
+    schemes: tuple[str, ...] = ("file",),
+    only_spark: str = "",
+) -> str:
+    """Return the name of the engine that assembles."""
+    job = Job(spec=spec, notify=lines.append, progress=lambda working: None, engine=engines.opened)
+    nothing: Any = None
+    with engines.opened(job, offsets, schemes, only_spark) as engine:
+        return str(engine.assemble(nothing, nothing))
+
+
+@pytest.mark.parametrize("name", ["spark", "embedded", "auto"])
+def test_a_small_snapshot_is_that_of_the_option(fakes: dict[str, str], lines: list[str], name: str) -> None:
+    assert taken(lines, JobSpec(engine=name)) == ("spark" if name == "spark" else "embedded")
+    assert lines == []
+
+
+LARGE = {"offsets": engines.OFFSETS_MAX + 1}
+
+
+@pytest.mark.parametrize(
+    ("options", "around", "named"),
+    [
+        ({}, LARGE, "100,001 offsets"),
+        ({}, {"schemes": ("file", "s3a")}, "storage by s3a"),
+        ({}, {"only_spark": "verification"}, "verification"),
+        ({"avro": ("7=s.avsc",)}, {}, "Avro"),
+        ({"schema_registry": "http://r"}, {}, "Avro"),
+        ({"codecs": ("shop",)}, {}, "codecs of the apps"),
+        ({"unpickle": True}, {}, "codecs of the apps"),
+    ],
+)
+def test_what_only_spark_does_is_named(
+    fakes: dict[str, str], lines: list[str], options: dict[str, Any], around: dict[str, Any], named: str
+) -> None:
+    """Never a silent difference: `auto` takes Spark and says why, `embedded` refuses."""
+    assert taken(lines, JobSpec(engine="auto", **options), **around) == "spark"
+    (line,) = lines
+    assert named in line
+    with pytest.raises(BadInputError, match=f"the embedded engine does not do .*{named}"):
+        taken(lines, JobSpec(engine="embedded", **options), **around)
+
+
+def test_what_shows_only_in_the_records_is_handed_over(fakes: dict[str, str], lines: list[str]) -> None:
+    fakes["reason"] = "base64 in an unusual form"
+    assert taken(lines, JobSpec(engine="auto")) == "spark"
+    assert lines == ["taking Spark: the embedded engine does not do base64 in an unusual form"]
+    with pytest.raises(BadInputError, match="does not do base64 in an unusual form"):
+        taken(lines, JobSpec(engine="embedded"))
+
+
+def test_without_its_libraries_spark_is_taken(
+    fakes: dict[str, str], lines: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(engines, "missing_of", lambda extra: ["duckdb"])
+    assert taken(lines, JobSpec(engine="auto")) == "spark"
+    assert "without duckdb" in lines[0]
+
+
+def test_an_engine_that_is_none_is_refused() -> None:
+    with pytest.raises(BadInputError, match="engine is invalid: 'flink'"):
+        JobSpec(engine="flink")

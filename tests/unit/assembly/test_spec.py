@@ -1,0 +1,125 @@
+"""The options of the job: flags, a file, variables; and its result as JSON."""
+
+from __future__ import annotations
+
+import io
+import json
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from snapkafka.assembly.progress import Work
+from snapkafka.assembly.spec import (
+    FLAGS,
+    OPTIONS,
+    JobError,
+    JobReport,
+    JobResult,
+    JobSpec,
+    changed,
+    parser,
+    spec_of,
+)
+from snapkafka.errors import BadInputError, InternalError, StorageError
+from tests.unit.base.test_manifest import example
+
+EVERYTHING = JobSpec(
+    bootstrap="b:1",
+    namespace="shop",
+    snapshots=("one", "-x"),
+    storage="/snaps",
+    invariants=("one_token",),
+    parameters=("n=1",),
+    isolation="read_uncommitted",
+    sinks=("a", "*"),
+    sources=("orders",),
+    strict=True,
+    codecs=("shop.codecs",),
+    unpickle=True,
+    avro=("7=s.avsc",),
+    schema_registry="http://me:secret@registry",
+    around=7,
+    with_inputs=True,
+    tables=True,
+    record=True,
+    tail_max=3,
+    ui=True,
+    engine="auto",
+    asked=("termination",),
+)
+
+
+def read(*arguments: str, **environ: str) -> JobSpec:
+    return spec_of(parser().parse_args(arguments), environ)
+
+
+def written(folder: Path, fields: Any) -> str:
+    path = folder / "spec.json"
+    path.write_text(json.dumps(fields))
+    return f"--spec={path}"
+
+
+def test_every_option_comes_back_from_a_file(tmp_path: Path) -> None:
+    assert set(msgspec.to_builtins(EVERYTHING)) == OPTIONS.keys() - {"manifests"}, "one is missing here"
+    assert read(written(tmp_path, msgspec.to_builtins(EVERYTHING))) == EVERYTHING
+    assert read() == JobSpec()
+
+
+def test_the_flags_of_the_job_give_what_the_file_gives() -> None:
+    chosen = {field: getattr(EVERYTHING, field) for field in FLAGS} | {"manifests": ("m.json",)}
+    spec = changed(JobSpec(), **chosen)
+    assert read(*spec.flags()) == spec
+
+
+def test_a_flag_goes_before_the_file_and_the_file_before_the_environment(tmp_path: Path) -> None:
+    file = written(tmp_path, {"namespace": "of-the-file", "around": 3})
+    environ = {"SNAPKAFKA_NAMESPACE": "of-the-environment", "SNAPKAFKA_BOOTSTRAP": "b:1"}
+    assert read(file, **environ) == JobSpec(bootstrap="b:1", namespace="of-the-file", around=3)
+    assert read(file, "--namespace=of-a-flag", **environ).namespace == "of-a-flag"
+
+
+def test_options_are_read_from_standard_input(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(b'{"namespace": "shop"}')))
+    assert read("--spec", "-").namespace == "shop"
+
+
+@pytest.mark.parametrize(
+    ("fields", "expected"),
+    [
+        ({"namespaze": "shop"}, "unknown field `namespaze`"),
+        ({"around": "many"}, r"Expected `int`, got `str` - at `\$\.around`"),
+        ({"around": -1}, "around must be 0 to 10,000"),
+        ({"isolation": "committed"}, "isolation is invalid"),
+        ([], "Expected `object`"),
+    ],
+)
+def test_a_wrong_option_is_named(tmp_path: Path, fields: Any, expected: str) -> None:
+    with pytest.raises(BadInputError, match=expected):
+        read(written(tmp_path, fields))
+
+
+def test_no_password_is_printed() -> None:
+    assert "secret" not in repr(EVERYTHING)
+    assert not [flag for flag in EVERYTHING.flags() if "secret" in flag]
+
+
+def test_a_result_comes_back_from_json() -> None:
+    work = Work(
+        id="s", offsets_read=9, tables_written=1, rows_written=2, bytes_written=3, checks=("V1",), seconds=0.5
+    )
+    result = JobResult.of(example(), "/snaps/s.json", work, tables={"state": 2}, seconds={"files": 0.25})
+    report = JobReport(snapshots=(result,))
+    assert msgspec.json.decode(msgspec.json.encode(report), type=JobReport) == report
+    assert (result.good, result.verdict, result.epoch) == (False, "INCONSISTENT", 18)
+
+
+def test_an_error_comes_back_as_the_same_class() -> None:
+    error = JobError.told(StorageError("the disk is full", hint="make room"))
+    report = msgspec.json.decode(msgspec.json.encode(JobReport(error=error)), type=JobReport)
+    assert report.error is not None
+    raised = report.error.error()
+    assert (type(raised), raised.message, raised.advice) == (StorageError, "the disk is full", "make room")
+    later = JobError("of a later release", "m", "h")
+    assert isinstance(later.error(), InternalError)
