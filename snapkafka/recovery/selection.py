@@ -17,7 +17,7 @@ import json
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, Final
 
-from snapkafka.errors import BadInputError, RestoreRefusedError
+from snapkafka.errors import BadInputError, Option, RestoreRefusedError
 from snapkafka.protocol.captured_snapshot import Captured, ChangelogCut
 from snapkafka.protocol.ledger_state import LedgerState
 from snapkafka.protocol.records import RESTORE, Hello, TopicPartition
@@ -101,7 +101,7 @@ def select(captured: Captured, selection: Selection) -> Captured:
         owners = sorted({cut.app for cut in here if cut.table == table})
         if len(owners) > 1:
             raise BadInputError(
-                f"apps {', '.join(owners)} have a table {table}", hint="choose one with --app"
+                f"apps {', '.join(owners)} have a table {table}", hint=("choose one by ", Option("app"))
             )
     if selection.keys and len(selection.tables) > 1:
         raise BadInputError("keys are of one table", hint="give one --table")

@@ -22,7 +22,7 @@ PAGE = (ROOT / "docs" / "guide" / "runbook.md").read_text()
 #: The simulator's world has failures of its own, for its own tests.
 SOURCES = [path for path in sorted((ROOT / "snapkafka").rglob("*.py")) if "sim" not in path.parts]
 #: What makes a failure, and where in the call the code stands if it has no name there.
-FAILURES = {"Failure": None, "Abort": None, "_abort_open": 2}
+FAILURES = {"Failure": None, "Abort": None, "_abort_open": 2, "_white_lost": 1}
 FINDINGS = {"Advice": None, "Shortfall": None, "not_examined": 0}
 #: A code that is handed on was made by one of the others.
 HANDED_ON = {"code", "record.code", "self.code"}

@@ -433,7 +433,7 @@ def test_of_two_namespaces_one_is_named(tmp_path: Path) -> None:
     for number, namespace in enumerate(("shop", "bank")):
         write_snapshot(store, f"of-{namespace}", number, namespace=namespace)
     both = call("latest", "--storage", store.uri)
-    assert (both.exit_code, "choose one with --namespace" in both.output) == (2, True)
+    assert (both.exit_code, "choose one by --namespace" in both.output) == (2, True)
     manifest_json = json.loads(call("latest", "--storage", store.uri, "--namespace", "shop", "--json").stdout)
     assert manifest_json["id"] == "of-shop"
 
