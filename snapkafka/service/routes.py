@@ -153,13 +153,14 @@ class Handlers:
         """Handle `GET /v1/events`."""
 
         def describe() -> dict[str, Any]:
-            state = self._standing.reading.state
+            state, problem = self._standing.reading.state, self._standing.problem
             return {
                 "ledger_end": state.end,
                 "snapshots": len(state.snapshots),
                 "running": [view.trigger.id for view in state.open.values()],
                 "paused": state.paused,
                 "followed": self._standing.followed,
+                "problem": None if problem is None else REST.message(problem),
             }
 
         return await stream(every_change(self._standing, describe, self.streams))

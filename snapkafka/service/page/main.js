@@ -128,7 +128,7 @@ async function live() {
       sessions(one("sessions")).catch(complain);
       recovery(one("recovery")).catch(complain);
       await followTogether("/v1/events", (name, told) => {
-        one("live").textContent = `${told.followed ? "live" : "the broker does not answer"}; ${told.snapshots} snapshots${told.paused ? "; paused" : ""}`;
+        one("live").textContent = `${told.followed ? "live" : told.problem ?? "the ledger is being read"}; ${told.snapshots} snapshots${told.paused ? "; paused" : ""}`;
         load().then(refresh).catch(complain);
         recovery(one("recovery")).catch(complain);
       });

@@ -169,9 +169,8 @@ def test_readiness_tells_since_when_no_broker_has_answered(
         assert re.fullmatch(r"no broker has answered since \d\d:\d\d:\d\d UTC", told["detail"]), told
         assert followed(client) == 0
         with client.stream("GET", "/v1/events") as stream:
-            assert '"followed": false' in next(
-                line for line in stream.iter_lines() if line.startswith("data: ")
-            )
+            told = next(line for line in stream.iter_lines() if line.startswith("data: "))
+            assert '"followed": false' in told and '"problem": "no broker has answered since ' in told
         assert client.get("/healthz").status_code == 200
         answering.set()
         until(lambda: client.get("/readyz").status_code == 200, "the service to notice")

@@ -27,6 +27,10 @@ STORAGE_S: Final = 0.04
 #: No route holds the loop longer, on a machine that other tests use as well; one look-up of 500 names took 20 s.
 STALL_S: Final = 2.0
 NAMES: Final = 500
+#: Routes beside those of the contract.
+OTHERS: Final = {
+    ("GET", path) for path in ("/", "/page/main.js", "/metrics", "/healthz", "/readyz", "/openapi.yaml")
+}
 #: What a store is asked for.
 METHODS: Final = (
     "has",
@@ -134,10 +138,10 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> tuple[FakeCluster, Path]:
     return cluster, folder
 
 
-@pytest.mark.parametrize(("method", "path"), sorted(ROUTES), ids=str)
+@pytest.mark.parametrize(("method", "path"), sorted({*ROUTES, *OTHERS}), ids=str)
 async def test_no_route_stalls_the_loop(world: tuple[FakeCluster, Path], method: str, path: str) -> None:
     cluster, folder = world
-    name, _ = ROUTES[method, path]
+    name = ROUTES[method, path][0] if (method, path) in ROUTES else ""
     settings = Settings(port=0, roots=(str(folder),))
     shown: asyncio.Future[str] = asyncio.get_running_loop().create_future()
     app = make_app(cluster, "ns", settings, assemble=nothing, verify=nothing)
