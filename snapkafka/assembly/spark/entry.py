@@ -11,8 +11,10 @@ from __future__ import annotations
 import contextlib
 import logging
 import os
+import shutil
 import sys
-from typing import Final
+import tempfile
+from typing import IO, Final
 
 from snapkafka.runtime.child import Child, ending_with
 from snapkafka.runtime.signals import raise_on_ending_signals
@@ -32,11 +34,24 @@ def start() -> int:
     if "PYSPARK_GATEWAY_PORT" in os.environ:
         return _job(os.getppid())
     raise_on_ending_signals()
-    command = [sys.executable, "-m", "snapkafka.assembly", f"{PARENT}{os.getpid()}", *sys.argv[1:]]
-    with Child(command) as child:
-        status = child.wait()
+    with tempfile.TemporaryFile() as options:
+        arguments = _from_standard_input(sys.argv[1:], options)
+        command = [sys.executable, "-m", "snapkafka.assembly", f"{PARENT}{os.getpid()}", *arguments]
+        with Child(command, pass_fds=[options.fileno()]) as child:
+            status = child.wait()
     assert status is not None, "it was waited for"
     return status if status >= 0 else 128 - status
+
+
+def _from_standard_input(arguments: list[str], options: IO[bytes]) -> list[str]:
+    """Copy the options that standard input holds to a file, as a child has none; return the arguments that name it."""
+    place, found = f"/dev/fd/{options.fileno()}", list(arguments)
+    for at, argument in enumerate(arguments):
+        if argument == "--spec=-" or (argument == "-" and arguments[at - 1] == "--spec"):
+            shutil.copyfileobj(sys.stdin.buffer, options)
+            options.seek(0)
+            found[at] = argument[:-1] + place
+    return found
 
 
 def _job(parent: int) -> int:
