@@ -125,5 +125,8 @@ def test_every_next_round_is_green(namespace: str, tmp_path: Path) -> None:
         timeout=120,
     )
     assert queried.returncode == 0, queried.stderr
-    rows = [[str(value).strip('"') for value in row] for row in json.loads(queried.stdout)["rows"]]
+    rows = [
+        [str(row[name]).strip('"') for name in ("key", "value", "table")]
+        for row in json.loads(queried.stdout)["rows"]
+    ]
     assert rows == [[key, count, "counts"] for key, count in zip("abcde", "32111", strict=True)]

@@ -110,6 +110,7 @@ def _frames(spark: SparkSession, world: World, stretch: int = 0) -> LogFrames:
     return frames(spark, view, _visible(view, world.records), stretch=stretch)
 
 
+@pytest.mark.timeout(1200)  # on a busy machine: every rule runs, twice
 @pytest.mark.spark
 @pytest.mark.parametrize(
     ("seed", "stretch", "tail_max", "still_there"),
