@@ -55,6 +55,7 @@ from snapkafka.errors import (
     OutputError,
     Reported,
     SnapkafkaError,
+    StorageError,
     Verb,
 )
 from snapkafka.kafka.cluster.external_groups import still_open
@@ -250,8 +251,16 @@ def _one(
     )
     try:
         manifest = assemble(base=base)
-    except ParentUnfitError as error:
-        base, whole = None, require_whole(store, captured, error)
+    except Exception as error:
+        ours = error if isinstance(error, SnapkafkaError) else translate(error)
+        # Files of the parent may also be missed by a query, late.
+        if (
+            base is None
+            or interrupted_by() is not None
+            or not isinstance(ours, ParentUnfitError | StorageError)
+        ):
+            raise
+        base, whole = None, require_whole(store, captured, ours)
         manifest = assemble(base=None)
     work_done = meter.work(manifest.checks, written=manifest)
     options.say(in_words(work_done))
