@@ -23,10 +23,10 @@ from snapkafka.protocol.captured_snapshot import Captured
 from snapkafka.store import Store, open_manifest, open_store, read_manifest, state_parts
 
 from .avro_schemas import read_schemas
-from .base import Base, ParentUnfitError, base_or_whole, require_whole, view_on
+from .base import Base, base_or_whole, require_whole, view_on
 from .cluster import DEFAULT_ISOLATION, kafka_options, look, look_for_external_readers
 from .decoding import Decoding
-from .failures import Failures
+from .failures import Failures, problem_of_parent
 from .ledger import ClusterFacts, Desk
 from .loss import with_time_of_loss
 from .manifest import check_entries, entry, openness_of, verdict_of
@@ -188,8 +188,10 @@ def _assembled(
     task = Task(view=view, store=store, base=base, wanted=wanted, facts=facts)
     try:
         manifest, work = engine.assemble(task, settings)
-    except ParentUnfitError as error:
-        base, whole = None, require_whole(store, captured, error)
+    except Exception as error:
+        if base is None or (problem := problem_of_parent(error)) is None:
+            raise
+        base, whole = None, require_whole(store, captured, problem)
         manifest, work = engine.assemble(replace(task, base=None), settings)
     job.notify(in_words(work))
     place, good = store.manifest_place(captured.id), Verdict(manifest.verdict).good
