@@ -89,8 +89,11 @@ class Job:
             )
         return Connection.from_environment(self.spec.bootstrap, os.environ)
 
-    def invariants(self, sql: tuple[str, ...]) -> tuple[Invariant, ...]:
-        return load(sql, parse_parameters(self.spec.parameters))
+    def sql(self) -> tuple[tuple[Invariant, ...], tuple[Invariant, ...]]:
+        """Return the invariants, and the predicates that are asked instead; the parameters are those of either."""
+        spec = self.spec
+        found = load(spec.invariants or spec.asked, parse_parameters(spec.parameters))
+        return ((), found) if spec.asked else (found, ())
 
     def decoding(self) -> Decoding:
         spec, registry = self.spec, None
@@ -130,7 +133,7 @@ def assemble(job: Job, failures: Failures) -> list[JobResult]:
         raise BadInputError(
             "no snapshot is named", hint=("add ", Option("snapshot", "ID"), "; ", Verb("list"), " shows them")
         )
-    wanted, asked = job.invariants(spec.invariants), job.invariants(spec.asked)
+    wanted, asked = job.sql()
     connection, decoding = job.connection(), job.decoding()
     with Desk(connection, spec.namespace) as desk:
         work, offsets = _to_assemble(job, desk, failures)
@@ -258,7 +261,7 @@ class _Again(NamedTuple):
 def verify(job: Job) -> list[JobResult]:
     """Verify the snapshots of a job's manifests again."""
     spec, connection = job.spec, job.connection()
-    given, decoding = job.invariants(spec.invariants), job.decoding()
+    (given, _), decoding = job.sql(), job.decoding()
     work = [_again(path, connection, spec) for path in spec.manifests]
     offsets = max(job.offsets(item.view) for item in work)
     schemes = {item.store.scheme for item in work} if spec.tables else set()

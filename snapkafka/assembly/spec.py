@@ -164,6 +164,8 @@ class JobSpec(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, for
     def __post_init__(self) -> None:
         require_isolation(self.isolation)
         require_around(self.around)
+        if self.invariants and self.asked:
+            raise BadInputError("name either invariants or asked, not both")
         if self.engine not in ENGINES:
             raise BadInputError(
                 f"is invalid: {self.engine!r}", hint=f"it can be {', '.join(ENGINES)}", field="engine"

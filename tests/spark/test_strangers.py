@@ -118,9 +118,7 @@ def test_a_mixed_topic_leaves_it_open_whoever_reads_along(
     assert (manifest.verdict, manifest.open) == ("VERIFIED_OPEN", ())
     assert [*contradictions(manifest)] == []
     reported = printed(manifest)
-    assert (
-        f"open:     topic {stage.topic('orders')} holds external records beside those of the apps" in reported
-    )
+    assert f"open: topic {stage.topic('orders')} holds external records beside those of the apps" in reported
 
 
 def test_a_topic_that_is_declared_leaves_nothing_open(
