@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from snapkafka.assembly.engines import opened
@@ -10,7 +12,7 @@ from snapkafka.assembly.spec import JobSpec
 from snapkafka.errors import BadInputError
 
 
-def job(**options: tuple[str, ...]) -> Job:
+def job(**options: Any) -> Job:
     return Job(spec=JobSpec(**options), notify=print, progress=lambda working: None, engine=opened)
 
 
