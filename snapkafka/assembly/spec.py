@@ -152,7 +152,7 @@ class JobSpec(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, for
         str,
         _option(
             "--engine",
-            "spark, embedded (small snapshots, without Java), or auto: embedded where it can.",
+            "spark; embedded: without Java; auto: embedded where it can.",
             metavar="ENGINE",
         ),
     ] = "spark"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Final
 
 from rich import box
@@ -14,7 +14,7 @@ from snapkafka.checks.coverage import NOTHING_SEEN
 from snapkafka.checks.coverage import in_words as examined_in_words
 from snapkafka.kafka.cluster.external_groups import assumptions, open_topics, outside_paths, unseen_paths
 from snapkafka.kafka.cluster.restorable import in_words
-from snapkafka.manifest import WitnessEntry, saw_nothing
+from snapkafka.manifest import CheckEntry, WitnessEntry, saw_nothing
 from snapkafka.ops import Checkpointed, Details, JobResult, Summary
 from snapkafka.ops.listing import ProcessRow, WaitRow
 from snapkafka.ops.pausing import Switched
@@ -241,43 +241,56 @@ def print_assembled(console: Console, found: tuple[JobResult, ...]) -> None:
         console.print(f"snapshot [bold]{escape(item.id)}[/]  epoch {item.epoch}  {coloured(item.verdict)}")
         if item.contaminated:
             console.print(f"[yellow]not verifiable:[/] {escape(item.contaminated)}", soft_wrap=True)
-        rows = table("check", "", "read", "found", "first finding", right=("found",))
-        for check in item.checks:
-            first = next(iter((*check.witnesses, *check.notes)), None)
-            rows.add_row(
-                escape(check.name),
-                coloured(check.status if check.run else "not run"),
-                examined_in_words(check.records, check.partitions, check.channels),
-                str(check.found or check.noted or ""),
-                "" if first is None else escape(witness_line(first)),
-            )
-            for note in check.notes[1:NOTES_SHOWN] if check.name == "V5" else ():  # of whole topics first
-                rows.add_row("", "", "", "", escape(witness_line(note)))
-        console.print(rows)
-        if saw_nothing(item.checks):
-            console.print(f"[yellow]note:[/] {NOTHING_SEEN}", soft_wrap=True)
-        for unread in item.unread:
-            console.print(f"[yellow]warning:[/] {escape(str(unread))}", soft_wrap=True)
-        for line in unseen_paths(item.open):
-            console.print(f"[yellow]open:[/] {escape(line)}", soft_wrap=True)
-        for line in open_topics(item.external, strict=item.strict):
-            console.print(f"[yellow]open:[/] {escape(line)}", soft_wrap=True)
-        for line in outside_paths(item.outsiders):
-            console.print(f"[yellow]open:[/] {escape(line)}", soft_wrap=True)
-        for line in assumptions(item.external, strict=item.strict):
-            console.print(f"assumed: {escape(line)}", soft_wrap=True)
+        console.print(_checks(item.checks))
+        for line in _caveats(item):
+            console.print(line, soft_wrap=True)
         print_uncaptured(console, item.uncaptured)
-        if item.whole:
-            console.print(f"[yellow]note:[/] it has its whole state: {escape(item.whole)}", soft_wrap=True)
-        for line in item.not_compared:
-            console.print(f"[yellow]note:[/] {escape(line)}", soft_wrap=True)
-        if item.tables:
-            console.print("tables: " + ", ".join(f"{name} {rows:,}" for name, rows in item.tables.items()))
-        if item.tables and not item.positions_committed:
-            console.print(f"positions not committed: {escape(item.positions_why_not)}")
-        if item.restorable is not None:
-            console.print(escape(in_words(item.restorable, wall_ms())), soft_wrap=True)
+        for line in _facts(item):
+            console.print(line, soft_wrap=True)
         console.print(f"manifest: {escape(item.manifest)}")
+
+
+def _checks(checks: Iterable[CheckEntry]) -> Table:
+    rows = table("check", "", "read", "found", "first finding", right=("found",))
+    for check in checks:
+        first = next(iter((*check.witnesses, *check.notes)), None)
+        rows.add_row(
+            escape(check.name),
+            coloured(check.status if check.run else "not run"),
+            examined_in_words(check.records, check.partitions, check.channels),
+            str(check.found or check.noted or ""),
+            "" if first is None else escape(witness_line(first)),
+        )
+        for note in check.notes[1:NOTES_SHOWN] if check.name == "V5" else ():  # of whole topics first
+            rows.add_row("", "", "", "", escape(witness_line(note)))
+    return rows
+
+
+def _caveats(item: JobResult) -> Iterator[str]:
+    """Yield what the verdict leaves open, and what it assumes."""
+    if saw_nothing(item.checks):
+        yield f"[yellow]note:[/] {NOTHING_SEEN}"
+    yield from (f"[yellow]warning:[/] {escape(str(unread))}" for unread in item.unread)
+    paths = (
+        unseen_paths(item.open),
+        open_topics(item.external, strict=item.strict),
+        outside_paths(item.outsiders),
+    )
+    yield from (f"[yellow]open:[/] {escape(line)}" for lines in paths for line in lines)
+    yield from (f"assumed: {escape(line)}" for line in assumptions(item.external, strict=item.strict))
+
+
+def _facts(item: JobResult) -> Iterator[str]:
+    """Yield what was written, and what was not done."""
+    if item.whole:
+        yield f"[yellow]note:[/] it has its whole state: {escape(item.whole)}"
+    yield from (f"[yellow]note:[/] {escape(line)}" for line in item.not_compared)
+    if item.tables:
+        yield "tables: " + ", ".join(f"{name} {rows:,}" for name, rows in item.tables.items())
+        if not item.positions_committed:
+            yield f"positions not committed: {escape(item.positions_why_not)}"
+    if item.restorable is not None:
+        yield escape(in_words(item.restorable, wall_ms()))
 
 
 def print_uncaptured(console: Console, uncaptured: Iterable[Uncaptured]) -> None:

@@ -22,7 +22,7 @@ from snapkafka.protocol.records import TopicPartition
 from snapkafka.until import Tries
 
 from .asking_again import COORDINATOR_MOVES, ask_again, ask_coordinator
-from .broker_errors import DeleteTopicsRequest, raise_refusal
+from .broker_errors import DeleteTopicsRequest, ExistingOffsets, raise_refusal
 from .group_hold import GroupHold
 from .groups import ConsumerGroup, Member, group_members, list_groups
 from .settings_requests import AlterTopicRequest, LogDirsRequest, default_settings, log_sizes
@@ -42,13 +42,6 @@ REPLICAS_MAX: Final = 3
 CREATED_WITHIN_S: Final = 10.0
 #: The source of a setting that was made on the topic itself, in Kafka's numbering.
 SOURCE_TOPIC: Final = 1
-
-
-class ExistingOffsets(dict[TopicPartition, int]):
-    """Offsets of the partitions that exist; `[]` of another one raises `LedgerUnusableError`, which names it."""
-
-    def __missing__(self, tp: TopicPartition) -> int:
-        raise LedgerUnusableError(f"{tp} does not exist", hint="see whether its topic was deleted just now")
 
 
 class KafkaTopicAdmin:

@@ -13,6 +13,9 @@ from aiokafka import errors
 from aiokafka.protocol.api import Response
 from aiokafka.protocol.types import CompactArray, CompactString, Int16, Int32, Schema, TaggedFields
 
+from snapkafka.errors import LedgerUnusableError
+from snapkafka.protocol.records import TopicPartition
+
 from .wire_requests import RequestStruct, check_version
 
 API_KEY_DELETE_TOPICS: Final = 20
@@ -87,3 +90,10 @@ class DeleteTopicsRequest(RequestStruct):  # type: ignore[misc]  # aiokafka is n
         """Check that the broker has this version, as aiokafka 0.13 and later ask."""
         check_version(versions, API_KEY_DELETE_TOPICS, DELETE_TOPICS_VERSION)
         return self
+
+
+class ExistingOffsets(dict[TopicPartition, int]):
+    """Offsets of the partitions that exist; `[]` of another one raises `LedgerUnusableError`, which names it."""
+
+    def __missing__(self, tp: TopicPartition) -> int:
+        raise LedgerUnusableError(f"{tp} does not exist", hint="see whether its topic was deleted just now")
