@@ -168,7 +168,12 @@ def test_r15_who_stands_aside_says_so(kafka: Broker, namespace: str, tmp_path: P
     make_topics(kafka, app)
     system = System(bootstrap=kafka.bootstrap, namespace=namespace, folder=tmp_path)
     try:
-        env = {"SMALL_APP_ID": app, "SMALL_APP_INSTALL": "early", "SMALL_APP_WEB_PORT": str(port)}
+        env = {
+            "SMALL_APP_ID": app,
+            "SMALL_APP_INSTALL": "early",
+            "SMALL_APP_WEB_PORT": str(port),
+            "SMALL_APP_WEB_TRIGGER": "1",
+        }
         other = renamed(tmp_path / "other", "resume_flow")
         worker = system.start_worker(app, env | other, module="tests.driver.small_app", options=())
         page = f"http://127.0.0.1:{port}/snapkafka"

@@ -13,7 +13,7 @@ from typer.testing import CliRunner
 
 from snapkafka import ops
 from snapkafka.cli.verbs import app as commands
-from snapkafka.errors import BadInputError, BrokerUnavailableError, LedgerUnusableError
+from snapkafka.errors import COMMAND, BadInputError, BrokerUnavailableError, LedgerUnusableError
 from snapkafka.kafka.cluster.admin import KafkaTopicAdmin
 from snapkafka.kafka.ledger.kafka_ledger import KafkaLedger
 from snapkafka.kafka.login.connection import Connection
@@ -87,7 +87,9 @@ async def test_the_namespaces_of_a_cluster_are_listed_where_one_is_missing_or_un
     with pytest.raises(LedgerUnusableError, match=r"there is no ledger _snapkafka\.shopp") as unknown:
         await ops.list_snapshots(where, "shopp")
     for raised in (missing, unknown):
-        assert raised.value.advice == f"this cluster has {', '.join(found)}: choose one by --namespace"
+        assert (
+            COMMAND.advice(raised.value) == f"this cluster has {', '.join(found)}: choose one by --namespace"
+        )
     printed = await asyncio.to_thread(
         CliRunner().invoke, commands, ["namespaces", "--bootstrap", listeners.plain]
     )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import replace
 from typing import Any
@@ -331,6 +331,10 @@ def whoever_joined(state: LedgerView) -> dict[int, Hello]:
 
 def sees_nothing(check: Any) -> Any:
     return lambda *given: []
+
+
+def without(check: str) -> Callable[[Sequence[str]], Sequence[str]]:
+    return lambda checks: tuple(name for name in checks if name != check)
 
 
 def goes_on_unnoticed(right: Any) -> Any:

@@ -231,7 +231,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
     Mutant(
         "V5 replay",
         "the verdict is blind to replays",
-        patching(run, "v5", broken.sees_nothing),
+        patching(run, "CHECKS", broken.without("V5")),
         faults(crash=0.01, rebalance=0.02),
     ),
     Mutant(

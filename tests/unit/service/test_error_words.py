@@ -261,7 +261,19 @@ HELP: Final = "help"
 
 
 def test_options_and_verbs_in_texts_are_those_of_the_command() -> None:
-    verbs = ("trigger", "assemble", "verify", "query", "diff", "draw", "show", "serve", "trace", "keep")
+    verbs = (
+        "trigger",
+        "assemble",
+        "verify",
+        "query",
+        "diff",
+        "draw",
+        "show",
+        "serve",
+        "trace",
+        "keep",
+        "restore",
+    )
     known = {HELP} | {option for verb in verbs for option in options_of(verb)}
     assert known >= OPTIONS - OF_THE_JOB, OPTIONS - known
     assert len(OPTIONS) > 15

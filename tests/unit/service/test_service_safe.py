@@ -16,6 +16,7 @@ from typing import Any
 import pytest
 from starlette.testclient import TestClient
 
+from snapkafka.assembly.spec import JobSpec
 from snapkafka.errors import BadInputError, StorageError
 from snapkafka.protocol.records import Trigger, Verdict
 from snapkafka.runtime.browsers import is_loopback
@@ -210,8 +211,8 @@ def test_the_place_that_is_checked_is_the_one_that_is_used(
     (tmp_path / "link").symlink_to(tmp_path / "in")
     used: list[str] = []
 
-    async def assembles(*_: Any, storage: str, **__: Any) -> Any:
-        used.append(storage)
+    async def assembles(where: object, spec: JobSpec, notify: object) -> Any:
+        used.append(spec.storage)
         raise StorageError("no")
 
     monkeypatch.chdir(tmp_path)
