@@ -17,7 +17,7 @@ from snapkafka.units import rounded_ms
 
 from .running import notices
 
-#: How often progress is told where it cannot overwrite itself: of a snapshot, and of a job.
+#: How often progress is printed where it cannot overwrite itself: of a snapshot, and of a job.
 LINE_EVERY_S: Final = 2.0
 JOB_LINE_EVERY_S: Final = 10.0
 

@@ -155,14 +155,14 @@ def _about_external_group(
         )
     if read := sorted(inputs & topics):
         yield Advice(
-            code="stranger",
+            code="external-reader",
             weight=Weight.NOTE,
             what=f"group {group.name} reads {', '.join(read)} without snapkafka; no markers are sent there",
             do="if it skips records with a null value: trigger with --knows-markers " + group.name,
         )
     if read := sorted(outputs & topics):
         yield Advice(
-            code="stranger-behind",
+            code="external-output-reader",
             weight=Weight.NOTE,
             what=f"group {group.name} reads the outputs {', '.join(read)} without snapkafka: what it has read is in no"
             " snapshot",

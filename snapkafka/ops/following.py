@@ -17,7 +17,7 @@ from snapkafka.protocol.records import Abort, Dead
 
 from .listing import Summary, WaitRow, details, summary
 
-#: How often progress is told though nothing happened, so that a person sees time pass.
+#: How often progress is reported though nothing happened, so that a person sees time pass.
 TICK_S: Final = 0.25
 
 

@@ -181,7 +181,7 @@ class OpenCut:
     markers_asked: bool = False
     markers_due: set[TopicPartition] = field(default_factory=set)
     markers: dict[TopicPartition, int] = field(default_factory=dict)
-    ends: tuple[LogEnd, ...] | None = None  # of the inputs, once they are told
+    ends: tuple[LogEnd, ...] | None = None  # of the inputs, once they are known
     unsettled: frozenset[TopicPartition] = frozenset()  # where sends have unknown results, and no marker goes
     landed: dict[TopicPartition, int] = field(default_factory=dict)  # the log ends of those
     #: Changelogs whose end the log alone knows: written before it had an id, or without a result under an earlier one.

@@ -22,7 +22,7 @@ from snapkafka.store import Store, sql_name, sql_of_files, sql_text, state_paren
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
 
-#: How often a query is told to end, until it has.
+#: How often a query is interrupted, until it has ended.
 INTERRUPT_EVERY_S: Final = 0.1
 
 SEE_TABLES: Final = "SHOW TABLES and DESCRIBE state list what exists"
@@ -178,5 +178,5 @@ async def in_thread(database: DuckDBPyConnection, work: Callable[[], T]) -> T:
             database.interrupt()
             await asyncio.wait([task], timeout=INTERRUPT_EVERY_S)
         if not task.cancelled():
-            task.exception()  # that it was interrupted: asked for, so that nobody is told of it
+            task.exception()  # the interruption that was asked for; asyncio would log it
         raise

@@ -18,7 +18,7 @@ from .settings import Settings
 
 logger = logging.getLogger("snapkafka")
 
-#: So many connections above the bound are told so; of those beyond, each is closed at once.
+#: So many connections above the bound get an answer that says so; each one beyond is closed at once.
 TOLD_MAX: Final = 32
 #: Files that are open for other purposes: Kafka, storage, queries, jobs.
 OTHER_FILES: Final = 256
@@ -29,7 +29,7 @@ LOGGED_EVERY_S: Final = 60.0
 
 
 class Use(Enum):
-    """The use of a connection: its requests are answered, or it is told that there are too many."""
+    """The use of a connection: its requests are answered, or refused because there are too many."""
 
     SERVED = "served"
     TOLD = "told"

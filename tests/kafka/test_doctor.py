@@ -270,7 +270,7 @@ async def test_the_rights_that_are_printed_are_what_each_role_needs(
         taken = await ops.trigger(as_operator, namespace, snapshot_id="s", wait=True)
         assert taken.status is Status.CAPTURED
         found_now = {advice.code: advice.what for advice in (await ops.doctor(as_operator, namespace)).found}
-        assert f"group {group} reads {topic}" in found_now["stranger"]
+        assert f"group {group} reads {topic}" in found_now["external-reader"]
         assert "retention" in found_now
         assert not found_now.keys() & {
             "ledger-rights",

@@ -238,10 +238,10 @@ async def test_the_doctor_sees_what_the_broker_has(
             reported = {advice.code: advice.what for advice in found.found if topic in advice.what}
             assert not found.well
             assert f"input {topic} keeps records for 1 min" in reported["retention"]
-            assert f"group {topic}-reports reads {topic}" in reported["stranger"]
+            assert f"group {topic}-reports reads {topic}" in reported["external-reader"]
             status, said, _ = await command(connection, namespace, "doctor", "--json")
             assert status == 1
-            assert {advice["code"] for advice in said["found"]} >= {"retention", "stranger"}
+            assert {advice["code"] for advice in said["found"]} >= {"retention", "external-reader"}
     finally:
         await consumer.stop()
         await admin.close()

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from types import MappingProxyType
 from typing import Any, Final, NamedTuple
 
@@ -15,11 +15,11 @@ from snapkafka.errors import (
     BrokerUnavailableError,
     LedgerUnusableError,
     OffsetsGoneError,
-    TimedOutError,
     Verb,
 )
 from snapkafka.kafka.login.connection import Connection
 from snapkafka.kafka.records.bulk import client_settings
+from snapkafka.kafka.records.exact_ranges import messages_of
 from snapkafka.protocol.records import TopicPartition
 from snapkafka.store.row_digests import SEED
 from snapkafka.wire import headers as wire
@@ -28,10 +28,6 @@ from .handover import HandOverError
 
 #: Keys, values and headers that are held in memory at most.
 BYTES_MAX: Final = 256 << 20
-#: Messages taken from the client at once.
-BATCH: Final = 1_000
-#: No record comes of a range within this time: it is given up.
-IDLE_S: Final = 30.0
 #: The same client id as Spark's, for quotas.
 CLIENT_ID: Final = "snapkafka-assembly"
 #: Times that Spark's Kafka source can hold, in milliseconds: microseconds in 64 bits.
@@ -107,13 +103,8 @@ class Log:
     def __init__(self, connection: Connection, ledger_id: int, isolation: str) -> None:
         self._settings = client_settings(connection) | {
             "client.id": CLIENT_ID,
-            "group.id": CLIENT_ID,  # nothing is ever committed under it
-            "enable.auto.commit": False,
-            "enable.auto.offset.store": False,
-            "enable.partition.eof": True,
+            "group.id": CLIENT_ID,
             "isolation.level": isolation,
-            "auto.offset.reset": "error",
-            "fetch.wait.max.ms": 20,
         }
         self._ledger_id = ledger_id
         self._bytes = 0
@@ -129,49 +120,15 @@ class Log:
             OffsetsGoneError: records were deleted.
             BrokerUnavailableError, LedgerUnusableError, TimedOutError: they cannot be read.
         """
-        return [stamped(record, self._ledger_id) for record in self._messages(ranges, lenient)]
+        return [stamped(record, self._ledger_id) for record in self._records(ranges, lenient=lenient)]
 
     def still_there(self, wanted: Iterable[ReadRange]) -> set[TopicPartition]:
         """Return the partitions of which the log still holds these records, one each."""
-        return {record.tp for record in self._messages(list(wanted), False)}
+        return {record.tp for record in self._records(wanted)}
 
-    def _messages(self, ranges: Sequence[ReadRange], lenient: bool) -> Iterator[Record]:
-        from confluent_kafka import Consumer, KafkaError
-        from confluent_kafka import TopicPartition as KafkaPartition
-
-        wanted = [item for item in ranges if item.start < item.end]
-        ends = {(item.topic, item.partition): item.end for item in wanted}
-        if not ends:
-            return
-        consumer = Consumer(self._settings)
-        try:
-            consumer.assign([KafkaPartition(item.topic, item.partition, item.start) for item in wanted])
-            heard = time.monotonic()
-            while ends:
-                for message in consumer.consume(BATCH, 0.2):
-                    heard = time.monotonic()
-                    place, error = (message.topic(), message.partition()), message.error()
-                    if error is not None and error.code() != KafkaError._PARTITION_EOF:
-                        if lenient and error.code() in _gone():
-                            ends.pop(place, None)
-                            continue
-                        raise _refused(place, error)
-                    if place not in ends:
-                        continue
-                    if message.offset() >= ends[place]:
-                        del ends[place]
-                    elif error is None:
-                        yield self._record(message)
-                        if message.offset() + 1 >= ends[place]:
-                            del ends[place]
-                if time.monotonic() - heard > IDLE_S:
-                    names = ", ".join(f"{topic}[{partition}]" for topic, partition in sorted(ends))
-                    raise TimedOutError(
-                        f"no record came of {names} for {IDLE_S:g} s",
-                        hint="check that the partition has a leader",
-                    )
-        finally:
-            consumer.close()
+    def _records(self, ranges: Iterable[ReadRange], *, lenient: bool = False) -> Iterator[Record]:
+        wanted = [(item.topic, item.partition, item.start, item.end) for item in ranges]
+        return map(self._record, messages_of(self._settings, wanted, partial(_refuse, lenient=lenient)))
 
     def _record(self, message: Any) -> Record:
         kind, at_ms = message.timestamp()
@@ -202,21 +159,23 @@ def _gone() -> tuple[int, ...]:
     return (KafkaError.OFFSET_OUT_OF_RANGE, KafkaError._AUTO_OFFSET_RESET)
 
 
-def _refused(place: tuple[str, int], error: Any) -> Exception:
+def _refuse(topic: str, partition: int, error: Any, *, lenient: bool) -> None:
     from confluent_kafka import KafkaError
 
-    what = f"could not read {place[0]}[{place[1]}]: {error.str()}"
+    if lenient and error.code() in _gone():
+        return
+    what = f"could not read {topic}[{partition}]: {error.str()}"
     if error.code() in _gone():
-        return OffsetsGoneError(f"records were deleted while they were read: {what}")
+        raise OffsetsGoneError(f"records were deleted while they were read: {what}")
     if error.code() in (
         KafkaError.UNKNOWN_TOPIC_OR_PART,
         KafkaError._UNKNOWN_PARTITION,
         KafkaError._UNKNOWN_TOPIC,
     ):
-        return OffsetsGoneError(f"a topic was deleted while it was read: {what}")
+        raise OffsetsGoneError(f"a topic was deleted while it was read: {what}")
     if error.code() in (KafkaError.TOPIC_AUTHORIZATION_FAILED, KafkaError.GROUP_AUTHORIZATION_FAILED):
-        return LedgerUnusableError(
+        raise LedgerUnusableError(
             f"not allowed to read what the snapshot needs: {what}",
             hint=(Verb("doctor", options=("acls",)), " prints the rights that the assembly job needs"),
         )
-    return BrokerUnavailableError(what)
+    raise BrokerUnavailableError(what)

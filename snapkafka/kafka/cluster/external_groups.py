@@ -17,7 +17,7 @@ from snapkafka.protocol.captured_snapshot import Captured
 
 #: In the place of a group: all of them.
 ANY: Final = "*"
-#: So many are told to a person.
+#: A person is shown so many.
 SHOWN_MAX: Final = 5
 
 

@@ -26,13 +26,11 @@ from snapkafka.protocol.records import TopicPartition
 from snapkafka.runtime.extras import require_extra
 from snapkafka.until import Tries
 
+from .exact_ranges import messages_of
+
 if TYPE_CHECKING:
     from confluent_kafka import Message
 
-#: Messages taken from the client at once.
-BATCH: Final = 1_000
-#: Nothing has come of a range by then: it is given up.
-IDLE_S: Final = 30.0
 #: The leader of a partition answers by then.
 ASK_S: Final = 10.0
 #: A question that failed is asked again after so long.
@@ -128,53 +126,9 @@ class KafkaBulk:
             TimedOutError: no more records come before the end of a range.
             LedgerUnusableError: reading a topic is unauthorized, or an offset is deleted.
         """
-        from confluent_kafka import Consumer, KafkaError
-        from confluent_kafka import TopicPartition as KafkaPartition
-
-        ends = {(topic, partition): end for topic, partition, start, end in ranges if start < end}
-        if not ends:
-            return
-        consumer = Consumer(
-            self._settings
-            | {
-                "group.id": "snapkafka-restore",  # nothing is ever committed under it
-                "enable.auto.commit": False,
-                "enable.auto.offset.store": False,
-                "enable.partition.eof": True,
-                "isolation.level": "read_committed",
-                "auto.offset.reset": "error",
-                "fetch.wait.max.ms": 20,
-            }
-        )
-        try:
-            consumer.assign(
-                [KafkaPartition(topic, part, start) for topic, part, start, end in ranges if start < end]
-            )
-            heard = time.monotonic()
-            while ends:
-                self._raise_if_stopped()
-                for message in consumer.consume(BATCH, 0.2):
-                    heard = time.monotonic()
-                    place = (message.topic(), message.partition())
-                    error = message.error()
-                    if error is not None and error.code() != KafkaError._PARTITION_EOF:
-                        raise _refused(f"read {place[0]}[{place[1]}]", error)
-                    if place not in ends:
-                        continue
-                    if message.offset() >= ends[place]:
-                        del ends[place]
-                    elif error is None:
-                        yield _record(message)
-                        if message.offset() + 1 >= ends[place]:
-                            del ends[place]
-                if time.monotonic() - heard > IDLE_S:
-                    names = ", ".join(f"{topic}[{partition}]" for topic, partition in sorted(ends))
-                    raise TimedOutError(
-                        f"no record came of {names} for {IDLE_S:g} s",
-                        hint="check that the partition has a leader",
-                    )
-        finally:
-            consumer.close()
+        settings = self._settings | {"group.id": "snapkafka-restore", "isolation.level": "read_committed"}
+        for message in messages_of(settings, ranges, _refuse, before_each_batch=self._raise_if_stopped):
+            yield _record(message)
 
     def stable_ends(self, partitions: Iterable[tuple[str, int]]) -> dict[TopicPartition, int]:
         """Read the offsets below which no transaction is open. A broker that has just started may not know a partition
@@ -340,6 +294,10 @@ def _headers(message: Message) -> tuple[tuple[str, bytes | None], ...]:
 
 def _bytes(value: object) -> bytes | None:
     return value.encode() if isinstance(value, str) else value  # type: ignore[return-value]  # bytes, or None
+
+
+def _refuse(topic: str, partition: int, error: Any) -> None:
+    raise _refused(f"read {topic}[{partition}]", error)
 
 
 def _refused(what: str, error: Any) -> LedgerUnusableError:

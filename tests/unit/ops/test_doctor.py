@@ -270,7 +270,7 @@ async def test_who_else_reads_and_members_without_snapkafka(cluster: FakeCluster
     ]
     found = await codes(cluster)
     assert "group shop has 3 members, 1 of them with snapkafka" in found["members-without"]
-    assert "group reports reads orders" in found["stranger"]
+    assert "group reports reads orders" in found["external-reader"]
     assert "share" in found["group-unknown"]
     assert len(found) == 3
 
@@ -281,7 +281,7 @@ async def test_who_reads_what_ours_write(cluster: FakeCluster) -> None:
     assert worker.process == 0
     await ops.trigger(cluster, "ns")
     cluster.the_admin.known_groups = [FakeGroup("printers", frozenset({"bills"}))]
-    assert "group printers reads the outputs bills" in (await codes(cluster))["stranger-behind"]
+    assert "group printers reads the outputs bills" in (await codes(cluster))["external-output-reader"]
 
 
 async def test_what_may_not_be_looked_at_is_said(cluster: FakeCluster) -> None:
