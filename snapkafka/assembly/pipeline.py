@@ -184,7 +184,7 @@ def _assembled(
 ) -> JobResult:
     """Assemble one snapshot, as the cluster is by now."""
     captured, store = stored
-    base, whole = _base(job, desk, captured, store)
+    base, why_full = _base(job, desk, captured, store)
     view = desk.look(captured, job.isolation)
     settings = job.settings(desk.ledger(captured), decoding, job.isolation, desk.far(view, job.isolation))
     facts = desk.facts(captured, job.spec.sinks)
@@ -194,7 +194,7 @@ def _assembled(
     except Exception as error:
         if base is None or (problem := problem_of_parent(error)) is None:
             raise
-        base, whole = None, require_whole(store, captured, problem)
+        base, why_full = None, require_whole(store, captured, problem)
         manifest, work = engine.assemble(replace(task, base=None), settings)
     job.notify(in_words(work))
     place, good = store.manifest_place(captured.id), Verdict(manifest.verdict).good
@@ -205,7 +205,7 @@ def _assembled(
         place,
         work,
         content=manifest.content,
-        whole=whole,
+        why_full=why_full,
         tables={table.name: table.rows for table in manifest.tables},
         seconds=manifest.times.seconds,
         positions_committed=not why_not,

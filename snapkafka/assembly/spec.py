@@ -296,7 +296,7 @@ class JobResult(msgspec.Struct, frozen=True, kw_only=True):
     verification.
 
     `manifest`: its place. `good`: consistent, as far as it was checked. `contaminated`: why nobody can prove it.
-    `whole`: why an incremental snapshot has its whole state, and not the changes since its parent.
+    `why_full`: why an incremental snapshot has its whole state, and not the changes since its parent.
     `external`, `strict`, `outsiders`: see `manifest.Manifest`. `unread`, `uncaptured`: see `Captured`. `answers`:
     whether each predicate holds; empty if the snapshot is not good. `not_compared`: the parts of the stored snapshot
     that a verification did not compare, a sentence each.
@@ -311,7 +311,7 @@ class JobResult(msgspec.Struct, frozen=True, kw_only=True):
     tables: Mapping[str, int] = {}
     answers: tuple[CheckEntry, ...] = ()
     content: str = ""
-    whole: str = ""
+    why_full: str = ""
     seconds: Mapping[str, float] = {}
     positions_committed: bool = False
     positions_why_not: str = ""

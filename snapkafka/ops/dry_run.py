@@ -37,7 +37,7 @@ class TopicReading:
 class ReadPlan:
     """The reading for one snapshot.
 
-    `parent`: its base; empty: all of its state is read. `whole`: why that is so of an incremental one, as of now: a
+    `parent`: its base; empty: all of its state is read. `why_full`: why that is so of an incremental one, as of now: a
     parent that is assembled first, in the same run, makes the numbers smaller.
     """
 
@@ -45,7 +45,7 @@ class ReadPlan:
     epoch: int
     topics: tuple[TopicReading, ...]
     parent: str = ""
-    whole: str = ""
+    why_full: str = ""
 
     @property
     def records(self) -> int:
@@ -77,8 +77,8 @@ async def plan_assembly(where: Connection | Cluster, spec: JobSpec) -> tuple[Rea
         readings = []
         for item in sorted(found, key=lambda item: item.epoch):
             place = spec.storage or item.storage
-            base, whole = await _base(work, item, place, spec.isolation)
-            readings.append(await _reading(work, item, base, whole))
+            base, why_full = await _base(work, item, place, spec.isolation)
+            readings.append(await _reading(work, item, base, why_full))
         return tuple(readings)
 
 
@@ -92,7 +92,7 @@ async def _base(work: Opened, snapshot: Captured, place: str, isolation: str) ->
     return base_or_whole(open_store(place), snapshot, ledger, isolation=isolation or DEFAULT_ISOLATION)
 
 
-async def _reading(work: Opened, snapshot: Captured, base: Base | None, whole: str) -> ReadPlan:
+async def _reading(work: Opened, snapshot: Captured, base: Base | None, why_full: str) -> ReadPlan:
     unbound = CutView(snapshot)
     bounds = await log_bounds(work.admin, {*unbound.inputs, *unbound.changelogs})
     view = view_on(base, snapshot, bounds)
@@ -104,7 +104,7 @@ async def _reading(work: Opened, snapshot: Captured, base: Base | None, whole: s
         epoch=snapshot.epoch,
         topics=tuple(topics),
         parent="" if base is None else snapshot.parent,
-        whole=whole,
+        why_full=why_full,
     )
 
 

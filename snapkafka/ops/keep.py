@@ -125,8 +125,8 @@ class KeptRound:
     """A moment of the schedule and the outcome of its snapshot.
 
     `made_up_for`: earlier snapshots that were assembled as well; `given_up`: those that could not be, and are not tried
-    again; `removed`: the pruned ones; `why`, `code`: of a failure, and of a pruning that failed. `whole`: why an
-    incremental one has its whole state (`Assembled.whole`). `checkpoint_due`: the number of records that a `snapkafka
+    again; `removed`: the pruned ones; `why`, `code`: of a failure, and of a pruning that failed. `why_full`: why an
+    incremental one has its whole state (`JobResult.why_full`). `checkpoint_due`: the number of records that a `snapkafka
     checkpoint` would remove; 0: it is not due.
     """
 
@@ -136,7 +136,7 @@ class KeptRound:
     epoch: int = 0
     verdict: str = ""
     manifest: str = ""
-    whole: str = ""
+    why_full: str = ""
     made_up_for: tuple[str, ...] = ()
     given_up: tuple[str, ...] = ()
     removed: tuple[str, ...] = ()
@@ -289,7 +289,7 @@ async def _assembled(listed: Iterable[Summary], taken: Summary, made: Assemble) 
         outcome=Outcome.VERIFIED if own.good else Outcome.NOT_GOOD,
         verdict=own.verdict,
         manifest=own.manifest,
-        whole=own.whole,
+        why_full=own.why_full,
     )
 
 

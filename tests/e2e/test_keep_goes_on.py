@@ -87,28 +87,28 @@ def test_every_next_round_is_green(namespace: str, tmp_path: Path) -> None:
                 assert (first := kept.round("old"))["type"] == "full"
                 kept.send("b")
                 second = kept.round("old")
-                assert (second["type"], second["whole"]) == ("incremental", "")
+                assert (second["type"], second["why_full"]) == ("incremental", "")
 
                 system.interrupt(system.workers[-1])
                 kept.start("2")
                 kept.send("a")
                 dropped = kept.round("old")
                 assert dropped["type"] == "incremental"
-                assert f"cannot build on {second['id']}: table lengths of app {app}" in dropped["whole"]
+                assert f"cannot build on {second['id']}: table lengths of app {app}" in dropped["why_full"]
                 kept.send("c")
-                assert (kept.round("old"))["whole"] == "", "it builds on the one with its whole state"
+                assert (kept.round("old"))["why_full"] == "", "it builds on the one with its whole state"
 
                 kept.send("a", at_ms=NANOSECONDS)
                 kept.send("d", at_ms=1_700_000_000_000)
                 kept.send("b", at_ms=NANOSECONDS)
                 strange = kept.round("old")
-                assert (strange["type"], strange["whole"]) == ("incremental", "")
+                assert (strange["type"], strange["why_full"]) == ("incremental", "")
 
                 elsewhere = kept.round("new")
                 assert elsewhere["type"] == "full", "nothing that it could build on lies there"
                 kept.send("e")
                 last = kept.round("new")
-                assert (last["type"], last["whole"]) == ("incremental", "")
+                assert (last["type"], last["why_full"]) == ("incremental", "")
                 parents = {view.trigger.id: view.trigger.parent for view in observer.state.snapshots.values()}
                 assert (parents[last["id"]], parents[first["id"]]) == (elsewhere["id"], "")
         finally:

@@ -189,7 +189,7 @@ def test_a_dry_run_says_what_the_delta_reads(chain: Chain, capfd: pytest.Capture
             ),
         )
     )
-    assert (plan.parent, plan.whole) == (chain.name("snap"), "")
+    assert (plan.parent, plan.why_full) == (chain.name("snap"), "")
     capfd.readouterr()
     assert main(chain.arguments("next")) == 0
     (reported,) = json.loads(capfd.readouterr().out)["snapshots"]
@@ -259,7 +259,7 @@ def test_on_a_broken_parent_nothing_is_built_and_the_whole_state_is_read(
     copied.store.remove(copied.manifest("last"))
     assert main(copied.arguments("last")) == 0
     (reported,) = json.loads(capsys.readouterr().out)["snapshots"]
-    assert (reported["verdict"], reported["whole"]) == ("VERIFIED", message)
+    assert (reported["verdict"], reported["why_full"]) == ("VERIFIED", message)
     found = copied.manifest("last")
     assert (found.parents, [table.name for table in found.tables if "state" in table.name]) == ((), ["state"])
     assert rows(copied.store, found) == rows(chain.store, chain.manifest("last"))
@@ -285,7 +285,7 @@ def test_one_that_cannot_be_assembled_does_not_stop_the_others(
     assert "a strange record" in found["failed"][0]["message"]
     (other,) = found["snapshots"]
     assert (other["id"], other["verdict"]) == (chain.name("next"), "VERIFIED")
-    assert f"builds on {chain.name('snap')}, which is not assembled" in other["whole"]
+    assert f"builds on {chain.name('snap')}, which is not assembled" in other["why_full"]
 
 
 @pytest.mark.parametrize("when", ["entries", pytest.param("digests", marks=pytest.mark.long)])
@@ -315,5 +315,5 @@ def test_where_a_parent_is_pruned_meanwhile_the_whole_state_is_read(
     assert main([*copied.arguments("last"), "--invariants", str(invariant)]) == 0
     assert pruned
     (reported,) = json.loads(capsys.readouterr().out)["snapshots"]
-    assert copied.name("next") in reported["whole"], "it names the parent, or a file of it"
+    assert copied.name("next") in reported["why_full"], "it names the parent, or a file of it"
     assert rows(copied.store, copied.manifest("last")) == rows(chain.store, chain.manifest("last"))

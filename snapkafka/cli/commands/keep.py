@@ -102,7 +102,7 @@ def _print_round_as_json(item: KeptRound) -> None:
 
 def _print_round(item: KeptRound) -> None:
     parts = [item.type, item.verdict, item.why, item.manifest]
-    parts += [f"its whole state, as {item.whole}"] if item.whole else []
+    parts += [f"its whole state, as {item.why_full}"] if item.why_full else []
     parts += [f"given up {', '.join(item.given_up)}"] if item.given_up else []
     parts += [f"made up for {', '.join(item.made_up_for)}"] if item.made_up_for else []
     parts += [f"removed {len(item.removed)}"] if item.removed else []

@@ -159,6 +159,6 @@ def print_reading(
 
 
 def _delta(item: ops.ReadPlan) -> str:
-    if item.whole:
-        return f"  whole state, as {item.whole}"
+    if item.why_full:
+        return f"  whole state, as {item.why_full}"
     return f"  changes since {item.parent}" if item.parent else ""

@@ -282,8 +282,8 @@ def _caveats(item: JobResult) -> Iterator[str]:
 
 def _facts(item: JobResult) -> Iterator[str]:
     """Yield what was written, and what was not done."""
-    if item.whole:
-        yield f"[yellow]note:[/] it has its whole state: {escape(item.whole)}"
+    if item.why_full:
+        yield f"[yellow]note:[/] it has its whole state: {escape(item.why_full)}"
     yield from (f"[yellow]note:[/] {escape(line)}" for line in item.not_compared)
     if item.tables:
         yield "tables: " + ", ".join(f"{name} {rows:,}" for name, rows in item.tables.items())

@@ -171,7 +171,7 @@ def test_of_an_incremental_one_its_delta_counts(chain: Chain) -> None:
     assert read_of(monday, "changes") == (1_000, 1_000_000)
     assert read_of(tuesday, "changes") == (993, 993_000)
     assert read_of(monday, "orders") == read_of(tuesday, "orders")
-    assert [(item.parent, item.whole) for item in (monday, tuesday)] == [("", ""), ("monday", "")]
+    assert [(item.parent, item.why_full) for item in (monday, tuesday)] == [("", ""), ("monday", "")]
     chain.assembled(settled=(SettledEntry(topic="changes", partition=0, offset=10),))
     (tuesday,) = chain.plan("tuesday")
     assert read_of(tuesday, "changes") == (990, 990_000), "nothing below the end of monday"
@@ -180,18 +180,18 @@ def test_of_an_incremental_one_its_delta_counts(chain: Chain) -> None:
 def test_without_an_assembled_parent_the_whole_state_is_read(chain: Chain) -> None:
     """Of two that are assembled together, too, this is the most that it can be."""
     (tuesday,) = chain.plan("tuesday")
-    assert "builds on monday, which is not assembled" in tuesday.whole
+    assert "builds on monday, which is not assembled" in tuesday.why_full
     monday, tuesday = chain.plan("tuesday", "monday")
     assert read_of(tuesday, "changes") == read_of(monday, "changes")
     assert tuesday.parent == ""
-    assert "builds on monday" in tuesday.whole
+    assert "builds on monday" in tuesday.why_full
 
 
 def test_a_parent_that_does_not_fit_is_named_and_the_whole_state_is_read(chain: Chain) -> None:
     def why(**settings: str) -> str:
         monday, tuesday = chain.plan("monday", "tuesday", **settings)
         assert read_of(tuesday, "changes") == read_of(monday, "changes")
-        return tuesday.whole
+        return tuesday.why_full
 
     chain.assembled(verdict="INCONSISTENT")
     assert "it is INCONSISTENT" in why()
@@ -212,7 +212,7 @@ def test_the_command_says_what_is_new_and_touches_nothing(chain: Chain) -> None:
     assert "changes since monday" in shown.stdout
     assert "993.0 kB" in shown.stdout
     (reported,) = json.loads(call("tuesday", "--storage", str(chain.folder), "--json").stdout)["snapshots"]
-    assert (reported["parent"], reported["whole"]) == ("monday", "")
+    assert (reported["parent"], reported["why_full"]) == ("monday", "")
     assert {path: path.stat().st_mtime_ns for path in chain.folder.rglob("*")} == before
     assert "whole state, as snapshot tuesday builds on monday, which is not assembled" in " ".join(
         call("monday", "tuesday", "--storage", str(chain.folder / "new")).stdout.split()
