@@ -62,8 +62,8 @@ async def assemble(
 ) -> tuple[JobResult, ...]:
     """Create the tables of captured snapshots, verify them, and write their manifests.
 
-    An incremental one that cannot build on its parent gets its whole state (`JobResult.why_full`). Of several snapshots,
-    one that fails does not stop the others.
+    An incremental one that cannot build on its parent gets its whole state (`JobResult.why_full`). Of several
+    snapshots, one that fails does not stop the others.
 
     Args:
         spec: names the snapshots; `where` counts for the broker.
