@@ -6,10 +6,11 @@ import asyncio
 import inspect
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Any, Final, TypeVar
 
-from snapkafka.errors import TimedOutError
+from snapkafka.errors import SnapkafkaError, TimedOutError
 
 #: The pause between two tries (s).
 EVERY_S: Final = 0.1
@@ -78,6 +79,21 @@ async def succeed(
             if time.monotonic() >= deadline:
                 raise
         await asyncio.sleep(every_s)
+
+
+@asynccontextmanager
+async def within(seconds: float | None, late: Callable[[], SnapkafkaError]) -> AsyncIterator[None]:
+    """End the block at a deadline, with the error that `late` returns; None: there is no deadline.
+
+    A `TimeoutError` from the block itself, such as that of a socket, is raised as it is: the deadline has not passed.
+    """
+    try:
+        async with asyncio.timeout(seconds) as limit:
+            yield
+    except TimeoutError:
+        if not limit.expired():
+            raise
+        raise late() from None
 
 
 def _late(within_s: float, what: str) -> TimedOutError:

@@ -25,6 +25,7 @@ from snapkafka.errors import (
     BadInputError,
     BrokerUnavailableError,
     DependencyMissingError,
+    InternalError,
     LedgerUnusableError,
     OffsetsGoneError,
     Option,
@@ -39,6 +40,7 @@ from snapkafka.protocol.ledger_state import Status
 from snapkafka.store import lies_in, open_store, written_down
 from snapkafka.store.locks import locked
 from snapkafka.units import wall_ms
+from snapkafka.until import within
 
 from .assembling import BESIDE_US, assemble
 from .checkpointing import checkpoint_due
@@ -124,10 +126,10 @@ class Outcome(StrEnum):
 class KeptRound:
     """A moment of the schedule and the outcome of its snapshot.
 
-    `made_up_for`: earlier snapshots that were assembled as well; `given_up`: those that could not be, and are not tried
-    again; `removed`: the pruned ones; `why`, `code`: of a failure, and of a pruning that failed. `why_full`: why an
-    incremental one has its whole state (`JobResult.why_full`). `checkpoint_due`: the number of records that a
-    `snapkafka checkpoint` would remove; 0: it is not due.
+    `made_up_for`: earlier snapshots that were assembled as well; `given_up`: those that could not be, or were too many,
+    and are not tried again; `removed`: the pruned ones; `why`, `code`: of a failure, and of a pruning that failed.
+    `why_full`: why an incremental one has its whole state (`JobResult.why_full`). `checkpoint_due`: the number of
+    records that a `snapkafka checkpoint` would remove; 0: it is not due.
     """
 
     id: str
@@ -189,21 +191,19 @@ async def keep(
         wanted = changed(spec, namespace=namespace, snapshots=tuple(names), storage=storage)
         return await assemble(where, wanted, notify=notify, failed=failures.__setitem__)
 
-    first = True
+    first, too_long = True, _too_long(schedule)
     async with keeping_lock(storage, namespace):
         while True:
             now_ms = clock()
             try:
-                async with asyncio.timeout(schedule.round_ms / 1_000):
+                async with within(schedule.round_ms / 1_000, lambda: too_long.with_traceback(None)):
                     found = await round_at(
                         now_ms, where, namespace, schedule, storage=storage, who=who, made=made
                     )
-            except TimeoutError:
-                found = _failed(name_at(now_ms, schedule.every_ms), _too_long(schedule))
-            except SnapkafkaError as error:
-                if first:
+            except (SnapkafkaError, OSError) as error:  # also a full disk, or a connection that is too slow
+                if first and error is not too_long:
                     raise
-                found = _failed(name_at(now_ms, schedule.every_ms), error)
+                found = _failed(name_at(now_ms, schedule.every_ms), _ours(error))
             report(found)
             if once:
                 return found
@@ -280,7 +280,12 @@ async def _assembled(listed: Iterable[Summary], taken: Summary, made: Assemble) 
     by_id = {result.id: result for result in results}
     own = by_id.pop(taken.id, None)
     failure = failures.pop(taken.id, None)
-    found = replace(found, made_up_for=tuple(by_id), given_up=tuple(failures))
+    # The next round tries those after the newest one that is assembled by now.
+    newest = max((result.epoch for result in results), default=0)
+    given_up = tuple(
+        item.id for item in ours if item.id in waiting and item.id not in by_id and item.epoch < newest
+    )
+    found = replace(found, made_up_for=tuple(by_id), given_up=given_up)
     if failure is not None:
         return replace(found, outcome=Outcome.FAILED, why=failure.message, code=failure.code)
     assert own is not None, "every snapshot was assembled or failed"
@@ -322,6 +327,12 @@ def _too_long(schedule: Schedule) -> TimedOutError:
         f"the round was ended after {schedule.round_ms / 60_000:g} min",
         hint=("raise ", Option("round-within"), ", or see in its log where it hung"),
     )
+
+
+def _ours(error: SnapkafkaError | OSError) -> SnapkafkaError:
+    if isinstance(error, SnapkafkaError):
+        return error
+    return InternalError(f"{type(error).__name__}: {error}")
 
 
 def _failed(name: str, error: SnapkafkaError) -> KeptRound:

@@ -35,6 +35,7 @@ from snapkafka.kafka.preflight import made_id
 from snapkafka.manifest import WitnessEntry
 from snapkafka.ports import Cluster
 from snapkafka.store import open_store
+from snapkafka.until import within
 
 from .assembling import BESIDE_US, assemble
 from .listing import Summary
@@ -121,8 +122,8 @@ async def watch(
     Args:
         who: the caller, for people.
         spec: the settings by which an assembly reads the log.
-        report: hears of each round.
-        notify: hears each line of an assembly's progress.
+        report: called with each round.
+        notify: called with each line of an assembly's progress.
 
     Raises:
         BadInputError: the predicate is invalid; no snapshot was taken.
@@ -164,14 +165,15 @@ async def watch(
     policy = Policy(last=request.keep_last, namespace=namespace)
     clear = None if request.keep_last is None else partial(_clear, where, request.storage, policy)
     timeout_s = None if request.timeout_ms is None else request.timeout_ms / 1_000
-    try:
-        async with asyncio.timeout(timeout_s):
-            return await rounds(take, judge, every_s=request.every_ms / 1_000, report=note, clear=clear)
-    except TimeoutError:
-        raise TimedOutError(
+
+    def late() -> TimedOutError:
+        return TimedOutError(
             f"{request.until} did not hold within {timeout_s:g} s: {_so_far(last)}",
             hint="a longer --timeout, or `snapkafka query` on the last snapshot to see what it waits for",
-        ) from None
+        )
+
+    async with within(timeout_s, late):
+        return await rounds(take, judge, every_s=request.every_ms / 1_000, report=note, clear=clear)
 
 
 async def _require_possible(request: WatchRequest, spec: JobSpec) -> None:

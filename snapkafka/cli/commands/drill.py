@@ -15,9 +15,10 @@ from rich.markup import escape
 from snapkafka import ops
 from snapkafka.cli.job_options import READING, Spec, job_options
 from snapkafka.cli.options import Bootstrap, Invariants, Namespace, Parameters, Stored
+from snapkafka.cli.output_file import write_whole
 from snapkafka.cli.present.printed import table
 from snapkafka.cli.running import connect, console, notices, run, who
-from snapkafka.errors import EXIT_NOT_GOOD, OutputError
+from snapkafka.errors import EXIT_NOT_GOOD
 from snapkafka.units import duration_ms, format_seconds
 
 #: After Ctrl-C: workers leave their groups, and topics are deleted.
@@ -114,10 +115,7 @@ def _write(place: str, text: str) -> None:
     if place == "-":
         sys.stdout.write(text)
     elif place:
-        try:
-            Path(place).write_text(text, encoding="utf-8")
-        except OSError as error:
-            raise OutputError(f"{place} cannot be written: {error.strerror}") from error
+        write_whole(Path(place), text)
 
 
 def _print(found: ops.Drill) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 from typing import Annotated
 
@@ -10,8 +9,8 @@ import typer
 
 from snapkafka import ops
 from snapkafka.cli.options import AsJson, Bootstrap, Namespace
+from snapkafka.cli.output_file import write_whole
 from snapkafka.cli.running import connect, print_json, run
-from snapkafka.errors import OutputError
 
 
 def metrics(
@@ -29,16 +28,6 @@ def metrics(
         return
     text = ops.exposition(found, namespace)
     if output:
-        _replace(Path(output), text)
+        write_whole(Path(output), text)
     else:
         print(text, end="")
-
-
-def _replace(path: Path, text: str) -> None:
-    """Write a file so that readers find either the old one or the new one."""
-    unfinished = path.with_name(f".{path.name}.{os.getpid()}")
-    try:
-        unfinished.write_text(text, encoding="utf-8")
-        unfinished.replace(path)
-    except OSError as error:
-        raise OutputError(f"{path} cannot be written: {error.strerror}") from error

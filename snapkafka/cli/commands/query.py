@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import io
 import json
 import sys
 from dataclasses import asdict
@@ -15,9 +16,10 @@ from rich.table import Table
 
 from snapkafka import ops
 from snapkafka.cli.options import AsJson, Bootstrap, ManifestPath, Namespace, Stored
+from snapkafka.cli.output_file import write_whole
 from snapkafka.cli.present.printed import coloured, count, table
 from snapkafka.cli.running import connect, console, print_json, run
-from snapkafka.errors import BadInputError, OutputError
+from snapkafka.errors import BadInputError
 from snapkafka.kafka.ledger.reading import LATEST
 from snapkafka.ops.diffing import ChannelChange, KeyChange, Progressed, TableChange
 from snapkafka.query.manifest_check import Trust
@@ -85,10 +87,7 @@ def draw(
             messages_max=messages,
             wall_clock=asked,
         )
-        try:
-            output.write_bytes(found.svg.encode() if output.suffix == ".svg" else ops.png(found.svg))
-        except OSError as error:
-            raise OutputError(f"{output} cannot be written: {error.strerror}") from error
+        write_whole(output, found.svg if output.suffix == ".svg" else ops.png(found.svg))
         return found
 
     found = run(work, as_json=as_json)
@@ -194,14 +193,12 @@ def _read_sql(file: str) -> str:
 
 
 def _write_queried(found: ops.Queried, output: Path) -> None:
-    try:
-        with output.open("w", encoding="utf-8", newline="") as file:
-            if output.suffix == ".csv":
-                _write_csv(found, file)
-            else:
-                json.dump(list(found.rows), file, ensure_ascii=False, indent=1)
-    except OSError as error:
-        raise OutputError(f"{output} cannot be written: {error.strerror}") from error
+    file = io.StringIO(newline="")
+    if output.suffix == ".csv":
+        _write_csv(found, file)
+    else:
+        json.dump(list(found.rows), file, ensure_ascii=False, indent=1)
+    write_whole(output, file.getvalue())
 
 
 def _write_csv(found: ops.Queried, file: TextIO) -> None:

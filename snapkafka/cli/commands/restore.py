@@ -16,6 +16,7 @@ from snapkafka.cli.running import connect, console, notices, print_json, run, wh
 from snapkafka.errors import BadInputError
 from snapkafka.ops import RestoreSelection
 
+from .doctor import ask_one_way
 from .restore_check import check_restored
 
 
@@ -79,6 +80,10 @@ def restore(
 
     Shows the plan and asks. All state is replaced with that of the snapshot; nothing is merged.
     """
+    run(
+        lambda: ask_one_way({"--abort": abort, "--check": check}, {"--abort": abort, "--dry-run": dry_run}),
+        as_json=as_json,
+    )
     if abort:
         plan = run(
             lambda: ops.abort_restore(connect(into or bootstrap), namespace, reason=f"aborted by {who()}"),

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 import itertools
 
 import pytest
 
 from snapkafka.errors import BadInputError, TimedOutError
-from snapkafka.until import Tries, blocking_until, succeed, until
+from snapkafka.until import Tries, blocking_until, succeed, until, within
 
 
 async def test_a_wait_ends_with_what_holds() -> None:
@@ -49,3 +50,16 @@ async def test_only_the_named_failures_are_tried_again_and_the_last_one_is_raise
         await succeed(work, 60.0, TimedOutError)
     with pytest.raises(BadInputError, match="failure 5"):
         await succeed(work, 0.0, BadInputError)
+
+
+async def test_only_its_own_deadline_ends_a_block_with_its_error() -> None:
+    def late() -> BadInputError:
+        return BadInputError("too late")
+
+    with pytest.raises(BadInputError, match="too late"):
+        async with within(0.001, late):
+            await asyncio.Event().wait()
+    for seconds in (60.0, None):
+        with pytest.raises(TimeoutError, match="the socket"):
+            async with within(seconds, late):
+                raise TimeoutError("the socket")

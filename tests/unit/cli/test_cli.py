@@ -359,6 +359,8 @@ def test_it_says_which_release_it_is() -> None:
         ("verify", "--offline", "--record"),
         ("verify", "--offline", "--invariants", "one_token"),
         ("doctor", "--fix", "--acls"),
+        ("restore", "--abort", "--dry-run"),
+        ("restore", "--abort", "--check"),
     ],
     ids=" ".join,
 )

@@ -66,3 +66,41 @@ def test_what_makes_no_sense_is_one_line(store: LocalStore, arguments: tuple[str
     done = query(store, *arguments)
     assert done.exit_code not in (0, 1)
     assert problem in " ".join(done.output.split())
+
+
+def test_a_file_is_written_whole_or_stays_as_it_was(
+    store: LocalStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    there, link = tmp_path / "rows.csv", tmp_path / "link.csv"
+    there.write_text("of yesterday")
+    there.chmod(0o600)
+    link.symlink_to(there)
+
+    def no_space(path: Path, data: bytes) -> int:
+        with path.open("wb") as file:
+            file.write(data[:1])
+        raise OSError(28, "No space left on device")
+
+    with monkeypatch.context() as full:
+        full.setattr(Path, "write_bytes", no_space)
+        assert isinstance(query(store, SQL, "-o", str(there)).exception, OutputError)
+    assert there.read_text() == "of yesterday"
+    assert query(store, SQL, "-o", str(link)).exit_code == 0
+    assert there.read_text().startswith("topic,partition\n")
+    assert link.is_symlink()
+    assert there.stat().st_mode & 0o777 == 0o600
+    assert {it.name for it in tmp_path.iterdir()} == {"rows.csv", "link.csv", "snapshots"}
+
+
+def test_rows_of_any_type_are_json(store: LocalStore, tmp_path: Path) -> None:
+    file = tmp_path / "rows.json"
+    sql = (
+        "SELECT * FROM (VALUES ('\\x00\\xFF'::BLOB, 'nan'::DOUBLE, [1.0, 'inf'::DOUBLE]), (NULL, 1.5, NULL))"
+    )
+    assert query(store, sql, "-o", str(file)).exit_code == 0
+
+    def refused(name: str) -> None:
+        raise AssertionError(f"{name} is not JSON")
+
+    found = json.loads(file.read_text(), parse_constant=refused)
+    assert [list(row.values()) for row in found] == [["00ff", "nan", [1.0, "inf"]], [None, 1.5, None]]

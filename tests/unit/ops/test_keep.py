@@ -211,6 +211,58 @@ async def test_whatever_befalls_a_later_round_is_reported_and_the_next_one_follo
     assert [item.code for item in reported] == ["", *(cls.code for cls in all_errors()), ""]
 
 
+async def test_an_error_of_the_system_is_reported_as_it_is_and_the_next_round_follows(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A connection of the storage that times out is not the end of a round of an hour; nor does a full disk end all."""
+    causes = iter((None, TimeoutError("the socket"), OSError(28, "No space left on device"), RuntimeError))
+    reported: list[ops.KeptRound] = []
+
+    async def round_of(*_: object, **__: object) -> ops.KeptRound:
+        if (cause := next(causes)) is not None:
+            raise cause
+        return ops.KeptRound(id="one", outcome=ops.Outcome.VERIFIED)
+
+    monkeypatch.setattr(MODULE, "round_at", round_of)
+    with pytest.raises(RuntimeError):
+        await ops.keep(
+            Connection(bootstrap="127.0.0.1:1"),
+            "ns",
+            ops.Schedule(every_ms=1),
+            storage=str(tmp_path),
+            report=reported.append,
+        )
+    assert [(item.outcome, item.why) for item in reported[1:]] == [
+        (ops.Outcome.FAILED, "TimeoutError: the socket"),
+        (ops.Outcome.FAILED, "OSError: [Errno 28] No space left on device"),
+    ]
+
+
+async def test_what_the_next_round_tries_again_is_not_called_given_up(tmp_path: Path) -> None:
+    keeper = Keeper(tmp_path)
+    missed = [name_at(START_MS + minutes * MINUTE_MS, 10 * MINUTE_MS) for minutes in (0, 10, 20, 30)]
+    for name in missed[:3]:
+        await ops.trigger(keeper.cluster, "ns", snapshot_id=name, wait=True)
+    keeper.beyond_help |= {missed[0], missed[2], missed[3]}
+    found = await keeper.round(30)
+    assert (found.outcome, found.made_up_for, found.given_up) == (
+        ops.Outcome.FAILED,
+        (missed[1],),
+        (missed[0],),
+    )
+    keeper.beyond_help.clear()
+    assert (await keeper.round(40)).made_up_for == (missed[2], missed[3])
+
+
+async def test_those_that_are_too_many_are_named(tmp_path: Path) -> None:
+    keeper = Keeper(tmp_path)
+    missed = [name_at(START_MS + 10 * n * MINUTE_MS, 10 * MINUTE_MS) for n in range(10)]
+    for name in missed:
+        await ops.trigger(keeper.cluster, "ns", snapshot_id=name, wait=True)
+    found = await keeper.round(100)
+    assert (found.made_up_for, found.given_up) == (tuple(missed[2:]), tuple(missed[:2]))
+
+
 async def test_a_round_that_hangs_is_ended_and_the_next_one_follows(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
