@@ -14,6 +14,7 @@ from snapkafka.cli.present.plans import print_plan, print_recovered
 from snapkafka.cli.propose import Proposal, propose
 from snapkafka.cli.running import connect, console, notices, print_json, run, who
 from snapkafka.errors import BadInputError
+from snapkafka.kafka.ledger.reading import LATEST
 from snapkafka.ops import RestoreSelection
 
 from .doctor import ask_one_way
@@ -23,7 +24,7 @@ from .restore_check import check_restored
 def restore(
     snapshot: Annotated[
         str, typer.Argument(metavar="ID", help="Id, epoch or `latest` (the last good one).")
-    ] = "latest",
+    ] = LATEST,
     bootstrap: Bootstrap = None,
     namespace: Namespace = "",
     storage: Stored = "",
@@ -80,8 +81,19 @@ def restore(
 
     Shows the plan and asks. All state is replaced with that of the snapshot; nothing is merged.
     """
+    beside = {
+        "an ID": snapshot != LATEST,
+        "--check": check,
+        "--dry-run": dry_run,
+        "--app": bool(app),
+        "--table": bool(tables),
+        "--keys": bool(keys),
+        "--drop-missing": drop_missing,
+        "--suppress": bool(suppress),
+        "--wait": bool(wait),
+    }
     run(
-        lambda: ask_one_way({"--abort": abort, "--check": check}, {"--abort": abort, "--dry-run": dry_run}),
+        lambda: ask_one_way(*({"--abort": abort, name: given} for name, given in beside.items())),
         as_json=as_json,
     )
     if abort:
