@@ -146,10 +146,10 @@ class Log:
         consumer = Consumer(self._settings)
         try:
             consumer.assign([KafkaPartition(item.topic, item.partition, item.start) for item in wanted])
-            heard = time.monotonic()
+            latest = time.monotonic()
             while ends:
                 for message in consumer.consume(BATCH, 0.2):
-                    heard = time.monotonic()
+                    latest = time.monotonic()
                     place, error = (message.topic(), message.partition()), message.error()
                     if error is not None and error.code() != KafkaError._PARTITION_EOF:
                         if lenient and error.code() in _gone():
@@ -164,7 +164,7 @@ class Log:
                         yield self._record(message)
                         if message.offset() + 1 >= ends[place]:
                             del ends[place]
-                if time.monotonic() - heard > IDLE_S:
+                if time.monotonic() - latest > IDLE_S:
                     names = ", ".join(f"{topic}[{partition}]" for topic, partition in sorted(ends))
                     raise TimedOutError(
                         f"no record came of {names} for {IDLE_S:g} s",
