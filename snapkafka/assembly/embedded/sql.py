@@ -133,6 +133,10 @@ def _require_common_casts(name: str, plain: str) -> None:
     for kind in filter(None, kinds):
         if not (TO_WHOLE.fullmatch(kind) or TO_FRACTION.fullmatch(kind)):
             raise HandOverError(f"a cast to {kind} in invariant {name}")
+    if any(kinds) and re.search(
+        r"\bexplode\s*\(", plain, re.IGNORECASE
+    ):  # parts of texts, which nobody looks at
+        raise HandOverError(f"a cast beside explode in invariant {name}")
     if any(map(TO_WHOLE.fullmatch, kinds)) and (
         any(map(TO_FRACTION.fullmatch, kinds)) or FRACTION.search(plain)
     ):

@@ -119,6 +119,10 @@ def test_an_invariant_that_fails_has_its_rows_as_spark_prints_them() -> None:
         ("SELECT * FROM messages WHERE TRY_CAST(value AS DATE) IS NULL", "a cast to DATE"),
         ("SELECT * FROM messages WHERE TRY_CAST(value AS BOOLEAN)", "a cast to BOOLEAN"),
         ("SELECT * FROM messages WHERE CAST(CAST(value AS DECIMAL(9, 2)) AS INT) = 0", "of a fraction"),
+        (
+            "SELECT TRY_CAST(n AS INT) FROM (SELECT explode(split(value, ';')) AS n FROM messages)",
+            "beside explode",
+        ),
         ("SELECT * FROM messages WHERE CAST('1e3' AS INT) = 0", "a number like 1e3"),
     ],
 )
