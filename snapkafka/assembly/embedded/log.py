@@ -141,6 +141,7 @@ class Log:
 
         wanted = [item for item in ranges if item.start < item.end]
         ends = {(item.topic, item.partition): item.end for item in wanted}
+        due = {(item.topic, item.partition): item.start for item in wanted}
         if not ends:
             return
         consumer = Consumer(self._settings)
@@ -161,6 +162,9 @@ class Log:
                     if message.offset() >= ends[place]:
                         del ends[place]
                     elif error is None:
+                        if message.offset() < due[place]:
+                            raise _written_again(place, message.offset())
+                        due[place] = message.offset() + 1
                         yield self._record(message)
                         if message.offset() + 1 >= ends[place]:
                             del ends[place]
@@ -200,6 +204,12 @@ def _gone() -> tuple[int, ...]:
     from confluent_kafka import KafkaError
 
     return (KafkaError.OFFSET_OUT_OF_RANGE, KafkaError._AUTO_OFFSET_RESET)
+
+
+def _written_again(place: tuple[str, int], offset: int) -> OffsetsGoneError:
+    return OffsetsGoneError(
+        f"records were deleted while they were read: {place[0]}[{place[1]}] goes back to offset {offset}"
+    )
 
 
 def _refused(place: tuple[str, int], error: Any) -> Exception:
