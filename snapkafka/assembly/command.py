@@ -66,7 +66,7 @@ def _run(options: argparse.Namespace, output: TextIO) -> int:
             _print_line(traceback.format_exc())
         unforeseen = InternalError(f"{type(error).__name__}: {error}"[:300])
         return _failed(foreseen or unforeseen, options, output)
-    failed = tuple(JobError.from_error(error, name) for name, error in failures.found.items())
+    failed = tuple(JobError.of(error, name) for name, error in failures.found.items())
     _print(JobReport(snapshots=tuple(results), failed=failed), output)
     if failed:
         return failed[0].exit_status
@@ -96,7 +96,7 @@ def _output(path: str) -> Iterator[TextIO]:
 
 
 def _failed(error: SnapkafkaError, options: argparse.Namespace, output: TextIO) -> int:
-    _print(JobReport(error=JobError.from_error(error)), output)
+    _print(JobReport(error=JobError.of(error)), output)
     if not options.progress:  # else the caller prints the error
         _print_line(f"error: {_one_line(COMMAND.message(error))}\n       {_one_line(COMMAND.advice(error))}")
     return error.exit_status

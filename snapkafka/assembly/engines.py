@@ -68,7 +68,6 @@ class _Chosen:
     def __init__(self, job: Job, offsets: int, schemes: Collection[str], stack: ExitStack) -> None:
         self._job, self._offsets, self._schemes, self._stack = job, offsets, schemes, stack
         self._engine: Engine | None = None
-        self._by_spark = False
 
     def hand_over(self, reason: str) -> Engine:
         """Take Spark from now on.
@@ -86,7 +85,6 @@ class _Chosen:
         require_extra("spark", "assembly")
         from .spark.engine import spark_engine
 
-        self._by_spark = True
         self._engine = self._stack.enter_context(spark_engine(self._job, self._offsets, self._schemes))
         return self._engine
 

@@ -17,14 +17,16 @@ def with_time_of_loss(store: Store, captured: Captured) -> Iterator[None]:
     try:
         yield
     except OffsetsGoneError as error:
-        said = _said_before(store, captured)
-        if said is None or not said.until:
+        expected = _expected_before(store, captured)
+        if expected is None or not expected.until:
             raise
-        message = f"{error.message}; it could be restored until {said.until}: {said.topic} {said.why}"
+        message = (
+            f"{error.message}; it could be restored until {expected.until}: {expected.topic} {expected.why}"
+        )
         raise OffsetsGoneError(message, hint=error.see) from error
 
 
-def _said_before(store: Store, captured: Captured) -> RestorableEntry | None:
+def _expected_before(store: Store, captured: Captured) -> RestorableEntry | None:
     try:
         return store.read(captured.id).restorable
     except SnapkafkaError:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterable
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from typing import NamedTuple, Protocol
@@ -18,7 +18,7 @@ from snapkafka.kafka.ledger.manifest_match import StoredManifest, not_compared
 from snapkafka.kafka.ledger.reading import LedgerReading, read_ledger
 from snapkafka.kafka.login.connection import Connection
 from snapkafka.kafka.records.far_times import FarStretch, far_stretches
-from snapkafka.manifest import LedgerEntry, Manifest
+from snapkafka.manifest import InvariantEntry, LedgerEntry, Manifest
 from snapkafka.protocol.captured_snapshot import Captured
 from snapkafka.store import Store, open_manifest, open_store, read_manifest, state_parts
 
@@ -245,6 +245,21 @@ def isolation_of(manifest: Manifest, asked: str) -> str:
     return asked or manifest.isolation or DEFAULT_ISOLATION
 
 
+def invariants_of(
+    before: Iterable[InvariantEntry], given: tuple[Invariant, ...], *, record: bool
+) -> tuple[Invariant, ...]:
+    """Return the invariants to run again: without others named, those of the manifest, as they were run `before`.
+
+    A verdict for the ledger leaves none of them out: a snapshot where one failed would be good again. One of the same
+    name replaces it.
+    """
+    own = tuple(Invariant(name=it.name, sql=it.sql) for it in before)
+    if given and not record:
+        return given
+    named = {it.name for it in given}
+    return (*given, *(it for it in own if it.name not in named))
+
+
 class _Again(NamedTuple):
     """A snapshot that is verified again: the place of its manifest, the SHA-256 of that, and the settings by which its
     log is read; `far`: see `Settings`."""
@@ -278,8 +293,7 @@ def _verified(
     given: tuple[Invariant, ...],
 ) -> JobResult:
     spec, manifest = job.spec, item.manifest
-    # Without others named, the invariants are those of the manifest, as they were run then.
-    wanted = given or tuple(Invariant(name=it.name, sql=it.sql) for it in manifest.invariants)
+    wanted = invariants_of(manifest.invariants, given, record=spec.record)
     found, work_of = engine.verify(
         item.view,
         job.settings(manifest.ledger, decoding, manifest.isolation, item.far),

@@ -360,7 +360,7 @@ class JobError(Reported):
     id: str = ""
 
     @classmethod
-    def from_error(cls, error: SnapkafkaError, snapshot_id: str = "") -> JobError:
+    def of(cls, error: SnapkafkaError, snapshot_id: str = "") -> JobError:
         """Take an error apart."""
         return cls(
             **asdict(Reported.of(error)),

@@ -90,7 +90,7 @@ def in_words(records: int | None, partitions: int | None = None, channels: int |
         return ""
     if not records and not channels:
         return "no record"
-    said = f"{records:,} record{'' if records == 1 else 's'}" if records else "no record"
+    text = f"{records:,} record{'' if records == 1 else 's'}" if records else "no record"
     if records and partitions:
-        said += f" of {partitions:,} partition{'' if partitions == 1 else 's'}"
-    return said + (f", {channels:,} channel{'' if channels == 1 else 's'}" if channels else "")
+        text += f" of {partitions:,} partition{'' if partitions == 1 else 's'}"
+    return text + (f", {channels:,} channel{'' if channels == 1 else 's'}" if channels else "")

@@ -15,6 +15,7 @@ from snapkafka.assembly.pipeline import Job, Task
 from snapkafka.assembly.progress import Work, Working, work_of
 from snapkafka.assembly.reaches import leads, per_kind, reach
 from snapkafka.assembly.rows import position_rows, process_rows
+from snapkafka.assembly.schemas import TIMESTAMP_TYPE_NAMES
 from snapkafka.assembly.settings import Settings, Stored
 from snapkafka.checks import (
     Checked,
@@ -163,7 +164,7 @@ def _inputs(records: Sequence[Record]) -> Rows:
             "value_raw": record.value,
             "headers": other_headers(record),
             "timestamp_ms": record.timestamp_ms,
-            "timestamp_type": ("CreateTime", "LogAppendTime")[record.timestamp_type],
+            "timestamp_type": TIMESTAMP_TYPE_NAMES[record.timestamp_type],
         }
         for record in records
         if record.process is None and not record.marker

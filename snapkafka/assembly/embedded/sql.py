@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 from .handover import HandOverError
@@ -67,7 +67,9 @@ KNOWN: Final = frozenset(
     ]
 )
 MACROS: Final = (
-    "collect_set(x) AS list(DISTINCT x)",
+    "collect_set(x) AS coalesce(list(DISTINCT x) FILTER (WHERE x IS NOT NULL), [])",
+    # To Spark the separator is a pattern.
+    r"split(x, s) AS if(s = '' OR regexp_matches(s, '[\\.\[\]{}()*+?^$|]'), error('a pattern'), string_split(x, s))",
     "size(x) AS len(x)",
     "raise_error(x) AS error(x)",
     "explode(x) AS unnest(x)",
@@ -81,8 +83,14 @@ CALL: Final = re.compile(r"([A-Za-z_]\w*)\s*\(")
 COLUMNS: Final = re.compile(
     r"(?:\bwith\s+(?:recursive\s+)?|,\s*)([A-Za-z_]\w*)\s*\([^()]*\)\s+as\s*\(", re.IGNORECASE
 )
-#: Operators that differ: a division, a remainder, DuckDB's own casts, and patterns.
-OTHER: Final = re.compile(r"::|%|/|~|\b(?:like|ilike|rlike|regexp|limit|qualify|pivot)\b", re.IGNORECASE)
+#: What may differ: any sign but a few (Spark counts the elements of a list from 0, and DuckDB from 1), numbers in other
+#: forms, and some words.
+OTHER: Final = re.compile(
+    r"::|\*\*|->|!(?!=)|<<|>>|(?<!\|)\|(?!\|)|[^\w\s(),.;*+=<>!|-]|\b0[xXbB]|\d_"
+    r"|\b(?:like|ilike|rlike|regexp|similar|glob|collate|limit|fetch|sample|tablesample|qualify|pivot|unpivot|interval"
+    r"|zone)\b",
+    re.IGNORECASE,
+)
 #: Numbers that both read alike, whatever they are cast to.
 NUMBER: Final = re.compile(r"-?(?:0|[1-9][0-9]{0,17})")
 DECIMAL: Final = re.compile(r"-?(?:0|[1-9][0-9]{0,17})\.[0-9]{1,6}")
@@ -90,7 +98,15 @@ DECIMAL: Final = re.compile(r"-?(?:0|[1-9][0-9]{0,17})\.[0-9]{1,6}")
 LIKE_A_NUMBER: Final = re.compile(
     r"\s*[-+.]?[0-9][0-9_.eE+-]*\s*|\s*[-+]?(?:inf|infinity|nan)\s*|0[xXbB].*", re.IGNORECASE
 )
-TO_DECIMAL: Final = re.compile(r"\bas\s+decimal\b", re.IGNORECASE)
+#: The types that both cast to alike; without its digits a decimal is another one to each.
+TO_WHOLE: Final = re.compile(r"int|integer|bigint", re.IGNORECASE)
+TO_FRACTION: Final = re.compile(r"decimal\s*\(\s*\d+\s*,\s*\d+\s*\)|double", re.IGNORECASE)
+#: A cast to a boolean that is only there to raise an error.
+RAISED: Final = re.compile(r"\s*raise_error\b.*\bas\s+boolean\s*", re.IGNORECASE | re.DOTALL)
+#: Values that one of them rounds, and the other cuts off.
+FRACTION: Final = re.compile(r"\d\.\d|\bwindow_(?:start|end)\b", re.IGNORECASE)
+#: A cast to a whole number in a plan of DuckDB.
+PLANNED_WHOLE: Final = re.compile(r" AS U?(?:TINYINT|SMALLINT|INTEGER|BIGINT|HUGEINT)\)")
 CAST: Final = re.compile(r"\b(?:try_)?cast\s*\(", re.IGNORECASE)
 STEP: Final = re.compile(r"\.([A-Za-z_]\w*)|\[([0-9]+)\]")
 
@@ -98,24 +114,85 @@ STEP: Final = re.compile(r"\.([A-Za-z_]\w*)|\[([0-9]+)\]")
 def require_common(name: str, sql: str) -> None:
     """Hand over SQL that the two may understand differently."""
     plain = QUOTED.sub(" ", sql)
+    for quoted in QUOTED.findall(sql):
+        if quoted[0] == '"':  # a text to Spark, and a name to DuckDB
+            raise HandOverError(f"double quotes in invariant {name}")
+        if quoted[0] == "'" and "\\" in quoted:
+            raise HandOverError(f"a backslash in a text of invariant {name}")
     own = {found.lower() for found in COLUMNS.findall(plain)}
     for function in CALL.findall(plain):
         if function.lower() not in KNOWN | own:
             raise HandOverError(f"the function {function} of invariant {name}")
     if found := OTHER.search(plain):
         raise HandOverError(f"{found[0]} in invariant {name}")
+    _require_common_casts(name, plain)
 
 
-def require_plain_numbers(name: str, sql: str, tables: Mapping[str, Any]) -> None:
-    """Hand over a cast where the tables hold a number that only one of the two would take, or each in its way."""
-    if not CAST.search(sql):
-        return
-    decimals = len(TO_DECIMAL.findall(sql)) == len(CAST.findall(sql))
-    for table in tables.values():
-        for column in {"key", "value"} & {*table.column_names}:
-            for text in table.column(column).to_pylist():
-                if text is not None and _doubtful(text, decimals):
-                    raise HandOverError(f"a cast in invariant {name}, of a number like {text[:40]}")
+def _require_common_casts(name: str, plain: str) -> None:
+    kinds = [_target(cast) for cast in _casts(plain)]
+    for kind in filter(None, kinds):
+        if not (TO_WHOLE.fullmatch(kind) or TO_FRACTION.fullmatch(kind)):
+            raise HandOverError(f"a cast to {kind} in invariant {name}")
+    if any(kinds) and re.search(
+        r"\bexplode\s*\(", plain, re.IGNORECASE
+    ):  # parts of texts, which nobody looks at
+        raise HandOverError(f"a cast beside explode in invariant {name}")
+    if any(map(TO_WHOLE.fullmatch, kinds)) and (
+        any(map(TO_FRACTION.fullmatch, kinds)) or FRACTION.search(plain)
+    ):
+        raise HandOverError(f"a cast of a fraction to a whole number in invariant {name}")
+
+
+def _casts(plain: str) -> Iterator[str]:
+    """Yield what stands in the brackets of each cast."""
+    for found in CAST.finditer(plain):
+        depth, at = 1, found.end()
+        while depth and at < len(plain):
+            depth += (plain[at] == "(") - (plain[at] == ")")
+            at += 1
+        yield plain[found.end() : at - 1]
+
+
+def _target(cast: str) -> str:
+    """Return the type to which a cast goes; empty: it only raises an error."""
+    return "" if RAISED.fullmatch(cast) else re.split(r"\bas\b", cast, flags=re.IGNORECASE)[-1].strip()
+
+
+class Numbers:
+    """The texts that an invariant may take for numbers: those that only one of the two would take, or each in its way,
+    are handed over. Without a cast, in the SQL or of DuckDB's own, it takes none."""
+
+    def __init__(self) -> None:
+        self._name, self._cast, self._fractions = "", False, False
+
+    def require_plain(self, name: str, sql: str, plan: str, tables: Mapping[str, Any]) -> None:
+        """Look at the texts in an invariant and in the tables.
+
+        Args:
+            plan: of DuckDB, with all its casts.
+        """
+        casts = [_target(cast) for cast in _casts(QUOTED.sub(" ", sql))]
+        self._name, self._cast = name, any(casts) or "CAST(" in plan
+        self._fractions = not any(map(TO_WHOLE.fullmatch, casts)) and not PLANNED_WHOLE.search(plan)
+        if not self._cast:
+            return
+        for quoted in QUOTED.findall(sql):
+            self._require(quoted[1:-1] if quoted[0] == "'" else "")
+        for table in tables.values():
+            for column in {"key", "value"} & {*table.column_names}:
+                for text in table.column(column).to_pylist():
+                    self._require(text or "")
+
+    def part_of_json(self, text: str | None, path: str | None) -> str | None:
+        """Return a part of JSON."""
+        found = get_json_object(text, path)
+        if self._cast:
+            self._require(found or "")
+        return found
+
+    def _require(self, text: str) -> None:
+        if _doubtful(text, self._fractions):
+            raise HandOverError(f"a cast in invariant {self._name}, of a number like {text[:40]}")
 
 
 def _doubtful(text: str, decimals: bool) -> bool:

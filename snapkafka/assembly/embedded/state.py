@@ -38,21 +38,14 @@ def state_rows(view: CutView, records: Iterable[Record]) -> Iterator[dict[str, A
             by_partition.setdefault(record.tp, []).append(record)
     for table in changelog_rows(view):
         tp = TopicPartition(table["topic"], table["partition"])
-        changes = [it for it in by_partition.get(tp, ()) if it.offset < table["end"] and _in_state(view, it)]
+        changes = [
+            it
+            for it in by_partition.get(tp, ())
+            if it.offset < table["end"] and view.in_state(it.for_checks())
+        ]
         codecs = table["key_codec"], table["value_codec"]
         for change in _sets(changes, codecs) if table["sets"] else _last_of_keys(changes, codecs):
             yield _row(table, change)
-
-
-def _in_state(view: CutView, record: Record) -> bool:
-    """Return whether a record of a changelog, below its end, is in the state at the cut."""
-    if record.marker:
-        return False
-    if record.process is None:
-        return True
-    if record.process in view.before_restore and view.is_void(record.for_checks()):
-        return False
-    return view.left(record.process) or (record.process < view.epoch and record.epoch < view.epoch)
 
 
 def _last_of_keys(changes: list[Record], codecs: tuple[str, str]) -> Iterator[Change]:

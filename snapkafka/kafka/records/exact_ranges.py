@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
-from snapkafka.errors import TimedOutError
+from snapkafka.errors import OffsetsGoneError, TimedOutError
 
 if TYPE_CHECKING:
     from confluent_kafka import Message
@@ -39,6 +39,7 @@ def messages_of(
         refuse: raises the error for what a partition answered; if it returns, the partition is left out.
 
     Raises:
+        OffsetsGoneError: an offset comes again, or lies below its range: the log is another one by now.
         TimedOutError: no more messages come before the end of a range.
     """
     from confluent_kafka import Consumer, KafkaError
@@ -46,6 +47,7 @@ def messages_of(
 
     wanted = [item for item in ranges if item[2] < item[3]]
     ends = {(topic, partition): end for topic, partition, _, end in wanted}
+    due = {(topic, partition): start for topic, partition, start, _ in wanted}
     if not ends:
         return
     consumer = Consumer({**READER, **settings})
@@ -65,6 +67,12 @@ def messages_of(
                 if message.offset() >= ends[place]:
                     del ends[place]
                 elif error is None:
+                    if message.offset() < due[place]:
+                        raise OffsetsGoneError(
+                            f"records were deleted while they were read: {place[0]}[{place[1]}] goes back to offset"
+                            f" {message.offset()}"
+                        )
+                    due[place] = message.offset() + 1
                     yield message
                     if message.offset() + 1 >= ends[place]:
                         del ends[place]

@@ -120,7 +120,7 @@ def test_a_result_comes_back_from_json() -> None:
 
 
 def test_an_error_comes_back_as_the_same_class() -> None:
-    error = JobError.from_error(StorageError("the disk is full", hint="make room"))
+    error = JobError.of(StorageError("the disk is full", hint="make room"))
     report = msgspec.json.decode(msgspec.json.encode(JobReport(error=error)), type=JobReport)
     assert report.error is not None
     raised = report.error.error()

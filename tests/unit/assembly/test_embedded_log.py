@@ -1,0 +1,50 @@
+"""The reader of the embedded engine, with a client that returns what a broker would not."""
+
+from __future__ import annotations
+
+from typing import Any
+from unittest.mock import Mock
+
+import confluent_kafka
+import pytest
+
+from snapkafka.assembly.embedded.log import Log
+from snapkafka.checks import ReadRange
+from snapkafka.errors import OffsetsGoneError
+from snapkafka.kafka.login.connection import Connection
+
+
+def message(offset: int) -> Any:
+    return Mock(
+        **{
+            "topic.return_value": "t",
+            "partition.return_value": 0,
+            "offset.return_value": offset,
+            "error.return_value": None,
+            "timestamp.return_value": (1, 5),
+            "key.return_value": None,
+            "value.return_value": b"v",
+            "headers.return_value": None,
+        }
+    )
+
+
+def offsets_of(monkeypatch: pytest.MonkeyPatch, offsets: list[int]) -> list[int]:
+    """Read the offsets from 2 to 5 from a client that returns these."""
+    client = Mock(**{"consume.side_effect": [[message(offset)] for offset in offsets]})
+    monkeypatch.setattr(confluent_kafka, "Consumer", lambda settings: client)
+    log = Log(Connection(bootstrap="nowhere:9092"), 1, "read_committed")
+    return [record.offset for record in log.read([ReadRange("t", 0, 2, 6)])]
+
+
+def test_what_compaction_or_a_transaction_left_out_is_not_missed(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert offsets_of(monkeypatch, [3, 7]) == [3]
+
+
+@pytest.mark.parametrize("offsets", [[1, 5], [2, 2, 5], [2, 4, 3, 5]])
+def test_a_log_that_was_cut_and_written_again_is_refused(
+    monkeypatch: pytest.MonkeyPatch, offsets: list[int]
+) -> None:
+    """As by Spark: the checks need each record once."""
+    with pytest.raises(OffsetsGoneError, match="goes back to offset"):
+        offsets_of(monkeypatch, offsets)
