@@ -242,7 +242,21 @@ def test_a_link_does_not_lead_out_of_a_root(tmp_path: Path) -> None:
     assert not within(str(tmp_path / "root" / "out" / "else"), [str(tmp_path / "root")])
 
 
-@pytest.mark.parametrize("uri", ["/etc", "s3://me:hunter2@company-checkpoints/x", "s3://others/x"])
+def test_links_that_lead_in_a_circle_are_below_no_root(tmp_path: Path) -> None:
+    (tmp_path / "loop").symlink_to(tmp_path / "loop")
+    assert within(str(tmp_path / "loop"), [str(tmp_path)]) is None
+
+
+@pytest.mark.parametrize(
+    "uri",
+    [
+        "/etc",
+        "s3://me:hunter2@company-checkpoints/x",
+        "s3://others/x",
+        "s3://[x",
+        "s3://me:hunter2@a\u2100b/x",
+    ],
+)
 def test_a_trigger_names_no_other_place(cluster: FakeCluster, client: TestClient, uri: str) -> None:
     answer = client.post("/v1/snapshots/trigger", json=asked(target_storage_uri=uri))
     assert (answer.status_code, answer.json()["code"]) == (403, "forbidden")
