@@ -18,8 +18,8 @@ from .settings import Settings
 
 logger = logging.getLogger("snapkafka")
 
-#: So many connections above the bound get an answer that says so; each one beyond is closed at once.
-TOLD_MAX: Final = 32
+#: So many connections above the bound are answered with a refusal; of those beyond, each is closed at once.
+REFUSED_MAX: Final = 32
 #: Files that are open for other purposes: Kafka, storage, queries, jobs.
 OTHER_FILES: Final = 256
 #: After an error a new connection is accepted so much later.
@@ -29,10 +29,10 @@ LOGGED_EVERY_S: Final = 60.0
 
 
 class Use(Enum):
-    """The use of a connection: its requests are answered, or refused because there are too many."""
+    """The use of a connection: its requests are served, or refused because there are too many connections."""
 
     SERVED = "served"
-    TOLD = "told"
+    REFUSED = "refused"
 
 
 class Connections:
@@ -41,22 +41,22 @@ class Connections:
     def __init__(self, most: int) -> None:
         self._most, self._of_one = most, max(1, most // 2)
         self._clients: Counter[str] = Counter()
-        self._told = 0
+        self._refused = 0
 
     def take(self, client: str) -> Place | None:
         """Count one more connection; None: there is no room for it at all."""
         if self._clients.total() < self._most and self._clients[client] < self._of_one:
             self._clients[client] += 1
             return Place(self, client, Use.SERVED)
-        if self._told < TOLD_MAX:
-            self._told += 1
-            return Place(self, client, Use.TOLD)
+        if self._refused < REFUSED_MAX:
+            self._refused += 1
+            return Place(self, client, Use.REFUSED)
         return None
 
     def give(self, client: str, use: Use) -> None:
         """Count one connection less."""
-        if use is Use.TOLD:
-            self._told -= 1
+        if use is Use.REFUSED:
+            self._refused -= 1
             return
         self._clients[client] -= 1
         if not self._clients[client]:
@@ -152,11 +152,11 @@ class Acceptor:
                 ssl=self._context,
                 ssl_handshake_timeout=self._handshake_s if self._context else None,
             )
-        except (OSError, asyncio.CancelledError) as error:  # ssl.SSLError and TimeoutError are OSErrors
+        except BaseException as error:  # whatever it is, the connection is counted no more
             place.give()
             with contextlib.suppress(OSError):
                 client.close()
-            if isinstance(error, asyncio.CancelledError):
+            if not isinstance(error, OSError):  # ssl.SSLError and TimeoutError are some
                 raise
             self._failures.report("a TLS handshake failed", f"{address}: {error}")
 
@@ -164,14 +164,14 @@ class Acceptor:
 def connections_within_limits(settings: Settings) -> int:
     """Raise the limit of open files as far as the connections need it; return how many it allows."""
     doors = 1 if settings.grpc_port is None else 2
-    needed = doors * settings.connections_max + TOLD_MAX + OTHER_FILES
+    needed = doors * settings.connections_max + REFUSED_MAX + OTHER_FILES
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     if soft != resource.RLIM_INFINITY and soft < needed:
         soft = needed if hard == resource.RLIM_INFINITY else min(needed, hard)
         resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
     if soft == resource.RLIM_INFINITY or soft >= needed:
         return settings.connections_max
-    most = max(1, (soft - TOLD_MAX - OTHER_FILES) // doors)
+    most = max(1, (soft - REFUSED_MAX - OTHER_FILES) // doors)
     logger.warning(
         "snapkafka: connections_max is %d, not %d: only %d files may be open (ulimit -n)",
         most,

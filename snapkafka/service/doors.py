@@ -33,10 +33,15 @@ class Session:
         self.streams = 0  # how many there were
         self.gone: asyncio.TimerHandle | None = None  # until the process is given up
 
-    async def notices(self) -> AsyncIterator[Marker | Added | Left]:
-        """Yield the notices for the process, until it has left or joins by another stream."""
+    def opened(self) -> int:
+        """Count one more stream, and return its number. It counts from its call on, even if nothing can be sent by it:
+        its end is noted by this number."""
         self.streams += 1
-        mine, queue = self.streams, self.participant.notices
+        return self.streams
+
+    async def notices(self, mine: int) -> AsyncIterator[Marker | Added | Left]:
+        """Yield the notices for the process by the stream of that number, until it has left or joins by another one."""
+        queue = self.participant.notices
         if mine > 1:  # what an earlier stream was sent may have been lost
             earlier = [queue.get_nowait() for _ in range(queue.qsize())]
             for notice in earlier:

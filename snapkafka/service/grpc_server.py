@@ -131,7 +131,7 @@ class Servicer(pb_grpc.SnapshotServiceServicer):
                 request.node_id, request.codec, request.session, host, list(_inputs(request.inputs))
             ),
         )
-        number = session.streams + 1
+        number = session.opened()
         try:
             participant = session.participant
             joined = pb.Joined(
@@ -140,7 +140,7 @@ class Servicer(pb_grpc.SnapshotServiceServicer):
                 positions=_positions(participant.positions),
             )
             yield pb.Notice(joined=joined)
-            async for notice in session.notices():
+            async for notice in session.notices(number):
                 if isinstance(notice, Marker):
                     marker = pb.MarkerRequest(
                         snapshot_id=notice.snapshot_id,

@@ -120,8 +120,11 @@ class Standing:
     async def _follow(self) -> None:
         """Read the ledger for ever, and again from its beginning after each failure."""
         while True:
+            written = self._written
             try:
                 async with opened(self.where, self.namespace) as work:
+                    if self._written == written > work.reading.state.end:
+                        self._written = work.reading.state.end  # the rest was lost, or it is another ledger
                     self._work, self._last, self.problem = work, work.reading, None
                     self._answered_ms, self._silent = self.clock(), False
                     self._opened += 1

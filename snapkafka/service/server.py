@@ -27,7 +27,7 @@ logger = logging.getLogger("snapkafka")
 RAW_SECURITY_HEADERS: Final = [(name.encode(), value.encode()) for name, value in SECURITY_HEADERS.items()]
 #: A connection on which nothing is asked for is closed.
 KEEP_ALIVE_S: Final = 15
-#: A client whose connection is one too many has so long to hear that.
+#: A client whose connection is refused has so long to send a request.
 FULL_HEADER_S: Final = 1.0
 #: Streams are cut off then when the service stops.
 STOP_WITHIN_S: Final = 3
@@ -47,7 +47,7 @@ class BoundedProtocol(H11Protocol):
 
     def connection_made(self, transport: Any) -> None:
         super().connection_made(transport)
-        if self._place.use is Use.TOLD:
+        if self._place.use is Use.REFUSED:
             self.app, self._header_s = _full, min(self._header_s, FULL_HEADER_S)
         self._watch()
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 from typing import Final
-from urllib.parse import unquote, urlsplit
+from urllib.parse import SplitResult, unquote, urlsplit
 
 from snapkafka.errors import Option, StorageError
 from snapkafka.manifest import Manifest, load
@@ -33,18 +33,37 @@ def canonical(uri: str) -> str:
     """Return the one form of a path or URI that is checked and used: absolute, without links, `..` or escapes.
 
     Raises:
-        StorageError: the URI of an object store is ambiguous.
+        StorageError: the URI of an object store is ambiguous, or a path cannot be followed.
     """
-    parts = urlsplit(uri)
+    parts = _split(uri)
     if "://" not in uri or parts.scheme == "file":
         path = unquote(parts.path) if parts.scheme == "file" and "://" in uri else uri
-        return str(expand_home(path).resolve())
+        try:
+            return str(expand_home(path).resolve())
+        except (OSError, RuntimeError, ValueError) as error:  # a loop of links, a character that no path has
+            raise StorageError(
+                "the path of the storage cannot be followed", hint="check its links"
+            ) from error
     if found := AMBIGUOUS.search(uri.partition("://")[2]):
         raise StorageError(
             f"the URI of the storage has {found[0]!r}, which has no one meaning there",
             hint="write SCHEME://BUCKET/PREFIX without ? # % // . and ..",
         )
     return uri
+
+
+def _split(uri: str) -> SplitResult:
+    """Split a URI.
+
+    Raises:
+        StorageError: it is none; the error does not contain it, as it may hold a secret.
+    """
+    try:
+        return urlsplit(uri)
+    except ValueError:
+        raise StorageError(
+            "the URI of the storage has a host or bucket that is invalid", hint="write SCHEME://BUCKET/PREFIX"
+        ) from None
 
 
 def open_store(uri: str) -> Store:
@@ -54,7 +73,7 @@ def open_store(uri: str) -> Store:
         StorageError: this release cannot write to that place.
         DependencyMissingError: the library for its protocol is not installed.
     """
-    parts = urlsplit(uri)
+    parts = _split(uri)
     refuse_secrets(uri)
     if parts.scheme == "file":
         if parts.netloc not in ("", "localhost"):
@@ -84,7 +103,7 @@ def refuse_secrets(uri: str) -> None:
     Raises:
         StorageError: the URI contains a password.
     """
-    parts = urlsplit(uri)
+    parts = _split(uri)
     if parts.password:
         raise StorageError(
             f"storage {parts.scheme}://...@{parts.hostname} holds a secret, and a URI is written down",
@@ -106,7 +125,7 @@ def lies_in(storage: str, place: str) -> bool:
     """Return whether a manifest lies in a storage, by their names as records hold them; nothing is opened."""
 
     def plain(uri: str) -> str:
-        parts = urlsplit(uri)
+        parts = _split(uri)
         return unquote(parts.path) if parts.scheme == "file" else uri
 
     return bool(storage) and plain(place).rpartition("/")[0] == plain(storage).rstrip("/")

@@ -256,17 +256,30 @@ class KafkaBulk:
 
     def _batch_bytes(self, topic: str) -> int:
         """Return the largest size of a batch: the broker always refuses one above the topic's `max.message.bytes`,
-        however small its records are. An unauthorized limit is taken for a usual one."""
-        from confluent_kafka import KafkaException
+        however small its records are. An unauthorized limit is taken for a usual one.
+
+        Raises:
+            LedgerUnusableError: there is no such topic. A producer of librdkafka would have the broker create it, with
+                its own settings; a new topic may be unknown to some broker yet, so that is asked again for a while.
+        """
+        from confluent_kafka import KafkaError, KafkaException
         from confluent_kafka.admin import ConfigResource
 
         wanted = [ConfigResource(ConfigResource.Type.TOPIC, topic)]
-        (asked,) = self._admin.describe_configs(wanted).values()
-        try:
-            limit = int(asked.result(ASK_S)["max.message.bytes"].value)
-        except (KafkaException, TimeoutError, KeyError):
-            return BATCH_BYTES_MAX
-        return max(1, min(BATCH_BYTES_MAX, limit - BATCH_OVERHEAD_BYTES))
+        for _ in Tries(ASK_S, ASK_AGAIN_S):
+            self._raise_if_stopped()
+            (asked,) = self._admin.describe_configs(wanted).values()
+            try:
+                limit = int(asked.result(ASK_S)["max.message.bytes"].value)
+            except (TimeoutError, KeyError):
+                return BATCH_BYTES_MAX
+            except KafkaException as failure:
+                missing = failure.args[0]
+                if missing.code() != KafkaError.UNKNOWN_TOPIC_OR_PART:
+                    return BATCH_BYTES_MAX
+            else:
+                return max(1, min(BATCH_BYTES_MAX, limit - BATCH_OVERHEAD_BYTES))
+        raise _refused(f"append to {topic}", missing)
 
     def _raise_if_stopped(self) -> None:
         if self.stop.is_set():

@@ -309,12 +309,12 @@ async def test_a_notice_that_an_earlier_stream_did_not_send_is_sent_by_the_next_
     """The partitions may have come after the first notice of that one, which lists what the process has."""
     await here.till.join([CHANGE])
     session = Session(here.till)
-    first = session.notices()
+    first = session.notices(session.opened())
     here.grow()
     assert await asyncio.wait_for(anext(first), 20) == Added({P2: 0})
     here.till.notices.put_nowait(Marker("over", 1, 1))
     here.till.notices.put_nowait(Added({P2: 0}))
-    assert await asyncio.wait_for(anext(session.notices()), 20) == Added({P2: 0})
+    assert await asyncio.wait_for(anext(session.notices(session.opened())), 20) == Added({P2: 0})
     assert here.till.notices.empty()
 
 

@@ -1,4 +1,4 @@
-"""`Hello.missing`: of what a worker subscribes to and does not exist, what is an input and nobody will create."""
+"""`Hello`: of what a worker subscribes to and does not exist, what nobody will create; and who is static."""
 
 from __future__ import annotations
 
@@ -14,10 +14,14 @@ from snapkafka.protocol.records import Hello
 
 
 async def hello(
-    monkeypatch: pytest.MonkeyPatch, *, declares: bool = True, exist: tuple[str, ...] = ()
+    monkeypatch: pytest.MonkeyPatch,
+    *,
+    declares: bool = True,
+    exist: tuple[str, ...] = (),
+    **conf: Any,
 ) -> Hello:
     """What a worker of app `payments` says that subscribes to all that Faust has it subscribe to."""
-    app = faust.App("payments", broker="kafka://127.0.0.1:1", topic_allow_declare=declares)
+    app = faust.App("payments", broker="kafka://127.0.0.1:1", topic_allow_declare=declares, **conf)
     table = app.Table("paid", default=int)
     app.topics.add(app.topic("to-pay"))
     app.topics.add(app.topic("grouped-repartition", internal=True))
@@ -52,6 +56,15 @@ async def test_where_faust_may_not_create_topics_its_own_are_missing_too(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     assert (await hello(monkeypatch, declares=False)).missing == ("grouped-repartition", "to-pay")
+
+
+@pytest.mark.parametrize(("instance", "static_ms"), [(None, 0), ("", 0), ("till-1", 45_000)])
+async def test_only_an_app_that_names_its_member_is_static(
+    monkeypatch: pytest.MonkeyPatch, instance: str | None, static_ms: int
+) -> None:
+    """Nobody is to wait for an empty name to come back: it is what a template leaves of a variable without a value."""
+    named: dict[str, Any] = {"consumer_group_instance_id": instance, "broker_session_timeout": 45.0}
+    assert (await hello(monkeypatch, **named)).static_ms == static_ms
 
 
 def test_each_missing_input_is_one_warning(caplog: pytest.LogCaptureFixture) -> None:

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from snapkafka.config import Config
 from snapkafka.drivers.faust.web import _add_pages
 from snapkafka.runtime.browsers import foreign
 
@@ -56,7 +57,7 @@ async def post(request: Request, triggered: list[str]) -> int:
 
 def test_the_trigger_is_there_if_it_is_asked_for() -> None:
     others = {"/snapkafka/", "/snapkafka/metrics/"}
-    assert pages(web_trigger=False).keys() == others
+    assert pages(web_trigger=Config(namespace="shop").web_trigger).keys() == others, "it is off by default"
     assert pages(web_trigger=True).keys() == others | {"/snapkafka/trigger/"}
 
 

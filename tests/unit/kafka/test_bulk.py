@@ -2,10 +2,46 @@
 
 from __future__ import annotations
 
+from concurrent.futures import Future
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from snapkafka.errors import LedgerUnusableError
 from snapkafka.kafka.cluster.group_hold import SESSION_S
+from snapkafka.kafka.login.connection import Connection
+from snapkafka.kafka.records import bulk
 from snapkafka.kafka.records.bulk import PRODUCER
 
 
 def test_a_record_is_not_sent_any_more_once_the_hold_of_its_groups_may_be_over() -> None:
     """A run that was suspended for longer than its hold finds what it had in hand timed out when it wakes up."""
     assert PRODUCER["message.timeout.ms"] / 1_000 < SESSION_S
+
+
+def test_a_topic_that_was_deleted_is_not_created_again_by_a_restore(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A changelog would come back with `cleanup.policy=delete`: every producer of librdkafka asks for topics so that
+    the broker creates them. The mutant is `produce` itself, on librdkafka's own broker."""
+    confluent = pytest.importorskip("confluent_kafka")
+    monkeypatch.setattr(bulk, "ASK_S", 0.3)
+    settings = {"test.mock.num.brokers": 1, "log_level": 0}
+    done: list[Any] = []
+    mutant = confluent.Producer(settings)
+    mutant.produce("deleted", b"v", partition=0, on_delivery=lambda error, _: done.append(error))
+    assert mutant.flush(20) == 0
+    assert done == [None], "it was created"
+
+    def answer(wanted: Any) -> dict[Any, Future[Any]]:
+        found: Future[Any] = Future()
+        found.set_exception(
+            confluent.KafkaException(confluent.KafkaError(confluent.KafkaError.UNKNOWN_TOPIC_OR_PART))
+        )
+        return dict.fromkeys(wanted, found)
+
+    restore = bulk.KafkaBulk(Connection(bootstrap="127.0.0.1:1"))
+    restore._settings = settings
+    monkeypatch.setitem(restore.__dict__, "_admin", SimpleNamespace(describe_configs=answer))
+    record = SimpleNamespace(topic="deleted", partition=0, key=b"k", value=b"v", headers=(), timestamp_ms=1)
+    with pytest.raises(LedgerUnusableError, match="could not append to deleted"):
+        restore.append([record])

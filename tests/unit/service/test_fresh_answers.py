@@ -18,11 +18,13 @@ import pytest
 from starlette.testclient import TestClient
 
 from snapkafka import ops
+from snapkafka.errors import LedgerUnusableError
 from snapkafka.manifest import Manifest
 from snapkafka.protocol.records import CheckResult, Verdict
 from snapkafka.service import ledger_follower
 from snapkafka.service.ledger_follower import Standing
 from snapkafka.store import LocalStore
+from snapkafka.until import until as until_holds
 from tests.worlds.fakes import FakeCluster, FakeEntry, FakeLedger, Worker
 from tests.worlds.on_disk import write_snapshot
 from tests.worlds.service_world import asked, served, until
@@ -124,6 +126,34 @@ def test_a_job_that_is_done_has_its_verdict_in_the_ledger(cluster: FakeCluster, 
         until(lambda: client.get(f"/v1/jobs/{job}").json()["state"] == "done", "the job")
         assert client.get("/v1/snapshots/mine").json()["status"] == "COMPLETED"
         assert client.get("/v1/snapshots").json()["snapshots"][0]["verdict"] == "VERIFIED"
+
+
+async def test_what_the_ledger_has_lost_is_waited_for_no_more(
+    cluster: FakeCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(ledger_follower, "AGAIN_AFTER_S", 0.01)
+    monkeypatch.setattr(ledger_follower, "CATCH_UP_S", 0.5)
+    cut, read = asyncio.Event(), FakeLedger.read
+
+    async def reading(
+        self: FakeLedger, start: int = 0, *, until: int | None = None
+    ) -> AsyncIterator[FakeEntry]:
+        if until is None and not cut.is_set():
+            await cut.wait()
+            raise LedgerUnusableError("the ledger has lost its tail")
+        async for entry in read(self, start, until=until):
+            yield entry
+
+    monkeypatch.setattr(FakeLedger, "read", reading)
+    standing = Standing(cluster, "ns")
+    async with standing.following():
+        await until_holds(lambda: standing.followed, 20, "the first reading")
+        standing.wrote(standing.reading.state.end + 3)
+        first = standing.reading
+        cut.set()
+        await until_holds(lambda: standing.followed and standing.reading is not first, 20, "the next one")
+        await standing.answering_from(0)
+        assert standing.end == standing.reading.state.end
 
 
 def cluster_epochs(cluster: FakeCluster) -> list[int]:

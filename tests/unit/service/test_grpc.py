@@ -7,6 +7,7 @@ import contextlib
 import subprocess
 from collections.abc import AsyncIterator, Sequence
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import grpc
@@ -22,7 +23,7 @@ from snapkafka.service.access import Tokens
 from snapkafka.service.doors import SESSION_KEY, Doors
 from snapkafka.service.grpc_api import snapshot_pb2 as pb
 from snapkafka.service.grpc_api import snapshot_pb2_grpc as pb_grpc
-from snapkafka.service.grpc_server import GRPC_STATUS, SERVICE, serving
+from snapkafka.service.grpc_server import GRPC_STATUS, SERVICE, Servicer, serving
 from snapkafka.service.settings import Settings
 from tests.generate_stubs import FOLDER, NAMES, ROOT, generate
 from tests.unit.drivers.test_foreign import trigger
@@ -285,6 +286,34 @@ async def test_a_process_that_does_not_come_back_leaves_and_one_of_its_name_is_a
         assert third.joined.process > second.joined.process
         assert not view(here.cluster).is_alive(second.joined.process)
         old.cancel()
+
+
+@pytest.mark.parametrize("comes_back", [False, True])
+async def test_a_process_whose_stream_breaks_before_its_first_notice_leaves(
+    monkeypatch: pytest.MonkeyPatch, comes_back: bool
+) -> None:
+    """Each snapshot would wait for it for ever."""
+    made: list[Servicer] = []
+    create = Servicer.__init__
+
+    def seen(self: Servicer, *args: Any, **more: Any) -> None:
+        made.append(self)
+        create(self, *args, **more)
+
+    monkeypatch.setattr(Servicer, "__init__", seen)
+    context = SimpleNamespace(peer=lambda: "ipv4:127.0.0.1:1", time_remaining=lambda: None)
+    async with door(Bounds(grace_s=0.5)) as here:
+        session = ""
+        if comes_back:
+            earlier, first = await here.join()
+            session = first.joined.session
+            earlier.cancel()
+            known = made[0]._doors._sessions["till"]
+            await until(lambda: known.gone is not None, "the end of its stream")
+        stream: Any = made[0].Join(pb.JoinRequest(node_id="till", session=session), context)
+        joined = (await anext(stream)).joined
+        await stream.aclose()
+        await until(lambda: not view(here.cluster).is_alive(joined.process), "its Bye")
 
 
 async def test_what_is_wrong_has_a_status_and_a_reason() -> None:

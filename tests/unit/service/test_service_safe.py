@@ -235,6 +235,27 @@ def test_the_place_that_is_checked_is_the_one_that_is_used(
     assert used == [str(tmp_path / "in" / "x")]
 
 
+def test_the_manifest_that_is_checked_is_the_one_that_is_read(cluster: FakeCluster, tmp_path: Path) -> None:
+    """Whoever can write to the ledger may name it by a link, and lead that elsewhere after the check."""
+    (tmp_path / "in").mkdir()
+    (tmp_path / "link").symlink_to(tmp_path / "in")
+    used: list[tuple[str, ...]] = []
+
+    async def verifies(where: object, spec: JobSpec, notify: object) -> Any:
+        used.append(spec.manifests)
+        raise StorageError("no")
+
+    with served(cluster, (str(tmp_path / "in"),), verify=verifies) as client:
+        body = asked(snapshot_id="s", target_storage_uri=str(tmp_path / "in"))
+        epoch = client.post("/v1/snapshots/trigger", json=body).json()["epoch"]
+        named = str(tmp_path / "link" / "s.json")
+        cluster.the_ledger.put(Verdict(n=9, epoch=epoch, verdict="VERIFIED", manifest=named))
+        until(lambda: client.get("/v1/snapshots/s").json()["verdict"] == "VERIFIED", "the verdict")
+        assert client.post("/v1/snapshots/s/verify", json={}).status_code == 202
+        until(lambda: len(used) == 1, "the verification to begin")
+    assert used == [(str(tmp_path / "in" / "s.json"),)]
+
+
 def test_a_link_does_not_lead_out_of_a_root(tmp_path: Path) -> None:
     (tmp_path / "root").mkdir()
     (tmp_path / "root" / "out").symlink_to(tmp_path)
@@ -242,7 +263,21 @@ def test_a_link_does_not_lead_out_of_a_root(tmp_path: Path) -> None:
     assert not within(str(tmp_path / "root" / "out" / "else"), [str(tmp_path / "root")])
 
 
-@pytest.mark.parametrize("uri", ["/etc", "s3://me:hunter2@company-checkpoints/x", "s3://others/x"])
+def test_links_that_lead_in_a_circle_are_below_no_root(tmp_path: Path) -> None:
+    (tmp_path / "loop").symlink_to(tmp_path / "loop")
+    assert within(str(tmp_path / "loop"), [str(tmp_path)]) is None
+
+
+@pytest.mark.parametrize(
+    "uri",
+    [
+        "/etc",
+        "s3://me:hunter2@company-checkpoints/x",
+        "s3://others/x",
+        "s3://[x",
+        "s3://me:hunter2@a\u2100b/x",
+    ],
+)
 def test_a_trigger_names_no_other_place(cluster: FakeCluster, client: TestClient, uri: str) -> None:
     answer = client.post("/v1/snapshots/trigger", json=asked(target_storage_uri=uri))
     assert (answer.status_code, answer.json()["code"]) == (403, "forbidden")

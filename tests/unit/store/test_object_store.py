@@ -11,7 +11,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from types import SimpleNamespace
@@ -28,6 +28,7 @@ from snapkafka.manifest import FileEntry, Manifest, state_table
 from snapkafka.ops import pruning
 from snapkafka.store import LocalStore, RemoteFolder, objects, open_manifest, open_store, reaching
 from snapkafka.store.objects import ObjectStore
+from snapkafka.store.uri import canonical, written_down
 from tests.unit.base.test_manifest import example
 from tests.worlds.fakes import FakeCluster, Worker
 from tests.worlds.on_disk import in_state, write_snapshot
@@ -500,6 +501,16 @@ async def test_a_storage_with_a_secret_in_it_is_not_written_into_the_ledger() ->
 def test_a_secret_in_a_uri_is_in_no_error(uri: str) -> None:
     with pytest.raises(StorageError, match="holds a secret") as refused:
         open_store(uri)
+    assert "hidden" not in str(refused.value)
+
+
+@pytest.mark.parametrize("uri", ["s3://[x", "s3://me:hidden@a\u2100b/x", "file://[x/y", "//[x"])
+@pytest.mark.parametrize("use", [open_store, canonical, written_down])
+def test_a_uri_that_cannot_be_split_is_reported_without_what_it_holds(
+    use: Callable[[str], Any], uri: str
+) -> None:
+    with pytest.raises(StorageError, match="host or bucket that is invalid") as refused:
+        use(uri)
     assert "hidden" not in str(refused.value)
 
 
