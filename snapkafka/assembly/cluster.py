@@ -11,7 +11,7 @@ from aiokafka import TopicPartition as KafkaPartition
 
 from snapkafka.checks import CutView, Keeping
 from snapkafka.checks.retention import keeping, promised_by
-from snapkafka.errors import BadInputError, LedgerUnusableError, TimedOutError
+from snapkafka.errors import BadInputError, LedgerUnusableError, OffsetsGoneError, TimedOutError
 from snapkafka.kafka.cluster.admin import KafkaTopicAdmin
 from snapkafka.kafka.cluster.external_groups import external_readers
 from snapkafka.kafka.cluster.restorable import log_bounds
@@ -106,6 +106,27 @@ async def look(
         captured,
         {tp: replace(now, end=ends[tp], keeping=kept.get(tp.topic)) for tp, now in bounds.items()},
     )
+
+
+async def require_same_topics(connection: Connection, view: CutView) -> None:
+    """Refuse what was read of a topic that was deleted or recreated since `look`: offsets belong to one topic id.
+
+    Raises:
+        OffsetsGoneError: there is such a topic.
+        BrokerUnavailableError, LedgerUnusableError: the topics cannot be described.
+    """
+    known = {tp.topic: now.topic_id for tp, now in (view.bounds or {}).items() if now.topic_id}
+    admin = KafkaTopicAdmin(connection)
+    try:
+        found = await admin.describe_topics(known)
+    finally:
+        await admin.close()
+    others = sorted(name for name, of in known.items() if name not in found or found[name].topic_id != of)
+    if others:
+        raise OffsetsGoneError(
+            f"topic {others[0]} was deleted or recreated while its log was read",
+            hint="assemble it again: what is left in the log decides",
+        )
 
 
 async def look_for_external_readers(

@@ -36,7 +36,7 @@ from snapkafka.protocol import records
 from snapkafka.protocol.captured_snapshot import Captured
 from snapkafka.protocol.records import TopicPartition
 
-from .cluster import look, look_at_topics, look_for_external_readers
+from .cluster import look, look_at_topics, look_for_external_readers, require_same_topics
 
 #: The epoch of no snapshot: that of the first trigger is 1, the offset behind it.
 NO_EPOCH: Final = 0
@@ -118,6 +118,10 @@ class Desk:
                 now_ms=now_ms,
             )
         )
+
+    def require_same_topics(self, view: CutView) -> None:
+        """Refuse a log that is another one by now; see `cluster.require_same_topics`."""
+        self._loop.run(require_same_topics(self.connection, view))
 
     def far(self, view: CutView, isolation: str) -> tuple[FarStretch, ...]:
         """Return the stretches of its log whose times Spark cannot read."""

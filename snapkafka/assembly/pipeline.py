@@ -24,7 +24,13 @@ from snapkafka.store import Store, open_manifest, open_store, read_manifest, sta
 
 from .avro_schemas import read_schemas
 from .base import Base, base_or_whole, require_whole, view_on
-from .cluster import DEFAULT_ISOLATION, kafka_options, look, look_for_external_readers
+from .cluster import (
+    DEFAULT_ISOLATION,
+    kafka_options,
+    look,
+    look_for_external_readers,
+    require_same_topics,
+)
 from .decoding import Decoding
 from .failures import Failures, problem_of_parent
 from .ledger import ClusterFacts, Desk
@@ -59,13 +65,18 @@ class Engine(Protocol):
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Task:
     """A captured snapshot to assemble: with the bounds of its log, its base, invariants, and facts for its
-    manifest."""
+    manifest.
+
+    `require_same_log` is called when the log was read, before the manifest is written; it refuses a log that is not the
+    one of the bounds any more.
+    """
 
     view: CutView
     store: Store
     base: Base | None
     wanted: tuple[Invariant, ...]
     facts: ClusterFacts
+    require_same_log: Callable[[], None]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -188,7 +199,14 @@ def _assembled(
     view = desk.look(captured, job.isolation)
     settings = job.settings(desk.ledger(captured), decoding, job.isolation, desk.far(view, job.isolation))
     facts = desk.facts(captured, job.spec.sinks)
-    task = Task(view=view, store=store, base=base, wanted=wanted, facts=facts)
+    task = Task(
+        view=view,
+        store=store,
+        base=base,
+        wanted=wanted,
+        facts=facts,
+        require_same_log=lambda: desk.require_same_topics(view),
+    )
     try:
         manifest, work = engine.assemble(task, settings)
     except Exception as error:
@@ -300,6 +318,7 @@ def _verified(
         wanted,
         Stored(item.store, manifest) if spec.tables else None,
     )
+    asyncio.run(require_same_topics(connection, item.view))
     openness = openness_of(
         manifest.captured,
         found.external,

@@ -11,11 +11,20 @@ from pathlib import Path
 from typing import Any
 
 import duckdb
+import msgspec
 import pytest
 
 from snapkafka import ops
+from snapkafka.assembly.command import main
+from snapkafka.assembly.embedded import invariants
+from snapkafka.assembly.spec import JobSpec
+from snapkafka.errors import LedgerUnusableError, OffsetsGoneError
+from snapkafka.kafka.cluster.admin import KafkaTopicAdmin
+from snapkafka.kafka.ledger.reading import find_captured
 from snapkafka.kafka.login.connection import Connection
+from snapkafka.protocol.captured_snapshot import Captured
 from snapkafka.testing import Broker
+from tests.kafka.waiting import until
 from tests.spark.scene import Stage, play
 
 pytestmark = pytest.mark.kafka
@@ -94,3 +103,54 @@ def test_what_it_does_not_do_is_one_line(stage: Stage, bare: dict[str, str], tmp
     assert (status, found["error"]["code"]) == (2, "bad-input")
     assert found["error"]["message"] == "the embedded engine does not do codecs of the apps"
     assert "Traceback" not in err
+
+
+def test_a_topic_that_is_recreated_while_it_is_read_leaves_no_manifest(
+    kafka: Broker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Both engines ask by the same function once they have read, before they write the manifest."""
+    stage = play(kafka.bootstrap, f"recreated{os.getpid()}", calm=True)
+    name, connection = f"{stage.namespace}-snap", Connection(bootstrap=stage.bootstrap)
+    captured = asyncio.run(read_captured(connection, name))
+    topic, check, recreated = captured.inputs[0].topic, invariants.check, list[str]()
+
+    def recreate_and_check(*arguments: Any) -> Any:
+        recreated.append(asyncio.run(recreate(connection, topic)))
+        return check(*arguments)
+
+    monkeypatch.setattr(invariants, "check", recreate_and_check)
+    spec = JobSpec(
+        bootstrap=stage.bootstrap,
+        namespace=stage.namespace,
+        snapshots=(name,),
+        storage=str(tmp_path / "snaps"),
+        engine="embedded",
+    )
+    (tmp_path / "spec.json").write_bytes(msgspec.json.encode(spec))
+    status = main(["--spec", str(tmp_path / "spec.json")])
+    assert recreated == [topic]
+    assert status == OffsetsGoneError.exit_status
+    assert not (tmp_path / "snaps" / f"{name}.json").exists()
+
+
+async def read_captured(connection: Connection, name: str) -> Captured:
+    return find_captured((await ops.read_ledger(connection, name.removesuffix("-snap"))).state, name)
+
+
+async def recreate(connection: Connection, topic: str) -> str:
+    admin = KafkaTopicAdmin(connection)
+    try:
+        known = (await admin.describe_topics([topic]))[topic]
+        await admin.delete_topics(topic)
+
+        async def made() -> bool:
+            try:
+                await admin.create_topic(topic, partitions=known.partitions)
+            except LedgerUnusableError:  # it is still being deleted
+                return False
+            return (await admin.describe_topics([topic]))[topic].topic_id != known.topic_id
+
+        await until(made)
+        return topic
+    finally:
+        await admin.close()

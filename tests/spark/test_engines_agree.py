@@ -234,7 +234,14 @@ def test_manifests_are_the_same_but_for_the_engine(
         )
         view, facts = desk.look(cut, isolation), desk.facts(cut, ())
         by_spark = spark_job.assemble(spark, view, settings, one, wanted=INVARIANTS, facts=facts)
-        task = Task(view=desk.look(cut, isolation), store=other, base=None, wanted=INVARIANTS, facts=facts)
+        task = Task(
+            view=desk.look(cut, isolation),
+            store=other,
+            base=None,
+            wanted=INVARIANTS,
+            facts=facts,
+            require_same_log=lambda: None,
+        )
         embedded, work = EmbeddedEngine(job_of(settings)).assemble(task, settings)
     assert comparable(embedded) == comparable(by_spark)
     assert embedded.content == by_spark.content

@@ -89,6 +89,7 @@ class EmbeddedEngine:
             manifest = manifest_of(
                 view, settings, made, base=None, wanted=task.wanted, facts=task.facts, clock=clock
             )
+            task.require_same_log()
             manifest = store.publish(manifest, folder)
         self._tables = tables
         seconds = time.monotonic() - began

@@ -55,6 +55,7 @@ class SparkEngine:
             base=task.base,
             wanted=task.wanted,
             facts=task.facts,
+            require_same_log=task.require_same_log,
             meter=meter,
             notify=self._job.notify,
         )

@@ -64,6 +64,7 @@ def assemble(
     base: Base | None = None,
     wanted: Iterable[Invariant] = (),
     facts: ClusterFacts = NO_FACTS,
+    require_same_log: Callable[[], None] = lambda: None,
     meter: Meter | None = None,
     notify: Callable[[str], None] = lambda text: None,
 ) -> Manifest:
@@ -77,6 +78,7 @@ def assemble(
         base: of an incremental snapshot (`base.find_base`); None: its state is computed as a whole.
         wanted: invariants to check (V6).
         facts: for the manifest.
+        require_same_log: called when the log was read; it refuses one that is not that of the bounds any more.
         meter: measures the work.
         notify: called with what is being done.
 
@@ -128,6 +130,7 @@ def assemble(
             {"spark": spark.version},
         )
         manifest = manifest_of(view, settings, made, base=base, wanted=wanted, facts=facts, clock=clock)
+        require_same_log()
         with building_on(base):
             state_parents(store, manifest)  # they may have been pruned meanwhile, or assembled again
         return store.publish(
