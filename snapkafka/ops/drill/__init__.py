@@ -67,6 +67,12 @@ async def drill(
             nothing was done.
         TimedOutError, SnapkafkaError: only before anything was created.
     """
+    if spec.engine == "embedded":
+        raise BadInputError(
+            "must not be embedded: a drill verifies, which only Spark does",
+            hint="take auto or spark",
+            field="engine",
+        )
     commands = parsed(request.apps)
     await asyncio.to_thread(_require_lock, where, request.allow, request.lock)
     for extra in ("restore", "spark") if parts is None else ():

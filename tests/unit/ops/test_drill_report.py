@@ -311,6 +311,15 @@ async def test_a_port_of_the_brokers_is_not_allowed() -> None:
     assert parts.calls == []
 
 
+async def test_an_engine_that_cannot_verify_is_refused_before_a_fork_is_made() -> None:
+    parts = FakeParts()
+    with pytest.raises(BadInputError, match="engine must not be embedded"):
+        await ops.drill(
+            WHERE, "shop", ops.DrillRequest(apps=["true"]), spec=ops.JobSpec(engine="embedded"), parts=parts
+        )
+    assert parts.calls == []
+
+
 @pytest.mark.parametrize("port", [0, -1, 65_536])
 async def test_a_port_that_is_none_is_refused(port: int) -> None:
     with pytest.raises(BadInputError, match=f"--allow {port} is not a port"):
