@@ -76,15 +76,15 @@ def run_until_signalled(
     Raises:
         Interrupted: a signal came, and the clean-up is done.
     """
-    heard: list[int] = []
+    arrived: list[int] = []
 
     async def main() -> T:
         loop, task = asyncio.get_running_loop(), asyncio.current_task()
         assert task is not None
 
         def cancel(number: int) -> None:
-            if not heard:  # a second one does not disturb what is put away after the first
-                heard.append(number)
+            if not arrived:  # a second one does not disturb what is put away after the first
+                arrived.append(number)
                 watchdog.args = (number,)
                 watchdog.start()
                 task.cancel()
@@ -100,8 +100,8 @@ def run_until_signalled(
     try:
         return asyncio.run(main())
     except (Exception, asyncio.CancelledError):
-        if heard:
-            raise Interrupted(heard[0]) from None
+        if arrived:
+            raise Interrupted(arrived[0]) from None
         raise
     finally:
         watchdog.cancel()

@@ -127,7 +127,7 @@ async def _job(
     launch.require_engine(spec)
     loop, last = asyncio.get_running_loop(), ""
 
-    def hear(text: str) -> None:
+    def take_line(text: str) -> None:
         nonlocal last
         if working := from_line(text):
             if progress is not None:
@@ -137,8 +137,8 @@ async def _job(
             if notify is not None:
                 notify(text)
 
-    def heard(text: str) -> None:
-        loop.call_soon_threadsafe(hear, text)
+    def pass_line(text: str) -> None:
+        loop.call_soon_threadsafe(take_line, text)
 
     # No command line, which everybody may see, has the options; the result has neither the job's standard output nor
     # that of its JVM.
@@ -154,7 +154,7 @@ async def _job(
             partial(
                 run_child,
                 command,
-                heard,
+                pass_line,
                 env={**os.environ, **launch.environ},
                 pass_fds=[options.fileno(), result.fileno()],
             )

@@ -218,7 +218,7 @@ def details(reading: LedgerReading, view: SnapshotView, now_ms: int) -> Details:
     )
 
 
-#: What a process that has not cut yet is said to have heard by.
+#: What a process that has not cut yet is shown to have learned it by.
 NOT_YET: Final = ""
 
 

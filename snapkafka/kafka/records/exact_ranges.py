@@ -53,7 +53,7 @@ def messages_of(
     consumer = Consumer({**READER, **settings})
     try:
         consumer.assign([KafkaPartition(topic, partition, start) for topic, partition, start, _ in wanted])
-        heard = time.monotonic()
+        latest = time.monotonic()
         while ends:
             before_each_batch()
             for message in (batch := consumer.consume(BATCH, 0.2)):
@@ -77,8 +77,8 @@ def messages_of(
                     if message.offset() + 1 >= ends[place]:
                         del ends[place]
             if batch:
-                heard = time.monotonic()  # not before the batch was taken: its taker may be slow
-            elif time.monotonic() - heard > IDLE_S:
+                latest = time.monotonic()  # not before the batch was taken: its taker may be slow
+            elif time.monotonic() - latest > IDLE_S:
                 names = ", ".join(f"{topic}[{partition}]" for topic, partition in sorted(ends))
                 raise TimedOutError(
                     f"no record came of {names} for {IDLE_S:g} s",
