@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
@@ -11,20 +10,12 @@ from typing import Any, Final
 import pyarrow as pa  # type: ignore[import-untyped]
 import pyarrow.parquet as pq  # type: ignore[import-untyped]
 
+from snapkafka.assembly.arrow_schema import arrow_schema
 from snapkafka.assembly.schemas import SORTED_BY, schema
 from snapkafka.errors import StorageError
 from snapkafka.manifest import Column, FileEntry, TableEntry
 from snapkafka.store.row_digests import row_digest
 
-_SIMPLE: Final = {
-    "string": pa.string(),
-    "binary": pa.binary(),
-    "boolean": pa.bool_(),
-    "int": pa.int32(),
-    "bigint": pa.int64(),
-    "double": pa.float64(),
-    "timestamp": pa.timestamp("us", "UTC"),
-}
 #: The one file of a table.
 FILE: Final = "part-00000.parquet"
 
@@ -36,23 +27,13 @@ def columns_of(name: str) -> list[tuple[str, str]]:
 
 def arrow(name: str, rows: Sequence[Mapping[str, Any]]) -> pa.Table:
     """Return the rows of a table, in its order."""
-    wanted = pa.schema([pa.field(column, _type(kind)) for column, kind in columns_of(name)])
     ordered = sorted(rows, key=lambda row: [_in_order(row.get(column)) for column in SORTED_BY[name]])
-    return pa.Table.from_pylist(list(ordered), schema=wanted)
+    return pa.Table.from_pylist(list(ordered), schema=arrow_schema(schema(name)))
 
 
 def _in_order(value: Any) -> tuple[bool, Any]:
     """Return the key by which Spark sorts: nulls first, text by its bytes."""
     return value is not None, value.encode() if isinstance(value, str) else value
-
-
-def _type(kind: str) -> pa.DataType:
-    if found := re.fullmatch(r"array<(.*)>", kind):
-        return pa.list_(_type(found[1]))
-    if found := re.fullmatch(r"struct<(.*)>", kind):
-        fields = (part.split(":", 1) for part in found[1].split(","))
-        return pa.struct([pa.field(name, _type(of)) for name, of in fields])
-    return _SIMPLE[kind]
 
 
 def write(name: str, table: pa.Table, folder: Path, stem: str) -> TableEntry:
