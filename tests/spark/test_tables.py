@@ -294,7 +294,7 @@ def test_torn_events_and_replays_are_in_the_tables(spark: SparkSession) -> None:
             "offset": 7,
             "was": 3,
             "met": EPOCH,
-            "table": "counts",
+            "table_name": "counts",
         }
     ]
     (position,) = tables.positions(lookups).collect()
