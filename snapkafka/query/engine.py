@@ -47,7 +47,7 @@ HINTS: Final = (
         "explicit (type )?cast",
         "keys and values are text: CAST(value AS BIGINT), or CAST(value->>'field' AS BIGINT)",
     ),
-    ("Could not convert|out of range", "TRY_CAST(... AS ...) is NULL where a text is not such a value"),
+    ("Conversion Error|out of range", "TRY_CAST(... AS ...) is NULL where a text is not such a value"),
     ("Cannot extract field", "values are JSON as text: value->>'field'"),
     (
         "Referenced column .* not found",

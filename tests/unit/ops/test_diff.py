@@ -144,6 +144,9 @@ async def test_the_values_of_listed_keys(storage: str) -> None:
         ]
     with pytest.raises(BadInputError, match="values are those of listed keys"):
         await ops.diff(None, "", "monday", "tuesday", storage=storage, values=True)
+
+
+def test_the_command_prints_the_values_of_listed_keys(storage: str) -> None:
     result = RUNNER.invoke(
         app, ["diff", "monday", "tuesday", "--storage", storage, "--keys", "1", "--values"]
     )

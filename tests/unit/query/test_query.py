@@ -115,7 +115,8 @@ async def test_all_snapshots_of_a_storage_at_once(storage: str) -> None:
         ("broken", 30, "INCONSISTENT", "x", "9"),
     ]
     bounds = ops.Bounds(seconds=60, memory_mb=200)
-    for more in ({}, {"bounds": bounds}, {"name": "monday"}):
+    options: list[dict[str, Any]] = [{}, {"bounds": bounds}, {"name": "monday"}]
+    for more in options:
         assert await rows(storage, sql, **more) == expected, more
     sql = "SELECT a.snapshot_id, a.topic FROM All_Messages a, monday.state AS m WHERE m.value = '1'"
     assert await rows(storage, sql) == [("tuesday/noon", "credits")]
@@ -380,9 +381,9 @@ async def test_the_columns_that_are_words_of_sql_have_a_hint(storage: str) -> No
 
 
 @pytest.mark.parametrize("sql", ["", " \n", "-- nothing", "/* nothing */ ;"])
-async def test_no_sql_is_called_that(storage: str, tmp_path: Path, sql: str) -> None:
+def test_no_sql_is_called_that(storage: str, tmp_path: Path, sql: str) -> None:
     with pytest.raises(BadInputError, match="the query has no SQL"):
-        await rows(storage, sql)
+        asyncio.run(rows(storage, sql))
     file = tmp_path / "empty.sql"
     file.write_text(sql)
     result = RUNNER.invoke(app, ["query", "-f", str(file), "--storage", storage])
