@@ -155,11 +155,11 @@ def columns(table: str) -> list[str]:
 
 
 def comments(table: str) -> dict[str, str]:
-    """Return what each column of a table holds, in one line."""
+    """Return the meaning of each column of a table, in one line."""
     return {name: comment(table, name) for name in columns(table)}
 
 
 def comment(table: str, column: str) -> str:
-    """Return what a column holds; empty for a column of another release."""
+    """Return the meaning of a column; empty for a column of another release."""
     of = STATE if table == STATE_DELTA else table
     return COMMENTS.get(f"{of}.{column}") or COMMENTS.get(column, "")

@@ -159,17 +159,20 @@ def _make_views(database: DuckDBPyConnection, schema: str, snapshot: Placed) -> 
             database.execute(f"CREATE SCHEMA {sql_name(schema)}")
         except duckdb.Error as error:  # DuckDB's own, or the same but for its case
             raise refused(error) from error
-    for table in manifest.tables:
-        rows = sql_of_files(store.place(file.path) for file in table.files)
+    views = {
+        table.name: f"SELECT * FROM {sql_of_files(store.place(file.path) for file in table.files)}"
+        for table in manifest.tables
+    }
+    if parents := snapshot.parents:
+        views[STATE] = state_sql(store, (*parents, manifest))
+    for name, rows in views.items():
         try:
-            database.execute(f"CREATE VIEW {sql_name(schema)}.{sql_name(table.name)} AS SELECT * FROM {rows}")
+            database.execute(f"CREATE VIEW {sql_name(schema)}.{sql_name(name)} AS {rows}")
         except duckdb.Error as error:
             raise StorageError(
-                f"table {table.name} of snapshot {manifest.id} cannot be read: {one_line(error)}"
+                f"table {name} of snapshot {manifest.id} cannot be read: {one_line(error)}",
+                hint="another release may have assembled it: assemble it again",
             ) from error
-    if parents := snapshot.parents:
-        whole = state_sql(store, (*parents, manifest))
-        database.execute(f"CREATE VIEW {sql_name(schema)}.{STATE} AS {whole}")
 
 
 def _describe(database: DuckDBPyConnection) -> None:

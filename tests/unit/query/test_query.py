@@ -127,7 +127,7 @@ async def test_all_snapshots_of_a_storage_at_once(storage: str) -> None:
 async def test_all_snapshots_include_what_incremental_ones_build_on(tmp_path: Path) -> None:
     store = LocalStore(tmp_path)
     first = write_snapshot(store, "full", 1, state=[in_state("a", "1"), in_state("b", "1")])
-    changed = [in_state("a", "2") | {"deleted": False}]
+    changed = [{**in_state("a", "2"), "deleted": False}]
     write_snapshot(store, "more", 2, parent=first, state_delta=changed)
     sql = "SELECT snapshot_id, key, value FROM all_state ORDER BY ALL"
     assert await rows(str(tmp_path), sql) == [

@@ -70,7 +70,7 @@ Reads: TypeAlias = Callable[[Data], Any]
 
 
 def decoder(writer: str, reader: str = "") -> Callable[[bytes], str | None]:
-    """Return what converts bytes to JSON; None: they cannot be read.
+    """Return the function that converts bytes to JSON; None: they cannot be read.
 
     Args:
         writer: the schema by which they were written.
@@ -103,7 +103,7 @@ class _Resolver:
         self._known: dict[tuple[int, int], Reads] = {}
 
     def resolved(self, written: Type, wanted: Type) -> Reads:
-        """Return what reads a value of the one type as the other.
+        """Return the function that reads a value of the one type as the other.
 
         Raises:
             ValueError: no value of the one is one of the other.

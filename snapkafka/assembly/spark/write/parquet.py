@@ -53,7 +53,7 @@ def write(table: DataFrame, name: str, folder: Folder, *, rows_max: int) -> None
 
 
 def _with_comments(table: DataFrame, name: str) -> DataFrame:
-    """Return the table with what its columns hold, which Spark writes into the files and reads again."""
+    """Return the table with the meaning of its columns, which Spark writes into the files and reads again."""
     return table.select(
         *(fn.col(f"`{it}`").alias(it, metadata={"comment": text}) for it, text in comments(name).items())
     )
