@@ -37,7 +37,7 @@ def test_the_page_in_a_real_browser(tmp_path: Path, pytestconfig: pytest.Config)
     assert done.returncode == 0, done.stderr[-3000:]
     seen = json.loads(done.stdout)
     assert seen["columns"] == [
-        "Status", "Snapshot", "Triggered", "Duration", "Type", "Parent", "Processes", "In flight", "Size", "Verdict",
+        "Status", "Snapshot", "Triggered", "Duration", "Type", "Processes", "In flight", "Size", "Verdict",
         "Restorable until", "Command",
     ]  # fmt: skip
     rows = {row[1].split()[0]: row for row in seen["rows"]}
@@ -47,7 +47,7 @@ def test_the_page_in_a_real_browser(tmp_path: Path, pytestconfig: pytest.Config)
     assert "latest good" in rows["hundred"][1]
     lost = r"Kafka session over: process \d+ \(slow on box, pid 7\); the next snapshot waits for it .*"
     assert re.fullmatch(lost, seen["sessions"]), seen["sessions"]
-    assert [rows[name][6] for name in SIZES] == ["1/1", "20/20", "100/100"]
+    assert [rows[name][5] for name in SIZES] == ["1/1", "20/20", "100/100"]
     assert [seen["details"][name]["points"] for name in SIZES] == [*SIZES.values()]
     for name, processes in SIZES.items():
         wall = seen["details"][name]["wall"]

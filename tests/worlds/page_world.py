@@ -8,13 +8,15 @@ import dataclasses
 import json
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Awaitable, Callable, Iterator, Sequence
+from datetime import UTC, datetime
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 from snapkafka import ops
 from snapkafka.errors import StorageError
-from snapkafka.manifest import AppendedEntry
+from snapkafka.manifest import AppendedEntry, CheckEntry, Manifest, RestorableEntry, WitnessEntry
 from snapkafka.protocol.captured_snapshot import InputCut
 from snapkafka.protocol.ledger_state import LedgerState
 from snapkafka.protocol.records import Abort, CheckResult, Restore, Trigger, Verdict
@@ -24,7 +26,7 @@ from snapkafka.service.settings import Settings
 from snapkafka.store import LocalStore
 from tests.unit.drawing.test_drawing import rewrite
 from tests.worlds.fakes import FakeCluster, Worker
-from tests.worlds.on_disk import write_snapshot
+from tests.worlds.on_disk import Row, in_state, write_snapshot
 
 SIZES = {"one": 1, "twenty": 20, "hundred": 100}
 
@@ -34,12 +36,14 @@ async def nothing(*_: Any, **__: Any) -> Any:
 
 
 @contextlib.contextmanager
-def serving(cluster: FakeCluster, *roots: str, **settings: Any) -> Iterator[str]:
+def serving(
+    cluster: FakeCluster, *roots: str, assemble: Callable[..., Awaitable[Any]] = nothing, **settings: Any
+) -> Iterator[str]:
     """The service in a thread of its own; its URL."""
     chosen = Settings(port=0, roots=roots, **settings)
     url: list[str] = []
     loop = asyncio.new_event_loop()
-    app = make_app(cluster, "shop", chosen, assemble=nothing, verify=nothing, list_forks=forks)
+    app = make_app(cluster, "shop", chosen, assemble=assemble, verify=nothing, list_forks=forks)
     task: list[asyncio.Task[None]] = []
 
     async def run() -> None:
@@ -164,3 +168,103 @@ async def forks(*_: Any) -> tuple[ops.Fork, ...]:
         expires_ms=now + 3_600_000, who="anna",
     )  # fmt: skip
     return drill, dataclasses.replace(drill, fork="try", expires_ms=now - 1_000, who="ben")
+
+
+# -- a small system, for what people do with the page ---------------------------------------------------------
+
+
+def small_system(folder: Path) -> FakeCluster:
+    """Two verified snapshots whose tables differ, one that the log contradicts and that is expired, one that is
+    captured, one that runs."""
+    cluster = FakeCluster()
+    ledger = cluster.the_ledger
+    ledger.clock_ms = int(time.time() * 1_000) - 600_000
+    worker = Worker(ledger, "bank", "orders")
+    stored(cluster, folder, "monday", [in_state("anna", "10"), in_state("ben", "7"), in_state("cleo", "1")])
+    stored(cluster, folder, "tuesday", [in_state("anna", "10"), in_state("ben", "9"), in_state("dora", "4")])
+    witness = WitnessEntry(topic="orders", partition=0, offset=3, what="white record after its end")
+    stored(
+        cluster,
+        folder,
+        "broken",
+        [],
+        CheckEntry(name="V1", run=True, status="failed", found=1, witnesses=(witness,)),
+        until_ms=-3_600_000,
+    )
+    triggered(cluster, folder, "captured")
+    worker._closes = False
+    triggered(cluster, folder, "running")
+    return cluster
+
+
+def triggered(cluster: FakeCluster, folder: Path, name: str) -> int:
+    """Trigger a snapshot; return its epoch."""
+    number = 9_000 + len(cluster.the_ledger.entries)
+    return (
+        cluster.the_ledger.put(
+            Trigger(n=number, id=name, who="a-test", storage=str(folder), ttl_ms=60_000_000)
+        )
+        + 1
+    )
+
+
+def stored(
+    cluster: FakeCluster,
+    folder: Path,
+    name: str,
+    state: Sequence[Row],
+    *checks: CheckEntry,
+    until_ms: int = 86_400_000,
+) -> int:
+    """Take a snapshot and write its tables; it fails by its checks, if there are any. Return its epoch."""
+    epoch = triggered(cluster, folder, name)
+    judge(cluster, folder, name, epoch, state, checks, until_ms=until_ms)
+    return epoch
+
+
+def judge(
+    cluster: FakeCluster,
+    folder: Path,
+    name: str,
+    epoch: int,
+    state: Sequence[Row],
+    checks: Sequence[CheckEntry],
+    *,
+    until_ms: int = 86_400_000,
+) -> Manifest:
+    """Write the tables of a captured snapshot, and put its verdict into the ledger. The log keeps it for `until_ms`."""
+    ledger, store = cluster.the_ledger, LocalStore(folder)
+    verdict = "INCONSISTENT" if any(check.status == "failed" for check in checks) else "VERIFIED"
+    checks = checks or [CheckEntry(name=f"V{n}", run=True, status="passed", records=30) for n in range(1, 6)]
+    until = datetime.fromtimestamp(time.time() + until_ms / 1_000, UTC).isoformat(timespec="seconds")
+    manifest = dataclasses.replace(
+        write_snapshot(store, name, epoch, namespace="shop", verdict=verdict, state=state),
+        checks=tuple(checks),
+        restorable=RestorableEntry(how="until", until=until, topic="orders", partition=0),
+    )
+    rewrite(store, manifest)
+    ledger.put(
+        Verdict(
+            n=7_000 + epoch,
+            epoch=epoch,
+            verdict=verdict,
+            checks=tuple(CheckResult(name=it.name, status=it.status, found=it.found) for it in checks),
+            manifest=store.manifest_place(name),
+        )
+    )
+    return manifest
+
+
+def assembling(cluster: FakeCluster, folder: Path) -> Callable[..., Awaitable[Any]]:
+    """What stands for `ops.assemble`: it writes tables without rows."""
+
+    async def assemble(where: object, spec: ops.JobSpec, notify: Callable[[str], None]) -> Any:
+        notify("V1 to V5: a first look at every record")
+        (epoch,) = map(int, spec.snapshots)
+        state = LedgerState()
+        for entry in cluster.the_ledger.entries:
+            state.apply(entry.offset, entry.record)
+        manifest = judge(cluster, folder, state.snapshots[epoch].trigger.id, epoch, [], ())
+        return (SimpleNamespace(verdict=manifest.verdict, manifest="a manifest"),)
+
+    return assemble
