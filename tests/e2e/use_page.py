@@ -126,8 +126,10 @@ def contents(visit: Visit) -> dict[str, Any]:
     epochs = visit.epochs(page)
     found: dict[str, Any] = {
         "captions": page.locator("#charts figcaption").all_inner_texts(),
-        "bars": [chart.locator("rect").count() for chart in page.locator("#charts svg").all()],
-        "titles": page.locator("#charts svg").nth(0).locator("title").all_text_contents(),
+        "bars": [chart.locator(".bar").count() for chart in page.locator("#charts .chart").all()],
+        "titles": page.locator("#charts .chart")
+        .first.locator(".bar")
+        .evaluate_all("all => all.map(one => one.title)"),
         "outcomes": page.locator("#charts .outcomes li").all_inner_texts(),
         "durations": page.locator("#snapshots td[data-name='Duration']").all_inner_texts(),
     }

@@ -4,13 +4,6 @@ import { bytes, count, h, mood, ms } from "./dom.js";
 // The nearest rank: the least value that so large a part of all does not exceed.
 const quantile = (sorted, part) => sorted[Math.max(0, Math.ceil(part * sorted.length) - 1)];
 
-function svg(tag, told, ...children) {
-  const element = document.createElementNS("http://www.w3.org/2000/svg", tag);
-  for (const [name, value] of Object.entries(told)) element.setAttribute(name, value);
-  element.append(...children);
-  return element;
-}
-
 // A bar for each snapshot, the oldest first, and lines at p50 and p99.
 function chart(name, rows, of, text) {
   if (!rows.length) return null;
@@ -18,12 +11,18 @@ function chart(name, rows, of, text) {
   const sorted = [...values].sort((a, b) => a - b);
   const [p50, p99, most] = [quantile(sorted, 0.5), quantile(sorted, 0.99), Math.max(1, sorted.at(-1))];
   const said = `${name} of ${count(rows.length)}: p50 ${text(p50)}, p99 ${text(p99)}`;
-  const up = (value) => 40 - (38 * value) / most;
-  const bars = rows.map((row, i) => svg("rect", { class: `bar ${mood(row)}`, x: i + 0.1, y: up(of(row)), width: 0.8, height: 40 - up(of(row)) },
-    svg("title", {}, `${row.snapshot_id}: ${text(of(row))}`)));
-  const lines = [["p50", p50], ["p99", p99]].map(([kind, value]) => svg("line", { class: kind, x1: 0, x2: rows.length, y1: up(value), y2: up(value) }));
-  return h("figure", {}, h("figcaption", {}, said),
-    svg("svg", { viewBox: `0 0 ${rows.length} 40`, preserveAspectRatio: "none", role: "img", "aria-label": said }, ...bars, ...lines));
+  const part = (value) => `${(95 * value) / most}%`;
+  const bars = rows.map((row) => {
+    const bar = h("i", { class: `bar ${mood(row)}`, title: `${row.snapshot_id}: ${text(of(row))}` });
+    bar.style.height = part(of(row));
+    return bar;
+  });
+  const lines = [["p50", p50], ["p99", p99]].map(([kind, value]) => {
+    const line = h("i", { class: kind });
+    line.style.bottom = part(value);
+    return line;
+  });
+  return h("figure", {}, h("figcaption", {}, said), h("div", { class: "chart", role: "img", "aria-label": said }, bars, lines));
 }
 
 function outcomes(rows) {
