@@ -55,6 +55,8 @@ ROUTES: Final[dict[tuple[str, str], tuple[str, Role]]] = {
     ("GET", "/v1/forks"): ("forks", Role.READ),
     ("GET", "/v1/access"): ("access", Role.READ),
     ("GET", "/v1/doctor"): ("doctor", Role.READ),
+    ("GET", "/v1/invariants"): ("invariants", Role.READ),
+    ("GET", "/v1/invariants/{name}"): ("invariant", Role.READ),
     ("GET", "/v1/events"): ("events", Role.READ),
 }
 #: The page may be kept for a minute; everything else is asked for anew.
@@ -97,12 +99,14 @@ def make_app(
     standing = Standing(where, namespace, clock)
     handlers = Handlers(where, standing, settings, assemble=assemble, verify=verify)
     recovery = Recovery(where, standing, list_forks=list_forks)
-    overview = Overview(standing, settings)
+    overview = Overview(standing, settings, handlers.rows)
     handled = {
         "restores": recovery.restores,
         "forks": recovery.forks,
         "access": overview.access,
         "doctor": overview.doctor,
+        "invariants": overview.invariants,
+        "invariant": overview.invariant,
     }
     metrics = Metrics(standing, handlers.streams)
 

@@ -4,6 +4,7 @@ import { taking } from "./actions.js";
 import { charts } from "./charts.js";
 import { doctor } from "./doctor.js";
 import { ago, bytes, copy, count, h, inUtc, keepZone, mood, ms, restorable } from "./dom.js";
+import { invariants } from "./invariants.js";
 import { recovery } from "./recovery.js";
 import { sessions } from "./sessions.js";
 import { close, isOpen, show } from "./detail.js";
@@ -147,12 +148,14 @@ async function live() {
       await taking(one("trigger"), rows[0], open); // buttons go by the role
       if (!isOpen() && location.hash.length > 1) fromLink();
       doctor(one("doctor")).catch(complain);
+      invariants(one("invariants")).catch(complain);
       sessions(one("sessions")).catch(complain);
       recovery(one("recovery")).catch(complain);
       await followTogether("/v1/events", (name, told) => {
         one("live").textContent = `${told.followed ? "live" : told.problem ?? "the ledger is being read"}; ${told.snapshots} snapshots${told.paused ? "; paused" : ""}`;
         load().then(refresh).catch(complain);
         recovery(one("recovery")).catch(complain);
+        invariants(one("invariants")).catch(complain);
       });
     } catch (error) {
       complain(error);
