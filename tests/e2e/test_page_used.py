@@ -5,6 +5,7 @@ Beside the browser they need `make .venv/web/.ready`.
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import math
 import subprocess
@@ -16,6 +17,7 @@ import pytest
 
 from snapkafka import ops
 from snapkafka.checks.kinds import CHECKS
+from snapkafka.manifest import CheckEntry, WitnessEntry
 from snapkafka.protocol.records import Trigger
 from snapkafka.service.access import Tokens
 from tests.worlds.fakes import FakeCluster
@@ -111,6 +113,38 @@ def test_buttons_take_abort_and_assemble(tmp_path: Path) -> None:
     assert seen["aborted"] == ["aborted", 0]
     assert seen["assembled"] == 0
     assert [line for line in seen["errors"] if "403" not in line] == []  # the refused storage
+
+
+def test_invariants_and_the_rows_that_violate_one_are_on_the_page(tmp_path: Path) -> None:
+    passed = CheckEntry(name="V1", run=True, status="passed")
+    holds = CheckEntry(name="V6 money", run=True, status="passed")
+    rows = tuple(
+        WitnessEntry(topic="orders", partition=0, offset=row, what=f'{{"row":{row}}}') for row in range(3)
+    )
+    violated = CheckEntry(name="V6 money", run=True, status="failed", found=7, witnesses=rows)
+    stock = CheckEntry(name="V6 stock", run=True, status="passed")
+    later = dataclasses.replace(violated, found=1, witnesses=rows[:1])
+    cluster = small_system(
+        tmp_path / "snaps",
+        held=[passed, holds],
+        broke=[passed, violated, stock],
+        still=[passed, later, stock],
+    )
+    seen = used("standing", cluster, tmp_path)
+    (money, held), (stocks, also) = ((cells[:3], cells[3:]) for cells in seen["rows"])
+    assert (money, stocks) == (["money", "violated", "1"], ["stock", "holds", "0"])
+    assert [link.split()[0] for link in held] == ["held", "broke"]
+    assert [also[0].split()[0], also[1]] == ["still", ""]  # by the checks beside the one that failed
+    assert seen["headings"] == ["Broke first in broke", "Violated last in still"]
+    assert seen["violations"] == [
+        *(f'orders[0] offset {row}: {{"row":{row}}}' for row in range(3)),
+        "4 more",
+        'orders[0] offset 0: {"row":0}',
+    ]
+    assert seen["opened"].startswith("broke INCONSISTENT")
+    assert seen["check"].split("\n")[0] == "V6 invariant stock"
+    assert not [found for found in seen["axe"] if found["impact"] in ("serious", "critical")]
+    assert seen["errors"] == []
 
 
 def test_times_are_local_or_in_utc(tmp_path: Path) -> None:

@@ -190,6 +190,29 @@ def acts(visit: Visit) -> dict[str, Any]:
     return found
 
 
+def standing(visit: Visit) -> dict[str, Any]:
+    """Read the invariants, and follow the link to the snapshot in which one broke."""
+    page = visit.page()
+    place = page.locator("#invariants")
+    row = place.locator("tbody tr")
+    expect(row.first).to_be_visible(timeout=PATIENCE_MS)
+    found: dict[str, Any] = {
+        "rows": [[cell.split("\n")[0] for cell in one.locator("td").all_inner_texts()] for one in row.all()],
+        "violations": place.locator("li").all_inner_texts(),
+        "headings": place.locator("h4").all_inner_texts(),
+    }
+    page.screenshot(path=visit.folder / "invariants.png", full_page=True)
+    found["axe"] = violations(page, "invariants")
+    row.first.get_by_role("link").last.click()
+    heading = page.locator("#detail h2")
+    expect(heading).to_be_visible(timeout=PATIENCE_MS)
+    found["opened"] = heading.inner_text()
+    checks = page.get_by_role("region", name="Checks").locator(".check")
+    expect(checks.last).to_be_visible(timeout=PATIENCE_MS)
+    found["check"] = checks.last.inner_text()
+    return found
+
+
 def zones(visit: Visit) -> dict[str, Any]:
     """Read a time in the zone of the machine, and in UTC, which is remembered."""
     page = visit.page(timezone_id="Asia/Kolkata", locale="en-GB")
@@ -209,7 +232,7 @@ def zones(visit: Visit) -> dict[str, Any]:
 
 
 PARTS: dict[str, Callable[[Visit], dict[str, Any]]] = {
-    part.__name__: part for part in (links, widths, contents, rights, acts, zones)
+    part.__name__: part for part in (links, widths, contents, rights, acts, standing, zones)
 }
 
 

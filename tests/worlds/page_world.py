@@ -173,9 +173,9 @@ async def forks(*_: Any) -> tuple[ops.Fork, ...]:
 # -- a small system, for what people do with the page ---------------------------------------------------------
 
 
-def small_system(folder: Path) -> FakeCluster:
+def small_system(folder: Path, **more: Sequence[CheckEntry]) -> FakeCluster:
     """Two verified snapshots whose tables differ, one that the log contradicts and that is expired, one that is
-    captured, one that runs."""
+    captured, one that runs. `more`: further ones that were judged, with their checks."""
     cluster = FakeCluster()
     ledger = cluster.the_ledger
     ledger.clock_ms = int(time.time() * 1_000) - 600_000
@@ -191,6 +191,8 @@ def small_system(folder: Path) -> FakeCluster:
         CheckEntry(name="V1", run=True, status="failed", found=1, witnesses=(witness,)),
         until_ms=-3_600_000,
     )
+    for name, checks in more.items():
+        stored(cluster, folder, name, [], *checks)
     triggered(cluster, folder, "captured")
     worker._closes = False
     triggered(cluster, folder, "running")
