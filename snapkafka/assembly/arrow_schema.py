@@ -16,23 +16,26 @@ _SIMPLE: Final = {
     "double": pa.float64(),
     "timestamp": pa.timestamp("us", "UTC"),
 }
-#: A comma that is not inside of a `<...>`, at most two of which are nested.
-_BETWEEN: Final = re.compile(r",\s*(?![^<]*>)")
 
 
 def arrow_schema(ddl: str) -> pa.Schema:
-    """Return the Arrow schema of columns as `name type, name type`; their types as `schemas/` has them."""
-    return pa.schema([_field(part, " ") for part in _BETWEEN.split(ddl)])
+    """Return the Arrow schema of columns as `name type, name type`.
+
+    A type has no blanks: `struct<name:type,name:type>`.
+    """
+    return pa.schema([_field(part, " ") for part in ddl.split(", ")])
 
 
 def _field(part: str, separator: str) -> pa.Field:
     name, kind = part.split(separator, 1)
-    return pa.field(name.strip(), _type(kind.strip()))
+    return pa.field(name, _type(kind))
 
 
 def _type(kind: str) -> pa.DataType:
     if found := re.fullmatch(r"array<(.*)>", kind):
         return pa.list_(_type(found[1]))
+    if found := re.fullmatch(r"map<(.*?),(.*)>", kind):
+        return pa.map_(*map(_type, found.groups()))
     if found := re.fullmatch(r"struct<(.*)>", kind):
         return pa.struct([_field(part, ":") for part in found[1].split(",")])
     return _SIMPLE[kind]
