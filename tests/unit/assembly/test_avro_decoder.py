@@ -7,14 +7,19 @@ import json
 import math
 import random
 import struct
+import subprocess
+import sys
 from datetime import UTC, date, datetime, time
 from io import BytesIO
+from pathlib import Path
 from typing import Any, Final
 
 import avro.schema
 import pytest
 from avro.io import BinaryEncoder, DatumWriter, validate
+from pyspark import cloudpickle
 
+from snapkafka.assembly.spark.values.avro import loading
 from snapkafka.assembly.spark.values.avro_decoder import decoder
 
 SIMPLE: Final = ("null", "boolean", "int", "long", "float", "double", "bytes", "string")
