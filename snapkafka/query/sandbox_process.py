@@ -29,9 +29,12 @@ MB: Final = 1024 * 1024
 STATUS: Final = Path("/proc/self/status")
 
 
+_ASKED: Final = msgspec.json.Decoder(Asked)
+
+
 def main() -> None:
     """Answer the queries, and end with the parent."""
-    asked = msgspec.json.decode(sys.stdin.buffer.read(), type=Asked)
+    asked = _ASKED.decode(sys.stdin.buffer.read())
     try:
         with ending_with(asked.parent):
             answer = msgspec.json.encode(_answers(asked))
