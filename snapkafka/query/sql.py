@@ -48,7 +48,7 @@ def named_in(sql: str, store: Store, found: Manifest) -> dict[str, Placed]:
             )
         # Under names that are no ids: DuckDB takes no two schemas that differ in case alone, nor another `main`.
         others = (head.id for head in there if head.id not in named)
-        named |= {f"snapshot {n}": Placed(store, store.read(name)) for n, name in enumerate(others)}
+        named |= {f"all\n{n}": Placed(store, store.read(name)) for n, name in enumerate(others)}
     return {MAIN: Placed(store, found), **named}
 
 
