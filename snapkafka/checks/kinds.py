@@ -85,7 +85,7 @@ KINDS: Final[Mapping[str, Kind]] = {
         "V1",
         Weight.UNVERIFIABLE,
         "process {process} reports that its sends with seq {a} to {b} were refused, or that their result is unknown, "
-        "and they are not in the log below this offset: what they held is in no snapshot",
+        "and no record that was read below this offset has them: they may be lost, or lie before what was read",
     ),
     "gap-left": Kind(
         "V1",

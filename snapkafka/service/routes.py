@@ -310,6 +310,7 @@ class Handlers:
                 after.trigger.id,
                 manifests=places,
                 keys=asked.keys,
+                values=asked.values,
                 bounds=self._bounds,
             )
         return await bounded(dataclasses.asdict(found))
