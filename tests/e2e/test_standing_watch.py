@@ -51,7 +51,7 @@ def test_a_violation_is_found_by_the_next_round_and_is_over_when_a_snapshot_hold
     folder = tmp_path / "invariants"
     folder.mkdir()
     (folder / "never_negative.sql").write_text(
-        "SELECT key, value FROM state WHERE `table` = 'purses' AND CAST(value AS DOUBLE) < 0"
+        "SELECT key, value FROM state WHERE table_name = 'purses' AND CAST(value AS DOUBLE) < 0"
     )
 
     def snapkafka(*arguments: str) -> str:
