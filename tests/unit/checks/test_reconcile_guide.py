@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -27,16 +28,16 @@ GUIDE = Path(__file__).resolve().parents[3] / "docs" / "guide" / "reconcile.md"
 )
 def test_the_query_of_the_guide(booked: list[str], in_flight: int, rows: list[dict[str, int]]) -> None:
     (sql,) = re.findall(r"```sql\n(.*?)```", GUIDE.read_text("utf-8"), re.DOTALL)
-    state = [{"app": "billing", "table_name": "sent", "key": "a", "value": "10"}]
+    state: list[dict[str, Any]] = [{"app": "billing", "table_name": "sent", "key": "a", "value": "10"}]
     state += [
         {"app": "ledger", "table_name": "booked", "key": str(n), "value": it} for n, it in enumerate(booked)
     ]
-    messages = [
+    messages: list[dict[str, Any]] = [
         {"topic": "invoices", "partition": 0, "offset": n, "receiver_app": app}
         for n in range(in_flight)
         for app in ("ledger", "audit")
     ]
-    filled = {"state": state, "messages": messages}
+    filled: dict[str, list[dict[str, Any]]] = {"state": state, "messages": messages}
     tables = {name: arrow(name, filled.get(name, [])) for name in SCHEMAS}
     (found,) = invariants.check([Invariant(name="invoices", sql=sql)], tables)
     assert [json.loads(row.what) for row in found.witnesses] == rows
