@@ -38,7 +38,7 @@ from .dry_run import ReadPlan, plan_assembly
 from .fixing import AppliedFix, PlannedFix, apply_fixes, plan_fixes
 from .following import CaptureProgress, await_captured
 from .fork_diffing import diff_fork
-from .freshness import Freshness, exposition, freshness, freshness_in, gauges
+from .freshness import Freshness, WatchedInvariant, exposition, freshness, freshness_in, gauges
 from .heartbeats import Heartbeat, HeartbeatSession, heartbeats
 from .invariants import (
     Evaluation,
@@ -124,6 +124,7 @@ __all__ = [
     "Verified",
     "WallCut",
     "WatchRequest",
+    "WatchedInvariant",
     "abort",
     "abort_restore",
     "apply_fixes",

@@ -19,6 +19,7 @@ from typer.main import get_command
 
 from snapkafka.assembly.schemas import SCHEMAS, columns
 from snapkafka.cli.verbs import app
+from snapkafka.query.engine import OVER_ALL
 from tests.worlds.on_disk import duck_type
 
 ROOT = Path(__file__).parents[3]
@@ -115,6 +116,10 @@ def test_recipes_run_on_the_tables_of_a_snapshot() -> None:
                 assert [name for name, _ in types] == columns(table)
                 made = ", ".join(f'"{name}" {duck_type(kind)}' for name, kind in types)
                 database.execute(f'CREATE TABLE "{schema}"."{table}" ({made})')
+        for view, table in OVER_ALL.items():
+            database.execute(
+                f"CREATE VIEW {view} AS SELECT 'a' AS snapshot_id, 1 AS epoch, 'VERIFIED' AS verdict, * FROM {table}"
+            )
         found = [
             (page, content) for page, content in every("sql") if ".parquet" not in content
         ]  # no files here
