@@ -15,6 +15,10 @@ __all__ = ["MEANINGS", "page"]
 _LOSS: Final = "see why the broker lost them; take another snapshot"
 _SOONER: Final = "assemble sooner; `doctor --fix`; take another snapshot"
 _BUG: Final = "report it, unless headers were forged"
+_SPLIT: Final = (
+    "a producer places keys otherwise than Faust (murmur2), a topic was given more partitions, or a table is keyed by "
+    "something else than its events; the log contradicts nothing, and each row has a part of the value"
+)
 _NOTHING: Final = "nothing"
 
 #: Kind -> what causes it, and what to do. `page` fails where the code knows other kinds.
@@ -57,8 +61,7 @@ MEANINGS: Final[dict[str, tuple[str, str]]] = {
     "state-gone": ("retention, or somebody, deleted the beginning of a changelog", "write those keys again"),
     "state-expired": ("retention of a windowed table", _NOTHING),
     "state-split": (
-        "a producer places keys otherwise than Faust (murmur2), a topic was given more partitions, or a table is keyed "
-        "by something else than its events; the log contradicts nothing, and each row has a part of the value",
+        _SPLIT,
         "let the producer use `murmur2_random`, or put `group_by` before the table; then write those keys again",
     ),
     "gone": ("retention deleted a message in flight, or it was lost", _SOONER),
