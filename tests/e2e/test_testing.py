@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import pytest
-
 from confluent_kafka import Consumer, Producer, TopicPartition
 
 from snapkafka.testing import RunningSystem
