@@ -88,9 +88,7 @@ def noted(checked: Checked, found: list[Finding]) -> Checked:
     notes = tuple(map(Witness.of, found))
     return checked._replace(
         outcomes=[
-            replace(
-                outcome, noted=outcome.noted + len(notes), notes=(*notes, *outcome.notes)[:WITNESSES_MAX]
-            )
+            replace(outcome, noted=outcome.noted + len(notes), notes=(*notes, *outcome.notes)[:WITNESSES_MAX])
             if notes and outcome.check == "V3"
             else outcome
             for outcome in checked.outcomes

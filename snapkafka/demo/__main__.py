@@ -89,7 +89,9 @@ def main(argv: list[str] | None = None) -> int:
     parser.add_argument(
         "--keep", action="store_true", help="leave it running, with its page, until Ctrl-C: to practise"
     )
-    parser.add_argument("--kafka-only", action="store_true", help="run a broker until Ctrl-C, and nothing else")
+    parser.add_argument(
+        "--kafka-only", action="store_true", help="run a broker until Ctrl-C, and nothing else"
+    )
     parser.add_argument(
         "--port", type=int, default=9092, help="of the broker with --kafka-only; default: 9092"
     )
@@ -158,7 +160,10 @@ def _keep(system: System, storage: Path) -> None:
 def _kafka_only(port: int) -> int:
     """Run a broker until Ctrl-C."""
     with EmbeddedKafka(port=port) as broker:
-        print(f"Kafka runs at {broker.bootstrap}, and forgets everything when it ends. Ctrl-C stops it.", flush=True)
+        print(
+            f"Kafka runs at {broker.bootstrap}, and forgets everything when it ends. Ctrl-C stops it.",
+            flush=True,
+        )
         while True:
             time.sleep(1)
 

@@ -90,7 +90,9 @@ class Practice:
             how = "has stopped"
         else:
             how = f"ended with status {status}; its last lines:\n{worker.last_lines()}\n"
-        again = "press Enter here to start it again" if self._asks else "run the demo in a terminal to restart it"
+        again = (
+            "press Enter here to start it again" if self._asks else "run the demo in a terminal to restart it"
+        )
         print(f"worker {worker.name} (pid {worker.pid}) {how}: {again}", flush=True)
 
     def _pressed(self) -> bool:

@@ -187,8 +187,7 @@ def _about_split_keys(state: LedgerState, views: list[ProcessView]) -> Iterator[
             code="split-keys",
             weight=Weight.WARNING,
             what=f"snapshot {name}: {note}",
-            do="place keys as Faust does (murmur2_random in librdkafka), or group_by before the table; then write"
-            " those keys again",
+            do="place keys by murmur2_random, or group_by before the table; then write these keys again",
         )
 
 

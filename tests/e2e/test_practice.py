@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import signal
 import subprocess
 import sys
 import urllib.request
@@ -11,20 +12,21 @@ from pathlib import Path
 
 import pytest
 
+from snapkafka.errors import TimedOutError
 from snapkafka.until import blocking_until
 from tests.e2e.test_demo import WITH_CTRL_C, marked, relevant
 
-pytestmark = [pytest.mark.kafka, pytest.mark.spark, pytest.mark.long, pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.kafka, pytest.mark.spark, pytest.mark.long, pytest.mark.timeout(1_800)]
 
 #: A killed worker is in its group until its session ends (20 s), and a new one has to recover its tables.
-AGAIN_S = 120.0
+AGAIN_S = 240.0
 
 
 class Terminal:
     """The demo in one terminal, and a shell in another."""
 
     def __init__(self, folder: Path) -> None:
-        self.folder, self.said = folder, folder / "said.txt"
+        self.folder, self.said, self.asked = folder, folder / "said.txt", 0
         with self.said.open("wb") as out:
             self.demo = subprocess.Popen(
                 [sys.executable, "-c", WITH_CTRL_C, "--keep", "--storage", str(folder / "snaps")],
@@ -63,6 +65,22 @@ class Terminal:
             ["bash", "-e", "-c", "\n".join([export, *lines])], capture_output=True, text=True, timeout=300
         )
 
+    def capture(self, trigger: str) -> int:
+        """Ask for snapshots, numbered by `$N`, until one is captured; return its number."""
+        said: list[str] = []
+
+        def captured() -> bool:
+            self.asked += 1
+            done = self.type(f"N={self.asked}", trigger)
+            said.append(done.stderr or done.stdout)
+            return done.returncode == 0
+
+        try:
+            blocking_until(captured, AGAIN_S, "a snapshot", every_s=1.0)
+        except TimedOutError as error:
+            raise TimedOutError(f"{error}; the last: {said[-1]}\n{self.text()}") from error
+        return self.asked
+
     def run(self, *lines: str) -> str:
         done = self.type(*lines)
         assert done.returncode == 0, (lines, done.stdout, done.stderr)
@@ -91,14 +109,7 @@ def test_a_crash_and_a_restore_are_practised(tmp_path: Path) -> None:
         terminal.press_enter()
         terminal.see(r"started accounts-3 is pid \d+", timeout_s=30, since=since)
         trigger, assemble, _ = (line.replace("mine", "after-$N") for line in commands)
-        number = 0
-
-        def captured() -> bool:
-            nonlocal number
-            number += 1
-            return terminal.type(f"N={number}", trigger).returncode == 0
-
-        blocking_until(captured, AGAIN_S, "a snapshot after the crash", every_s=1.0)
+        number = terminal.capture(trigger)
         printed = terminal.run(f"N={number}", assemble)
         assert re.search(rf"snapshot after-{number} .*VERIFIED", printed), printed
 
@@ -111,13 +122,15 @@ def test_a_crash_and_a_restore_are_practised(tmp_path: Path) -> None:
         terminal.run(restore)
         terminal.press_enter()
         terminal.see(r"started (\S+ is pid \d+,? ?){4}", timeout_s=30, since=since)
-        blocking_until(captured, AGAIN_S, "a snapshot after the restore", every_s=1.0)
+        terminal.capture(trigger)
 
         # A fork.
         create, worker = terminal.lines("A fork")
         terminal.run(create)
-        assert re.fullmatch(r"SNAPKAFKA_FORK=staging \S+ -A snapkafka\.demo\.accounts worker --without-web", worker)
-        terminal.demo.send_signal(2)
+        assert re.fullmatch(
+            r"SNAPKAFKA_FORK=staging \S+ -A snapkafka\.demo\.accounts worker --without-web", worker
+        )
+        terminal.demo.send_signal(signal.SIGINT)
         assert terminal.demo.wait(120) in (0, 130)
         assert marked(tmp_path) == []
     finally:

@@ -170,7 +170,9 @@ def damaged_state(seed: int) -> tuple[CutView, list[dict[str, Any]]]:
     """A snapshot, and rows of its table `state`: keys are in several partitions, of tables where that is damage, and
     of others. Some cannot be read, and some rows have none."""
     rng = random.Random(seed)
-    partitions = [TopicPartition(f"{table}-changelog", partition) for table in TABLES for partition in range(4)]
+    partitions = [
+        TopicPartition(f"{table}-changelog", partition) for table in TABLES for partition in range(4)
+    ]
     partitions.append(TopicPartition("alone-changelog", 0))
     cut = cleaned_log.captured([Changelog(tp, FIRST) for tp in partitions])
     changelogs = tuple(

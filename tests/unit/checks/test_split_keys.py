@@ -19,7 +19,7 @@ def of_table(*keys: Iterable[str], **changes: Any) -> list[Finding]:
     """What is found in a table of such keys, by partition."""
     tps = [TopicPartition("totals-changelog", partition) for partition in range(len(keys))]
     cut = cleaned_log.captured([Changelog(tp, 7) for tp in tps])
-    facts = {"app": "bank", "table": "totals", "keyed": True} | changes
+    facts: dict[str, Any] = {"app": "bank", "table": "totals", "keyed": True} | changes
     view = CutView(replace(cut, changelogs=tuple(replace(one, **facts) for one in cut.changelogs)))
     rows = [
         {
@@ -70,7 +70,9 @@ def test_nobody_else_is_accused(keys: tuple[list[str], ...], changes: dict[str, 
 
 
 def test_it_is_a_note_of_v3_and_first_among_them() -> None:
-    expired = Witness(check="V3", topic="a", partition=0, offset=0, what="older windows", kind="state-expired")
+    expired = Witness(
+        check="V3", topic="a", partition=0, offset=0, what="older windows", kind="state-expired"
+    )
     outcomes = [
         CheckOutcome(check="V2", status=Status.PASSED),
         CheckOutcome(check="V3", status=Status.PASSED, noted=1, notes=(expired,)),

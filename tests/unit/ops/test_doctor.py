@@ -415,7 +415,9 @@ async def test_keys_in_several_partitions_are_those_of_the_newest_verdict(cluste
     has(partitions=1)
     assert "keys-unexamined" not in await codes(cluster)
     has(partitions=4)
-    assert (await codes(cluster))["keys-unexamined"].startswith("note: whether keys lie in several partitions")
+    assert (await codes(cluster))["keys-unexamined"].startswith(
+        "note: whether keys lie in several partitions"
+    )
     for number, notes in enumerate([(SPLIT,), ()]):
         taken = await ops.trigger(cluster, "ns", snapshot_id=f"s{number}", wait=True)
         checks = (CheckResult(name="V3", status="passed", notes=notes),)
