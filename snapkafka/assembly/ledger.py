@@ -155,7 +155,7 @@ class Desk:
                     status=check.status,
                     found=check.found,
                     records=-1 if check.records is None else check.records,
-                    notes=tuple(note.what for note in check.notes if note.kind in OF_STATE),
+                    remarks=tuple(note.what for note in check.notes if note.kind in OF_STATE),
                 )
                 for check in manifest.checks
                 if check.run

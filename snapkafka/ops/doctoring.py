@@ -182,11 +182,11 @@ def _about_split_keys(state: LedgerState, views: list[ProcessView]) -> Iterator[
             )
         return
     _, name, newest = max(verified, key=lambda of: of[0])
-    for note in (note for check in newest.checks for note in check.notes):
+    for remark in (remark for check in newest.checks for remark in check.remarks):
         yield Advice(
             code="split-keys",
             weight=Weight.WARNING,
-            what=f"snapshot {name}: {note}",
+            what=f"snapshot {name}: {remark}",
             do="place keys by murmur2_random, or group_by before the table; then write these keys again",
         )
 

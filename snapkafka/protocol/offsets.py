@@ -270,11 +270,11 @@ class ChannelRange:
 class CheckResult:
     """One check as it was run: `status` is "passed", "failed" or "unverifiable"; `found` counts the witnesses.
 
-    `records`: how many records it has read; -1: unknown. `notes`: what stands beside every verdict.
+    `records`: how many records it has read; -1: unknown. `remarks`: what stands beside every verdict.
     """
 
     name: str
     status: str
     found: int = 0
     records: int = -1
-    notes: tuple[str, ...] = ()
+    remarks: tuple[str, ...] = ()

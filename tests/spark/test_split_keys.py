@@ -65,7 +65,7 @@ def test_a_snapshot_its_child_and_a_verifier_name_the_key(
         with Desk(Connection(bootstrap=stage.bootstrap), stage.namespace) as desk:
             view = desk.look(desk.captured(name), "read_uncommitted")
         shown = asyncio.run(ops.show(Connection(bootstrap=stage.bootstrap), stage.namespace, name))
-        assert [it for check in shown.checks for it in check.notes] == [note.what], "the ledger has it"
+        assert [it for check in shown.checks for it in check.remarks] == [note.what], "the ledger has it"
         settings = settings_of(manifest.ledger, bootstrap=stage.bootstrap, namespace=stage.namespace)
         (again,) = (found for found in job.verify(spark, view, settings).outcomes if found.check == "V3")
         assert [witness.what for witness in again.notes if witness.kind == "state-split"] == [note.what]

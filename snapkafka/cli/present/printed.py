@@ -183,8 +183,8 @@ def print_details(console: Console, found: Details) -> None:
         console.print("checks: " + ", ".join(map(_went, found.checks)))
         if {check.records for check in found.checks if check.records >= 0} == {0}:
             console.print(f"[yellow]note:[/] {NOTHING_SEEN}", soft_wrap=True)
-        for note in (note for check in found.checks for note in check.notes):
-            console.print(f"[yellow]note:[/] {escape(note)}", soft_wrap=True)
+        for remark in (remark for check in found.checks for remark in check.remarks):
+            console.print(f"[yellow]note:[/] {escape(remark)}", soft_wrap=True)
 
 
 def _went(check: CheckResult) -> str:

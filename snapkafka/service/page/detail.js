@@ -132,7 +132,8 @@ function checks(told, point) {
   if (!told.checks.length) return h("p", { class: "why" }, "not verified yet");
   const place = (one) => `${one.topic}[${one.partition}] offset ${one.offset}`;
   const link = (one) => h("button", { type: "button", class: "link", title: "Show it in the diagram", onclick: () => point(place(one)) }, place(one));
-  const witnesses = (check) => h("ul", { class: "witnesses" }, [...(check.witnesses ?? []), ...(check.notes ?? [])]
+  const witnesses = (check) => h("ul", { class: "witnesses" }, [...(check.witnesses ?? []), ...(check.notes ?? []),
+    ...(check.remarks ?? []).map((what) => ({ what }))]
     .map((one) => h("li", {}, ...(one.topic && one.offset >= 0 ? [link(one), ": "] : []), one.what)));
   return table([["Check"], ["Status"], ["Found", "number"], ["Records", "number"], ["Witnesses and notes"]],
     told.checks.map((one) => [one.name, h("span", { class: { passed: "good", failed: "bad" }[one.status] ?? "warn" }, one.status),

@@ -420,7 +420,7 @@ async def test_keys_in_several_partitions_are_those_of_the_newest_verdict(cluste
     )
     for number, notes in enumerate([(SPLIT,), ()]):
         taken = await ops.trigger(cluster, "ns", snapshot_id=f"s{number}", wait=True)
-        checks = (CheckResult(name="V3", status="passed", notes=notes),)
+        checks = (CheckResult(name="V3", status="passed", remarks=notes),)
         verdict = Verdict(n=80 + number, epoch=taken.epoch, verdict="VERIFIED", checks=checks)
         cluster.the_ledger.put(verdict)
         found = await codes(cluster)
