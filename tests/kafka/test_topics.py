@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -51,7 +50,7 @@ def test_what_kafka_does_not_know_is_refused(
     assert said in done.output
 
 
-def test_a_broker_alone_has_the_port_that_is_asked_for_and_ends_with_ctrl_c(tmp_path: Path) -> None:
+def test_a_broker_alone_has_the_port_that_is_asked_for_and_ends_with_a_signal(tmp_path: Path) -> None:
     (port,) = free_ports(1)
     said = tmp_path / "said.txt"
     with said.open("wb") as out:
@@ -69,8 +68,8 @@ def test_a_broker_alone_has_the_port_that_is_asked_for_and_ends_with_ctrl_c(tmp_
         assert "orders: created, 1 partition\n" in CliRunner().invoke(app, create).output
         with pytest.raises(SnapkafkaError, match=str(port)), EmbeddedKafka(port=port):
             pass
-        broker.send_signal(signal.SIGINT)
-        assert broker.wait(60) == 130
+        broker.terminate()  # Ctrl-C may be ignored here: who runs this in the background has it so
+        assert broker.wait(60) == 143
         assert "nothing is left running" in said.read_text()
     finally:
         broker.kill()
