@@ -73,8 +73,8 @@ def find(view: CutView, rows: Iterable[Mapping[str, Any]]) -> list[Finding]:
     texts: dict[tuple[str, str, str, bytes], str | None] = {}
     places: dict[tuple[str, str, str, bytes], list[Place]] = defaultdict(list)
     for row in rows:
-        if (row["app"], row["table"]) in examined and row["key_raw"] is not None:
-            key = (row["app"], row["table"], row["changelog_topic"], row["key_raw"])
+        if (row["app"], row["table_name"]) in examined and row["key_raw"] is not None:
+            key = (row["app"], row["table_name"], row["changelog_topic"], row["key_raw"])
             texts[key] = row["key"]
             places[key].append(Place(row["partition"], row["changelog_offset"]))
     split: dict[tuple[str, str, str], list[SplitKey]] = defaultdict(list)

@@ -187,7 +187,7 @@ def damaged_state(seed: int) -> tuple[CutView, list[dict[str, Any]]]:
             rows.append(
                 {
                     "app": "bank",
-                    "table": tp.topic.removesuffix("-changelog"),
+                    "table_name": tp.topic.removesuffix("-changelog"),
                     "partition": tp.partition,
                     "key": text,
                     "key_raw": raw,

@@ -26,7 +26,7 @@ from .scene import play, play_on
 pytestmark = pytest.mark.spark
 
 COLUMNS = (
-    "app string, table string, partition int, key string, key_raw binary, changelog_topic string, "
+    "app string, table_name string, partition int, key string, key_raw binary, changelog_topic string, "
     "changelog_offset bigint"
 )
 
@@ -41,7 +41,7 @@ def test_lists_and_spark_agree_on_random_damage(spark: SparkSession, seed: int) 
 
 def test_whole_keys_have_no_finding(spark: SparkSession) -> None:
     view, rows = damaged_state(0)
-    whole = list({(row["table"], row["key_raw"]): row for row in rows}.values())
+    whole = list({(row["table_name"], row["key_raw"]): row for row in rows}.values())
     assert in_spark.find(view, spark.createDataFrame(whole, COLUMNS)) == []
 
 

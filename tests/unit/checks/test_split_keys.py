@@ -24,7 +24,7 @@ def of_table(*keys: Iterable[str], **changes: Any) -> list[Finding]:
     rows = [
         {
             "app": "bank",
-            "table": "totals",
+            "table_name": "totals",
             "partition": tp.partition,
             "key": key,
             "key_raw": key.encode(),

@@ -17,7 +17,7 @@ from snapkafka.assembly.spark.reading.session import kept
 from snapkafka.checks import CutView, Finding
 from snapkafka.checks.split_keys import KEYS_SHOWN, Place, SplitKey, state_split
 
-TABLE: Final = ("app", "table", "changelog_topic")
+TABLE: Final = ("app", "table_name", "changelog_topic")
 
 
 def find(view: CutView, state: DataFrame) -> list[Finding]:
@@ -40,14 +40,14 @@ def find(view: CutView, state: DataFrame) -> list[Finding]:
             first = _first_and_counts(rows.join(found, [*TABLE, "hash"], "left_semi")).collect()
     by_table: dict[tuple[str, str, str], list[Row]] = {}
     for row in first:
-        by_table.setdefault((row.app, row.table, row.changelog_topic), []).append(row)
+        by_table.setdefault((row.app, row.table_name, row.changelog_topic), []).append(row)
     return [state_split(*table, of[0].found, map(_key, of)) for table, of in sorted(by_table.items())]
 
 
 def _examined(view: CutView) -> Column:
     tables = sorted(view.keyed_tables)
     return functools.reduce(
-        operator.or_, ((fn.col("app") == app) & (fn.col("table") == table) for app, table in tables)
+        operator.or_, ((fn.col("app") == app) & (fn.col("table_name") == table) for app, table in tables)
     )
 
 
