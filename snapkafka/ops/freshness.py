@@ -32,7 +32,8 @@ class Freshness:
 
     `captured_ms`, `verified_ms`: when the newest captured and the newest good one were triggered (milliseconds since
     1970, by the ledger's clock): the instants that they show; None: there is none. `verified_id`: of the latter.
-    `verdicts`: the number of verdicts of each kind in the ledger. `invariants`: those that are watched. `restorable`: of the newest good one.
+    `verdicts`: the number of verdicts of each kind in the ledger. `invariants`: those that are watched.
+    `restorable`: of the newest good one.
     """
 
     now_ms: int
