@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
-from snapkafka.checks.retention import TopicSettings
 from snapkafka.kafka.cluster.admin import KafkaTopicAdmin
 from snapkafka.kafka.login.connection import Connection
 from snapkafka.ports import Cluster
+from snapkafka.topic_config import TopicSettings
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -37,7 +37,7 @@ class Visit:
 
     def page(self, link: str = "", size: dict[str, int] = DESK, **more: Any) -> Page:
         """Open the page in a new browser context."""
-        context = self.browser.new_context(viewport=size, **more)  # type: ignore[arg-type]
+        context = self.browser.new_context(viewport=size, **more)
         if self.token:
             context.add_init_script(f"sessionStorage.setItem('snapkafka-token', {json.dumps(self.token)})")
         page = context.new_page()

@@ -17,6 +17,7 @@ import duckdb
 import pytest
 
 from snapkafka.assembly.schemas import SCHEMAS, columns
+from snapkafka.query.engine import OVER_ALL
 from tests.guide import PAGES, ROOT, SHELLS, TYPED, Block, blocks, inline, lines, problem, unknown
 from tests.worlds.on_disk import duck_type
 
@@ -127,6 +128,9 @@ def test_recipes_run_on_the_tables_of_a_snapshot() -> None:
                 assert [name for name, _ in types] == columns(table)
                 made = ", ".join(f'"{name}" {duck_type(kind)}' for name, kind in types)
                 database.execute(f'CREATE TABLE "{schema}"."{table}" ({made})')
+        for view, table in OVER_ALL.items():
+            each = f"SELECT 'monday' AS snapshot_id, 1 AS epoch, 'VERIFIED' AS verdict, * FROM main.{table}"
+            database.execute(f"CREATE VIEW {view} AS {each}")
         found = [
             (page, content) for page, content in every("sql") if ".parquet" not in content
         ]  # no files here
