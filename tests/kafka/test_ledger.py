@@ -219,6 +219,22 @@ async def test_records_come_back_in_order_with_the_brokers_time(ledgers: Callabl
     assert [entry async for entry in ledger.read(3, until=3)] == []
 
 
+async def test_its_requests_are_counted_by_api(ledgers: Callable[[], KafkaLedger]) -> None:
+    ledger = ledgers()
+    await ledger.open()
+    counted = ledger.connection.requests
+    before = dict(counted)
+    for n in range(3):
+        await ledger.append(bye(n))
+    assert counted["Produce"] - before.get("Produce", 0) == 3
+    before = dict(counted)
+    await all_of(ledger)
+    assert counted["Produce"] == before["Produce"]
+    assert counted["Fetch"] - before.get("Fetch", 0) >= 1
+    assert counted["ListOffsets"] - before.get("ListOffsets", 0) == 1, "where it ends"
+    assert counted["Metadata"] > 0
+
+
 async def test_appends_in_the_background_stand_in_the_order_of_the_calls(
     ledgers: Callable[[], KafkaLedger],
 ) -> None:

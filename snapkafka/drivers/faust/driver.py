@@ -293,6 +293,7 @@ class FaustDriver(Host):
         """Reach the ledger once the app has started, and join if no consumer will subscribe."""
         self.replies.attach(self.app._reply_consumer)
         connection = connection_of(self.app)
+        self.metrics.requests = connection.requests
         await self.start(KafkaLedger(connection, self.config.namespace), KafkaTopicAdmin(connection))
         if self.app.producer_only:
             await self.join(process_hello(self))
