@@ -26,8 +26,9 @@ from snapkafka.protocol.events import (
     LedgerRead,
     LedgerRecreated,
     RanWithout,
+    ReportAppended,
 )
-from snapkafka.protocol.records import Bye, Checkpoint, Hello, LedgerRecord, Restore, Trigger
+from snapkafka.protocol.records import Bye, Checkpoint, CutReport, Hello, LedgerRecord, Restore, Trigger
 
 if TYPE_CHECKING:
     from snapkafka.protocol.ledger_state import SnapshotView
@@ -247,10 +248,8 @@ class LedgerTasks:
                 return
             try:
                 offset = await self._host.ledger.append(record)
-                if isinstance(record, Hello):
-                    self._appended_hello, self._hello_at = self._host.loop.time(), offset
-                    if self._host.absent and not self.reads:
-                        self.append_bye(offset)  # it has stood down meanwhile, and reads that record no more
+                if ledger == self._host.metrics.ledgers:
+                    self._appended(record, offset, repeated=said)
             except SnapkafkaError as error:
                 lost = isinstance(record, Trigger) or isinstance(
                     error, RecordTooLargeError | LedgerRecreatedError | LedgerCutShortError
@@ -269,6 +268,15 @@ class LedgerTasks:
                 await asyncio.sleep(RETRY_S)
             else:
                 return
+
+    def _appended(self, record: LedgerRecord, offset: int, *, repeated: bool) -> None:
+        """Note where a record stands. `repeated`: an attempt before this one failed, as far as its producer knows."""
+        if isinstance(record, CutReport):
+            self._host.feed(ReportAppended(n=record.n, offset=offset, repeated=repeated))
+        elif isinstance(record, Hello):
+            self._appended_hello, self._hello_at = self._host.loop.time(), offset
+            if self._host.absent and not self.reads:
+                self.append_bye(offset)  # it has stood down meanwhile, and reads that record no more
 
     def about_record(self, record: LedgerRecord) -> dict[str, Any]:
         """Return `extra=` for a log line about a ledger record."""

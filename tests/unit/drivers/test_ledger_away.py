@@ -19,6 +19,7 @@ from snapkafka.errors import BrokerUnavailableError, LedgerUnusableError, Snapka
 from snapkafka.protocol.events import AssignedInput, InputsAssigned
 from snapkafka.protocol.records import (
     Abort,
+    Closed,
     CutReport,
     Hello,
     InputTopic,
@@ -52,6 +53,7 @@ class Away(FakeLedger):
         self.garbled = False
         self.lost: SnapkafkaError | None = None
         self.tries = 0
+        self.unanswered: type | None = None  # a record of this type lands, and its author is not told so
 
     async def end(self) -> int:
         if self.silent:
@@ -62,7 +64,15 @@ class Away(FakeLedger):
 
     async def append(self, record: LedgerRecord) -> int:
         await self.back.wait()
-        return self.put(record)
+        offset = self.put(record)
+        if self.unanswered is not None and isinstance(record, self.unanswered):
+            self.unanswered = None
+            raise BrokerUnavailableError("no answer in time")
+        return offset
+
+    def stop_reading_at(self, kind: type) -> None:
+        """Nothing can be read from a record of this type on, until `reads` is set."""
+        self.listeners.append(lambda _, record: self.reads.clear() if isinstance(record, kind) else None)
 
     async def read(self, start: int = 0, *, until: int | None = None) -> AsyncIterator[FakeEntry]:
         at = start
@@ -262,3 +272,28 @@ async def test_r15_a_ledger_that_cannot_be_read_is_reported_once(
     assert "run it again" in lines[0]
     service.ledger.lost = BrokerUnavailableError("nobody answers")
     await until(lambda: any("nobody answers" in line for line in caplog.messages))
+
+
+async def test_r4_a_report_is_known_by_its_acknowledgement(service: Service) -> None:
+    """The worker closes before it has read its own report."""
+    service.ledger.stop_reading_at(CutReport)
+    service.ledger.put(Trigger(n=1, id="s"))
+    await until(lambda: bool(service.said(Closed)))
+    (closed,) = service.said(Closed)
+    assert isinstance(service.ledger.entries[closed.report].record, CutReport)
+    assert service.driver.machine.ledger.end <= closed.report, "it is not read yet"
+
+
+async def test_r4_a_report_that_was_sent_again_is_known_when_it_is_read(service: Service) -> None:
+    """Its acknowledgement was lost, and the second copy is the one that was acknowledged: the first one counts."""
+    service.ledger.unanswered = CutReport
+    service.ledger.stop_reading_at(CutReport)
+    service.ledger.put(Trigger(n=1, id="s"))
+    await until(lambda: len(service.said(CutReport)) == 2)
+    await service.driver.ledger_tasks.written()
+    assert not service.said(Closed)
+    service.ledger.reads.set()
+    service.ledger.listeners.clear()
+    await until(lambda: bool(service.said(Closed)))
+    first = next(e.offset for e in service.ledger.entries if isinstance(e.record, CutReport))
+    assert [closed.report for closed in service.said(Closed)] == [first]
