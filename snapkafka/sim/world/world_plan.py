@@ -119,8 +119,8 @@ READS_SEED = "looks 7618"
 SCOPED = 0.08
 SCOPES = "scopes 16"
 
-#: The share of worlds in which reports are acknowledged, and of reports that are sent twice there. Their seeds, too, are
-#: none of those that are known by number.
+#: The share of worlds in which reports are acknowledged, and of reports that are sent twice there. The seeds of these
+#: worlds, too, are none of those that are known by number.
 ACKNOWLEDGED = 0.6
 ACKNOWLEDGES = "acknowledges 1209"
 APPENDED_AGAIN = 0.1
