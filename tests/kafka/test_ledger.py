@@ -236,6 +236,20 @@ async def test_its_requests_are_counted_by_api(ledgers: Callable[[], KafkaLedger
     assert counted["Metadata"] > 0
 
 
+async def test_large_records_take_a_third_of_their_bytes(
+    ledgers: Callable[[], KafkaLedger], admin: KafkaTopicAdmin
+) -> None:
+    """Reports name the same topics again and again. Any client reads them: gzip is in every library."""
+    ledger = ledgers()
+    await ledger.open()
+    sent = tuple(SentEnd(topic="orders", partition=n, white_end=900 + n, last_seq=n) for n in range(200))
+    closed = Closed(process=1, n=1, epoch=5, report=6, sent=sent)
+    await ledger.append(closed)
+    bytes_of_log = (await admin.log_bytes(ledger.topic))[0]
+    assert bytes_of_log < len(encode(closed)) / 3
+    assert [entry.record for entry in await all_of(ledger)] == [closed]
+
+
 async def test_a_gulp_takes_all_that_was_written_in_a_rest_by_one_request(
     ledgers: Callable[[], KafkaLedger],
 ) -> None:
