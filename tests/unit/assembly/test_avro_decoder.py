@@ -321,6 +321,10 @@ def test_defaults_and_aliases() -> None:
         ('["null","int"]', b"\x08"),
         ('{"type":"array","items":"null"}', b"\xfe\xff\xff\xff\xff\xff\xff\xff\x7f"),
         ('{"type":"enum","name":"E","symbols":["A"]}', b"\x01"),
+        (
+            '{"type":"array","items":{"type":"array","items":"null"}}',
+            encoded("long", 9) + (encoded("long", 900_000) + b"\x00") * 9 + b"\x00",
+        ),
     ],
 )
 def test_other_bytes_are_none(schema: str, raw: bytes) -> None:
