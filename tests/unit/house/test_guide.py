@@ -12,14 +12,15 @@ import shlex
 from collections.abc import Iterator
 from pathlib import Path
 
-import duckdb
 import pytest
 from markdown_it import MarkdownIt
 from typer.main import get_command
 
-from snapkafka.assembly.schemas import SCHEMAS, columns
+from snapkafka import ops
 from snapkafka.cli.verbs import app
-from tests.worlds.on_disk import duck_type
+from snapkafka.errors import BadInputError
+from snapkafka.store import LocalStore
+from tests.worlds.on_disk import write_snapshot
 
 ROOT = Path(__file__).parents[3]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
@@ -106,24 +107,17 @@ def test_commands_and_their_options_exist() -> None:
     assert problems == []
 
 
-def test_recipes_run_on_the_tables_of_a_snapshot() -> None:
-    with duckdb.connect() as database:
-        for schema in ("main", "monday"):
-            database.execute(f'CREATE SCHEMA IF NOT EXISTS "{schema}"')
-            for table, declared in SCHEMAS.items():
-                types = [column.split(" ", 1) for column in declared.split(", ")]
-                assert [name for name, _ in types] == columns(table)
-                made = ", ".join(f'"{name}" {duck_type(kind)}' for name, kind in types)
-                database.execute(f'CREATE TABLE "{schema}"."{table}" ({made})')
-        found = [
-            (page, content) for page, content in every("sql") if ".parquet" not in content
-        ]  # no files here
-        assert len(found) > 8
-        for page, content in found:
-            try:
-                database.execute(content).fetchall()
-            except duckdb.Error as error:
-                pytest.fail(f"{page}: {error}\n{content}")
+async def test_recipes_run_on_the_tables_of_a_snapshot(tmp_path: Path) -> None:
+    store = LocalStore(tmp_path)
+    for epoch, name in enumerate(("monday", "tuesday")):
+        write_snapshot(store, name, epoch, around=[], inputs=[])
+    found = [(page, content) for page, content in every("sql") if ".parquet" not in content]  # no files here
+    assert len(found) > 8
+    for page, content in found:
+        try:
+            await ops.query(None, "", content, storage=str(tmp_path), unchecked=True)
+        except BadInputError as error:
+            pytest.fail(f"{page}: {error}\n{content}")
 
 
 @pytest.mark.parametrize(
