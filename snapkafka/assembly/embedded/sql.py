@@ -64,6 +64,7 @@ KNOWN: Final = frozenset(
         "raise_error",
         "size",
         "split",
+        "unix_millis",
     ]
 )
 MACROS: Final = (
@@ -75,6 +76,7 @@ MACROS: Final = (
     "explode(x) AS unnest(x)",
     "array_join(x, s) AS array_to_string(x, s)",
     "array_sort(x) AS list_sort(x)",
+    "unix_millis(x) AS epoch_ms(x)",
 )
 #: Texts, comments and quoted names, which hold no SQL.
 QUOTED: Final = re.compile(r"'(?:[^']|'')*'|--[^\n]*|/\*.*?\*/|`[^`]*`|\"[^\"]*\"", re.DOTALL)
