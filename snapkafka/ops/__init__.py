@@ -29,6 +29,7 @@ from .acls import Right, Rights, rights
 from .assembling import Launch, assemble, verify
 from .check_restored import CheckedRestore, check_restored
 from .checkpointing import Checkpointed, checkpoint
+from .creating_topics import CreatedTopic, create_topics
 from .diffing import Difference, diff
 from .doctoring import Checkup, doctor
 from .drawing import MESSAGES_SHOWN, Drawn, draw, draw_details
@@ -76,6 +77,7 @@ __all__ = [
     "CheckedRestore",
     "Checkpointed",
     "Checkup",
+    "CreatedTopic",
     "Details",
     "Difference",
     "Drawn",
@@ -133,6 +135,7 @@ __all__ = [
     "await_workers",
     "check_restored",
     "checkpoint",
+    "create_topics",
     "diff",
     "diff_fork",
     "doctor",

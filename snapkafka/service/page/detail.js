@@ -149,7 +149,8 @@ function checks(told, point) {
   if (!told.checks.length) return h("p", { class: "why" }, "not verified yet");
   const place = (one) => `${one.topic}[${one.partition}] offset ${one.offset}`;
   const link = (one) => h("button", { type: "button", class: "link", title: "Show it in the diagram", onclick: () => point(place(one)) }, place(one));
-  const witnesses = (check) => h("ul", { class: "witnesses" }, [...(check.witnesses ?? []), ...(check.notes ?? [])]
+  const witnesses = (check) => h("ul", { class: "witnesses" }, [...(check.witnesses ?? []), ...(check.notes ?? []),
+    ...(check.remarks ?? []).map((what) => ({ what }))]
     .map((one) => h("li", {}, ...(one.topic && one.offset >= 0 ? [link(one), ": "] : []), one.what)));
   const name = (one) => h("div", { class: "check" }, h("b", {}, one.name.split(" ")[0]), ` ${one.title}`, one.says ? h("div", { class: "why" }, one.says) : null);
   return table([["Check"], ["Status"], ["Found", "number"], ["Records", "number"], ["Witnesses and notes"]],

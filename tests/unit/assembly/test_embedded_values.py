@@ -128,6 +128,8 @@ def test_an_invariant_that_fails_has_its_rows_as_spark_prints_them() -> None:
             "beside explode",
         ),
         ("SELECT * FROM messages WHERE CAST('1e3' AS INT) = 0", "a number like 1e3"),
+        ("SELECT * FROM messages WHERE lower(topic || timestamp) = 'x'", "a cast beside a time"),
+        ("SELECT CAST(timestamp AS BIGINT) AS n FROM messages", "a cast beside a time"),
     ],
 )
 def test_sql_that_may_differ_is_handed_over(sql: str, named: str) -> None:
@@ -243,3 +245,13 @@ def test_tables_have_the_columns_that_are_stated() -> None:
     (found,) = arrow("processes", [row]).to_pylist()
     assert found["triggered_at"] == row["triggered_at"]
     assert found["torn"] is None
+
+
+def test_times_are_compared_with_texts() -> None:
+    noon = datetime(2026, 5, 1, 12, tzinfo=UTC)
+    state = [
+        {"app": "a", "table_name": "t", "window_start": noon, "window_end": noon + timedelta(seconds=9.9)}
+    ]
+    sql = "SELECT app FROM state WHERE window_start >= '2026-05-01 12:00:00' AND window_end < '2026-05-01 12:00:10'"
+    (found,) = invariants.check([Invariant(name="mine", sql=sql)], {"state": arrow("state", state)})
+    assert found.found == 1
