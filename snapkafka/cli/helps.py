@@ -109,6 +109,12 @@ HELPS: Final = {
         "snapkafka verdicts --follow",
         BROKER,
     ),
+    "invariants": Help(
+        Panel.TRUST,
+        "snapkafka invariants history money",
+    ),
+    "invariants list": Help(Panel.TRUST, "snapkafka invariants list", BROKER),
+    "invariants history": Help(Panel.TRUST, "snapkafka invariants history money", BROKER | {8}),
     "drill": Help(
         Panel.TRUST,
         "snapkafka drill --app 'python -m faust -A shop worker'",
@@ -166,6 +172,8 @@ HELPS: Final = {
         BROKER | {1, 8},
     ),
     "namespaces": Help(Panel.OPERATE, "snapkafka namespaces", BROKER),
+    "topics": Help(Panel.OPERATE, "snapkafka topics create orders --partitions 4"),
+    "topics create": Help(Panel.OPERATE, "snapkafka topics create orders payments --partitions 4", BROKER),
     "metrics": Help(
         Panel.OPERATE,
         "snapkafka metrics --output /var/lib/node_exporter/snapkafka.prom",

@@ -18,6 +18,7 @@ from .commands import (
     drill,
     fork,
     help_texts,
+    invariants,
     keep,
     metrics,
     namespaces,
@@ -25,6 +26,7 @@ from .commands import (
     restore,
     serve,
     switches,
+    topics,
     trace,
     verdicts,
     watch,
@@ -292,6 +294,12 @@ app.add_typer(
     epilog=f"Example: {HELPS['fork'].example}",
     rich_help_panel=HELPS["fork"].panel,
 )
+app.add_typer(
+    invariants.app,
+    name="invariants",
+    epilog=f"Example: {HELPS['invariants'].example}",
+    rich_help_panel=HELPS["invariants"].panel,
+)
 
 
 @command(app, "doctor")
@@ -341,6 +349,12 @@ command(app, "resume")(switches.resume)
 command(app, "retire")(switches.retire)
 command(app, "checkpoint")(switches.checkpoint)
 command(app, "prune")(stored_files.prune)
+app.add_typer(
+    topics.app,
+    name="topics",
+    epilog=f"Example: {HELPS['topics'].example}",
+    rich_help_panel=HELPS["topics"].panel,
+)
 command(app, "metrics")(metrics.metrics)
 command(app, "namespaces")(namespaces.namespaces)
 command(app, "serve")(serve.serve)

@@ -29,6 +29,7 @@ from .acls import Right, Rights, rights
 from .assembling import Launch, assemble, verify
 from .check_restored import CheckedRestore, check_restored
 from .checkpointing import Checkpointed, checkpoint
+from .creating_topics import CreatedTopic, create_topics
 from .diffing import Difference, diff
 from .doctoring import Checkup, doctor
 from .drawing import MESSAGES_SHOWN, Drawn, draw, draw_details
@@ -38,8 +39,18 @@ from .dry_run import ReadPlan, plan_assembly
 from .fixing import AppliedFix, PlannedFix, apply_fixes, plan_fixes
 from .following import CaptureProgress, await_captured
 from .fork_diffing import diff_fork
-from .freshness import Freshness, exposition, freshness, freshness_in, gauges
+from .freshness import Freshness, WatchedInvariant, exposition, freshness, freshness_in, gauges
 from .heartbeats import Heartbeat, HeartbeatSession, heartbeats
+from .invariants import (
+    Evaluation,
+    Holding,
+    InvariantHistory,
+    history_in,
+    invariant_history,
+    invariants,
+    invariants_in,
+    with_rows,
+)
 from .keep import KeptRound as KeptRound
 from .keep import Outcome, Quiet, Schedule, keep
 from .listing import Details, Summary, list_snapshots, show
@@ -66,6 +77,7 @@ __all__ = [
     "CheckedRestore",
     "Checkpointed",
     "Checkup",
+    "CreatedTopic",
     "Details",
     "Difference",
     "Drawn",
@@ -73,12 +85,15 @@ __all__ = [
     "DrillRequest",
     "Dropped",
     "Dropping",
+    "Evaluation",
     "ExaminedFiles",
     "Fork",
     "Freshness",
     "Heartbeat",
     "HeartbeatSession",
+    "Holding",
     "Instant",
+    "InvariantHistory",
     "Irrevocable",
     "JobResult",
     "JobSpec",
@@ -111,6 +126,7 @@ __all__ = [
     "Verified",
     "WallCut",
     "WatchRequest",
+    "WatchedInvariant",
     "abort",
     "abort_restore",
     "apply_fixes",
@@ -119,6 +135,7 @@ __all__ = [
     "await_workers",
     "check_restored",
     "checkpoint",
+    "create_topics",
     "diff",
     "diff_fork",
     "doctor",
@@ -133,6 +150,10 @@ __all__ = [
     "freshness_in",
     "gauges",
     "heartbeats",
+    "history_in",
+    "invariant_history",
+    "invariants",
+    "invariants_in",
     "keep",
     "list_forks",
     "list_snapshots",
@@ -162,4 +183,5 @@ __all__ = [
     "verify",
     "verify_offline",
     "watch",
+    "with_rows",
 ]

@@ -64,6 +64,7 @@ KNOWN: Final = frozenset(
         "raise_error",
         "size",
         "split",
+        "unix_millis",
     ]
 )
 MACROS: Final = (
@@ -75,6 +76,7 @@ MACROS: Final = (
     "explode(x) AS unnest(x)",
     "array_join(x, s) AS array_to_string(x, s)",
     "array_sort(x) AS list_sort(x)",
+    "unix_millis(x) AS epoch_ms(x)",
 )
 #: Texts, comments and quoted names, which hold no SQL.
 QUOTED: Final = re.compile(r"'(?:[^']|'')*'|--[^\n]*|/\*.*?\*/|`[^`]*`|\"[^\"]*\"", re.DOTALL)
@@ -104,7 +106,9 @@ TO_FRACTION: Final = re.compile(r"decimal\s*\(\s*\d+\s*,\s*\d+\s*\)|double", re.
 #: A cast to a boolean that is only there to raise an error.
 RAISED: Final = re.compile(r"\s*raise_error\b.*\bas\s+boolean\s*", re.IGNORECASE | re.DOTALL)
 #: Values that one of them rounds, and the other cuts off.
-FRACTION: Final = re.compile(r"\d\.\d|\bwindow_(?:start|end)\b", re.IGNORECASE)
+FRACTION: Final = re.compile(r"\d\.\d")
+#: Columns of times, which each of them casts in its way.
+TIMES: Final = re.compile(r"\b(?:timestamp|\w+_at|window_start|window_end)\b", re.IGNORECASE)
 #: A cast to a whole number in a plan of DuckDB.
 PLANNED_WHOLE: Final = re.compile(r" AS U?(?:TINYINT|SMALLINT|INTEGER|BIGINT|HUGEINT)\)")
 CAST: Final = re.compile(r"\b(?:try_)?cast\s*\(", re.IGNORECASE)
@@ -173,6 +177,8 @@ class Numbers:
         """
         casts = [_target(cast) for cast in _casts(QUOTED.sub(" ", sql))]
         self._name, self._cast = name, any(casts) or "CAST(" in plan
+        if self._cast and TIMES.search(sql):
+            raise HandOverError(f"a cast beside a time in invariant {name}")
         self._fractions = not any(map(TO_WHOLE.fullmatch, casts)) and not PLANNED_WHOLE.search(plan)
         if not self._cast:
             return

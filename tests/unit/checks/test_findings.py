@@ -51,6 +51,7 @@ def test_v1_says_who_and_where_the_white_should_have_ended() -> None:
         offset=7,
         process=1,
         seq=7,
+        kind="white-after-end",
         what="white record of process 1 (seq 7), though its white records here end at offset 5",
     )
 
@@ -181,6 +182,19 @@ def test_v1_what_failed_in_an_input_before_all_that_is_read_is_past() -> None:
     assert v1(view, later) == [Finding("send-failed", "table", 0, 3, 1, 3, a=3, b=3)]
     behind = CutView(replace(CAPTURED, senders=(replace(CAPTURED.senders[0], unacknowledged=seqs(3)),)))
     assert v1(behind, []) == [], "the last one is acknowledged, and below what is read"
+
+
+def test_v1_a_send_without_result_that_was_received_is_not_called_lost() -> None:
+    """It landed at offset 6, and its only reader stands at 7: the log is read from there on, and cannot show it."""
+    unknown = with_sender(unacknowledged=seqs(5, refused=False), landed_end=7, marker=-1)
+    received = replace(INPUT, position=7, noted=7, agents=())
+    view = CutView(replace(unknown, inputs=(received, *unknown.inputs[1:]), recorded=()))
+    (found,) = v1(view, [])
+    assert (found.kind, found.a, found.b) == ("send-failed", 5, 5)
+    assert Witness.of(found).what == (
+        "process 1 reports that its sends with seq 5 to 5 were refused, or that their result is unknown, and no record"
+        " that was read below this offset has them: they may be lost, or lie before what was read"
+    )
 
 
 def test_v1_what_landed_of_unknown_results_counts_as_sent() -> None:
