@@ -169,7 +169,9 @@ def verify(
     reading = _read(spark, ranges, settings, meter, view.topics_read, light=light, keyed=keyed)
     with sized(spark, _offsets(ranges)), reading as records:
         checked = _check(spark, records, lookups, ranges, settings)
-        checked = noted(checked, split_keys.find(view, tables.state(records, lookups, settings.decoding)))
+        if view.keyed_tables:
+            state = tables.state(records, lookups, settings.decoding)
+            checked = noted(checked, split_keys.find(view, state))
         if wanted:
             of_tables = v6_invariants.check(spark, wanted, _unwritten(records, lookups, settings))
             checked = checked._replace(outcomes=checked.outcomes + of_tables)
