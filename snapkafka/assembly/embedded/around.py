@@ -12,14 +12,19 @@ from snapkafka.wire.headers import topics_by_check
 
 from .log import Record
 from .tables import Inputs, is_void, still_to_start
-from .values import decoded
+from .values import Decoder
 
 #: A place: app, topic, partition, offset.
 _Place = tuple[str, str, int, int]
 
 
 def around_rows(
-    view: CutView, records: Sequence[Record], inputs: Inputs, window: int, reaches: Sequence[Reach]
+    view: CutView,
+    records: Sequence[Record],
+    inputs: Inputs,
+    window: int,
+    reaches: Sequence[Reach],
+    decoded: Decoder,
 ) -> Iterator[dict[str, Any]]:
     """Yield the records around the cut, with the times of their receipts.
 

@@ -54,13 +54,11 @@ def taken(
     spec: JobSpec,
     *,
     offsets: int = SMALL,
-    schemes: tuple[str, ...] = ("file",),
-    only_spark: str = "",
 ) -> str:
     """Return the name of the engine that assembles."""
     job = Job(spec=spec, notify=lines.append, progress=lambda working: None, engine=engines.opened)
     nothing: Any = None
-    with engines.opened(job, offsets, schemes, only_spark) as engine:
+    with engines.opened(job, offsets, ("file",)) as engine:
         return str(engine.assemble(nothing, nothing))
 
 
@@ -77,12 +75,8 @@ LARGE = {"offsets": engines.OFFSETS_MAX + 1}
     ("options", "around", "named"),
     [
         ({}, LARGE, "100,001 offsets"),
-        ({}, {"schemes": ("file", "s3a")}, "storage by s3a"),
-        ({}, {"only_spark": "verification"}, "verification"),
         ({"avro": ("7=s.avsc",)}, {}, "Avro"),
         ({"schema_registry": "http://r"}, {}, "Avro"),
-        ({"codecs": ("shop",)}, {}, "codecs of the apps"),
-        ({"unpickle": True}, {}, "codecs of the apps"),
     ],
 )
 def test_what_only_spark_does_is_named(

@@ -14,6 +14,7 @@ import pyarrow as pa  # type: ignore[import-untyped]
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as fn
 
+from snapkafka.assembly.app_codecs import codecs_of
 from snapkafka.assembly.decoding import (
     BASE64,
     JSON_CODECS,
@@ -192,54 +193,14 @@ def _of_json(content: Column, why: Column) -> Column:
 
 def _loading(decoding: Decoding) -> Any:
     """Create a function of (codec, bytes) over batches. It needs nothing of this package where it runs."""
-    modules, unpickle, refused = decoding.codecs, decoding.unpickle, REFUSED
+    opened = codecs_of(decoding.codecs, unpickle=decoding.unpickle)
 
     def load(codecs: pa.Array, values: pa.Array) -> pa.Array:
-        import importlib
-        import json
-        import warnings
-
-        def plain(value: Any) -> Any:
-            if isinstance(value, set | frozenset):
-                return sorted(value, key=repr)
-            return value.decode() if isinstance(value, bytes) else on_default(value)
-
-        def one(name: str, value: bytes) -> tuple[str | None, str | None]:
-            try:
-                codec = get_codec(name)
-            except Exception:
-                return None, f"codec {name} is not registered with Faust"
-            nodes = getattr(codec, "nodes", ())
-            if not unpickle and any(type(node).__name__ == "raw_pickle" for node in nodes):
-                return None, f"codec {name}{refused}"
-            try:
-                found = codec.loads(value)
-                text = json.dumps(
-                    found, default=plain, ensure_ascii=False, allow_nan=False, separators=(",", ":")
-                )
-                text.encode()
-            except (Exception, SystemExit) as error:
-                return None, f"codec {name}: {type(error).__name__}"
-            return text, None
-
-        missing = ""
-        try:
-            from faust.serializers.codecs import get_codec
-            from faust.utils.json import on_default
-
-            for module in modules:
-                importlib.import_module(module)
-        except ImportError as error:
-            missing = f"no module {error.name} on a worker"
-        except (Exception, SystemExit) as error:
-            missing = f"a module fails on a worker: {type(error).__name__}"
-        rows: list[tuple[str | None, str | None]] = []
-        with warnings.catch_warnings(action="ignore"):  # Faust's of pickles: whoever asked for them knows
-            for name, value in zip(codecs.to_pylist(), values.to_pylist(), strict=True):
-                if value is None:
-                    rows.append((None, None))
-                else:
-                    rows.append((None, f"codec {name}: {missing}") if missing else one(name, value))
+        read = opened()
+        rows = [
+            (None, None) if value is None else read(name, value)
+            for name, value in zip(codecs.to_pylist(), values.to_pylist(), strict=True)
+        ]
         columns = [pa.array([row[side] for row in rows], pa.string()) for side in (0, 1)]
         return pa.StructArray.from_arrays(columns, names=["json", "why"])
 
