@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from snapkafka.checks import Checked, CheckOutcome, CutView
 from snapkafka.checks.invariants import Invariant
-from snapkafka.errors import BadInputError, InternalError, Option
+from snapkafka.errors import InternalError, Option
 from snapkafka.manifest import Manifest
 from snapkafka.store import Store
 
@@ -36,10 +36,8 @@ class Both(Engine):
         self._spark.require_valid(invariants)
 
     def assemble(self, task: Task, settings: Settings) -> tuple[Manifest, Work]:
-        """Refuse: tables are written once."""
-        raise BadInputError(
-            "both engines verify, and one assembles", hint=("leave ", Option("engine"), " out")
-        )
+        """Assemble by neither: `JobSpec.require_one_engine` has refused that."""
+        raise AssertionError("both engines verify, and one assembles")
 
     def verify(
         self, view: CutView, settings: Settings, wanted: tuple[Invariant, ...], stored: Stored | None

@@ -138,6 +138,7 @@ class Job:
 def assemble(job: Job, failures: Failures) -> list[JobResult]:
     """Assemble the snapshots of a job, in the order of their epochs; one that fails does not stop the others."""
     spec = job.spec
+    spec.require_one_engine()
     if problem := namespace_problem(spec.namespace):
         raise BadInputError(problem, hint=("add ", Option("namespace"), ", or set SNAPKAFKA_NAMESPACE"))
     if not spec.snapshots:

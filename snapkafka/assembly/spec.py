@@ -173,6 +173,19 @@ class JobSpec(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, for
                 f"is invalid: {self.engine!r}", hint=f"it can be {', '.join(ENGINES)}", field="engine"
             )
 
+    def require_one_engine(self) -> None:
+        """Refuse both engines: each snapshot is assembled by one.
+
+        Raises:
+            BadInputError: the options name both.
+        """
+        if self.engine == "both":
+            raise BadInputError(
+                "must be one: both is for verify",
+                hint="leave it out, or take auto, embedded or spark",
+                field="engine",
+            )
+
     def __repr__(self) -> str:
         """Leave out the values: the URL of a registry may contain a password."""
         return f"JobSpec({', '.join(self.snapshots or self.manifests)})"

@@ -42,8 +42,11 @@ class Launch:
         """Check that this environment has the engine of a job, if the job runs in it.
 
         Raises:
+            BadInputError: the job assembles, and its options name both engines.
             DependencyMissingError: it has none.
         """
+        if not spec.manifests:
+            spec.require_one_engine()
         if not self.python:
             require_engine(spec.engine)
 
@@ -104,7 +107,8 @@ async def verify(
     """
     if not (spec.snapshots or spec.manifests):
         raise BadInputError("no snapshot is named", hint=("give an id, or ", Option("manifest", "PATH")))
-    launch.require_engine(spec)
+    if not launch.python:
+        require_engine(spec.engine)
     places = spec.manifests or await manifest_places(
         where, spec.namespace, list(spec.snapshots), storage=spec.storage
     )

@@ -247,12 +247,10 @@ def test_a_chain_is_the_same_but_for_the_engine(spark: SparkSession, kafka: Brok
     written = ([(b'"old"', None), (b'"new"', b"7")], [(b'"new"', b"8"), (b'"late"', None)])
     for parent, name, changes in zip(("snap", "next"), ("next", "last"), written, strict=True):
         play_on(stage, pair.name(name), parent=pair.name(parent), written=changes)
-        manifest = pair.assembled(name, WHOLE)
+        manifest = pair.assembled(name, () if name == "next" else WHOLE)
         assert [entry.id for entry in manifest.parents][-1] == pair.name(parent)
-        assert {it.name: it.status for it in manifest.checks if it.name.startswith("V6")} == {
-            "V6 everything": "failed",
-            "V6 gone": "passed",
-        }
+    checks = {it.name: it for it in manifest.checks}
+    assert (checks["V6 everything"].found, checks["V6 gone"].status) == (6, "passed")
     pair.verified("last", WHOLE)
 
 
