@@ -9,13 +9,13 @@ from dataclasses import dataclass
 from typing import Final
 
 from snapkafka.advice import Advice, Weight, worst_first
-from snapkafka.checks.retention import TopicSettings
 from snapkafka.errors import SnapkafkaError
 from snapkafka.kafka.ledger.reading import Opened, latest_of_apps, opened
 from snapkafka.kafka.ledger.settings import LOSES, harmful
 from snapkafka.kafka.login.connection import Connection
 from snapkafka.ports import Cluster
 from snapkafka.protocol.ledger_state import LedgerState, ProcessView
+from snapkafka.topic_config import TopicSettings
 from snapkafka.units import wall_ms
 
 from .checkpointing import checkpoint_due
