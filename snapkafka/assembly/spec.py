@@ -154,7 +154,7 @@ class JobSpec(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, for
         str,
         _option(
             "--engine",
-            "auto (embedded where it can), embedded, spark, both.",
+            "auto (embedded where it can), embedded, spark; verify: both.",
             metavar="ENGINE",
         ),
     ] = "auto"

@@ -40,7 +40,7 @@ from tests.spark.reading import settings_of
 from tests.spark.scene import Stage, play, play_on
 from tests.spark.test_tables import ENTRY, LEDGER, captured
 
-pytestmark = [pytest.mark.spark]
+pytestmark = [pytest.mark.spark, pytest.mark.timeout(1200)]
 OWN: Final = Decoding(codecs=("tests.spark.own_codecs",))
 
 #: Values as services write them, and as nobody would.
