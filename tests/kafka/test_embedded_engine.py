@@ -61,14 +61,14 @@ def command(environ: dict[str, str], stage: Stage, *arguments: str) -> tuple[int
     return done.returncode, json.loads(done.stdout), done.stderr
 
 
-@pytest.mark.parametrize("engine", ["embedded", "auto"])
+@pytest.mark.parametrize("engine", [("--engine", "embedded"), ()])
 def test_a_small_snapshot_needs_neither_spark_nor_java(
-    stage: Stage, bare: dict[str, str], tmp_path: Path, engine: str
+    stage: Stage, bare: dict[str, str], tmp_path: Path, engine: tuple[str, ...]
 ) -> None:
     name, storage = f"{stage.namespace}-snap", tmp_path / "snaps"
     (tmp_path / "none.sql").write_text("SELECT * FROM messages WHERE `offset` < ${least}")
     status, found, err = command(
-        bare, stage, "assemble", name, "--storage", str(storage), "--engine", engine,
+        bare, stage, "assemble", name, "--storage", str(storage), *engine,
         "--invariants", str(tmp_path / "none.sql"), "--set", "least=0",
     )  # fmt: skip
     assert status == 0, err
@@ -98,10 +98,10 @@ def test_a_small_snapshot_needs_neither_spark_nor_java(
 def test_what_it_does_not_do_is_one_line(stage: Stage, bare: dict[str, str], tmp_path: Path) -> None:
     status, found, err = command(
         bare, stage, "assemble", f"{stage.namespace}-snap", "--storage", str(tmp_path / "snaps"),
-        "--engine", "embedded", "--unpickle",
+        "--engine", "embedded", "--schema-registry", "http://127.0.0.1:1",
     )  # fmt: skip
     assert (status, found["error"]["code"]) == (2, "bad-input")
-    assert found["error"]["message"] == "the embedded engine does not do codecs of the apps"
+    assert found["error"]["message"] == "the embedded engine does not do Avro"
     assert "Traceback" not in err
 
 
