@@ -8,10 +8,11 @@ if not __package__ and sys.path and Path(sys.path[0]) == Path(__file__).parent:
     del sys.path[0]
 
 from snapkafka.errors import DependencyMissingError
-from snapkafka.runtime.extras import require_engine
+from snapkafka.runtime.extras import missing_of, require_extra
 
 try:
-    require_engine("auto")
+    if missing_of("embedded"):
+        require_extra("spark", "assembly")
 except DependencyMissingError as error:
     print(f"error: {error}\nwhat to do: {error.advice}", file=sys.stderr)
     sys.exit(error.exit_status)
