@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from .spark.engine import SparkEngine
 
 #: Up to so many offsets `auto` takes the embedded engine.
-OFFSETS_MAX: Final = 100_000
+OFFSETS_MAX: Final = 200_000
 
 _T = TypeVar("_T")
 

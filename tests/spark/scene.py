@@ -141,6 +141,22 @@ class Sender:
                 self.ends[tp] = self.reached[tp]
         return offset
 
+    def fill(self, tp: TopicPartition, count: int) -> None:
+        """So many white records of as many keys, which nothing else has in this partition."""
+        for seq in range(count):
+            header = self.header(tp, 0, seq)
+            self.stage.producer.produce(
+                tp.topic, b'{"n": %d}' % seq, b'"%d"' % seq, tp.partition, headers=[(wire.HEADER, header)]
+            )
+            if seq % 10_000 == 0:
+                self.stage.producer.poll(0)
+        assert self.stage.producer.flush(60) == 0
+        if count:
+            self.seqs[tp] = count
+            self.ends[tp] = self.reached[tp] = SentEnd(
+                topic=tp.topic, partition=tp.partition, white_end=count, last_seq=count - 1
+            )
+
     def mark(self, tp: TopicPartition) -> int:
         """Its marker."""
         ledger_id, check = self.stage.ledger.ledger_id, wire.tp_check(*tp)
@@ -173,6 +189,7 @@ def play(
     external: bool = True,
     declared: bool = True,
     relay: str = "",
+    bulk: int = 0,
 ) -> Stage:
     """Play it up to the captured snapshot, with red traffic behind it.
 
@@ -186,8 +203,9 @@ def play(
         relay: a process of an app out of scope passes a record of beta on to `orders` (offset 8), which alpha takes in
             before it cuts. "hangs": it was red, and the relay did not cut; "refused": nor did the ledger take its
             Hello; "cuts": it was white, and the relay cuts after it.
+        bulk: let alpha write so many keys to balances[1] before its cut.
     """
-    acts = _Acts(red_received, later_cause, calm, lost, external, declared, relay)
+    acts = _Acts(red_received, later_cause, calm, lost, external, declared, relay, bulk)
     return asyncio.run(_play(bootstrap, namespace, acts))
 
 
@@ -201,6 +219,7 @@ class _Acts(NamedTuple):
     external: bool
     declared: bool
     relay: str
+    bulk: int
 
 
 async def _play(bootstrap: str, namespace: str, acts: _Acts) -> Stage:
@@ -225,6 +244,7 @@ async def _play(bootstrap: str, namespace: str, acts: _Acts) -> Stage:
         old, a, b = await _join(stage, ids, (stage.topic("orders"),) if acts.declared else ())
         stage.players = (a, b)
         _white(stage, old, a, b, acts.later_cause, acts.external)
+        a.fill(stage.tp("balances", 1), acts.bulk)
         await _cut(stage, a, b, acts, await _relay(stage, ids, acts.relay))
         stage.captured = stage.state.captured(stage.epoch)
         return stage
@@ -350,7 +370,7 @@ async def _cut(stage: Stage, a: Sender, b: Sender, acts: _Acts, relay: Sender | 
         sent=tuple(a.ends.values()),
         changelogs=tuple(
             ChangelogEnd(table="balances", topic=balances.topic, partition=partition, end=end)
-            for partition, end in ((0, 7 if acts.calm else 9), (1, 0))
+            for partition, end in ((0, 7 if acts.calm else 9), (1, acts.bulk))
         ),
         input_ends=(ends[orders], ends[stage.tp("orders", 1)]),
         recorded=(
