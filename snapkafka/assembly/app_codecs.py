@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, TypeAlias
 
-from .decoding import REFUSED
+from .decoding import REFUSED, STRING_OR_CONSTANT
 
 #: Decodes bytes by a codec: to JSON, or to the reason why that is impossible.
 Load: TypeAlias = Callable[[str, bytes], tuple[str | None, str | None]]
@@ -14,7 +14,7 @@ Load: TypeAlias = Callable[[str, bytes], tuple[str | None, str | None]]
 def codecs_of(modules: tuple[str, ...], *, unpickle: bool) -> Callable[[], Load]:
     """Create a function that imports the modules where it is called and returns the one that decodes. Both need nothing
     of this package there: Spark sends them to its workers by value."""
-    refused = REFUSED
+    refused, constant = REFUSED, STRING_OR_CONSTANT
 
     def plain(value: Any) -> Any:
         from faust.utils.json import on_default
@@ -25,6 +25,7 @@ def codecs_of(modules: tuple[str, ...], *, unpickle: bool) -> Callable[[], Load]
 
     def load(name: str, value: bytes) -> tuple[str | None, str | None]:
         import json
+        import re
         import warnings
 
         from faust.serializers.codecs import get_codec
@@ -39,9 +40,8 @@ def codecs_of(modules: tuple[str, ...], *, unpickle: bool) -> Callable[[], Load]
         try:
             with warnings.catch_warnings(action="ignore"):  # Faust's of pickles: whoever asked for them knows
                 found = codec.loads(value)
-            text = json.dumps(
-                found, default=plain, ensure_ascii=False, allow_nan=False, separators=(",", ":")
-            )
+            text = json.dumps(found, default=plain, ensure_ascii=False, separators=(",", ":"))
+            text = re.sub(constant, lambda at: at[1] or f'"{at[2]}"', text)
             text.encode()
         except (Exception, SystemExit) as error:
             return None, f"codec {name}: {type(error).__name__}"

@@ -60,8 +60,8 @@ def _needs_spark(job: Job, offsets: int) -> str:
     spec = job.spec
     if offsets > OFFSETS_MAX:
         return f"{offsets:,} offsets (at most {OFFSETS_MAX:,})"
-    if spec.avro or spec.schema_registry:
-        return "Avro"
+    if spec.schema_registry:
+        return "a schema registry"
     missing = missing_of("embedded")
     return f"it without {missing[0]}" if missing else ""
 

@@ -293,6 +293,10 @@ class _Named(msgspec.Struct):
     engine: str = ""
 
 
+_SPEC: Final = msgspec.json.Decoder(JobSpec)
+_NAMED: Final = msgspec.json.Decoder(_Named)
+
+
 def as_file(spec: JobSpec) -> bytes:
     """Return the options as the job reads them from a file (`--spec`)."""
     return msgspec.json.encode({"engine": spec.engine, **msgspec.to_builtins(spec)})
@@ -301,9 +305,7 @@ def as_file(spec: JobSpec) -> bytes:
 def _read(path: str) -> JobSpec:
     try:
         text = sys.stdin.buffer.read() if path == "-" else Path(path).read_bytes()
-        found = msgspec.json.decode(text, type=JobSpec)
-        named = msgspec.json.decode(text, type=_Named).engine
-        return changed(found, engine=named or PROGRAM_ENGINE)
+        return changed(_SPEC.decode(text), engine=_NAMED.decode(text).engine or PROGRAM_ENGINE)
     except OSError as error:
         raise BadInputError(f"{path} cannot be read: {error.strerror}", field="spec") from error
     except msgspec.DecodeError as error:

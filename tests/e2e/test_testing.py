@@ -21,8 +21,8 @@ ROOT = Path(__file__).parents[2]
 GUIDE = ROOT / "docs" / "guide" / "testing.md"
 CUSTOMERS = ("ann", "bob", "cid")
 MONEY = """
-SELECT (SELECT coalesce(sum(CAST(value AS BIGINT)), 0) FROM state WHERE "table" = 'ordered') AS ordered,
-       (SELECT coalesce(sum(CAST(value AS BIGINT)), 0) FROM state WHERE "table" = 'paid') AS paid,
+SELECT (SELECT coalesce(sum(CAST(value AS BIGINT)), 0) FROM state WHERE table_name = 'ordered') AS ordered,
+       (SELECT coalesce(sum(CAST(value AS BIGINT)), 0) FROM state WHERE table_name = 'paid') AS paid,
        (SELECT coalesce(sum(CAST(value AS BIGINT)), 0) FROM messages WHERE topic = 'tested-to-pay') AS between
 """
 

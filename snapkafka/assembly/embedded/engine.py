@@ -50,7 +50,7 @@ from .state import delta_rows, state_rows
 from .stored_tables import compare, stored_tables, whole_state
 from .tables import channel_rows, inputs_of, message_rows, other_headers
 from .values import Decoder
-from .write import arrow, digest, write
+from .write import arrow, digest, rows_of, write
 
 #: The libraries of the engine, for the manifest.
 LIBRARIES: Final = ("confluent-kafka", "duckdb", "pyarrow")
@@ -144,7 +144,7 @@ class EmbeddedEngine:
 
     def rows(self, view: CutView, settings: Settings, name: str) -> list[str]:
         """Return the rows of a table that the log gives, as JSON, in the order of that."""
-        rows = self._computed(view, settings)[name].to_pylist()
+        rows = rows_of(name, self._computed(view, settings)[name])
         return sorted(map(row_text, rows), key=str.encode)
 
     def _computed(self, view: CutView, settings: Settings) -> dict[str, Any]:

@@ -4,11 +4,16 @@ from __future__ import annotations
 
 import base64
 import json
+import math
 import re
 from collections.abc import Mapping
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from typing import Any, Final, NoReturn
+
+from snapkafka.assembly.decoding import CONSTANTS, STRING_OR_CONSTANT
+from snapkafka.assembly.rows import UNIX_EPOCH
+from snapkafka.assembly.schemas import FIRST_WINDOW_S, LAST_WINDOW_S
 
 from .handover import HandOverError
 
@@ -36,6 +41,13 @@ def is_json(text: str) -> bool:
     except (ValueError, RecursionError):
         return False
     return True
+
+
+def with_quoted_constants(text: str) -> str:
+    """Return text with NaN, Infinity and -Infinity as strings, wherever JSON has numbers."""
+    if not any(constant in text for constant in CONSTANTS):
+        return text
+    return re.sub(STRING_OR_CONSTANT, lambda found: found[1] or f'"{found[2]}"', text)
 
 
 def _depth(text: str) -> int:
@@ -106,8 +118,9 @@ def unparsed(value: Any) -> str:
     return json.dumps(value)
 
 
-def window_of(content: str) -> tuple[str, float, float] | None:
-    """Split the key of a windowed table, `[key, [start, end]]`; None: it has no window."""
+def window_of(content: str) -> tuple[str, datetime, datetime] | None:
+    """Split the key of a windowed table, `[key, [start, end]]`, with its bounds as times, to the microsecond; None: it
+    has no window."""
     found = json.loads(content, parse_float=_Number, parse_int=_Number)
     if not (isinstance(found, list) and len(found) > 1 and isinstance(found[1], list)):
         return None
@@ -116,7 +129,16 @@ def window_of(content: str) -> tuple[str, float, float] | None:
     start, end = found[1][:2]
     if not (isinstance(start, _Number) and isinstance(end, _Number)):
         raise HandOverError("a window whose bounds are no numbers")
-    return unparsed(_whole(found[0])), float(start), float(end)
+    times = _time(float(start)), _time(float(end))
+    if times[0] is None or times[1] is None:
+        return None
+    return unparsed(_whole(found[0])), times[0], times[1]
+
+
+def _time(seconds: float) -> datetime | None:
+    if not FIRST_WINDOW_S <= seconds <= LAST_WINDOW_S:
+        return None
+    return UNIX_EPOCH + timedelta(microseconds=math.floor(seconds * 1_000_000 + 0.5))
 
 
 class _Number(str):
@@ -143,6 +165,10 @@ SHORT_MIN: Final = 1e-3
 SHORT_MAX: Final = 1e7
 
 
+class Map(list[tuple[str, Any]]):
+    """The pairs of a map, whose nulls Spark writes."""
+
+
 def row_text(row: Mapping[str, Any]) -> str:
     """Return a row of a table as Spark's `to_json` writes it: without nulls."""
     return _value_text(dict(row))
@@ -152,6 +178,8 @@ def _value_text(value: Any) -> str:
     if isinstance(value, Mapping):
         parts = (f"{_text(name)}:{_value_text(of)}" for name, of in value.items() if of is not None)
         return f"{{{','.join(parts)}}}"
+    if isinstance(value, Map):
+        return f"{{{','.join(f'{_text(name)}:{_value_text(of)}' for name, of in value)}}}"
     if isinstance(value, list):
         return f"[{','.join(map(_value_text, value))}]"
     if isinstance(value, bytes):

@@ -88,7 +88,7 @@ def _white(view: CutView, records: Iterable[Record]) -> Iterator[tuple[dict[str,
 
 
 def _place(table: dict[str, Any]) -> tuple[str, str, str, int]:
-    return table["app"], table["table"], table["topic"], table["partition"]
+    return table["app"], table["table_name"], table["topic"], table["partition"]
 
 
 def _last_of_keys(changes: list[Record]) -> Iterable[Record]:
@@ -100,8 +100,8 @@ def _change(record: Record, codecs: tuple[str, str], decoded: Decoder) -> Change
         record.key,
         record.value,
         record.offset,
-        decoded(record.key, codecs[0]),
-        decoded(record.value, codecs[1]),
+        decoded.key(record, codecs[0]),
+        decoded.value(record, codecs[1]),
     )
 
 
@@ -115,7 +115,7 @@ def _row(table: dict[str, Any], change: Change) -> dict[str, Any]:
             key, start, end = form(window[0]), window[1], window[2]
     return {
         "app": table["app"],
-        "table": table["table"],
+        "table_name": table["table_name"],
         "partition": table["partition"],
         "key": key.text,
         "value": change.value.text,
@@ -143,7 +143,7 @@ def _sets(changes: list[Record], codecs: tuple[str, str], decoded: Decoder) -> I
     for record in changes:
         if record.value is None:
             continue
-        key, value = decoded(record.key, codecs[0]), decoded(record.value, codecs[1])
+        key, value = decoded.key(record, codecs[0]), decoded.value(record, codecs[1])
         operation = _operation(key.json, value.json)
         if operation is None:
             why = key.why or (None if value.why else "no operation of a set")

@@ -19,7 +19,7 @@ from snapkafka.store.state_chain import KEY
 
 from .handover import HandOverError
 from .json_text import row_text
-from .write import arrow_schema, columns_of, digest, values
+from .write import arrow_schema, columns_of, digest, rows_of
 
 #: Rows that are read from a storage at most.
 ROWS_MAX: Final = 300_000
@@ -67,12 +67,11 @@ def _only(
 def _hashed(name: str, table: pa.Table) -> dict[str, tuple[int, dict[str, Any]]]:
     """Return rows by a hash of each, with the number of equal rows."""
     kinds = [kind for _, kind in columns_of(name)]
-    names = [column for column, _ in columns_of(name)]
     found: dict[str, tuple[int, dict[str, Any]]] = {}
-    for row in values(table):
-        _, key = row_digest(kinds, iter([row]))
+    for row in rows_of(name, table):
+        _, key = row_digest(kinds, iter([tuple(row.values())]))
         times = found[key][0] if key in found else 0
-        found[key] = (times + 1, dict(zip(names, row, strict=True)))
+        found[key] = (times + 1, row)
     return found
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import io
+import json
 import re
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any, Final
@@ -11,10 +12,12 @@ from typing import Any, Final
 import pyarrow as pa  # type: ignore[import-untyped]
 import pyarrow.parquet as pq  # type: ignore[import-untyped]
 
-from snapkafka.assembly.schemas import SORTED_BY, schema
+from snapkafka.assembly.schemas import SORTED_BY, comments, schema
 from snapkafka.manifest import Column, FileEntry, TableEntry
 from snapkafka.store import Folder, RemoteFolder, Store
 from snapkafka.store.row_digests import row_digest
+
+from .json_text import Map
 
 _SIMPLE: Final = {
     "string": pa.string(),
@@ -25,6 +28,8 @@ _SIMPLE: Final = {
     "double": pa.float64(),
     "timestamp": pa.timestamp("us", "UTC"),
 }
+#: Where Spark looks for its own form of a file's schema.
+SPARK_SCHEMA: Final = "org.apache.spark.sql.parquet.row.metadata"
 #: The one file of a table.
 FILE: Final = "part-00000.parquet"
 
@@ -42,7 +47,11 @@ def arrow(name: str, rows: Sequence[Mapping[str, Any]]) -> pa.Table:
 
 def arrow_schema(name: str) -> pa.Schema:
     """Return the schema of a table."""
-    return pa.schema([pa.field(column, _type(kind)) for column, kind in columns_of(name)])
+    texts = comments(name)
+    return pa.schema(
+        [pa.field(it, _type(kind), metadata={"comment": texts[it]}) for it, kind in columns_of(name)],
+        metadata={SPARK_SCHEMA: _spark_schema(name)},
+    )
 
 
 def _in_order(value: Any) -> tuple[bool, Any]:
@@ -50,9 +59,33 @@ def _in_order(value: Any) -> tuple[bool, Any]:
     return value is not None, value.encode() if isinstance(value, str) else value
 
 
+def _spark_schema(name: str) -> str:
+    """Return the columns of a table with their comments as Spark writes them into a file, and reads them there."""
+    fields = [_spark_field(it, kind, {"comment": comments(name)[it]}) for it, kind in columns_of(name)]
+    return json.dumps({"type": "struct", "fields": fields})
+
+
+def _spark_field(name: str, kind: str, metadata: Mapping[str, str]) -> dict[str, Any]:
+    return {"name": name, "type": _spark_type(kind), "nullable": True, "metadata": metadata}
+
+
+def _spark_type(kind: str) -> Any:
+    if found := re.fullmatch(r"array<(.*)>", kind):
+        return {"type": "array", "elementType": _spark_type(found[1]), "containsNull": True}
+    if found := re.fullmatch(r"map<(.*),(.*)>", kind):
+        key, value = map(_spark_type, found.groups())
+        return {"type": "map", "keyType": key, "valueType": value, "valueContainsNull": True}
+    if found := re.fullmatch(r"struct<(.*)>", kind):
+        fields = (part.split(":", 1) for part in found[1].split(","))
+        return {"type": "struct", "fields": [_spark_field(name, of, {}) for name, of in fields]}
+    return {"int": "integer", "bigint": "long"}.get(kind, kind)
+
+
 def _type(kind: str) -> pa.DataType:
     if found := re.fullmatch(r"array<(.*)>", kind):
         return pa.list_(_type(found[1]))
+    if found := re.fullmatch(r"map<(.*),(.*)>", kind):
+        return pa.map_(*map(_type, found.groups()))
     if found := re.fullmatch(r"struct<(.*)>", kind):
         fields = (part.split(":", 1) for part in found[1].split(","))
         return pa.struct([pa.field(name, _type(of)) for name, of in fields])
@@ -85,6 +118,15 @@ def write(name: str, table: pa.Table, store: Store, folder: Folder, stem: str) -
             FileEntry(path=f"{path}/{FILE}", bytes=len(content), sha256=hashlib.sha256(content).hexdigest()),
         ),
     )
+
+
+def rows_of(name: str, table: pa.Table) -> list[dict[str, Any]]:
+    """Return the rows of a table by column, with its maps as such."""
+    maps = [column for column, kind in columns_of(name) if kind.startswith("map<")]
+    found: list[dict[str, Any]] = table.to_pylist()
+    for row in found:
+        row.update({column: Map(row[column]) for column in maps if row[column] is not None})
+    return found
 
 
 def digest(name: str, table: pa.Table, leave: Collection[str] = ()) -> tuple[int, str]:

@@ -186,10 +186,15 @@ def query(
 
 def _read_sql(file: str) -> str:
     try:
-        return sys.stdin.read() if file == "-" else Path(file).read_text(encoding="utf-8")
+        sql = sys.stdin.read() if file == "-" else Path(file).read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
         why = error.strerror if isinstance(error, OSError) else "it is not UTF-8"
         raise BadInputError(f"the SQL in {file} cannot be read: {why}") from error
+    if not sql.strip():
+        raise BadInputError(
+            f"{'standard input' if file == '-' else file} has no SQL", hint="write one SELECT"
+        )
+    return sql
 
 
 def _write_queried(found: ops.Queried, output: Path) -> None:
@@ -254,6 +259,7 @@ def diff(
         int,
         typer.Option("--keys", metavar="N", min=0, help="List up to N keys per table and kind of change."),
     ] = 0,
+    values: Annotated[bool, typer.Option("--values", help="Show the values of the listed keys.")] = False,
     unchecked: Unchecked = False,
     bootstrap: Bootstrap = None,
     namespace: Namespace = "",
@@ -271,6 +277,7 @@ def diff(
             after,
             storage=storage,
             keys=keys,
+            values=values,
             unchecked=unchecked,
         ),
         as_json=as_json,
@@ -303,9 +310,13 @@ def _tables(tables: tuple[TableChange, ...]) -> Table:
 
 
 def _keys(keys: tuple[KeyChange, ...]) -> Table:
-    rows = table("app", "table", "change", "partition", "key", right=("partition",))
+    values = any(row.value_before is not None or row.value_after is not None for row in keys)
+    more = ("before", "after") if values else ()
+    rows = table("app", "table", "change", "partition", "key", *more, right=("partition",))
     for row in keys:
-        rows.add_row(escape(row.app), escape(row.table), row.change, str(row.partition), escape(_key(row)))
+        of_values = (escape(_printable(_cell(it))) for it in (row.value_before, row.value_after))
+        cells = (escape(row.app), escape(row.table), row.change, str(row.partition), escape(_key(row)))
+        rows.add_row(*cells, *(of_values if values else ()))
     return rows
 
 

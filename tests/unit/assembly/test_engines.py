@@ -85,8 +85,7 @@ LARGE = {"offsets": engines.OFFSETS_MAX + 1}
     ("options", "around", "named"),
     [
         ({}, LARGE, "200,001 offsets"),
-        ({"avro": ("7=s.avsc",)}, {}, "Avro"),
-        ({"schema_registry": "http://r"}, {}, "Avro"),
+        ({"schema_registry": "http://r"}, {}, "a schema registry"),
     ],
 )
 def test_what_only_spark_does_is_named(

@@ -18,16 +18,18 @@ from snapkafka.assembly.app_codecs import codecs_of
 from snapkafka.assembly.decoding import (
     BASE64,
     JSON_CODECS,
+    MAGIC,
     PICKLES,
     PLAIN,
+    PREFIX_BYTES,
     REFUSED,
     TEXT_CODECS,
     Decoding,
 )
 
 from .avro import as_json
-from .json_text import is_json, quoted, text_of
-from .schema_numbers import MAGIC, PREFIX_BYTES, Numbered, look_up, number_in
+from .json_text import only_json, quoted, text_of, with_quoted_constants
+from .schema_numbers import Numbered, look_up, number_in
 
 #: The columns that say by which codecs a key and a value were made.
 CODECS: Final = ("key_codec", "value_codec")
@@ -49,7 +51,8 @@ def decoded(table: DataFrame, decoding: Decoding = PLAIN) -> DataFrame:
     # Step by step: what several expressions need is worked out once.
     return (
         table.withColumns({f"_{name}_utf8": _utf8(_data(name)) for name in sides})
-        .withColumns({f"_{name}_json": _json_of(name) for name in sides})
+        .withColumns({f"_{name}_json": with_quoted_constants(fn.col(f"_{name}_utf8")) for name in sides})
+        .withColumns({f"_{name}_json": only_json(fn.col(f"_{name}_json")) for name in sides})
         .withColumns({f"_{name}": _form(name, decoding, numbered) for name in sides})
         .drop(*(f"_{name}_{step}" for name in sides for step in ("utf8", "json")))
     )
@@ -87,11 +90,6 @@ def _in_base64(name: str) -> Column:
 def _inner(name: str) -> Column:
     codec = fn.col(f"{name}_codec")
     return fn.when(_in_base64(name), fn.regexp_replace(codec, r"\|binary$", "")).otherwise(codec)
-
-
-def _json_of(name: str) -> Column:
-    utf8 = fn.col(f"_{name}_utf8")
-    return fn.when(is_json(utf8), utf8)
 
 
 def _form(name: str, decoding: Decoding, numbered: Numbered | None) -> Column:
@@ -157,7 +155,7 @@ def _by_schema(found: Column, name: str, decoding: Decoding) -> Column:
             applies, data = fn.col("topic") == known.removesuffix(f"-{name}"), raw
         else:
             continue
-        content = as_json(data, schema)
+        content = as_json(data, fn.when(applies, 0), [(schema, "")])
         why = fn.when(content.isNull(), f"not Avro by the schema {known}")
         found = fn.when(applies, _of_json(content, why)).otherwise(found)
     return found
