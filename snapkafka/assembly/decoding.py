@@ -15,7 +15,7 @@ BASE64: Final = "|binary"
 #: Numbers that Python's JSON has and JSON has not. In the tables they are texts, as Spark's own JSON has them.
 CONSTANTS: Final = ("NaN", "Infinity")
 #: A string, or such a number that is no name of a field; none begins within a string.
-STRING_OR_CONSTANT: Final = r'("[^"\\]*+(?:\\.[^"\\]*+)*+")|(-?(?:NaN|Infinity))(?![ \t\n\r]*:)'
+STRING_OR_CONSTANT: Final = r'("[^"\\]*+(?:\\.[^"\\]*+)*+")|(NaN|-?Infinity)(?![ \t\n\r]*:)'
 #: The byte before the number of a schema, and the bytes of both.
 MAGIC: Final = b"\x00"
 PREFIX_BYTES: Final = 5

@@ -78,7 +78,8 @@ def run_story(
     storage: Path,
     *,
     engine: str = "both",
-    then: Callable[[System], None] | None = None,
+    then: Callable[[System], None] = lambda system: None,
+    keep: Callable[[System], None] | None = None,
 ) -> list[DemoSnapshot]:
     """Start everything, take three snapshots under load, assemble and verify them, stop everything.
 
@@ -87,6 +88,7 @@ def run_story(
         storage: for tables and manifests.
         engine: "embedded" or "spark" assembles; "both": the embedded one assembles, and each verifies.
         then: called at the end, while the system still runs.
+        keep: called after that, under load again.
     """
     with ExitStack() as stack:
         reporter.begin("Kafka broker")
@@ -117,8 +119,10 @@ def run_story(
             verify_by_both(broker.bootstrap, names, storage, tick=reporter.tick)
             reporter.done("the same findings, rows and digests")
         taken = [_taken(observer, name, reading, storage) for name, reading in naive.items()]
-        if then is not None:
-            then(system)
+        then(system)
+        if keep is not None:
+            observer.start_load(load)
+            keep(system)
         return taken
 
 

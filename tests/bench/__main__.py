@@ -10,7 +10,21 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
-from tests.bench import building, busy, delays, hot, ledger, live, restoring, scale, service, small, steady
+from tests.bench import (
+    building,
+    busy,
+    delays,
+    hot,
+    ledger,
+    live,
+    mesh,
+    requests,
+    restoring,
+    scale,
+    service,
+    small,
+    steady,
+)
 from tests.bench.figures import Figure
 
 RESULTS = Path("build/bench.json")
@@ -20,7 +34,21 @@ def registered() -> dict[str, Callable[[], list[Figure]]]:
     """Every function `bench_<name>` of the bench modules."""
     return {
         name.removeprefix("bench_"): function
-        for module in (busy, delays, hot, ledger, live, service, steady, building, small, restoring, scale)
+        for module in (
+            busy,
+            delays,
+            hot,
+            ledger,
+            live,
+            requests,
+            mesh,
+            service,
+            steady,
+            building,
+            small,
+            restoring,
+            scale,
+        )
         for name, function in vars(module).items()
         if name.startswith("bench_")
     }

@@ -26,10 +26,10 @@ from snapkafka.testing import watchdog
 READER_JARS: Final = JarSet(
     name="readers",
     modules=(
-        "org.apache.kafka:connect-runtime:4.1.0",
-        "org.apache.kafka:connect-file:4.1.0",
-        "org.apache.kafka:connect-json:4.1.0",
-        "org.apache.kafka:kafka-tools:4.1.0",
+        "org.apache.kafka:connect-runtime:4.4.0",
+        "org.apache.kafka:connect-file:4.4.0",
+        "org.apache.kafka:connect-json:4.4.0",
+        "org.apache.kafka:kafka-tools:4.4.0",
         "org.slf4j:slf4j-simple:1.7.36",
     ),
     transitive=True,

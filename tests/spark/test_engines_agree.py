@@ -228,6 +228,7 @@ SCENES: Final[dict[str, dict[str, Any]]] = {
     "ours": {"calm": True, "external": False, "declared": False},
     "hangs": {"calm": True, "external": False, "relay": "hangs"},
     "refused": {"calm": True, "external": False, "relay": "refused"},
+    "split": {"calm": True, "split": True},
 }
 INVARIANTS: Final = (
     Invariant(name="holds", sql="SELECT * FROM messages WHERE `offset` < 0"),
@@ -255,6 +256,8 @@ def test_manifests_are_the_same_but_for_the_engine(
     pair = Pair(spark, stage, tmp_path, isolation=isolation, around=50, with_inputs=True)
     manifest = pair.assembled("snap", INVARIANTS)
     assert len(manifest.tables) == 7
+    notes = [note.kind for check in manifest.checks for note in check.notes]
+    assert ("state-split" in notes) == (scene == "split")
     pair.verified("snap", INVARIANTS)
     assert pair.lines[-1].endswith("in 5 tables")
 

@@ -24,9 +24,11 @@ from snapkafka.checks import (
     ReadRange,
     reading_ranges,
     require_offsets,
+    split_keys,
 )
 from snapkafka.checks.invariants import Invariant
 from snapkafka.checks.run import run
+from snapkafka.checks.split_keys import noted
 from snapkafka.checks.v4_channels import look_back_ranges
 from snapkafka.manifest import (
     AROUND,
@@ -89,8 +91,9 @@ class EmbeddedEngine:
         checked = clock.timed("checks", lambda: _check(view, log, records, ranges))
         written = clock.timed("tables", lambda: _tables(view, log, records, ranges, settings, base))
         seen = dict(written)
-        if base is not None and (task.wanted or settings.spec.asked):
+        if base is not None and (task.wanted or settings.spec.asked or view.keyed_tables):
             seen[STATE] = whole_state(store, base.parts, seen.pop(STATE_DELTA))
+        checked = _with_split_keys(checked, view, seen)
         of_tables = clock.timed("invariants", lambda: invariants.check(task.wanted, seen))
         with store.staging(captured.id) as folder:
             stem = file_stem(captured.id)
@@ -124,8 +127,9 @@ class EmbeddedEngine:
         log = self._log(settings)
         records = log.read(ranges)
         checked = _check(view, log, records, ranges)
-        if wanted or stored is not None:
+        if wanted or stored is not None or view.keyed_tables:
             computed = tables_of_log(view, records, settings)
+            checked = _with_split_keys(checked, view, computed)
             checked = checked._replace(outcomes=checked.outcomes + invariants.check(wanted, computed))
             if stored is not None:
                 found = compare(stored_tables(*stored), computed, checked.outcomes)
@@ -166,6 +170,13 @@ class EmbeddedEngine:
         seconds = time.monotonic() - began
         self._job.progress(Working(id=name, seconds=round(seconds, 1)))
         return work_of(name, _offsets(ranges), seconds, checks, written)
+
+
+def _with_split_keys(checked: Checked, view: CutView, tables: Mapping[str, Any]) -> Checked:
+    """Add the notes about keys in several partitions of a table."""
+    if not view.keyed_tables:
+        return checked
+    return noted(checked, split_keys.find(view, tables[STATE].to_pylist()))
 
 
 def _offsets(ranges: Iterable[ReadRange]) -> int:

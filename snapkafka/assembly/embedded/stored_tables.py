@@ -19,7 +19,7 @@ from snapkafka.store.state_chain import KEY
 
 from .handover import HandOverError
 from .json_text import row_text
-from .write import arrow_schema, columns_of, digest, rows_of
+from .write import columns_of, digest, rows_of, schema_of
 
 #: Rows that are read from a storage at most.
 ROWS_MAX: Final = 300_000
@@ -103,7 +103,7 @@ def whole_state(store: Store, parts: Iterable[Manifest], own: pa.Table) -> pa.Ta
     for delta in (*deltas, own.to_pylist()):
         rows |= _by_key(delta)
     kept = [row for of_key in rows.values() for row in of_key if not row.pop("deleted", False)]
-    return pa.Table.from_pylist(kept, schema=arrow_schema(STATE))
+    return pa.Table.from_pylist(kept, schema=schema_of(STATE))
 
 
 def _by_key(rows: Iterable[dict[str, Any]]) -> dict[tuple[Any, ...], list[dict[str, Any]]]:
@@ -121,7 +121,7 @@ def _require_small(tables: Iterable[TableEntry]) -> None:
 
 def read(store: Store, table: TableEntry) -> pa.Table:
     """Read a table by its files, in the columns that it is to have."""
-    wanted = arrow_schema(table.name)
+    wanted = schema_of(table.name)
     return pa.concat_tables(
         [wanted.empty_table(), *(_file(store, file.path, wanted) for file in table.files)]
     )

@@ -97,9 +97,7 @@ def _print_rows(title: str, item: Evaluation) -> None:
         console.print(f"  {escape(row.what)}", soft_wrap=True)
         if row.topic and row.offset >= 0:
             place = f"{escape(row.topic)} {row.partition} {row.offset}"
-            console.print(
-                f"    its causes: snapkafka trace {place} --snapshot {escape(item.id)}", soft_wrap=True
-            )
+            console.print(f"    its causes: snapkafka trace {place}", soft_wrap=True)
 
 
 def _coloured(holding: Holding) -> str:

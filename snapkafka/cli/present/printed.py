@@ -12,6 +12,7 @@ from rich.table import Table
 
 from snapkafka.checks.coverage import NOTHING_SEEN
 from snapkafka.checks.coverage import in_words as examined_in_words
+from snapkafka.checks.kinds import OF_STATE
 from snapkafka.kafka.cluster.external_groups import assumptions, open_topics, outside_paths, unseen_paths
 from snapkafka.kafka.cluster.restorable import in_words
 from snapkafka.manifest import CheckEntry, WitnessEntry, saw_nothing
@@ -182,6 +183,8 @@ def print_details(console: Console, found: Details) -> None:
         console.print("checks: " + ", ".join(map(_went, found.checks)))
         if {check.records for check in found.checks if check.records >= 0} == {0}:
             console.print(f"[yellow]note:[/] {NOTHING_SEEN}", soft_wrap=True)
+        for remark in (remark for check in found.checks for remark in check.remarks):
+            console.print(f"[yellow]note:[/] {escape(remark)}", soft_wrap=True)
 
 
 def _went(check: CheckResult) -> str:
@@ -270,6 +273,8 @@ def _caveats(item: JobResult) -> Iterator[str]:
     """Yield what the verdict leaves open, and what it assumes."""
     if saw_nothing(item.checks):
         yield f"[yellow]note:[/] {NOTHING_SEEN}"
+    for note in (note for check in item.checks for note in check.notes if note.kind in OF_STATE):
+        yield f"[yellow]note:[/] {escape(note.what)}"
     yield from (f"[yellow]warning:[/] {escape(str(unread))}" for unread in item.unread)
     paths = (
         unseen_paths(item.open),
