@@ -143,14 +143,18 @@ class Sender:
 
     def fill(self, tp: TopicPartition, count: int) -> None:
         """So many white records of as many keys, which nothing else has in this partition."""
+        producer = Producer(
+            {
+                "bootstrap.servers": self.stage.bootstrap,
+                "enable.idempotence": True,  # many are in flight at once, and stay in order
+                "queue.buffering.max.messages": 500_000,
+                "log_level": 0,
+            }
+        )
         for seq in range(count):
-            header = self.header(tp, 0, seq)
-            self.stage.producer.produce(
-                tp.topic, b'{"n": %d}' % seq, b'"%d"' % seq, tp.partition, headers=[(wire.HEADER, header)]
-            )
-            if seq % 10_000 == 0:
-                self.stage.producer.poll(0)
-        assert self.stage.producer.flush(60) == 0
+            headers = [(wire.HEADER, self.header(tp, 0, seq))]
+            producer.produce(tp.topic, b'{"n": %d}' % seq, b'"%d"' % seq, tp.partition, headers=headers)
+        assert producer.flush(60) == 0
         if count:
             self.seqs[tp] = count
             self.ends[tp] = self.reached[tp] = SentEnd(
