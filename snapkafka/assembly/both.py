@@ -8,11 +8,12 @@ from typing import TYPE_CHECKING, Any, Final
 
 from snapkafka.checks import Checked, CheckOutcome, CutView
 from snapkafka.checks.invariants import Invariant
-from snapkafka.errors import InternalError, Option
+from snapkafka.errors import BadInputError, InternalError, Option
 from snapkafka.manifest import Manifest
 from snapkafka.store import Store
 
 from .base import Base
+from .embedded.handover import HandOverError
 from .pipeline import Engine, Job, Task
 from .progress import Work
 from .settings import Settings, Stored
@@ -46,9 +47,13 @@ class Both(Engine):
 
         Raises:
             InternalError: they differ; it names the first difference.
+            BadInputError: the embedded engine does not do all of it.
         """
         name = view.captured.id
-        here, _ = self._embedded.verify(view, settings, wanted, stored)
+        try:
+            here, _ = self._embedded.verify(view, settings, wanted, stored)
+        except HandOverError as reason:
+            raise not_done(str(reason)) from reason
         there, work = self._spark.verify(view, settings, wanted, stored)
         for what in findings_that_differ(here, there):
             raise _differ(name, what)
@@ -68,6 +73,14 @@ class Both(Engine):
     ) -> list[CheckOutcome]:
         """Evaluate predicates in Spark."""
         return self._spark.ask(store, manifest, base, asked)
+
+
+def not_done(reason: str) -> BadInputError:
+    """Create the error for what the embedded engine is to do, and does not."""
+    return BadInputError(
+        f"the embedded engine does not do {reason}",
+        hint=("leave ", Option("engine"), " to auto, or take spark"),
+    )
 
 
 def _differ(name: str, what: str) -> InternalError:

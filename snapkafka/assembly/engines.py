@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Final, TypeVar
 
 from snapkafka.checks import Checked, CheckOutcome, CutView
 from snapkafka.checks.invariants import Invariant
-from snapkafka.errors import BadInputError, Option
 from snapkafka.manifest import Manifest
 from snapkafka.runtime.extras import missing_of, require_engine, require_extra
 from snapkafka.store import Store
 
 from .base import Base
+from .both import Both, not_done
 from .embedded.handover import HandOverError
 from .pipeline import Engine, Job, Task
 from .progress import Work
@@ -48,8 +48,6 @@ def opened(job: Job, offsets: int, schemes: Collection[str]) -> Iterator[Engine]
         if job.spec.engine == "spark" or needed:
             engine.hand_over(needed)
         if job.spec.engine == "both":
-            from .both import Both
-
             yield Both(job, engine.embedded(), engine.spark())
         else:
             yield engine
@@ -80,10 +78,7 @@ class _Chosen:
             BadInputError: the options name the embedded engine.
         """
         if self._job.spec.engine in ("embedded", "both"):
-            raise BadInputError(
-                f"the embedded engine does not do {reason}",
-                hint=("leave ", Option("engine"), " to auto, or take spark"),
-            )
+            raise not_done(reason)
         if self._job.spec.engine == "auto":
             self._job.notify(f"taking Spark: the embedded engine does not do {reason}")
         self._engine = self.spark(reason)

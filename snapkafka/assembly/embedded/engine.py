@@ -92,7 +92,8 @@ class EmbeddedEngine:
         written = clock.timed("tables", lambda: _tables(view, log, records, ranges, settings, base))
         seen = dict(written)
         if base is not None and (task.wanted or settings.spec.asked or view.keyed_tables):
-            seen[STATE] = whole_state(store, base.parts, seen.pop(STATE_DELTA))
+            with building_on(base):
+                seen[STATE] = whole_state(store, base.parts, seen.pop(STATE_DELTA))
         checked = _with_split_keys(checked, view, seen)
         of_tables = clock.timed("invariants", lambda: invariants.check(task.wanted, seen))
         with store.staging(captured.id) as folder:

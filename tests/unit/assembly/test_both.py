@@ -8,12 +8,13 @@ from typing import Any
 import pytest
 
 from snapkafka.assembly.both import Both, findings_that_differ, row_that_differs
+from snapkafka.assembly.embedded.handover import HandOverError
 from snapkafka.assembly.engines import opened
 from snapkafka.assembly.pipeline import Job
 from snapkafka.assembly.spec import JobSpec
 from snapkafka.checks import Checked, CheckOutcome, CutView, Status
 from snapkafka.checks.v3_state import StateFacts
-from snapkafka.errors import InternalError
+from snapkafka.errors import BadInputError, InternalError
 from snapkafka.protocol.records import TopicPartition
 from tests.worlds.little_log import CAPTURED
 
@@ -76,6 +77,18 @@ def test_the_first_row_of_one_engine_alone_is_shown() -> None:
     assert row_that_differs("state", ["x", "x"], ["x"]) == (
         "state has 2 rows by the embedded one, and 1 by Spark"
     )
+
+
+def test_what_the_embedded_engine_does_not_do_is_refused_in_a_line() -> None:
+    class Leaving(Fake):
+        def verify(self, *_: Any) -> tuple[Checked, Any]:
+            raise HandOverError("base64 in an unusual form")
+
+    embedded: Any = Leaving(SAME, [])
+    nothing: Any = None
+    job = Job(spec=JobSpec(), notify=print, progress=lambda working: None, engine=opened)
+    with pytest.raises(BadInputError, match="the embedded engine does not do base64 in an unusual form"):
+        Both(job, embedded, nothing).verify(CutView(CAPTURED), nothing, (), None)
 
 
 def test_nothing_differs_from_itself() -> None:
