@@ -1,10 +1,10 @@
-"""Progress on standard error: a line that changes on a terminal, new lines elsewhere."""
+"""Progress on standard error: a line that is renewed on a terminal, a new one a minute elsewhere."""
 
 from __future__ import annotations
 
 import contextlib
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Final, NamedTuple
 
 from rich.markup import escape
@@ -13,18 +13,18 @@ from rich.progress import Progress as Bars
 
 from snapkafka.assembly.progress import Working, now_and_then
 from snapkafka.ops import CaptureProgress
+from snapkafka.ops.listing import WaitRow
 from snapkafka.units import rounded_ms
 
 from .running import notices
 
-#: How often progress is printed where it cannot overwrite itself: of a snapshot, and of a job.
-LINE_EVERY_S: Final = 2.0
-JOB_LINE_EVERY_S: Final = 10.0
+#: How often progress is printed where it cannot overwrite itself.
+LINE_EVERY_S: Final = 60.0
 
 
 @contextlib.contextmanager
 def progress_lines(*, printed: bool) -> Iterator[Callable[[CaptureProgress], None] | None]:
-    """Provide progress on standard error: a line that changes on a terminal, a new one every two seconds elsewhere.
+    """Provide progress on standard error: a line that is renewed on a terminal, a new one every minute elsewhere.
 
     Args:
         printed: False provides None: no progress is wanted.
@@ -37,24 +37,52 @@ def progress_lines(*, printed: bool) -> Iterator[Callable[[CaptureProgress], Non
     def notify(progress: CaptureProgress) -> None:
         nonlocal last
         if notices.is_terminal:
-            notices.file.write(f"\r\x1b[2K{_bar(progress)[: notices.width - 1]}")
-            notices.file.flush()
-        elif time.monotonic() - last > LINE_EVERY_S:
+            notices.renew(progress_line(progress))
+        elif time.monotonic() - last >= LINE_EVERY_S:
             last = time.monotonic()
-            notices.print(_bar(progress), markup=False)
+            notices.print(progress_line(progress), markup=False)
 
     try:
         yield notify
     finally:
         if notices.is_terminal:
-            notices.file.write("\r\x1b[2K")
+            notices.renew("")
 
 
-def _bar(progress: CaptureProgress) -> str:
-    """Format a running snapshot in one line."""
-    waits = f"; waiting for {progress.waits[0].text}" if progress.waits else ""
-    more = f" ({len(progress.waits) - 1} more)" if len(progress.waits) > 1 else ""
-    return f"{progress.id}: {progress.done} of {progress.needed} after {rounded_ms(progress.waited_ms)}{waits}{more}"
+def progress_line(progress: CaptureProgress) -> str:
+    """Format a running snapshot in one line: how much is done, and what it waits for."""
+    head = f"{progress.id}: {progress.done} of {progress.needed} after {rounded_ms(progress.waited_ms)}"
+    return f"{head}; {waiting_for(progress.waits)}" if progress.waits else head
+
+
+def waiting_for(waits: Sequence[WaitRow]) -> str:
+    """Name the first kind of thing that a snapshot waits for, with its number and its first one."""
+    for what, of_one, of_many in _KINDS:
+        found = [wait for wait in waits if _kind(wait) == what]
+        if found:
+            first = found[0]
+            place = (
+                f"process {first.process} ({first.app})" if what in ("report", "closing") else _input(first)
+            )
+            return of_one.format(place) if len(found) == 1 else of_many.format(len(found), place)
+    return ""
+
+
+#: Kinds of waits, those that explain others first.
+_KINDS: Final = (
+    ("rebalance", "rebalance: no process reads {}", "rebalance: no process reads {} inputs, first {}"),
+    ("report", "waiting for the report of {}", "waiting for {} reports, first {}"),
+    ("closing", "waiting for {} to finish its events", "waiting for {} processes to finish events, first {}"),
+    ("input", "waiting for the cut of {}", "waiting for the cut of {} inputs, first {}"),
+)
+
+
+def _kind(wait: WaitRow) -> str:
+    return "rebalance" if wait.rebalance else wait.what
+
+
+def _input(wait: WaitRow) -> str:
+    return f"{wait.topic}[{wait.partition}] of {wait.app}"
 
 
 def print_line(line: str) -> None:
@@ -72,7 +100,7 @@ class Log(NamedTuple):
 @contextlib.contextmanager
 def job_log(*, printed: bool) -> Iterator[Log]:
     """Provide the output of a job on standard error: its log, and below it bars on a terminal; elsewhere a line every
-    ten seconds.
+    minute.
 
     Args:
         printed: False: no output is wanted.
@@ -82,10 +110,10 @@ def job_log(*, printed: bool) -> Iterator[Log]:
         return
 
     if not notices.is_terminal:
-        yield Log(print_line, now_and_then(print_line, JOB_LINE_EVERY_S))
+        yield Log(print_line, now_and_then(print_line, LINE_EVERY_S))
         return
     with _Bars(
-        "{task.description}", BarColumn(), "{task.fields[amount]}", console=notices, transient=True
+        "{task.description}", BarColumn(), "{task.fields[amount]}", console=notices.console, transient=True
     ) as bars:
         yield Log(print_line, bars.show)
 

@@ -23,6 +23,7 @@ from snapkafka.cli.commands import switches
 from snapkafka.cli.helps import HELPS, Panel
 from snapkafka.cli.present.printed import print_assembled
 from snapkafka.cli.running import STATUSES
+from snapkafka.cli.screen import Screen
 from snapkafka.errors import (
     BadInputError,
     BrokerUnavailableError,
@@ -141,7 +142,7 @@ def test_an_assembly_says_what_each_check_looked_at_and_nothing_plainly(
             id="mine", epoch=3, verdict="VERIFIED_OPEN", good=True, manifest="mine.json", checks=checks,
             unread=(Unread(app="payments", topic="to-pay"),),
         )  # fmt: skip
-        print_assembled(Console(width=10_000), (found,))
+        print_assembled(Screen(Console(width=10_000)), (found,))
         return capsys.readouterr().out
 
     shown = printed(entry("V1", 1_200), entry("V2", 0), entry("V6 money", None))

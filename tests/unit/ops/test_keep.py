@@ -324,7 +324,7 @@ async def test_a_round_proposes_a_checkpoint_when_one_is_due(
 
 
 def test_a_checkpoint_that_is_due_is_printed_with_its_command() -> None:
-    with console.capture() as printed:
+    with console.console.capture() as printed:
         _print_round(ops.KeptRound(id="keep-x", outcome=ops.Outcome.VERIFIED, checkpoint_due=12_345))
     assert "12,345 old records in the ledger: run snapkafka checkpoint" in printed.get()
 

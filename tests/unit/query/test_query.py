@@ -352,7 +352,7 @@ async def test_a_file_that_is_gone_or_spoilt_is_said(storage: str, tmp_path: Pat
     shutil.copytree(storage, tmp_path, dirs_exist_ok=True)
     file = tmp_path / "monday" / "state" / "part-00000.parquet"
     file.write_bytes(b"no Parquet")
-    with pytest.raises(StorageError, match=r"part-00000\.parquet has other bytes than when it was written"):
+    with pytest.raises(StorageError, match=r"part-00000\.parquet has changed since it was written"):
         await rows(str(tmp_path), "SELECT 1", name="monday")
     with pytest.raises(StorageError, match="table state of snapshot monday cannot be read: "):
         await rows(str(tmp_path), "SELECT 1", name="monday", unchecked=True)

@@ -138,7 +138,7 @@ def test_what_does_not_let_itself_be_cancelled_is_ended_all_the_same() -> None:
         assert asked.stdout.readline() == b"ready\n"
         asked.send_signal(signal.SIGTERM)
         assert asked.wait(30) == exit_status(signal.SIGTERM)
-        assert asked.stderr.read() == b"the broker or the storage did not answer: stopped without it\n"
+        assert asked.stderr.read() == b"stopped; the broker or the storage did not answer in time\n"
 
 
 @pytest.mark.parametrize("encoding", ["ascii", "latin-1"])
