@@ -89,6 +89,8 @@ class Screen:
         self._begun, self._after_table = True, False
 
     def _line(self, line: Text) -> None:
+        if not self.console.encoding.startswith("utf"):
+            line.plain = line.plain.replace("─", "-")
         self.console.print(line, soft_wrap=True)
 
 

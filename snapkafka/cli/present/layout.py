@@ -95,16 +95,13 @@ class Table:
 
     def _least(self, column: int) -> int:
         """Return how narrow a column may be."""
-        name, words = _longest(self._columns[column].plain), self._words(column)
-        if self._right[column]:
-            return (
-                max((_longest(row.cells[column].plain) for row in self._rows), default=0)
-                if self._values
-                else words
-            )
+        words = self._words(column)
         if self._values:
-            return min(words, VALUE_MIN)
-        return words if self._ids[column] and words <= ID_MAX else max(name, min(words, WORD_MIN))
+            numbers = (_longest(row.cells[column].plain) for row in self._rows if self._right[column])
+            return max(min(words, VALUE_MIN), *numbers, 0)
+        if self._right[column] or (self._ids[column] and words <= ID_MAX):
+            return words
+        return max(_longest(self._columns[column].plain), min(words, WORD_MIN))
 
     def _line(self, cells: Iterable[Text], widths: list[int]) -> Iterator[Text]:
         """Yield the lines of a row."""
@@ -180,6 +177,8 @@ def _hung(line: Text, blanks: int) -> Text:
 def _elided(line: Text, width: int) -> Text:
     short = line.copy()
     short.truncate(width, overflow="ellipsis")
+    if short.plain.endswith(" …"):  # after a word, or where half of a wide character would be
+        short.plain = f"{short.plain[:-1].rstrip()}…"
     return short
 
 

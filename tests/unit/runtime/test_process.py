@@ -113,7 +113,7 @@ def test_a_signal_ends_a_long_query_in_one_line(
     process.send_signal(number)
     said, notices = process.communicate(timeout=30)
     assert process.returncode == exit_status(number) == 128 + number
-    assert notices.decode() == f"{code}\n"
+    assert notices.decode() == f"{code.capitalize()}. `snapkafka query` stopped.\n"
     if form == "--json":
         assert json.loads(said)["error"]["code"] == code
 
