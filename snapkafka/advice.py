@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import StrEnum
@@ -53,7 +54,12 @@ def grouped(found: Iterable[Advice]) -> list[Group]:
 
 
 def _without(advice: Advice, text: str) -> str:
-    return text.replace(advice.subject, "\0") if advice.subject else text
+    return with_subject(text, advice.subject, "\0") if advice.subject else text
+
+
+def with_subject(text: str, subject: str, other: str) -> str:
+    """Replace the subject of a text, where it is a name of its own and not a part of another."""
+    return re.sub(rf"(?<![\w.-]){re.escape(subject)}(?![\w-])", lambda _: other, text)
 
 
 def worst_first(found: list[Advice]) -> tuple[Advice, ...]:

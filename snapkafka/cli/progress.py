@@ -56,33 +56,33 @@ def progress_line(progress: CaptureProgress) -> str:
 
 
 def waiting_for(waits: Sequence[WaitRow]) -> str:
-    """Name the first kind of thing that a snapshot waits for, with its number and its first one."""
-    for what, of_one, of_many in _KINDS:
-        found = [wait for wait in waits if _kind(wait) == what]
-        if found:
-            first = found[0]
-            place = (
-                f"process {first.process} ({first.app})" if what in ("report", "closing") else _input(first)
-            )
-            return of_one.format(place) if len(found) == 1 else of_many.format(len(found), place)
-    return ""
+    """Name what a snapshot waits for: of the kind that explains the others, the number and the first one."""
+    kind, found = next(
+        (kind, found) for kind in _KINDS if (found := [it for it in waits if _kind(it) == kind])
+    )
+    if len(found) == 1:
+        return f"waiting for {found[0].text}"
+    first = found[0]
+    place = (
+        f"process {first.process} ({first.app})"
+        if kind in _OF_PROCESSES
+        else f"{first.topic}[{first.partition}] of {first.app}"
+    )
+    return f"waiting for {_KINDS[kind].format(len(found))}, first {place}"
 
 
-#: Kinds of waits, those that explain others first.
-_KINDS: Final = (
-    ("rebalance", "rebalance: no process reads {}", "rebalance: no process reads {} inputs, first {}"),
-    ("report", "waiting for the report of {}", "waiting for {} reports, first {}"),
-    ("closing", "waiting for {} to finish its events", "waiting for {} processes to finish events, first {}"),
-    ("input", "waiting for the cut of {}", "waiting for the cut of {} inputs, first {}"),
-)
+#: Kinds of waits, those that explain others first, and how many of them are called.
+_KINDS: Final = {
+    "rebalance": "{} inputs in a rebalance",
+    "report": "{} reports",
+    "closing": "{} processes to finish events that began before the cut",
+    "input": "the cuts of {} inputs",
+}
+_OF_PROCESSES: Final = frozenset({"report", "closing"})
 
 
 def _kind(wait: WaitRow) -> str:
     return "rebalance" if wait.rebalance else wait.what
-
-
-def _input(wait: WaitRow) -> str:
-    return f"{wait.topic}[{wait.partition}] of {wait.app}"
 
 
 def print_line(line: str) -> None:

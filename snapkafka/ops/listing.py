@@ -247,7 +247,7 @@ def _wait(reading: LedgerReading, view: SnapshotView, wait: Waiting, now_ms: int
     since = view.epoch - 1
     if wait.what == "closing" and wait.process in view.reports:
         since = view.reports[wait.process][0]
-    text = str(wait)
+    text, rebalance = str(wait), _in_rebalance(reading.state, view, wait)
     left = reading.state.processes[wait.process].left if wait.left else None
     if left is not None:
         since = left
@@ -260,20 +260,25 @@ def _wait(reading: LedgerReading, view: SnapshotView, wait: Waiting, now_ms: int
         )
     return WaitRow(
         what=wait.what,
-        text=text,
+        text=f"{text} (rebalance)" if rebalance else text,
         process=wait.process,
         app=wait.app,
         topic=wait.topic,
         partition=wait.partition,
         waited_ms=max(0, now_ms - reading.times_ms[since]),
-        rebalance=_in_rebalance(reading.state, view, wait),
+        rebalance=rebalance,
     )
 
 
 def _in_rebalance(state: LedgerState, view: SnapshotView, wait: Waiting) -> bool:
     """Return whether an input is waited for because it moves: none of the processes of its app has it, or one that
-    joined after the trigger, or that had cut before it was assigned the input."""
-    if wait.what != "input" or not any(other.hello.app == wait.app for other in state.living()):
+    joined after the trigger, or that had cut before it was assigned the input. That of a static member moves only when
+    its session is over."""
+    if (
+        wait.what != "input"
+        or wait.static_ms * wait.left
+        or not any(other.hello.app == wait.app for other in state.living())
+    ):
         return False
     item = (wait.app, TopicPartition(wait.topic, wait.partition))
     return (

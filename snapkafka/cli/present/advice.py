@@ -7,7 +7,7 @@ from typing import Final
 
 from rich.markup import escape
 
-from snapkafka.advice import Advice, Group, Weight, grouped
+from snapkafka.advice import Advice, Group, Weight, grouped, with_subject
 from snapkafka.cli.running import console
 
 WEIGHTS: Final = {Weight.PROBLEM: "red", Weight.WARNING: "yellow", Weight.NOTE: "dim"}
@@ -44,4 +44,4 @@ def _for_all(group: Group, text: str) -> str:
         return text
     names, more = group.subjects[:NAMED_MAX], len(group.subjects) - NAMED_MAX
     named = ", ".join(names) + (f" and {more} more" if more > 0 else "")
-    return text.replace(group.first.subject, named)
+    return with_subject(text, group.first.subject, named)
