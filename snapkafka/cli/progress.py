@@ -18,13 +18,15 @@ from snapkafka.units import rounded_ms
 
 from .running import notices
 
-#: How often progress is printed where it cannot overwrite itself.
+#: How often progress is printed where it cannot overwrite itself; of a snapshot the first time after so long.
 LINE_EVERY_S: Final = 60.0
+FIRST_LINE_S: Final = 2.0
 
 
 @contextlib.contextmanager
 def progress_lines(*, printed: bool) -> Iterator[Callable[[CaptureProgress], None] | None]:
-    """Provide progress on standard error: a line that is renewed on a terminal, a new one every minute elsewhere.
+    """Provide progress on standard error: a line that is renewed on a terminal, elsewhere one after two seconds
+    and then every minute.
 
     Args:
         printed: False provides None: no progress is wanted.
@@ -32,14 +34,14 @@ def progress_lines(*, printed: bool) -> Iterator[Callable[[CaptureProgress], Non
     if not printed:
         yield None
         return
-    last = time.monotonic()
+    due = time.monotonic() + FIRST_LINE_S
 
     def notify(progress: CaptureProgress) -> None:
-        nonlocal last
+        nonlocal due
         if notices.is_terminal:
             notices.renew(progress_line(progress))
-        elif time.monotonic() - last >= LINE_EVERY_S:
-            last = time.monotonic()
+        elif (now := time.monotonic()) >= due:
+            due = now + LINE_EVERY_S
             notices.print(progress_line(progress), markup=False)
 
     try:
