@@ -11,15 +11,14 @@ from rich.markup import escape
 from rich.progress import BarColumn
 from rich.progress import Progress as Bars
 
-from snapkafka.assembly.progress import Working, now_and_then
+from snapkafka.assembly.progress import LINE_EVERY_S, Working, now_and_then
 from snapkafka.ops import CaptureProgress
 from snapkafka.ops.listing import WaitRow
 from snapkafka.units import rounded_ms
 
 from .running import notices
 
-#: How often progress is printed where it cannot overwrite itself; of a snapshot the first time after so long.
-LINE_EVERY_S: Final = 60.0
+#: The first line of progress of a snapshot, where it cannot overwrite itself, comes after so long.
 FIRST_LINE_S: Final = 2.0
 
 

@@ -81,20 +81,20 @@ class Table:
         return _spread(words, [self._most(n) for n in columns], free)
 
     def _most(self, column: int) -> int:
-        """Return how wide a column would have to be for a row to be one line."""
+        """Return the width of a column in which each of its cells is one line."""
         cells = (row.cells[column].plain for row in self._rows)
         sizes = (max(map(cell_len, cell.split("\n"))) for cell in cells)
         return max(self._columns[column].cell_len, *sizes, 0)
 
     def _words(self, column: int) -> int:
-        """Return how wide a column has to be for all of its words."""
+        """Return the width of a column in which no word is elided."""
         if self._values or (self._ids[column] and self._most(column) <= ID_MAX):
             return self._most(column)
         cells = (row.cells[column].plain for row in self._rows)
         return max(_longest(self._columns[column].plain), *map(_longest, cells), 0)
 
     def _least(self, column: int) -> int:
-        """Return how narrow a column may be."""
+        """Return the least width of a column."""
         words = self._words(column)
         if self._values:
             numbers = (_longest(row.cells[column].plain) for row in self._rows if self._right[column])
