@@ -209,6 +209,11 @@ class _Numbered(msgspec.Struct):
     version: int
 
 
+#: Made here, not by the threads that read manifests: msgspec learns of a type once, and not by two of them at a time.
+_NUMBERED: Final = msgspec.json.Decoder(_Numbered)
+_MANIFEST: Final = msgspec.json.Decoder(Manifest)
+
+
 def dump(manifest: Manifest) -> str:
     """Return the manifest as JSON, in the order of its fields."""
     return msgspec.json.format(msgspec.json.encode(manifest), indent=1).decode() + "\n"
@@ -226,13 +231,13 @@ def load(text: str, *, where: str = "manifest") -> Manifest:
         BadInputError: it is not JSON, lacks a field or has one of another type.
     """
     try:
-        version = msgspec.json.decode(text, type=_Numbered).version
+        version = _NUMBERED.decode(text).version
         if version > MANIFEST_VERSION:
             raise LaterVersionError(
                 f"{where} has version {version}, this snapkafka reads up to {MANIFEST_VERSION}",
                 hint="use a newer snapkafka",
             )
-        return msgspec.json.decode(text, type=Manifest)
+        return _MANIFEST.decode(text)
     except msgspec.ValidationError as misfit:
         raise BadInputError(f"{where}: {misfit}", hint="see schemas/manifest.schema.json") from None
     except (msgspec.DecodeError, UnicodeEncodeError) as error:

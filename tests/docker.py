@@ -10,12 +10,14 @@ import json
 import subprocess
 import sys
 import time
+import urllib.request
 from pathlib import Path
 from typing import Final
 
 DOCKER: Final = Path(__file__).parents[1] / "docker"
 MINIMAL: Final = ("docker", "compose", "-f", str(DOCKER / "compose.minimal.yaml"))
 NOT_RUN: Final = 77
+PAGE: Final = "http://127.0.0.1:8023/"
 VERIFIED_WITHIN_S: Final = 600
 
 
@@ -32,6 +34,9 @@ def main() -> int:
     try:
         _run(*MINIMAL, "up", "--build", "--detach", "--wait", "kafka", "accounts", "clearing")
         _run(*MINIMAL, "up", "--detach", "load", "keep")
+        _run(*MINIMAL, "up", "--build", "--detach", "--wait", "service")
+        with urllib.request.urlopen(PAGE, timeout=10) as page:
+            print(f"page: {page.status}")
         found = _await_verified()
         print(f"verified: {found}")
         return 0 if found else 1

@@ -10,7 +10,7 @@ from typing import Final
 from aiokafka import TopicPartition as KafkaPartition
 
 from snapkafka.checks import CutView, Keeping
-from snapkafka.checks.retention import keeping, promised_by
+from snapkafka.checks.retention import keeping
 from snapkafka.errors import BadInputError, LedgerUnusableError, OffsetsGoneError, TimedOutError
 from snapkafka.kafka.cluster.admin import KafkaTopicAdmin
 from snapkafka.kafka.cluster.external_groups import external_readers
@@ -21,6 +21,7 @@ from snapkafka.kafka.login.security import Security
 from snapkafka.manifest import OpenEntry, TopicEntry
 from snapkafka.protocol.captured_snapshot import Captured
 from snapkafka.protocol.records import Retention, TopicPartition
+from snapkafka.topic_config import promised_by
 from snapkafka.units import wall_ms
 
 ISOLATIONS: Final = ("read_uncommitted", "read_committed")

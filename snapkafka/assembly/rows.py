@@ -9,6 +9,7 @@ from typing import Any, Final
 from snapkafka.checks import CutView, in_flight
 from snapkafka.manifest import LedgerEntry
 from snapkafka.protocol.captured_snapshot import InputCut
+from snapkafka.protocol.offsets import TornEvent
 from snapkafka.protocol.records import Position
 
 from .decoding import JSON_CODECS, TEXT_CODECS, normal_name
@@ -58,7 +59,7 @@ def changelog_rows(view: CutView) -> list[dict[str, Any]]:
     return [
         {
             "app": cut.app,
-            "table": cut.table,
+            "table_name": cut.table,
             "topic": cut.topic,
             "partition": cut.partition,
             "place": place,
@@ -83,10 +84,15 @@ def process_rows(view: CutView, ledger: LedgerEntry) -> list[dict[str, Any]]:
             "reported_at": _at(times.get(cut.report, 0)),
             "closed_at": _at(times.get(cut.closed, 0)),
             "running": [asdict(event) for event in cut.running],
-            "torn": [asdict(event) for event in cut.torn],
+            "torn": [_torn(event) for event in cut.torn],
         }
         for cut in view.captured.processes
     ]
+
+
+def _torn(event: TornEvent) -> dict[str, Any]:
+    found = asdict(event)
+    return found | {"table_name": found.pop("table")}
 
 
 def _at(ms: int) -> datetime | None:

@@ -272,10 +272,13 @@ def spec_of(given: argparse.Namespace, environ: Mapping[str, str] = os.environ) 
     return changed(spec, **(variables | flags))
 
 
+_SPEC: Final = msgspec.json.Decoder(JobSpec)
+
+
 def _read(path: str) -> JobSpec:
     try:
         text = sys.stdin.buffer.read() if path == "-" else Path(path).read_bytes()
-        return msgspec.json.decode(text, type=JobSpec)
+        return _SPEC.decode(text)
     except OSError as error:
         raise BadInputError(f"{path} cannot be read: {error.strerror}", field="spec") from error
     except msgspec.DecodeError as error:

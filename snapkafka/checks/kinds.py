@@ -1,4 +1,4 @@
-"""Kinds of findings: the check that each belongs to, its weight, and its sentence."""
+"""The checks with a sentence each; kinds of findings: the check of each, its weight, and its sentence."""
 
 from __future__ import annotations
 
@@ -22,6 +22,25 @@ class Kind(NamedTuple):
     weight: Weight
     says: str
 
+
+#: Each check: its name, and what it proves from the log. docs/explanation/verification.md has the same table.
+CHECKS: Final[Mapping[str, tuple[str, str]]] = {
+    "V1": (
+        "colour",
+        "per sender and partition, white numbers have no gap, rise with the offsets, and end where the sender reported",
+    ),
+    "V2": ("receipt", "no receiver had received a red record: none lies below its position"),
+    "V3": (
+        "state",
+        (
+            "compaction has removed nothing from the changelogs that the cut needs; an incremental snapshot begins "
+            "where its parent ended"
+        ),
+    ),
+    "V4": ("channels", "everything that was in flight is in the log and in the tables"),
+    "V5": ("cause", "no event after the cut has a white effect, and no event before it has a red one"),
+    "V6": ("invariants", "each of your SQL files finds no violating row in the tables"),
+}
 
 #: Every kind of finding of V1 to V5. docs/reference/findings.md explains each.
 KINDS: Final[Mapping[str, Kind]] = {
@@ -66,7 +85,7 @@ KINDS: Final[Mapping[str, Kind]] = {
         "V1",
         Weight.UNVERIFIABLE,
         "process {process} reports that its sends with seq {a} to {b} were refused, or that their result is unknown, "
-        "and they are not in the log below this offset: what they held is in no snapshot",
+        "and no record that was read below this offset has them: they may be lost, or lie before what was read",
     ),
     "gap-left": Kind(
         "V1",

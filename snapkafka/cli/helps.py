@@ -124,6 +124,12 @@ HELPS: Final = {
         "snapkafka verdicts --follow",
         BROKER,
     ),
+    "invariants": Help(
+        Panel.TRUST,
+        "snapkafka invariants history money",
+    ),
+    "invariants list": Help(Panel.TRUST, "snapkafka invariants list", BROKER, tables=True),
+    "invariants history": Help(Panel.TRUST, "snapkafka invariants history money", BROKER | {8}, tables=True),
     "drill": Help(
         Panel.TRUST,
         "snapkafka drill --app 'python -m faust -A shop worker'",

@@ -9,7 +9,7 @@ from __future__ import annotations
 import sys
 from typing import Final
 
-from rich.console import Console
+from rich.console import Capture, Console
 from rich.text import Text
 
 from .present.layout import HANG, Table, command_lines, wrapped
@@ -43,6 +43,10 @@ class Screen:
     @property
     def is_terminal(self) -> bool:
         return self.console.is_terminal
+
+    def capture(self) -> Capture:
+        """Return a block in which what is printed is kept, and not printed."""
+        return self.console.capture()
 
     def renew(self, line: str) -> None:
         """Print a line of progress in place of the last one; an empty line removes it. For a terminal."""

@@ -18,6 +18,7 @@ from .commands import (
     drill,
     fork,
     help_texts,
+    invariants,
     keep,
     metrics,
     namespaces,
@@ -292,6 +293,12 @@ app.add_typer(
     name="fork",
     epilog=f"Example: {HELPS['fork'].example}",
     rich_help_panel=HELPS["fork"].panel,
+)
+app.add_typer(
+    invariants.app,
+    name="invariants",
+    epilog=f"Example: {HELPS['invariants'].example}",
+    rich_help_panel=HELPS["invariants"].panel,
 )
 
 

@@ -36,7 +36,7 @@ def count_money(tables: Path) -> Money:
 
     with duckdb.connect() as database:
         (in_tables,) = database.execute(
-            "SELECT COALESCE(SUM(CAST(value AS BIGINT)), 0) FROM read_parquet(?) WHERE \"table\" = 'balances'",
+            "SELECT COALESCE(SUM(CAST(value AS BIGINT)), 0) FROM read_parquet(?) WHERE table_name = 'balances'",
             [str(tables / "state" / "*.parquet")],
         ).fetchall()[0]
         rows = database.execute(

@@ -40,6 +40,16 @@ from .following import CaptureProgress, await_captured
 from .fork_diffing import diff_fork
 from .freshness import Freshness, exposition, freshness, freshness_in, gauges
 from .heartbeats import Heartbeat, HeartbeatSession, heartbeats
+from .invariants import (
+    Evaluation,
+    Holding,
+    InvariantHistory,
+    history_in,
+    invariant_history,
+    invariants,
+    invariants_in,
+    with_rows,
+)
 from .keep import KeptRound as KeptRound
 from .keep import Outcome, Quiet, Schedule, keep
 from .listing import Details, Summary, list_snapshots, show
@@ -73,12 +83,15 @@ __all__ = [
     "DrillRequest",
     "Dropped",
     "Dropping",
+    "Evaluation",
     "ExaminedFiles",
     "Fork",
     "Freshness",
     "Heartbeat",
     "HeartbeatSession",
+    "Holding",
     "Instant",
+    "InvariantHistory",
     "Irrevocable",
     "JobResult",
     "JobSpec",
@@ -133,6 +146,10 @@ __all__ = [
     "freshness_in",
     "gauges",
     "heartbeats",
+    "history_in",
+    "invariant_history",
+    "invariants",
+    "invariants_in",
     "keep",
     "list_forks",
     "list_snapshots",
@@ -162,4 +179,5 @@ __all__ = [
     "verify",
     "verify_offline",
     "watch",
+    "with_rows",
 ]

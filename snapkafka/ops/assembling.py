@@ -24,6 +24,7 @@ from snapkafka.runtime.extras import missing_of, require_extra
 
 #: The job. Not imported: it takes seconds and gigabytes that end with it.
 JOB: Final = (sys.executable, "-m", "snapkafka.assembly")
+_REPORT: Final = msgspec.json.Decoder(JobReport)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -162,7 +163,7 @@ async def _job(
         result.seek(0)
         out = result.read()
     try:
-        report = msgspec.json.decode(out, type=JobReport)
+        report = _REPORT.decode(out)
     except msgspec.DecodeError:
         raise InternalError(f"the job ended with status {status}: {last}") from None
     if report.error is not None:

@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
-from snapkafka.errors import BadInputError
+from snapkafka.errors import BadInputError, Option
 from snapkafka.kafka.login.connection import Connection
 from snapkafka.manifest import Manifest
 from snapkafka.ports import Cluster
@@ -57,16 +57,19 @@ class TableChange:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KeyChange:
     """A changed key; `change` is "added", "changed" or "removed". `key` is None if it is not text; `window_start`,
-    `window_end`: its window, in seconds since 1970; `key_raw` are its bytes as hex digits."""
+    `window_end`: its window, by ISO 8601, in UTC; `key_raw` are its bytes as hex digits. `value_before`,
+    `value_after`: as text, if they were asked for and there is one; its bytes as hex digits where it is not text."""
 
     app: str
     table: str
     change: str
     partition: int
     key: str | None
-    window_start: float | None
-    window_end: float | None
+    window_start: str | None
+    window_end: str | None
     key_raw: str | None
+    value_before: str | None = None
+    value_after: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -118,6 +121,7 @@ async def diff(
     storage: str = "",
     manifests: Sequence[str] = (),
     keys: int = 0,
+    values: bool = False,
     unchecked: bool = False,
     bounds: Bounds | None = None,
 ) -> Difference:
@@ -127,6 +131,7 @@ async def diff(
         where: not needed with `storage`.
         before, after: ids, epochs or `latest`, the last good one.
         keys: the number of keys to name, of each change of each table.
+        values: whether these have their values.
         manifests: the places of the two manifests, instead of names.
         unchecked: do not compare the files with the manifests.
         bounds: see `query`.
@@ -136,8 +141,7 @@ async def diff(
         StorageError: files are missing, unreadable or altered.
         DependencyMissingError: DuckDB is not installed.
     """
-    if keys < 0:
-        raise BadInputError(f"must be 0 or more, got {keys}", hint="0 lists none", field="keys")
+    require_keys(keys, values=values)
     require_extra("query", "a comparison")
     places = manifests or await manifest_places(where, namespace, [before, after], storage=storage, good=True)
     older, newer = [Placed(*await asyncio.to_thread(read_manifest, place)) for place in places]
@@ -145,7 +149,7 @@ async def diff(
     if bounds is not None:
         asked = Asked(
             places=dict(zip(SIDES, places, strict=True)),
-            sqls=(tables_sql(keys), CHANNELS),
+            sqls=compared_sql(keys, values=values),
             bounds=bounds,
             unchecked=unchecked,
         )
@@ -156,7 +160,9 @@ async def diff(
         sides = dict(zip(SIDES, (older, newer), strict=True))
         trust = await trusted(where, sides.values(), unchecked=unchecked)
         with engine(sides) as database:
-            tables, named, channels = await in_thread(database, lambda: compare_views(database, keys))
+            tables, named, channels = await in_thread(
+                database, lambda: compare_views(database, keys, values=values)
+            )
     return Difference(
         before=compared(old),
         after=compared(new),
@@ -180,12 +186,12 @@ def compared(manifest: Manifest) -> ComparedTables:
 #: what has to be remembered of a key does not depend on how large they are. A key may have several rows (operations on
 #: a set that could not be read): it is as before if they are the same ones.
 TABLES: Final = """
-SELECT app, "table", change, count(*) AS found,
+SELECT app, table_name, change, count(*) AS found,
        arg_min({'partition': partition, 'key': key, 'window_start': window_start, 'window_end': window_end,
                 'key_raw': lower(hex(key_raw))},
                {'partition': partition, 'key_raw': key_raw}, $1) FILTER (WHERE change <> 'unchanged') AS first
 FROM (
-    SELECT app, "table", partition, key_raw, any_value(key) AS key,
+    SELECT app, table_name, partition, key_raw, any_value(key) AS key,
            any_value(window_start) AS window_start, any_value(window_end) AS window_end,
            CASE WHEN bool_and(later) THEN 'added' WHEN NOT bool_or(later) THEN 'removed'
                 WHEN bit_xor(md5_number(value_raw)) = 0 THEN 'unchanged' ELSE 'changed' END AS change
@@ -193,10 +199,23 @@ FROM (
         SELECT false AS later, * FROM before.state
         UNION ALL BY NAME SELECT true AS later, * FROM after.state
     )
-    GROUP BY app, "table", partition, key_raw
+    GROUP BY app, table_name, partition, key_raw
 )
 GROUP BY ALL
-ORDER BY app, "table", change
+ORDER BY app, table_name, change
+"""
+#: The values of the first few keys of `TABLES`, $2. They are looked up only then: values may be large.
+VALUES: Final = """
+SELECT app, table_name, partition, lower(hex(key_raw)) AS key_raw,
+       any_value(coalesce(value, '0x' || lower(hex(value_raw)))) FILTER (WHERE NOT later) AS value_before,
+       any_value(coalesce(value, '0x' || lower(hex(value_raw)))) FILTER (WHERE later) AS value_after
+FROM (
+    SELECT false AS later, * FROM before.state
+    UNION ALL BY NAME SELECT true AS later, * FROM after.state
+) AS rows SEMI JOIN (SELECT app, table_name, unnest(first) AS it FROM ($2)) AS named
+    ON rows.app = named.app AND rows.table_name = named.table_name AND rows.partition = named.it.partition
+    AND rows.key_raw IS NOT DISTINCT FROM unhex(named.it.key_raw)
+GROUP BY app, table_name, partition, rows.key_raw
 """
 #: With the names of `ChannelChange`.
 CHANNELS: Final = """
@@ -218,23 +237,46 @@ ORDER BY receiver_app, topic, sender_app
 Changes = tuple[tuple[TableChange, ...], tuple[KeyChange, ...], tuple[ChannelChange, ...]]
 
 
-def tables_sql(keys: int) -> str:
-    """Return the comparison of tables, with so many keys of each change."""
-    return TABLES.replace("$1", str(max(keys, 1)))
+def require_keys(keys: int, *, values: bool) -> None:
+    """Refuse an impossible number of keys, and values of no key."""
+    if keys < 0:
+        raise BadInputError(f"must be 0 or more, got {keys}", hint="0 lists none", field="keys")
+    if values and not keys:
+        raise BadInputError(
+            "values are those of listed keys", hint=("add ", Option("keys", "N")), field="values"
+        )
 
 
-def compare_views(database: DuckDBPyConnection, keys: int) -> Changes:
+def compared_sql(keys: int, *, values: bool) -> tuple[str, ...]:
+    """Return the queries of a comparison: tables with so many keys of each change, channels, and values if wanted."""
+    tables = TABLES.replace("$1", str(max(keys, 1)))
+    return (tables, CHANNELS, *([VALUES.replace("$2", tables)] if values else ()))
+
+
+def compare_views(database: DuckDBPyConnection, keys: int, *, values: bool = False) -> Changes:
     """Compare the tables of two schemas."""
-    return compared_rows(*(select(database, sql, None)[1] for sql in (tables_sql(keys), CHANNELS)), keys=keys)
+    return compared_rows(
+        *(select(database, sql, None)[1] for sql in compared_sql(keys, values=values)), keys=keys
+    )
 
 
 def compared_rows(
-    tables: Sequence[Mapping[str, Any]], channels: Sequence[Mapping[str, Any]], *, keys: int
+    tables: Sequence[Mapping[str, Any]],
+    channels: Sequence[Mapping[str, Any]],
+    values: Sequence[Mapping[str, Any]] = (),
+    *,
+    keys: int,
 ) -> Changes:
-    """Return the changes of tables, keys and channels that the rows of the two queries hold."""
+    """Return the changes of tables, keys and channels that the rows of the queries hold."""
+    by_key = {
+        tuple(row[column] for column in ("app", "table_name", "partition", "key_raw")): {
+            side: row[side] for side in ("value_before", "value_after")
+        }
+        for row in values
+    }
     counts: dict[tuple[str, str], Counter[str]] = {}
     for row in tables:
-        counts.setdefault((row["app"], row["table"]), Counter())[row["change"]] = row["found"]
+        counts.setdefault((row["app"], row["table_name"]), Counter())[row["change"]] = row["found"]
     changes = tuple(
         TableChange(
             app=app,
@@ -247,7 +289,13 @@ def compared_rows(
         for (app, table), found in counts.items()
     )
     named = tuple(
-        KeyChange(app=row["app"], table=row["table"], change=row["change"], **key)
+        KeyChange(
+            app=row["app"],
+            table=row["table_name"],
+            change=row["change"],
+            **key,
+            **by_key.get((row["app"], row["table_name"], key["partition"], key["key_raw"]), {}),
+        )
         for row in tables
         for key in (row["first"] or ())[:keys]
     )

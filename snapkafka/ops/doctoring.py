@@ -9,13 +9,13 @@ from dataclasses import dataclass
 from typing import Final
 
 from snapkafka.advice import Advice, Weight, worst_first
-from snapkafka.checks.retention import TopicSettings
 from snapkafka.errors import SnapkafkaError
 from snapkafka.kafka.ledger.reading import Opened, latest_of_apps, opened
 from snapkafka.kafka.ledger.settings import LOSES, harmful
 from snapkafka.kafka.login.connection import Connection
 from snapkafka.ports import Cluster
 from snapkafka.protocol.ledger_state import LedgerState, ProcessView
+from snapkafka.topic_config import TopicSettings
 from snapkafka.units import wall_ms
 
 from .checkpointing import checkpoint_due
@@ -59,16 +59,23 @@ async def doctor(
         clock: milliseconds since 1970.
     """
     async with opened(where, namespace) as work:
-        state = work.reading.state
-        views = latest_of_apps(state)
-        found = [*_about_apps(state, views), *_about_releases(state), *_about_uncaptured(views)]
-        found += _about_global_tables(views)
-        found += await _about_unread(work)
-        found += await _about_ledger(work, clock())
-        found += await about_topics(work, views, assembly_within_ms)
-        found += await about_headers(work, views)
-        found += await about_lost_headers(work, views)
-        found += await about_groups(work, {s.topic for view in views for s in view.hello.inputs})
+        return await examine(work, namespace, assembly_within_ms=assembly_within_ms, now_ms=clock())
+
+
+async def examine(
+    work: Opened, namespace: str, *, assembly_within_ms: int = ASSEMBLY_WITHIN_MS, now_ms: int
+) -> Checkup:
+    """Examine them for who has read the ledger, as `doctor`."""
+    state = work.reading.state
+    views = latest_of_apps(state)
+    found = [*_about_apps(state, views), *_about_releases(state), *_about_uncaptured(views)]
+    found += _about_global_tables(views)
+    found += await _about_unread(work)
+    found += await _about_ledger(work, now_ms)
+    found += await about_topics(work, views, assembly_within_ms)
+    found += await about_headers(work, views)
+    found += await about_lost_headers(work, views)
+    found += await about_groups(work, {s.topic for view in views for s in view.hello.inputs})
     living = Counter(view.hello.app for view in state.living())
     return Checkup(
         namespace=namespace,

@@ -10,11 +10,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-from snapkafka.checks.retention import TopicSettings
 from snapkafka.errors import SnapkafkaError
 from snapkafka.kafka.ledger.reading import Opened, latest_of_apps, opened
 from snapkafka.kafka.login.connection import Connection
 from snapkafka.ports import Cluster
+from snapkafka.topic_config import TopicSettings
 from snapkafka.units import DAY_MS, format_bytes, wall_ms
 
 from .doctoring import ASSEMBLY_WITHIN_MS

@@ -17,7 +17,7 @@ from snapkafka.recovery.session import admin_of
 from snapkafka.runtime.extras import require_extra
 from snapkafka.store import read_manifest, sql_text
 
-from .diffing import Difference, compare_views, compared
+from .diffing import Difference, compare_views, compared, require_keys
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
@@ -37,6 +37,7 @@ async def diff_fork(
     after: str = "latest",
     storage: str = "",
     keys: int = 0,
+    values: bool = False,
     unchecked: bool = False,
 ) -> Difference:
     """Compare the snapshot from which a fork was created with one of the fork.
@@ -46,6 +47,7 @@ async def diff_fork(
         after: a snapshot of the fork: id, epoch or `latest`, its last good one.
         storage: of the first snapshot; empty: its place in the ledger.
         keys: the number of keys to name, of each change of each table.
+        values: whether these have their values.
         unchecked: do not compare the files with the manifests.
 
     Raises:
@@ -53,6 +55,7 @@ async def diff_fork(
         UnknownSnapshotError: it has no such snapshot.
         StorageError: files are missing, unreadable or altered.
     """
+    require_keys(keys, values=values)
     require_extra("query", "a comparison")
     found = await _found(where, prefixed(fork, namespace))
     if found is None:
@@ -65,7 +68,7 @@ async def diff_fork(
 
         def work_() -> Difference:
             _name_as_in_production(database, fork)
-            tables, named, channels = compare_views(database, keys)
+            tables, named, channels = compare_views(database, keys, values=values)
             return Difference(
                 before=compared(older.manifest),
                 after=compared(newer.manifest),

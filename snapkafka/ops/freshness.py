@@ -23,6 +23,8 @@ from snapkafka.protocol.gather import gather
 from snapkafka.protocol.ledger_state import SnapshotView
 from snapkafka.units import wall_ms
 
+from .invariants import InvariantHistory, invariants_in
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Freshness:
@@ -30,7 +32,8 @@ class Freshness:
 
     `captured_ms`, `verified_ms`: when the newest captured and the newest good one were triggered (milliseconds since
     1970, by the ledger's clock): the instants that they show; None: there is none. `verified_id`: of the latter.
-    `verdicts`: the number of verdicts of each kind in the ledger. `restorable`: of the newest good one.
+    `verdicts`: the number of verdicts of each kind in the ledger. `invariants`: those that are watched.
+    `restorable`: of the newest good one.
     """
 
     now_ms: int
@@ -38,6 +41,7 @@ class Freshness:
     verified_ms: int | None = None
     verified_id: str = ""
     verdicts: Mapping[str, int]
+    invariants: tuple[InvariantHistory, ...] = ()
     restorable: RestorableEntry | None = None
 
     @property
@@ -91,6 +95,7 @@ def freshness_in(reading: LedgerReading, now_ms: int) -> Freshness:
         verified_ms=None if newest_good is None else reading.times_ms[newest_good.epoch - 1],
         verified_id="" if newest_good is None else newest_good.trigger.id,
         verdicts=dict(Counter(view.verdict.verdict for view in views if view.verdict is not None)),
+        invariants=invariants_in(reading),
     )
 
 
@@ -157,7 +162,26 @@ def gauges(found: Freshness) -> tuple[Gauge, ...]:
             label="verdict",
             samples=tuple((kind, float(found.verdicts.get(kind, 0))) for kind in sorted(kinds)),
         ),
+        Gauge(
+            name="snapkafka_invariant_violations",
+            help="Violating rows in the newest snapshot that proves an answer; 0: the invariant holds",
+            label="name",
+            samples=tuple((it.name, float(it.last.found)) for it in found.invariants if it.last),
+        ),
+        Gauge(
+            name="snapkafka_invariant_last_ok_timestamp_seconds",
+            help="When the newest snapshot in which the invariant holds was triggered; 0: it never held",
+            label="name",
+            samples=tuple(
+                (it.name, it.last_ok.triggered_ms / 1_000 if it.last_ok else 0.0) for it in found.invariants
+            ),
+        ),
     )
+
+
+def _quoted(label: str) -> str:
+    escaped = label.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
+    return f'"{escaped}"'
 
 
 def exposition(found: Freshness, namespace: str) -> str:
@@ -168,6 +192,6 @@ def exposition(found: Freshness, namespace: str) -> str:
             continue
         lines += [f"# HELP {gauge.name} {gauge.help}", f"# TYPE {gauge.name} gauge"]
         for label, value in gauge.samples:
-            labels = f'namespace="{namespace}"' + (f',{gauge.label}="{label}"' if gauge.label else "")
+            labels = f'namespace="{namespace}"' + (f",{gauge.label}={_quoted(label)}" if gauge.label else "")
             lines.append(f"{gauge.name}{{{labels}}} {'+Inf' if value == inf else format(value, '.15g')}")
     return "".join(f"{line}\n" for line in lines)

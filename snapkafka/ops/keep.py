@@ -20,6 +20,8 @@ from pathlib import Path
 from typing import Final
 
 from snapkafka.assembly.spec import PLAIN_SPEC, JobResult, JobSpec, changed
+from snapkafka.checks import Status as CheckStatus
+from snapkafka.checks.invariants import load, parse_parameters
 from snapkafka.checks.verdict import GOOD
 from snapkafka.errors import (
     BadInputError,
@@ -35,6 +37,7 @@ from snapkafka.errors import (
 )
 from snapkafka.kafka.ledger.reading import read_ledger
 from snapkafka.kafka.login.connection import Connection
+from snapkafka.manifest import CheckEntry
 from snapkafka.ports import Cluster
 from snapkafka.protocol.ledger_state import Status
 from snapkafka.store import lies_in, open_store, written_down
@@ -44,6 +47,7 @@ from snapkafka.until import within
 
 from .assembling import BESIDE_US, assemble
 from .checkpointing import checkpoint_due
+from .invariants import PREFIX as OF_INVARIANTS
 from .listing import Summary, list_snapshots, summaries
 from .pruning import Policy, plan_pruning, prune
 from .triggering import trigger
@@ -128,8 +132,9 @@ class KeptRound:
 
     `made_up_for`: earlier snapshots that were assembled as well; `given_up`: those that could not be, or were too many,
     and are not tried again; `removed`: the pruned ones; `why`, `code`: of a failure, and of a pruning that failed.
-    `why_full`: why an incremental one has its whole state (`JobResult.why_full`). `checkpoint_due`: the number of
-    records that a `snapkafka checkpoint` would remove; 0: it is not due.
+    `violated`: the invariants that failed, with their first rows. `why_full`: why an incremental one has its whole
+    state (`JobResult.why_full`). `checkpoint_due`: the number of records that a `snapkafka checkpoint` would remove; 0:
+    it is not due.
     """
 
     id: str
@@ -138,6 +143,7 @@ class KeptRound:
     epoch: int = 0
     verdict: str = ""
     manifest: str = ""
+    violated: tuple[CheckEntry, ...] = ()
     why_full: str = ""
     made_up_for: tuple[str, ...] = ()
     given_up: tuple[str, ...] = ()
@@ -173,7 +179,8 @@ async def keep(
     """Keep snapshots until cancelled; with `once`, run and return only the round of the present moment.
 
     Args:
-        spec: the settings by which an assembly reads the log.
+        spec: the settings by which an assembly reads the log, and the invariants that each snapshot evaluates; their
+            files are read in each round.
         report: called with each round.
         notify: called with each line of an assembly's progress.
 
@@ -182,6 +189,7 @@ async def keep(
         TimedOutError: another keeper of this namespace and storage holds the lock.
         SnapkafkaError: the first round cannot run; whatever befalls later ones is reported, and the next one follows.
     """
+    load(spec.invariants, parse_parameters(spec.parameters))
     BESIDE_US.require_engine(spec)
     if not storage:
         raise BadInputError("keep needs --storage: no place for tables is known", hint="add --storage DIR")
@@ -294,6 +302,11 @@ async def _assembled(listed: Iterable[Summary], taken: Summary, made: Assemble) 
         outcome=Outcome.VERIFIED if own.good else Outcome.NOT_GOOD,
         verdict=own.verdict,
         manifest=own.manifest,
+        violated=tuple(
+            check
+            for check in own.checks
+            if check.name.startswith(OF_INVARIANTS) and check.status == CheckStatus.FAILED
+        ),
         why_full=own.why_full,
     )
 

@@ -12,11 +12,11 @@ from snapkafka.kafka.ledger.reading import LATEST
 from snapkafka.kafka.login.connection import Connection
 from snapkafka.manifest import Manifest
 from snapkafka.ports import Cluster
-from snapkafka.query.engine import Bounds, Placed, engine, in_thread
+from snapkafka.query.engine import MAIN, Bounds, Placed, engine, in_thread
 from snapkafka.query.locate import manifest_places
 from snapkafka.query.manifest_check import Trust, trusted
 from snapkafka.query.sandbox import Asked, select_apart
-from snapkafka.query.sql import MAIN, named_in, select
+from snapkafka.query.sql import named_in, over_all, select
 from snapkafka.runtime.extras import require_extra
 from snapkafka.store import read_manifest
 
@@ -51,7 +51,8 @@ async def query(
     bounds: Bounds | None = None,
 ) -> Queried:
     """Run a SELECT. The tables of the snapshot are views `state`, `messages` and so on; those of every other one in
-    the same storage are available with its id as a schema: `"friday".state`.
+    the same storage are available with its id as a schema: `"friday".state`. `all_state` and `all_messages` have the
+    rows of all of them.
 
     Args:
         where: not needed with `storage` or `manifest`.
@@ -85,7 +86,7 @@ async def query(
         snapshots = await asyncio.to_thread(_named_in, sql, place)
         found = snapshots[MAIN].manifest
         trust = await trusted(where, snapshots.values(), unchecked=unchecked)
-        with engine(snapshots) as database:
+        with engine(snapshots, over_all=over_all(sql)) as database:
             columns, rows = await in_thread(database, lambda: select(database, sql, rows_max))
     return Queried(
         id=found.id,

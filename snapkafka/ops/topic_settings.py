@@ -14,8 +14,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from snapkafka.advice import Advice, Weight
-from snapkafka.checks.retention import UNBOUNDED, TopicSettings
 from snapkafka.protocol.ledger_state import ProcessView
+from snapkafka.topic_config import UNBOUNDED, TopicSettings
 from snapkafka.units import format_ms
 
 

@@ -14,6 +14,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, NamedTuple, TypeVar
 
+from snapkafka.assembly.schemas import comment
 from snapkafka.errors import BadInputError, StorageError
 from snapkafka.manifest import STATE, Manifest, TableEntry, state_table
 from snapkafka.runtime.extras import extra_missing
@@ -27,17 +28,26 @@ INTERRUPT_EVERY_S: Final = 0.1
 
 SEE_TABLES: Final = "SHOW TABLES and DESCRIBE state list what exists"
 
+#: The schema of the snapshot whose tables need no schema.
+MAIN: Final = "main"
+#: The views over every snapshot of a storage, each with the table whose rows it has.
+OVER_ALL: Final = {"all_state": STATE, "all_messages": "messages"}
+#: Columns whose names are words of SQL, which DuckDB takes for columns in double quotes alone; not as in LEFT JOIN.
+WORD: Final = re.compile(
+    r"""'(?:[^']|'')*'|"(?:[^"]|"")*"|--[^\n]*|\b(offset)\b(?!\s+(?:\d|\$|\())|\b(left)\b(?!\s*(?:\(|(?:\w+\s+)?join\b))""",
+    re.IGNORECASE,
+)
 #: What DuckDB refuses most often -> what to write.
 HINTS: Final = (
     (
         "syntax error at or near",
-        'a column whose name is a word of SQL is written in double quotes: "table"',
+        "one SELECT is taken, with text in single quotes and odd names in double ones",
     ),
     (
         "explicit (type )?cast",
         "keys and values are text: CAST(value AS BIGINT), or CAST(value->>'field' AS BIGINT)",
     ),
-    ("Could not convert|out of range", "TRY_CAST(... AS ...) is NULL where a text is not such a value"),
+    ("Conversion Error|out of range", "TRY_CAST(... AS ...) is NULL where a text is not such a value"),
     ("Cannot extract field", "values are JSON as text: value->>'field'"),
     (
         "Referenced column .* not found",
@@ -76,11 +86,14 @@ class Placed(NamedTuple):
 
 
 @contextmanager
-def engine(snapshots: Mapping[str, Placed], bounds: Bounds | None = None) -> Iterator[DuckDBPyConnection]:
+def engine(
+    snapshots: Mapping[str, Placed], bounds: Bounds | None = None, *, over_all: bool = False
+) -> Iterator[DuckDBPyConnection]:
     """Provide DuckDB with the tables of snapshots as views.
 
     Args:
         snapshots: schema -> the snapshot with its tables.
+        over_all: whether these are all of a storage, and have views over all of them.
 
     Raises:
         DependencyMissingError: DuckDB is not installed.
@@ -109,6 +122,9 @@ def engine(snapshots: Mapping[str, Placed], bounds: Bounds | None = None) -> Ite
                     database.register_filesystem(filesystem)
             for schema, snapshot in snapshots.items():
                 _make_views(database, schema, snapshot)
+            if over_all:
+                _make_views_over_all(database, snapshots)
+            _describe(database)
             paths = [
                 sql_text(place)
                 for snapshot in snapshots.values()
@@ -138,28 +154,56 @@ def _make_views(database: DuckDBPyConnection, schema: str, snapshot: Placed) -> 
         gone = next((file.path for file in table.files if file.path not in there), None)
         if gone is not None:
             raise StorageError(f"snapshot {manifest.id} lacks file {store.place(gone)}")
-    if schema != "main":
+    if schema != MAIN:
         try:
             database.execute(f"CREATE SCHEMA {sql_name(schema)}")
         except duckdb.Error as error:  # DuckDB's own, or the same but for its case
             raise refused(error) from error
-    for table in manifest.tables:
-        rows = sql_of_files(store.place(file.path) for file in table.files)
+    views = {
+        table.name: f"SELECT * FROM {sql_of_files(store.place(file.path) for file in table.files)}"
+        for table in manifest.tables
+    }
+    if parents := snapshot.parents:
+        views[STATE] = state_sql(store, (*parents, manifest))
+    for name, rows in views.items():
         try:
-            database.execute(f"CREATE VIEW {sql_name(schema)}.{sql_name(table.name)} AS SELECT * FROM {rows}")
+            database.execute(f"CREATE VIEW {sql_name(schema)}.{sql_name(name)} AS {rows}")
         except duckdb.Error as error:
             raise StorageError(
-                f"table {table.name} of snapshot {manifest.id} cannot be read: {one_line(error)}"
+                f"table {name} of snapshot {manifest.id} cannot be read: {one_line(error)}",
+                hint="another release may have assembled it: assemble it again",
             ) from error
-    if parents := snapshot.parents:
-        whole = state_sql(store, (*parents, manifest))
-        database.execute(f"CREATE VIEW {sql_name(schema)}.{STATE} AS {whole}")
 
 
-def refused(error: Exception) -> BadInputError:
-    """Build the error of a query that DuckDB refuses."""
+def _describe(database: DuckDBPyConnection) -> None:
+    """Comment on the columns; `duckdb_columns()` shows it."""
+    found = database.execute(
+        "SELECT table_name, column_name FROM duckdb_columns() WHERE schema_name = 'main' AND NOT internal"
+    )
+    for view, column in found.fetchall():
+        text = sql_text(comment(OVER_ALL.get(view, view), column))
+        database.execute(f"COMMENT ON COLUMN {sql_name(view)}.{sql_name(column)} IS {text}")
+
+
+def _make_views_over_all(database: DuckDBPyConnection, snapshots: Mapping[str, Placed]) -> None:
+    """Create `OVER_ALL` from the snapshots that are opened, each once, with the snapshot before the columns."""
+    by_id = {snapshot.manifest.id: (schema, snapshot.manifest) for schema, snapshot in snapshots.items()}
+    for view, table in OVER_ALL.items():
+        rows = " UNION ALL BY NAME ".join(
+            f"SELECT {sql_text(name)} AS snapshot_id, {manifest.epoch} AS epoch, "
+            f"{sql_text(manifest.verdict)} AS verdict, * FROM {sql_name(schema)}.{sql_name(table)}"
+            for name, (schema, manifest) in by_id.items()
+        )
+        database.execute(f"CREATE VIEW {sql_name(MAIN)}.{view} AS {rows}")
+
+
+def refused(error: Exception, sql: str = "") -> BadInputError:
+    """Build the error of a query that DuckDB refuses, with what to write instead."""
     text = one_line(error)
     hint = next((hint for pattern, hint in HINTS if re.search(pattern, text)), SEE_TABLES)
+    word = next((found[1] or found[2] for found in WORD.finditer(sql) if found[1] or found[2]), "")
+    if word and re.search("syntax error", text):
+        hint = f'{word.lower()} is a word of SQL: the column is written in double quotes, "{word.lower()}"'
     return BadInputError(f"the query failed: {text}", hint=hint)
 
 

@@ -6,7 +6,7 @@ import contextlib
 import math
 from collections.abc import Iterable
 from datetime import UTC, datetime
-from typing import Protocol, TypeVar
+from typing import Final, Protocol, TypeVar
 
 import msgspec
 
@@ -41,6 +41,9 @@ class Head(msgspec.Struct, frozen=True, kw_only=True):
     times: Times
 
 
+_HEAD: Final = msgspec.json.Decoder(Head)
+
+
 def heads(store: Store) -> list[Head]:
     """Read the heads of all manifests of a storage; a copy under another name is ignored."""
     found = {name: _head(text) for name, text in store.texts().items()}
@@ -52,7 +55,7 @@ def _head(text: str) -> Head | None:
     manifest."""
     for part in (text.partition(',\n "tables":')[0] + "}", text):
         with contextlib.suppress(msgspec.DecodeError, UnicodeEncodeError):
-            return msgspec.json.decode(part, type=Head)
+            return _HEAD.decode(part)
     return None
 
 

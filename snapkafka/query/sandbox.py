@@ -66,6 +66,9 @@ class Failed(msgspec.Struct, frozen=True, kw_only=True, tag=True):
     error: Reported
 
 
+_ANSWER: Final[msgspec.json.Decoder[Answers | Failed]] = msgspec.json.Decoder(Answers | Failed)
+
+
 async def select_apart(asked: Asked) -> Answers:
     """Run SELECTs as `sql.select` does, in a process of its own, which reads the storage as well. Their time starts
     when it has opened the tables.
@@ -103,7 +106,7 @@ async def select_apart(asked: Asked) -> Answers:
         raise InternalError(f"the process of a query ended with status {process.returncode} before it began")
     if not line:  # the system ended it
         raise _too_much(bounds)
-    answer: Answers | Failed = await asyncio.to_thread(msgspec.json.decode, line, type=Answers | Failed)
+    answer = await asyncio.to_thread(_ANSWER.decode, line)
     if isinstance(answer, Failed):
         raise answer.error.error()
     return answer

@@ -17,9 +17,9 @@ from typing import Final
 import msgspec
 
 from snapkafka.errors import BadInputError, Reported, SnapkafkaError
-from snapkafka.query.engine import Placed, engine
+from snapkafka.query.engine import MAIN, Placed, engine
 from snapkafka.query.manifest_check import Examined, compared_files, stored_manifests
-from snapkafka.query.sql import MAIN, named_in, select
+from snapkafka.query.sql import named_in, over_all, select
 from snapkafka.runtime.child import ending_with
 from snapkafka.store import read_manifest
 
@@ -29,9 +29,12 @@ MB: Final = 1024 * 1024
 STATUS: Final = Path("/proc/self/status")
 
 
+_ASKED: Final = msgspec.json.Decoder(Asked)
+
+
 def main() -> None:
     """Answer the queries, and end with the parent."""
-    asked = msgspec.json.decode(sys.stdin.buffer.read(), type=Asked)
+    asked = _ASKED.decode(sys.stdin.buffer.read())
     try:
         with ending_with(asked.parent):
             answer = msgspec.json.encode(_answers(asked))
@@ -53,7 +56,7 @@ def _answers(asked: Asked) -> Answers:
     seen = Examined(
         manifests=stored_manifests(placed), files=compared_files(placed, unchecked=asked.unchecked)
     )
-    with engine(snapshots, asked.bounds) as database:
+    with engine(snapshots, asked.bounds, over_all=over_all(" ".join(asked.sqls))) as database:
         _bound(asked.bounds.memory_mb)
         sys.stdout.buffer.write(OPENED)
         sys.stdout.buffer.flush()

@@ -12,7 +12,8 @@ from snapkafka.errors import BadInputError, StorageError
 from snapkafka.manifest import Manifest
 from snapkafka.store import Store
 
-from .engine import Placed, one_line, refused
+from .engine import MAIN, OVER_ALL, Placed, one_line, refused
+from .manifest_heads import heads, oldest_first
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
@@ -21,15 +22,16 @@ if TYPE_CHECKING:
 #: a bound the search takes as long as the square of the SQL's length.
 SCHEMA_NAME: Final = re.compile(r'(?:"((?:[^"]|""){1,200})"|(?<!\w)(\w{1,200}))\s*\.')
 
-#: The schema of the snapshot whose tables need no schema.
-MAIN: Final = "main"
+#: A query names the views over all snapshots, of which there are no more.
+ALL: Final = re.compile(rf"\b(?:{'|'.join(OVER_ALL)})\b", re.IGNORECASE)
+SNAPSHOTS_MAX: Final = 500
 #: A query has no more names before a dot: aliases, and schemas, each of which is looked up in the storage.
 NAMES_MAX: Final = 50
 
 
 def named_in(sql: str, store: Store, found: Manifest) -> dict[str, Placed]:
     """Return the snapshots of a storage whose ids are schemas in a query, and as `main` its own. Others are not
-    opened: there may be thousands."""
+    opened: there may be thousands. A query over all of them (`OVER_ALL`) opens each."""
     names = {quoted.replace('""', '"') or plain for quoted, plain in SCHEMA_NAME.findall(sql)}
     if len(names) > NAMES_MAX:
         raise BadInputError(
@@ -37,7 +39,20 @@ def named_in(sql: str, store: Store, found: Manifest) -> dict[str, Placed]:
             hint="use fewer snapshots and aliases in one query",
         )
     named = {name: Placed(store, store.read(name)) for name in sorted(names) if store.has(name)}
+    if over_all(sql):
+        there = oldest_first(heads(store))
+        if len(there) > SNAPSHOTS_MAX:
+            raise BadInputError(
+                f"{store} has {len(there)} snapshots, above {SNAPSHOTS_MAX} in one query",
+                hint='name the ones you need: "monday".state',
+            )
+        named |= {head.id: Placed(store, store.read(head.id)) for head in there if head.id not in named}
     return {MAIN: Placed(store, found), **named}
+
+
+def over_all(sql: str) -> bool:
+    """Return whether a query may name the views over all snapshots."""
+    return ALL.search(sql) is not None
 
 
 def select(
@@ -48,6 +63,8 @@ def select(
 
     try:
         statements = database.extract_statements(sql)
+        if not statements:
+            raise BadInputError("the query has no SQL", hint="write one SELECT")
         if [statement.type for statement in statements] != [duckdb.StatementType.SELECT]:
             raise BadInputError(
                 "only one SELECT is allowed", hint="queries change nothing; run one statement at a time"
@@ -58,7 +75,7 @@ def select(
     except duckdb.IOException as error:
         raise StorageError(f"the tables cannot be read: {one_line(error)}") from error
     except duckdb.Error as error:
-        raise refused(error) from error
+        raise refused(error, sql) from error
     return columns, [dict(zip(columns, map(_plain, row), strict=True)) for row in rows]
 
 

@@ -303,7 +303,7 @@ class Editing:
         cut = self._cuts.get(item.tp.topic)
         return Subject(
             app="" if cut is None else cut.app,
-            table="" if cut is None else cut.table,
+            table_name="" if cut is None else cut.table,
             topic=item.tp.topic,
             partition=item.tp.partition,
             key=key if key is not None and _is_unicode(key) else None,

@@ -16,10 +16,10 @@ from .suppression import text_of
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
 
-#: The columns that an expression may use. `app`, `table`: empty for an input. `header`: the one that is masked.
+#: The columns that an expression may use. `app`, `table_name`: empty for an input. `header`: the one that is masked.
 COLUMNS: Final = {
     "app": "VARCHAR",
-    "table": "VARCHAR",
+    "table_name": "VARCHAR",
     "topic": "VARCHAR",
     "partition": "BIGINT",
     "key": "VARCHAR",
@@ -36,7 +36,7 @@ class Subject(NamedTuple):
     """A row of the batch, in the order of `COLUMNS`."""
 
     app: str
-    table: str
+    table_name: str
     topic: str
     partition: int
     key: str | None

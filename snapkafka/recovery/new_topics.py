@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Final, NamedTuple
 
-from snapkafka.checks.retention import TopicSettings
+from snapkafka.topic_config import TopicSettings
 
 from .record_refusals import AFTER, BEFORE, CATCH_UP_MS, HEADER_BYTES, OVERHEAD_BYTES
 from .target_facts import Carried, Refusal

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from snapkafka.checks.retention import TopicSettings
 from snapkafka.protocol.captured_snapshot import Captured
 from snapkafka.protocol.records import FOREIGN_STATE
+from snapkafka.topic_config import TopicSettings
 
 from .target_facts import Facts, Refusal
 

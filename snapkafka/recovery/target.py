@@ -13,13 +13,13 @@ from collections.abc import AsyncIterator, Callable, Collection, Iterable, Itera
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 
-from snapkafka.checks.retention import TopicSettings
 from snapkafka.kafka.cluster.group_hold import HOLDER
 from snapkafka.kafka.ledger.reading import Opened, opened
 from snapkafka.kafka.records.bulk import KafkaRecord
 from snapkafka.protocol.captured_snapshot import Captured
 from snapkafka.protocol.records import TopicPartition
 from snapkafka.protocol.restores import RestoreView
+from snapkafka.topic_config import TopicSettings
 from snapkafka.units import wall_ms
 from snapkafka.wire.headers import ledger_id
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from snapkafka.checks.retention import TopicSettings
 from snapkafka.protocol.records import Hello, TopicPartition
+from snapkafka.topic_config import TopicSettings
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

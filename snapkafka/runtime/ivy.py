@@ -76,13 +76,12 @@ KAFKA_JARS: Final = JarSet(
     transitive=True,
 )
 
-#: Spark's own Kafka source and Avro functions, in the versions that were run together with pyspark 4.1.
+#: Spark's own Kafka source, in the versions that were run together with pyspark 4.1.
 SPARK_JARS: Final = JarSet(
     name="spark",
     modules=(
         "org.apache.spark:spark-sql-kafka-0-10_2.13:4.1.3",
         "org.apache.spark:spark-token-provider-kafka-0-10_2.13:4.0.0",
-        "org.apache.spark:spark-avro_2.13:4.1.1",
         "org.apache.kafka:kafka-clients:3.9.1",
         "org.apache.commons:commons-pool2:2.12.1",
     ),

@@ -8,8 +8,10 @@ from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
 from typing import Any, Final
 
-from snapkafka.manifest import RestorableEntry, file_stem
+from snapkafka.checks.kinds import CHECKS
+from snapkafka.manifest import CheckEntry, RestorableEntry, file_stem
 from snapkafka.ops import Details, Summary
+from snapkafka.protocol.records import CheckResult
 from snapkafka.query.stored import StoredFiles
 
 from .ledger_follower import Viewed
@@ -136,6 +138,12 @@ def _restorable(entry: RestorableEntry | None) -> Mapping[str, Any] | None:
 
 def _checks(details: Details, stored: StoredFiles | None) -> list[dict[str, Any]]:
     """Return the checks, with witnesses from the manifest if there is one, else those of the ledger's verdict."""
-    if stored is not None:
-        return [dataclasses.asdict(check) for check in stored.checks]
-    return [dataclasses.asdict(check) for check in details.checks]
+    checks: Iterable[CheckEntry | CheckResult] = details.checks if stored is None else stored.checks
+    return [dataclasses.asdict(check) | _described(check.name) for check in checks]
+
+
+def _described(name: str) -> dict[str, str]:
+    """Return the name of a check for people, and what it proves; empty for one of a later release."""
+    kind, _, invariant = name.partition(" ")
+    title, says = CHECKS.get(kind, ("", ""))
+    return {"title": f"invariant {invariant}" if invariant else title, "says": says}

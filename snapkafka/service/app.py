@@ -27,6 +27,7 @@ from .access import Role
 from .guard import App, Guard
 from .ledger_follower import Standing
 from .metrics import Metrics
+from .overview import Overview
 from .problems import RefusedError, problem
 from .recovery import Recovery
 from .requests import offset_in
@@ -35,8 +36,8 @@ from .settings import Settings
 
 logger = logging.getLogger("snapkafka")
 
-#: Method and path -> the handler of `Handlers` or `Recovery`, and the role that it needs. The OpenAPI document has the
-#: same routes.
+#: Method and path -> the handler of `Handlers`, `Recovery` or `Overview`, and the role that it needs. The OpenAPI
+#: document has the same routes.
 ROUTES: Final[dict[tuple[str, str], tuple[str, Role]]] = {
     ("POST", "/v1/snapshots/trigger"): ("trigger", Role.TRIGGER),
     ("GET", "/v1/snapshots"): ("list", Role.READ),
@@ -52,6 +53,10 @@ ROUTES: Final[dict[tuple[str, str], tuple[str, Role]]] = {
     ("GET", "/v1/processes"): ("processes", Role.READ),
     ("GET", "/v1/restores"): ("restores", Role.READ),
     ("GET", "/v1/forks"): ("forks", Role.READ),
+    ("GET", "/v1/access"): ("access", Role.READ),
+    ("GET", "/v1/doctor"): ("doctor", Role.READ),
+    ("GET", "/v1/invariants"): ("invariants", Role.READ),
+    ("GET", "/v1/invariants/{name}"): ("invariant", Role.READ),
     ("GET", "/v1/events"): ("events", Role.READ),
 }
 #: The page may be kept for a minute; everything else is asked for anew.
@@ -94,7 +99,15 @@ def make_app(
     standing = Standing(where, namespace, clock)
     handlers = Handlers(where, standing, settings, assemble=assemble, verify=verify)
     recovery = Recovery(where, standing, list_forks=list_forks)
-    handled = {"restores": recovery.restores, "forks": recovery.forks}
+    overview = Overview(standing, settings, handlers.rows)
+    handled = {
+        "restores": recovery.restores,
+        "forks": recovery.forks,
+        "access": overview.access,
+        "doctor": overview.doctor,
+        "invariants": overview.invariants,
+        "invariant": overview.invariant,
+    }
     metrics = Metrics(standing, handlers.streams)
 
     @contextlib.asynccontextmanager

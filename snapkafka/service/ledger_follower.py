@@ -28,6 +28,7 @@ from snapkafka.kafka.ledger.reading import (
 )
 from snapkafka.kafka.login.connection import Connection
 from snapkafka.manifest import RestorableEntry
+from snapkafka.ops.doctoring import Checkup, examine
 from snapkafka.ops.heartbeats import Heartbeat, heartbeats
 from snapkafka.ops.listing import Clock, Details, Summary, details, summary
 from snapkafka.ports import Cluster
@@ -51,6 +52,8 @@ SILENT_S: Final = 15.0
 RESTORABLE_FOR_S: Final = (30.0, 120.0)
 #: The same of heartbeats: a session lasts for tens of seconds.
 HEARTBEATS_FOR_S: Final = (1.0, 5.0)
+#: The same of `doctor`, which asks for all topics and groups.
+CHECKUP_FOR_S: Final = (30.0, 600.0)
 #: So many are asked for at once: behind them the broker and this process have other work.
 RESTORABLE_AT_ONCE: Final = 2
 #: Of so many snapshots the last answer is kept.
@@ -104,6 +107,9 @@ class Standing:
         self._heartbeats = Kept(
             self._ask_heartbeats, lambda found: HEARTBEATS_FOR_S, clock=lambda: clock() / 1_000, most=1
         )
+        self._checkup = Kept(
+            self._ask_checkup, lambda found: CHECKUP_FOR_S, clock=lambda: clock() / 1_000, most=1
+        )
 
     @contextlib.asynccontextmanager
     async def following(self) -> AsyncIterator[None]:
@@ -130,6 +136,7 @@ class Standing:
                     self._opened += 1
                     self._restorable.clear()
                     self._heartbeats.clear()
+                    self._checkup.clear()
                     self._notify()
                     async with self._probing(work):
                         async for entry in work.ledger.read(work.reading.state.end):
@@ -327,6 +334,21 @@ class Standing:
         work = self._work
         assert work is not None, "asked of a ledger that is followed"
         return await heartbeats(work.admin, work.reading.state.processes.values())
+
+    async def checkup(self, within_s: float) -> Checkup:
+        """Return the findings of `doctor`; some minutes old at most.
+
+        Raises:
+            TimeoutError, SnapkafkaError: as `heartbeats`.
+        """
+        if self._work is None:
+            raise self.problem or BrokerUnavailableError("no broker answers")
+        return await self._checkup.get(self.namespace, within_s)
+
+    async def _ask_checkup(self, namespace: str) -> Checkup:
+        work = self._work
+        assert work is not None, "asked of a ledger that is followed"
+        return await examine(work, namespace, now_ms=self.clock())
 
     async def restorable(self, epoch: int, within_s: float = CATCH_UP_S) -> RestorableEntry | None:
         """Determine how long the log keeps what a captured snapshot needs, as of two minutes ago at most.

@@ -70,8 +70,10 @@ OF_SERVICE: Final = frozenset({"bootstrap", "namespace"})
 ROUTE_OF: Final[Mapping[str, str]] = {
     "assemble": "POST /v1/snapshots/{id}/assemble",
     "diff": "GET /v1/snapshots/{id}/diff",
+    "doctor": "GET /v1/doctor",
     "draw": "GET /v1/snapshots/{id}/diagram.svg",
     "fork list": "GET /v1/forks",
+    "invariants list": "GET /v1/invariants",
     "list": "GET /v1/snapshots",
     "query": "POST /v1/snapshots/{id}/query",
     "show": "GET /v1/snapshots/{id}",
@@ -79,7 +81,7 @@ ROUTE_OF: Final[Mapping[str, str]] = {
     "verify": "POST /v1/snapshots/{id}/verify",
 }
 #: Options of verbs that their routes lack.
-WITHOUT_ROUTE: Final = frozenset({"offline"})
+WITHOUT_ROUTE: Final = frozenset({"offline", "acls"})
 
 
 class ClientWords(Words):

@@ -99,6 +99,7 @@ class DiffRequest(Body, frozen=True, kw_only=True):
 
     against: ShortText
     keys: Few = 10
+    values: bool = False
 
 
 class DiagramRequest(Body, frozen=True, kw_only=True):

@@ -69,7 +69,7 @@ class Handlers:
         self.streams = Streams(settings.streams_max)
         self._queries = asyncio.Semaphore(settings.queries_max)
         self._bounds = ops.Bounds(seconds=settings.query_s, memory_mb=settings.query_memory_mb)
-        self._rows = Rows(standing, settings)
+        self.rows = Rows(standing, settings)
 
     # -- asking for snapshots ---------------------------------------------------------------------------------
 
@@ -114,7 +114,7 @@ class Handlers:
         )
         self._standing.wrote((await self._standing.caught_up()).state.end)
         view = await self._standing.find(str(found.epoch))
-        return JSONResponse(self._rows.row(view, await self._rows.stored(view)))
+        return JSONResponse(self.rows.row(view, await self.rows.stored(view)))
 
     # -- looking at them --------------------------------------------------------------------------------------
 
@@ -123,7 +123,7 @@ class Handlers:
         asked = query_of(request, ListRequest)
         views = [view for view in self._standing.newest_first() if fits(view, asked)]
         page = views[: asked.limit]
-        rows = await self._rows.texts(page)
+        rows = await self.rows.texts(page)
         rest = {
             "namespace": self._standing.namespace,
             "next_before": page[-1].epoch if len(views) > len(page) else None,
@@ -140,13 +140,13 @@ class Handlers:
             restorable = RestorableEntry(how="unknown", why=REST.message(error))
         except TimeoutError:
             restorable = RestorableEntry(how="unknown", why="the broker has not answered yet; ask again")
-        return json_answer(await self._rows.whole(view, restorable))
+        return json_answer(await self.rows.whole(view, restorable))
 
     async def follow(self, request: Request) -> Response:
         """Handle `GET /v1/snapshots/{id}/events`."""
         view = await self._found(request)
-        stored = await self._rows.stored(view)
-        describe = partial(self._rows.row, view, stored)
+        stored = await self.rows.stored(view)
+        describe = partial(self.rows.row, view, stored)
         return await stream(progress(self._standing, view, describe, self.streams))
 
     async def events(self, request: Request) -> Response:
@@ -310,6 +310,7 @@ class Handlers:
                 after.trigger.id,
                 manifests=places,
                 keys=asked.keys,
+                values=asked.values,
                 bounds=self._bounds,
             )
         return await bounded(dataclasses.asdict(found))

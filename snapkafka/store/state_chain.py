@@ -16,7 +16,7 @@ from .base import Store, first_change
 from .duckdb_sql import sql_name, sql_of_files
 
 #: What tells a key of a table; `key_raw` may be null.
-KEY: Final = ("app", "table", "changelog_topic", "partition", "key_raw")
+KEY: Final = ("app", "table_name", "changelog_topic", "partition", "key_raw")
 
 
 def state_parts(store: Store, manifest: Manifest) -> tuple[Manifest, ...]:

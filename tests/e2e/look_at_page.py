@@ -103,6 +103,7 @@ def glyphs(page: Page, folder: Path) -> dict[str, Any]:
         return sum(path.count("M") == 2 for path in near.evaluate_all(DRAWN))
 
     found: dict[str, Any] = {"near": near.count(), "halves": halves()}
+    near.first.scroll_into_view_if_needed()
     x, y, *_ = (float(number) for number in re.findall(r"[\d.]+", near.evaluate_all(DRAWN)[0]))
     place = page.locator("#detail svg.cut").evaluate(
         "(svg, [x, y]) => { const at = new DOMPoint(x, y).matrixTransform(svg.getScreenCTM()); return [at.x, at.y]; }",

@@ -192,7 +192,7 @@ def test_a_snapshot_beside_connect_counts_each_record_once_and_names_the_sink(
         taken = s.snapshot()
         found = run(ops.read_ledger(s.connection, s.namespace)).state.captured(taken.epoch)
     position = next(it.position for it in found.inputs if it.topic == "orders")
-    (seen,) = taken.query("SELECT sum(CAST(value AS BIGINT)) AS n FROM state WHERE \"table\" = 'seen'")
+    (seen,) = taken.query("SELECT sum(CAST(value AS BIGINT)) AS n FROM state WHERE table_name = 'seen'")
     assert seen["n"] == position, "each record below the position counts once, and none above it"
     judged = taken.assembled
     assert (judged.verdict, [entry.group for entry in judged.open]) == ("VERIFIED_OPEN", [SINK])

@@ -107,12 +107,12 @@ def money(folder: Path, name: str) -> dict[str, int]:
             app: int(cash)
             for app, cash in database.execute(
                 "SELECT app, CAST(json_extract_string(value, '$.cash') AS BIGINT) FROM read_parquet(?)"
-                " WHERE \"table\" = 'foreign'",
+                " WHERE table_name = 'foreign'",
                 [state],
             ).fetchall()
         }
         purses = (
-            "SELECT coalesce(sum(CAST(value AS BIGINT)), 0) FROM read_parquet(?) WHERE \"table\" = 'purses'"
+            "SELECT coalesce(sum(CAST(value AS BIGINT)), 0) FROM read_parquet(?) WHERE table_name = 'purses'"
         )
         coins_ = "SELECT coalesce(sum(CAST(value AS BIGINT)), 0) FROM read_parquet(?)"
         (found["purses"],) = database.execute(purses, [state]).fetchall()[0]

@@ -118,7 +118,7 @@ def test_every_next_round_is_green(namespace: str, tmp_path: Path) -> None:
     queried = subprocess.run(
         [
             *(sys.executable, "-m", "snapkafka", "query", "--json", "--manifest", last["manifest"]),
-            'SELECT key, value, "table" FROM state ORDER BY key',
+            "SELECT key, value, table_name FROM state ORDER BY key",
         ],
         capture_output=True,
         text=True,
@@ -126,7 +126,7 @@ def test_every_next_round_is_green(namespace: str, tmp_path: Path) -> None:
     )
     assert queried.returncode == 0, queried.stderr
     rows = [
-        [str(row[name]).strip('"') for name in ("key", "value", "table")]
+        [str(row[name]).strip('"') for name in ("key", "value", "table_name")]
         for row in json.loads(queried.stdout)["rows"]
     ]
     assert rows == [[key, count, "counts"] for key, count in zip("abcde", "32111", strict=True)]

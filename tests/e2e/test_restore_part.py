@@ -51,7 +51,8 @@ class Cut:
             ops.query(
                 None,
                 "",
-                f"SELECT key, value, window_start FROM state WHERE \"table\" = '{name}'",
+                f"SELECT key, value, CAST(epoch(window_start) AS DOUBLE) AS window_start FROM state"
+                f" WHERE table_name = '{name}'",
                 name="cut",
                 storage=str(self.storage),
             )

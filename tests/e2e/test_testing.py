@@ -13,8 +13,8 @@ pytestmark = [pytest.mark.kafka, pytest.mark.timeout(300)]
 
 CUSTOMERS = ("ann", "bob", "cid")
 MONEY = """
-SELECT (SELECT coalesce(sum(CAST(value AS BIGINT)), 0) FROM state WHERE "table" = 'ordered') AS ordered,
-       (SELECT coalesce(sum(CAST(value AS BIGINT)), 0) FROM state WHERE "table" = 'paid') AS paid,
+SELECT (SELECT coalesce(sum(CAST(value AS BIGINT)), 0) FROM state WHERE table_name = 'ordered') AS ordered,
+       (SELECT coalesce(sum(CAST(value AS BIGINT)), 0) FROM state WHERE table_name = 'paid') AS paid,
        (SELECT coalesce(sum(CAST(value AS BIGINT)), 0) FROM messages WHERE topic = 'tested-to-pay') AS between
 """
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import shutil
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any, Final
 
@@ -59,7 +59,10 @@ def make_snapshots(folder: Path = FOLDER) -> None:
 
 def _changed() -> list[Row]:
     """Return what changed since `friday`: a window, a table of sets, an undecoded key, and a deleted one."""
-    window = _kept("page", "3", table="visits") | {"window_start": 60.0, "window_end": 119.9}
+    window = _kept("page", "3", table="visits") | {
+        "window_start": NOON,
+        "window_end": NOON + timedelta(seconds=59.9),
+    }
     blob = _kept("", "", table="blobs") | {
         "key": None,
         "value": None,

@@ -30,7 +30,7 @@ MEANINGS: Final[dict[str, tuple[str, str]]] = {
     ),
     "gap-failed": ("sends that were refused, or have no result", "as for `send-failed`"),
     "send-failed": (
-        "a record was too large, its topic invalid, or the send has no result; of a changelog, until its process ends",
+        "a record was too large, its topic invalid, or its result unknown; of a changelog, until its process ends",
         "read the producer's errors; restart that worker, or write the key again and restart it later",
     ),
     "gap-left": ("records of a process that has left were removed or lost", "take another snapshot"),

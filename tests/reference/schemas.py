@@ -1,4 +1,4 @@
-"""`schemas.md`: the records of the ledger, from schemas/ledger/*.avsc."""
+"""`schemas.md`: the records of the ledger, from schemas/ledger/*.avsc, and the tables of a snapshot."""
 
 from __future__ import annotations
 
@@ -6,6 +6,9 @@ import json
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Final
+
+from snapkafka.assembly.schemas import SCHEMAS as SCHEMAS_OF_TABLES
+from snapkafka.assembly.schemas import comments, schema
 
 from .markdown import code, table
 
@@ -33,7 +36,27 @@ count per author by which duplicates are recognised.
         for name in todo:
             done.add(name)
             parts.append(_record(inner[name], inner, "###"))
-    return "".join(parts)
+    return "".join([*parts, *_tables()])
+
+
+def _tables() -> Iterator[str]:
+    """Yield the tables of a snapshot, which both engines write alike."""
+    yield """
+## Tables of a snapshot
+
+Parquet, in Spark's types. The files hold the meaning of each column as its comment: `spark.read.parquet(...).schema`
+has it in its metadata, `pyarrow` has it in the schema of the file, and `snapkafka query` in `duckdb_columns()`.
+
+`key` and `value` are text: the content of a JSON string, other JSON as it was written. NaN, Infinity and -Infinity,
+which Python's JSON has and JSON has not, are the strings `"NaN"`, `"Infinity"` and `"-Infinity"` in it, so `value` of a
+bare NaN is `NaN`. This holds in `state` and in `messages`, for any codec and for Avro;
+`CAST(value->>'x' AS DOUBLE)` makes numbers of them. An incremental snapshot has `state_delta` instead of `state`, with
+one more column: `deleted`.
+"""
+    for name in SCHEMAS_OF_TABLES:
+        types = dict(part.split(" ", 1) for part in schema(name).split(", "))
+        rows = [(code(column), code(types[column]), text) for column, text in comments(name).items()]
+        yield f"\n### {name}\n\n" + table(("column", "type", "meaning"), rows)
 
 
 def _record(schema: dict[str, Any], inner: dict[str, Any], level: str) -> str:

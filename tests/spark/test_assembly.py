@@ -98,7 +98,7 @@ def test_state_is_the_fold_of_what_is_white(assembled: Assembled) -> None:
         ("poison", None, b"\xff", 5, "value: not UTF-8"),
         ("x", "11", b"11", 2, None),
     ]
-    places = {row[:3] for row in assembled.rows("state", "app", "table", "partition")}
+    places = {row[:3] for row in assembled.rows("state", "app", "table_name", "partition")}
     assert places == {("alpha", "balances", 0)}
 
 
@@ -509,7 +509,7 @@ def test_one_token_is_in_one_place(spark: SparkSession, assembled: Assembled) ->
         state = [
             {
                 "app": "x",
-                "table": table,
+                "table_name": table,
                 "key": who,
                 "value": value,
                 "partition": 0,
@@ -549,7 +549,7 @@ def test_ended_means_nothing_in_flight_and_nobody_busy(spark: SparkSession, asse
     empty = {name: parquet.read_back(spark, name, assembled.folder).limit(0) for name in SCHEMAS}
     busy = [("a", '{"busy": false}', None), ("b", '{"busy": true}', None), ("c", None, "no text")]
     rows = [
-        {"app": "x", "table": "work", "partition": 0, "key": who, "value": value, "why_undecoded": why}
+        {"app": "x", "table_name": "work", "partition": 0, "key": who, "value": value, "why_undecoded": why}
         for who, value, why in busy
     ]
     tables = {**empty, "state": local_frame(spark, SCHEMAS["state"], rows)}
@@ -570,9 +570,9 @@ def test_a_circle_of_waiting_is_found(spark: SparkSession, assembled: Assembled)
     ring = [(f"r{n}", f"r{(n + 1) % 16}") for n in range(16)]
     waits = [("a", "b"), ("b", "c"), ("c", "a"), ("d", "a"), ("e", None), *ring]
     rows: list[dict[str, Any]] = [
-        {"app": "x", "table": "locks", "partition": 0, "key": who, "value": whom} for who, whom in waits
+        {"app": "x", "table_name": "locks", "partition": 0, "key": who, "value": whom} for who, whom in waits
     ]
-    rows.append({"app": "x", "table": "locks", "partition": 0, "key": "f", "why_undecoded": "no text"})
+    rows.append({"app": "x", "table_name": "locks", "partition": 0, "key": "f", "why_undecoded": "no text"})
     tables = {**empty, "state": local_frame(spark, SCHEMAS["state"], rows)}
     (found,) = v6_invariants.check(spark, load(["deadlock"], {"table": "locks"}), tables)
     circles = sorted(json.loads(witness.what)["circle"] for witness in found.witnesses)

@@ -16,10 +16,8 @@ from pyspark.sql import SparkSession
 
 from snapkafka.assembly.decoding import PLAIN, Decoding, normal_name
 from snapkafka.assembly.spark.frames import local_frame
-from snapkafka.assembly.spark.spark_errors import translate
 from snapkafka.assembly.spark.values.json_text import LEVELS, plain
 from snapkafka.assembly.spark.values.values import decoded, key_and_value
-from snapkafka.errors import DependencyMissingError
 
 pytestmark = [pytest.mark.spark, pytest.mark.usefixtures("small")]
 
@@ -115,7 +113,26 @@ def test_json_is_what_python_takes_for_it_and_nothing_behind_it(spark: SparkSess
     texts = [before + value + rest for value in whole for rest in behind for before in ("", " ", "[", "{")]
     texts += ["", " ", "tru", "truex", "01", ".5", "1.", "+1", "-", "1e400", "1" * 900, '{"a":1,"a":2}']
     texts += ["'x'", "{'a':1}", "{a:1}", "/*x*/1", "[1,]", '{"a":1,"b"}', '"\\u12"', '"\\q"', "\ufeff1"]
-    texts += ["NaN", "[Infinity]", '{"a":-Infinity}', "[" * 900 + "]" * 900]
+    texts += [
+        "NaN",
+        "[Infinity]",
+        '{"a":-Infinity}',
+        "{NaN:1}",
+        "-NaN",
+        "+Infinity",
+        "nan",
+        '"NaN"NaN',
+        "[NaN NaN]",
+    ]
+    texts += [
+        '{"NaN" : NaN,"a":"\\"Infinity"}',
+        '"\\NaN"',
+        '"a", NaN',
+        "[NaN,\x01]",
+        "\x01NaN\x02",
+        '["NaN,Infinity]',
+    ]
+    texts += ["[" * 900 + "]" * 900]
     texts += [form % chr(code) for code in range(33) for form in ('"x%sy"', '{"a":"x%sy"}')]
 
     wanted = [reported(text)[1] for text in texts]
@@ -176,13 +193,9 @@ def test_json_that_is_not_parsed_is_json(spark: SparkSession) -> None:
 
 
 def reported(text: str) -> tuple[str | None, str | None]:
-    """What Python reads in JSON that is a string, and why it is no JSON."""
-
-    def no_number(name: str) -> None:
-        raise ValueError(name)
-
+    """What Python reads in JSON that is a string, and why it is no JSON. NaN and infinities are strings."""
     try:
-        content = json.loads(text, parse_constant=no_number)
+        content = json.loads(text, parse_constant=str)
     except ValueError:
         return None, "value: not JSON"
     return content if isinstance(content, str) else None, None
@@ -293,11 +306,41 @@ def test_avro_by_the_topic_and_by_the_number_in_a_registry(spark: SparkSession) 
     ]
 
 
-def test_a_session_without_avro_is_said() -> None:
-    said = translate(
-        RuntimeError("[AVRO_NOT_LOADED_SQL_FUNCTIONS_UNUSABLE] Cannot call the FROM_AVRO SQL function")
-    )
-    assert isinstance(said, DependencyMissingError)
+def test_schemas_that_spark_has_no_columns_for(spark: SparkSession) -> None:
+    """A recursive one, a decimal of more than 38 digits, names that differ in case alone, a union of several types."""
+    odd = {
+        "type": "record",
+        "name": "Odd",
+        "fields": [
+            {"name": "id", "type": "int"},
+            {"name": "Id", "type": ["null", "int", "string"]},
+            {"name": "sum", "type": {"type": "bytes", "logicalType": "decimal", "precision": 50, "scale": 2}},
+            {"name": "next", "type": ["null", "Odd"]},
+        ],
+    }
+    of_sum = b"".join((b"\x2c", (10**50 - 1).to_bytes(22, "big")))
+    last = b"\x04" + b"\x04\x04ab" + of_sum + b"\x00"
+    rows: list[Row] = [
+        (b"\x02" + b"\x02\x06" + of_sum + b"\x02" + last, "mine"),
+        (last[:-2], "mine"),
+        (None, "mine"),
+    ]
+    text = "9" * 48 + ".99"
+    inner = f'{{"id":2,"Id":{{"string":"ab"}},"sum":"{text}","next":null}}'
+    expected = f'{{"id":1,"Id":{{"int":3}},"sum":"{text}","next":{inner}}}'
+    given = {"odd-value": json.dumps(odd), "17": json.dumps(odd), "18": json.dumps(ORDER)}
+    assert read(spark, rows, Decoding(avro=given), "odd") == [
+        (expected, None),
+        (None, "value: not Avro by the schema odd-value"),
+        (None, None),
+    ]
+    one = b"\x00\x00\x00\x00\x11" + (rows[0][0] or b"")
+    two = b"\x00\x00\x00\x00\x12" + avro(ORDER, {"id": "a", "n": 1})
+    assert read(spark, [(one, None), (two, None), (b"text", None)], Decoding(avro=given)) == [
+        (expected, None),
+        ('{"id":"a","n":1}', None),
+        ("text", None),
+    ]
 
 
 def test_an_avro_string_is_its_content(spark: SparkSession) -> None:

@@ -20,6 +20,7 @@ from snapkafka.assembly.engines import opened
 from snapkafka.assembly.ledger import Desk
 from snapkafka.assembly.pipeline import Job, Task
 from snapkafka.assembly.rows import position_rows, process_rows
+from snapkafka.assembly.schemas import comments
 from snapkafka.assembly.settings import Settings
 from snapkafka.assembly.spark import job as spark_job
 from snapkafka.assembly.spark.frames import Lookups, local_frame
@@ -48,18 +49,23 @@ VALUES: Final = (
     b'{"a": {"b": [null]}}',
     b"text", b"", b" ", b"\xff\xfe", b"null", b"true", b"NaN", b"01", b'{"a":1,}', b'{"a":1}{', b'"\xc3\xa9"',
     b'"\\ud83d\\ude00"',
+    b'{"a": NaN, "b": [Infinity,-Infinity]}', b"-Infinity", b'{"NaN": "Infinity, \\"NaN\\""}', b'{NaN: 1}', b"-NaN",
+    b"[NaN,\x01]", b'"NaN', b'{"a":"b\\\\",NaN : 1}', b"+Infinity", b"nan",
     b"1" * 60, b"\xef\xbb\xbf1", b'{"a":1,"a":2}', b"-", b"[", b"]", b'"unclosed', b'"\x01"', b"\x00", None,
 )  # fmt: skip
 SETS: Final = (
     (b'[1,"s"]', b'"a"'), (b'[1,"s"]', b'"b"'), (b'[2,"s"]', b'"a"'), (b'[15,"t"]', b'[["x","y",[1,2]],["x"]]'),
     (b'[1,"gone"]', b"7"), (b'[2,"gone"]', b"7"), (b'[1,7]', b"123456789012345678901234567890123456789012"),
     (b'[9,"s"]', b"1"), (b"no", b"1"), (b'[1,"s"]', b"\xff"), (b'[1,"u"]', b"null"), (b'[1,"u"]', b"true"),
-    (b'[1,"s"]', None),
+    (b'[1,"s"]', None), (b'[1,"s"]', b"NaN"), (b'[1,Infinity]', b"-Infinity"), (b'[1,"s"]', b'"NaN"'),
 )  # fmt: skip
 WINDOWS: Final = (
     (b'["k",[1.0,10.9]]', b"1"), (b'[["a",2],[10,19.9]]', b'"v"'), (b'["k"]', b"1"), (b"7", b"1"),
     (b'["k",[1.0]]', b"2"),
     (b"\xff", b"1"), (b'[null,[1.5,2.5]]', b"3"), (b'["k",[1.0,10.9]]', b"9"),
+    (b'["w",[1767225600.1234567,1e10]]', b"1"),
+    (b'["w",[-2208988800,-2208988800.0000005]]', b"1"), (b'["w",[-2208988801,0]]', b"1"), (b'["w",[0,1e12]]', b"1"),
+    (b'[NaN,[0.0000005,0.0000015]]', b"1"),
 )  # fmt: skip
 
 
@@ -86,6 +92,9 @@ def records() -> list[dict[str, Any]]:
             "headers": [
                 {"key": "trace", "value": b"7"},
                 {"key": "trace", "value": None},
+                {"key": "empty", "value": b""},
+                {"key": "bytes", "value": b"\xff"},
+                {"key": "trace", "value": "é".encode()} if offset % 2 else {"key": "a", "value": b"z"},
                 {"key": wire.HEADER, "value": wire.stamp(LEDGER, wire.tp_check(topic, 0), 0, 1, offset)},
             ],
         }
@@ -176,12 +185,18 @@ def in_order(rows: list[dict[str, Any]]) -> list[str]:
             return (value if value.tzinfo else value.astimezone(UTC)).astimezone(UTC).isoformat()
         return bytes(value) if isinstance(value, bytearray) else value
 
+    def pairs(of: Any) -> Any:
+        """Maps have no order."""
+        return sorted(of.items()) if isinstance(of, dict) else sorted(of)
+
     return sorted(
         repr(
             sorted(
                 (
                     name,
-                    [{k: plain(v) for k, v in it.items()} if isinstance(it, dict) else it for it in of]
+                    pairs(of)
+                    if name == "headers_text"
+                    else [{k: plain(v) for k, v in it.items()} if isinstance(it, dict) else it for it in of]
                     if isinstance(of, list)
                     else plain(of),
                 )
@@ -252,6 +267,9 @@ def test_manifests_are_the_same_but_for_the_engine(
             [row.asDict(recursive=True) for row in spark.read.parquet(it).collect()] for it in files
         )
         assert first == second, f"{table.name}: the same rows, in the same order"
+        schemas = [spark.read.parquet(str(store.root / cut.id / table.name)).schema for store in (one, other)]
+        assert schemas[0] == schemas[1]
+        assert {it.name: it.metadata["comment"] for it in schemas[0]} == comments(table.name)
 
 
 def job_of(settings: Settings) -> Job:

@@ -23,6 +23,7 @@ from snapkafka.protocol.records import TopicPartition
 
 from .growing_logs import EPOCHS, RECORDS_SCHEMA, Logs, Row, Written, logs
 from .in_spark import frames
+from .reading import at
 
 pytestmark = pytest.mark.spark
 
@@ -162,17 +163,17 @@ def test_sets_and_windows(spark: SparkSession) -> None:
     parent, child = (Lookups(spark, _of_kinds(all_.view(snapshot))) for snapshot in range(2))
     full = tables.state(_read(spark, all_, parent.view), parent)
     records = _read(spark, all_, child.view)
-    reported = ("table", "key", "value", "window_start", "changelog_offset")
+    reported = ("table_name", "key", "value", "window_start", "changelog_offset")
 
     def rows(state: DataFrame) -> list[tuple[Any, ...]]:
         return sorted(tuple(row) for row in state.select(*reported).collect())
 
     assert rows(full) == [
         ("sets", "s", '["one","two"]', None, 2),
-        ("windowed", "k", "1", 1.0, 4),
-        ("windowed", "k", "2", 11.0, 5),
+        ("windowed", "k", "1", at(1.0), 4),
+        ("windowed", "k", "2", at(11.0), 5),
     ]
-    whole = [("sets", "s", '["red","two"]', None, 3), ("windowed", "k", "2", 11.0, 5)]
+    whole = [("sets", "s", '["red","two"]', None, 3), ("windowed", "k", "2", at(11.0), 5)]
     assert rows(tables.state(records, child)) == whole
     assert rows(incremental.resolved(full, [incremental.delta(records, child, parent)])) == whole
 

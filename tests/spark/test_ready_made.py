@@ -25,7 +25,7 @@ PASSED, FAILED, UNCLEAR = Status.PASSED, Status.FAILED, Status.UNVERIFIABLE
 
 def tables(spark: SparkSession, held: str, in_flight: dict[str, str]) -> dict[str, DataFrame]:
     """A value in `balances`, and one record, of 10, in flight to each of the apps with what it reads there."""
-    state = [{"app": "ledger", "table": "balances", "key": "a", "value": held}]
+    state = [{"app": "ledger", "table_name": "balances", "key": "a", "value": held}]
     messages = [
         {"receiver_app": app, "topic": topic, "partition": 0, "offset": 5, "value": '{"amount": 10}'}
         for app, topic in in_flight.items()

@@ -117,7 +117,7 @@ def _values_that_move(table: DataFrame) -> list[str]:
 def _changes(spark: SparkSession) -> DataFrame:
     row = {
         "app": "shop",
-        "table": "stock",
+        "table_name": "stock",
         "topic": "stock-changelog",
         "partition": 0,
         "place": 0,

@@ -18,6 +18,7 @@ from pyspark.sql import functions as fn
 from snapkafka.assembly.decoding import PLAIN, Decoding
 from snapkafka.assembly.spark.frames import local_frame
 from snapkafka.assembly.spark.tables.state import CHANGES, fold
+from tests.spark.reading import at
 
 pytestmark = [pytest.mark.spark, pytest.mark.usefixtures("small")]
 
@@ -28,7 +29,7 @@ def changes(spark: SparkSession, records: Sequence[Record], start: int = 0, **ta
     """Records of the changelog of one table, at offsets from `start`."""
     kind = {
         "app": "shop",
-        "table": "stock",
+        "table_name": "stock",
         "topic": "shop-stock-changelog",
         "partition": 0,
         "place": 0,
@@ -70,7 +71,7 @@ def js(value: Any) -> bytes:
     ids=("tumbling", "hopping"),
 )
 def test_a_window_is_two_columns_and_its_key_is_the_key(spark: SparkSession, window: Any) -> None:
-    """The bounds are those of Faust, to the last digit; a deleted window is gone."""
+    """The bounds are those of Faust, to the microsecond; a deleted window is gone."""
     ranges = [*window.ranges(1_700_000_001.5), *window.ranges(1_700_000_042.25)]
     records: list[Record] = [
         (js((key, bounds)), js(n)) for n, bounds in enumerate(ranges) for key in ("k", 7, ("a", 1))
@@ -78,7 +79,7 @@ def test_a_window_is_two_columns_and_its_key_is_the_key(spark: SparkSession, win
     records += [(js(("k", ranges[0])), None)]
     rows = folded(spark, records, windowed=True)
     expected = {
-        (text, *bounds, str(n))
+        (text, *map(at, bounds), str(n))
         for n, bounds in enumerate(ranges)
         for text in ("k", "7", '["a",1]')
         if (text, n) != ("k", 0)
@@ -219,7 +220,7 @@ def test_whole_numbers_of_any_length_keep_their_digits(spark: SparkSession) -> N
     keys = [2**128, 2**128 + 1, ("a", -(2**128))]
     windows = folded(spark, [(js((key, (10.0, 19.9))), js(1)) for key in keys], windowed=True)
     found = [(row.key, row.window_start, row.window_end) for row in windows]
-    assert found == [(said(key), 10.0, 19.9) for key in keys]
+    assert found == [(said(key), at(10.0), at(19.9)) for key in keys]
 
 
 def _hashable(value: Any) -> Any:
@@ -232,7 +233,7 @@ def test_windows_of_sets(spark: SparkSession) -> None:
         spark, [(js((1, key)), js("a")), (js((15, key)), js([["b", "c"], ["a"]]))], sets=True, windowed=True
     )
     found = [(row.key, row.window_start, row.window_end, row.value, row.changelog_offset) for row in rows]
-    assert found == [("k", 10.0, 19.9, '["b","c"]', 1)]
+    assert found == [("k", at(10.0), at(19.9), '["b","c"]', 1)]
 
 
 def test_an_emptied_set_is_there_and_empty(spark: SparkSession) -> None:
@@ -318,7 +319,7 @@ def test_a_state_and_the_changes_since_give_the_state_after_them(spark: SparkSes
         delta = changes(spark, records[half:], half, **table)
         rows = parent.select(
             "app",
-            "table",
+            "table_name",
             fn.col("changelog_topic").alias("topic"),
             "partition",
             fn.lit(0).alias("place"),

@@ -267,7 +267,7 @@ def test_the_codec_of_each_table_counts_and_one_that_all_have_is_a_constant(
     keys, reported = [], []
     for shot in (alike, apart):
         state = tables.state(records, Lookups(spark, CutView(shot)))
-        keys.append({(row.table, row.key) for row in state.collect() if row.changelog_offset == 0})
+        keys.append({(row.table_name, row.key) for row in state.collect() if row.changelog_offset == 0})
         plan = state._jdf.queryExecution().optimizedPlan().toString()
         reported.append(["key_codec#" in plan, "value_codec#" in plan])
     others_as_json = {("sets", "k0"), ("windows", "k0")}
@@ -294,7 +294,7 @@ def test_torn_events_and_replays_are_in_the_tables(spark: SparkSession) -> None:
             "offset": 7,
             "was": 3,
             "met": EPOCH,
-            "table": "counts",
+            "table_name": "counts",
         }
     ]
     (position,) = tables.positions(lookups).collect()

@@ -7,9 +7,9 @@ import random
 from dataclasses import dataclass, field, replace
 
 from snapkafka.checks import CutView, Keeping, LogBounds, LogRecord
-from snapkafka.checks.retention import UNBOUNDED
 from snapkafka.protocol.captured_snapshot import Captured, ChangelogCut, ProcessCut, SenderEnd
 from snapkafka.protocol.records import Retention, TopicPartition
+from snapkafka.topic_config import UNBOUNDED
 
 EPOCH = 1_000_000
 HOUR = 3_600_000

@@ -147,7 +147,7 @@ def _as_parent(manifest: Manifest) -> ParentEntry:
 def in_state(key: str, value: str, *, app: str = "bank", table: str = "balances", partition: int = 0) -> Row:
     """A row of `state`."""
     raw = {"key_raw": key.encode(), "value_raw": value.encode()}
-    return {"app": app, "table": table, "partition": partition, "key": key, "value": value, **raw}
+    return {"app": app, "table_name": table, "partition": partition, "key": key, "value": value, **raw}
 
 
 def in_channel(topic: str, messages: int, size: int, *, sender: int = 0, partition: int = 0) -> Row:

@@ -265,11 +265,11 @@ def stopped_app(tmp_path: Path) -> World:
         "friday",
         EPOCH,
         state=[
-            {**row, "table": "t", "key_raw": b'"x"', "value_raw": b"1", "changelog_topic": LOG.topic},
-            {**row, "table": "t", "key_raw": b'"y"', "value_raw": b"2", "changelog_topic": LOG.topic},
+            {**row, "table_name": "t", "key_raw": b'"x"', "value_raw": b"1", "changelog_topic": LOG.topic},
+            {**row, "table_name": "t", "key_raw": b'"y"', "value_raw": b"2", "changelog_topic": LOG.topic},
             {
                 **row,
-                "table": "s",
+                "table_name": "s",
                 "key_raw": b'[15,"k"]',
                 "value_raw": b"[[1,2],[]]",
                 "changelog_topic": SETS.topic,
@@ -356,7 +356,7 @@ def with_inputs(world: World, *ranges: tuple[str, int, int]) -> Manifest:
     state = [
         {
             "app": "app",
-            "table": "s" if row.tp.topic.startswith("app-s") else "t",
+            "table_name": "s" if row.tp.topic.startswith("app-s") else "t",
             "partition": 0,
             "key_raw": row.key,
             "value_raw": row.value,

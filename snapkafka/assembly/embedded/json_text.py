@@ -3,8 +3,14 @@
 from __future__ import annotations
 
 import json
+import math
 import re
+from datetime import datetime, timedelta
 from typing import Any, Final, NoReturn
+
+from snapkafka.assembly.decoding import CONSTANTS, STRING_OR_CONSTANT
+from snapkafka.assembly.rows import UNIX_EPOCH
+from snapkafka.assembly.schemas import FIRST_WINDOW_S, LAST_WINDOW_S
 
 from .handover import HandOverError
 
@@ -32,6 +38,13 @@ def is_json(text: str) -> bool:
     except (ValueError, RecursionError):
         return False
     return True
+
+
+def with_quoted_constants(text: str) -> str:
+    """Return text with NaN, Infinity and -Infinity as strings, wherever JSON has numbers."""
+    if not any(constant in text for constant in CONSTANTS):
+        return text
+    return re.sub(STRING_OR_CONSTANT, lambda found: found[1] or f'"{found[2]}"', text)
 
 
 def _depth(text: str) -> int:
@@ -102,8 +115,9 @@ def unparsed(value: Any) -> str:
     return json.dumps(value)
 
 
-def window_of(content: str) -> tuple[str, float, float] | None:
-    """Split the key of a windowed table, `[key, [start, end]]`; None: it has no window."""
+def window_of(content: str) -> tuple[str, datetime, datetime] | None:
+    """Split the key of a windowed table, `[key, [start, end]]`, with its bounds as times, to the microsecond; None: it
+    has no window."""
     found = json.loads(content, parse_float=_Number, parse_int=_Number)
     if not (isinstance(found, list) and len(found) > 1 and isinstance(found[1], list)):
         return None
@@ -112,7 +126,16 @@ def window_of(content: str) -> tuple[str, float, float] | None:
     start, end = found[1][:2]
     if not (isinstance(start, _Number) and isinstance(end, _Number)):
         raise HandOverError("a window whose bounds are no numbers")
-    return unparsed(_whole(found[0])), float(start), float(end)
+    times = _time(float(start)), _time(float(end))
+    if times[0] is None or times[1] is None:
+        return None
+    return unparsed(_whole(found[0])), times[0], times[1]
+
+
+def _time(seconds: float) -> datetime | None:
+    if not FIRST_WINDOW_S <= seconds <= LAST_WINDOW_S:
+        return None
+    return UNIX_EPOCH + timedelta(microseconds=math.floor(seconds * 1_000_000 + 0.5))
 
 
 class _Number(str):

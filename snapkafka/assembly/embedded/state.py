@@ -67,7 +67,7 @@ def _row(table: dict[str, Any], change: Change) -> dict[str, Any]:
             key, start, end = form(window[0]), window[1], window[2]
     return {
         "app": table["app"],
-        "table": table["table"],
+        "table_name": table["table_name"],
         "partition": table["partition"],
         "key": key.text,
         "value": change.value.text,

@@ -13,7 +13,7 @@ from snapkafka.protocol.records import TopicPartition
 from snapkafka.wire.headers import HEADER
 
 from .log import Record
-from .values import decoded, why_undecoded
+from .values import decoded, text_in, why_undecoded
 
 #: The inputs of each partition, as `rows.input_rows` gives them.
 Inputs = Mapping[TopicPartition, Sequence[Mapping[str, Any]]]
@@ -72,7 +72,10 @@ def _message(record: Record, app: str, source: Mapping[str, Any]) -> dict[str, A
         "value": value.text,
         "key_raw": record.key,
         "value_raw": record.value,
-        "headers": other_headers(record),
+        "headers": (headers := other_headers(record)),
+        "headers_text": [
+            (it["key"], text_in(it["value"])) for it in {it["key"]: it for it in headers}.values()
+        ],
         "timestamp": UNIX_EPOCH + timedelta(milliseconds=at_ms) if 0 <= at_ms <= LAST_MS else None,
         "timestamp_ms": at_ms,
         "timestamp_type": TIMESTAMP_TYPE_NAMES[record.timestamp_type],

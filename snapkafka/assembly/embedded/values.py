@@ -10,7 +10,7 @@ from typing import Final, NamedTuple
 from snapkafka.assembly.decoding import BASE64, JSON_CODECS, PICKLES, REFUSED, TEXT_CODECS
 
 from .handover import HandOverError
-from .json_text import is_json, text_of
+from .json_text import is_json, text_of, with_quoted_constants
 
 #: Base64 as encoders write it.
 USUAL_BASE64: Final = re.compile(rb"(?:[A-Za-z0-9+/]{4})*(?:[A-Za-z0-9+/]{2}==|[A-Za-z0-9+/]{3}=)?")
@@ -45,15 +45,21 @@ def decoded(raw: bytes | None, codec: str | None) -> Form:
         if not USUAL_BASE64.fullmatch(raw):
             raise HandOverError("base64 in an unusual form")
         raw = base64.b64decode(raw)
-    try:
-        utf8 = raw.decode()
-    except UnicodeDecodeError:
+    if (utf8 := text_in(raw)) is None:
         return Form(why="not UTF-8")
     if inner in TEXT_CODECS:
         return Form(json.dumps(utf8, ensure_ascii=False), utf8)
-    if is_json(utf8):
-        return form(utf8)
+    if is_json(content := with_quoted_constants(utf8)):
+        return form(content)
     return Form(why="not JSON") if inner in JSON_CODECS else Form(None, utf8)
+
+
+def text_in(raw: bytes | None) -> str | None:
+    """Return bytes as text; None if they are not UTF-8."""
+    try:
+        return None if raw is None else raw.decode()
+    except UnicodeDecodeError:
+        return None
 
 
 def why_undecoded(key: Form, value: Form) -> str | None:

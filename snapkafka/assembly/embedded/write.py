@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import json
 import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -11,7 +12,7 @@ from typing import Any, Final
 import pyarrow as pa  # type: ignore[import-untyped]
 import pyarrow.parquet as pq  # type: ignore[import-untyped]
 
-from snapkafka.assembly.schemas import SORTED_BY, schema
+from snapkafka.assembly.schemas import SORTED_BY, comments, schema
 from snapkafka.errors import StorageError
 from snapkafka.manifest import Column, FileEntry, TableEntry
 from snapkafka.store.row_digests import row_digest
@@ -25,6 +26,8 @@ _SIMPLE: Final = {
     "double": pa.float64(),
     "timestamp": pa.timestamp("us", "UTC"),
 }
+#: Where Spark looks for its own form of a file's schema.
+SPARK_SCHEMA: Final = "org.apache.spark.sql.parquet.row.metadata"
 #: The one file of a table.
 FILE: Final = "part-00000.parquet"
 
@@ -36,7 +39,11 @@ def columns_of(name: str) -> list[tuple[str, str]]:
 
 def arrow(name: str, rows: Sequence[Mapping[str, Any]]) -> pa.Table:
     """Return the rows of a table, in its order."""
-    wanted = pa.schema([pa.field(column, _type(kind)) for column, kind in columns_of(name)])
+    texts = comments(name)
+    wanted = pa.schema(
+        [pa.field(it, _type(kind), metadata={"comment": texts[it]}) for it, kind in columns_of(name)],
+        metadata={SPARK_SCHEMA: _spark_schema(name)},
+    )
     ordered = sorted(rows, key=lambda row: [_in_order(row.get(column)) for column in SORTED_BY[name]])
     return pa.Table.from_pylist(list(ordered), schema=wanted)
 
@@ -46,9 +53,33 @@ def _in_order(value: Any) -> tuple[bool, Any]:
     return value is not None, value.encode() if isinstance(value, str) else value
 
 
+def _spark_schema(name: str) -> str:
+    """Return the columns of a table with their comments as Spark writes them into a file, and reads them there."""
+    fields = [_spark_field(it, kind, {"comment": comments(name)[it]}) for it, kind in columns_of(name)]
+    return json.dumps({"type": "struct", "fields": fields})
+
+
+def _spark_field(name: str, kind: str, metadata: Mapping[str, str]) -> dict[str, Any]:
+    return {"name": name, "type": _spark_type(kind), "nullable": True, "metadata": metadata}
+
+
+def _spark_type(kind: str) -> Any:
+    if found := re.fullmatch(r"array<(.*)>", kind):
+        return {"type": "array", "elementType": _spark_type(found[1]), "containsNull": True}
+    if found := re.fullmatch(r"map<(.*),(.*)>", kind):
+        key, value = map(_spark_type, found.groups())
+        return {"type": "map", "keyType": key, "valueType": value, "valueContainsNull": True}
+    if found := re.fullmatch(r"struct<(.*)>", kind):
+        fields = (part.split(":", 1) for part in found[1].split(","))
+        return {"type": "struct", "fields": [_spark_field(name, of, {}) for name, of in fields]}
+    return {"int": "integer", "bigint": "long"}.get(kind, kind)
+
+
 def _type(kind: str) -> pa.DataType:
     if found := re.fullmatch(r"array<(.*)>", kind):
         return pa.list_(_type(found[1]))
+    if found := re.fullmatch(r"map<(.*),(.*)>", kind):
+        return pa.map_(*map(_type, found.groups()))
     if found := re.fullmatch(r"struct<(.*)>", kind):
         fields = (part.split(":", 1) for part in found[1].split(","))
         return pa.struct([pa.field(name, _type(of)) for name, of in fields])

@@ -49,7 +49,7 @@ STRAY: Final = "process bigint, cause_check bigint"
 
 
 CHANGELOGS: Final = (
-    "app string, table string, topic string, partition int, place int, end bigint, key_codec string, "
+    "app string, table_name string, topic string, partition int, place int, end bigint, key_codec string, "
     "value_codec string, sets boolean, windowed boolean"
 )
 

@@ -47,7 +47,6 @@ _SIGNS: Final[tuple[tuple[str, type[SnapkafkaError], str], ...]] = (
         BadInputError,
         "a record has a timestamp that Spark's Kafka source cannot read",
     ),
-    ("AVRO_NOT_LOADED", DependencyMissingError, "this Spark session lacks spark-avro, which Avro needs"),
     ("AuthorizationException", LedgerUnusableError, "not allowed to read what the snapshot needs"),
     ("SaslAuthenticationException", BrokerUnavailableError, "the broker refuses these credentials"),
     ("TimeoutException", BrokerUnavailableError, "the broker stopped answering while it was read"),

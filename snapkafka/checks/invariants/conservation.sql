@@ -15,7 +15,7 @@
 --   without      how many values may have no amount; default: none
 WITH readers AS (
     SELECT topic, CASE WHEN count(holder) > 0 THEN collect_set(holder) ELSE collect_set(app) END AS apps
-    FROM positions LEFT JOIN (SELECT DISTINCT app AS holder FROM state WHERE `table` = '${table}') ON app = holder
+    FROM positions LEFT JOIN (SELECT DISTINCT app AS holder FROM state WHERE table_name = '${table}') ON app = holder
     WHERE '${apps:}' = '' OR array_contains(split('${apps:}', ','), app)
     GROUP BY topic
 ),
@@ -33,7 +33,7 @@ in_flight AS (
 parts AS (
     SELECT 'in table ${table}' AS part, TRY_CAST(get_json_object(value, '${amount:$}') AS DECIMAL(38, 6)) AS amount
     FROM state
-    WHERE `table` = '${table}' AND ('${apps:}' = '' OR array_contains(split('${apps:}', ','), app))
+    WHERE table_name = '${table}' AND ('${apps:}' = '' OR array_contains(split('${apps:}', ','), app))
     UNION ALL
     SELECT 'in flight' AS part, amount FROM in_flight
 ),

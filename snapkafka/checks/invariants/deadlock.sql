@@ -9,7 +9,7 @@ WITH RECURSIVE waits AS (
     SELECT key AS party,
            CASE WHEN '${waits_for:$}' = '$' THEN value ELSE get_json_object(value, '${waits_for:$}') END AS waits_for
     FROM state
-    WHERE `table` = '${table}'
+    WHERE table_name = '${table}'
 ),
 paths (first, last, steps, path) AS (
     SELECT party, waits_for, 1, party || ' -> ' || waits_for FROM waits
@@ -22,4 +22,4 @@ SELECT path AS circle, steps FROM paths WHERE first = last
 UNION ALL
 SELECT 'unknown: ' || coalesce(key, '?') || ': ' || why_undecoded, 0
 FROM state
-WHERE `table` = '${table}' AND why_undecoded IS NOT NULL
+WHERE table_name = '${table}' AND why_undecoded IS NOT NULL

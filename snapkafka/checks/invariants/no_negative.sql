@@ -10,5 +10,5 @@ SELECT
     key,
     get_json_object(value, '${amount:$}') AS amount
 FROM state
-WHERE `table` = '${table}'
+WHERE table_name = '${table}'
     AND coalesce(TRY_CAST(get_json_object(value, '${amount:$}') AS DECIMAL(38, 6)) < CAST(${floor:0} AS DECIMAL(38, 6)), TRUE)

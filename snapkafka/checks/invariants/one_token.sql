@@ -9,13 +9,13 @@
 --   apps      comma-separated apps whose tables and messages count; default: all
 WITH readers AS (
     SELECT topic, CASE WHEN count(holder) > 0 THEN collect_set(holder) ELSE collect_set(app) END AS apps
-    FROM positions LEFT JOIN (SELECT DISTINCT app AS holder FROM state WHERE `table` = '${table}') ON app = holder
+    FROM positions LEFT JOIN (SELECT DISTINCT app AS holder FROM state WHERE table_name = '${table}') ON app = holder
     WHERE '${apps:}' = '' OR array_contains(split('${apps:}', ','), app)
     GROUP BY topic
 ),
 holders AS (
     SELECT * FROM state
-    WHERE `table` = '${table}' AND ('${apps:}' = '' OR array_contains(split('${apps:}', ','), app))
+    WHERE table_name = '${table}' AND ('${apps:}' = '' OR array_contains(split('${apps:}', ','), app))
 ),
 places AS (
     SELECT

@@ -11,7 +11,7 @@ UNION ALL
 SELECT changelog_topic, `partition`, changelog_offset, app, NULL,
        coalesce('unknown: ' || why_undecoded, 'busy: ' || coalesce(key, '?'))
 FROM state
-WHERE `table` = '${table:}' AND (why_undecoded IS NOT NULL OR lower(get_json_object(value, '${busy:$}')) = 'true')
+WHERE table_name = '${table:}' AND (why_undecoded IS NOT NULL OR lower(get_json_object(value, '${busy:$}')) = 'true')
 UNION ALL
 SELECT topic, NULL, NULL, NULL, NULL, 'nobody reads such a topic'
 FROM (SELECT explode(split('${topics:}', ',')) AS topic)

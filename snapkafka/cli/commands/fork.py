@@ -147,6 +147,7 @@ def diff(
         int,
         typer.Option("--keys", metavar="N", min=0, help="List up to N keys per table and kind of change."),
     ] = 0,
+    values: Annotated[bool, typer.Option("--values", help="Show the values of the listed keys.")] = False,
     as_json: AsJson = False,
 ) -> None:
     """Show what a fork has changed.
@@ -154,7 +155,9 @@ def diff(
     It compares an assembled snapshot of the fork with its source.
     """
     found = run(
-        lambda: ops.diff_fork(connect(bootstrap), namespace, name, after=after, storage=storage, keys=keys),
+        lambda: ops.diff_fork(
+            connect(bootstrap), namespace, name, after=after, storage=storage, keys=keys, values=values
+        ),
         as_json=as_json,
     )
     if as_json:

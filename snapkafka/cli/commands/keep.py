@@ -14,8 +14,11 @@ from snapkafka.cli.progress import print_line
 from snapkafka.cli.running import connect, console, print_json, run, who
 from snapkafka.errors import EXIT_NOT_GOOD, all_errors
 from snapkafka.ops import KeptRound, Outcome
+from snapkafka.ops.invariants import PREFIX as OF_INVARIANTS
 from snapkafka.units import duration_ms
 
+#: Of each violated invariant: rounds are frequent.
+ROWS_SHOWN = 5
 COLOURS = {
     Outcome.VERIFIED: "green",
     Outcome.NOT_GOOD: "bold red",
@@ -24,7 +27,7 @@ COLOURS = {
 }
 
 
-@job_options(*READING)
+@job_options(*READING, "invariants", "parameters")
 def keep(
     every: Annotated[
         str, typer.Option("--every", metavar="TIME", help="Interval between snapshots: 10min, 1h.")
@@ -64,7 +67,7 @@ def keep(
 ) -> None:
     """Take, assemble, verify and prune snapshots on a schedule.
 
-    `--once` is for timers and CronJobs.
+    `--once` is for timers and CronJobs. `--invariants` evaluates SQL on each snapshot: a standing watch.
     """
     found = run(
         lambda: ops.keep(
@@ -110,3 +113,10 @@ def _print_round(item: KeptRound) -> None:
         parts.append(f"{item.checkpoint_due:,} old records in the ledger: run snapkafka checkpoint")
     more = "  ".join(part for part in parts if part)
     console.print(f"{item.id}  [{COLOURS[item.outcome]}]{item.outcome}[/]  {escape(more)}")
+    for check in item.violated:
+        name = escape(check.name.removeprefix(OF_INVARIANTS))
+        console.print(f"  invariant [bold red]{name}[/] is violated, rows: {check.found:,}")
+        for row in check.witnesses[:ROWS_SHOWN]:
+            console.print(f"    {escape(row.what)}")
+        if check.found > ROWS_SHOWN:
+            console.print(f"    the others: snapkafka invariants history {name}")

@@ -188,10 +188,15 @@ def query(
 
 def _read_sql(file: str) -> str:
     try:
-        return sys.stdin.read() if file == "-" else Path(file).read_text(encoding="utf-8")
+        sql = sys.stdin.read() if file == "-" else Path(file).read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
         why = error.strerror if isinstance(error, OSError) else "it is not UTF-8"
         raise BadInputError(f"the SQL in {file} cannot be read: {why}") from error
+    if not sql.strip():
+        raise BadInputError(
+            f"{'standard input' if file == '-' else file} has no SQL", hint="write one SELECT"
+        )
+    return sql
 
 
 def _write_queried(found: ops.Queried, output: Path) -> None:
@@ -262,6 +267,7 @@ def diff(
         int,
         typer.Option("--keys", metavar="N", min=0, help="List up to N keys per table and kind of change."),
     ] = 0,
+    values: Annotated[bool, typer.Option("--values", help="Show the values of the listed keys.")] = False,
     unchecked: Unchecked = False,
     bootstrap: Bootstrap = None,
     namespace: Namespace = "",
@@ -279,6 +285,7 @@ def diff(
             after,
             storage=storage,
             keys=keys,
+            values=values,
             unchecked=unchecked,
         ),
         as_json=as_json,
@@ -311,9 +318,13 @@ def _tables(tables: tuple[TableChange, ...]) -> Table:
 
 
 def _keys(keys: tuple[KeyChange, ...]) -> Table:
-    rows = Table("app", "table", "change", "partition", "key", right=("partition",))
+    values = any(row.value_before is not None or row.value_after is not None for row in keys)
+    more = ("before", "after") if values else ()
+    rows = Table("app", "table", "change", "partition", "key", *more, right=("partition",))
     for row in keys:
-        rows.add(escape(row.app), escape(row.table), row.change, str(row.partition), escape(_key(row)))
+        of_values = (escape(_printable(_cell(it))) for it in (row.value_before, row.value_after))
+        cells = (escape(row.app), escape(row.table), row.change, str(row.partition), escape(_key(row)))
+        rows.add(*cells, *(of_values if values else ()))
     return rows
 
 

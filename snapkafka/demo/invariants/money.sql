@@ -1,7 +1,7 @@
 -- No money is made or lost: what lies on accounts and what is in flight add up to what was opened.
 -- ${total}: the sum of all opening balances. ${prefix:}: names of topics begin with it in a fork.
 WITH on_accounts AS (
-    SELECT COALESCE(SUM(CAST(value AS BIGINT)), 0) AS amount FROM state WHERE `table` = 'balances'
+    SELECT COALESCE(SUM(CAST(value AS BIGINT)), 0) AS amount FROM state WHERE table_name = 'balances'
 ),
 on_the_way AS (
     SELECT COALESCE(SUM(CAST(get_json_object(value, '$.amount') AS BIGINT)), 0) AS amount

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 from snapkafka.errors import BrokerUnavailableError, SnapkafkaError
 from snapkafka.protocol.records import Hello, InputTopic, Retention, Table
 from snapkafka.protocol.snapshots import Unread
+from snapkafka.topic_config import promised_by
 from snapkafka.version import __version__
 
 from .code import agents_of, type_name
@@ -96,7 +97,6 @@ def _declared_by_faust(app: Any, topic: str) -> bool:
 async def _retention(host: Host, changelogs: list[str]) -> tuple[Retention, ...]:
     """Return the retention settings of changelogs, as far as this worker may read them: V3 believes no later settings
     alone."""
-    from snapkafka.checks.retention import promised_by  # nothing else of the checks is for a service
 
     async def promised(changelog: str) -> Retention | None:
         while True:

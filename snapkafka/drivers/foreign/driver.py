@@ -23,7 +23,6 @@ import random
 from collections.abc import AsyncIterator, Mapping, Sequence
 from typing import Any, Final
 
-from snapkafka.checks.retention import promised_by
 from snapkafka.errors import BadInputError, TimedOutError, TriggerRefusedError
 from snapkafka.kafka.records.read import Record
 from snapkafka.ports import Entry, Ledger
@@ -40,6 +39,7 @@ from snapkafka.protocol.records import (
     TopicPartition,
 )
 from snapkafka.protocol.snapshots import ProcessView
+from snapkafka.topic_config import promised_by
 
 from .assignment import Input, resolve
 from .due import StateDue

@@ -12,7 +12,6 @@ from snapkafka.checks.retention import (
     LogNow,
     Need,
     RetentionEstimate,
-    TopicSettings,
     estimate_retention,
     first_to_go,
     needs,
@@ -22,6 +21,7 @@ from snapkafka.manifest import RestorableEntry
 from snapkafka.ports import TopicAdmin
 from snapkafka.protocol.captured_snapshot import Captured
 from snapkafka.protocol.records import TopicPartition
+from snapkafka.topic_config import TopicSettings
 from snapkafka.units import iso_time, wall_ms
 
 

@@ -14,13 +14,13 @@ from typing import Final
 
 from aiokafka import errors
 
-from snapkafka.checks.retention import TopicSettings
 from snapkafka.errors import LedgerUnusableError, SnapkafkaError
 from snapkafka.kafka.cluster.admin import REPLICAS_MAX, KafkaTopicAdmin
 from snapkafka.kafka.cluster.wire_requests import TopicDescription
 from snapkafka.kafka.login.connection import Connection, translated
 from snapkafka.logs import about
 from snapkafka.protocol.records import LedgerRecord, TailLost, TopicPartition
+from snapkafka.topic_config import TopicSettings
 from snapkafka.wire import headers, signature
 from snapkafka.wire.codec import encode, load
 

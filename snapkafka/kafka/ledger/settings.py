@@ -15,7 +15,7 @@ from typing import Final
 
 from aiokafka import codec
 
-from snapkafka.checks.retention import TopicSettings
+from snapkafka.topic_config import TopicSettings
 
 #: Larger records would be chunked, which is not built yet. A report of 256 KB is that of some 3,000 partitions.
 RECORD_BYTES_MAX: Final = 256 * 1024

@@ -1,4 +1,5 @@
 // One snapshot: the diagram, lanes, channels, checks, SQL, and the difference to another.
+import { actions } from "./actions.js";
 import { get, path, post, text } from "./api.js";
 import { makeDiagram } from "./diagram.js";
 import { bytes, count, h, mood, ms, restorable, table, time } from "./dom.js";
@@ -6,6 +7,8 @@ import { bytes, count, h, mood, ms, restorable, table, time } from "./dom.js";
 let shown = null;
 const CHANNELS_MAX = 50;
 const ROWS_FIRST = 20;
+const [OTHERS_MAX, ROWS_MAX, VALUE_CHARS] = [100, 1000, 120];
+const [AGAIN_MS, AGAIN_MOST_MS] = [1000, 30000];
 
 export const isOpen = () => shown !== null;
 
@@ -15,35 +18,49 @@ export function close(place) {
   place.replaceChildren();
 }
 
-// All but what time alone changes.
-const steady = (told) => JSON.stringify({ ...told, duration_ms: 0, waits: told.waits.map((wait) => wait.text) });
+// All but what time alone changes, and what the head shows.
+const steady = (told) => JSON.stringify({ ...told, duration_ms: 0, restorable: null, waits: told.waits.map((wait) => wait.text) });
 
-export async function show(place, epoch, others, again = false) {
+// The broker may answer later for how long the log keeps a snapshot.
+function askAgain(place, told, after) {
+  if (told.restorable?.how !== "unknown") return;
+  setTimeout(async () => {
+    if (shown?.epoch === told.epoch && shown.asked === after) await show(place, told.epoch, true, Math.min(2 * after, AGAIN_MOST_MS)).catch(() => null);
+  }, after);
+}
+
+// `again`: it is open already. `after`: so long until an answer that the broker has not given yet is asked for again.
+export async function show(place, epoch, again = false, after = AGAIN_MS) {
   const told = await get(path(String(epoch)));
   if (again && shown?.epoch !== epoch) return;
   const head = h("div", { class: "head" }, facts(told), why(told));
-  if (again && steady(told) === shown.told) {
+  const same = again && steady(told) === shown.told;
+  if (same) {
     shown.head.replaceWith(head);
-    shown.head = head;
-    return;
-  }
-  shown = { epoch, told: steady(told), head };
+    shown = { ...shown, head, asked: after };
+  } else shown = { epoch, told: steady(told), head, asked: after };
+  askAgain(place, told, after);
+  if (same) return;
   const diagram = makeDiagram(told.snapshot_id, (asked) => text(path(String(epoch), `/diagram.svg${asked}`)));
-  const flows = h("div", {});
+  const [flows, comparison] = [h("div", {}), h("div", {})];
   place.replaceChildren(...[
-    h("h2", {}, told.snapshot_id, " ", h("span", { class: `status ${mood(told)}` }, told.verdict ?? told.status)),
-    head,
+    h("h2", {}, told.snapshot_id, " ", h("span", { class: `status ${mood(told)}` }, told.verdict ?? told.status), " ",
+      h("button", { type: "button", class: "close", onclick: () => place.dispatchEvent(new Event("close")) }, "Close")),
+    actions(told, () => show(place, epoch, true).catch(() => null)), head,
     h("h3", {}, "Space-time diagram"), told.assembled ? wallClock(diagram.draw) : null, ...diagram.parts,
     h("h3", {}, "Processes, the slowest first"), lanes(told),
     h("h3", {}, "Inputs, the fullest first"), positions(told),
     ...(told.assembled ? [h("h3", {}, "Channels, the fullest first"), flows] : []),
     h("h3", {}, "Checks"), checks(told, diagram.point), assumed(told),
-    ...(told.assembled ? [h("h3", {}, "Ask its tables"), sql(told), h("h3", {}, "Compare with another"), diff(told, others)] : []),
+    ...(told.assembled ? [h("h3", {}, "Ask its tables"), sql(told), h("h3", {}, "Compare with another"), comparison] : []),
   ].filter(Boolean));
   place.hidden = false;
   if (!again) place.focus({ preventScroll: false });
   await diagram.draw();
-  if (told.assembled) flows.replaceChildren(await channels(told));
+  if (!told.assembled) return;
+  flows.replaceChildren(await channels(told));
+  const others = await get(`/v1/snapshots?status=COMPLETED&limit=${OTHERS_MAX}`);
+  comparison.replaceChildren(diff(told, others.snapshots));
 }
 
 // A second cut: every process read at one wall-clock time. The service draws and counts; this asks for it.
@@ -134,8 +151,9 @@ function checks(told, point) {
   const link = (one) => h("button", { type: "button", class: "link", title: "Show it in the diagram", onclick: () => point(place(one)) }, place(one));
   const witnesses = (check) => h("ul", { class: "witnesses" }, [...(check.witnesses ?? []), ...(check.notes ?? [])]
     .map((one) => h("li", {}, ...(one.topic && one.offset >= 0 ? [link(one), ": "] : []), one.what)));
+  const name = (one) => h("div", { class: "check" }, h("b", {}, one.name.split(" ")[0]), ` ${one.title}`, one.says ? h("div", { class: "why" }, one.says) : null);
   return table([["Check"], ["Status"], ["Found", "number"], ["Records", "number"], ["Witnesses and notes"]],
-    told.checks.map((one) => [one.name, h("span", { class: { passed: "good", failed: "bad" }[one.status] ?? "warn" }, one.status),
+    told.checks.map((one) => [name(one), h("span", { class: { passed: "good", failed: "bad" }[one.status] ?? "warn" }, one.status),
       count(one.found), one.records >= 0 ? count(one.records) : "", witnesses(one)]), "Checks");
 }
 
@@ -182,9 +200,31 @@ function sql(told) {
     catalog(told), box, h("p", {}, h("button", { type: "button", onclick: run }, "Run")), answer);
 }
 
+// Values of these keys in a snapshot, by app, table, partition and key.
+async function values(id, keys) {
+  const sql = `SELECT * EXCLUDE (key_raw), lower(hex(key_raw)) AS key_hex FROM "${id.replaceAll('"', '""')}".state
+    WHERE key_hex IN (${keys.map((one) => `'${one.key_raw}'`).join(", ")})`;
+  const { columns, rows } = await post(path(id, "/query"), { sql, rows_max: ROWS_MAX });
+  const of = (row, name) => row[columns.indexOf(name)];
+  const table = columns.includes("table_name") ? "table_name" : "table";
+  const written = (row) => of(row, "value") ?? (of(row, "value_raw") === null ? "" : `0x${of(row, "value_raw")}`);
+  return new Map(rows.map((row) => [placed(of(row, "app"), of(row, table), of(row, "partition"), of(row, "key_hex")), written(row)]));
+}
+
+const placed = (...parts) => JSON.stringify(parts);
+const brief = (text) => (text && text.length > VALUE_CHARS ? h("span", { title: text }, `${text.slice(0, VALUE_CHARS)}\u2026`) : text ?? "");
+
+async function changedKeys({ before, after, keys }) {
+  if (!keys.length) return h("p", { class: "why" }, "no key of a table changed");
+  const [old, now] = await Promise.all([before, after].map((one) => values(one.id, keys)));
+  const at = (one) => placed(one.app, one.table, one.partition, one.key_raw);
+  return table([["App"], ["Table"], ["Change"], ["Key"], ["Before"], ["After"]], keys.map((one) => [one.app, one.table, one.change,
+    one.key ?? `0x${one.key_raw}`, brief(old.get(at(one))), brief(now.get(at(one)))]), "Keys");
+}
+
 function diff(told, others) {
   const assembled = others.filter((row) => row.assembled && row.epoch !== told.epoch);
-  if (!assembled.length) return h("p", { class: "why" }, "no other snapshot of the list is assembled");
+  if (!assembled.length) return h("p", { class: "why" }, "no other snapshot is assembled");
   const choice = h("select", { "aria-label": "The other snapshot" }, assembled.map((row) => h("option", { value: row.epoch }, row.snapshot_id)));
   const answer = h("div", { "aria-live": "polite" });
   const run = async () => {
@@ -194,7 +234,7 @@ function diff(told, others) {
       answer.replaceChildren(
         table([["App"], ["Table"], ["Added", "number"], ["Changed", "number"], ["Removed", "number"], ["Unchanged", "number"]],
           found.tables.map((one) => [one.app, one.table, count(one.added), count(one.changed), count(one.removed), count(one.unchanged)]), "Tables"),
-        table([["App"], ["Table"], ["Change"], ["Key"]], found.keys.map((one) => [one.app, one.table, one.change, one.key ?? `0x${one.key_raw}`]), "Keys"),
+        await changedKeys(found),
         table([["From"], ["To"], ["Topic"], ["In flight before", "number"], ["after", "number"]],
           found.channels.map((one) => [one.sender_app, one.receiver_app, one.topic, count(one.messages_before), count(one.messages_after)]), "Channels"));
     } catch (error) {

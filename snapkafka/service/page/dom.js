@@ -47,7 +47,12 @@ export function bytes(number) {
   return `${i ? number.toFixed(1) : number} ${units[i]}`;
 }
 
-export const time = (at) => new Date(at).toLocaleString();
+// Times are of this machine's zone, or in UTC.
+const ZONE = "snapkafka-zone";
+export const inUtc = () => localStorage.getItem(ZONE) === "UTC";
+export const keepZone = (utc) => localStorage.setItem(ZONE, utc ? "UTC" : "local");
+export const time = (at) => new Date(at).toLocaleString([], { dateStyle: "medium", timeStyle: "medium", timeZone: inUtc() ? "UTC" : undefined })
+  + (inUtc() ? " UTC" : "");
 
 const UNITS = [["day", 86400], ["hour", 3600], ["minute", 60], ["second", 1]];
 const relative = new Intl.RelativeTimeFormat("en");
@@ -59,12 +64,16 @@ export function ago(at) {
   return h("time", { datetime: new Date(at).toISOString(), title: time(at) }, relative.format(Math.trunc(seconds / size), unit));
 }
 
+// Until when the log keeps what a restore needs; what is over is red.
 export function restorable(told) {
   if (!told) return "";
+  const mark = (kind, text) => h("span", { class: kind, title: told.why }, text);
   if (told.how === "always") return "as long as its topics exist";
-  if (told.how === "gone") return `no more: ${told.topic}`;
-  if (!told.until) return "unknown";
-  return `${told.how === "from" ? "at least " : ""}${time(told.until)}`;
+  if (told.how === "gone") return mark("bad", `expired: ${told.topic}`);
+  if (!told.until) return mark("warn", "unknown");
+  const over = Date.parse(told.until) < Date.now();
+  if (told.how === "from") return over ? mark("warn", `not guaranteed since ${time(told.until)}`) : `at least ${time(told.until)}`;
+  return over ? mark("bad", `expired ${time(told.until)}`) : time(told.until);
 }
 
 export function mood(row) {

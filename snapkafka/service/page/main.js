@@ -1,14 +1,19 @@
 // The table of snapshots, live, and the keys. Everything shown comes from /v1.
 import { Problem, followTogether, get, keepToken } from "./api.js";
-import { ago, bytes, copy, count, h, mood, ms, restorable } from "./dom.js";
+import { taking } from "./actions.js";
+import { charts } from "./charts.js";
+import { doctor } from "./doctor.js";
+import { ago, bytes, copy, count, h, inUtc, keepZone, mood, ms, restorable } from "./dom.js";
+import { invariants } from "./invariants.js";
 import { recovery } from "./recovery.js";
 import { sessions } from "./sessions.js";
 import { close, isOpen, show } from "./detail.js";
 
-const COLUMNS = [["Status"], ["Snapshot"], ["Triggered"], ["Duration", "number"], ["Type"], ["Parent"], ["Processes", "number"],
+const COLUMNS = [["Status"], ["Snapshot"], ["Triggered"], ["Duration", "number"], ["Type"], ["Processes", "number"],
   ["In flight", "number"], ["Size", "number"], ["Verdict"], ["Restorable until"], ["Command"]];
 const TICK_MS = 1000;
 const SESSIONS_MS = 5000;
+const DOCTOR_MS = 60000;
 const one = (id) => document.getElementById(id);
 const body = document.querySelector("#snapshots tbody");
 let rows = [];
@@ -35,29 +40,27 @@ function why(row) {
 
 function line(row) {
   const text = why(row);
-  return h("tr", { "data-epoch": row.epoch, "aria-current": row.epoch === selected ? "true" : null, onclick: () => open(row.epoch) },
-    h("td", {}, h("span", { class: `status ${mood(row)}` }, row.status)),
-    h("td", {},
-      h("a", { href: `#${row.epoch}`, onclick: (event) => { event.preventDefault(); event.stopPropagation(); open(row.epoch); } }, row.snapshot_id),
+  const cells = [
+    h("span", { class: `status ${mood(row)}` }, row.status),
+    [h("a", { href: `#${row.epoch}`, onclick: (event) => { event.preventDefault(); event.stopPropagation(); open(row.epoch); } }, row.snapshot_id),
       row.attempt > 1 ? ` attempt ${row.attempt} ` : " ",
       row.latest_good ? h("span", { class: "badge" }, "latest good") : null,
-      text ? h("div", { class: `why ${row.failure ? "bad" : ""}` }, text) : null),
-    h("td", { class: "time" }, ago(row.initiated_at_ms)),
-    h("td", { class: "number" }, ms(row.duration_ms)),
-    h("td", {}, row.snapshot_type),
-    h("td", {}, row.parent_snapshot_id),
-    h("td", { class: "number" }, `${row.nodes_completed}/${row.nodes_total}`),
-    h("td", { class: "number" }, count(row.in_flight_messages)),
-    h("td", { class: "number" }, bytes(row.total_size_bytes)),
-    h("td", { class: mood(row) }, row.verdict),
-    h("td", {}, restorable(row.restorable)),
-    h("td", {}, h("button", { type: "button", title: command(row), "aria-label": `Copy as command: ${row.snapshot_id}`,
-      onclick: (event) => { event.stopPropagation(); copy(command(row), one("live")); } }, "Copy")));
+      text ? h("div", { class: `why ${row.failure ? "bad" : ""}` }, text) : null],
+    ago(row.initiated_at_ms), ms(row.duration_ms),
+    [row.snapshot_type, row.parent_snapshot_id ? h("div", { class: "why" }, `on ${row.parent_snapshot_id}`) : null],
+    `${row.nodes_completed}/${row.nodes_total}`, count(row.in_flight_messages), bytes(row.total_size_bytes),
+    row.verdict ? h("span", { class: `status ${mood(row)}` }, row.verdict) : null, restorable(row.restorable),
+    h("button", { type: "button", title: command(row), "aria-label": `Copy as command: ${row.snapshot_id}`,
+      onclick: (event) => { event.stopPropagation(); copy(command(row), one("live")); } }, "Copy")];
+  return h("tr", { "data-epoch": row.epoch, "aria-current": row.epoch === selected ? "true" : null, onclick: () => open(row.epoch) },
+    cells.map((cell, i) => h("td", { class: COLUMNS[i][1], "data-name": COLUMNS[i][0] }, cell)));
 }
 
 function draw() {
   const focused = body.contains(document.activeElement) ? document.activeElement.closest("tr")?.dataset.epoch : null;
-  body.replaceChildren(...[...rows, ...older].map(line));
+  const all = [...rows, ...older];
+  body.replaceChildren(...all.map(line));
+  charts(one("charts"), all);
   one("empty").hidden = rows.length > 0;
   one("older").hidden = next === null;
   if (focused) body.querySelector(`tr[data-epoch="${focused}"] a`)?.focus();
@@ -96,21 +99,38 @@ const shown = (epoch) => JSON.stringify({ ...rows.concat(older).find((row) => ro
 function refresh() {
   if (!isOpen() || shown(opened) === seen) return null;
   seen = shown(opened);
-  return show(one("detail"), opened, rows.concat(older), true);
+  return show(one("detail"), opened, true);
 }
 
 // What is open and running waits longer.
 function wait() {
   const row = rows.concat(older).find((other) => other.epoch === opened);
-  return isOpen() && row && mood(row) === "running" ? show(one("detail"), opened, rows.concat(older), true) : null;
+  return isOpen() && row && mood(row) === "running" ? show(one("detail"), opened, true) : null;
 }
 
-function open(epoch) {
+function open(epoch, remember = true) {
   selected = opened = epoch;
   seen = shown(epoch);
-  history.replaceState(null, "", `#${epoch}`);
+  document.body.classList.add("opened");
+  if (remember && location.hash !== `#${epoch}`) history.pushState(null, "", `#${epoch}`);
   draw();
-  show(one("detail"), epoch, rows.concat(older)).catch(complain);
+  show(one("detail"), epoch).catch((error) => {
+    complain(error);
+    document.body.classList.toggle("opened", isOpen());
+  });
+}
+
+function closed(remember = true) {
+  close(one("detail"));
+  document.body.classList.remove("opened");
+  if (remember && location.hash.length > 1) history.pushState(null, "", "#");
+}
+
+// A direct link, and the way back from a snapshot.
+function fromLink() {
+  const [, epoch] = /^#(\d+)$/.exec(location.hash) ?? [];
+  if (epoch === undefined) closed(false);
+  else if (!isOpen() || opened !== Number(epoch)) open(Number(epoch), false);
 }
 
 function complain(error) {
@@ -125,12 +145,17 @@ async function live() {
   for (;;) {
     try {
       await load();
+      await taking(one("trigger"), rows[0], open); // buttons go by the role
+      if (!isOpen() && location.hash.length > 1) fromLink();
+      doctor(one("doctor")).catch(complain);
+      invariants(one("invariants")).catch(complain);
       sessions(one("sessions")).catch(complain);
       recovery(one("recovery")).catch(complain);
       await followTogether("/v1/events", (name, told) => {
         one("live").textContent = `${told.followed ? "live" : told.problem ?? "the ledger is being read"}; ${told.snapshots} snapshots${told.paused ? "; paused" : ""}`;
         load().then(refresh).catch(complain);
         recovery(one("recovery")).catch(complain);
+        invariants(one("invariants")).catch(complain);
       });
     } catch (error) {
       complain(error);
@@ -156,24 +181,37 @@ function theme() {
   localStorage.setItem("snapkafka-theme", document.documentElement.dataset.theme);
 }
 
+function zone() {
+  keepZone(!inUtc());
+  one("zone").textContent = inUtc() ? "UTC" : "Local time";
+  draw();
+  recovery(one("recovery"), true).catch(complain);
+  if (isOpen()) show(one("detail"), opened, true).catch(complain);
+}
+
 document.addEventListener("keydown", (event) => {
   if (event.ctrlKey || event.metaKey || event.altKey) return;
   if (event.key === "Escape") {
     if (/INPUT|TEXTAREA|SELECT/.test(document.activeElement.tagName)) document.activeElement.blur();
-    else { close(one("detail")); history.replaceState(null, "", "#"); }
+    else closed();
     return;
   }
   if (/^(INPUT|TEXTAREA|SELECT)$/.test(event.target.tagName)) return;
-  if (/^(BUTTON|A|SUMMARY)$/.test(event.target.tagName) && !/^[jkcd/]$/.test(event.key)) return;
+  if (/^(BUTTON|A|SUMMARY)$/.test(event.target.tagName) && !/^[jkcdu/]$/.test(event.key)) return;
   const row = rows.concat(older).find((other) => other.epoch === selected);
   const keys = {
     j: () => move(1), ArrowDown: () => move(1), k: () => move(-1), ArrowUp: () => move(-1),
-    Enter: () => row && open(row.epoch), "/": () => one("filter-id").focus(), d: theme,
+    Enter: () => row && open(row.epoch), "/": () => one("filter-id").focus(), d: theme, u: zone,
     c: () => row && copy(command(row), one("live")),
   };
   if (keys[event.key]) { event.preventDefault(); keys[event.key](); }
 });
 one("theme").addEventListener("click", theme);
+one("zone").addEventListener("click", zone);
+one("zone").textContent = inUtc() ? "UTC" : "Local time";
+one("charts").open = matchMedia("(min-width: 701px)").matches;
+one("detail").addEventListener("close", () => closed());
+addEventListener("popstate", fromLink);
 one("older").addEventListener("click", () => loadOlder().catch(complain));
 one("filters").addEventListener("input", () => { older = []; load().catch(complain); });
 one("filters").addEventListener("submit", (event) => event.preventDefault());
@@ -201,5 +239,7 @@ setInterval(() => { // times are further away, and what runs runs longer
 setInterval(() => { // a session ends without a record in the ledger
   if (!document.hidden && one("live").textContent !== "connecting") sessions(one("sessions")).catch(complain);
 }, SESSIONS_MS);
+setInterval(() => {
+  if (!document.hidden && !one("doctor").hidden) doctor(one("doctor")).catch(complain);
+}, DOCTOR_MS);
 live();
-if (/^#\d+$/.test(location.hash)) open(Number(location.hash.slice(1)));

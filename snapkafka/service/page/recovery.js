@@ -7,10 +7,10 @@ const when = (at) => (at ? time(at) : "");
 const staged = (stage, reason = "", mood = STAGES[stage] ?? "") => [h("span", { class: `status ${mood}` }, stage), reason ? h("div", { class: "why" }, reason) : ""];
 let told = "";
 
-export async function recovery(place) {
+export async function recovery(place, anew = false) {
   const [{ restores }, { forks }] = await Promise.all([get("/v1/restores"), get("/v1/forks")]);
   const now = JSON.stringify([restores, forks]);
-  if (now === told) return;
+  if (now === told && !anew) return;
   told = now;
   place.hidden = !restores.length && !forks.length;
   place.replaceChildren(...[

@@ -31,7 +31,7 @@ def publish(store: LocalStore, name: str, epoch: int, rows: Sequence[Row], *pare
         deleted = ", value IS NULL AS deleted" if parents else ""
         with duckdb.connect() as db:
             db.execute(
-                'CREATE TABLE t (app text, "table" text, changelog_topic text, partition int, key_raw blob, '
+                "CREATE TABLE t (app text, table_name text, changelog_topic text, partition int, key_raw blob, "
                 "value text, changelog_offset bigint)"
             )
             for row in rows:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
@@ -79,7 +79,10 @@ def test_many_brackets_are_no_many_levels() -> None:
 
 
 def test_windows_and_keys_of_their_own() -> None:
-    assert window_of('[["a",2],[10,19.9]]') == ('["a",2]', 10.0, 19.9)
+    start = datetime(2026, 1, 1, tzinfo=UTC)
+    until = start + timedelta(seconds=9.9)
+    assert window_of(f'[["a",2],[{start.timestamp():.0f},{until.timestamp()}]]') == ('["a",2]', start, until)
+    assert window_of('["k",[-1e9,1e12]]') is None, "not all of it is a time that readers know"
     assert window_of('["k"]') is window_of("7") is window_of('["k",[1.0]]') is None
 
 
@@ -175,7 +178,9 @@ def test_a_cast_of_a_part_of_json_that_only_one_would_take_is_handed_over(amount
 
 
 def test_decimals_in_json_are_no_obstacle_to_a_cast_to_decimals() -> None:
-    state = [{"app": "a", "table": "t", "key": key, "value": f'{{"n":{key}}}'} for key in ("0.5", "-0.25")]
+    state = [
+        {"app": "a", "table_name": "t", "key": key, "value": f'{{"n":{key}}}'} for key in ("0.5", "-0.25")
+    ]
     tables = {
         name: arrow(name, state if name == "state" else []) for name in ("state", "messages", "positions")
     }

@@ -183,6 +183,19 @@ def test_v1_what_failed_in_an_input_before_all_that_is_read_is_past() -> None:
     assert v1(behind, []) == [], "the last one is acknowledged, and below what is read"
 
 
+def test_v1_a_send_without_result_that_was_received_is_not_called_lost() -> None:
+    """It landed at offset 6, and its only reader stands at 7: the log is read from there on, and cannot show it."""
+    unknown = with_sender(unacknowledged=seqs(5, refused=False), landed_end=7, marker=-1)
+    received = replace(INPUT, position=7, noted=7, agents=())
+    view = CutView(replace(unknown, inputs=(received, *unknown.inputs[1:]), recorded=()))
+    (found,) = v1(view, [])
+    assert (found.kind, found.a, found.b) == ("send-failed", 5, 5)
+    assert Witness.of(found).what == (
+        "process 1 reports that its sends with seq 5 to 5 were refused, or that their result is unknown, and no record"
+        " that was read below this offset has them: they may be lost, or lie before what was read"
+    )
+
+
 def test_v1_what_landed_of_unknown_results_counts_as_sent() -> None:
     """Below the end that was asked for; past it nobody accuses it, and it leaves the snapshot unproven."""
     landed = [LogRecord("in", 0, 6, 1, 0, 5), LogRecord("in", 0, 7, 1, 0, 6), LogRecord("in", 0, 9, 1, 0, 7)]

@@ -10,22 +10,19 @@ import pytest
 
 from snapkafka.checks import CutView, Keeping, LogBounds
 from snapkafka.checks.retention import (
-    FOR_EVER_MS,
     LAST_MS,
-    UNBOUNDED,
     How,
     LogNow,
     Need,
     RetentionEstimate,
-    TopicSettings,
     estimate_retention,
     first_to_go,
     keeping,
     needs,
-    promised_by,
 )
 from snapkafka.protocol.captured_snapshot import ChangelogCut, InputCut, SenderEnd
 from snapkafka.protocol.records import Retention, TopicPartition
+from snapkafka.topic_config import FOR_EVER_MS, UNBOUNDED, TopicSettings, promised_by
 from snapkafka.units import format_ms
 from tests.worlds.little_log import CAPTURED
 

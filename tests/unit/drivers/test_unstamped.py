@@ -95,7 +95,7 @@ async def test_the_installed_sender_is_known(log: Limited) -> None:
     assert checksum([type(log.sender)._send_produce_req]) in AIOKAFKA
 
 
-async def test_r15_a_batch_that_is_refused_for_its_size_goes_bare_in_its_place(log: Limited) -> None:
+async def test_r15_a_batch_that_is_refused_for_its_size_is_halved_in_its_place(log: Limited) -> None:
     values = [b"0" * 945, b"1" * 945, b"2"]
     futures = [await send(log.driver, value=value) for value in values[:2]]
     first = asyncio.ensure_future(log.broker())
@@ -104,8 +104,33 @@ async def test_r15_a_batch_that_is_refused_for_its_size_goes_bare_in_its_place(l
     await first
     await sent(log)
     assert [record.value for record in log.records[THERE]] == values
-    assert headers(log) == [False, False, True]
+    assert headers(log) == [True, True, True], "each half has room for the headers"
     assert [(await future).offset for future in futures] == [0, 1, 2]
+    assert not log.driver.machine.colours.busy
+
+
+async def test_r15_of_a_burst_what_fits_alone_arrives_in_order(log: Limited) -> None:
+    """The batch is larger than the topic takes, with and without our headers; one record is too large by itself."""
+    values = [
+        bytes([65 + n]) * size for n, size in enumerate((300, 300, 1_920, 300, 2_500, 300, 300, 1_920, 10))
+    ]
+    log.client._message_accumulator._batch_size = 16_384
+    futures = [await send(log.driver, value=value) for value in values]
+    flushed = asyncio.ensure_future(log.client.flush())
+    for _ in range(24):
+        await log.broker()
+        await settle()
+        assert flushed.done() == all(future.done() for future in futures)
+    fitting = [value for value in values if len(value) < LIMIT]
+    assert [record.value for record in log.records[THERE]] == fitting
+    assert [had for had, value in zip(headers(log), fitting, strict=True) if len(value) < 1_900] == [True] * 6
+    assert not any(had for had, value in zip(headers(log), fitting, strict=True) if len(value) > 1_900)
+    results = await asyncio.gather(*futures, return_exceptions=True)
+    assert isinstance(results[4], MessageSizeTooLargeError)
+    offsets = [result.offset for result in results if not isinstance(result, BaseException)]
+    assert offsets == [*range(8)]
+    assert not log.client._message_accumulator._batches
+    assert not log.client._message_accumulator._pending_batches
     assert not log.driver.machine.colours.busy
 
 

@@ -70,9 +70,8 @@ def snapkafka_commands() -> Iterator[tuple[str, list[str]]]:
             and "command" in service
         ):
             yield where, [str(part) for part in service["command"]]
-        for script in service.get("entrypoint", ()):
-            for line in re.findall(r"snapkafka (?=\w+ --)([^;&|]*)", str(script)):
-                yield where, shlex.split(line)
+        if service.get("entrypoint") == ["python", "-m", "snapkafka.demo.page"]:
+            yield where, ["serve", *map(str, service["command"])]
     for unit in (DOCKER / "systemd").glob("*.service"):
         for line in re.findall(r"^ExecStart=\S+/snapkafka (.*)$", unit.read_text(), re.MULTILINE):
             yield unit.name, shlex.split(line)
@@ -99,7 +98,8 @@ def test_every_image_is_pinned() -> None:
 def test_every_command_and_option_exists() -> None:
     found = list(snapkafka_commands())
     assert {where for where, _ in found} >= {
-        "CronJob", "Deployment", "compose.yaml keep", "compose.yaml metrics", "snapkafka-keep.service",
+        "CronJob", "Deployment", "compose.yaml keep", "compose.yaml service", "compose.minimal.yaml service",
+        "snapkafka-keep.service",
     }  # fmt: skip
     for where, (name, *arguments) in found:
         command = COMMAND.commands[name]
@@ -156,7 +156,7 @@ def test_everything_that_a_compose_file_refers_to_is_there(name: str) -> None:
 
 def test_what_prometheus_asks_is_served() -> None:
     jobs = yaml.safe_load((DOCKER / "prometheus/prometheus.yaml").read_text())["scrape_configs"]
-    ports = {"metrics": "9100", "accounts": "6066", "clearing": "6066"}
+    ports = {"service": str(PORT), "accounts": "6066", "clearing": "6066"}
     for job in jobs:
         for target in (target for config in job["static_configs"] for target in config["targets"]):
             host, _, port = target.partition(":")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from datetime import datetime, timedelta
 from pathlib import Path
 
 import pytest
@@ -16,12 +17,13 @@ from snapkafka.store import LocalStore
 from tests.worlds.on_disk import Row, in_channel, in_state, read_up_to, write_snapshot
 
 RUNNER = CliRunner()
-BYTES = {"app": "bank", "table": "odd", "partition": 0, "key_raw": b"\xff", "value_raw": b"\x00"}
+BYTES = {"app": "bank", "table_name": "odd", "partition": 0, "key_raw": b"\xff", "value_raw": b"\x00"}
 
 
 def in_window(raw: str, start: float) -> Row:
     row = in_state("same", "1", app="shop", table="visits")
-    return {**row, "key_raw": raw.encode(), "window_start": start, "window_end": start + 59.9}
+    bounds = (datetime(2026, 1, 1) + timedelta(seconds=at) for at in (start, start + 59.9))
+    return {**row, "key_raw": raw.encode(), **dict(zip(("window_start", "window_end"), bounds, strict=True))}
 
 
 @pytest.fixture(scope="module")
@@ -117,9 +119,40 @@ async def test_keys_are_named_up_to_a_number_and_distinguished_by_their_bytes(st
     )
     assert moved in found.keys, "in another partition it is another key"
     windows = [(key.key, key.window_start, key.window_end) for key in found.keys[-2:]]
-    assert windows == [("same", 60.0, 119.9), ("same", 120.0, 179.9)], "a window of a key is a key of its own"
+    assert windows == [
+        ("same", "2026-01-01T00:01:00", "2026-01-01T00:01:59.900000"),
+        ("same", "2026-01-01T00:02:00", "2026-01-01T00:02:59.900000"),
+    ], "a window of a key is a key of its own"
     with pytest.raises(BadInputError, match="keys must be 0 or more"):
         await ops.diff(None, "", "monday", "tuesday", storage=storage, keys=-1)
+
+
+async def test_the_values_of_listed_keys(storage: str) -> None:
+    """Bytes that are no text as hex digits; in the bounded process too."""
+    for bounds in (None, ops.Bounds(seconds=60, memory_mb=200)):
+        found = await ops.diff(
+            None, "", "monday", "tuesday", storage=storage, keys=1, values=True, bounds=bounds
+        )
+        assert [(it.change, it.key, it.value_before, it.value_after) for it in found.keys] == [
+            ("added", "new", None, "3"),
+            ("changed", "changed", "2", "two"),
+            ("removed", "gone", "3", None),
+            ("removed", "only", "5", None),
+            ("changed", None, "0x00", "0x01"),
+            ("added", "same", None, "1"),
+            ("added", "same", None, "1"),
+        ]
+    with pytest.raises(BadInputError, match="values are those of listed keys"):
+        await ops.diff(None, "", "monday", "tuesday", storage=storage, values=True)
+
+
+def test_the_command_prints_the_values_of_listed_keys(storage: str) -> None:
+    result = RUNNER.invoke(
+        app, ["diff", "monday", "tuesday", "--storage", storage, "--keys", "1", "--values"]
+    )
+    assert result.exit_code == 0, result.output
+    (line,) = (line for line in result.stdout.splitlines() if "two" in line)
+    assert line.split()[-3:] == ["changed", "2", "two"]
 
 
 async def test_what_was_in_flight_is_compared_per_app_and_topic(storage: str) -> None:
@@ -201,7 +234,7 @@ def test_the_command_prints_tables(storage: str) -> None:
     assert lines[0] == ["snapshot", "monday", "epoch", "10", "VERIFIED"]
     assert ["bank", "balances", "2", "1", "2", "1"] in lines
     assert ["bank", "odd", "changed", "0", "0xff"] in lines
-    assert "same in the window from 120.0 to 179.9" in result.stdout
+    assert "same in the window from 2026-01-01T00:02:00 to 2026-01-01T00:02:59.900000" in result.stdout
     assert ["bank", "audit", "credits", "3", "->", "4", "27", "->", "44"] in lines
     assert ["bank", "orders[0]", "100", "->", "130", "30"] in lines
     assert ["bank", "late[0]", "none", "->", "8"] in lines

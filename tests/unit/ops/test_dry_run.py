@@ -118,7 +118,7 @@ class Chain:
     def assembled(self, **other: Any) -> None:
         """Write what an assembly of monday would."""
         store = LocalStore(self.folder)
-        before = write_snapshot(store, "monday", 1, state=[{"app": "shop", "table": "t"}])
+        before = write_snapshot(store, "monday", 1, state=[{"app": "shop", "table_name": "t"}])
         taken = find_captured(asyncio.run(read_ledger(self.cluster, "ns")).state, "monday")
         settled = (SettledEntry(topic="changes", partition=0, offset=7),)
         ledger = LedgerEntry(topic="_snapkafka.fake", topic_id="ab" * 16)

@@ -22,6 +22,7 @@ from snapkafka.errors import (
     all_errors,
 )
 from snapkafka.kafka.login.connection import Connection
+from snapkafka.manifest import CheckEntry, WitnessEntry
 from snapkafka.ops import checkpointing
 from snapkafka.ops.keep import OF_ALL, keeping_lock, name_at, round_at
 from snapkafka.protocol.records import Fork, Trigger, Verdict
@@ -47,6 +48,7 @@ class Keeper:
         self.schedule = ops.Schedule(**{"every_ms": 10 * MINUTE_MS, **schedule})  # type: ignore[arg-type]
         self.asked: list[list[str]] = []
         self.verdict = "VERIFIED"
+        self.checks: tuple[CheckEntry, ...] = ()
         self.beyond_help: set[str] = set()
         self.why: SnapkafkaError = OffsetsGoneError("its records are gone")
 
@@ -72,7 +74,7 @@ class Keeper:
                 verdict=self.verdict,
                 good=self.verdict == "VERIFIED",
                 manifest=f"{self.storage}/{name}.json",
-                checks=(),
+                checks=self.checks,
             )
             for name in names
         )
@@ -324,7 +326,7 @@ async def test_a_round_proposes_a_checkpoint_when_one_is_due(
 
 
 def test_a_checkpoint_that_is_due_is_printed_with_its_command() -> None:
-    with console.console.capture() as printed:
+    with console.capture() as printed:
         _print_round(ops.KeptRound(id="keep-x", outcome=ops.Outcome.VERIFIED, checkpoint_due=12_345))
     assert "12,345 old records in the ledger: run snapkafka checkpoint" in printed.get()
 
@@ -388,3 +390,38 @@ async def test_one_keeper_at_a_time(tmp_path: Path) -> None:
             pass
     async with keeping_lock(str(tmp_path), "ns"):
         pass
+
+
+async def test_a_round_has_the_invariants_that_failed_and_prints_their_first_rows(tmp_path: Path) -> None:
+    keeper = Keeper(tmp_path)
+    keeper.verdict = "INCONSISTENT"
+    rows = tuple(WitnessEntry(topic="", partition=-1, offset=-1, what=f'{{"row":{row}}}') for row in range(9))
+    keeper.checks = (
+        CheckEntry(name="V1", run=True, status="passed"),
+        CheckEntry(name="V6 money", run=True, status="failed", found=9, witnesses=rows),
+        CheckEntry(name="V6 stock", run=True, status="passed"),
+    )
+    found = await keeper.round(0)
+    assert found.outcome is ops.Outcome.NOT_GOOD
+    assert [check.name for check in found.violated] == ["V6 money"]
+    with console.capture() as printed:
+        _print_round(found)
+    lines = printed.get().splitlines()
+    assert lines[1:] == [
+        "  invariant money is violated, rows: 9",
+        *(f'    {{"row":{row}}}' for row in range(5)),
+        "    the others: snapkafka invariants history money",
+    ]
+
+
+async def test_invariants_that_cannot_be_read_are_refused_before_the_first_round(tmp_path: Path) -> None:
+    spec = ops.JobSpec(invariants=(str(tmp_path / "none"),), engine="embedded")
+    with pytest.raises(BadInputError, match="there are no invariants at"):
+        await ops.keep(
+            Connection(bootstrap="127.0.0.1:1"),
+            "ns",
+            ops.Schedule(every_ms=10_000),
+            storage=str(tmp_path),
+            spec=spec,
+            once=True,
+        )

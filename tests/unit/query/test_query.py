@@ -20,7 +20,7 @@ from typer.testing import CliRunner, Result
 
 from snapkafka import manifest as manifests
 from snapkafka import ops
-from snapkafka.assembly.schemas import columns
+from snapkafka.assembly.schemas import SCHEMAS, columns, comments
 from snapkafka.cli.verbs import app
 from snapkafka.errors import (
     BadInputError,
@@ -32,6 +32,7 @@ from snapkafka.errors import (
 from snapkafka.manifest import Manifest
 from snapkafka.protocol.records import Verdict
 from snapkafka.query import sandbox
+from snapkafka.query import sql as query_sql
 from snapkafka.query.locate import find_manifest
 from snapkafka.query.sql import named_in
 from snapkafka.store import LocalStore, base
@@ -102,6 +103,56 @@ async def test_several_at_once_by_their_ids(storage: str) -> None:
     assert await rows(storage, sql) == [("2", "1", "2")]
     with pytest.raises(BadInputError, match="does not exist"):
         await rows(storage, "FROM friday.state")
+
+
+async def test_all_snapshots_of_a_storage_at_once(storage: str) -> None:
+    """Also the one whose tables need no schema, once; beside the views of a name."""
+    sql = "SELECT snapshot_id, epoch, verdict, key, value FROM all_state ORDER BY epoch, key"
+    expected = [
+        ("monday", 10, "VERIFIED", "x", "1"),
+        ("tuesday/noon", 20, "VERIFIED_WITH_REPLAYS", "x", "2"),
+        ("tuesday/noon", 20, "VERIFIED_WITH_REPLAYS", "y", "3"),
+        ("broken", 30, "INCONSISTENT", "x", "9"),
+    ]
+    bounds = ops.Bounds(seconds=60, memory_mb=200)
+    options: list[dict[str, Any]] = [{}, {"bounds": bounds}, {"name": "monday"}]
+    for more in options:
+        assert await rows(storage, sql, **more) == expected, more
+    sql = "SELECT a.snapshot_id, a.topic FROM All_Messages a, monday.state AS m WHERE m.value = '1'"
+    assert await rows(storage, sql) == [("tuesday/noon", "credits")]
+    found = await rows(storage, "SELECT column_name FROM (DESCRIBE all_messages)")
+    assert [name for (name,) in found] == ["snapshot_id", "epoch", "verdict", *columns("messages")]
+
+
+async def test_all_snapshots_include_what_incremental_ones_build_on(tmp_path: Path) -> None:
+    store = LocalStore(tmp_path)
+    first = write_snapshot(store, "full", 1, state=[in_state("a", "1"), in_state("b", "1")])
+    changed = [{**in_state("a", "2"), "deleted": False}]
+    write_snapshot(store, "more", 2, parent=first, state_delta=changed)
+    sql = "SELECT snapshot_id, key, value FROM all_state ORDER BY ALL"
+    assert await rows(str(tmp_path), sql) == [
+        ("full", "a", "1"), ("full", "b", "1"), ("more", "a", "2"), ("more", "b", "1"),
+    ]  # fmt: skip
+
+
+async def test_more_snapshots_than_a_query_may_open_are_refused(
+    storage: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(query_sql, "SNAPSHOTS_MAX", 2)
+    with pytest.raises(BadInputError, match="has 3 snapshots, above 2 in one query"):
+        await rows(storage, "SELECT * FROM all_state")
+    assert await rows(storage, "SELECT count(*) FROM state") == [(2,)], "others are not concerned"
+
+
+async def test_each_column_is_described(storage: str) -> None:
+    sql = "SELECT comment FROM duckdb_columns() WHERE table_name = '{}' AND schema_name = 'main'"
+    for table in TABLES:
+        found = [text for (text,) in await rows(storage, sql.format(table))]
+        assert found == [*comments(table).values()]
+        assert all(found), table
+    found = [text for (text,) in await rows(storage, f"{sql.format('all_state')} AND 1 = 1 -- all_state")]
+    assert found[0] == "the snapshot"
+    assert all(found)
 
 
 async def test_the_manifest_is_enough(storage: str) -> None:
@@ -289,7 +340,12 @@ async def test_bad_sql_is_one_line_of_what_duckdb_said(storage: str, sql: str, s
 @pytest.mark.parametrize(
     ("sql", "hint"),
     [
-        ("SELECT table FROM state", 'in double quotes: "table"'),
+        ("SELECT offset FROM messages", 'double quotes, "offset"'),
+        ("SELECT left FROM processes WHERE left", 'double quotes, "left"'),
+        ("SELECT topic FROM messages m LEFT JOIN state s USING (key) WHERE", "one SELECT is taken"),
+        ("SELECT topic, FROM messages LIMIT 1 OFFSET 2 'OFFSET'", "one SELECT is taken"),
+        ("SELECT value FROM state WHERE value > 3", "CAST(value AS BIGINT)"),
+        ("SELECT value FROM state WHERE CAST(value AS TIMESTAMP) > 'x'", "TRY_CAST"),
         ("SELECT sum(value) FROM state", "CAST(value AS BIGINT)"),
         ("SELECT value + 1 FROM state", "CAST(value AS BIGINT)"),
         ("SELECT value->>'x' > 3 FROM state", "CAST(value->>'field' AS BIGINT)"),
@@ -306,6 +362,35 @@ async def test_what_is_refused_most_often_has_a_hint_of_its_own(storage: str, sq
     assert len(raised.value.message) < 250
 
 
+async def test_the_columns_that_are_words_of_sql_have_a_hint(storage: str) -> None:
+    """Each column of a table that DuckDB takes in double quotes alone."""
+    found = await rows(
+        storage,
+        "SELECT keyword_name FROM duckdb_keywords() WHERE keyword_category IN ('reserved', 'type_function')",
+    )
+    words = {word for (word,) in found}
+    named = [(table, column) for table in SCHEMAS for column in columns(table) if column in words]
+    assert {column for _, column in named} == {"offset", "left"}
+    for table, column in named:
+        if table in TABLES:
+            with pytest.raises(BadInputError) as raised:
+                await rows(storage, f"SELECT {column} FROM {table}")
+            assert f'{column} is a word of SQL: the column is written in double quotes, "{column}"' in (
+                raised.value.advice
+            )
+
+
+@pytest.mark.parametrize("sql", ["", " \n", "-- nothing", "/* nothing */ ;"])
+def test_no_sql_is_called_that(storage: str, tmp_path: Path, sql: str) -> None:
+    with pytest.raises(BadInputError, match="the query has no SQL"):
+        asyncio.run(rows(storage, sql))
+    file = tmp_path / "empty.sql"
+    file.write_text(sql)
+    result = RUNNER.invoke(app, ["query", "-f", str(file), "--storage", storage])
+    assert result.exit_code == 2
+    assert "has no SQL" in " ".join(result.stderr.split())
+
+
 @pytest.mark.parametrize(
     "sql",
     [
@@ -317,8 +402,6 @@ async def test_what_is_refused_most_often_has_a_hint_of_its_own(storage: str, sq
         "SET lock_configuration = false",
         "INSTALL httpfs",
         "SELECT 1; SELECT 2",
-        "-- nothing",
-        "",
     ],
 )
 async def test_what_is_not_one_select_is_refused(storage: str, sql: str) -> None:

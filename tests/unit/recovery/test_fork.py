@@ -265,8 +265,8 @@ async def test_what_a_fork_has_changed_is_listed_by_the_names_of_production(fork
     await fork.create()
     Worker(fork.ledgers[OWN], f"{P}app", f"{P}in")
     epoch = fork.ledgers[OWN].put(Trigger(n=900, id="tested", storage=str(it.store.root))) + 1
-    row = {"app": f"{P}app", "partition": 0, "table": "t", "changelog_topic": f"{P}{LOG.topic}"}
-    in_set = {"table": "s", "changelog_topic": f"{P}{SETS.topic}", "key_raw": b'[15,"k"]'}
+    row = {"app": f"{P}app", "partition": 0, "table_name": "t", "changelog_topic": f"{P}{LOG.topic}"}
+    in_set = {"table_name": "s", "changelog_topic": f"{P}{SETS.topic}", "key_raw": b'[15,"k"]'}
     write_snapshot(
         it.store,
         "tested",

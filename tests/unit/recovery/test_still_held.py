@@ -24,7 +24,7 @@ ANN = ops.Suppression(keys=("ann",))
 def row(key: bytes) -> dict[str, Any]:
     return {
         "app": "app",
-        "table": "t",
+        "table_name": "t",
         "partition": 0,
         "key_raw": key,
         "value_raw": b"1",

@@ -172,7 +172,7 @@ def test_sql_finds_a_person_in_values_and_headers(cut: Captured) -> None:
 
 def test_sql_may_be_limited_to_a_table_or_a_topic(cut: Captured) -> None:
     """What is examined nowhere else is no NULL there: an input has empty names of table and app."""
-    sql = """("table" = 't' AND value->>'$.by' = 'ann')"""
+    sql = """(table_name = 't' AND value->>'$.by' = 'ann')"""
     editing = Editing(cut, Suppression(sql=(sql,)))
     items: list[Any] = [
         Row(LOG, b'"bob"', b'{"by":"ann"}'),

@@ -35,7 +35,15 @@ from snapkafka.errors import (
 from snapkafka.protocol.records import Abort
 from snapkafka.service import grpc_server, requests
 from snapkafka.service.app import ROUTES, openapi
-from snapkafka.service.problems import FIELDS, HTTP_STATUS, OF_SERVICE, REST, ROUTE_OF, RefusedError
+from snapkafka.service.problems import (
+    FIELDS,
+    HTTP_STATUS,
+    OF_SERVICE,
+    REST,
+    ROUTE_OF,
+    WITHOUT_ROUTE,
+    RefusedError,
+)
 from tests.worlds.fakes import FakeCluster, Worker
 from tests.worlds.service_world import asked, assembled, served, until
 
@@ -65,6 +73,13 @@ ALLOWED: Final = {
 }
 #: Where verbs are rendered.
 RENDERERS: Final = {"snapkafka.errors", "snapkafka.service.problems"}
+#: Findings of `doctor`: their remedies are commands of an operator.
+REMEDIES: Final = {
+    "snapkafka.ops.doctoring",
+    "snapkafka.ops.doctoring_cluster",
+    "snapkafka.ops.lost_headers",
+    "snapkafka.ops.topic_settings",
+}
 OPTION: Final = re.compile(r"(?<![\w-])--[a-z][a-z-]*")
 
 
@@ -198,6 +213,7 @@ def test_the_modules_that_requests_reach_are_found() -> None:
         "snapkafka.assembly.base", "snapkafka.drivers.foreign.driver", "snapkafka.service.routes",
     } <= {*MODULES}  # fmt: skip
     assert UNREACHED.keys() <= reached()
+    assert {*MODULES} >= REMEDIES
     assert not any(module.startswith(("snapkafka.cli", "snapkafka.drivers.faust")) for module in MODULES)
     met = {
         (module, option)
@@ -211,7 +227,7 @@ def test_the_modules_that_requests_reach_are_found() -> None:
 @pytest.mark.parametrize("module", MODULES)
 def test_no_text_that_a_client_can_meet_has_words_of_the_command(module: str) -> None:
     for text in of_the_command(module):
-        if module in RENDERERS:
+        if module in RENDERERS | REMEDIES:
             continue
         left = {option for option in OPTION.findall(text) if (module, option) not in ALLOWED}
         assert not left, f"{text!r}: write Option(...) for {left}"
@@ -298,7 +314,7 @@ def test_a_verb_is_a_route_for_a_client_or_one_for_operators(name: str, options:
         assert not OPTION.search(worded)
         route = re.match(r"`(GET|POST) (/v1/[^`]*)`", worded)
         assert route or worded == f"`snapkafka {name}` (for operators)"
-        assert bool(route) is (name in ROUTE_OF and "offline" not in options)
+        assert bool(route) is (name in ROUTE_OF and WITHOUT_ROUTE.isdisjoint(options))
 
 
 def test_fields_are_those_of_requests_and_routes_those_of_the_service() -> None:

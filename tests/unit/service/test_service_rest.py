@@ -424,7 +424,7 @@ def test_what_is_not_captured_is_not_assembled(cluster: FakeCluster) -> None:
 
 # -- tables --------------------------------------------------------------------------------------------------
 
-STATE = [{"app": "shop", "table": "t", "partition": 0, "key": "k", "value": "1"}]
+STATE = [{"app": "shop", "table_name": "t", "partition": 0, "key": "k", "value": "1"}]
 
 
 def test_tables_are_asked_with_sql(cluster: FakeCluster, tmp_path: Path) -> None:

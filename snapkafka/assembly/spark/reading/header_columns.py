@@ -100,3 +100,14 @@ def _low(number: Column, bits: int) -> Column:
 def other_headers() -> Column:
     """Select the record's headers without ours, as a list: order, repeated keys and null values stay."""
     return fn.filter("headers", lambda h: h["key"] != wire.HEADER)
+
+
+def headers_as_text(headers: Column) -> Column:
+    """Return the last value of each header as text, null where it is not UTF-8, by the header's name."""
+    names = fn.array_distinct(headers["key"])
+
+    def last(name: Column) -> Column:
+        found = fn.element_at(fn.filter(headers, lambda h: h["key"] == name), -1)
+        return fn.try_validate_utf8(found["value"].cast("string"))
+
+    return fn.map_from_arrays(names, fn.transform(names, last))

@@ -60,7 +60,7 @@ def delta(records: DataFrame, lookups: Lookups, parent: Lookups, decoding: Decod
 
 def _not_counted(last: DataFrame, parent: Lookups) -> DataFrame:
     """Return the changes that the parent has not counted."""
-    place = ["app", "table", "topic", "partition"]
+    place = ["app", "table_name", "topic", "partition"]
     ends = parent.changelogs.select(*place, fn.col("end").alias("parent_end"))
     counted = (fn.col("offset") < fn.col("parent_end")) & is_white(parent.view.epoch)
     return (

@@ -12,17 +12,18 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as fn
 
 from snapkafka.assembly.decoding import Decoding
+from snapkafka.assembly.schemas import FIRST_WINDOW_S, LAST_WINDOW_S
 from snapkafka.assembly.spark.values.json_text import parsed, unparsed
 from snapkafka.assembly.spark.values.values import CODECS, decoded, form, key_and_value
 
 #: A change, and what has to be known of its table. `place`: a number for the app, table, topic and partition together.
 #: `sets`, `windowed`: see `protocol.records.Table`.
 CHANGES: Final = (
-    "app string, table string, topic string, partition int, place int, key binary, value binary, offset bigint, "
+    "app string, table_name string, topic string, partition int, place int, key binary, value binary, offset bigint, "
     "key_codec string, value_codec string, sets boolean, windowed boolean"
 )
 #: What changes of one key share, besides the key.
-TABLE: Final = ("app", "table", "topic", "partition", "windowed")
+TABLE: Final = ("app", "table_name", "topic", "partition", "windowed")
 #: The first part of the keys in the changelog of a table of sets (`faust.tables.sets`).
 ADD: Final = 1
 DISCARD: Final = 2
@@ -52,11 +53,11 @@ def fold(
     rows = decoded(last if deleted else last.where(fn.col("value").isNotNull()), decoding)
     if sets:
         rows = rows.unionByName(_sets(decoded(changes.where("sets"), decoding)))
-    none = fn.lit(None).cast("double")
+    none = fn.lit(None).cast("timestamp")
     rows = _without_windows(rows) if windows else rows.withColumns({"window_start": none, "window_end": none})
     return rows.select(
         "app",
-        "table",
+        "table_name",
         "partition",
         *key_and_value(),
         fn.col("topic").alias("changelog_topic"),
@@ -184,6 +185,13 @@ def _change(member: Column, *, gone: bool) -> Column:
 # --- Windows --------------------------------------------------------------------------------------------------------
 
 
+def _time(path: str) -> Column:
+    """Return a bound of a window as a time, to the microsecond; null: it is none."""
+    seconds = fn.try_variant_get("pair", path, "double")
+    time = fn.timestamp_micros(fn.floor(seconds * 1_000_000 + 0.5).cast("bigint"))
+    return fn.when(seconds.between(FIRST_WINDOW_S, LAST_WINDOW_S), time)
+
+
 def _without_windows(changes: DataFrame) -> DataFrame:
     """Split the window from the key of decoded changes: Faust writes `[key, [start, end]]`."""
     readable = fn.col("windowed") & fn.col("_key.why").isNull()
@@ -194,8 +202,8 @@ def _without_windows(changes: DataFrame) -> DataFrame:
         .withColumns(
             {
                 "inner": unparsed(fn.try_variant_get("pair", "$[0]", "variant")),
-                "window_start": fn.try_variant_get("pair", "$[1][0]", "double"),
-                "window_end": fn.try_variant_get("pair", "$[1][1]", "double"),
+                "window_start": _time("$[1][0]"),
+                "window_end": _time("$[1][1]"),
             }
         )
         .withColumns(

@@ -13,7 +13,7 @@ from snapkafka.assembly.decoding import PLAIN, Decoding
 from snapkafka.assembly.rows import position_rows, process_rows
 from snapkafka.assembly.schemas import LAST_MS, SCHEMAS, TIMESTAMP_TYPE_NAMES, columns
 from snapkafka.assembly.spark.frames import Lookups, local_frame
-from snapkafka.assembly.spark.reading.header_columns import other_headers
+from snapkafka.assembly.spark.reading.header_columns import headers_as_text, other_headers
 from snapkafka.assembly.spark.values.values import decoded, key_and_value
 from snapkafka.manifest import STATE, LedgerEntry
 
@@ -105,6 +105,7 @@ def messages(records: DataFrame, lookups: Lookups, decoding: Decoding = PLAIN) -
             "seq",
             *key_and_value(),
             other_headers().alias("headers"),
+            headers_as_text(other_headers()).alias("headers_text"),
             fn.when(fn.col("timestamp_ms").between(0, LAST_MS), fn.timestamp_millis("timestamp_ms")).alias(
                 "timestamp"
             ),

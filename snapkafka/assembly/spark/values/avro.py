@@ -1,40 +1,47 @@
-"""Avro to JSON, by Spark expressions; unreadable values are null, and null values are `null`."""
+"""Avro to JSON as Spark expressions, by `avro_decoder`; unreadable values are null, and null values are `null`."""
 
 from __future__ import annotations
 
-import json
-from collections.abc import Sequence
-from typing import Any, Final
+from collections.abc import Callable, Sequence
+from typing import Any
 
+import pyarrow as pa  # type: ignore[import-untyped]
 from py4j.protocol import Py4JError  # type: ignore[import-untyped]
-from pyspark.errors import PySparkException
+from pyspark import cloudpickle
 from pyspark.sql import Column, SparkSession
 from pyspark.sql import functions as fn
-from pyspark.sql.avro.functions import from_avro
 
-from .json_text import quoted
+from . import avro_decoder, avro_types
 
-#: Around any schema. A record of one field is encoded as the field.
-AROUND: Final = "snapkafka_around"
+#: The modules that go with the tasks: workers need not have them.
+for module in (avro_decoder, avro_types):
+    cloudpickle.register_pickle_by_value(module)
 
 
-def as_json(data: Column, writer: str, reader: str = "") -> Column:
+def as_json(data: Column, which: Column, schemas: Sequence[tuple[str, str]]) -> Column:
     """Convert Avro to JSON; null if it cannot be read.
 
     Args:
-        writer: the schema by which it was written.
-        reader: the schema to which it is resolved, by Avro's rules; empty: the same.
+        which: the place of its schema in the list; null: it has none.
+        schemas: the schema by which a value was written, and the one to which it is resolved, by Avro's rules; empty:
+            the same.
     """
-    # A field that only the reader has gets its default wherever the record can be read, and is null where it cannot.
-    read = {"name": "read", "type": "boolean", "default": True}
-    options = {"mode": "PERMISSIVE", "avroSchema": _around(reader or writer, read)}
-    found = from_avro(data, _around(writer), options)
-    return fn.when(found["read"], quoted(found["v"]))
+    return fn.arrow_udf(_loading(list(schemas)), "string")(fn.when(which.isNotNull(), data), which)
 
 
-def _around(schema: str, *more: dict[str, Any]) -> str:
-    fields = [{"name": "v", "type": json.loads(schema)}, *more]
-    return json.dumps({"type": "record", "name": AROUND, "fields": fields})
+def _loading(schemas: list[tuple[str, str]]) -> Any:
+    """Create a function of (bytes, place of the schema) over batches."""
+    decoders: dict[int, Callable[[bytes], str | None]] = {}
+
+    def load(values: pa.Array, which: pa.Array) -> pa.Array:
+        texts: list[str | None] = []
+        for raw, number in zip(values.to_pylist(), which.to_pylist(), strict=True):
+            if raw is not None and number not in decoders:
+                decoders[number] = avro_decoder.decoder(*schemas[number])
+            texts.append(None if raw is None else decoders[number](raw))
+        return pa.array(texts, pa.string())
+
+    return load
 
 
 def whole(spark: SparkSession, schema: str, needs: Sequence[str]) -> tuple[str, str] | None:
@@ -44,7 +51,7 @@ def whole(spark: SparkSession, schema: str, needs: Sequence[str]) -> tuple[str, 
         needs: the schemas to which it refers, each after those that it needs itself.
 
     Returns:
-        None if Avro's own parser, which Spark uses, refuses it.
+        None if it is invalid.
     """
     assert spark._jvm is not None, "a session has a JVM"
     try:
@@ -52,15 +59,8 @@ def whole(spark: SparkSession, schema: str, needs: Sequence[str]) -> tuple[str, 
         for need in needs:
             parser.parse(need)
         parsed = parser.parse(schema)
-        return str(parsed.toString()), str(parsed.getFullName())
-    except Py4JError:
+        text, name = str(parsed.toString()), str(parsed.getFullName())
+        avro_types.parsed(text)
+    except (Py4JError, ValueError):
         return None
-
-
-def usable(spark: SparkSession, writer: str, reader: str) -> bool:
-    """Return whether Spark has columns for it: not for a recursive record, for example."""
-    try:
-        spark.range(0).select(as_json(fn.lit(b""), writer, reader)).schema  # noqa: B018 -- asking is what plans it
-    except (PySparkException, Py4JError, ValueError, RecursionError):
-        return False
-    return True
+    return text, name

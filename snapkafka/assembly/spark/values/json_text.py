@@ -13,10 +13,14 @@ keys of sets: ids of 128 bits) such a number passes through it as a string that 
 
 from __future__ import annotations
 
+import functools
+import operator
 from typing import Final
 
 from pyspark.sql import Column
 from pyspark.sql import functions as fn
+
+from snapkafka.assembly.decoding import CONSTANTS, STRING_OR_CONSTANT
 
 #: A character of a string that is no escape. Each control character by itself: a class of single ones is one look at a
 #: table for Java, a range in it four calls for each character.
@@ -39,6 +43,8 @@ STRING_OR_LONG: Final = r'("[^"\\]*+(?:\\.[^"\\]*+)*+")|(?<![0-9.eE+-])(-?[0-9]{
 #: Such a number as a string; what stands before it as the variant writes it, too.
 MARK: Final = r"\u0001"
 MARKED: Final = r'"\\u0001(-?[0-9]{39,}+)"'
+#: What `_marked` marks with.
+MARKS: Final = r"[\x01-\x03]"
 #: The one field that is asked for: of what is not JSON Spark puts the text there.
 BAD: Final = "bad"
 
@@ -72,6 +78,11 @@ def is_json(text: Column) -> Column:
     )
 
 
+def only_json(text: Column) -> Column:
+    """Return text that is JSON; null: it is not."""
+    return fn.when(is_json(text), text)
+
+
 def text_of(content: Column) -> Column:
     """Return JSON as people read it: a string is its content; the parser resolves its escapes."""
     string = fn.try_variant_get(fn.try_parse_json(content), "$", "string")
@@ -82,14 +93,27 @@ def text_of(content: Column) -> Column:
     )
 
 
+def with_quoted_constants(text: Column) -> Column:
+    """Return text with NaN, Infinity and -Infinity as strings, wherever JSON has numbers."""
+    strings, constants = _marked(text, STRING_OR_CONSTANT)
+    quoted_constants = fn.translate(fn.replace(strings, constants, fn.lit('"')), "\x03\x01", '"')
+    applies = functools.reduce(operator.or_, map(text.contains, CONSTANTS)) & ~text.rlike(MARKS)
+    return fn.when(applies, quoted_constants).otherwise(text)
+
+
+def _marked(text: Column, pattern: str) -> tuple[Column, Column]:
+    """Mark the second group of a pattern whose first is a JSON string: the text with a control character before each
+    string, and what stands before each of the others, which end with `\\x03`."""
+    found = fn.regexp_replace(text, pattern, "\x01$1\x02$2\x03")
+    return fn.replace(found, fn.lit("\x02\x03"), fn.lit("")), fn.lit("\x01\x02")
+
+
 def parsed(content: Column) -> Column:
     """Parse JSON to a variant; long integers are strings in it, which `unparsed` turns into numbers again. Null:
     invalid JSON."""
     # In JSON no control character stands as it is: after these two a number begins, after the first alone a string.
-    found = fn.regexp_replace(content, STRING_OR_LONG, "\x01$1\x02$2\x03")
-    without_strings = fn.replace(found, fn.lit("\x02\x03"), fn.lit(""))
-    opened = fn.replace(without_strings, fn.lit("\x01\x02"), fn.lit(f'"{MARK}'))
-    marked = fn.translate(opened, "\x03\x01", '"')
+    strings, long_number = _marked(content, STRING_OR_LONG)
+    marked = fn.translate(fn.replace(strings, long_number, fn.lit(f'"{MARK}')), "\x03\x01", '"')
     return fn.try_parse_json(fn.when(content.rlike(LONG), marked).otherwise(content))
 
 

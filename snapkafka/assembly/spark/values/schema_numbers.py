@@ -19,8 +19,8 @@ from pyspark.sql import functions as fn
 from snapkafka.assembly.schema_registry import AVRO, JSON, Missing, Registry
 from snapkafka.assembly.spark.reading.meter import step
 
-from .avro import as_json, usable, whole
-from .json_text import is_json
+from .avro import as_json, whole
+from .json_text import only_json, with_quoted_constants
 
 #: Before the number, which is of 4 bytes.
 MAGIC: Final = b"\x00"
@@ -32,7 +32,7 @@ NUMBERS_MAX: Final = 500
 TOO_MANY: Final = f"more than {NUMBERS_MAX} schema numbers occur, and this one is rare"
 NO_NUMBER: Final = "not a valid schema number"
 OF_KIND: Final = "it is {}, which is not supported"
-NOT_USABLE: Final = "Spark cannot use it"
+INVALID: Final = "it is not a valid Avro schema"
 
 #: Whose schema: of keys or of values ("key", "value"), of a topic, by its number.
 _Place = tuple[str, str, int]
@@ -68,10 +68,17 @@ class Numbered:
             if of == side:
                 alike[n, how].append(topic)
         reason = fn.concat(fn.lit("schema "), number.cast("string"), fn.lit(f": {TOO_MANY}"))
-        by_number = form(fn.lit(None), reason)
-        for (n, how), topics in alike.items():
-            applies = (number == n) & fn.col("topic").isin(topics)
-            by_number = fn.when(applies, form(*_read(rest, n, how))).otherwise(by_number)
+        by_number, place = form(fn.lit(None), reason), fn.lit(None).cast("int")
+        schemas = sorted(
+            {(how.writer, how.reader) for _, how in alike if isinstance(how, Reading) and how.writer}
+        )
+        applies = {it: (number == it[0]) & fn.col("topic").isin(topics) for it, topics in alike.items()}
+        for (_, how), here in applies.items():
+            if isinstance(how, Reading) and how.writer:
+                place = fn.when(here, fn.lit(schemas.index((how.writer, how.reader)))).otherwise(place)
+        avro = as_json(rest, place, schemas) if schemas else fn.lit(None).cast("string")
+        for (n, how), here in applies.items():
+            by_number = fn.when(here, form(*_read(rest, avro, n, how))).otherwise(by_number)
         return fn.when(number.isNotNull(), by_number).otherwise(found)
 
 
@@ -138,7 +145,7 @@ def _readings(
         elif schema.kind != AVRO:
             found[number] = OF_KIND.format(schema.kind)
         elif (known := whole(spark, schema.text, schema.needs)) is None:
-            found[number] = NOT_USABLE
+            found[number] = INVALID
         else:
             schemas[number], name = known
             versions[name].append(number)
@@ -147,10 +154,8 @@ def _readings(
         for number in of_name:
             if isinstance(newest, Missing):
                 found[number] = f"which of its versions is the latest: {newest.why}"
-            elif usable(spark, schemas[number], schemas[newest]):
-                found[number] = Reading(writer=schemas[number], reader=schemas[newest], newest=newest)
             else:
-                found[number] = NOT_USABLE
+                found[number] = Reading(writer=schemas[number], reader=schemas[newest], newest=newest)
     return found
 
 
@@ -172,15 +177,15 @@ def _newest(registry: Registry, subject: str, numbers: list[int]) -> int | Missi
     return max(numbers, key=lambda number: (of_numbers[number][subject], number))
 
 
-def _read(rest: Column, number: int, how: Reading | str) -> tuple[Column, Column]:
-    """Convert the bytes after a number to JSON; return also why they cannot be read."""
+def _read(rest: Column, avro: Column, number: int, how: Reading | str) -> tuple[Column, Column]:
+    """Convert the bytes after a number to JSON, for Avro the given one; return also why they cannot be read."""
     if isinstance(how, str):
         return fn.lit(None), fn.lit(f"schema {number}: {how}")
     if not how.writer:
-        text = fn.try_validate_utf8(rest.cast("string"))
-        content, why = fn.when(is_json(text), text), f"schema {number}: not JSON"
+        text = with_quoted_constants(fn.try_validate_utf8(rest.cast("string")))
+        content, why = only_json(text), f"schema {number}: not JSON"
     else:
-        content = as_json(rest, how.writer, how.reader)
+        content = avro
         read_as = f", read as schema {how.newest}" if how.newest != number else ""
         why = f"schema {number}: not Avro by it{read_as}"
     return content, fn.when(content.isNull(), why)

@@ -20,12 +20,13 @@ from snapkafka.assembly.decoding import (
     PICKLES,
     PLAIN,
     REFUSED,
+    STRING_OR_CONSTANT,
     TEXT_CODECS,
     Decoding,
 )
 
 from .avro import as_json
-from .json_text import is_json, quoted, text_of
+from .json_text import only_json, quoted, text_of, with_quoted_constants
 from .schema_numbers import MAGIC, PREFIX_BYTES, Numbered, look_up, number_in
 
 #: The columns that say by which codecs a key and a value were made.
@@ -48,7 +49,8 @@ def decoded(table: DataFrame, decoding: Decoding = PLAIN) -> DataFrame:
     # Step by step: what several expressions need is worked out once.
     return (
         table.withColumns({f"_{name}_utf8": _utf8(_data(name)) for name in sides})
-        .withColumns({f"_{name}_json": _json_of(name) for name in sides})
+        .withColumns({f"_{name}_json": with_quoted_constants(fn.col(f"_{name}_utf8")) for name in sides})
+        .withColumns({f"_{name}_json": only_json(fn.col(f"_{name}_json")) for name in sides})
         .withColumns({f"_{name}": _form(name, decoding, numbered) for name in sides})
         .drop(*(f"_{name}_{step}" for name in sides for step in ("utf8", "json")))
     )
@@ -86,11 +88,6 @@ def _in_base64(name: str) -> Column:
 def _inner(name: str) -> Column:
     codec = fn.col(f"{name}_codec")
     return fn.when(_in_base64(name), fn.regexp_replace(codec, r"\|binary$", "")).otherwise(codec)
-
-
-def _json_of(name: str) -> Column:
-    utf8 = fn.col(f"_{name}_utf8")
-    return fn.when(is_json(utf8), utf8)
 
 
 def _form(name: str, decoding: Decoding, numbered: Numbered | None) -> Column:
@@ -156,7 +153,7 @@ def _by_schema(found: Column, name: str, decoding: Decoding) -> Column:
             applies, data = fn.col("topic") == known.removesuffix(f"-{name}"), raw
         else:
             continue
-        content = as_json(data, schema)
+        content = as_json(data, fn.when(applies, 0), [(schema, "")])
         why = fn.when(content.isNull(), f"not Avro by the schema {known}")
         found = fn.when(applies, _of_json(content, why)).otherwise(found)
     return found
@@ -193,10 +190,12 @@ def _of_json(content: Column, why: Column) -> Column:
 def _loading(decoding: Decoding) -> Any:
     """Create a function of (codec, bytes) over batches. It needs nothing of this package where it runs."""
     modules, unpickle, refused = decoding.codecs, decoding.unpickle, REFUSED
+    constant = STRING_OR_CONSTANT
 
     def load(codecs: pa.Array, values: pa.Array) -> pa.Array:
         import importlib
         import json
+        import re
         import warnings
 
         def plain(value: Any) -> Any:
@@ -214,9 +213,8 @@ def _loading(decoding: Decoding) -> Any:
                 return None, f"codec {name}{refused}"
             try:
                 found = codec.loads(value)
-                text = json.dumps(
-                    found, default=plain, ensure_ascii=False, allow_nan=False, separators=(",", ":")
-                )
+                text = json.dumps(found, default=plain, ensure_ascii=False, separators=(",", ":"))
+                text = re.sub(constant, lambda at: at[1] or f'"{at[2]}"', text)
                 text.encode()
             except (Exception, SystemExit) as error:
                 return None, f"codec {name}: {type(error).__name__}"

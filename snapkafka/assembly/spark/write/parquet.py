@@ -13,7 +13,7 @@ from pyspark.sql import Column as SparkColumn
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as fn
 
-from snapkafka.assembly.schemas import SORTED_BY, schema
+from snapkafka.assembly.schemas import SORTED_BY, comments, schema
 from snapkafka.assembly.spark.reading.meter import step
 from snapkafka.errors import StorageError
 from snapkafka.manifest import Column, TableEntry
@@ -35,7 +35,7 @@ def write(table: DataFrame, name: str, folder: Folder, *, rows_max: int) -> None
     Raises:
         StorageError: the folder cannot be written.
     """
-    rows = _in_files(table, name, rows_max)
+    rows = _in_files(_with_comments(table, name), name, rows_max)
     with step(table.sparkSession, f"table {name}"):
         if isinstance(folder, RemoteFolder):
             s3_commit.spread(rows).write.parquet(f"{folder.uri}/{name}")
@@ -50,6 +50,13 @@ def write(table: DataFrame, name: str, folder: Folder, *, rows_max: int) -> None
             part.rename(place / f"part-{number:05}.parquet")
     except OSError as error:
         raise StorageError(f"storage {place} cannot be written: {error.strerror}") from error
+
+
+def _with_comments(table: DataFrame, name: str) -> DataFrame:
+    """Return the table with the meaning of its columns, which Spark writes into the files and reads again."""
+    return table.select(
+        *(fn.col(f"`{it}`").alias(it, metadata={"comment": text}) for it, text in comments(name).items())
+    )
 
 
 def _in_files(table: DataFrame, name: str, rows_max: int) -> DataFrame:

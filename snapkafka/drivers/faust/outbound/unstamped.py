@@ -6,8 +6,10 @@ A record that fits without the header must arrive, so it leaves unstamped:
 * The producer's own limit (`producer_max_request_size`) raises at the send. The record is sent again without a stamp.
 * The limits of broker and topic (`message.max.bytes`, `max.message.bytes`, `segment.bytes`) apply to compressed
   batches, and only the broker knows their current values. So the broker decides: a batch that it refuses for its size
-  is written again without our headers and keeps its place. Its partition waits meanwhile, as in every retry of
-  aiokafka's, so no record overtakes another, and idempotent producers keep their sequence.
+  is sent again in two halves, and a record that it refuses alone without our header. Both keep their place: their
+  partition waits meanwhile, as in every retry of aiokafka's, so no record overtakes another, and idempotent producers
+  keep their sequence. Without halves a burst would lose more than without us: what is sent while a batch waits to be
+  sent again goes into the next one, up to `producer_max_batch_size`, which may exceed the topic's limit.
 * Without compression, a record as large as one that was refused leaves unstamped at once, for a while.
 
 docs/explanation/design-notes.md explains what an unstamped record means to snapshots: those that are open when it
@@ -27,6 +29,7 @@ from typing import TYPE_CHECKING, Any, Final
 from weakref import WeakSet
 
 from aiokafka.errors import MessageSizeTooLargeError, RecordListTooLargeError
+from aiokafka.producer.message_accumulator import MessageBatch
 from aiokafka.producer.sender import Sender, SendProduceReqHandler
 from aiokafka.record.default_records import DefaultRecordBatchBuilder
 from aiokafka.record.memory_records import MemoryRecords
@@ -147,24 +150,27 @@ class UnstampedRecords:
                 extra=self._host.about(),
             )
             return
-        sender._send_produce_req = partial(_send_produce_req, sender, self._again_unstamped, self._host)
+        sender._send_produce_req = partial(_send_produce_req, sender, self._smaller, self._host)
 
-    def _again_unstamped(self, accumulator: Any, batch: Any) -> bool:
-        """Write a batch that was refused for its size again, without our headers.
+    def _smaller(self, accumulator: Any, batch: Any) -> list[MessageBatch] | None:
+        """Make a batch smaller that was refused for its size.
 
         Returns:
-            whether a header was removed; then the batch is to be sent again.
+            what is to be sent before it is sent again; None: it is not.
         """
         try:
-            return self._stripped(accumulator, batch)
+            found = MemoryRecords(bytes(batch.get_data_buffer())).next_batch()
+            records = list(found)
+            if len(records) > 1 and len(records) == len(batch._msg_futures):
+                return [_first_half(accumulator, batch, found, records)]
+            return [] if self._stripped(accumulator, batch, found, records) else None
         except Exception as error:
-            self._host.stand_down("to send a batch again without its headers", error)
-            return False
+            self._host.stand_down("to send a batch again that was too large", error)
+            return None
 
-    def _stripped(self, accumulator: Any, batch: Any) -> bool:
+    def _stripped(self, accumulator: Any, batch: Any, found: Any, records: list[Any]) -> bool:
+        """Remove our headers; return whether there were any."""
         tp = TopicPartition(*batch.tp)
-        found = MemoryRecords(bytes(batch.get_data_buffer())).next_batch()
-        records = list(found)
         stamped = [at for at, record in enumerate(records) if wire.find(record.headers) is not None]
         if not stamped or len(records) != len(batch._msg_futures):
             return False
@@ -220,33 +226,81 @@ class UnstampedRecords:
             self._host.machine.seqs_unused(tp, min(seqs), max(seqs))
 
 
+def _first_half(accumulator: Any, batch: Any, found: Any, records: list[Any]) -> MessageBatch:
+    """Return the first half of a batch as another one, and leave the rest in it: a flush waits for it until its last
+    record has left."""
+    middle, waiting = len(records) // 2, [future for future, _ in batch._msg_futures]
+    halves = []
+    for start, end in ((0, middle), (middle, len(records))):
+        builder = accumulator.create_builder()
+        futures = []
+        for record, future in zip(records[start:end], waiting[start:end], strict=True):
+            metadata = builder.append(
+                timestamp=record.timestamp, key=record.key, value=record.value, headers=list(record.headers)
+            )
+            if metadata is None:
+                raise ValueError("half a batch does not fit where the whole did")
+            futures.append((future, metadata))
+        builder.close()
+        if found.producer_id >= 0:
+            builder._set_producer_state(found.producer_id, found.producer_epoch, found.base_sequence + start)
+        halves.append((builder, futures))
+    first = MessageBatch(batch.tp, halves[0][0], batch._ttl, batch._linger_time)
+    first._msg_futures, first._ctime, first._retry_count = halves[0][1], batch._ctime, batch._retry_count
+    batch._builder, batch._msg_futures = halves[1]
+    return first
+
+
 async def _send_produce_req(
     sender: Sender,
-    again_unstamped: Callable[[Any, Any], bool],
+    smaller: Callable[[Any, Any], list[MessageBatch] | None],
     host: Host,
     node_id: int,
     batches: Any,
 ) -> None:
     """Replace `Sender._send_produce_req` by one whose handler asks us about batches that are too large."""
+    before: list[MessageBatch] = []
     try:
         handler: SendProduceReqHandler = _Handler(sender, batches)
-        handler.again_unstamped = again_unstamped
+        handler.smaller, handler.before = smaller, before
     except Exception as error:
         host.stand_down("to watch what a broker refuses", error)
         handler = SendProduceReqHandler(sender, batches)
-    await handler.do(node_id)
+    try:
+        await handler.do(node_id)
+    finally:
+        for batch in before:
+            _put_first(sender._message_accumulator, batch)
     sender._in_flight.remove(node_id)
     for tp in batches:
         sender._muted_partitions.remove(tp)
 
 
+def _put_first(accumulator: Any, batch: MessageBatch) -> None:
+    """Send a batch of ours before all others of its partition."""
+    if accumulator._exception is not None:
+        batch.failure(accumulator._exception)
+        return
+    accumulator._batches[batch.tp].appendleft(batch)
+    batch.future.add_done_callback(lambda _: accumulator._pending_batches.discard(batch))
+
+
 class _Handler(SendProduceReqHandler):
-    again_unstamped: Callable[[Any, Any], bool]
+    smaller: Callable[[Any, Any], list[MessageBatch] | None]
+    before: list[MessageBatch]
+    #: Whether something is sent again that is as large as it was.
+    same_again = False
 
     def _can_retry(self, error: Any, batch: Any) -> bool:
         if isinstance(error, TOO_LARGE):
-            return self.again_unstamped(self._sender._message_accumulator, batch)
-        return bool(super()._can_retry(error, batch))
+            found = self.smaller(self._sender._message_accumulator, batch)
+            self.before += found or ()
+            again = found is not None
+        else:
+            again = bool(super()._can_retry(error, batch))
+            self.same_again |= again
+        self._default_backoff = self._sender._retry_backoff if self.same_again else 0
+        return again
 
 
 def _is_marker(record: Any) -> bool:

@@ -1,0 +1,102 @@
+"""`snapkafka invariants`: how the invariants that snapshots evaluate stand, and where one broke first."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+from rich.markup import escape
+
+from snapkafka import ops
+from snapkafka.cli.helps import command
+from snapkafka.cli.options import AsJson, Bootstrap, Namespace
+from snapkafka.cli.present.layout import Table
+from snapkafka.cli.running import connect, console, print_json, run
+from snapkafka.ops import Evaluation, Holding, InvariantHistory
+from snapkafka.units import utc_time
+
+app = typer.Typer(
+    help="List the invariants that snapshots evaluate, and where one broke first.",
+    no_args_is_help=True,
+    rich_markup_mode="rich",
+)
+COLOURS = {Holding.HOLDS: "green", Holding.VIOLATED: "bold red", Holding.UNPROVEN: "yellow"}
+#: Of a history so many of the newest snapshots are printed; `--json` has them all.
+SHOWN = 20
+
+
+@command(app, "invariants list")
+def list_invariants(bootstrap: Bootstrap = None, namespace: Namespace = "", as_json: AsJson = False) -> None:
+    """List the invariants of the newest snapshots, and whether they hold."""
+    found = run(lambda: ops.invariants(connect(bootstrap), namespace), as_json=as_json)
+    if as_json:
+        print_json({"invariants": found})
+        return
+    if not found:
+        console.print("No snapshot evaluates an invariant. Give some to `snapkafka keep --invariants DIR`.")
+        return
+    rows = Table("invariant", "state", "rows", "held last in", "broke first in", right=("rows",))
+    for item in found:
+        last = item.last
+        broke = item.broke if last and last.holding is Holding.VIOLATED else None
+        rows.add(
+            escape(item.name),
+            _coloured(last.holding if last else Holding.UNPROVEN),
+            "" if last is None else f"{last.found:,}",
+            escape(item.last_ok.id) if item.last_ok else "none",
+            escape(broke.id) if broke else "",
+        )
+    console.print(rows)
+
+
+@command(app, "invariants history")
+def history(
+    name: Annotated[
+        str, typer.Argument(metavar="NAME", help="Name of the invariant: its file's, without .sql.")
+    ],
+    bootstrap: Bootstrap = None,
+    namespace: Namespace = "",
+    as_json: AsJson = False,
+) -> None:
+    """Print in which snapshot an invariant broke first, with the violating rows."""
+    found = run(lambda: ops.invariant_history(connect(bootstrap), namespace, name), as_json=as_json)
+    if as_json:
+        print_json(
+            {
+                "name": found.name,
+                "broke": found.broke,
+                "last_ok": found.last_ok,
+                "evaluations": found.evaluations,
+            }
+        )
+        return
+    _print_history(found)
+
+
+def _print_history(found: InvariantHistory) -> None:
+    last, broke = found.last, found.broke
+    state = last.holding if last else Holding.UNPROVEN
+    console.print(f"invariant [bold]{escape(found.name)}[/]  {_coloured(state)}")
+    if broke is not None:
+        _print_rows("broke first in", broke)
+    if last is not None and last.holding is Holding.VIOLATED and last != broke:
+        _print_rows("violated last in", last)
+    if found.last_ok is not None:
+        console.print(f"held last in {escape(found.last_ok.id)}, {utc_time(found.last_ok.triggered_ms)} UTC")
+    rows = Table("snapshot", "when (UTC)", "state", "rows", right=("rows",), ids=("snapshot",))
+    for item in found.evaluations[-SHOWN:]:
+        rows.add(escape(item.id), utc_time(item.triggered_ms), _coloured(item.holding), f"{item.found:,}")
+    console.print(rows)
+
+
+def _print_rows(title: str, item: Evaluation) -> None:
+    console.print(f"{title} {escape(item.id)}, {utc_time(item.triggered_ms)} UTC, rows: {item.found:,}")
+    for row in item.rows:
+        console.print(f"  {escape(row.what)}")
+        if row.topic and row.offset >= 0:
+            place = f"{escape(row.topic)} {row.partition} {row.offset}"
+            console.print(f"    its causes: snapkafka trace {place} --snapshot {escape(item.id)}")
+
+
+def _coloured(holding: Holding) -> str:
+    return f"[{COLOURS[holding]}]{holding}[/]"

@@ -1,0 +1,110 @@
+"""What concerns the namespace as a whole, over HTTP: what this client may do, what `doctor` finds, how invariants
+stand."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any, Final
+
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+
+from snapkafka import ops
+
+from .access import Role
+from .answers import instant
+from .ledger_follower import Standing
+from .problems import RefusedError
+from .rows import Rows
+from .settings import Settings
+
+#: `doctor` asks for all topics and groups. Who asks again later gets what was found meanwhile.
+CHECKUP_S: Final = 10.0
+#: A history has so many of the newest snapshots.
+EVALUATIONS_MAX: Final = 500
+
+
+class Overview:
+    """The routes that are about no single snapshot, for one namespace."""
+
+    def __init__(self, standing: Standing, settings: Settings, rows: Rows) -> None:
+        self._standing, self._settings, self._rows = standing, settings, rows
+
+    async def access(self, request: Request) -> Response:
+        """Handle `GET /v1/access`."""
+        role: Role = request.scope["state"]["role"]
+        return JSONResponse(
+            {
+                "namespace": self._standing.namespace,
+                "role": role.name.lower(),
+                "storage_roots": list(self._settings.roots) if role >= Role.TRIGGER else [],
+            }
+        )
+
+    async def doctor(self, request: Request) -> Response:
+        """Handle `GET /v1/doctor`."""
+        try:
+            found = await self._standing.checkup(CHECKUP_S)
+        except TimeoutError:
+            raise RefusedError("busy", "the cluster is still being examined", "try again soon") from None
+        return JSONResponse(
+            {
+                "well": found.well,
+                "apps": dict(found.apps),
+                "findings": [dataclasses.asdict(advice) for advice in found.found],
+            }
+        )
+
+    async def invariants(self, request: Request) -> Response:
+        """Handle `GET /v1/invariants`."""
+        return JSONResponse(
+            {"invariants": [_summary(it) for it in ops.invariants_in(self._standing.reading)]}
+        )
+
+    async def invariant(self, request: Request) -> Response:
+        """Handle `GET /v1/invariants/{name}`."""
+        found = ops.history_in(self._standing.reading, request.path_params["name"])
+        newest = found.evaluations[: -EVALUATIONS_MAX - 1 : -1]
+        return JSONResponse(
+            _summary(found)
+            | {
+                "violations": await self._violations(found),
+                "evaluations": [_evaluation(item) for item in newest],
+            }
+        )
+
+    async def _violations(self, found: ops.InvariantHistory) -> list[dict[str, Any]]:
+        """Return the snapshot in which it broke first, and the newest one, with the violating rows of each."""
+        answers = []
+        for item in dict.fromkeys(
+            it for it in (found.broke, found.last) if it and it.holding is ops.Holding.VIOLATED
+        ):
+            stored = await self._rows.stored(self._standing.reading.state.snapshots[item.epoch])
+            checks = stored.checks if stored else ()
+            rows = next((check.witnesses for check in checks if check.name == f"V6 {found.name}"), ())
+            answers.append(_evaluation(item) | {"rows": [dataclasses.asdict(row) for row in rows]})
+        return answers
+
+
+def _summary(found: ops.InvariantHistory) -> dict[str, Any]:
+    last, broke = found.last, found.broke
+    violated = last is not None and last.holding is ops.Holding.VIOLATED
+    return {
+        "name": found.name,
+        "holding": last.holding if last else ops.Holding.UNPROVEN,
+        "last": _evaluation(last) if last else None,
+        "last_ok": _evaluation(found.last_ok) if found.last_ok else None,
+        "broke": _evaluation(broke) if broke and violated else None,
+    }
+
+
+def _evaluation(item: ops.Evaluation) -> dict[str, Any]:
+    return {
+        "snapshot_id": item.id,
+        "epoch": item.epoch,
+        "initiated_at": instant(item.triggered_ms),
+        "initiated_at_ms": item.triggered_ms,
+        "verdict": item.verdict,
+        "holding": item.holding,
+        "found": item.found,
+    }

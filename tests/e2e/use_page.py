@@ -1,0 +1,254 @@
+"""Use the page in a real Chromium as people do: `.venv/web/bin/python tests/e2e/use_page.py PART URL FOLDER [TOKEN]`.
+
+Runs in an environment of its own (`make .venv/web/.ready`). PART is a function below. Prints one JSON object: what was
+seen, what axe found, and what the console said. Screenshots lie in FOLDER.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from look_at_page import CHROMIUM, PATIENCE_MS, violations
+from playwright.sync_api import Browser, Page, expect, sync_playwright
+
+DESK, PHONE = {"width": 1280, "height": 900}, {"width": 400, "height": 700}
+#: Of an element: whether all of it is seen; the script scrolls nothing.
+SEEN = """one => { const box = one.getBoundingClientRect();
+  return box.width > 0 && box.top >= 0 && box.left >= 0
+    && box.bottom <= innerHeight && box.right <= innerWidth; }"""
+COLOURS = "one => [getComputedStyle(one).color, getComputedStyle(one).getPropertyValue('--bad')]"
+EPOCHS = "all => all.map(one => [one.querySelector('a').textContent, one.dataset.epoch])"
+#: Pixels that the page, and the table of snapshots, are wider than their places.
+OVERFLOW = """() => [document.documentElement.scrollWidth - innerWidth,
+  ...[...document.querySelectorAll('#list .scroll')].map(one => one.scrollWidth - one.clientWidth)]"""
+
+
+class Visit:
+    """A browser at a service: its pages, and what went wrong on them."""
+
+    def __init__(self, browser: Browser, url: str, folder: Path, token: str) -> None:
+        self.browser, self.url, self.folder, self.token = browser, url.rstrip("/"), folder, token
+        self.errors: list[str] = []
+
+    def page(self, link: str = "", size: dict[str, int] = DESK, **more: Any) -> Page:
+        """Open the page in a new browser context."""
+        context = self.browser.new_context(viewport=size, **more)  # type: ignore[arg-type]
+        if self.token:
+            context.add_init_script(f"sessionStorage.setItem('snapkafka-token', {json.dumps(self.token)})")
+        page = context.new_page()
+        page.set_default_timeout(PATIENCE_MS)
+        page.on("console", lambda note: self.errors.append(note.text) if note.type == "error" else None)
+        page.on("pageerror", lambda error: self.errors.append(str(error)))
+        page.goto(f"{self.url}/{link}")
+        expect(page.locator("#live")).to_have_text(re.compile("^live"), timeout=PATIENCE_MS)
+        page.wait_for_selector("#snapshots tbody tr", state="attached")
+        return page
+
+    def epochs(self, page: Page) -> dict[str, str]:
+        """The epochs of the listed snapshots, by their ids."""
+        found = page.locator("#snapshots tbody tr")
+        return dict(
+            found.evaluate_all(
+                "all => all.map(one => [one.querySelector('a').textContent, one.dataset.epoch])"
+            )
+        )
+
+
+def links(visit: Visit) -> dict[str, Any]:
+    """Open snapshots by direct links, one of them while a filter hides the others."""
+    epochs = visit.epochs(visit.page())
+    page = visit.page(f"#{epochs['monday']}")
+    choice = page.get_by_label("The other snapshot")
+    expect(choice).to_be_visible(timeout=PATIENCE_MS)
+    until = page.locator("#detail dt", has_text="Restorable until").locator("xpath=following-sibling::dd")
+    expect(until).not_to_have_text("unknown", timeout=PATIENCE_MS)
+    found: dict[str, Any] = {
+        "others": choice.locator("option").all_inner_texts(),
+        "until": until.inner_text(),
+        "expired": until.locator(".bad").count(),
+    }
+    page.fill("#filter-id", "tues")
+    expect(page.locator("#snapshots tbody tr")).to_have_count(1, timeout=PATIENCE_MS)
+    page.get_by_role("link", name="tuesday", exact=True).click()
+    expect(page.locator("#detail h2")).to_have_text(re.compile("^tuesday"), timeout=PATIENCE_MS)
+    expect(choice).to_be_visible(timeout=PATIENCE_MS)
+    found["filtered"] = choice.locator("option").all_inner_texts()
+    page.go_back()
+    expect(page.locator("#detail h2")).to_have_text(re.compile("^monday"), timeout=PATIENCE_MS)
+    page.get_by_role("button", name="Close").click()
+    expect(page.locator("#detail")).to_be_hidden(timeout=PATIENCE_MS)
+    found["closed"] = page.url.endswith(("/", "#"))
+    red = page.locator("#snapshots td[data-name='Restorable until'] .bad")
+    page.fill("#filter-id", "bro")
+    expect(page.locator("#snapshots tbody tr")).to_have_count(1, timeout=PATIENCE_MS)
+    found["red"] = [red.inner_text(), *red.evaluate(COLOURS)]
+    return found
+
+
+def widths(visit: Visit) -> dict[str, Any]:
+    """Look at the list and at a snapshot on a desk and on a phone."""
+    epoch = visit.epochs(visit.page())["monday"]
+    found: dict[str, Any] = {"violations": []}
+    for name, size in (("desk", DESK), ("phone", PHONE)):
+        page = visit.page(size=size)
+        verdict = page.locator("#snapshots td[data-name='Verdict'] span").first
+        expect(page.locator("#doctor")).to_be_visible(timeout=PATIENCE_MS)
+        page.screenshot(path=visit.folder / f"{name}-list.png", full_page=True)
+        found[f"{name} list"] = {
+            "overflow": page.evaluate(OVERFLOW),
+            "seen": verdict.evaluate(SEEN),
+            "verdict": verdict.inner_text(),
+        }
+        found["violations"] += violations(page, f"{name}, list")
+        page = visit.page(f"#{epoch}", size)
+        expect(page.locator("#detail .diagram svg")).to_be_visible(timeout=PATIENCE_MS)
+        expect(page.get_by_label("The other snapshot")).to_be_visible(timeout=PATIENCE_MS)
+        verdict = page.locator("#detail h2 .status")
+        page.screenshot(path=visit.folder / f"{name}-snapshot.png", full_page=True)
+        seen = verdict.evaluate(SEEN) if name == "phone" else verdict.is_visible()
+        found[f"{name} snapshot"] = {
+            "overflow": page.evaluate(OVERFLOW),
+            "seen": seen,
+            "verdict": verdict.inner_text(),
+        }
+        found["violations"] += violations(page, f"{name}, snapshot")
+    return found
+
+
+def contents(visit: Visit) -> dict[str, Any]:
+    """Read the checks, the comparison, the charts, and what doctor finds."""
+    page = visit.page()
+    epochs = visit.epochs(page)
+    found: dict[str, Any] = {
+        "captions": page.locator("#charts figcaption").all_inner_texts(),
+        "bars": [chart.locator(".bar").count() for chart in page.locator("#charts .chart").all()],
+        "titles": page.locator("#charts .chart")
+        .first.locator(".bar")
+        .evaluate_all("all => all.map(one => one.title)"),
+        "outcomes": page.locator("#charts .outcomes li").all_inner_texts(),
+        "durations": page.locator("#snapshots td[data-name='Duration']").all_inner_texts(),
+    }
+    doctor = page.locator("#doctor")
+    expect(doctor).to_be_visible(timeout=PATIENCE_MS)
+    found["doctor"] = [doctor.locator("summary").inner_text(), doctor.locator("li").all_inner_texts()]
+    page.goto(f"{visit.url}/#{epochs['monday']}")
+    checks = page.get_by_role("region", name="Checks").locator("tbody tr")
+    expect(checks.first).to_be_visible(timeout=PATIENCE_MS)
+    found["checks"] = checks.locator(".check").all_inner_texts()
+    page.get_by_label("The other snapshot").select_option("tuesday")
+    page.get_by_role("button", name="Compare").click()
+    keys = page.get_by_role("region", name="Keys").locator("tbody tr")
+    expect(keys.first).to_be_visible(timeout=PATIENCE_MS)
+    found["keys"] = [row.locator("td").all_inner_texts() for row in keys.all()]
+    page.screenshot(path=visit.folder / "comparison.png", full_page=True)
+    return found
+
+
+def rights(visit: Visit) -> dict[str, Any]:
+    """Report which buttons a role has."""
+    page = visit.page()
+    epochs = visit.epochs(page)
+    expect(page.locator("#doctor")).to_be_visible(timeout=PATIENCE_MS)
+    found: dict[str, Any] = {"take": page.locator("#trigger").is_visible()}
+    for name, button in (("captured", "Assemble and verify"), ("running", "Abort")):
+        page = visit.page(f"#{epochs[name]}")
+        expect(page.locator("#detail h2")).to_have_text(re.compile(f"^{name}"), timeout=PATIENCE_MS)
+        found[button] = page.get_by_role("button", name=button).count()
+    return found
+
+
+def acts(visit: Visit) -> dict[str, Any]:
+    """Take a snapshot and abort it; assemble one that is captured."""
+    page = visit.page()
+    epochs = visit.epochs(page)
+    heading, job = page.locator("#detail h2"), page.locator("#detail .job")
+    page.locator("#trigger summary").click()
+    storage = page.get_by_label("Storage")
+    found: dict[str, Any] = {"storage": storage.input_value()}
+    storage.fill("/elsewhere")
+    page.get_by_role("button", name="Take it").click()
+    expect(page.locator("#trigger [role=alert]")).to_contain_text("storage root", timeout=PATIENCE_MS)
+    storage.fill(found["storage"])
+    page.get_by_role("button", name="Take it").click()
+    expect(heading).to_have_text(re.compile("CAPTURING"), timeout=PATIENCE_MS)
+    found["taken"] = heading.inner_text().split()[0]
+    page.get_by_role("button", name="Abort").click()
+    page.get_by_role("button", name="Yes, abort it").click()
+    expect(heading).to_have_text(re.compile("FAILED"), timeout=PATIENCE_MS)
+    found["aborted"] = [job.inner_text(), page.get_by_role("button", name="Abort").count()]
+    page.goto(f"{visit.url}/#{epochs['captured']}")
+    expect(heading).to_have_text(re.compile("^captured CAPTURED"), timeout=PATIENCE_MS)
+    page.get_by_role("button", name="Assemble and verify").click()
+    expect(heading).to_have_text(re.compile("VERIFIED"), timeout=PATIENCE_MS)
+    expect(job).to_have_text("assembled: VERIFIED", timeout=PATIENCE_MS)
+    found["assembled"] = page.get_by_role("button", name="Assemble and verify").count()
+    return found
+
+
+def standing(visit: Visit) -> dict[str, Any]:
+    """Read the invariants, and follow the link to the snapshot in which one broke."""
+    page = visit.page()
+    place = page.locator("#invariants")
+    row = place.locator("tbody tr")
+    expect(row.first).to_be_visible(timeout=PATIENCE_MS)
+    found: dict[str, Any] = {
+        "rows": [[cell.split("\n")[0] for cell in one.locator("td").all_inner_texts()] for one in row.all()],
+        "violations": place.locator("li").all_inner_texts(),
+        "headings": place.locator("h4").all_inner_texts(),
+    }
+    page.screenshot(path=visit.folder / "invariants.png", full_page=True)
+    found["axe"] = violations(page, "invariants")
+    row.first.get_by_role("link").last.click()
+    heading = page.locator("#detail h2")
+    expect(heading).to_be_visible(timeout=PATIENCE_MS)
+    found["opened"] = heading.inner_text()
+    checks = page.get_by_role("region", name="Checks").locator(".check")
+    expect(checks.last).to_be_visible(timeout=PATIENCE_MS)
+    found["check"] = checks.last.inner_text()
+    return found
+
+
+def zones(visit: Visit) -> dict[str, Any]:
+    """Read a time in the zone of the machine, and in UTC, which is remembered."""
+    page = visit.page(timezone_id="Asia/Kolkata", locale="en-GB")
+    page.goto(f"{visit.url}/#{visit.epochs(page)['monday']}")
+    at = page.locator("#detail dt", has_text="Triggered").locator("xpath=following-sibling::dd")
+    expect(at).to_be_visible(timeout=PATIENCE_MS)
+    found: dict[str, Any] = {"local": at.inner_text()}
+    page.get_by_role("button", name="Local time").click()
+    expect(at).to_have_text(re.compile("UTC$"), timeout=PATIENCE_MS)
+    found["utc"] = at.inner_text()
+    page.reload()
+    expect(at).to_have_text(found["utc"], timeout=PATIENCE_MS)
+    page.locator("#detail").focus()
+    page.keyboard.press("u")
+    expect(at).to_have_text(found["local"], timeout=PATIENCE_MS)
+    return found
+
+
+PARTS: dict[str, Callable[[Visit], dict[str, Any]]] = {
+    part.__name__: part for part in (links, widths, contents, rights, acts, standing, zones)
+}
+
+
+def main() -> None:
+    """Run one part."""
+    part, url, folder = PARTS[sys.argv[1]], sys.argv[2], Path(sys.argv[3])
+    folder.mkdir(parents=True, exist_ok=True)
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(
+            executable_path=CHROMIUM, args=["--no-sandbox"], timeout=PATIENCE_MS
+        )
+        visit = Visit(browser, url, folder, *(sys.argv[4:] or [""]))
+        seen = part(visit)
+        browser.close()
+    sys.stdout.write(json.dumps(seen | {"errors": visit.errors}))
+
+
+if __name__ == "__main__":
+    main()

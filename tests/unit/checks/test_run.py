@@ -1,0 +1,114 @@
+"""V1 to V5 as they run together: one outcome each, what each has read, and no V5 where no record shows its cause."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection
+
+import pytest
+
+from snapkafka.checks import (
+    KINDS,
+    WITNESSES_MAX,
+    CutLog,
+    CutView,
+    ExternalTopic,
+    LogRecord,
+    OutsideSender,
+    ReadRange,
+    Status,
+    Weight,
+    bounds_findings,
+)
+from snapkafka.checks.coverage import on_list
+from snapkafka.checks.run import Checked, find, outcomes_of, run
+from snapkafka.protocol.records import TopicPartition
+from snapkafka.wire.headers import topic_check
+from tests.spark.damaged_logs import EVERY_KIND, damaged
+from tests.worlds.little_log import CAPTURED, LOG, STATE, TABLE, WHITE
+
+
+def checked(records: list[LogRecord]) -> Checked:
+    return run(CutLog(CutView(CAPTURED), records))
+
+
+def statuses(result: Checked) -> dict[str, Status]:
+    return {outcome.check: outcome.status for outcome in result.outcomes}
+
+
+CAUSE = (topic_check("in"), 0, 0)
+
+
+def test_a_consistent_log_passes_and_says_what_was_read() -> None:
+    result = checked(LOG)
+    assert statuses(result) == dict.fromkeys(["V1", "V2", "V3", "V4"], Status.PASSED)
+    read = on_list(CutView(CAPTURED), LOG)
+    assert {outcome.check: outcome.examined for outcome in result.outcomes} == {
+        check: read[check] for check in ("V1", "V2", "V3", "V4")
+    }
+    assert result.held.keys() == {STATE}
+    assert (result.external, result.outside) == ((), ())
+
+
+@pytest.mark.parametrize(
+    ("log", "ran"),
+    [
+        (LOG, False),
+        ([LOG[0]._replace(cause=CAUSE), *LOG[1:]], True),
+        ([*LOG[:-1], LOG[-1]._replace(cause=CAUSE)], True),
+        ([], True),
+        ([LogRecord("in", 0, 0)], True),  # of nobody
+        ([record for record in LOG if record.marker], True),
+    ],
+)
+def test_v5_runs_where_a_record_names_its_cause_or_none_is_of_the_snapshots_processes(
+    log: list[LogRecord], ran: bool
+) -> None:
+    assert ("V5" in statuses(checked(log))) is ran
+
+
+def test_what_is_found_in_records_and_in_bounds_is_counted() -> None:
+    """Of every kind there is damage, and each check fails by what it and the bounds of the log show."""
+    snapshot = damaged(EVERY_KIND)
+    result = run(snapshot.log)
+    assert statuses(result) == dict.fromkeys(["V1", "V2", "V3", "V4", "V5"], Status.FAILED)
+    _, of_bounds = bounds_findings(snapshot.view)
+    for outcome in result.outcomes:
+        here = Counter(finding.kind for finding in find(outcome.check, snapshot.log)) + of_bounds
+        accuse = sum(n for kind, n in here.items() if KINDS[kind][:2] == (outcome.check, Weight.FAILS))
+        assert outcome.found == accuse > 0
+        assert len(outcome.witnesses) == min(accuse, WITNESSES_MAX)
+
+
+@pytest.mark.parametrize("check", ["V1", "V2", "V3", "V4", "V5"])
+def test_findings_are_in_order(check: str) -> None:
+    orders = [finding.order for finding in find(check, damaged(EVERY_KIND).log)]
+    assert orders == sorted(orders) and len(orders) > 1
+
+
+def test_what_no_verdict_can_tell_is_handed_on() -> None:
+    outsider = LogRecord("in", 0, 1, 50, 0, 1)
+    result = checked(
+        [*(record for record in WHITE if record.offset != 1), outsider, *TABLE, LogRecord("in", 0, 5)]
+    )
+    assert result.external == (ExternalTopic("in", True),)
+    assert result.outside == (OutsideSender(50, "", "in"),)
+
+
+def test_v3_looks_at_the_log_once_more_where_it_changes() -> None:
+    """It names the records that show that compaction has not come to them."""
+    asked: list[Collection[ReadRange]] = []
+
+    def still_there(shown: Collection[ReadRange]) -> set[TopicPartition]:
+        asked.append(shown)
+        return {TopicPartition(of.topic, of.partition) for of in shown}
+
+    log = damaged(EVERY_KIND).log
+    assert run(log, still_there) == run(log)
+    assert len(asked) == 1
+
+
+def test_v5_has_no_outcome_without_causes() -> None:
+    assert [it.check for it in outcomes_of([], {}, {}, causes=False)] == ["V1", "V2", "V3", "V4"]
+    passed = outcomes_of(iter(()), {}, {}, causes=True)
+    assert [(it.check, it.examined) for it in passed] == [(f"V{n}", None) for n in range(1, 6)]

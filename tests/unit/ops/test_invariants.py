@@ -1,0 +1,198 @@
+"""Invariants in the ledger: which hold, where one broke first, its rows, its metrics, and what is printed."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+from prometheus_client.parser import text_string_to_metric_families
+
+from snapkafka import ops
+from snapkafka.cli.commands import invariants as command
+from snapkafka.cli.running import console
+from snapkafka.errors import BadInputError
+from snapkafka.manifest import CheckEntry, WitnessEntry, dump
+from snapkafka.ops import Holding
+from snapkafka.ops.invariants import WATCHED_IN
+from snapkafka.protocol.records import CheckResult, Trigger, Verdict
+from tests.unit.base.test_manifest import example
+from tests.worlds.fakes import FakeCluster, Worker
+from tests.worlds.service_world import served
+
+#: In a verdict: of V1, and the rows that violate invariant `money`; None: its query failed.
+Judged = tuple[str, int | None]
+
+
+class Ledger:
+    """A ledger with snapshots `s0`, `s1` ... that have evaluated invariant `money`."""
+
+    def __init__(self, folder: Path) -> None:
+        self.cluster, self.folder, self.count = FakeCluster(), folder, 0
+        Worker(self.cluster.the_ledger, "bank", "orders")
+
+    def take(self, v1: str, found: int | None, name: str = "money") -> None:
+        """Take a snapshot and judge it, as the job does."""
+        ledger, number = self.cluster.the_ledger, self.count
+        self.count += 1
+        epoch = (
+            ledger.put(Trigger(n=5_000 + number, id=f"s{number}", who="a-test", storage=str(self.folder))) + 1
+        )
+        status = "unverifiable" if found is None else "failed" if found else "passed"
+        checks = (
+            CheckResult(name="V1", status=v1),
+            CheckResult(name=f"V6 {name}", status=status, found=found or 0),
+        )
+        statuses = {v1, status}
+        verdict = (
+            "INCONSISTENT"
+            if "failed" in statuses
+            else "UNVERIFIABLE"
+            if "unverifiable" in statuses
+            else "VERIFIED"
+        )
+        place = self.folder / f"s{number}.json"
+        rows = tuple(
+            WitnessEntry(topic="orders", partition=0, offset=row, what=json.dumps({"row": row, "of": number}))
+            for row in range(found or 0)
+        )
+        entry = CheckEntry(name=f"V6 {name}", run=True, status=status, found=found or 0, witnesses=rows)
+        manifest = dataclasses.replace(
+            example(), id=f"s{number}", epoch=epoch, verdict=verdict, checks=(entry,)
+        )
+        place.write_text(dump(manifest), "utf-8")
+        ledger.put(
+            Verdict(n=7_000 + number, epoch=epoch, verdict=verdict, checks=checks, manifest=str(place))
+        )
+
+
+def judged(folder: Path, rounds: Sequence[Judged]) -> FakeCluster:
+    """Return a cluster with a snapshot of each of these verdicts."""
+    ledger = Ledger(folder)
+    for v1, found in rounds:
+        ledger.take(v1, found)
+    return ledger.cluster
+
+
+@pytest.mark.parametrize(
+    ("rounds", "holding", "last", "last_ok", "broke"),
+    [
+        ([("passed", 0), ("passed", 0)], [Holding.HOLDS] * 2, "s1", "s1", None),
+        ([("passed", 0), ("passed", 2), ("passed", 3)], [Holding.HOLDS, *[Holding.VIOLATED] * 2], "s2", "s0", "s1"),
+        (
+            [("passed", 1), ("passed", 0), ("passed", 2), ("passed", 0)],
+            [Holding.VIOLATED, Holding.HOLDS] * 2,
+            "s3",
+            "s3",
+            "s2",
+        ),
+        # Rows of a snapshot that the log contradicts, or cannot prove, are rows of no instant.
+        ([("passed", 0), ("failed", 2)], [Holding.HOLDS, Holding.UNPROVEN], "s0", "s0", None),
+        ([("passed", 0), ("unverifiable", 0)], [Holding.HOLDS, Holding.UNPROVEN], "s0", "s0", None),
+        ([("passed", 0), ("unverifiable", 2)], [Holding.HOLDS, Holding.UNPROVEN], "s0", "s0", None),
+        (
+            [("passed", 2), ("failed", 0), ("passed", 4)],
+            [Holding.VIOLATED, Holding.UNPROVEN, Holding.VIOLATED],
+            "s2",
+            None,
+            "s0",
+        ),
+        ([("passed", None)], [Holding.UNPROVEN], None, None, None),
+    ],
+)  # fmt: skip
+async def test_where_it_holds_and_where_it_broke_first(
+    tmp_path: Path,
+    rounds: list[Judged],
+    holding: list[Holding],
+    last: str | None,
+    last_ok: str | None,
+    broke: str | None,
+) -> None:
+    (found,) = await ops.invariants(judged(tmp_path, rounds), "ns")
+    assert found.name == "money"
+    assert [item.holding for item in found.evaluations] == holding
+    named = [item.id if item else None for item in (found.last, found.last_ok, found.broke)]
+    assert named == [last, last_ok, broke]
+
+
+async def test_the_history_has_the_rows_of_the_first_violation_and_of_the_newest(tmp_path: Path) -> None:
+    cluster = judged(tmp_path, [("passed", 0), ("passed", 2), ("passed", 1), ("passed", 3)])
+    found = await ops.invariant_history(cluster, "ns", "money")
+    rows = {item.id: [json.loads(row.what) for row in item.rows] for item in found.evaluations}
+    assert rows == {
+        "s0": [],
+        "s1": [{"row": row, "of": 1} for row in range(2)],
+        "s2": [],
+        "s3": [{"row": row, "of": 3} for row in range(3)],
+    }
+    with pytest.raises(BadInputError, match="invariant 'stock' is unknown"):
+        await ops.invariant_history(cluster, "ns", "stock")
+
+
+async def test_an_invariant_that_no_newer_snapshot_evaluates_is_no_longer_watched(tmp_path: Path) -> None:
+    ledger = Ledger(tmp_path)
+    ledger.take("passed", 2, name="old")
+    for _ in range(WATCHED_IN - 1):
+        ledger.take("passed", 0)
+    assert [it.name for it in await ops.invariants(ledger.cluster, "ns")] == ["money", "old"]
+    ledger.take("passed", 0)
+    assert [it.name for it in await ops.invariants(ledger.cluster, "ns")] == ["money"]
+    assert (await ops.invariant_history(ledger.cluster, "ns", "old")).name == "old"
+
+
+async def test_metrics_count_the_rows_and_have_the_time_of_the_last_that_holds(tmp_path: Path) -> None:
+    cluster = judged(tmp_path, [("passed", 0), ("passed", 3), ("failed", 9)])
+    ledger = Ledger(tmp_path)
+    ledger.take("passed", 1, name='a "b"')
+
+    async def sampled(cluster: FakeCluster) -> dict[str, tuple[dict[str, str], float]]:
+        text = ops.exposition(await ops.freshness(cluster, "ns"), "ns")
+        return {
+            family.name: (family.samples[0].labels, family.samples[0].value)
+            for family in text_string_to_metric_families(text)
+        }
+
+    found = await sampled(cluster)
+    labels = {"namespace": "ns", "name": "money"}
+    assert found["snapkafka_invariant_violations"] == (labels, 3.0)
+    triggered = next(e.timestamp_ms for e in cluster.the_ledger.entries if isinstance(e.record, Trigger))
+    assert found["snapkafka_invariant_last_ok_timestamp_seconds"] == (labels, triggered / 1_000)
+    assert (await sampled(ledger.cluster))["snapkafka_invariant_last_ok_timestamp_seconds"] == (
+        {"namespace": "ns", "name": 'a "b"'},
+        0.0,
+    )
+    with served(cluster) as client:  # the service has the same
+        text = client.get("/metrics").text
+    assert 'snapkafka_invariant_violations{name="money",namespace="ns"} 3.0' in text
+
+
+def test_the_command_prints_where_it_broke_and_the_rows(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cluster = judged(tmp_path, [("passed", 0), ("passed", 2), ("passed", 1)])
+    monkeypatch.setattr(command, "connect", lambda _: cluster)
+    with console.capture() as printed:
+        command.list_invariants(namespace="ns")
+        command.history("money", namespace="ns")
+    text = printed.get()
+    for line in ("violated", "broke first in s1", "violated last in s2", "held last in s0"):
+        assert line in text, text
+    assert '{"row": 1, "of": 1}' in text
+    assert "its causes: snapkafka trace orders 0 1 --snapshot s1" in text
+
+
+def test_the_service_lists_them_and_has_the_rows_of_manifests_below_its_roots(tmp_path: Path) -> None:
+    cluster = judged(tmp_path, [("passed", 0), ("passed", 2), ("passed", 1)])
+    for roots, rows in (((str(tmp_path),), [2, 1]), ((), [0, 0])):
+        with served(cluster, roots) as client:
+            (listed,) = client.get("/v1/invariants").json()["invariants"]
+            found = client.get("/v1/invariants/money").json()
+            unknown = client.get("/v1/invariants/stock")
+        assert (listed["name"], listed["holding"]) == ("money", "violated")
+        assert (listed["broke"]["snapshot_id"], listed["last_ok"]["snapshot_id"]) == ("s1", "s0")
+        assert [it["snapshot_id"] for it in found["evaluations"]] == ["s2", "s1", "s0"]
+        assert [(it["snapshot_id"], it["found"]) for it in found["violations"]] == [("s1", 2), ("s2", 1)]
+        assert [len(it["rows"]) for it in found["violations"]] == rows
+        assert unknown.status_code == 400
