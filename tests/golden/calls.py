@@ -21,6 +21,7 @@ import pytest
 from snapkafka import __version__, manifest, ops
 from snapkafka.checks.verdict import Verdict
 from snapkafka.cli import running
+from snapkafka.manifest import WitnessEntry
 from tests.unit.cli.test_drill_command import FOUND as DRILL
 from tests.unit.cli.test_fork_command import DONE as FORKED
 from tests.unit.cli.test_fork_command import FORK
@@ -59,8 +60,25 @@ NAMES: Final = frozenset(
         "agent",
     }
 )
+HISTORY: Final = ops.InvariantHistory(
+    name="money",
+    evaluations=tuple(
+        ops.Evaluation(
+            id=f"keep-{number}",
+            epoch=number,
+            triggered_ms=1_000_000 + number,
+            verdict="VERIFIED",
+            manifest=f"/snaps/keep-{number}.json",
+            holding=ops.Holding.VIOLATED if found else ops.Holding.HOLDS,
+            found=found,
+            rows=(WitnessEntry(topic="orders", partition=0, offset=7, what='{"owed": 5, "paid": 6}'),)
+            * found,
+        )
+        for number, found in enumerate((0, 1, 2))
+    ),
+)
 T = TypeVar("T")
-DATA_ALONE: Final = (*(f"query-{name}-" for name in SNAPSHOTS), "verdicts")
+DATA_ALONE: Final = (*(f"query-{name}-" for name in SNAPSHOTS[1:]), "verdicts")
 #: What is another one each time: how long something took, who asks, and what draws at random.
 UNSTABLE: Final = re.compile(r'("(?:who|plan|triggered_by)": )"[^"]*"')
 
@@ -171,6 +189,10 @@ def _of_cluster(storage: str, long: str = "") -> dict[str, list[str]]:
         "trace": ["trace", f"bills{long}", "0", "5"],
         "doctor": ["doctor"],
         "doctor-verbose": ["doctor", "-v"],
+        "invariants-list": ["invariants", "list"],
+        "invariants-history": ["invariants", "history", "money"],
+        "list-vertical": ["list", "--vertical"],
+        "show-failed": ["show", f"stuck{long}"],
         "doctor-acls": ["doctor", "--acls"],
         "doctor-fix": ["doctor", "--fix"],
         "pause": ["pause"],
@@ -218,6 +240,8 @@ def _answers(patch: pytest.MonkeyPatch, storage: Path, long: str) -> None:
         "recover": FORKED,
         "list_forks": (FORK,),
         "drill": DRILL,
+        "invariants": (HISTORY,),
+        "invariant_history": HISTORY,
     }
     for name, answer in answers.items():
         patch.setattr(ops, name, _answering(lengthened(answer, long)))

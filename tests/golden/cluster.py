@@ -7,7 +7,7 @@ import asyncio
 from typing import Final
 
 from snapkafka import ops
-from snapkafka.protocol.records import CheckResult, TopicPartition, Verdict
+from snapkafka.protocol.records import Abort, CheckResult, TopicPartition, Verdict
 from snapkafka.wire import headers
 from tests.worlds.fakes import FakeCluster, FakeGroup, FakeTopic, Worker
 
@@ -64,5 +64,9 @@ async def _snapshots(made: FakeCluster, long: str) -> None:
                 manifest=f"/snaps/{name}.json",
             )
         )
-    Worker(ledger, f"tills{long}", f"sales{long}", closes=False)
+    tills = Worker(ledger, f"tills{long}", f"sales{long}", closes=False)
     await ops.trigger(made, NAMESPACE, snapshot_id=f"running{long}", who="ann@host", ttl_ms=3_600_000)
+    stuck = await ops.trigger(made, NAMESPACE, snapshot_id=f"stuck{long}", who="ann@host")
+    first = f"process {tills.process} of app tills{long} to finish events that began before the cut"
+    reason = f"not captured within 5000 ms: waited for {first}"
+    ledger.put(Abort(n=99, epoch=stuck.epoch, code="ttl", reason=reason, culprit=first))
