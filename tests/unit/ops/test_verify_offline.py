@@ -209,7 +209,7 @@ async def test_an_incremental_one_of_whose_parent_a_bit_was_flipped(tmp_path: Pa
     assert found() == []
     flip(tmp_path / file.path)
     (damage,) = found()
-    assert "has other bytes" in damage.what
+    assert "has changed" in damage.what
 
 
 @pytest.mark.parametrize("path", ["../one/state/part-00000.parquet", "/etc/hostname"])
@@ -328,14 +328,14 @@ def put(*path: str | int, value: object) -> Edit:
         (put("tables", 0, "rows", value=6), "the rows and digests of its tables give"),
         (put("tables", 0, "digest", value="8"), "the rows and digests of its tables give"),
         (put("content", value="0" * 64), "content is 000"),
-        (put("verdict", value="VERIFIED_WITH_REPLAYS"), "verdict is VERIFIED_WITH_REPLAYS, and its"),
+        (put("verdict", value="VERIFIED_WITH_REPLAYS"), "verdict is VERIFIED_WITH_REPLAYS, but its"),
         (put("verdict", value="INCONSISTENT"), "its checks give VERIFIED"),
         (put("verdict", value="perfect"), "verdict is perfect"),
         (put("captured", "contaminated", value="the ledger was away"), "its checks give UNVERIFIABLE"),
         (put("captured", "unread", value=[{"app": "a", "topic": "t"}]), "its checks give VERIFIED_OPEN"),
         (put("checks", 0, "status", value="failed"), "check V1 has status failed, but no findings"),
         (put("checks", 0, "status", value="fine"), "check V1 was run, but its status is fine"),
-        (put("checks", 0, "found", value=2), "check V1 is called passed, and has 2 findings"),
+        (put("checks", 0, "found", value=2), "check V1 has status passed, but 2 findings"),
         (put("checks", 0, "noted", value=2), "check V1 counts 2 findings, but lists 0"),
         (put("checks", 0, "run", value=False), "check V1 was not run, but its status is passed"),
         (put("checks", 5, "run", value=True), "check V3 was run, but its status is not-run"),
