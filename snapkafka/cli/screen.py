@@ -30,7 +30,7 @@ class Screen:
     def __init__(self, console: Console) -> None:
         self.console = console
         self.of, self.wide, self.vertical = "", False, False
-        self._begun = self._after_table = False
+        self._begun = self._after_table = self._renewed = False
 
     @property
     def width(self) -> int:
@@ -49,7 +49,9 @@ class Screen:
         return self.console.capture()
 
     def renew(self, line: str) -> None:
-        """Print a line of progress in place of the last one; an empty line removes it. For a terminal."""
+        """Print a line of progress in place of the last one; an empty line, or any other text, removes it. For a
+        terminal."""
+        self._renewed = bool(line)
         text = Text(line)
         text.truncate(self.width - 1, overflow="ellipsis")
         self.console.file.write(f"\r\x1b[2K{text.plain}")
@@ -88,6 +90,8 @@ class Screen:
             self._line(line)
 
     def _break(self, *, before_table: bool = False) -> None:
+        if self._renewed:
+            self.renew("")
         if self._begun and (before_table or self._after_table):
             self.console.print()
         self._begun, self._after_table = True, False

@@ -71,6 +71,19 @@ def test_on_a_terminal_one_line_is_renewed_and_removed_at_the_end(monkeypatch: p
     assert lines == ["", "s: 3 of 5 after 2.0 s; waiting for 2 r…", "s: 3 of 3 after 2.0 s", ""]
 
 
+def test_what_is_printed_meanwhile_takes_the_place_of_the_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    """An error ends the wait: it is printed before the progress is over."""
+    file = io.StringIO()
+    screen = Screen(Console(file=file, force_terminal=True, width=40))
+    monkeypatch.setattr(progress, "notices", screen)
+    with progress_lines(printed=True) as notify:
+        assert notify is not None
+        notify(at())
+        screen.print("error: it failed")
+    clear = "\r\x1b[2K"
+    assert file.getvalue() == f"{clear}s: 3 of 3 after 2.0 s{clear}error: it failed\n{clear}"
+
+
 def test_elsewhere_it_is_a_line_a_minute(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
