@@ -477,7 +477,7 @@ def test_the_command_prints_a_table(storage: str) -> None:
     assert names.split() == ["key", "value"]
     assert [line.split() for line in lines] == [["x", "2"], ["y", "3"]]
     result = call("SELECT 1 AS number, 'a' AS word, 2 AS another", "--storage", storage)
-    assert "\n      1   a            2 \n" in result.stdout, "numbers are flush right"
+    assert "\n     1  a           2\n" in result.stdout, "numbers are flush right"
     result = call("FROM range(41)", "--storage", storage)
     assert "... more than 40 rows" in result.stdout
 
