@@ -72,7 +72,8 @@ class TableEntry:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WitnessEntry:
-    """A record (or a row of an invariant's result) that a check found, and what is wrong with it."""
+    """A record (or a row of an invariant's result) that a check found, and what is wrong with it. `kind`: as in
+    docs/reference/findings.md; empty: of an invariant, or written by an earlier release."""
 
     topic: str
     partition: int
@@ -80,6 +81,7 @@ class WitnessEntry:
     what: str
     process: int = -1
     seq: int = -1
+    kind: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -28,6 +28,13 @@ class Entry(Protocol):
     def states(self) -> LedgerRecord | None: ...
 
 
+class Gulps(Protocol):
+    """The rests of a reader of the ledger."""
+
+    async def rest(self) -> None:
+        """Rest, if it is time for that."""
+
+
 class Ledger(Protocol):
     """The one log whose order all processes agree on."""
 
@@ -44,8 +51,10 @@ class Ledger(Protocol):
     async def append(self, record: LedgerRecord) -> int:
         """Append, and wait until the record is safe; return its offset."""
 
-    def read(self, start: int = 0, *, until: int | None = None) -> AsyncIterator[Entry]:
-        """Yield entries in order, live, or up to `until`."""
+    def read(
+        self, start: int = 0, *, until: int | None = None, gulps: Gulps | None = None
+    ) -> AsyncIterator[Entry]:
+        """Yield entries in order, live, or up to `until`; with a rest after each gulp if wanted."""
 
     async def start(self) -> int:
         """Return the first offset that exists."""

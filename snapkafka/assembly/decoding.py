@@ -15,7 +15,7 @@ BASE64: Final = "|binary"
 #: Numbers that Python's JSON has and JSON has not. In the tables they are texts, as Spark's own JSON has them.
 CONSTANTS: Final = ("NaN", "Infinity")
 #: A string, or such a number that is no name of a field; none begins within a string.
-STRING_OR_CONSTANT: Final = r'("[^"\\]*+(?:\\.[^"\\]*+)*+")|(-?(?:NaN|Infinity))(?![ \t\n\r]*:)'
+STRING_OR_CONSTANT: Final = r'("[^"\\]*+(?:\\.[^"\\]*+)*+")|(NaN|-?Infinity)(?![ \t\n\r]*:)'
 #: Codecs that execute what they read.
 PICKLES: Final = r"(^|\|)(raw_)?pickle($|\|)"
 REFUSED: Final = " is not decoded: pickles execute code (the option unpickle)"

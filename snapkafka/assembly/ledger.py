@@ -15,6 +15,7 @@ from types import TracebackType
 from typing import Final, Self
 
 from snapkafka.checks import CutView
+from snapkafka.checks.kinds import OF_STATE
 from snapkafka.errors import SnapkafkaError
 from snapkafka.kafka.cluster.admin import KafkaTopicAdmin
 from snapkafka.kafka.cluster.groups import positions_group
@@ -154,6 +155,7 @@ class Desk:
                     status=check.status,
                     found=check.found,
                     records=-1 if check.records is None else check.records,
+                    remarks=tuple(note.what for note in check.notes if note.kind in OF_STATE),
                 )
                 for check in manifest.checks
                 if check.run

@@ -266,4 +266,5 @@ def _witness(witness: Witness) -> WitnessEntry:
         what=witness.what,
         process=witness.process,
         seq=witness.seq,
+        kind=witness.kind,
     )

@@ -7,6 +7,7 @@
 | `ranges` | the offsets that must be read; findings from the bounds of the log alone |
 | `sequences` | the input of the checks on lists, and what several of them derive from it |
 | `v1_colour`, `v2_receipt`, `v3_state`, `v4_channels`, `v5_cause` | one function per kind of finding, named as it |
+| `split_keys` | a note of V3 that the rows of `state` show |
 | `invariants` | V6: the user's SQL, and ready-made ones |
 | `run` | V1 to V5 on a list of records (the simulator; the reference for Spark's) |
 | `external` | records in inputs that have no proven colour, and what a verdict assumes about them |

@@ -182,6 +182,11 @@ KINDS: Final[Mapping[str, Kind]] = {
         Weight.NOTE,
         "the log starts at {a}: older windows had expired before the cut, and are not in the tables",
     ),
+    "state-split": Kind(
+        "V3",
+        Weight.NOTE,
+        "{text}; each row holds a part of the key's value: its events come from several partitions",
+    ),
     "gone": Kind(
         "V4",
         Weight.FAILS,
@@ -291,3 +296,6 @@ KINDS: Final[Mapping[str, Kind]] = {
 
 #: Kinds that are about a whole topic. They are listed first: single records must not push them out.
 OF_TOPICS: Final = frozenset({"ran-twice", "cause-unclear"})
+
+#: Kinds that the rows of `state` show (`split_keys`), not the records of the log. They stand beside every verdict.
+OF_STATE: Final = frozenset({"state-split"})

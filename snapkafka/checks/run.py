@@ -20,7 +20,7 @@ from snapkafka.protocol.records import TopicPartition
 from . import v1_colour, v2_receipt, v3_state, v4_channels, v5_cause
 from .coverage import Examined, on_list
 from .external import ExternalTopic, OutsideSender, external_topics, outside_senders
-from .kinds import KINDS
+from .kinds import KINDS, OF_STATE
 from .log import LogRecord
 from .ranges import OF_BOUNDS, bounds_findings
 from .sequences import CutLog
@@ -84,7 +84,7 @@ def functions(check: str) -> list[Callable[[CutLog], Iterable[Finding]]]:
 
 def kinds_of(check: str) -> list[str]:
     """Return the kinds that a check finds in records."""
-    return [kind for kind, it in KINDS.items() if it.check == check and kind not in OF_BOUNDS]
+    return [kind for kind, it in KINDS.items() if it.check == check and kind not in OF_BOUNDS | OF_STATE]
 
 
 def name_of(kind: str) -> str:

@@ -125,6 +125,16 @@ class CutView:
                     found[cut.app, cut.table].add(tp)
         return [tuple(sorted(tps)) for _, tps in sorted(found.items()) if len(tps) > 1]
 
+    @property
+    def keyed_tables(self) -> frozenset[tuple[str, str]]:
+        """The tables, by app and name, that have several partitions, and whose keys belong in one of them each."""
+        partitions: dict[tuple[str, str], set[int]] = defaultdict(set)
+        for tp, cuts in self.changelogs.items():
+            for cut in cuts:
+                if cut.keyed and tp not in self.recreated:
+                    partitions[cut.app, cut.table].add(tp.partition)
+        return frozenset(table for table, of in partitions.items() if len(of) > 1)
+
     def only_state_below(self, tp: TopicPartition) -> int:
         """Return the offset below which a partition is only a changelog, so that compaction there concerns V3 alone:
         no reader has anything to start there, and none can have received a red record there (R1). 0: it is not a

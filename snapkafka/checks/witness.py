@@ -35,7 +35,8 @@ class Status(StrEnum):
 
 
 class Finding(NamedTuple):
-    """A record that broke a rule. `process` and `seq` are -1, `app` is empty, if the rule has none."""
+    """A record that broke a rule. `process` and `seq` are -1, `app` is empty, if the rule has none. `text`: what its
+    sentence says besides numbers."""
 
     kind: str
     topic: str
@@ -46,6 +47,7 @@ class Finding(NamedTuple):
     app: str = ""
     a: int = -1
     b: int = -1
+    text: str = ""
 
     @classmethod
     def at(cls, kind: str, record: LogRecord, *, app: str = "", a: int = -1, b: int = -1) -> Finding:
@@ -60,7 +62,8 @@ class Finding(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Witness:
-    """A reported finding. For V6 the place is that of the row, if it has one (else "", -1, -1)."""
+    """A reported finding. For V6 the place is that of the row, if it has one (else "", -1, -1). `kind`: see `KINDS`;
+    empty in V6."""
 
     check: str
     topic: str
@@ -69,6 +72,7 @@ class Witness:
     what: str
     process: int = -1
     seq: int = -1
+    kind: str = ""
 
     def __str__(self) -> str:
         place = f"{self.topic}[{self.partition}]@{self.offset}: " if self.offset >= 0 else ""
@@ -84,6 +88,7 @@ class Witness:
             offset=finding.offset,
             process=finding.process,
             seq=finding.seq,
+            kind=finding.kind,
             what=kind.says.format(**finding._asdict()),
         )
 

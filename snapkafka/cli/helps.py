@@ -193,6 +193,8 @@ HELPS: Final = {
         tables=True,
     ),
     "namespaces": Help(Panel.OPERATE, "snapkafka namespaces", BROKER),
+    "topics": Help(Panel.OPERATE, "snapkafka topics create orders --partitions 4"),
+    "topics create": Help(Panel.OPERATE, "snapkafka topics create orders payments --partitions 4", BROKER),
     "metrics": Help(
         Panel.OPERATE,
         "snapkafka metrics --output /var/lib/node_exporter/snapkafka.prom",

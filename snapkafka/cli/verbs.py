@@ -26,6 +26,7 @@ from .commands import (
     restore,
     serve,
     switches,
+    topics,
     trace,
     verdicts,
     watch,
@@ -354,6 +355,12 @@ command(app, "resume")(switches.resume)
 command(app, "retire")(switches.retire)
 command(app, "checkpoint")(switches.checkpoint)
 command(app, "prune")(stored_files.prune)
+app.add_typer(
+    topics.app,
+    name="topics",
+    epilog=f"Example: {HELPS['topics'].example}",
+    rich_help_panel=HELPS["topics"].panel,
+)
 command(app, "metrics")(metrics.metrics)
 command(app, "namespaces")(namespaces.namespaces)
 command(app, "serve")(serve.serve)

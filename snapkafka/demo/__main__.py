@@ -26,11 +26,13 @@ from rich.markup import escape
 from rich.status import Status
 
 from snapkafka.demo.drilling import run_drill
+from snapkafka.demo.practice import Practice, page
 from snapkafka.demo.story import run_story
 from snapkafka.demo.summary import as_data, print_report
 from snapkafka.demo.system import System
 from snapkafka.ops import Drill, drill_markdown
 from snapkafka.runtime.signals import Interrupted, exit_status, raise_on_ending_signals
+from snapkafka.testing import EmbeddedKafka
 
 #: Where things are kept and fetched from, and settings of the demo and of its broker.
 OF_THIS_MACHINE: Final = ("SNAPKAFKA_CACHE", "SNAPKAFKA_IVY_SETTINGS", "SNAPKAFKA_DEMO_", "SNAPKAFKA_TEST_")
@@ -84,7 +86,15 @@ def main(argv: list[str] | None = None) -> int:
     `errors`."""
     parser = argparse.ArgumentParser(prog="snapkafka demo", description=WHAT, epilog=EXAMPLE)
     parser.add_argument("--json", action="store_true", help="print the result as JSON")
-    parser.add_argument("--keep", action="store_true", help="leave the system running until Ctrl-C")
+    parser.add_argument(
+        "--keep", action="store_true", help="leave it running, with its page, until Ctrl-C: to practise"
+    )
+    parser.add_argument(
+        "--kafka-only", action="store_true", help="run a broker until Ctrl-C, and nothing else"
+    )
+    parser.add_argument(
+        "--port", type=int, default=9092, help="of the broker with --kafka-only; default: 9092"
+    )
     parser.add_argument(
         "--storage", type=Path, default=Path("build/demo"), help="where tables and manifests go"
     )
@@ -102,11 +112,14 @@ def main(argv: list[str] | None = None) -> int:
     def then(system: System) -> None:
         if arguments.drill:
             drilled.append(run_drill(progress, system, storage))
-        if arguments.keep:
-            _keep(system)
+
+    def keep(system: System) -> None:
+        _keep(system, storage)
 
     try:
-        taken = run_story(progress, storage, then=then)
+        if arguments.kafka_only:
+            return _kafka_only(arguments.port)
+        taken = run_story(progress, storage, then=then, keep=keep if arguments.keep else None)
     except Interrupted as interrupted:
         progress.stop()
         print("\nstopped; nothing is left running", file=sys.stderr)
@@ -134,21 +147,25 @@ def forget_other_systems(environ: MutableMapping[str, str]) -> None:
             del environ[name]
 
 
-def _keep(system: System) -> None:
-    print(f"""
-The system is running. In another terminal:
-  export SNAPKAFKA_BOOTSTRAP={system.bootstrap} SNAPKAFKA_NAMESPACE={system.namespace}
-  .venv/bin/snapkafka trigger --wait --id mine
-  .venv/bin/snapkafka list
-  .venv/bin/snapkafka show mine
-  .venv/bin/snapkafka assemble mine --storage build/mine
-Ctrl-C here stops it.""")
+def _keep(system: System, storage: Path) -> None:
+    practice = Practice(system, storage)
     try:
-        while True:
-            system.check_alive()
-            time.sleep(1)
+        with page(system, storage) as where:
+            practice.invite(where)
+            practice.go_on()
     except Interrupted:
         print(f"\nstopping {len(system.workers)} workers and the broker", file=sys.stderr)
+
+
+def _kafka_only(port: int) -> int:
+    """Run a broker until Ctrl-C."""
+    with EmbeddedKafka(port=port) as broker:
+        print(
+            f"Kafka runs at {broker.bootstrap}, and forgets everything when it ends. Ctrl-C stops it.",
+            flush=True,
+        )
+        while True:
+            time.sleep(1)
 
 
 if __name__ == "__main__":

@@ -23,6 +23,8 @@ from snapkafka.testing.systems import settled
 T = TypeVar("T")
 
 CALL_TIMEOUT_S: Final = 60.0
+#: The name of its clients in the broker's logs.
+OBSERVER: Final = "snapkafka-observer"
 #: Opening an account is a matter of a second or two.
 ASK_AGAIN_S: Final = 10.0
 
@@ -31,7 +33,7 @@ class Observer:
     """A follower of a ledger in a thread of its own; `state` and `times` are what it has read so far."""
 
     def __init__(self, bootstrap: str, namespace: str) -> None:
-        self.connection = Connection(bootstrap=bootstrap)
+        self.connection = Connection(bootstrap=bootstrap, client_id=OBSERVER)
         self.namespace = namespace
         self.state = LedgerState()
         self.times: dict[int, int] = {}  # ledger offset -> milliseconds, the broker's clock

@@ -70,7 +70,11 @@ class DemoSnapshot:
 
 
 def run_story(
-    reporter: Reporter, storage: Path, *, then: Callable[[System], None] | None = None
+    reporter: Reporter,
+    storage: Path,
+    *,
+    then: Callable[[System], None] = lambda system: None,
+    keep: Callable[[System], None] | None = None,
 ) -> list[DemoSnapshot]:
     """Start everything, take three snapshots under load, assemble and verify them, stop everything.
 
@@ -78,6 +82,7 @@ def run_story(
         reporter: called with every phase.
         storage: for tables and manifests.
         then: called at the end, while the system still runs.
+        keep: called after that, under load again.
     """
     with ExitStack() as stack:
         reporter.begin("Kafka broker")
@@ -103,8 +108,10 @@ def run_story(
         assemble(broker.bootstrap, "demo", list(naive), storage, tick=reporter.tick)
         reporter.done()
         taken = [_taken(observer, name, reading, storage) for name, reading in naive.items()]
-        if then is not None:
-            then(system)
+        then(system)
+        if keep is not None:
+            observer.start_load(load)
+            keep(system)
         return taken
 
 

@@ -127,15 +127,24 @@ class System:
     def workers_of(self, app: str) -> list[Worker]:
         return [worker for worker in self.workers if worker.app == app]
 
+    def ended(self) -> list[Worker]:
+        """Return the workers that have ended by themselves."""
+        return [worker for worker in self.workers if worker.process.poll() is not None]
+
+    def restart(self, worker: Worker) -> Worker:
+        """Start a new worker of the same app in the place of one that has ended."""
+        self.workers.remove(worker)
+        worker.end()
+        return self.start_worker(worker.app)
+
     def check_alive(self) -> None:
         """Raise if a worker has ended by itself, with its last words."""
-        for worker in self.workers:
-            if worker.process.poll() is not None:
-                raise TimedOutError(
-                    f"worker {worker.name} ended with status {worker.process.returncode}; its last lines:\n"
-                    + worker.last_lines(),
-                    hint="the lines above give the reason",
-                )
+        for worker in self.ended():
+            raise TimedOutError(
+                f"worker {worker.name} ended with status {worker.process.returncode}; its last lines:\n"
+                + worker.last_lines(),
+                hint="the lines above give the reason",
+            )
 
     def kill(self, worker: Worker) -> None:
         """Kill a worker with `kill -9`, and forget it."""

@@ -7,13 +7,15 @@ joined.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 import random
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any, Final
 
 from snapkafka.errors import SnapkafkaError
+from snapkafka.kafka.ledger.gulps import Gulps
 from snapkafka.kafka.ledger.kafka_ledger import RecordTooLargeError
 from snapkafka.kafka.ledger.reader import LedgerRecreatedError
 from snapkafka.kafka.ledger.tail_marks import LedgerCutShortError
@@ -26,8 +28,9 @@ from snapkafka.protocol.events import (
     LedgerRead,
     LedgerRecreated,
     RanWithout,
+    ReportAppended,
 )
-from snapkafka.protocol.records import Bye, Checkpoint, Hello, LedgerRecord, Restore, Trigger
+from snapkafka.protocol.records import Bye, Checkpoint, CutReport, Hello, LedgerRecord, Restore, Trigger
 
 if TYPE_CHECKING:
     from snapkafka.protocol.ledger_state import SnapshotView
@@ -43,6 +46,8 @@ CAPTURED_MAX: Final = 64
 FOLD_AT_ONCE: Final = 50
 #: Between two attempts to reach a ledger that is not there.
 RETRY_S: Final = 1.0
+#: Between two gulps, while snapshots are under way; by chance, so that not all workers read at once.
+GULP_S: Final = (0.05, 0.25)
 
 
 class LedgerTasks:
@@ -74,6 +79,8 @@ class LedgerTasks:
         self._appended_hello: float | None = None  # the latest Hello was acknowledged
         self._hello_at: int | None = None  # and where it stands
         self.reads = True  # is the ledger read, or will it be?
+        self._gulps: Gulps | None = None
+        self._waiting = 0  # how many wait for what stands in the ledger
         self._unread = ""  # why the ledger could not be read last, as it was logged
         self._captured: deque[tuple[int, int]] = deque(maxlen=CAPTURED_MAX)  # when and where snapshots were
         self._outbox: asyncio.Queue[
@@ -133,7 +140,9 @@ class LedgerTasks:
                     self._other_ledger()
                 self._host.feed(LedgerBegins(start=start))
                 self._opened.set()
-                async for read in self._host.ledger.read(max(start, self._host.machine.ledger.end)):
+                self._gulps = Gulps(self._rest_s)
+                start = max(start, self._host.machine.ledger.end)
+                async for read in self._host.ledger.read(start, gulps=self._gulps):
                     self.take(read)
                     if self._host.machine.ledger.resuming:
                         await self._resume()
@@ -156,6 +165,31 @@ class LedgerTasks:
             except SnapkafkaError as error:
                 self._log_unread(error)
                 await asyncio.sleep(RETRY_S)
+
+    @contextlib.contextmanager
+    def awaited(self) -> Iterator[None]:
+        """Read without rests inside this block: something waits for what stands in the ledger."""
+        self._waiting += 1
+        self._hurry()
+        try:
+            yield
+        finally:
+            self._waiting -= 1
+
+    def _hurry(self) -> None:
+        if self._gulps is not None:
+            self._gulps.hurry()
+
+    def _rest_s(self) -> float:
+        """Return for how long nothing has to be read. While this process cuts inputs that are not its own it waits for
+        the others to close (R10)."""
+        machine = self._host.machine
+        nobody_waits = machine.process is not None and not (machine.absent or self._waiting)
+        return (
+            random.uniform(*GULP_S)
+            if nobody_waits and machine.ledger.open and not machine.open.supplements
+            else 0.0
+        )
 
     def _join_again(self, why: Event) -> None:
         """Join again: the ledger is another one than that which was read so far."""
@@ -247,10 +281,8 @@ class LedgerTasks:
                 return
             try:
                 offset = await self._host.ledger.append(record)
-                if isinstance(record, Hello):
-                    self._appended_hello, self._hello_at = self._host.loop.time(), offset
-                    if self._host.absent and not self.reads:
-                        self.append_bye(offset)  # it has stood down meanwhile, and reads that record no more
+                if ledger == self._host.metrics.ledgers:
+                    self._appended(record, offset, repeated=said)
             except SnapkafkaError as error:
                 lost = isinstance(record, Trigger) or isinstance(
                     error, RecordTooLargeError | LedgerRecreatedError | LedgerCutShortError
@@ -269,6 +301,17 @@ class LedgerTasks:
                 await asyncio.sleep(RETRY_S)
             else:
                 return
+
+    def _appended(self, record: LedgerRecord, offset: int, *, repeated: bool) -> None:
+        """Note where a record stands. `repeated`: an attempt before this one failed, as far as its producer knows."""
+        if isinstance(record, CutReport):
+            self._host.feed(ReportAppended(n=record.n, offset=offset, repeated=repeated))
+        elif isinstance(record, Trigger):
+            self._hurry()
+        elif isinstance(record, Hello):
+            self._appended_hello, self._hello_at = self._host.loop.time(), offset
+            if self._host.absent and not self.reads:
+                self.append_bye(offset)  # it has stood down meanwhile, and reads that record no more
 
     def about_record(self, record: LedgerRecord) -> dict[str, Any]:
         """Return `extra=` for a log line about a ledger record."""

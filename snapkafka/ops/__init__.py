@@ -29,6 +29,7 @@ from .acls import Right, Rights, rights
 from .assembling import Launch, assemble, verify
 from .check_restored import CheckedRestore, check_restored
 from .checkpointing import Checkpointed, checkpoint
+from .creating_topics import CreatedTopic, create_topics
 from .diffing import Difference, diff
 from .doctoring import Checkup, doctor
 from .drawing import MESSAGES_SHOWN, Drawn, draw, draw_details
@@ -38,7 +39,7 @@ from .dry_run import ReadPlan, plan_assembly
 from .fixing import AppliedFix, PlannedFix, apply_fixes, plan_fixes
 from .following import CaptureProgress, await_captured
 from .fork_diffing import diff_fork
-from .freshness import Freshness, exposition, freshness, freshness_in, gauges
+from .freshness import Freshness, WatchedInvariant, exposition, freshness, freshness_in, gauges
 from .heartbeats import Heartbeat, HeartbeatSession, heartbeats
 from .invariants import (
     Evaluation,
@@ -76,6 +77,7 @@ __all__ = [
     "CheckedRestore",
     "Checkpointed",
     "Checkup",
+    "CreatedTopic",
     "Details",
     "Difference",
     "Drawn",
@@ -124,6 +126,7 @@ __all__ = [
     "Verified",
     "WallCut",
     "WatchRequest",
+    "WatchedInvariant",
     "abort",
     "abort_restore",
     "apply_fixes",
@@ -132,6 +135,7 @@ __all__ = [
     "await_workers",
     "check_restored",
     "checkpoint",
+    "create_topics",
     "diff",
     "diff_fork",
     "doctor",

@@ -69,7 +69,7 @@ async def examine(
     state = work.reading.state
     views = latest_of_apps(state)
     found = [*_about_apps(state, views), *_about_releases(state), *_about_uncaptured(views)]
-    found += _about_global_tables(views)
+    found += [*_about_global_tables(views), *_about_split_keys(state, views)]
     found += await _about_unread(work)
     found += await _about_ledger(work, now_ms)
     found += await about_topics(work, views, assembly_within_ms)
@@ -174,6 +174,28 @@ def _about_global_tables(views: list[ProcessView]) -> Iterator[Advice]:
                     " partitions: V3 is unverifiable",
                     do="use app.GlobalTable(..., partitions=1) and recreate its changelog",
                 )
+
+
+def _about_split_keys(state: LedgerState, views: list[ProcessView]) -> Iterator[Advice]:
+    """Report the keys in several partitions that the newest verified snapshot shows."""
+    verified = [(epoch, of.trigger.id, of.verdict) for epoch, of in state.snapshots.items() if of.verdict]
+    if not verified:
+        if any(table.keyed and table.partitions > 1 for view in views for table in view.hello.tables):
+            yield Advice(
+                code="keys-unexamined",
+                weight=Weight.NOTE,
+                what="whether keys lie in several partitions of a table is unknown: no snapshot is verified yet",
+                do="take a snapshot and assemble it",
+            )
+        return
+    _, name, newest = max(verified, key=lambda of: of[0])
+    for remark in (remark for check in newest.checks for remark in check.remarks):
+        yield Advice(
+            code="split-keys",
+            weight=Weight.WARNING,
+            what=f"snapshot {name}: {remark}",
+            do="place keys by murmur2_random, or group_by before the table; then write these keys again",
+        )
 
 
 def _about_uncaptured(views: list[ProcessView]) -> Iterator[Advice]:

@@ -23,7 +23,17 @@ from snapkafka.protocol.gather import gather
 from snapkafka.protocol.ledger_state import SnapshotView
 from snapkafka.units import wall_ms
 
-from .invariants import InvariantHistory, invariants_in
+from .invariants import invariants_in
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WatchedInvariant:
+    """An invariant by the newest snapshots. `violations`: rows in the newest one that proves an answer, None: there is
+    none. `last_ok_ms`: when the newest one in which it holds was triggered, None: it never held."""
+
+    name: str
+    violations: int | None
+    last_ok_ms: int | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,7 +51,7 @@ class Freshness:
     verified_ms: int | None = None
     verified_id: str = ""
     verdicts: Mapping[str, int]
-    invariants: tuple[InvariantHistory, ...] = ()
+    invariants: tuple[WatchedInvariant, ...] = ()
     restorable: RestorableEntry | None = None
 
     @property
@@ -95,7 +105,14 @@ def freshness_in(reading: LedgerReading, now_ms: int) -> Freshness:
         verified_ms=None if newest_good is None else reading.times_ms[newest_good.epoch - 1],
         verified_id="" if newest_good is None else newest_good.trigger.id,
         verdicts=dict(Counter(view.verdict.verdict for view in views if view.verdict is not None)),
-        invariants=invariants_in(reading),
+        invariants=tuple(
+            WatchedInvariant(
+                name=it.name,
+                violations=it.last.found if it.last else None,
+                last_ok_ms=it.last_ok.triggered_ms if it.last_ok else None,
+            )
+            for it in invariants_in(reading)
+        ),
     )
 
 
@@ -166,15 +183,15 @@ def gauges(found: Freshness) -> tuple[Gauge, ...]:
             name="snapkafka_invariant_violations",
             help="Violating rows in the newest snapshot that proves an answer; 0: the invariant holds",
             label="name",
-            samples=tuple((it.name, float(it.last.found)) for it in found.invariants if it.last),
+            samples=tuple(
+                (it.name, float(it.violations)) for it in found.invariants if it.violations is not None
+            ),
         ),
         Gauge(
             name="snapkafka_invariant_last_ok_timestamp_seconds",
             help="When the newest snapshot in which the invariant holds was triggered; 0: it never held",
             label="name",
-            samples=tuple(
-                (it.name, it.last_ok.triggered_ms / 1_000 if it.last_ok else 0.0) for it in found.invariants
-            ),
+            samples=tuple((it.name, (it.last_ok_ms or 0) / 1_000) for it in found.invariants),
         ),
     )
 

@@ -7,8 +7,7 @@ prove, are rows of no instant.
 from __future__ import annotations
 
 import asyncio
-from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Final
@@ -20,6 +19,7 @@ from snapkafka.kafka.ledger.reading import LedgerReading, read_ledger
 from snapkafka.kafka.login.connection import Connection
 from snapkafka.manifest import WitnessEntry
 from snapkafka.ports import Cluster
+from snapkafka.protocol import records
 from snapkafka.protocol.ledger_state import SnapshotView
 from snapkafka.store import read_manifest
 
@@ -55,7 +55,7 @@ class Evaluation:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InvariantHistory:
-    """An invariant in every snapshot that has evaluated it, oldest first."""
+    """An invariant in the snapshots that have evaluated it, oldest first."""
 
     name: str
     evaluations: tuple[Evaluation, ...]
@@ -86,7 +86,7 @@ class InvariantHistory:
 
 
 async def invariants(where: Connection | Cluster, namespace: str) -> tuple[InvariantHistory, ...]:
-    """List the invariants that the newest snapshots have evaluated, by name.
+    """List the invariants that the newest snapshots have evaluated, by name, each back to where it holds.
 
     Raises:
         LedgerUnusableError, BrokerUnavailableError: the ledger cannot be read.
@@ -105,25 +105,48 @@ async def invariant_history(where: Connection | Cluster, namespace: str, name: s
 
 
 def invariants_in(reading: LedgerReading) -> tuple[InvariantHistory, ...]:
-    """List the watched invariants of a ledger that was read."""
-    judged = _judged(reading)
-    watched = {name for view in judged[-WATCHED_IN:] for name in _names(view)}
-    return tuple(found for found in _histories(reading, judged) if found.name in watched)
+    """List the watched invariants of a ledger that was read, each back to the newest snapshot in which it holds."""
+    found: dict[str, list[Evaluation]] = {}
+    held: set[str] = set()
+    for number, (name, item) in _newest_first(reading):
+        if number < WATCHED_IN:
+            found.setdefault(name, [])
+        elif found.keys() <= held:
+            break
+        if name in found and name not in held:
+            found[name].append(item)
+            if item.holding is Holding.HOLDS:
+                held.add(name)
+    return tuple(
+        InvariantHistory(name=name, evaluations=tuple(reversed(items)))
+        for name, items in sorted(found.items())
+    )
 
 
-def history_in(reading: LedgerReading, name: str) -> InvariantHistory:
+def history_in(reading: LedgerReading, name: str, *, most: int | None = None) -> InvariantHistory:
     """Return the history of an invariant of a ledger that was read, without rows.
+
+    Args:
+        most: so many of the newest snapshots, and further ones back to the newest in which it holds; None: all.
 
     Raises:
         BadInputError: no snapshot has evaluated it.
     """
-    found = {history.name: history for history in _histories(reading, _judged(reading))}
-    if name not in found:
-        known = f"it can be {', '.join(found)}" if found else "no snapshot has evaluated any"
+    found: list[Evaluation] = []
+    held, known = False, set[str]()
+    for _, (other, item) in _newest_first(reading):
+        known.add(other)
+        if other == name:
+            found.append(item)
+            held = held or item.holding is Holding.HOLDS
+            if most is not None and len(found) >= most and held:
+                break
+    if not found:
+        names = f"it can be {', '.join(sorted(known))}" if known else "no snapshot has evaluated any"
         raise BadInputError(
-            f"invariant {name[:40]!r} is unknown", hint=(known, "; see ", Verb("invariants list"))
+            f"invariant {name[:40]!r} is unknown", hint=(names, "; see ", Verb("invariants list"))
         )
-    return found[name]
+    return InvariantHistory(name=name, evaluations=tuple(reversed(found)))
 
 
 async def with_rows(history: InvariantHistory) -> InvariantHistory:
@@ -149,42 +172,38 @@ def rows_of(place: str, name: str) -> tuple[WitnessEntry, ...]:
     return next((check.witnesses for check in manifest.checks if check.name == PREFIX + name), ())
 
 
-def _judged(reading: LedgerReading) -> list[SnapshotView]:
-    """List the snapshots with a verdict, oldest first."""
-    return [view for _, view in sorted(reading.state.snapshots.items()) if view.verdict is not None]
+def _newest_first(reading: LedgerReading) -> Iterator[tuple[int, tuple[str, Evaluation]]]:
+    """Yield each invariant of each verdict with what it found, and the number of newer verdicts."""
+    newer = 0
+    for view in reversed(reading.state.snapshots.values()):  # the fold has them in order
+        if view.verdict is not None:
+            yield from ((newer, item) for item in _evaluated(reading, view, view.verdict))
+            newer += 1
 
 
-def _names(view: SnapshotView) -> Iterable[str]:
-    assert view.verdict is not None, "it was judged"
-    return (check.name.removeprefix(PREFIX) for check in view.verdict.checks if check.name.startswith(PREFIX))
-
-
-def _histories(reading: LedgerReading, judged: Sequence[SnapshotView]) -> list[InvariantHistory]:
-    by_name: dict[str, list[Evaluation]] = defaultdict(list)
-    for view in judged:
-        verdict = view.verdict
-        assert verdict is not None, "it was judged"
-        checks = verdict.checks
-        others = {check.status for check in checks if not check.name.startswith(PREFIX)}
-        # An invariant that fails makes it INCONSISTENT by itself.
-        proved = verdict.verdict in GOOD or (
-            verdict.verdict == Verdict.INCONSISTENT and others == {Status.PASSED.value}
+def _evaluated(
+    reading: LedgerReading, view: SnapshotView, verdict: records.Verdict
+) -> Iterator[tuple[str, Evaluation]]:
+    others = {check.status for check in verdict.checks if not check.name.startswith(PREFIX)}
+    # An invariant that fails makes a snapshot INCONSISTENT by itself.
+    proved = verdict.verdict in GOOD or (
+        verdict.verdict == Verdict.INCONSISTENT and others == {Status.PASSED.value}
+    )
+    for check in verdict.checks:
+        if not check.name.startswith(PREFIX):
+            continue
+        holding = Holding.UNPROVEN
+        if proved and check.status in (Status.PASSED, Status.FAILED):
+            holding = Holding.HOLDS if check.status == Status.PASSED else Holding.VIOLATED
+        yield (
+            check.name.removeprefix(PREFIX),
+            Evaluation(
+                id=view.trigger.id,
+                epoch=view.epoch,
+                triggered_ms=reading.times_ms[view.epoch - 1],
+                verdict=verdict.verdict,
+                manifest=verdict.manifest,
+                holding=holding,
+                found=check.found,
+            ),
         )
-        for check in checks:
-            if not check.name.startswith(PREFIX):
-                continue
-            holding = Holding.UNPROVEN
-            if proved and check.status in (Status.PASSED, Status.FAILED):
-                holding = Holding.HOLDS if check.status == Status.PASSED else Holding.VIOLATED
-            by_name[check.name.removeprefix(PREFIX)].append(
-                Evaluation(
-                    id=view.trigger.id,
-                    epoch=view.epoch,
-                    triggered_ms=reading.times_ms[view.epoch - 1],
-                    verdict=verdict.verdict,
-                    manifest=verdict.manifest,
-                    holding=holding,
-                    found=check.found,
-                )
-            )
-    return [InvariantHistory(name=name, evaluations=tuple(found)) for name, found in sorted(by_name.items())]

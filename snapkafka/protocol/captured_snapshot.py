@@ -104,7 +104,7 @@ class SenderEnd:
 class ChangelogCut:
     """The state of one table partition: the fold of the white records of `topic`[`partition`] below `end`.
 
-    `expires_ms`, `sets`, `windowed`, `is_global`: see `records.Table`.
+    `expires_ms`, `sets`, `windowed`, `is_global`, `keyed`: see `records.Table`.
     """
 
     app: str
@@ -120,6 +120,7 @@ class ChangelogCut:
     sets: bool = False
     windowed: bool = False
     is_global: bool = False
+    keyed: bool = False
 
 
 @value

@@ -1,7 +1,9 @@
 """Closing: a process reports when all its white records are in the log (R7).
 
-    cut ──white events done, white sends appended──> markers asked ──report read back, white sends and markers
-        acknowledged, log ends seen──> Closed
+    cut ──white events done, white sends appended──> markers asked ──report, white sends and markers acknowledged, log
+        ends seen──> Closed
+
+The report is known to be in the ledger by its acknowledgement, or when it is read back, whichever comes first.
 
 If nothing white is in flight at the cut, the markers are asked for in the very instant of the cut, so each enters its
 partition before the first red record there: the classic rule of 1985, at no wait. While white events still run, red
@@ -16,7 +18,7 @@ from typing import assert_never
 from .actions import Action, AppendToLedger, AskStopped, SendMarkers
 from .colours import Colours, Torn
 from .cut import OpenCut
-from .events import ChannelEnded, CutTimed, EndsSeen, MarkerSent
+from .events import ChannelEnded, CutTimed, EndsSeen, MarkerSent, ReportAppended
 from .exact import exact
 from .reassignment import OpenSupplement
 from .records import Abort, ChannelRange, Closed, TornEvent
@@ -139,7 +141,7 @@ class OpenCuts:
         return actions
 
     def reported(self, n: int, offset: int) -> None:
-        """Note that our report numbered `n` was read back at this offset of the ledger."""
+        """Note that our report numbered `n` stands at this offset of the ledger."""
         for cut in self.cuts.values():
             if cut.report_n == n:
                 cut.report = offset
@@ -147,7 +149,7 @@ class OpenCuts:
             if item.report.n == n:
                 item.at = offset
 
-    def take(self, event: MarkerSent | EndsSeen | CutTimed | ChannelEnded) -> None:
+    def take(self, event: MarkerSent | EndsSeen | CutTimed | ChannelEnded | ReportAppended) -> None:
         """Note a fact that `Closed` will state."""
         match event:
             case MarkerSent(epoch=epoch, tp=tp, offset=offset):
@@ -164,6 +166,9 @@ class OpenCuts:
                 for item in self.supplements:
                     if item.report.n == event.report:
                         item.ends = event.ends
+            case ReportAppended(n=n, offset=offset):
+                if not event.repeated:  # else it is known once it is read: what comes first stands
+                    self.reported(n, offset)
             case ChannelEnded():
                 self._record(event)
             case _:

@@ -177,7 +177,7 @@ class OpenCut:
     inputs: frozenset[TopicPartition] = frozenset()
     changelogs: tuple[ChangelogEnd, ...] = ()  # as recovered, at the cut
     marker_topics: frozenset[str] = frozenset()  # where markers may go
-    report: int | None = None  # ledger offset of the report, once it is read back
+    report: int | None = None  # ledger offset of the report, once that is known
     markers_asked: bool = False
     markers_due: set[TopicPartition] = field(default_factory=set)
     markers: dict[TopicPartition, int] = field(default_factory=dict)

@@ -27,6 +27,19 @@ class LedgerRead:
 
 
 @value
+class ReportAppended:
+    """The ledger has acknowledged the report numbered `n`, at `offset` (R4).
+
+    `repeated`: it was sent more than once, by producers that do not know of each other. Then another copy may stand
+    below, and the first one counts.
+    """
+
+    n: int
+    offset: int
+    repeated: bool = False
+
+
+@value
 class CheckpointGoesOn:
     """Others had their turn: so many more records of a checkpoint are folded now (`LedgerRead.at_once`)."""
 
@@ -218,6 +231,7 @@ class StopAsked:
 Event = (
     Joined
     | LedgerRead
+    | ReportAppended
     | CheckpointGoesOn
     | LedgerBegins
     | LedgerCutShort

@@ -301,4 +301,5 @@ def _changelog_cuts(
                 # Releases before this field tell of windows only that they expire.
                 windowed=table.windowed or table.expires_ms > 0,
                 is_global=table.is_global,
+                keyed=table.keyed,
             )

@@ -53,7 +53,8 @@ class Table:
     so every record of the changelog counts, not only the last of a key. `windowed`: its keys are pairs of a key and a
     window. `copartitioned`: a change goes to the partition of the event that makes it, so the changelog needs as many
     partitions as the input; False also where that is unknown. `is_global`: every worker has all of it, whichever
-    partitions it was assigned. `kind`: Faust's class. `key_type`, `value_type`: the models or types of keys and
+    partitions it was assigned. `keyed`: each key belongs in one partition, that of its events; False also where that is
+    unknown. `kind`: Faust's class. `key_type`, `value_type`: the models or types of keys and
     values, with their fields; empty: none is declared, or an earlier release wrote this.
     """
 
@@ -68,6 +69,7 @@ class Table:
     windowed: bool = False
     copartitioned: bool = False
     is_global: bool = False
+    keyed: bool = False
     kind: str = ""
     key_type: str = ""
     value_type: str = ""
@@ -268,10 +270,11 @@ class ChannelRange:
 class CheckResult:
     """One check as it was run: `status` is "passed", "failed" or "unverifiable"; `found` counts the witnesses.
 
-    `records`: how many records it has read; -1: unknown.
+    `records`: how many records it has read; -1: unknown. `remarks`: what stands beside every verdict.
     """
 
     name: str
     status: str
     found: int = 0
     records: int = -1
+    remarks: tuple[str, ...] = ()

@@ -112,7 +112,7 @@ class OpenSupplement:
 
     report: CutReport
     changelogs: tuple[ChangelogEnd, ...]
-    at: int | None = None  # ledger offset of the report, once it is read back
+    at: int | None = None  # ledger offset of the report, once that is known
     ends: tuple[LogEnd, ...] | None = None
     asked: AskStopped | None = None  # of an app that does not run; None: that is no matter, or was seen twice
 

@@ -21,7 +21,7 @@ A process is always in one of three conditions:
                                           │
                     meets a believed epoch: the cut (one instant, R3), then for each open cut:
                                         │
-       report appended ─ white events end ─ markers asked ─ report read back, sends and markers acknowledged ─> Closed
+       report appended ─ white events end ─ markers asked ─ report, sends and markers acknowledged ─> Closed
 
 Several cuts can be open at once; each closes by itself. The decisions, in their order:
 
@@ -74,6 +74,7 @@ from .events import (
     MarkerSent,
     RanWithout,
     RecordMet,
+    ReportAppended,
     StopAsked,
     StoppedSeen,
     TimerExpired,
@@ -132,7 +133,7 @@ class WorkerProtocol(Member):
             case ChannelEnded():
                 self.open.take(event)
                 return []
-            case MarkerSent() | EndsSeen() | CutTimed():
+            case MarkerSent() | EndsSeen() | CutTimed() | ReportAppended():
                 self.open.take(event)
                 return self._advance()
             case MarkerFailed():

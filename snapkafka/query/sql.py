@@ -46,7 +46,9 @@ def named_in(sql: str, store: Store, found: Manifest) -> dict[str, Placed]:
                 f"{store} has {len(there)} snapshots, above {SNAPSHOTS_MAX} in one query",
                 hint='name the ones you need: "monday".state',
             )
-        named |= {head.id: Placed(store, store.read(head.id)) for head in there if head.id not in named}
+        # Under names that are no ids: DuckDB takes no two schemas that differ in case alone, nor another `main`.
+        others = (head.id for head in there if head.id not in named)
+        named |= {f"all\n{n}": Placed(store, store.read(name)) for n, name in enumerate(others)}
     return {MAIN: Placed(store, found), **named}
 
 

@@ -63,7 +63,7 @@ class Overview:
 
     async def invariant(self, request: Request) -> Response:
         """Handle `GET /v1/invariants/{name}`."""
-        found = ops.history_in(self._standing.reading, request.path_params["name"])
+        found = ops.history_in(self._standing.reading, request.path_params["name"], most=EVALUATIONS_MAX)
         newest = found.evaluations[: -EVALUATIONS_MAX - 1 : -1]
         return JSONResponse(
             _summary(found)

@@ -1,4 +1,4 @@
-"""A real Kafka 4.1 on this machine, in one JVM, for as long as a test needs it.
+"""A real Kafka 4.4 on this machine, in one JVM, for as long as a test needs it.
 
 KRaft, broker and controller in one process, on free ports of 127.0.0.1, with its data in a temporary folder. It is
 ready when the started process is alive *and* its port answers with the cluster id with which this folder was
@@ -74,7 +74,7 @@ PROPERTIES: Final = {
 class _PortTakenError(BrokerUnavailableError):
     """Another process listens on one of our ports."""
 
-    hint = "find out who listens there, or start a new broker, which takes other ports"
+    hint = "find out who listens there, or take another port"
 
 
 class EmbeddedKafka:
@@ -83,6 +83,7 @@ class EmbeddedKafka:
     Args:
         properties: broker settings on top of `PROPERTIES`, by their Kafka names.
         keep_data: leave `folder` (data, `server.properties`, `broker.log`) where it is when closed.
+        port: for its clients; 0: any free one.
         beside: a running one, whose cluster this joins as the second broker (node 2); that one has the controller.
     """
 
@@ -91,12 +92,16 @@ class EmbeddedKafka:
         *,
         properties: Mapping[str, str] | None = None,
         keep_data: bool = False,
+        port: int = 0,
         beside: EmbeddedKafka | None = None,
     ) -> None:
         self.folder = Path(tempfile.mkdtemp(prefix="snapkafka-broker-"))
         self.cluster_id: str = _random_uuid() if beside is None else beside.cluster_id
         self._beside = beside
+        self._port_given = port > 0
         self.port, self._controller_port = free_ports(2)
+        if self._port_given:
+            self.port = port
         self._was_up = False
         self._keep_data = keep_data
         self._overrides = dict(properties or {})
@@ -153,7 +158,7 @@ class EmbeddedKafka:
                     self._await_ready(deadline, timeout_s)
                     break
                 except _PortTakenError:
-                    if self._was_up:  # clients know the address
+                    if self._was_up or self._port_given:  # clients know the address
                         raise
                     self.kill()
                     self.port, self._controller_port = free_ports(2)

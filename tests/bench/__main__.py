@@ -10,7 +10,20 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
-from tests.bench import building, busy, delays, hot, ledger, live, restoring, scale, service, steady
+from tests.bench import (
+    building,
+    busy,
+    delays,
+    hot,
+    ledger,
+    live,
+    mesh,
+    requests,
+    restoring,
+    scale,
+    service,
+    steady,
+)
 from tests.bench.figures import Figure
 
 RESULTS = Path("build/bench.json")
@@ -20,7 +33,20 @@ def registered() -> dict[str, Callable[[], list[Figure]]]:
     """Every function `bench_<name>` of the bench modules."""
     return {
         name.removeprefix("bench_"): function
-        for module in (busy, delays, hot, ledger, live, service, steady, building, restoring, scale)
+        for module in (
+            busy,
+            delays,
+            hot,
+            ledger,
+            live,
+            requests,
+            mesh,
+            service,
+            steady,
+            building,
+            restoring,
+            scale,
+        )
         for name, function in vars(module).items()
         if name.startswith("bench_")
     }

@@ -223,6 +223,7 @@ class _Consumer:
 
     def __init__(self, data: dict[int, bytes]) -> None:
         self._data = data
+        self._fetcher = SimpleNamespace(_records={})
         state = SimpleNamespace(position=0)
         assignment = SimpleNamespace(state_value=lambda _: state)
         self._subscription = SimpleNamespace(subscription=SimpleNamespace(assignment=assignment))
@@ -238,6 +239,12 @@ class _Consumer:
 
     def seek(self, partition: Any, offset: int) -> None:
         self._at = offset
+
+    def pause(self, partition: Any) -> None:
+        """Fetch nothing: all is at hand."""
+
+    def resume(self, partition: Any) -> None:
+        """Fetch again."""
 
     async def getmany(self, *partitions: Any, timeout_ms: int, max_records: int) -> dict[Any, list[Any]]:
         if self._at not in self._data:

@@ -50,7 +50,9 @@ class Remade(FakeLedger):
         await self.may_write.wait()
         return self.put(record)
 
-    async def read(self, start: int = 0, *, until: int | None = None) -> AsyncIterator[FakeEntry]:
+    async def read(
+        self, start: int = 0, *, until: int | None = None, gulps: Any = None
+    ) -> AsyncIterator[FakeEntry]:
         async for entry in super().read(start, until=until):
             yield entry
             if self.deleted:
@@ -217,7 +219,9 @@ class Late(FakeLedger):
         self.may_read = asyncio.Event()
         self.may_read.set()
 
-    async def read(self, start: int = 0, *, until: int | None = None) -> AsyncIterator[FakeEntry]:
+    async def read(
+        self, start: int = 0, *, until: int | None = None, gulps: Any = None
+    ) -> AsyncIterator[FakeEntry]:
         at = start
         while until is None or at < until:
             await self.may_read.wait()

@@ -33,8 +33,8 @@ pytestmark = [pytest.mark.long, pytest.mark.timeout(600)]
 def used(part: str, cluster: FakeCluster, folder: Path, token: str = "", **more: Any) -> dict[str, Any]:
     """Serve the system, and run a part of `use_page.py`; nothing goes wrong on the console of the browser."""
     with serving(cluster, str(folder / "snaps"), **more) as url:
-        command = [WEB / "python", ROOT / "tests" / "e2e" / "use_page.py", part, url, folder / "shots", token]
-        done = subprocess.run([*map(str, command)], capture_output=True, text=True, timeout=500)
+        command = [WEB / "python", "-m", "tests.e2e.use_page", part, url, folder / "shots", token]
+        done = subprocess.run([*map(str, command)], capture_output=True, text=True, timeout=500, cwd=ROOT)
     assert done.returncode == 0, done.stderr[-3000:]
     seen: dict[str, Any] = json.loads(done.stdout)
     return seen

@@ -14,9 +14,9 @@ import pytest
 
 from snapkafka.demo.observer import observing
 from snapkafka.demo.system import System, wait_until
-from snapkafka.testing import Broker, create_topics
+from snapkafka.testing import Broker
 from tests.features.harness import read_topics
-from tests.readme import commands, service
+from tests.readme import commands, service, text
 
 pytestmark = [pytest.mark.kafka, pytest.mark.spark, pytest.mark.long, pytest.mark.timeout(600)]
 
@@ -32,7 +32,10 @@ def test_what_readme_shows_is_what_happens(kafka: Broker, tmp_path: Path) -> Non
         own = own.replace(f'"{name}"', f'"{namespace}-{name}"')
     own = own.replace(f'namespace="{namespace}-shop"', f'namespace="{namespace}"')
     (tmp_path / "shop.py").write_text(own, encoding="utf-8")
-    create_topics(kafka.bootstrap, f"{namespace}-orders", f"{namespace}-payments", partitions=2)
+    (create,) = re.findall(r"^snapkafka topics create .+", text(), re.MULTILINE)
+    for name in ("orders", "payments"):
+        create = create.replace(name, f"{namespace}-{name}")
+    _shell(create.replace("localhost:9092", kafka.bootstrap), kafka, namespace, tmp_path)
     system = System(bootstrap=kafka.bootstrap, namespace=namespace, folder=tmp_path)
     try:
         with observing(kafka.bootstrap, namespace) as observer:

@@ -15,7 +15,9 @@ from markdown_it import MarkdownIt
 
 from snapkafka.demo.observer import observing
 from snapkafka.demo.system import System, wait_until
-from snapkafka.testing import EmbeddedKafka, create_topics
+from snapkafka.runtime.child import Child
+from snapkafka.testing.embedded import cluster_id_at, free_ports
+from snapkafka.until import blocking_until
 
 pytestmark = [pytest.mark.kafka, pytest.mark.spark, pytest.mark.long, pytest.mark.timeout(600)]
 
@@ -28,29 +30,32 @@ def test_what_the_tutorial_shows_is_what_happens(tmp_path: Path) -> None:
     """What is owed is what was paid and what is in flight; the second snapshot differs from the first."""
     fences = [token for token in MarkdownIt().parse(TUTORIAL.read_text("utf-8")) if token.type == "fence"]
     (source,) = (token.content for token in fences if token.info == "python")
-    (created,) = (token.content for token in fences if "kafka-topics.sh" in token.content)
-    script = "".join(
-        token.content for token in fences if re.search(r"^snapkafka ", token.content, re.MULTILINE)
+    _, broker, (create, worker), *commands = (
+        token.content.splitlines() for token in fences if token.info == "sh"
     )
-    with EmbeddedKafka() as broker:
-        (tmp_path / "shop.py").write_text(
-            source.replace("localhost:9092", broker.bootstrap), encoding="utf-8"
-        )
-        (topics,) = re.findall(r"for topic in (.+); do", created)
-        (partitions,) = re.findall(r"--partitions (\d+)", created)
-        create_topics(broker.bootstrap, *topics.split(), partitions=int(partitions))
-        system = System(bootstrap=broker.bootstrap, namespace="tutorial", folder=tmp_path)
+    assert worker == "faust -A shop worker -l info", "it is started below"
+    (port,) = free_ports(1)
+    bootstrap = f"localhost:{port}"
+
+    def here(*lines: str) -> str:
+        return "\n".join(lines).replace("localhost:9092", bootstrap)
+
+    with Child(["bash", "-c", f"exec {broker[0]} --port {port}"], env=_environment()):
+        (tmp_path / "shop.py").write_text(here(source), encoding="utf-8")
+        blocking_until(lambda: cluster_id_at("127.0.0.1", port), 120, "the broker")
+        assert "payments: created, 2 partitions" in _run(here(create), tmp_path)
+        system = System(bootstrap=bootstrap, namespace="tutorial", folder=tmp_path)
         try:
-            with observing(broker.bootstrap, "tutorial") as observer:
+            with observing(bootstrap, "tutorial") as observer:
                 system.start_worker("shop", module="shop")
                 observer.wait_for_workers(system)
                 wait_until(
                     f"{PAYMENTS} payments",
-                    lambda: _records(broker.bootstrap, "payments", int(partitions)) >= PAYMENTS,
+                    lambda: _records(bootstrap, "payments", 2) >= PAYMENTS,
                     timeout_s=120,
                     system=system,
                 )
-                printed = _run(script.replace("localhost:9092", broker.bootstrap), tmp_path)
+                printed = _run(here(*(line for block in commands for line in block)), tmp_path)
         finally:
             system.stop()
     for name in ("first", "second"):
@@ -75,11 +80,20 @@ def _records(bootstrap: str, topic: str, partitions: int) -> int:
 
 
 def _run(script: str, folder: Path) -> str:
-    env = {name: value for name, value in os.environ.items() if not name.startswith("SNAPKAFKA_")}
-    env["PATH"] = f"{Path(sys.executable).parent}{os.pathsep}{env['PATH']}"
     done = subprocess.run(
-        ["bash", "-x", "-c", script], cwd=folder, env=env, capture_output=True, text=True, timeout=400
+        ["bash", "-x", "-c", script],
+        cwd=folder,
+        env=_environment(),
+        capture_output=True,
+        text=True,
+        timeout=400,
     )
     (folder / "printed.txt").write_text(f"{done.stdout}\n---\n{done.stderr}", encoding="utf-8")
     assert done.returncode == 0, (done.stdout[-3000:], done.stderr[-3000:])
     return done.stdout
+
+
+def _environment() -> dict[str, str]:
+    """That of a user who has activated the virtual environment."""
+    env = {name: value for name, value in os.environ.items() if not name.startswith("SNAPKAFKA_")}
+    return env | {"PATH": f"{Path(sys.executable).parent}{os.pathsep}{env['PATH']}"}

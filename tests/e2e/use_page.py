@@ -1,4 +1,4 @@
-"""Use the page in a real Chromium as people do: `.venv/web/bin/python tests/e2e/use_page.py PART URL FOLDER [TOKEN]`.
+"""Use the page in a real Chromium as people do: `.venv/web/bin/python -m tests.e2e.use_page PART URL FOLDER [TOKEN]`.
 
 Runs in an environment of its own (`make .venv/web/.ready`). PART is a function below. Prints one JSON object: what was
 seen, what axe found, and what the console said. Screenshots lie in FOLDER.
@@ -13,8 +13,9 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from look_at_page import CHROMIUM, PATIENCE_MS, violations
 from playwright.sync_api import Browser, Page, expect, sync_playwright
+
+from tests.e2e.look_at_page import CHROMIUM, PATIENCE_MS, violations
 
 DESK, PHONE = {"width": 1280, "height": 900}, {"width": 400, "height": 700}
 #: Of an element: whether all of it is seen; the script scrolls nothing.
@@ -37,7 +38,7 @@ class Visit:
 
     def page(self, link: str = "", size: dict[str, int] = DESK, **more: Any) -> Page:
         """Open the page in a new browser context."""
-        context = self.browser.new_context(viewport=size, **more)  # type: ignore[arg-type]
+        context = self.browser.new_context(viewport=size, **more)
         if self.token:
             context.add_init_script(f"sessionStorage.setItem('snapkafka-token', {json.dumps(self.token)})")
         page = context.new_page()

@@ -187,6 +187,7 @@ def test_r15_bursts_that_are_larger_than_their_topic_takes_lose_nothing(
         "tests.features.apps.sizes",
         inputs=["sized", "hold"],
         outputs=["burst-out"],
+        changelogs=["sized"],
         env={"FEATURES_KIND": kind, "FEATURES_BATCH": str(BATCH_BYTES)},
         isolation="read_uncommitted",
     ) as pair:

@@ -21,6 +21,7 @@ from snapkafka.errors import BrokerUnavailableError, LedgerUnusableError
 from snapkafka.kafka.cluster.admin import KafkaTopicAdmin
 from snapkafka.kafka.ledger import kafka_ledger as ledger_module
 from snapkafka.kafka.ledger import settings as ledger_settings
+from snapkafka.kafka.ledger.gulps import Gulps
 from snapkafka.kafka.ledger.kafka_ledger import KafkaLedger, topic_name
 from snapkafka.kafka.ledger.reader import LedgerRecreatedError, ReadEntry
 from snapkafka.kafka.login.connection import Connection
@@ -217,6 +218,70 @@ async def test_records_come_back_in_order_with_the_brokers_time(ledgers: Callabl
     assert all(before - 2_000 < entry.timestamp_ms < time.time() * 1000 + 2_000 for entry in entries)
     assert [entry.offset async for entry in ledger.read(1, until=2)] == [1]
     assert [entry async for entry in ledger.read(3, until=3)] == []
+
+
+async def test_its_requests_are_counted_by_api(ledgers: Callable[[], KafkaLedger]) -> None:
+    ledger = ledgers()
+    await ledger.open()
+    counted = ledger.connection.requests
+    before = dict(counted)
+    for n in range(3):
+        await ledger.append(bye(n))
+    assert counted["Produce"] - before.get("Produce", 0) == 3
+    before = dict(counted)
+    await all_of(ledger)
+    assert counted["Produce"] == before["Produce"]
+    assert counted["Fetch"] - before.get("Fetch", 0) >= 1
+    assert counted["ListOffsets"] - before.get("ListOffsets", 0) == 1, "where it ends"
+    assert counted["Metadata"] > 0
+
+
+async def test_large_records_take_a_third_of_their_bytes(
+    ledgers: Callable[[], KafkaLedger], admin: KafkaTopicAdmin
+) -> None:
+    """Reports name the same topics again and again. Any client reads them: gzip is in every library."""
+    ledger = ledgers()
+    await ledger.open()
+    sent = tuple(SentEnd(topic="orders", partition=n, white_end=900 + n, last_seq=n) for n in range(200))
+    closed = Closed(process=1, n=1, epoch=5, report=6, sent=sent)
+    await ledger.append(closed)
+    bytes_of_log = (await admin.log_bytes(ledger.topic))[0]
+    assert bytes_of_log < len(encode(closed)) / 3
+    assert [entry.record for entry in await all_of(ledger)] == [closed]
+
+
+async def test_a_gulp_takes_all_that_was_written_in_a_rest_by_one_request(
+    ledgers: Callable[[], KafkaLedger],
+) -> None:
+    """Records that came one by one woke every reader, and the broker, for each."""
+    ledger, writer = ledgers(), ledgers()
+    await ledger.open()
+    await writer.open()
+    resting = True
+    gulps = Gulps(lambda: 60.0 if resting else 0.0)
+    found: list[int] = []
+
+    async def follow() -> None:
+        async for entry in ledger.read(gulps=gulps):
+            found.append(entry.offset)
+
+    following = asyncio.ensure_future(follow())
+    await writer.append(bye(0))
+    await until(lambda: bool(found))
+    fetched = ledger.connection.requests["Fetch"]
+    for n in range(1, 31):
+        await writer.append(bye(n))
+    assert found == [0], "it rests"
+    assert ledger.connection.requests["Fetch"] == fetched, "and asks for nothing"
+    resting = False
+    gulps.hurry()
+    await until(lambda: len(found) == 31)
+    assert found == list(range(31))
+    assert ledger.connection.requests["Fetch"] <= fetched + 2, (
+        "one for all, and the next one may be under way"
+    )
+    following.cancel()
+    await asyncio.gather(following, return_exceptions=True)
 
 
 async def test_appends_in_the_background_stand_in_the_order_of_the_calls(

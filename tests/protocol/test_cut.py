@@ -14,6 +14,7 @@ from snapkafka.protocol.events import (
     InputsRevoked,
     MarkerMet,
     RecordMet,
+    ReportAppended,
     TriggerAppended,
 )
 from snapkafka.protocol.ledger_state import Status
@@ -209,6 +210,39 @@ def test_r4_a_report_counts_only_with_its_closed(world: World, pair: tuple[Proce
     assert [str(w.what) for w in world.fold.waiting(epoch) if w.process == p.id] == ["closing", "input"]
     p.ack()
     settle(p, q)
+    assert world.snapshot(epoch).status is Status.CAPTURED
+
+
+def test_r4_an_acknowledged_report_is_known_without_reading_it(
+    world: World, pair: tuple[Process, Process]
+) -> None:
+    """R4: a process learns the offset of its report by the acknowledgement, without reading the ledger."""
+    p, q = pair
+    epoch = world.trigger()
+    p.catch_up(epoch)
+    (report,) = records(p, CutReport)
+    at = world.snapshot(epoch).reports[p.id][0]
+    p.feed(ReportAppended(n=report.n + 100, offset=at + 7))
+    assert not records(p, Closed), "that was another one"
+    p.feed(ReportAppended(n=report.n, offset=at))
+    assert [closed.report for closed in records(p, Closed)] == [at]
+    settle(p, q)
+    assert world.snapshot(epoch).status is Status.CAPTURED
+    assert len(records(p, Closed)) == 1, "reading the report adds nothing"
+
+
+def test_r4_a_report_that_was_sent_again_is_read_first(world: World, pair: tuple[Process, Process]) -> None:
+    """R4: an earlier copy may stand below and counts, so its author reads the ledger up to that."""
+    p, q = pair
+    epoch = world.trigger()
+    p.catch_up(epoch)
+    (report,) = records(p, CutReport)
+    at = world.snapshot(epoch).reports[p.id][0]
+    again = world.append(report)
+    p.feed(ReportAppended(n=report.n, offset=again, repeated=True))
+    assert not records(p, Closed)
+    settle(p, q)
+    assert [closed.report for closed in records(p, Closed)] == [at]
     assert world.snapshot(epoch).status is Status.CAPTURED
 
 

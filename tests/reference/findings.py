@@ -15,6 +15,10 @@ __all__ = ["MEANINGS", "page"]
 _LOSS: Final = "see why the broker lost them; take another snapshot"
 _SOONER: Final = "assemble sooner; `doctor --fix`; take another snapshot"
 _BUG: Final = "report it, unless headers were forged"
+_SPLIT: Final = (
+    "a producer places keys otherwise than Faust (murmur2), a topic was given more partitions, or a table is keyed by "
+    "something else than its events; the log contradicts nothing, and each row has a part of the value"
+)
 _NOTHING: Final = "nothing"
 
 #: Kind -> what causes it, and what to do. `page` fails where the code knows other kinds.
@@ -56,6 +60,10 @@ MEANINGS: Final[dict[str, tuple[str, str]]] = {
     "state-unordered": ("the changelog of a global table has several partitions", "use one partition"),
     "state-gone": ("retention, or somebody, deleted the beginning of a changelog", "write those keys again"),
     "state-expired": ("retention of a windowed table", _NOTHING),
+    "state-split": (
+        _SPLIT,
+        "let the producer use `murmur2_random`, or put `group_by` before the table; then write those keys again",
+    ),
     "gone": ("retention deleted a message in flight, or it was lost", _SOONER),
     "gone-left": ("retention, of messages of a process that has left", _SOONER),
     "last-missing": ("a message in flight was deleted or lost", _LOSS),
@@ -139,4 +147,5 @@ def _family(name: str) -> str:
 def _text(says: str) -> str:
     """Return a sentence with letters in the place of its values."""
     letters = {"process": "P", "seq": "N", "topic": "T", "offset": "O", "app": "APP", "a": "A", "b": "B"}
+    letters["text"] = "table TABLE of APP: N keys lie in several partitions: KEY (PARTITIONS), ..."
     return re.sub(r"\{(\w+)\}", lambda match: letters[match[1]], says)

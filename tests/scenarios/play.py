@@ -17,6 +17,7 @@ from snapkafka.protocol.events import (
     InputsRevoked,
     MarkerMet,
     RecordMet,
+    ReportAppended,
     StopAsked,
     TimerExpired,
     TriggerAppended,
@@ -27,6 +28,7 @@ from snapkafka.protocol.records import (
     RESTORE,
     Abort,
     AgentPosition,
+    CutReport,
     Dead,
     Hello,
     InputTopic,
@@ -137,6 +139,21 @@ class Play:
         offset = self.stage.append(trigger)
         if asker:
             self.stage.actors[asker].catch_up(offset)
+
+    def do_acked(self, command: Words) -> None:
+        """acked P1 [again]: the ledger acknowledges its latest report; with `again` only the copy that it sent by
+        another producer, as it did not know of the first one"""
+        actor = self.actor(command)
+        mine = [
+            (offset, record)
+            for offset, record in enumerate(self.stage.ledger)
+            if isinstance(record, CutReport) and record.process == actor.machine.process
+        ]
+        offset, report = mine[-1]
+        if again := command.flag("again"):
+            offset = self.stage.append(report)
+        self.say(f"{actor.name} is told that its report is at {offset}")
+        actor.feed(ReportAppended(n=report.n, offset=offset, repeated=again))
 
     def do_read(self, command: Words) -> None:
         """read P1 [upto=5] | read all"""

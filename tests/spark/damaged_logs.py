@@ -24,7 +24,7 @@ from tests.worlds.cleaned_log import HOUR, Changelog
 
 from .small_logs import EPOCH, World, captured, damage, history, together
 
-__all__ = ["EVERY_KIND", "WORLDS", "Damaged", "damaged"]
+__all__ = ["EVERY_KIND", "WORLDS", "Damaged", "damaged", "damaged_state"]
 
 #: A seed whose damage is of every kind; another may lack a rare one.
 EVERY_KIND = 14
@@ -164,3 +164,40 @@ def _name_alike(world: World) -> None:
     for topic in same:
         world.inputs.append(replace(source, app="alike", topic=topic, topic_id="", partition=0, **nothing))
         world.bounds[TopicPartition(topic, 0)] = LogBounds(start=0, end=0)
+
+
+def damaged_state(seed: int) -> tuple[CutView, list[dict[str, Any]]]:
+    """A snapshot, and rows of its table `state`: keys are in several partitions, of tables where that is damage, and
+    of others. Some cannot be read, and some rows have none."""
+    rng = random.Random(seed)
+    partitions = [
+        TopicPartition(f"{table}-changelog", partition) for table in TABLES for partition in range(4)
+    ]
+    partitions.append(TopicPartition("alone-changelog", 0))
+    cut = cleaned_log.captured([Changelog(tp, FIRST) for tp in partitions])
+    changelogs = tuple(
+        replace(one, app="bank", table=(table := one.topic.removesuffix("-changelog")), keyed=table in KEYED)
+        for one in cut.changelogs
+    )
+    rows = []
+    for tp in partitions:
+        for key in [None, *rng.sample(range(40), 12)]:
+            text = None if key is None or key % 7 == 0 else f'"{key:02}{"x" * (key * 3)}"'
+            raw = None if key is None else f"{key:02}".encode() if text is None else text.encode()
+            rows.append(
+                {
+                    "app": "bank",
+                    "table_name": tp.topic.removesuffix("-changelog"),
+                    "partition": tp.partition,
+                    "key": text,
+                    "key_raw": raw,
+                    "changelog_topic": tp.topic,
+                    "changelog_offset": rng.randrange(1_000),
+                }
+            )
+    return CutView(replace(cut, changelogs=changelogs)), rows
+
+
+#: Tables of `damaged_state`: those whose keys belong in one partition each, and others.
+KEYED = ("plain", "second", "alone")
+TABLES = ("plain", "second", "spread")

@@ -173,6 +173,7 @@ def play(
     external: bool = True,
     declared: bool = True,
     relay: str = "",
+    split: bool = False,
 ) -> Stage:
     """Play it up to the captured snapshot, with red traffic behind it.
 
@@ -186,8 +187,9 @@ def play(
         relay: a process of an app out of scope passes a record of beta on to `orders` (offset 8), which alpha takes in
             before it cuts. "hangs": it was red, and the relay did not cut; "refused": nor did the ledger take its
             Hello; "cuts": it was white, and the relay cuts after it.
+        split: `x` is also in partition 1 of the table, whose keys belong in one partition each.
     """
-    acts = _Acts(red_received, later_cause, calm, lost, external, declared, relay)
+    acts = _Acts(red_received, later_cause, calm, lost, external, declared, relay, split)
     return asyncio.run(_play(bootstrap, namespace, acts))
 
 
@@ -201,6 +203,7 @@ class _Acts(NamedTuple):
     external: bool
     declared: bool
     relay: str
+    split: bool
 
 
 async def _play(bootstrap: str, namespace: str, acts: _Acts) -> Stage:
@@ -222,9 +225,12 @@ async def _play(bootstrap: str, namespace: str, acts: _Acts) -> Stage:
         ):
             await admin.create_topic(stage.topic(name), partitions=2, settings=settings)
         ids = {name: found.topic_id for name, found in (await admin.describe_topics()).items()}
-        old, a, b = await _join(stage, ids, (stage.topic("orders"),) if acts.declared else ())
+        sources = (stage.topic("orders"),) if acts.declared else ()
+        old, a, b = await _join(stage, ids, sources, keyed=acts.split)
         stage.players = (a, b)
         _white(stage, old, a, b, acts.later_cause, acts.external)
+        if acts.split:
+            a.send(stage.tp("balances", 1), b'"x"', b"5")
         await _cut(stage, a, b, acts, await _relay(stage, ids, acts.relay))
         stage.captured = stage.state.captured(stage.epoch)
         return stage
@@ -233,7 +239,9 @@ async def _play(bootstrap: str, namespace: str, acts: _Acts) -> Stage:
         await ledger.close()
 
 
-async def _join(stage: Stage, ids: dict[str, str], sources: tuple[str, ...]) -> tuple[Sender, Sender, Sender]:
+async def _join(
+    stage: Stage, ids: dict[str, str], sources: tuple[str, ...], *, keyed: bool
+) -> tuple[Sender, Sender, Sender]:
     orders, back, balances = (stage.topic(name) for name in ("orders", "credits", "balances"))
 
     async def hello(app: str, n: int, topic: str, *tables: Table) -> Sender:
@@ -255,7 +263,7 @@ async def _join(stage: Stage, ids: dict[str, str], sources: tuple[str, ...]) -> 
         offset = await stage.append(hello)
         return Sender(stage, offset, app)
 
-    table = Table(name="balances", changelog=balances, partitions=2, topic_id=ids[balances])
+    table = Table(name="balances", changelog=balances, partitions=2, topic_id=ids[balances], keyed=keyed)
     old = await hello("beta", 1, back)
     a = await hello("alpha", 2, orders, table)
     b = await hello("beta", 3, back)
@@ -350,7 +358,7 @@ async def _cut(stage: Stage, a: Sender, b: Sender, acts: _Acts, relay: Sender | 
         sent=tuple(a.ends.values()),
         changelogs=tuple(
             ChangelogEnd(table="balances", topic=balances.topic, partition=partition, end=end)
-            for partition, end in ((0, 7 if acts.calm else 9), (1, 0))
+            for partition, end in ((0, 7 if acts.calm else 9), (1, int(acts.split)))
         ),
         input_ends=(ends[orders], ends[stage.tp("orders", 1)]),
         recorded=(
@@ -399,7 +407,7 @@ async def _play_on(
         for sender, report, tps in zip(stage.players, reports, inputs, strict=True):
             changelogs = (
                 ChangelogEnd(table="balances", topic=balances.topic, partition=partition, end=upto)
-                for partition, upto in ((0, end), (1, 0))
+                for partition, upto in ((0, end), (1, a.seqs[stage.tp("balances", 1)]))
             )
             await sender.write_record(
                 Closed,

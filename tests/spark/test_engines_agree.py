@@ -216,6 +216,7 @@ SCENES: Final[dict[str, dict[str, Any]]] = {
     "ours": {"calm": True, "external": False, "declared": False},
     "hangs": {"calm": True, "external": False, "relay": "hangs"},
     "refused": {"calm": True, "external": False, "relay": "refused"},
+    "split": {"calm": True, "split": True},
 }
 INVARIANTS: Final = (
     Invariant(name="holds", sql="SELECT * FROM messages WHERE `offset` < 0"),
@@ -260,6 +261,8 @@ def test_manifests_are_the_same_but_for_the_engine(
         embedded, work = EmbeddedEngine(job_of(settings)).assemble(task, settings)
     assert comparable(embedded) == comparable(by_spark)
     assert embedded.content == by_spark.content
+    notes = [note.kind for check in embedded.checks for note in check.notes]
+    assert ("state-split" in notes) == (scene == "split")
     assert work.tables_written == len(by_spark.tables) == 7
     for table in by_spark.tables:
         files = (str(next((store.root / cut.id / table.name).glob("*.parquet"))) for store in (one, other))

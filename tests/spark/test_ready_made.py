@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
 from typing import Any
 
 import pytest
@@ -16,6 +17,7 @@ from snapkafka.assembly.spark.frames import local_frame
 from snapkafka.assembly.spark.verify import v6_invariants
 from snapkafka.checks import Status
 from snapkafka.checks.invariants import load
+from tests.worlds.waiting_messages import DELIVERED, TRIGGERED_S, WAITING
 
 pytestmark = [pytest.mark.spark, pytest.mark.usefixtures("small")]
 
@@ -65,3 +67,19 @@ def test_a_record_that_two_apps_read_is_one_until_it_is_taken_in_where_it_counts
         said = "not all of audit and clearing have taken in transfers[0]@5: say by --set apps="
         assert said in sum_of_all.witnesses[0].what
         assert said in one.witnesses[0].what
+
+
+def test_a_message_that_waits_too_long_or_has_no_time_is_found(spark: SparkSession) -> None:
+    """As in tests/unit/assembly/test_embedded_values.py."""
+    rows = [
+        {"topic": topic, "partition": 0, "offset": n, "timestamp_ms": at}
+        for n, (topic, at) in enumerate(WAITING)
+    ]
+    filled: dict[str, list[dict[str, Any]]] = {
+        "messages": rows,
+        "processes": [{"triggered_at": datetime.fromtimestamp(TRIGGERED_S, UTC)}],
+    }
+    frames = {name: local_frame(spark, schema, filled.get(name, [])) for name, schema in SCHEMAS.items()}
+    for parameters, expected in DELIVERED:
+        (found,) = v6_invariants.check(spark, load(["delivered_within"], parameters), frames)
+        assert sorted((item.topic, item.offset) for item in found.witnesses) == expected, parameters

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 from snapkafka.errors import LedgerUnusableError, OvertakenError
 from snapkafka.kafka.cluster.group_hold import HOLDER, GroupTakenError
@@ -86,7 +87,9 @@ class FakeLedger:
     async def append(self, record: LedgerRecord) -> int:
         return self.put(record)
 
-    async def read(self, start: int = 0, *, until: int | None = None) -> AsyncIterator[FakeEntry]:
+    async def read(
+        self, start: int = 0, *, until: int | None = None, gulps: Any = None
+    ) -> AsyncIterator[FakeEntry]:
         at = start
         while until is None or at < until:
             if at < self.first:
@@ -95,6 +98,8 @@ class FakeLedger:
                 yield self.entries[at]
                 at += 1
             else:
+                if gulps is not None:
+                    await gulps.rest()
                 await asyncio.sleep(
                     0.001
                 )  # no event: these are bound to one loop, and each command has its own

@@ -25,9 +25,11 @@ from snapkafka.checks import (
     ReadRange,
     reading_ranges,
     require_offsets,
+    split_keys,
 )
 from snapkafka.checks.invariants import Invariant
 from snapkafka.checks.run import run
+from snapkafka.checks.split_keys import noted
 from snapkafka.checks.v4_channels import look_back_ranges
 from snapkafka.manifest import AROUND, INPUTS, STATE, Manifest, TableEntry, file_stem
 from snapkafka.store import Store
@@ -74,6 +76,7 @@ class EmbeddedEngine:
         records = clock.timed("read", lambda: log.read(ranges))
         checked = clock.timed("checks", lambda: _check(view, log, records, ranges))
         rows = clock.timed("tables", lambda: _tables(view, log, records, ranges, settings))
+        checked = noted(checked, split_keys.find(view, rows[STATE]))
         tables = {name: arrow(name, of) for name, of in rows.items()}
         of_tables = clock.timed("invariants", lambda: invariants.check(task.wanted, tables))
         with store.staging(captured.id) as folder:

@@ -12,20 +12,12 @@ from typing import Any, Final
 import pyarrow as pa  # type: ignore[import-untyped]
 import pyarrow.parquet as pq  # type: ignore[import-untyped]
 
+from snapkafka.assembly.arrow_schema import arrow_schema
 from snapkafka.assembly.schemas import SORTED_BY, comments, schema
 from snapkafka.errors import StorageError
 from snapkafka.manifest import Column, FileEntry, TableEntry
 from snapkafka.store.row_digests import row_digest
 
-_SIMPLE: Final = {
-    "string": pa.string(),
-    "binary": pa.binary(),
-    "boolean": pa.bool_(),
-    "int": pa.int32(),
-    "bigint": pa.int64(),
-    "double": pa.float64(),
-    "timestamp": pa.timestamp("us", "UTC"),
-}
 #: Where Spark looks for its own form of a file's schema.
 SPARK_SCHEMA: Final = "org.apache.spark.sql.parquet.row.metadata"
 #: The one file of a table.
@@ -41,7 +33,7 @@ def arrow(name: str, rows: Sequence[Mapping[str, Any]]) -> pa.Table:
     """Return the rows of a table, in its order."""
     texts = comments(name)
     wanted = pa.schema(
-        [pa.field(it, _type(kind), metadata={"comment": texts[it]}) for it, kind in columns_of(name)],
+        [field.with_metadata({"comment": texts[field.name]}) for field in arrow_schema(schema(name))],
         metadata={SPARK_SCHEMA: _spark_schema(name)},
     )
     ordered = sorted(rows, key=lambda row: [_in_order(row.get(column)) for column in SORTED_BY[name]])
@@ -73,17 +65,6 @@ def _spark_type(kind: str) -> Any:
         fields = (part.split(":", 1) for part in found[1].split(","))
         return {"type": "struct", "fields": [_spark_field(name, of, {}) for name, of in fields]}
     return {"int": "integer", "bigint": "long"}.get(kind, kind)
-
-
-def _type(kind: str) -> pa.DataType:
-    if found := re.fullmatch(r"array<(.*)>", kind):
-        return pa.list_(_type(found[1]))
-    if found := re.fullmatch(r"map<(.*),(.*)>", kind):
-        return pa.map_(*map(_type, found.groups()))
-    if found := re.fullmatch(r"struct<(.*)>", kind):
-        fields = (part.split(":", 1) for part in found[1].split(","))
-        return pa.struct([pa.field(name, _type(of)) for name, of in fields])
-    return _SIMPLE[kind]
 
 
 def write(name: str, table: pa.Table, folder: Path, stem: str) -> TableEntry:

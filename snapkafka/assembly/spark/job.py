@@ -14,6 +14,7 @@ from typing import Final, TypeVar
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as fn
+from pyspark.sql.types import StructType
 
 from snapkafka.assembly.base import Base, building_on, view_on
 from snapkafka.assembly.ledger import NO_FACTS, ClusterFacts
@@ -22,6 +23,7 @@ from snapkafka.assembly.reaches import leads, per_kind, reach
 from snapkafka.assembly.settings import Settings, Stored
 from snapkafka.checks import Checked, CheckOutcome, CutView, ReadRange, reading_ranges, require_offsets
 from snapkafka.checks.invariants import Invariant
+from snapkafka.checks.split_keys import noted
 from snapkafka.manifest import (
     AROUND,
     INPUTS,
@@ -36,14 +38,14 @@ from snapkafka.store import Folder, Store, state_parents
 from snapkafka.wire.headers import ledger_id
 
 from .frames import Lookups
-from .reading.header_columns import stamped, stamps
+from .reading.header_columns import STAMPS_SCHEMA, stamped, stamps
 from .reading.kafka_source import read_ranges
 from .reading.meter import Meter
 from .reading.session import kept, sized, storage_level
 from .tables import incremental, tables
 from .tables.around import around
 from .tables.inputs import inputs
-from .verify import rules, stored_tables, v6_invariants
+from .verify import rules, split_keys, stored_tables, v6_invariants
 from .verify.log_frames import LogFrames
 from .verify.sequences import stretch_of
 from .write import file_hashes, parquet
@@ -118,6 +120,7 @@ def assemble(
             sums = clock.timed("digests", lambda: parquet.digests(written))
             checked = pending.result()
         seen = written if base is None else _with_state(spark, written, base, store)
+        checked = noted(checked, clock.timed("keys", lambda: split_keys.find(view, seen[STATE])))
         of_tables = clock.timed("invariants", lambda: v6_invariants.check(spark, wanted, seen))
         entries = clock.timed(
             "files",
@@ -162,9 +165,11 @@ def verify(
     notify(f"{view.captured.id}: verifying {_amount(ranges)}")
     lookups = Lookups(spark, view, stretch=stretch_of(ranges))
     light = not wanted and stored is None
-    reading = _read(spark, ranges, settings, meter, view.topics_read, light=light)
+    keyed = {tp.topic for tp, cuts in view.changelogs.items() if any(cut.keyed for cut in cuts)}
+    reading = _read(spark, ranges, settings, meter, view.topics_read, light=light, keyed=keyed)
     with sized(spark, _offsets(ranges)), reading as records:
         checked = _check(spark, records, lookups, ranges, settings)
+        checked = noted(checked, split_keys.find(view, tables.state(records, lookups, settings.decoding)))
         if wanted:
             of_tables = v6_invariants.check(spark, wanted, _unwritten(records, lookups, settings))
             checked = checked._replace(outcomes=checked.outcomes + of_tables)
@@ -240,23 +245,37 @@ def _read(
     inputs: Collection[str],
     *,
     light: bool = False,
+    keyed: Collection[str] = (),
 ) -> Iterator[DataFrame]:
     """Read the stamped records of the ranges from Kafka once, and keep them for the length of the block.
 
     Args:
         inputs: topics that some app reads.
-        light: keep only what the checks of the log need.
+        light: keep only what the checks need.
+        keyed: changelogs of which they need the keys, and whether there is a value.
     """
     records = _stamped(_source(spark, ranges, settings), settings)
     # Nobody looks at the other headers of a changelog.
     records = records.withColumn("headers", fn.when(fn.col("topic").isin(inputs), fn.col("headers")))
     # Hardly anybody asks for the hash of a key: where keys are kept, `stamps` makes it.
-    needed = stamps(records) if light else records.drop("key_hash")
+    needed = _light(records, keyed) if light else records.drop("key_hash")
     with (
         kept(needed, storage_level(_offsets(ranges))) as found,
         nullcontext() if meter is None else meter.reading(_offsets(ranges)),
     ):
         yield found
+
+
+def _light(records: DataFrame, keyed: Collection[str]) -> DataFrame:
+    """Return stamps, and of some topics the keys, and an empty value for each that there is."""
+    if not keyed:
+        return stamps(records)
+    of_keys = fn.col("topic").isin(*keyed)
+    return records.select(
+        *StructType.fromDDL(STAMPS_SCHEMA).names,
+        fn.when(of_keys, fn.col("key")).alias("key"),
+        fn.when(of_keys & fn.col("value").isNotNull(), fn.lit(b"")).alias("value"),
+    )
 
 
 def _stamped(source: DataFrame, settings: Settings) -> DataFrame:

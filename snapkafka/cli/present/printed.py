@@ -9,6 +9,7 @@ from rich.markup import escape
 
 from snapkafka.checks.coverage import NOTHING_SEEN
 from snapkafka.checks.coverage import in_words as examined_in_words
+from snapkafka.checks.kinds import OF_STATE
 from snapkafka.cli.screen import Screen
 from snapkafka.kafka.cluster.external_groups import assumptions, open_topics, outside_paths, unseen_paths
 from snapkafka.kafka.cluster.restorable import in_words
@@ -159,6 +160,8 @@ def print_details(console: Screen, found: Details, *, everything: bool = False) 
         console.print("checks: " + ", ".join(map(_went, found.checks)))
         if {check.records for check in found.checks if check.records >= 0} == {0}:
             console.print(f"[yellow]note:[/] {NOTHING_SEEN}")
+        for remark in (remark for check in found.checks for remark in check.remarks):
+            console.print(f"[yellow]note:[/] {escape(remark)}")
 
 
 def _went(check: CheckResult) -> str:
@@ -237,7 +240,8 @@ def print_assembled(console: Screen, found: tuple[JobResult, ...]) -> None:
 def _checks(checks: Iterable[CheckEntry]) -> Table:
     rows = Table("check", "status", "read", "found", right=("found",))
     for check in checks:
-        findings = (*check.witnesses[:1], *check.notes)  # of whole topics first
+        notes = (note for note in check.notes if note.kind not in OF_STATE)  # these have lines of their own
+        findings = (*check.witnesses[:1], *notes)  # of whole topics first
         rows.add(
             escape(check.name),
             coloured(check.status if check.run else "not run"),
@@ -252,6 +256,8 @@ def _caveats(item: JobResult) -> Iterator[str]:
     """Yield what the verdict leaves open, and what it assumes."""
     if saw_nothing(item.checks):
         yield f"[yellow]note:[/] {NOTHING_SEEN}"
+    for note in (note for check in item.checks for note in check.notes if note.kind in OF_STATE):
+        yield f"[yellow]note:[/] {escape(note.what)}"
     yield from (f"[yellow]warning:[/] {escape(str(unread))}" for unread in item.unread)
     paths = (
         unseen_paths(item.open),

@@ -183,6 +183,13 @@ def copartitioned(table: Any) -> bool:
     return not (table.use_partitioner or is_global(table))
 
 
+def keyed(table: Any) -> bool:
+    """Return whether each key belongs in one partition: that of its events, which Faust's own partitioner chooses. A
+    set is changed by operations, and a window often counts whatever comes to its partition."""
+    plain = table.window is None and not of_sets(table) and table.app.conf.producer_partitioner is None
+    return plain and copartitioned(table)
+
+
 def is_global(table: Any) -> bool:
     """Return whether every worker has all of the table."""
     from faust.types.tables import GlobalTableT

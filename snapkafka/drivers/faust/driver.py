@@ -218,7 +218,8 @@ class FaustDriver(Host):
 
     def start_timer(self, epoch: int, ttl_ms: int) -> None:
         """Answer in this ledger only."""
-        self.loop.call_later(ttl_ms / 1000, self.answering(), TimerExpired(epoch=epoch))
+        answer = self.answering()
+        self.loop.call_later(ttl_ms / 1000, lambda: self.spawn(self._expired(epoch, answer)))
 
     def append_hello(self, was: int) -> None:
         """Join again as a new process."""
@@ -242,6 +243,13 @@ class FaustDriver(Host):
     def changed(self) -> None:
         """Wake the tasks that wait for the ledger."""
         self.waiting.machine_changed()
+
+    async def _expired(self, epoch: int, answer: Callable[[Event], None]) -> None:
+        """Read the ledger to its end first: who has reported there is not to be declared dead (R12)."""
+        if epoch in self.machine.ledger.open:
+            with contextlib.suppress(SnapkafkaError):
+                await self.waiting.read_to(await self.ledger.end())
+        answer(TimerExpired(epoch=epoch))
 
     async def _ask_ends(self, action: AskEnds, answer: Callable[[Event], None]) -> None:
         ends = await self.admin.log_ends(action.tps)
@@ -293,6 +301,7 @@ class FaustDriver(Host):
         """Reach the ledger once the app has started, and join if no consumer will subscribe."""
         self.replies.attach(self.app._reply_consumer)
         connection = connection_of(self.app)
+        self.metrics.requests = connection.requests
         await self.start(KafkaLedger(connection, self.config.namespace), KafkaTopicAdmin(connection))
         if self.app.producer_only:
             await self.join(process_hello(self))

@@ -40,6 +40,8 @@ OUTCOMES: Final = (
     "state-not-given",
     "ttl",
 )
+#: What a worker asks a broker again and again; exported from the start, too.
+APIS: Final = ("Fetch", "ListOffsets", "Metadata", "Produce")
 
 
 class Histogram:
@@ -81,6 +83,7 @@ class Metrics:
     ledger_recreated: int = 0
     ledger_cut_short: int = 0
     outcomes: Counter[str] = field(default_factory=Counter)  # "captured", or the code of the failure
+    requests: Counter[str] = field(default_factory=Counter)  # of our own clients, by API
     cut_s: Histogram = field(default_factory=lambda: Histogram(CUT_S))
     closing_s: Histogram = field(default_factory=lambda: Histogram(CLOSING_S))
     capture_s: Histogram = field(default_factory=lambda: Histogram(CAPTURE_S))
@@ -154,8 +157,16 @@ def families(metrics: Metrics, *, participating: bool, ledger_lag: int | None) -
         ("ledger-refused", metrics.ledger_refused),
     ):
         ignored.add_metric([reason], count)
+    requests = CounterMetricFamily(
+        "snapkafka_requests",
+        "Requests of snapkafka's own clients in this worker to Kafka; those of the app are not among them",
+        labels=["api"],
+    )
+    for api, count in sorted((dict.fromkeys(APIS, 0) | metrics.requests).items()):
+        requests.add_metric([api], count)
     yield outcomes
     yield ignored
+    yield requests
     yield CounterMetricFamily("snapkafka_cuts", "Cuts of this worker", value=metrics.cuts)
     yield CounterMetricFamily(
         "snapkafka_bare",

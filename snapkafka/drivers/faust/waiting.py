@@ -169,14 +169,15 @@ class WorkerWaits:
     ) -> bool:
         """Return whether the condition comes to hold within so many seconds; it is checked after each event."""
         until = self._host.loop.time() + seconds
-        while not condition():
-            left = until - self._host.loop.time()
-            if left <= 0:
-                if seconds:
-                    self._log_in_vain(seconds, asked())
-                return False
-            with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(self.changed(), left)
+        with self._ledger_tasks.awaited():
+            while not condition():
+                left = until - self._host.loop.time()
+                if left <= 0:
+                    if seconds:
+                        self._log_in_vain(seconds, asked())
+                    return False
+                with contextlib.suppress(TimeoutError):
+                    await asyncio.wait_for(self.changed(), left)
         return True
 
     def _log_in_vain(self, seconds: float, asked: bool) -> None:

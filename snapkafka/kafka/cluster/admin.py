@@ -56,6 +56,7 @@ class KafkaTopicAdmin:
         self._lock = asyncio.Lock()
         self._admin: Any = None
         self._consumer: Any = None
+        self._coordinators: dict[str, int] = {}
 
     # -- topics ----------------------------------------------------------------------------------------------
 
@@ -278,12 +279,13 @@ class KafkaTopicAdmin:
         """
         admin = await self._connected()
         with translated(self.connection, "list the consumer groups"):
-            if not may_describe_cluster(await self._ask_any(DescribeClusterRequest())):
+            cluster = await self._ask_any(DescribeClusterRequest())
+            if not may_describe_cluster(cluster):
                 raise LedgerUnusableError(
                     "not allowed to see all consumer groups",
                     hint="it needs DESCRIBE on the cluster (docs/reference/ledger.md)",
                 )
-            return await list_groups(admin)
+            return await list_groups(admin, [broker[0] for broker in cluster.brokers], self._coordinators)
 
     async def group_members(self, group: str) -> tuple[Member, ...]:
         """List the members of a consumer group, of either protocol; none: it does not exist, or is empty.

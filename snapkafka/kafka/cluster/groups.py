@@ -30,6 +30,7 @@ from aiokafka.protocol.types import (
 from snapkafka.errors import LedgerUnusableError
 from snapkafka.protocol.forking import fork_of, prefixed
 
+from .asking_again import COORDINATOR_MOVES
 from .wire_requests import RequestStruct, check_version, uuid_type
 
 #: The head of a member's subscription, and of its assignment, that all versions of Kafka's consumers share.
@@ -39,6 +40,8 @@ _ASSIGNMENT: Final = Schema(
 )
 #: Groups asked for at the same time.
 CONCURRENCY: Final = 8
+#: Groups that one request describes.
+AT_ONCE: Final = 100
 #: What `ListGroups` calls groups that read topics. Those of share and streams consumers are not described by the
 #: requests that we have; others (Connect's, ...) read no topics.
 READING: Final = frozenset({"consumer", "share", "streams", ""})
@@ -209,29 +212,54 @@ def _members_of_new(found: Iterable[Any]) -> tuple[Member, ...]:
     return tuple(Member(member=it[0], client=it[4], host=it[5]) for it in found)
 
 
-async def list_groups(admin: Any) -> list[ConsumerGroup]:
+async def list_groups(admin: Any, brokers: list[int], coordinators: dict[str, int]) -> list[ConsumerGroup]:
     """List every group of the cluster, by name.
 
     Args:
         admin: a connected aiokafka admin client.
+        brokers: all of the cluster.
+        coordinators: the broker of each group, as far as it was found before; what is found is added.
 
     Raises:
         KafkaError: no broker answers, or a right is missing.
     """
-    listed = sorted({(name, kind) for name, kind, *_ in await admin.list_consumer_groups()})
+    listed = sorted({(name, kind) for name, kind, *_ in await admin.list_consumer_groups(brokers)})
+    try:
+        return await _described(admin, listed, coordinators)
+    except (*COORDINATOR_MOVES, errors.NodeNotReadyError, errors.KafkaConnectionError):
+        coordinators.clear()
+        return await _described(admin, listed, coordinators)
+
+
+async def _described(
+    admin: Any, listed: list[tuple[str, str]], coordinators: dict[str, int]
+) -> list[ConsumerGroup]:
+    """Describe the groups: those of one broker by one request. Their positions are asked for first, for a broker does
+    not tell there that it coordinates the group no more."""
     gate = asyncio.Semaphore(CONCURRENCY)
 
-    async def describe(name: str, kind: str) -> ConsumerGroup:
+    async def committed(name: str) -> set[str]:
         async with gate:
-            return await _describe(admin, name, kind)
+            if name not in coordinators:
+                coordinators[name] = await admin.find_coordinator(name)
+            found = await admin.list_consumer_group_offsets(name, group_coordinator_id=coordinators[name])
+            return {tp.topic for tp in found}
 
-    return list(await asyncio.gather(*(describe(name, kind) for name, kind in listed)))
+    names = sorted({name for name, _ in listed})
+    positions = dict(zip(names, await asyncio.gather(*map(committed, names)), strict=True))
+    answers: dict[str, Any] = {}
+    for broker in sorted({coordinators[name] for name in names}):
+        of_broker = [name for name in names if coordinators[name] == broker]
+        for at in range(0, len(of_broker), AT_ONCE):
+            (response,) = await admin.describe_consumer_groups(
+                of_broker[at : at + AT_ONCE], group_coordinator_id=broker
+            )
+            answers |= {answer[1]: answer for answer in response.groups}
+    return [await _group(admin, name, kind, answers[name], positions[name]) for name, kind in listed]
 
 
-async def _describe(admin: Any, name: str, kind: str) -> ConsumerGroup:
-    committed = {tp.topic for tp in await admin.list_consumer_group_offsets(name)}
-    (response,) = await admin.describe_consumer_groups([name])
-    ((code, _, state, _, _, members, *_),) = response.groups
+async def _group(admin: Any, name: str, kind: str, answer: Any, committed: set[str]) -> ConsumerGroup:
+    code, _, state, _, _, members, *_ = answer
     if code and code != GROUP_ID_NOT_FOUND:
         raise errors.for_code(code)(name)
     if kind in CLASSIC and (code or state == UNDESCRIBED) and (new := await _describe_new(admin, name)):

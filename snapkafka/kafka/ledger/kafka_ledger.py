@@ -19,6 +19,7 @@ from snapkafka.kafka.cluster.admin import REPLICAS_MAX, KafkaTopicAdmin
 from snapkafka.kafka.cluster.wire_requests import TopicDescription
 from snapkafka.kafka.login.connection import Connection, translated
 from snapkafka.logs import about
+from snapkafka.ports import Gulps
 from snapkafka.protocol.records import LedgerRecord, TailLost, TopicPartition
 from snapkafka.topic_config import TopicSettings
 from snapkafka.wire import headers, signature
@@ -313,8 +314,13 @@ class KafkaLedger:
 
     # -- reading ---------------------------------------------------------------------------------------------
 
-    async def read(self, start: int = 0, *, until: int | None = None) -> AsyncIterator[ReadEntry]:
+    async def read(
+        self, start: int = 0, *, until: int | None = None, gulps: Gulps | None = None
+    ) -> AsyncIterator[ReadEntry]:
         """Yield the entries from `start` on, in order, live; or up to `until`.
+
+        Args:
+            gulps: see `gulps`; None: every entry is yielded as soon as it is there.
 
         Raises:
             LedgerRecreatedError: the ledger was deleted, or deleted and made again; noticed within a few seconds.
@@ -322,7 +328,7 @@ class KafkaLedger:
             LedgerUnusableError, BrokerUnavailableError: it cannot be read.
         """
         assert self._topic_id, "open() comes first"
-        async for entry in self._entries(start, until=until):
+        async for entry in self._entries(start, until=until, gulps=gulps):
             self.refused += entry.refused
             if entry.record is None and entry.timestamp_ms != HOLE and not entry.refused:
                 self.garbage += 1
@@ -332,7 +338,12 @@ class KafkaLedger:
             yield entry
 
     def _entries(
-        self, start: int, *, until: int | None, same: Callable[[], Awaitable[bool]] | None = None
+        self,
+        start: int,
+        *,
+        until: int | None,
+        same: Callable[[], Awaitable[bool]] | None = None,
+        gulps: Gulps | None = None,
     ) -> AsyncIterator[ReadEntry]:
         return read_entries(
             self.connection,
@@ -342,6 +353,7 @@ class KafkaLedger:
             same=same or self._is_same,
             suspect=self._replaced,
             accepts=self._accepts,
+            gulps=gulps,
         )
 
     def _accepts(self, offset: int, value: bytes, headers: Iterable[tuple[str, bytes]]) -> bool:

@@ -11,6 +11,8 @@ from snapkafka.kafka.login.connection import Connection
 
 from .settings import RECORD_BYTES_MAX
 
+#: The codec of the ledger's batches. Every client has it, and it takes 50 to 300 us for a record.
+COMPRESSION: Final = "gzip"
 #: A producer that is dropped is waited for no longer.
 STOP_WITHIN_S: Final = 1.0
 
@@ -38,6 +40,7 @@ class LedgerProducer:
                 acks="all",
                 enable_idempotence=True,
                 linger_ms=0,
+                compression_type=COMPRESSION,
                 max_request_size=2 * RECORD_BYTES_MAX,
             )
             try:

@@ -15,6 +15,7 @@ from snapkafka.errors import LedgerUnusableError
 from snapkafka.kafka.login import clients
 from snapkafka.kafka.login.connection import Connection, translated
 from snapkafka.logs import about
+from snapkafka.ports import Gulps
 from snapkafka.protocol.records import LedgerRecord
 from snapkafka.wire.codec import UndecodableError, decode
 
@@ -71,6 +72,7 @@ async def read_entries(
     same: Callable[[], Awaitable[bool]],
     suspect: asyncio.Event,
     accepts: Accepts,
+    gulps: Gulps | None = None,
 ) -> AsyncIterator[ReadEntry]:
     """Yield the entries from `start` on, in order; end at `until`, or never.
 
@@ -80,6 +82,7 @@ async def read_entries(
             It raises where that topic has lost what was read.
         suspect: set by who has seen that it is not, or that records are lost; `same` clears it.
         accepts: may the record count, by its offset, value and headers?
+        gulps: the rests of a live reader, each after what was at hand.
 
     Raises:
         LedgerRecreatedError: it is not.
@@ -99,6 +102,7 @@ async def read_entries(
                 began = clock()
                 found = await reader.some()
                 pace.waited(clock() - began)
+                rests = gulps is not None and reader.pause()
                 began = clock()
                 for entry in found:
                     if until is None or entry.offset < until:
@@ -107,6 +111,9 @@ async def read_entries(
                         await asyncio.sleep(pace.rest(clock() - began))
                         began = clock()
                 pace.took(clock() - began)
+                if gulps is not None and rests:
+                    await gulps.rest()
+                    reader.resume()
                 if watch is not None and watch.done():
                     watch.result()
         finally:
@@ -182,6 +189,18 @@ class _Reader:
     async def close(self) -> None:
         if self._consumer is not None:
             await self._consumer.stop()
+
+    def pause(self) -> bool:
+        """Fetch nothing for now: the client would fetch the next record while this one is read, and wake up for it.
+        Return False if more is at hand already, or has to be taken one by one."""
+        if self._at_once == 1 or self._consumer._fetcher._records:
+            return False
+        self._consumer.pause(self._tp)
+        return True
+
+    def resume(self) -> None:
+        """Fetch again."""
+        self._consumer.resume(self._tp)
 
     async def some(self) -> Iterable[ReadEntry]:
         """Return the entries at hand, decoded one by one as they are taken; wait a little for the first."""

@@ -26,7 +26,7 @@ BATCH_BYTES_MIN: Final = RECORD_BYTES_MAX + 1_024
 #: Where no reason is given the value is Kafka's own default, set so that no other can be inherited.
 SETTINGS: Final = {
     "cleanup.policy": "delete",
-    "compression.type": "producer",  # ours does not compress; clients without codecs have to read it
+    "compression.type": "producer",  # ours uses gzip, which every client can read
     "max.message.bytes": "1048588",
     "message.timestamp.type": "LogAppendTime",  # one clock for `capture_ms` and for ages
     "retention.bytes": "-1",

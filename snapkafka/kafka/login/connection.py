@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
@@ -27,7 +28,8 @@ class Connection:
 
     `bootstrap`: `host:port`, several separated by commas; read in any form of `addresses`. `security`: further
     arguments of aiokafka's clients (`security_protocol`, `ssl_context`, `sasl_mechanism`, ...). `settings`: their
-    source, for the clients of other libraries.
+    source, for the clients of other libraries. `client_id`: the name of its clients in the broker's logs and quotas.
+    `requests`: how many requests its clients have sent, by the name of the API.
 
     Raises:
         BadInputError: `bootstrap` is not a list of addresses.
@@ -37,6 +39,8 @@ class Connection:
     security: Mapping[str, Any] = field(default_factory=dict, repr=False)
     request_timeout_ms: int = REQUEST_TIMEOUT_MS
     settings: Security = field(default_factory=Security, repr=False)
+    client_id: str = "snapkafka"
+    requests: Counter[str] = field(default_factory=Counter, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "bootstrap", ",".join(map(str, addresses(self.bootstrap))))
@@ -49,7 +53,7 @@ class Connection:
         """Return the keyword arguments for any aiokafka client."""
         return {
             "bootstrap_servers": self.hosts,
-            "client_id": "snapkafka",
+            "client_id": self.client_id,
             "request_timeout_ms": self.request_timeout_ms,
             **self.security,
         }

@@ -7,7 +7,7 @@ import { bytes, count, h, mood, ms, restorable, table, time } from "./dom.js";
 let shown = null;
 const CHANNELS_MAX = 50;
 const ROWS_FIRST = 20;
-const [OTHERS_MAX, ROWS_MAX, VALUE_CHARS] = [100, 1000, 120];
+const [OTHERS_MAX, VALUE_CHARS] = [100, 120];
 const [AGAIN_MS, AGAIN_MOST_MS] = [1000, 30000];
 
 export const isOpen = () => shown !== null;
@@ -149,7 +149,8 @@ function checks(told, point) {
   if (!told.checks.length) return h("p", { class: "why" }, "not verified yet");
   const place = (one) => `${one.topic}[${one.partition}] offset ${one.offset}`;
   const link = (one) => h("button", { type: "button", class: "link", title: "Show it in the diagram", onclick: () => point(place(one)) }, place(one));
-  const witnesses = (check) => h("ul", { class: "witnesses" }, [...(check.witnesses ?? []), ...(check.notes ?? [])]
+  const witnesses = (check) => h("ul", { class: "witnesses" }, [...(check.witnesses ?? []), ...(check.notes ?? []),
+    ...(check.remarks ?? []).map((what) => ({ what }))]
     .map((one) => h("li", {}, ...(one.topic && one.offset >= 0 ? [link(one), ": "] : []), one.what)));
   const name = (one) => h("div", { class: "check" }, h("b", {}, one.name.split(" ")[0]), ` ${one.title}`, one.says ? h("div", { class: "why" }, one.says) : null);
   return table([["Check"], ["Status"], ["Found", "number"], ["Records", "number"], ["Witnesses and notes"]],
@@ -200,27 +201,7 @@ function sql(told) {
     catalog(told), box, h("p", {}, h("button", { type: "button", onclick: run }, "Run")), answer);
 }
 
-// Values of these keys in a snapshot, by app, table, partition and key.
-async function values(id, keys) {
-  const sql = `SELECT * EXCLUDE (key_raw), lower(hex(key_raw)) AS key_hex FROM "${id.replaceAll('"', '""')}".state
-    WHERE key_hex IN (${keys.map((one) => `'${one.key_raw}'`).join(", ")})`;
-  const { columns, rows } = await post(path(id, "/query"), { sql, rows_max: ROWS_MAX });
-  const of = (row, name) => row[columns.indexOf(name)];
-  const table = columns.includes("table_name") ? "table_name" : "table";
-  const written = (row) => of(row, "value") ?? (of(row, "value_raw") === null ? "" : `0x${of(row, "value_raw")}`);
-  return new Map(rows.map((row) => [placed(of(row, "app"), of(row, table), of(row, "partition"), of(row, "key_hex")), written(row)]));
-}
-
-const placed = (...parts) => JSON.stringify(parts);
 const brief = (text) => (text && text.length > VALUE_CHARS ? h("span", { title: text }, `${text.slice(0, VALUE_CHARS)}\u2026`) : text ?? "");
-
-async function changedKeys({ before, after, keys }) {
-  if (!keys.length) return h("p", { class: "why" }, "no key of a table changed");
-  const [old, now] = await Promise.all([before, after].map((one) => values(one.id, keys)));
-  const at = (one) => placed(one.app, one.table, one.partition, one.key_raw);
-  return table([["App"], ["Table"], ["Change"], ["Key"], ["Before"], ["After"]], keys.map((one) => [one.app, one.table, one.change,
-    one.key ?? `0x${one.key_raw}`, brief(old.get(at(one))), brief(now.get(at(one)))]), "Keys");
-}
 
 function diff(told, others) {
   const assembled = others.filter((row) => row.assembled && row.epoch !== told.epoch);
@@ -230,11 +211,12 @@ function diff(told, others) {
   const run = async () => {
     const [before, after] = [told.epoch, Number(choice.value)].sort((a, b) => a - b);
     try {
-      const found = await get(path(String(before), `/diff?against=${after}&keys=20`));
+      const found = await get(path(String(before), `/diff?against=${after}&keys=20&values=true`));
       answer.replaceChildren(
         table([["App"], ["Table"], ["Added", "number"], ["Changed", "number"], ["Removed", "number"], ["Unchanged", "number"]],
           found.tables.map((one) => [one.app, one.table, count(one.added), count(one.changed), count(one.removed), count(one.unchanged)]), "Tables"),
-        await changedKeys(found),
+        table([["App"], ["Table"], ["Change"], ["Key"], ["Before"], ["After"]], found.keys.map((one) => [one.app, one.table, one.change,
+          one.key ?? `0x${one.key_raw}`, brief(one.value_before), brief(one.value_after)]), "Keys"),
         table([["From"], ["To"], ["Topic"], ["In flight before", "number"], ["after", "number"]],
           found.channels.map((one) => [one.sender_app, one.receiver_app, one.topic, count(one.messages_before), count(one.messages_after)]), "Channels"));
     } catch (error) {

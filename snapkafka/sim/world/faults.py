@@ -212,6 +212,7 @@ def _recreate_ledger(world: Surroundings[Process]) -> None:
     for process in world.processes:
         process.read = 0
         process.posts.clear()
+        process.reported.clear()
         process.ends.clear()
         process.stopped.clear()
         process.timers.clear()

@@ -23,6 +23,7 @@ from snapkafka.protocol.events import (
     MarkerMet,
     RanWithout,
     RecordMet,
+    ReportAppended,
     TimerExpired,
     WentAbsent,
 )
@@ -66,6 +67,7 @@ class Process(Runner):
         self.lost: tuple[int, int] | None = None  # what of that the ledger has lost: from, to
         self.replies_at = 0
         self.posts: deque[LedgerRecord] = deque()
+        self.reported: deque[ReportAppended] = deque()  # acknowledged, and it does not know yet
         self.ends: deque[AskEnds] = deque()
         self.stopped: deque[AskStopped] = deque()
         self.timers: set[int] = set()
@@ -158,6 +160,8 @@ class Process(Runner):
             yield "ledger", None
         if self.lost is not None and not self.hung:
             yield "notice", None
+        if self.reported and not self.hung:
+            yield "reported", None
         if self.ends:
             yield "ends", None
         if self.stopped:
@@ -217,7 +221,15 @@ class Process(Runner):
             self.world.count("lost_reports")
             return
         offset = self.world.append_to_ledger(record, refused=self.signs_otherwise)
+        if isinstance(record, CutReport) and self.world.plan.acknowledged:
+            if again := self.world.rng.random() < self.world.plan.appended_again:
+                offset = self.world.append_to_ledger(record, refused=self.signs_otherwise)
+            self.reported.append(ReportAppended(n=record.n, offset=offset, repeated=again))
         self.seen = max(self.seen, offset + 1)
+
+    def _reported(self, _: object) -> None:
+        self.world.count("acknowledged_reports")
+        self.feed(self.reported.popleft())
 
     @property
     def signs_otherwise(self) -> bool:
@@ -257,6 +269,7 @@ class Process(Runner):
         self.lost = self.missed = None
         self.read = self.seen = 0
         self.posts.clear()
+        self.reported.clear()
         self.ends.clear()
         self.stopped.clear()
         self.timers.clear()

@@ -69,6 +69,8 @@ class WorldPlan:
     recreated: tuple[str, ...] = ()  # topics that may be deleted and recreated
     other_key: tuple[str, ...] = ()  # apps that sign their ledger records with another key, and accept all
     own_key: tuple[str, ...] = ()  # apps that sign with another key, and accept no other
+    acknowledged: bool = False  # processes learn where their reports are by an acknowledgement, too
+    appended_again: float = 0.0  # the share of reports that are sent by two producers
     off: tuple[str, ...] = ()  # apps that joined once, and whose workers run without snapkafka
 
 
@@ -116,6 +118,12 @@ READS_SEED = "looks 7618"
 #: seeds, too, are none of those that are known by number.
 SCOPED = 0.08
 SCOPES = "scopes 16"
+
+#: The share of worlds in which reports are acknowledged, and of reports that are sent twice there. The seeds of these
+#: worlds, too, are none of those that are known by number.
+ACKNOWLEDGED = 0.6
+ACKNOWLEDGES = "acknowledges 1209"
+APPENDED_AGAIN = 0.1
 
 HARMLESS_TO_ASSIGNMENTS = frozenset(
     {
@@ -169,6 +177,7 @@ def make_plan(seed: int) -> WorldPlan:
         apps = [with_reads(chance_of_reads, app, global_table and style >= 0.1) for app in apps]
     rough = 4.0 if rng.random() < 0.25 else 1.0
     windows = WINDOWS if seed % 16 in WINDOW_SEEDS and seed >= PINNED_BELOW else {}
+    acknowledged = seed >= PINNED_BELOW and random.Random(f"{ACKNOWLEDGES} {seed}").random() < ACKNOWLEDGED
     unsettled = UNSETTLED if seed % 16 in UNSETTLED_SEEDS else {}
     return WorldPlan(
         apps=tuple(apps),
@@ -192,6 +201,8 @@ def make_plan(seed: int) -> WorldPlan:
         | windows
         | short,
         scope=scope,
+        acknowledged=acknowledged,
+        appended_again=APPENDED_AGAIN if acknowledged else 0.0,
     )
 
 

@@ -13,6 +13,7 @@ from typing import Final
 
 from snapkafka.checks import v1_colour, v4_channels, v5_cause, view
 from snapkafka.protocol import (
+    closing,
     gather,
     hot_path,
     ledger_state,
@@ -320,6 +321,12 @@ LIVENESS: Final[tuple[Mutant, ...]] = (
         "a forged epoch is believed",
         patching(worker.WorkerProtocol, "_met", broken.believe),
         faults(forge=0.01),
+    ),
+    Mutant(
+        "R4 again",
+        "the last acknowledgement of a report counts, though another copy stands before it",
+        patching(closing.OpenCuts, "take", broken.any_acknowledgement_counts),
+        lambda plan: replace(plan, acknowledged=True, appended_again=0.5),
     ),
 )
 

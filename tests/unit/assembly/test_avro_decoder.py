@@ -7,14 +7,19 @@ import json
 import math
 import random
 import struct
+import subprocess
+import sys
 from datetime import UTC, date, datetime, time
 from io import BytesIO
+from pathlib import Path
 from typing import Any, Final
 
 import avro.schema
 import pytest
 from avro.io import BinaryEncoder, DatumWriter, validate
+from pyspark import cloudpickle
 
+from snapkafka.assembly.spark.values.avro import loading
 from snapkafka.assembly.spark.values.avro_decoder import decoder
 
 SIMPLE: Final = ("null", "boolean", "int", "long", "float", "double", "bytes", "string")
@@ -328,3 +333,23 @@ def test_other_bytes_are_none(schema: str, raw: bytes) -> None:
 def test_what_is_no_schema_is_refused(schema: str) -> None:
     with pytest.raises(ValueError, match=r"Avro|Expecting"):
         decoder(schema)
+
+
+def test_workers_need_not_have_snapkafka(tmp_path: Path) -> None:
+    """What goes to them with a task holds all of the decoder."""
+    schema = json.dumps(record("T", next=["null", "T"]))
+    (tmp_path / "load").write_bytes(cloudpickle.dumps(loading([(schema, "")])))
+    program = """
+import sys
+sys.modules["snapkafka"] = None
+import pyarrow as pa
+from pyspark import cloudpickle
+load = cloudpickle.loads(open(sys.argv[1], "rb").read())
+print(load(pa.array([bytes([2, 0]), None, bytes([2])]), pa.array([0, None, 0])).to_pylist())
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", program, str(tmp_path / "load")], capture_output=True, text=True, check=False
+    )
+    assert (done.returncode, done.stdout.strip()) == (0, """['{"next":{"next":null}}', None, None]"""), (
+        done.stderr
+    )

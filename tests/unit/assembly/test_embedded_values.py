@@ -15,6 +15,7 @@ from snapkafka.assembly.embedded.values import decoded
 from snapkafka.assembly.embedded.write import arrow
 from snapkafka.checks import Status
 from snapkafka.checks.invariants import Invariant, load, parameters_of, ready_made
+from tests.worlds.waiting_messages import DELIVERED, TRIGGERED_S, WAITING
 
 
 @pytest.mark.parametrize(
@@ -127,6 +128,8 @@ def test_an_invariant_that_fails_has_its_rows_as_spark_prints_them() -> None:
             "beside explode",
         ),
         ("SELECT * FROM messages WHERE CAST('1e3' AS INT) = 0", "a number like 1e3"),
+        ("SELECT * FROM messages WHERE lower(topic || timestamp) = 'x'", "a cast beside a time"),
+        ("SELECT CAST(timestamp AS BIGINT) AS n FROM messages", "a cast beside a time"),
     ],
 )
 def test_sql_that_may_differ_is_handed_over(sql: str, named: str) -> None:
@@ -190,6 +193,21 @@ def test_decimals_in_json_are_no_obstacle_to_a_cast_to_decimals() -> None:
         assert outcome.status is Status.PASSED, outcome
 
 
+def test_a_message_that_waits_too_long_or_has_no_time_is_found() -> None:
+    """As in tests/spark/test_ready_made.py."""
+    rows = [
+        {"topic": topic, "partition": 0, "offset": n, "timestamp_ms": at}
+        for n, (topic, at) in enumerate(WAITING)
+    ]
+    tables = {
+        "messages": arrow("messages", rows),
+        "processes": arrow("processes", [{"triggered_at": datetime.fromtimestamp(TRIGGERED_S, UTC)}]),
+    }
+    for parameters, expected in DELIVERED:
+        (found,) = invariants.check(load(["delivered_within"], parameters), tables)
+        assert sorted((item.topic, item.offset) for item in found.witnesses) == expected, parameters
+
+
 def test_nulls_are_where_spark_has_them() -> None:
     """In no set, and first in an order."""
     tables = {"messages": arrow("messages", [{"topic": "t", "key": key} for key in ("a", None)])}
@@ -203,8 +221,8 @@ def test_nulls_are_where_spark_has_them() -> None:
 
 def test_the_ready_made_invariants_are_understood_or_handed_over() -> None:
     """By name: one that is not understood here must be so for a reason that is known."""
-    tables = {name: arrow(name, []) for name in ("state", "messages", "channels", "positions")}
-    parameters = {"table": "t", "total": "0", "topics": "in", "waits_for": "$"}
+    tables = {name: arrow(name, []) for name in ("state", "messages", "channels", "positions", "processes")}
+    parameters = {"table": "t", "total": "0", "topics": "in", "waits_for": "$", "seconds": "1"}
     handed = {}
     for name in ready_made():
         wanted = {key: value for key, value in parameters.items() if key in parameters_of([name])}
@@ -227,3 +245,13 @@ def test_tables_have_the_columns_that_are_stated() -> None:
     (found,) = arrow("processes", [row]).to_pylist()
     assert found["triggered_at"] == row["triggered_at"]
     assert found["torn"] is None
+
+
+def test_times_are_compared_with_texts() -> None:
+    noon = datetime(2026, 5, 1, 12, tzinfo=UTC)
+    state = [
+        {"app": "a", "table_name": "t", "window_start": noon, "window_end": noon + timedelta(seconds=9.9)}
+    ]
+    sql = "SELECT app FROM state WHERE window_start >= '2026-05-01 12:00:00' AND window_end < '2026-05-01 12:00:10'"
+    (found,) = invariants.check([Invariant(name="mine", sql=sql)], {"state": arrow("state", state)})
+    assert found.found == 1

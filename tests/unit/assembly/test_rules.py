@@ -6,17 +6,18 @@ from collections import Counter
 
 from snapkafka.assembly.spark.verify import rules, v1_colour, v2_receipt, v3_state, v4_channels, v5_cause
 from snapkafka.checks import KINDS
+from snapkafka.checks.kinds import OF_STATE
 from snapkafka.checks.ranges import OF_BOUNDS
 from snapkafka.checks.run import name_of
 
 IN_SPARK = {"V1": v1_colour, "V2": v2_receipt, "V3": v3_state, "V4": v4_channels, "V5": v5_cause}
 
 
-def test_every_kind_has_rules_or_a_search_in_spark_or_follows_from_the_bounds() -> None:
+def test_every_kind_has_rules_or_a_search_in_spark_or_follows_from_the_bounds_or_the_state() -> None:
     by_rules = {rule.kind for rule in rules.RULES}
     by_searches = Counter(kind for search in rules.SEARCHES for kind in search.kinds)
-    assert Counter([*by_rules, *by_searches.elements(), *OF_BOUNDS]) == Counter(KINDS.keys()), (
-        "each by one of the three"
+    assert Counter([*by_rules, *by_searches.elements(), *OF_BOUNDS, *OF_STATE]) == Counter(KINDS.keys()), (
+        "each by one of the four"
     )
 
 

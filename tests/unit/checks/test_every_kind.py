@@ -7,10 +7,11 @@ from types import ModuleType
 
 import pytest
 
-from snapkafka.checks import KINDS, Finding, bounds_findings, find, ranges
+from snapkafka.checks import KINDS, Finding, bounds_findings, find, ranges, split_keys
+from snapkafka.checks.kinds import OF_STATE
 from snapkafka.checks.ranges import OF_BOUNDS
 from snapkafka.checks.run import LOG_CHECKS, functions, kinds_of, name_of
-from tests.spark.damaged_logs import EVERY_KIND, damaged
+from tests.spark.damaged_logs import EVERY_KIND, damaged, damaged_state
 
 
 def has(module: ModuleType, kind: str) -> bool:
@@ -23,6 +24,8 @@ def test_every_kind_has_a_function_on_lists_in_the_module_of_its_check(kind: str
         assert has(ranges, kind) or has(ranges, kind.rpartition("-")[0]), (
             "one function for all checks of a kind"
         )
+    elif kind in OF_STATE:
+        assert has(split_keys, kind)
     else:
         assert has(LOG_CHECKS[KINDS[kind].check], kind)
 
@@ -31,6 +34,7 @@ def test_there_is_damage_that_the_lists_find_of_every_kind() -> None:
     snapshot = damaged(EVERY_KIND)
     log, (of_bounds, _) = snapshot.log, bounds_findings(snapshot.view)
     found: Iterable[Finding] = [*of_bounds, *(it for check in LOG_CHECKS for it in find(check, log))]
+    found = [*found, *split_keys.find(*damaged_state(EVERY_KIND))]
     assert {finding.kind for finding in found} == KINDS.keys()
 
 

@@ -51,6 +51,7 @@ def test_v1_says_who_and_where_the_white_should_have_ended() -> None:
         offset=7,
         process=1,
         seq=7,
+        kind="white-after-end",
         what="white record of process 1 (seq 7), though its white records here end at offset 5",
     )
 

@@ -23,9 +23,8 @@ from snapkafka.checks import (
 from snapkafka.checks.coverage import on_list
 from snapkafka.checks.run import Checked, find, outcomes_of, run
 from snapkafka.protocol.records import TopicPartition
-from snapkafka.wire.headers import topic_check
 from tests.spark.damaged_logs import EVERY_KIND, damaged
-from tests.worlds.little_log import CAPTURED, LOG, STATE, TABLE, WHITE
+from tests.worlds.little_log import CAPTURED, LOG, STATE, TABLE, TP, WHITE
 
 
 def checked(records: list[LogRecord]) -> Checked:
@@ -36,7 +35,7 @@ def statuses(result: Checked) -> dict[str, Status]:
     return {outcome.check: outcome.status for outcome in result.outcomes}
 
 
-CAUSE = (topic_check("in"), 0, 0)
+CAUSE = (TP, 0)
 
 
 def test_a_consistent_log_passes_and_says_what_was_read() -> None:

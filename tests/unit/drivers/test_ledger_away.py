@@ -19,10 +19,13 @@ from snapkafka.errors import BrokerUnavailableError, LedgerUnusableError, Snapka
 from snapkafka.protocol.events import AssignedInput, InputsAssigned
 from snapkafka.protocol.records import (
     Abort,
+    Closed,
     CutReport,
+    Dead,
     Hello,
     InputTopic,
     LedgerRecord,
+    Pause,
     TopicPartition,
     Trigger,
 )
@@ -52,6 +55,7 @@ class Away(FakeLedger):
         self.garbled = False
         self.lost: SnapkafkaError | None = None
         self.tries = 0
+        self.unanswered: type | None = None  # a record of this type lands, and its author is not told so
 
     async def end(self) -> int:
         if self.silent:
@@ -62,9 +66,19 @@ class Away(FakeLedger):
 
     async def append(self, record: LedgerRecord) -> int:
         await self.back.wait()
-        return self.put(record)
+        offset = self.put(record)
+        if self.unanswered is not None and isinstance(record, self.unanswered):
+            self.unanswered = None
+            raise BrokerUnavailableError("no answer in time")
+        return offset
 
-    async def read(self, start: int = 0, *, until: int | None = None) -> AsyncIterator[FakeEntry]:
+    def stop_reading_at(self, kind: type) -> None:
+        """Nothing can be read from a record of this type on, until `reads` is set."""
+        self.listeners.append(lambda _, record: self.reads.clear() if isinstance(record, kind) else None)
+
+    async def read(
+        self, start: int = 0, *, until: int | None = None, gulps: Any = None
+    ) -> AsyncIterator[FakeEntry]:
         at = start
         while until is None or at < until:
             await self.back.wait()
@@ -77,6 +91,8 @@ class Away(FakeLedger):
             async for entry in super().read(at, until=len(self.entries)):
                 yield entry
                 at = entry.offset + 1
+            if gulps is not None:
+                await gulps.rest()
             await asyncio.sleep(0.001)
 
 
@@ -262,3 +278,74 @@ async def test_r15_a_ledger_that_cannot_be_read_is_reported_once(
     assert "run it again" in lines[0]
     service.ledger.lost = BrokerUnavailableError("nobody answers")
     await until(lambda: any("nobody answers" in line for line in caplog.messages))
+
+
+async def test_r4_a_report_is_known_by_its_acknowledgement(service: Service) -> None:
+    """The worker closes before it has read its own report."""
+    service.ledger.stop_reading_at(CutReport)
+    service.ledger.put(Trigger(n=1, id="s"))
+    await until(lambda: bool(service.said(Closed)))
+    (closed,) = service.said(Closed)
+    assert isinstance(service.ledger.entries[closed.report].record, CutReport)
+    assert service.driver.machine.ledger.end <= closed.report, "it is not read yet"
+
+
+async def test_r4_a_report_that_was_sent_again_is_known_when_it_is_read(service: Service) -> None:
+    """Its acknowledgement was lost, and the second copy is the one that was acknowledged: the first one counts."""
+    service.ledger.unanswered = CutReport
+    service.ledger.stop_reading_at(CutReport)
+    service.ledger.put(Trigger(n=1, id="s"))
+    await until(lambda: len(service.said(CutReport)) == 2)
+    await service.driver.ledger_tasks.written()
+    assert not service.said(Closed)
+    service.ledger.reads.set()
+    service.ledger.listeners.clear()
+    await until(lambda: bool(service.said(Closed)))
+    first = next(e.offset for e in service.ledger.entries if isinstance(e.record, CutReport))
+    assert [closed.report for closed in service.said(Closed)] == [first]
+
+
+async def test_the_ledger_is_read_in_gulps_while_a_snapshot_is_under_way(
+    service: Service, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(ledger_tasks, "GULP_S", (0.4, 0.4))
+    other = service.ledger.put(Hello(n=9, app="other"))
+    await until(lambda: other in service.driver.machine.ledger.processes)
+    service.ledger.put(Trigger(n=1, id="s"))
+    await until(lambda: bool(service.said(Closed)))
+    end = service.driver.machine.ledger.end
+    service.ledger.put(Pause(n=2, paused=False))
+    await asyncio.sleep(0.1)
+    assert service.driver.machine.ledger.end == end, "nobody waits for that"
+    await until(lambda: service.driver.machine.ledger.end == len(service.ledger.entries))
+
+
+async def test_r2_who_meets_a_red_record_reads_the_ledger_at_once(
+    service: Service, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The worker rests between two gulps when the record of a later snapshot comes."""
+    monkeypatch.setattr(ledger_tasks, "GULP_S", (60.0, 60.0))
+    other = service.ledger.put(Hello(n=9, app="other"))
+    await until(lambda: other in service.driver.machine.ledger.processes)
+    service.ledger.put(Trigger(n=1, id="first"))
+    await until(lambda: bool(service.said(Closed)))
+    epoch = service.ledger.put(Trigger(n=2, id="second")) + 1
+    await service.take(0, epoch)
+    assert service.driver.machine.colours.epoch == epoch
+    assert not service.driver.machine.absent, "it has not waited in vain"
+
+
+async def test_r12_who_has_reported_in_the_ledger_is_not_declared_dead(
+    service: Service, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The time to live ends while the worker rests: it reads first what the other one has reported."""
+    monkeypatch.setattr(ledger_tasks, "GULP_S", (60.0, 60.0))
+    other = service.ledger.put(Hello(n=9, app="other"))
+    await until(lambda: other in service.driver.machine.ledger.processes)
+    epoch = service.ledger.put(Trigger(n=1, id="s", ttl_ms=100)) + 1
+    await until(lambda: bool(service.said(Closed)))
+    report = CutReport(process=other, n=1, epoch=epoch, previous=0, heard="ledger", assigned=-1, positions=())
+    service.ledger.put(report)
+    await until(lambda: bool(service.said(Abort)))
+    await service.driver.ledger_tasks.written()
+    assert not service.said(Dead)

@@ -39,6 +39,7 @@ def test_what_was_counted_can_be_read() -> None:
         metrics.decided(view(epoch, failure), 1_200)
     metrics.decided(view(50), 9_000)  # it was triggered before this worker joined
     metrics.cut_s.add(0.0002)
+    metrics.requests["Fetch"] += 6
     text, content_type = rendered(metrics, participating=True, ledger_lag=7)
     found = read(text)
     assert content_type.startswith("text/plain")
@@ -46,6 +47,8 @@ def test_what_was_counted_can_be_read() -> None:
     assert found["snapkafka_snapshots_total", "ttl"] == 1
     assert found["snapkafka_snapshots_total", "process-lost"] == 0, "an increase is seen from 0 on"
     assert found["snapkafka_ignored_total", "foreign-header"] == 5
+    assert found["snapkafka_requests_total", "Fetch"] == 6
+    assert found["snapkafka_requests_total", "Produce"] == 0, "an increase is seen from 0 on"
     assert found["snapkafka_cuts_total", ""] == 3
     assert found["snapkafka_participating", ""] == 1
     assert found["snapkafka_ledger_lag", ""] == 7

@@ -109,8 +109,18 @@ async def test_r15_a_batch_that_is_refused_for_its_size_is_halved_in_its_place(l
     assert not log.driver.machine.colours.busy
 
 
-async def test_r15_of_a_burst_what_fits_alone_arrives_in_order(log: Limited) -> None:
+async def test_r15_of_a_burst_what_fits_alone_arrives_in_order(
+    log: Limited, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """The batch is larger than the topic takes, with and without our headers; one record is too large by itself."""
+    settled: dict[int, int] = {}
+    send_acked = log.driver.machine.send_acked
+
+    def acked(effect: Any, tp: TopicPartition, seq: int, offset: int, count: int = 1) -> Any:
+        settled.update({seq - n: offset - n for n in range(count)})
+        return send_acked(effect, tp, seq, offset, count)
+
+    monkeypatch.setattr(log.driver.machine, "send_acked", acked)
     values = [
         bytes([65 + n]) * size for n, size in enumerate((300, 300, 1_920, 300, 2_500, 300, 300, 1_920, 10))
     ]
@@ -129,6 +139,9 @@ async def test_r15_of_a_burst_what_fits_alone_arrives_in_order(log: Limited) -> 
     assert isinstance(results[4], MessageSizeTooLargeError)
     offsets = [result.offset for result in results if not isinstance(result, BaseException)]
     assert offsets == [*range(8)]
+    check = wire.tp_check(*THERE)
+    found = [wire.read(wire.find(list(it.headers)) or b"", 7, check) for it in log.records[THERE]]
+    assert settled == {stamp.seq: at for at, stamp in enumerate(found) if stamp}, "each by its own offset"
     assert not log.client._message_accumulator._batches
     assert not log.client._message_accumulator._pending_batches
     assert not log.driver.machine.colours.busy

@@ -1,4 +1,4 @@
-"""Code blocks of the docs: Python parses, SQL runs on the tables of a snapshot, commands exist with their options.
+"""Code of the docs: Python parses, SQL runs on the tables of a snapshot, command lines are parsed by the commands.
 
 tests/e2e/test_tutorial.py runs the tutorial as a whole.
 """
@@ -9,70 +9,29 @@ import ast
 import json
 import re
 import shlex
+import tomllib
 from collections.abc import Iterator
 from pathlib import Path
 
 import duckdb
 import pytest
-from markdown_it import MarkdownIt
-from typer.main import get_command
 
 from snapkafka.assembly.schemas import SCHEMAS, columns
-from snapkafka.cli.verbs import app
+from snapkafka.query.engine import OVER_ALL
+from tests.guide import PAGES, ROOT, SHELLS, TYPED, Block, blocks, inline, lines, problem, unknown
 from tests.worlds.on_disk import duck_type
 
-ROOT = Path(__file__).parents[3]
-PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
-COMMANDS = get_command(app).commands  # type: ignore[attr-defined]
-#: What stands in a shell where a command ends.
-ENDS = {"|", ">", ">>", "&&", "||", ";", "#", "..."}
-
-
-def blocks(text: str) -> Iterator[tuple[str, str]]:
-    """The fenced blocks of a page: language ("" if none is given) and content."""
-    for token in MarkdownIt().parse(text):
-        if token.type == "fence":
-            yield token.info.split(" ")[0], token.content
-
-
-def commands(content: str) -> Iterator[list[str]]:
-    """The words of each `snapkafka` command of a block, as a shell has them; placeholders in brackets are left out."""
-    joined = re.sub(r"\\\n\s*", " ", content)
-    for found in re.finditer(
-        r"""^(?:\$ )?(snapkafka (?:[^"'\n]|"(?:\\"|[^"])*"|'[^']*')+)""", joined, re.MULTILINE
-    ):
-        yield shlex.split(found[1].replace("[", " ").replace("]", " "), comments=True)
-
-
-def wrong(words: list[str]) -> list[str]:
-    """The words of a command that the command line does not know."""
-    name, rest = words[1], words[2:]
-    if name.startswith("-"):
-        return [] if name in ("--version", "--help") else [name]
-    if name not in COMMANDS:
-        return [name]
-    if name == "demo":
-        return []  # takes the options of `python -m snapkafka.demo`
-    command = COMMANDS[name]
-    if hasattr(command, "commands"):
-        if not rest or rest[0] not in command.commands:
-            return rest[:1] or [name]
-        command = command.commands[rest[0]]
-    known = {option for item in command.params for option in (*item.opts, *item.secondary_opts)} | {"--help"}
-    found = []
-    for word in rest:
-        if word in ENDS:
-            break
-        if word.startswith("--") and word.partition("=")[0] not in known:
-            found.append(word)
-    return found
+#: Of a checkout of snapkafka, until the package is published: `.[extra,extra]`, or a folder in it.
+INSTALL = re.compile(r"pip install (?:'([^']+)'|(\S+))")
+#: Not ours: what the sentence around it is about.
+OTHERS = {"gssapi"}
 
 
 def every(language: str) -> list[tuple[str, str]]:
     return [
         (f"{path.relative_to(ROOT)}", content)
         for path in PAGES
-        for info, content in blocks(path.read_text("utf-8"))
+        for info, _, content in blocks(path.read_text("utf-8"))
         if info == language
     ]
 
@@ -95,15 +54,69 @@ def test_json_is_json() -> None:
             pytest.fail(f"{page}: {error}\n{content}")
 
 
-def test_commands_and_their_options_exist() -> None:
-    seen, problems = 0, []
+def guides() -> Iterator[tuple[Path, Block]]:
+    """The blocks of README and of the guides."""
     for path in PAGES:
-        for _, content in blocks(path.read_text("utf-8")):
-            for words in commands(content):
-                seen += 1
-                problems += [f"{path.relative_to(ROOT)}: {' '.join(words)}: {word}" for word in wrong(words)]
-    assert seen > 30
-    assert problems == []
+        if path.name == "README.md" or path.parent.name == "guide":
+            yield from ((path, block) for block in blocks(path.read_text("utf-8")))
+
+
+def faults(path: Path, block: Block) -> list[str]:
+    """What is wrong with the command lines of a block."""
+    if block.language not in SHELLS:
+        return []
+    free = block.elsewhere or path in TYPED
+    found = ((words, problem(words, free=free)) for words in lines(block))
+    return [f"{path.relative_to(ROOT)}: {' '.join(words)}: {what}" for words, what in found if what]
+
+
+def test_every_block_of_a_guide_has_a_language() -> None:
+    """A block without one would be read by no test."""
+    assert [f"{path.name}: {block.content}" for path, block in guides() if not block.language] == []
+
+
+def test_every_command_line_of_a_guide_is_parsed_typed_or_marked() -> None:
+    seen = [words for _, block in guides() if block.language in SHELLS for words in lines(block)]
+    assert sum(words[0] == "snapkafka" for words in seen) > 25
+    assert [fault for path, block in guides() for fault in faults(path, block)] == []
+
+
+def test_what_is_said_to_be_typed_is_read_by_a_test() -> None:
+    for page, test in TYPED.items():
+        source = test.read_text("utf-8") + (ROOT / "tests" / "readme.py").read_text("utf-8")
+        assert page.name in source, f"{test.name} does not read {page.name}"
+
+
+def test_commands_that_a_page_mentions_exist() -> None:
+    mentioned = [
+        (path, shlex.split(code, comments=True))
+        for path in PAGES
+        for code in inline(path.read_text("utf-8"))
+        if re.match(r"snapkafka [a-z-]", code)
+    ]
+    assert len(mentioned) > 60
+    assert [
+        f"{path.relative_to(ROOT)}: {' '.join(words)}" for path, words in mentioned if unknown(words)
+    ] == []
+
+
+def installs(text: str) -> list[str]:
+    """What a page installs, block by block and mention by mention."""
+    found = [block.content for block in blocks(text)] + [*inline(text)]
+    places = [[one or other for one, other in INSTALL.findall(code)] for code in found]
+    return [" ".join(what for what in of if what not in OTHERS) for of in places if {*of} - OTHERS]
+
+
+def test_install_lines_work_from_a_checkout_and_are_there_once_per_page() -> None:
+    extras = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]["optional-dependencies"]
+    pages = {path: installs(path.read_text("utf-8")) for path in PAGES}
+    assert sum(map(len, pages.values())) > 4
+    for path, found in pages.items():
+        assert len(found) < 2, f"{path.name} installs more than once: {found}"
+        for what in " ".join(found).split():
+            folder, _, named = what.removesuffix("]").partition("[")
+            assert (ROOT / folder / "pyproject.toml").is_file(), f"{path.name}: {what} is in no checkout"
+            assert {*filter(None, named.split(","))} <= extras.keys(), f"{path.name}: {what}"
 
 
 def test_recipes_run_on_the_tables_of_a_snapshot() -> None:
@@ -115,6 +128,9 @@ def test_recipes_run_on_the_tables_of_a_snapshot() -> None:
                 assert [name for name, _ in types] == columns(table)
                 made = ", ".join(f'"{name}" {duck_type(kind)}' for name, kind in types)
                 database.execute(f'CREATE TABLE "{schema}"."{table}" ({made})')
+        for view, table in OVER_ALL.items():
+            each = f"SELECT 'monday' AS snapshot_id, 1 AS epoch, 'VERIFIED' AS verdict, * FROM main.{table}"
+            database.execute(f"CREATE VIEW {view} AS {each}")
         found = [
             (page, content) for page, content in every("sql") if ".parquet" not in content
         ]  # no files here
@@ -127,15 +143,36 @@ def test_recipes_run_on_the_tables_of_a_snapshot() -> None:
 
 
 @pytest.mark.parametrize(
-    ("content", "words"),
+    ("info", "content", "said"),
     [
-        ("snapkafka trigger --weit\n", ["--weit"]),
-        ("$ snapkafka tigger\n", ["tigger"]),
-        ("snapkafka list \\\n    --jason | head --lines 3\n", ["--jason"]),
-        ("snapkafka list --json | head --lines 3\n", []),
-        ('snapkafka query "SELECT \\"a\\"\n  FROM b" --csv\n', []),
+        ("sh", "snapkafka trigger --weit", "No such option"),
+        ("console", "$ snapkafka tigger\nsnapkafka is what it prints", "No such command"),
+        ("sh", "snapkafka list \\\n    --jason | head --lines 3", "No such option"),
+        ("sh", "snapkafka list --json | head --lines 3", ""),
+        ("sh", "snapkafka assemble", "Missing argument"),
+        ("sh", "SNAPKAFKA_NAMESPACE=a snapkafka fork creat b", "No such command"),
+        ("sh elsewhere", "snapkafka serve --pott 1 ...", "No such option"),
+        ("cron", "15 3 * * *  shop  snapkafka drill --ap '...'", "No such option"),
+        ("sh", 'snapkafka query "SELECT \\"a\\"\n  FROM b" --csv', ""),
+        ("sh", "snapkafka demo --kafka-onyl", "unrecognized arguments"),
+        ("sh", "python -m snapkafka.assembly --bootsrap here", "unrecognized arguments"),
+        ("sh", "kafka-topics.sh --create", "typed by no test"),
+        ("sh elsewhere", "kafka-topics.sh --create", ""),
+        ("sh", "export A=b", ""),
     ],
 )
-def test_a_command_that_does_not_exist_is_noticed(content: str, words: list[str]) -> None:
-    (found,) = commands(content)
-    assert wrong(found) == words
+def test_a_command_that_does_not_exist_is_noticed(info: str, content: str, said: str) -> None:
+    (block,) = blocks(f"```{info}\n{content}\n```\n")
+    found = faults(ROOT / "docs" / "guide" / "index.md", block)
+    assert len(found) == bool(said)
+    assert said in "".join(found)
+
+
+def test_a_mention_that_does_not_exist_is_noticed() -> None:
+    assert unknown(["snapkafka", "retire", "--ap"]) == ["--ap"]
+    assert unknown(["snapkafka", "fork", "creat"]) == ["creat"]
+    assert unknown(["snapkafka", "retire", "--app"]) == []
+
+
+def test_an_install_line_of_a_package_that_is_not_published_is_noticed() -> None:
+    assert installs("`pip install gssapi`, `pip install 'snapkafka[cli]'`\n") == ["snapkafka[cli]"]

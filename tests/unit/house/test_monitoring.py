@@ -25,22 +25,7 @@ FRESH = ops.Freshness(
     captured_ms=90_000,
     verified_ms=40_000,
     verdicts={"VERIFIED": 3, "INCONSISTENT": 1},
-    invariants=(
-        ops.InvariantHistory(
-            name="money",
-            evaluations=(
-                ops.Evaluation(
-                    id="s",
-                    epoch=3,
-                    triggered_ms=40_000,
-                    verdict="VERIFIED",
-                    manifest="",
-                    holding=ops.Holding.HOLDS,
-                    found=0,
-                ),
-            ),
-        ),
-    ),
+    invariants=(ops.WatchedInvariant(name="money", violations=0, last_ok_ms=40_000),),
     restorable=RestorableEntry(how="always"),
 )
 

@@ -136,6 +136,9 @@ def test_a_worker_reports_the_same_to_the_ledger() -> None:
         "hello = asyncio.run(hello_of(driver, ['clicks', 'views']))\n"
         "print([(t.name, t.expires_ms, t.sets, t.windowed) for t in hello.tables], hello.uncaptured)\n"
         "print('not copartitioned:', sorted(t.name for t in hello.tables if not t.copartitioned))\n"
+        "print('keyed:', sorted(t.name for t in hello.tables if t.keyed))\n"
+        "app.conf.producer_partitioner = lambda key, all, available: 0\n"
+        "print('with a partitioner:', [t.name for t in asyncio.run(hello_of(driver, [])).tables if t.keyed])\n"
         "print(sorted({r.topic for r in hello.retention}) == sorted({t.changelog for t in hello.tables}))\n"
         "print({(r.uncompacted_ms, r.tombstones_ms, r.retained_ms) for r in hello.retention})\n"
         "print({t.topic: (t.key_codec, t.value_codec) for t in hello.inputs})\n"
@@ -148,6 +151,8 @@ def test_a_worker_reports_the_same_to_the_ledger() -> None:
         in done.stdout
     )
     assert "not copartitioned: ['everywhere', 'placed', 'sets_everywhere']" in done.stdout
+    assert "\nkeyed: ['odd', 'odder']\n" in done.stdout
+    assert "\nwith a partitioner: []\n" in done.stdout
     assert "True\n{(5, 7, -1)}\n" in done.stdout
     assert "{'clicks': ('raw', 'json'), 'views': ('', 'reversed')}" in done.stdout
     assert "'groups': ('json', 'json')" in done.stdout

@@ -6,13 +6,14 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from aiokafka.errors import GroupCoordinatorNotAvailableError
+from aiokafka.errors import GroupCoordinatorNotAvailableError, NodeNotReadyError
 from aiokafka.structs import OffsetAndMetadata
 from aiokafka.structs import TopicPartition as KafkaPartition
 
 from snapkafka.errors import BrokerUnavailableError
 from snapkafka.kafka.cluster import asking_again
 from snapkafka.kafka.cluster.admin import KafkaTopicAdmin
+from snapkafka.kafka.cluster.groups import list_groups
 from snapkafka.kafka.login.connection import Connection
 from snapkafka.protocol.records import TopicPartition
 
@@ -58,3 +59,68 @@ async def test_a_group_without_a_coordinator_counts_as_a_broker_that_is_away(
     with pytest.raises(BrokerUnavailableError, match="no broker coordinates group shop"):
         await admin.committed("shop")
     assert len(questions) > 1
+
+
+class Groups:
+    """The part of aiokafka's admin client that lists groups. Group `moved` is coordinated by broker 2 from now on."""
+
+    def __init__(self) -> None:
+        self.requests: list[str] = []
+        self.coordinator = {"a": 1, "b": 1, "moved": 1}
+        self.away: set[int] = set()
+
+    async def list_consumer_groups(self, brokers: list[int]) -> list[tuple[str, str]]:
+        self.requests.append(f"list {brokers}")
+        return [(name, "consumer") for name in self.coordinator]
+
+    async def find_coordinator(self, name: str) -> int:
+        self.requests.append(f"find {name}")
+        return self.coordinator[name]
+
+    async def list_consumer_group_offsets(self, name: str, group_coordinator_id: int) -> dict[Any, Any]:
+        self.requests.append(f"positions {name}")
+        if group_coordinator_id in self.away:
+            raise NodeNotReadyError
+        # another broker knows nothing, and does not say that it is the wrong one
+        return (
+            {KafkaPartition(f"read-by-{name}", 0): 5}
+            if self.coordinator[name] == group_coordinator_id
+            else {}
+        )
+
+    async def describe_consumer_groups(self, names: list[str], group_coordinator_id: int) -> list[Any]:
+        self.requests.append(f"describe {' '.join(names)}")
+        answers = [
+            (0 if self.coordinator[name] == group_coordinator_id else 16, name, "Empty", "", "", [])
+            for name in names
+        ]
+        return [SimpleNamespace(groups=answers)]
+
+
+async def test_which_broker_coordinates_a_group_is_asked_once() -> None:
+    admin, known = Groups(), dict[str, int]()
+    first = await list_groups(admin, [1, 2], known)
+    assert [(group.name, group.topics) for group in first] == [
+        (name, frozenset({f"read-by-{name}"})) for name in ("a", "b", "moved")
+    ]
+    assert sorted(admin.requests) == [
+        "describe a b moved",
+        *("find a", "find b", "find moved"),
+        "list [1, 2]",
+        *("positions a", "positions b", "positions moved"),
+    ]
+    admin.requests.clear()
+    assert await list_groups(admin, [1, 2], known) == first
+    assert "find" not in " ".join(admin.requests)
+    assert len(admin.requests) == 5
+
+
+@pytest.mark.parametrize("away", [False, True])
+async def test_a_group_whose_coordinator_has_moved_is_found_again(away: bool) -> None:
+    """The wrong broker knows no positions: what the group reads would be missing, and markers would be sent there."""
+    admin, known = Groups(), dict[str, int]()
+    first = await list_groups(admin, [1, 2], known)
+    admin.coordinator |= {"a": 2, "b": 2, "moved": 2} if away else {"moved": 2}
+    admin.away = {1} if away else set()
+    assert await list_groups(admin, [1, 2], known) == first
+    assert known == admin.coordinator

@@ -85,7 +85,9 @@ class CutShort(FakeLedger):
             self.put(record)
         return offset
 
-    async def read(self, start: int = 0, *, until: int | None = None) -> AsyncIterator[FakeEntry]:
+    async def read(
+        self, start: int = 0, *, until: int | None = None, gulps: Any = None
+    ) -> AsyncIterator[FakeEntry]:
         async for entry in super().read(start, until=until):
             yield entry
             if self.since is not None:

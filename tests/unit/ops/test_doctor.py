@@ -14,6 +14,7 @@ from snapkafka.ops import checkpointing
 from snapkafka.protocol.records import (
     FOREIGN,
     Bye,
+    CheckResult,
     Closed,
     CutReport,
     Hello,
@@ -24,6 +25,7 @@ from snapkafka.protocol.records import (
     Table,
     TopicPartition,
     Trigger,
+    Verdict,
 )
 from snapkafka.wire import headers as wire
 from tests.worlds.fakes import FakeAccess, FakeCluster, FakeEntry, FakeGroup, FakeTopic, Worker
@@ -404,3 +406,31 @@ async def test_a_topic_on_whose_way_headers_are_removed_is_named(cluster: FakeCl
     assert said.startswith("problem: the record at offset 7 of orders[1], sent by process 0 (shop")
     admin.ends[tp] = 7
     assert "headers-lost" not in await codes(cluster), "the topic was recreated"
+
+
+SPLIT = "table stock of shop: 1 key lies in several partitions: ann (0, 2)"
+
+
+async def test_keys_in_several_partitions_are_those_of_the_newest_verdict(cluster: FakeCluster) -> None:
+    Worker(cluster.the_ledger, "shop", "orders", partitions=4)
+
+    def has(partitions: int) -> None:
+        table = replace(STOCK, keyed=True, partitions=partitions)
+        cluster.the_ledger.put(Bye(process=joined(cluster, tables=(table,)), n=2))
+
+    has(partitions=1)
+    assert "keys-unexamined" not in await codes(cluster)
+    has(partitions=4)
+    assert (await codes(cluster))["keys-unexamined"].startswith(
+        "note: whether keys lie in several partitions"
+    )
+    for number, notes in enumerate([(SPLIT,), ()]):
+        taken = await ops.trigger(cluster, "ns", snapshot_id=f"s{number}", wait=True)
+        checks = (CheckResult(name="V3", status="passed", remarks=notes),)
+        verdict = Verdict(n=80 + number, epoch=taken.epoch, verdict="VERIFIED", checks=checks)
+        cluster.the_ledger.put(verdict)
+        found = await codes(cluster)
+        assert ("split-keys" in found) == bool(notes), "the newest counts"
+        assert "keys-unexamined" not in found
+        if notes:
+            assert found["split-keys"].startswith(f"warning: snapshot s0: {SPLIT}")

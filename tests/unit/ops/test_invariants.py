@@ -110,11 +110,18 @@ async def test_where_it_holds_and_where_it_broke_first(
     last_ok: str | None,
     broke: str | None,
 ) -> None:
-    (found,) = await ops.invariants(judged(tmp_path, rounds), "ns")
+    cluster = judged(tmp_path, rounds)
+    found = await ops.invariant_history(cluster, "ns", "money")
     assert found.name == "money"
     assert [item.holding for item in found.evaluations] == holding
     named = [item.id if item else None for item in (found.last, found.last_ok, found.broke)]
     assert named == [last, last_ok, broke]
+    (listed,) = await ops.invariants(cluster, "ns")
+    assert (listed.last, listed.last_ok) == tuple(
+        it and dataclasses.replace(it, rows=()) for it in (found.last, found.last_ok)
+    )
+    if listed.last and listed.last.holding is Holding.VIOLATED:
+        assert listed.broke is not None and listed.broke.id == broke
 
 
 async def test_the_history_has_the_rows_of_the_first_violation_and_of_the_newest(tmp_path: Path) -> None:
@@ -196,3 +203,23 @@ def test_the_service_lists_them_and_has_the_rows_of_manifests_below_its_roots(tm
         assert [(it["snapshot_id"], it["found"]) for it in found["violations"]] == [("s1", 2), ("s2", 1)]
         assert [len(it["rows"]) for it in found["violations"]] == rows
         assert unknown.status_code == 400
+
+
+async def test_a_list_reads_back_to_where_each_holds_and_a_history_as_far_as_it_is_asked(
+    tmp_path: Path,
+) -> None:
+    ledger = Ledger(tmp_path)
+    ledger.take("passed", 0)
+    for _ in range(WATCHED_IN + 2):
+        ledger.take("passed", 3)
+    reading = await ops.read_ledger(ledger.cluster, "ns")
+    (violated,) = ops.invariants_in(reading)
+    assert violated.last_ok is not None and violated.last_ok.id == "s0"
+    assert violated.broke is not None and violated.broke.id == "s1"
+    ledger.take("passed", 0)
+    ledger.take("passed", 0)
+    reading = await ops.read_ledger(ledger.cluster, "ns")
+    (holding,) = ops.invariants_in(reading)
+    assert [item.id for item in holding.evaluations] == [f"s{WATCHED_IN + 4}"]
+    assert len(ops.history_in(reading, "money", most=2).evaluations) == 2
+    assert len(ops.history_in(reading, "money").evaluations) == WATCHED_IN + 5

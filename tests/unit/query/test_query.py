@@ -135,6 +135,18 @@ async def test_all_snapshots_include_what_incremental_ones_build_on(tmp_path: Pa
     ]  # fmt: skip
 
 
+async def test_all_snapshots_may_have_any_names(tmp_path: Path) -> None:
+    """Those that DuckDB has itself, and those that differ in case alone."""
+    names = ["main", "Monday", "monday", "pg_catalog", "snapshot 0", "last"]
+    for epoch, name in enumerate(names, 1):
+        write_snapshot(LocalStore(tmp_path), name, epoch, state=[in_state("a", name)])
+    sql = "SELECT snapshot_id, value FROM all_state ORDER BY epoch"
+    assert await rows(str(tmp_path), sql) == [(name, name) for name in names]
+    assert await rows(str(tmp_path), f"SELECT value FROM state WHERE 0 < (SELECT count(*) FROM ({sql}))") == [
+        ("last",)
+    ]
+
+
 async def test_more_snapshots_than_a_query_may_open_are_refused(
     storage: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -52,6 +52,25 @@ def test_an_inconsistent_snapshot_fails_the_test_with_its_records() -> None:
     assert taken("VERIFIED", True).assert_consistent().verdict == "VERIFIED"
 
 
+def test_a_key_in_two_partitions_fails_the_test_beside_a_good_verdict() -> None:
+    note = WitnessEntry(
+        topic="bank-totals-changelog", partition=1, offset=3, what="1 key lies in several", kind="state-split"
+    )
+    other = WitnessEntry(topic="orders", partition=0, offset=1, what="twice", kind="duplicate")
+    checks = (
+        CheckEntry(name="V1", run=True, status="passed", noted=1, notes=(other,)),
+        CheckEntry(name="V3", run=True, status="passed", noted=1, notes=(note,)),
+    )
+    snapshot = taken("VERIFIED", True, *checks)
+    with pytest.raises(AssertionError) as reported:
+        snapshot.assert_consistent()
+    assert str(reported.value).splitlines() == [
+        "snapshot test-1 is VERIFIED",
+        "  bank-totals-changelog[1] offset 3: 1 key lies in several",
+    ]
+    assert snapshot.assert_consistent(allow_split_keys={"bank-totals-changelog"}).verdict == "VERIFIED"
+
+
 @pytest.mark.parametrize(
     ("apps", "said"),
     [

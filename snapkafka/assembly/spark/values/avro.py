@@ -12,6 +12,7 @@ from pyspark.sql import Column, SparkSession
 from pyspark.sql import functions as fn
 
 from . import avro_decoder, avro_types
+from .avro_decoder import decoder
 
 #: The modules that go with the tasks: workers need not have them.
 for module in (avro_decoder, avro_types):
@@ -26,10 +27,10 @@ def as_json(data: Column, which: Column, schemas: Sequence[tuple[str, str]]) -> 
         schemas: the schema by which a value was written, and the one to which it is resolved, by Avro's rules; empty:
             the same.
     """
-    return fn.arrow_udf(_loading(list(schemas)), "string")(fn.when(which.isNotNull(), data), which)
+    return fn.arrow_udf(loading(list(schemas)), "string")(fn.when(which.isNotNull(), data), which)
 
 
-def _loading(schemas: list[tuple[str, str]]) -> Any:
+def loading(schemas: list[tuple[str, str]]) -> Any:
     """Create a function of (bytes, place of the schema) over batches."""
     decoders: dict[int, Callable[[bytes], str | None]] = {}
 
@@ -37,7 +38,7 @@ def _loading(schemas: list[tuple[str, str]]) -> Any:
         texts: list[str | None] = []
         for raw, number in zip(values.to_pylist(), which.to_pylist(), strict=True):
             if raw is not None and number not in decoders:
-                decoders[number] = avro_decoder.decoder(*schemas[number])
+                decoders[number] = decoder(*schemas[number])
             texts.append(None if raw is None else decoders[number](raw))
         return pa.array(texts, pa.string())
 

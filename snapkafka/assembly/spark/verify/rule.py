@@ -23,6 +23,7 @@ from snapkafka.checks import KINDS, CutView, Finding
 from .log_frames import LogFrames
 from .prefilter import Look, Suspect
 
+#: The fields of a `Finding`, without `text`: a record shows numbers.
 FINDINGS_SCHEMA: Final = (
     "kind string, topic string, partition int, offset bigint, process bigint, seq bigint, app string, a bigint, "
     "b bigint"

@@ -42,7 +42,7 @@ def run(log: LogFrames) -> Checked:
         with step(log.lookups.spark, "V1, V2, V4, V5: what is wrong, and where"):
             rows = _first_and_counts(find(log, suspected)).collect()
         counts += Counter({row.kind: row.found for row in rows})
-        first += [Finding(*(row[name] for name in Finding._fields)) for row in rows]
+        first += [Finding(*(row[name] for name in Finding._fields[:-1])) for row in rows]
     outcomes = outcomes_of(first, counts, look.examined, causes=not look.unreported)
     return Checked(outcomes, look.held, look.external, look.outside)
 

@@ -16,6 +16,7 @@ from snapkafka.assembly.spark.frames import local_frame
 from snapkafka.assembly.spark.reading.session import kept
 from snapkafka.assembly.spark.tables.tables import is_white
 from snapkafka.checks import KINDS, WITNESSES_MAX, Finding, ReadRange
+from snapkafka.checks.kinds import OF_STATE
 from snapkafka.checks.v3_state import (
     KeyFacts,
     Place,
@@ -171,5 +172,9 @@ def _later() -> Column:
 
 
 SEARCHES: Final = (
-    Search(tuple(kind for kind in KINDS if kind.startswith("state-")), "V3: key by key", find),
+    Search(
+        tuple(kind for kind in KINDS if kind.startswith("state-") and kind not in OF_STATE),
+        "V3: key by key",
+        find,
+    ),
 )

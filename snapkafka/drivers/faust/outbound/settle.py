@@ -12,7 +12,7 @@ from snapkafka.protocol.records import TopicPartition
 
 from .outcomes import Unacknowledged, outcome
 from .partition import PartitionState, Run
-from .unstamped import UnstampedRecords, is_too_large
+from .unstamped import UnstampedRecords, is_too_large, records_of_halved
 
 if TYPE_CHECKING:
     from snapkafka.protocol.actions import Action
@@ -83,6 +83,9 @@ class SendOutcomes:
         try:
             if way.batch is batch:
                 way.batch, way.runs = None, []
+            if (halved := records_of_halved(batch)) is not None:
+                self._halved_settled(way, runs, halved)
+                return
             offset, failure = outcome(future)
             unstamped = future in self._unstamped.futures
             for run in runs:
@@ -97,6 +100,29 @@ class SendOutcomes:
                     actions = self._machine.send_acked(run.effect, way.tp, last, at, run.count)
                 if actions:
                     self._host.do(actions)
+        except Exception as error:
+            self._host.stand_down("to record what became of sends", error)
+
+    def _halved_settled(
+        self, way: PartitionState, runs: list[Run], records: Sequence[asyncio.Future[Any]]
+    ) -> None:
+        """Settle the records of a batch that was sent in parts, each by its own outcome."""
+        if (late := next((record for record in records if not record.done()), None)) is not None:
+            late.add_done_callback(partial(self._halved_again, way, runs, records))
+            return
+        for run in runs:
+            for n in range(run.count):
+                self._settled(run.effect, way.tp, run.first + n, records[run.place + n])
+
+    def _halved_again(
+        self,
+        way: PartitionState,
+        runs: list[Run],
+        records: Sequence[asyncio.Future[Any]],
+        _: asyncio.Future[Any],
+    ) -> None:
+        try:
+            self._halved_settled(way, runs, records)
         except Exception as error:
             self._host.stand_down("to record what became of sends", error)
 

@@ -52,10 +52,18 @@ AIOKAFKA: Final = {0xA8A55DA9: "0.14.0"}
 #: What a broker answers where a batch is too large for the topic, or for a segment of its log.
 TOO_LARGE: Final = (MessageSizeTooLargeError, RecordListTooLargeError)
 
+#: Where a batch that was halved has the outcomes of all its records: the rest alone is left in it.
+RECORDS: Final = "snapkafka_records"
 #: A refusal holds so long for records of that size; then a limit may have been raised.
 HOLDS_S: Final = 60.0
 #: Between two lines in the log about one topic.
 LOG_AGAIN_S: Final = 60.0
+
+
+def records_of_halved(batch: Any) -> Sequence[asyncio.Future[Any]] | None:
+    """Return the outcomes of all records of a batch that was sent in parts, by their places; None: it is whole."""
+    found: Sequence[asyncio.Future[Any]] | None = getattr(batch, RECORDS, None)
+    return found
 
 
 def is_too_large(error: BaseException | None) -> bool:
@@ -245,6 +253,8 @@ def _first_half(accumulator: Any, batch: Any, found: Any, records: list[Any]) ->
         if found.producer_id >= 0:
             builder._set_producer_state(found.producer_id, found.producer_epoch, found.base_sequence + start)
         halves.append((builder, futures))
+    if not hasattr(batch, RECORDS):
+        setattr(batch, RECORDS, waiting)
     first = MessageBatch(batch.tp, halves[0][0], batch._ttl, batch._linger_time)
     first._msg_futures, first._ctime, first._retry_count = halves[0][1], batch._ctime, batch._retry_count
     batch._builder, batch._msg_futures = halves[1]

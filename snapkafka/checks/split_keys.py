@@ -1,0 +1,96 @@
+"""A note of V3: keys that lie in several partitions of a table whose keys belong in one each.
+
+Faust writes a change of a table to the partition of the event that makes it. So a key has one row as long as all its
+events come from one partition, which Faust's partitioner (murmur2) sees to. A producer that places keys in another way
+(librdkafka's default, a client in another language), a topic that was given more partitions, or an agent that keys a
+table by something else than its events, splits the key: each partition has a row of it, and each row a part of its
+value. The snapshot is consistent, and what it shows is wrong all the same. So it is named beside the verdict.
+
+Nothing of that holds for tables of sets, of windows and global ones, with `use_partitioner`, or in apps with a
+partitioner of their own: their keys may lie in several partitions, and are not examined (`ChangelogCut.keyed`).
+
+The rows are those of the table `state`, with a parent's. `find` is on lists, and
+`snapkafka.assembly.spark.verify.split_keys` finds the same in Spark.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from typing import Any, Final, NamedTuple
+
+from .run import Checked
+from .view import CutView
+from .witness import WITNESSES_MAX, Finding, Witness
+
+#: So many keys of a table are named, by so many characters each.
+KEYS_SHOWN: Final = 5
+CHARACTERS_SHOWN: Final = 40
+
+
+class Place(NamedTuple):
+    """The row of a key in one changelog partition."""
+
+    partition: int
+    offset: int
+
+
+class SplitKey(NamedTuple):
+    """A key, as text if it can be read, and its rows in order."""
+
+    raw: bytes
+    text: str | None
+    places: tuple[Place, ...]
+
+
+def state_split(app: str, table: str, topic: str, count: int, first: Iterable[SplitKey]) -> Finding:
+    """Return the finding for a table.
+
+    Args:
+        topic: its changelog.
+        count: how many of its keys are split.
+        first: at least `KEYS_SHOWN` of them, fewer only if there are fewer; in the order of their bytes.
+    """
+    shown = list(first)[:KEYS_SHOWN]
+    keys = ", ".join(f"{_name(key)} ({', '.join(str(p.partition) for p in key.places)})" for key in shown)
+    keys += ", ..." if count > len(shown) else ""
+    lie = "key lies" if count == 1 else "keys lie"
+    text = f"table {table} of {app}: {count:,} {lie} in several partitions: {keys}"
+    return Finding("state-split", topic, *shown[0].places[1], app=app, text=text)
+
+
+def _name(key: SplitKey) -> str:
+    text = f"0x{key.raw.hex()}" if key.text is None else key.text
+    return text if len(text) <= CHARACTERS_SHOWN else f"{text[: CHARACTERS_SHOWN - 1]}…"
+
+
+def find(view: CutView, rows: Iterable[Mapping[str, Any]]) -> list[Finding]:
+    """Find split keys in the rows of `state`: one finding for each table that has some."""
+    examined = view.keyed_tables
+    if not examined:
+        return []
+    texts: dict[tuple[str, str, str, bytes], str | None] = {}
+    places: dict[tuple[str, str, str, bytes], list[Place]] = defaultdict(list)
+    for row in rows:
+        if (row["app"], row["table_name"]) in examined and row["key_raw"] is not None:
+            key = (row["app"], row["table_name"], row["changelog_topic"], row["key_raw"])
+            texts[key] = row["key"]
+            places[key].append(Place(row["partition"], row["changelog_offset"]))
+    split: dict[tuple[str, str, str], list[SplitKey]] = defaultdict(list)
+    for key in sorted(key for key, of in places.items() if len(of) > 1):
+        split[key[:3]].append(SplitKey(key[3], texts[key], tuple(sorted(places[key]))))
+    return [state_split(*table, len(keys), keys) for table, keys in sorted(split.items())]
+
+
+def noted(checked: Checked, found: list[Finding]) -> Checked:
+    """Add these notes to V3, before those about single records."""
+    notes = tuple(map(Witness.of, found))
+    return checked._replace(
+        outcomes=[
+            replace(outcome, noted=outcome.noted + len(notes), notes=(*notes, *outcome.notes)[:WITNESSES_MAX])
+            if notes and outcome.check == "V3"
+            else outcome
+            for outcome in checked.outcomes
+        ]
+    )

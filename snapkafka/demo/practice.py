@@ -1,0 +1,148 @@
+"""`--keep`: the system stays up, with its page, for who wants to practise: a crash, a restore, a fork.
+
+A worker that ends is reported by name and waits for Enter: a restore needs its app to be down, a crash does not.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import select
+import shlex
+import signal
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Final
+
+from snapkafka.demo.system import System, Worker
+from snapkafka.errors import SnapkafkaError
+from snapkafka.runtime.child import Child
+from snapkafka.until import blocking_until
+
+PERIOD_S: Final = 0.5
+PAGE_TIMEOUT_S: Final = 30.0
+INVITATION: Final = """
+The system is running, and money moves. {page}
+In another terminal:
+  export SNAPKAFKA_BOOTSTRAP={bootstrap} SNAPKAFKA_NAMESPACE={namespace}
+  {snapkafka} trigger --wait --id mine --storage {storage}
+  {snapkafka} assemble mine --storage {storage}
+  {snapkafka} show mine
+A crash: a worker dies, and Enter here starts it again. {workers}.
+  kill -9 $(head -n 1 {pids})
+A restore: stop every worker, restore, and press Enter here.
+  kill -INT $(cat {pids})
+  {snapkafka} restore mine --yes
+A fork: the snapshot as a second system, of which this is one worker.
+  {snapkafka} fork create staging --from mine --yes
+  SNAPKAFKA_FORK=staging {faust} -A snapkafka.demo.accounts worker --without-web
+Ctrl-C here stops everything."""
+
+
+class Practice:
+    """The system under practice, and the file with the process ids of its workers, one a line."""
+
+    def __init__(self, system: System, storage: Path) -> None:
+        self._system, self._storage = system, storage
+        self._pids = storage / "workers.txt"
+        self._reported: set[int] = set()
+        self._asks = True
+
+    def invite(self, page: str) -> None:
+        """Print what can be done."""
+        self._write_pids()
+        commands = {name: shlex.quote(_beside(name)) for name in ("snapkafka", "faust")}
+        storage, pids = (shlex.quote(_short(path)) for path in (self._storage, self._pids))
+        print(
+            INVITATION.format(
+                page=page,
+                bootstrap=self._system.bootstrap,
+                namespace=self._system.namespace,
+                workers=_named(self._system.workers),
+                storage=storage,
+                pids=pids,
+                **commands,
+            ),
+            flush=True,
+        )
+
+    def go_on(self) -> None:
+        """Report workers that have ended, and start them again when somebody presses Enter; for ever."""
+        while True:
+            ended = self._system.ended()
+            for worker in ended:
+                if worker.pid not in self._reported:
+                    self._reported.add(worker.pid)
+                    self._report(worker)
+            if self._pressed() and ended:
+                started = [self._system.restart(worker) for worker in ended]
+                self._write_pids()
+                print(f"started {_named(started)}", flush=True)
+
+    def _report(self, worker: Worker) -> None:
+        status = worker.process.returncode
+        if status < 0:
+            how = f"was ended by {signal.Signals(-status).name}"
+        elif status == 0:
+            how = "has stopped"
+        else:
+            how = f"ended with status {status}; its last lines:\n{worker.last_lines()}\n"
+        again = (
+            "press Enter here to start it again" if self._asks else "run the demo in a terminal to restart it"
+        )
+        print(f"worker {worker.name} (pid {worker.pid}) {how}: {again}", flush=True)
+
+    def _pressed(self) -> bool:
+        """Wait a moment for a line; without a terminal, for nothing."""
+        if not self._asks:
+            time.sleep(PERIOD_S)
+            return False
+        if not select.select([sys.stdin], [], [], PERIOD_S)[0]:
+            return False
+        self._asks = bool(os.read(sys.stdin.fileno(), 4096))
+        return self._asks
+
+    def _write_pids(self) -> None:
+        self._pids.write_text("".join(f"{worker.pid}\n" for worker in self._system.workers))
+
+
+@contextmanager
+def page(system: System, storage: Path) -> Iterator[str]:
+    """Serve the page for the length of the block; provide a sentence with its address, or why there is none."""
+    log = system.folder / "page.txt"
+    command = [sys.executable, "-m", "snapkafka", "serve", "--port", "0", "--storage-root", str(storage)]
+    where = ["--bootstrap", system.bootstrap, "--namespace", system.namespace]
+    with log.open("wb") as out, Child([*command, *where], output=out) as child:
+        address = ""
+
+        def settled() -> bool:
+            nonlocal address
+            found = re.search(r"serving \S+ on (\S+)", log.read_text(errors="replace"))
+            address = found[1] if found else ""
+            return found is not None or child.wait(0) is not None
+
+        try:
+            blocking_until(settled, PAGE_TIMEOUT_S, "the page to be served", every_s=0.1)
+        except SnapkafkaError as error:
+            yield f"No page: {error.message}"
+        else:
+            lines = log.read_text(errors="replace").strip().splitlines()
+            yield f"Page: {address}" if address else f"No page: {lines[0] if lines else 'it ended'}"
+
+
+def _beside(name: str) -> str:
+    """Return the command of this environment, as short as it can be typed here."""
+    found = Path(sys.executable).with_name(name)
+    return _short(found) if found.is_file() else name
+
+
+def _short(path: Path) -> str:
+    here = Path.cwd()
+    return str(path.relative_to(here)) if path.is_relative_to(here) else str(path)
+
+
+def _named(workers: list[Worker]) -> str:
+    return ", ".join(f"{worker.name} is pid {worker.pid}" for worker in workers)

@@ -1,0 +1,59 @@
+"""`topics create`: create topics, before a service starts that would not see them."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+
+from snapkafka.kafka.cluster.admin import KafkaTopicAdmin
+from snapkafka.kafka.login.connection import Connection
+from snapkafka.ports import Cluster
+from snapkafka.topic_config import TopicSettings
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CreatedTopic:
+    """A topic as it is now. `created`: False where it existed before; then nothing was changed."""
+
+    topic: str
+    created: bool
+    partitions: int
+    compacted: bool
+
+
+async def create_topics(
+    where: Connection | Cluster,
+    names: Collection[str],
+    *,
+    partitions: int = 1,
+    settings: Mapping[str, str] | None = None,
+) -> tuple[CreatedTopic, ...]:
+    """Create topics, and wait until they are visible; those that exist stay as they are.
+
+    Args:
+        settings: by Kafka's names.
+
+    Raises:
+        BrokerUnavailableError: no broker answers.
+        LedgerUnusableError: unauthorized, or the broker refuses one, with its own reason.
+    """
+    admin = KafkaTopicAdmin(where) if isinstance(where, Connection) else where.admin()
+    try:
+        created = {
+            name: await admin.create_topic(name, partitions=partitions, settings=settings) for name in names
+        }
+        described = await admin.describe_topics(created)
+        found = []
+        for name, is_new in created.items():
+            now, _ = await admin.topic_settings(name)
+            found.append(
+                CreatedTopic(
+                    topic=name,
+                    created=is_new,
+                    partitions=described[name].partitions,
+                    compacted=TopicSettings.parse(now).compacts,
+                )
+            )
+        return tuple(found)
+    finally:
+        await admin.close()

@@ -1,0 +1,228 @@
+"""What a snapshot of a large mesh costs each of its workers: bytes of the ledger, and CPU time to read and fold them.
+
+Every process writes to the partition of every other one: 100 of them are 9,900 channels. The records pass through the
+real codec, the batches of the real producer, and the real machine; nothing is written to a broker.
+"""
+
+from __future__ import annotations
+
+import gc
+import math
+import time
+from collections.abc import Iterator
+from typing import Final, NamedTuple
+
+from aiokafka.record.default_records import DefaultRecordBatch, DefaultRecordBatchBuilder
+
+from snapkafka.kafka.ledger.ledger_producer import COMPRESSION
+from snapkafka.protocol.actions import AppendToLedger, AskEnds
+from snapkafka.protocol.events import (
+    AssignedInput,
+    CutTimed,
+    EndsSeen,
+    Event,
+    InputsAssigned,
+    Joined,
+    LedgerRead,
+)
+from snapkafka.protocol.records import (
+    Assigned,
+    ChannelRange,
+    Closed,
+    CutReport,
+    Hello,
+    InputTopic,
+    LedgerRecord,
+    LogEnd,
+    Position,
+    SentEnd,
+    TopicPartition,
+    Trigger,
+)
+from snapkafka.protocol.worker import WorkerProtocol
+from snapkafka.wire.codec import decode, encode
+from tests.bench.figures import Figure, figure
+
+ROUNDS: Final = 15
+PROCESSES: Final = 100
+#: The growth of a worker's cost is the slope between these two.
+FEW, MANY = 10, 200
+TOPIC: Final = "positions"
+#: Where the logs are: offsets of a system that has run for a while.
+AT: Final = 5_000_000
+#: Attributes of a batch that tell how it is compressed, in Kafka's numbering.
+CODECS: Final = {"gzip": 1}
+
+
+def bench_mesh() -> list[Figure]:
+    """CPU time of a worker for a snapshot of 9,900 channels, the bytes of it in the ledger, and how both grow."""
+    costs = {number: _costs(number) for number in (FEW, PROCESSES, MANY)}
+    exponents = [
+        math.log(many.worker_ms / few.worker_ms, MANY / FEW)
+        for few, many in zip(costs[FEW], costs[MANY], strict=True)
+    ]
+    return [
+        figure("mesh_worker_ms", [cost.worker_ms for cost in costs[PROCESSES]], "ms"),
+        figure("mesh_ledger_kb", [cost.ledger_kb for cost in costs[PROCESSES]], "kB"),
+        figure("mesh_worker_exponent", exponents, ""),
+    ]
+
+
+class Cost(NamedTuple):
+    """Of one snapshot: CPU time of one worker, and bytes in the ledger."""
+
+    worker_ms: float
+    ledger_kb: float
+
+
+def _costs(processes: int) -> list[Cost]:
+    mesh = _Mesh(processes)
+    gc.collect()
+    return [mesh.snapshot(number) for number in range(ROUNDS)]
+
+
+class _Mesh:
+    """A ledger, and the first of its processes, which is a real machine."""
+
+    def __init__(self, processes: int) -> None:
+        self._processes = processes
+        self._machine = WorkerProtocol()
+        self._at = 0
+        self._n = 0
+        self._written: list[LedgerRecord] = []  # by the machine
+        for number in range(processes):
+            hello = Hello(n=self._next(), app="mesh", inputs=(InputTopic(topic=TOPIC, partitions=processes),))
+            if number == 0:
+                self._feed(Joined(hello=hello))
+            self._read(hello)
+        mine = AssignedInput(tp=TopicPartition(TOPIC, 0), agents=("mesh.take",), position=AT)
+        self._feed(InputsAssigned(generation=1, inputs=(mine,), changelogs=()))
+        (announced,) = self._taken()
+        self._assigned = {0: self._at}
+        self._read(announced)
+        for process in range(1, processes):
+            self._assigned[process] = self._at
+            tp = TopicPartition(TOPIC, process)
+            self._read(Assigned(process=process, n=self._next(), generation=1, inputs=(tp,)))
+
+    def snapshot(self, number: int) -> Cost:
+        """Take a snapshot; all that its records cost the first process, from their bytes on."""
+        previous, epoch = self._machine.colours.epoch, self._at + 1
+        began = time.thread_time()
+        sizes = [self._read_bytes(trigger := self._trigger(number))]
+        spent = time.thread_time() - began
+        assert trigger.id in self._machine.ledger.latest_of
+        (report,) = self._taken()
+        assert isinstance(report, CutReport)
+        reported = [report, *(self._report(p, epoch, previous) for p in range(1, self._processes))]
+        reports = {record.process: self._at + at for at, record in enumerate(reported)}
+        batches = [self._batch(record) for record in reported]
+        spent += self._read_batches(batches)
+        self._feed(CutTimed(epoch=epoch, us=150))
+        (closed,) = self._taken()
+        ended = [closed, *(self._closed(p, epoch, reports[p]) for p in range(1, self._processes))]
+        later = [self._batch(record) for record in ended]
+        spent += self._read_batches(later)
+        view = self._machine.ledger.snapshots[epoch]
+        assert view.captured_at == self._at - 1, f"it is {view.status}: {view.failure}"
+        sizes += map(len, (*batches, *later))
+        return Cost(worker_ms=spent * 1_000, ledger_kb=sum(sizes) / 1_000)
+
+    def _read_bytes(self, record: LedgerRecord) -> int:
+        batch = self._batch(record)
+        self._read_batch(batch)
+        return len(batch)
+
+    def _read_batches(self, batches: list[bytes]) -> float:
+        began = time.thread_time()
+        for batch in batches:
+            self._read_batch(batch)
+        return time.thread_time() - began
+
+    def _read_batch(self, batch: bytes) -> None:
+        for found in DefaultRecordBatch(bytearray(batch)):
+            self._read(decode(found.value))
+
+    def _read(self, record: LedgerRecord) -> None:
+        self._at += 1
+        self._feed(LedgerRead(offset=self._at - 1, record=record))
+
+    def _batch(self, record: LedgerRecord) -> bytes:
+        """Return the batch that the ledger's producer makes of a record."""
+        builder = DefaultRecordBatchBuilder(
+            magic=2,
+            compression_type=CODECS[COMPRESSION],
+            is_transactional=0,
+            producer_id=1,
+            producer_epoch=0,
+            base_sequence=0,
+            batch_size=1_000_000,
+        )
+        builder.append(0, 1_000, type(record).__name__.encode(), encode(record), [])
+        return bytes(builder.build())
+
+    def _feed(self, event: Event) -> None:
+        for action in self._machine.handle(event):
+            if isinstance(action, AppendToLedger):
+                self._written.append(action.record)
+            elif isinstance(action, AskEnds):
+                ends = tuple(LogEnd(topic=tp.topic, partition=tp.partition, end=AT) for tp in action.tps)
+                self._feed(EndsSeen(report=action.report, ends=ends))
+
+    def _taken(self) -> list[LedgerRecord]:
+        taken, self._written = self._written, []
+        return taken
+
+    def _next(self) -> int:
+        self._n += 1
+        return self._n
+
+    def _others(self, process: int) -> Iterator[int]:
+        return (other for other in range(self._processes) if other != process)
+
+    def _trigger(self, number: int) -> Trigger:
+        return Trigger(
+            n=1_000_000 + number,
+            id=f"mesh-{number}",
+            ends=tuple(LogEnd(topic=TOPIC, partition=p, end=AT) for p in range(self._processes)),
+            marker_topics=(TOPIC,),
+        )
+
+    def _report(self, process: int, epoch: int, previous: int) -> CutReport:
+        return CutReport(
+            process=process,
+            n=self._next(),
+            epoch=epoch,
+            previous=previous,
+            heard="ledger",
+            assigned=self._assigned[process],
+            positions=(Position(agent="mesh.take", topic=TOPIC, partition=process, offset=AT - process),),
+        )
+
+    def _closed(self, process: int, epoch: int, report: int) -> Closed:
+        return Closed(
+            process=process,
+            n=self._next(),
+            epoch=epoch,
+            report=report,
+            sent=tuple(
+                SentEnd(
+                    topic=TOPIC,
+                    partition=other,
+                    white_end=AT + 37 * process + other,
+                    last_seq=40_000 + process + other,
+                    marker=AT + 50 * process + other,
+                    earlier_seq=39_000 + process + other,
+                    earlier_end=AT - 1_000 + 37 * process + other,
+                )
+                for other in self._others(process)
+            ),
+            input_ends=(LogEnd(topic=TOPIC, partition=process, end=AT + 9_000),),
+            recorded=tuple(
+                ChannelRange(
+                    sender=other, topic=TOPIC, partition=process, start=AT - process, end=AT + 50 * other
+                )
+                for other in self._others(process)
+            ),
+            cut_us=150,
+        )

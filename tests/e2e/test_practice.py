@@ -1,0 +1,140 @@
+"""`make demo ARGS=--keep`: a worker that is killed is named and started again; each line that is printed is typed."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import subprocess
+import sys
+import urllib.request
+from pathlib import Path
+
+import pytest
+
+from snapkafka.errors import TimedOutError
+from snapkafka.until import blocking_until
+from tests.e2e.test_demo import WITH_CTRL_C, marked, relevant
+
+pytestmark = [pytest.mark.kafka, pytest.mark.spark, pytest.mark.long, pytest.mark.timeout(1_800)]
+
+#: A killed worker is in its group until its session ends (20 s), and a new one has to recover its tables.
+AGAIN_S = 240.0
+
+
+class Terminal:
+    """The demo in one terminal, and a shell in another."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder, self.said, self.asked = folder, folder / "said.txt", 0
+        with self.said.open("wb") as out:
+            self.demo = subprocess.Popen(
+                [sys.executable, "-c", WITH_CTRL_C, "--keep", "--storage", str(folder / "snaps")],
+                env={**os.environ, "MARK": str(folder)},
+                stdin=subprocess.PIPE,
+                stdout=out,
+                stderr=out,
+                start_new_session=True,
+            )
+
+    def text(self) -> str:
+        return self.said.read_text()
+
+    def see(self, what: str, *, timeout_s: float, since: int = 0) -> int:
+        """Wait until the demo has printed it; return the length of what it had printed."""
+        with relevant(self.said):
+            blocking_until(
+                lambda: re.search(what, self.text()[since:]) or self.demo.poll() is not None, timeout_s, what
+            )
+        assert self.demo.poll() is None, self.text()
+        return len(self.text())
+
+    def press_enter(self) -> None:
+        assert self.demo.stdin is not None
+        self.demo.stdin.write(b"\n")
+        self.demo.stdin.flush()
+
+    def lines(self, title: str) -> list[str]:
+        """The commands that are printed below a title."""
+        (block,) = re.findall(rf"^{title}.*\n((?:  .+\n)+)", self.text(), re.MULTILINE)
+        return [line.strip() for line in block.splitlines()]
+
+    def type(self, *lines: str) -> subprocess.CompletedProcess[str]:
+        export, *_ = self.lines("In another terminal")
+        return subprocess.run(
+            ["bash", "-e", "-c", "\n".join([export, *lines])], capture_output=True, text=True, timeout=300
+        )
+
+    def capture(self, trigger: str) -> int:
+        """Ask for snapshots, numbered by `$N`, until one is captured; return its number."""
+        said: list[str] = []
+
+        def captured() -> bool:
+            self.asked += 1
+            done = self.type(f"N={self.asked}", trigger)
+            said.append(done.stderr or done.stdout)
+            return done.returncode == 0
+
+        try:
+            blocking_until(captured, AGAIN_S, "a snapshot", every_s=1.0)
+        except TimedOutError as error:
+            raise TimedOutError(f"{error}; the last: {said[-1]}\n{self.text()}") from error
+        return self.asked
+
+    def run(self, *lines: str) -> str:
+        done = self.type(*lines)
+        assert done.returncode == 0, (lines, done.stdout, done.stderr)
+        return done.stdout
+
+
+def test_a_crash_and_a_restore_are_practised(tmp_path: Path) -> None:
+    terminal = Terminal(tmp_path)
+    try:
+        terminal.see("Ctrl-C here stops everything", timeout_s=600)
+        (address,) = re.findall(r"Page: (http://\S+)", terminal.text())
+        with urllib.request.urlopen(address, timeout=30) as answer:
+            assert b"snapkafka" in answer.read()
+        _, *commands = terminal.lines("In another terminal")
+        printed = terminal.run(*commands)
+        assert re.search(r"snapshot mine .*VERIFIED", printed), printed
+
+        # A crash.
+        since = len(terminal.text())
+        terminal.run(*terminal.lines("A crash"))
+        terminal.see(
+            r"worker accounts-1 \(pid \d+\) was ended by SIGKILL: press Enter here to start it again",
+            timeout_s=30,
+            since=since,
+        )
+        terminal.press_enter()
+        terminal.see(r"started accounts-3 is pid \d+", timeout_s=30, since=since)
+        trigger, assemble, _ = (line.replace("mine", "after-$N") for line in commands)
+        number = terminal.capture(trigger)
+        printed = terminal.run(f"N={number}", assemble)
+        assert re.search(rf"snapshot after-{number} .*VERIFIED", printed), printed
+
+        # A restore.
+        stop, restore = terminal.lines("A restore")
+        since = len(terminal.text())
+        terminal.run(stop)
+        for name in ("accounts-2", "accounts-3", "clearing-1", "clearing-2"):
+            terminal.see(rf"worker {name} \(pid \d+\) has stopped", timeout_s=60, since=since)
+        terminal.run(restore)
+        terminal.press_enter()
+        terminal.see(r"started (\S+ is pid \d+,? ?){4}", timeout_s=30, since=since)
+        terminal.capture(trigger)
+
+        # A fork.
+        create, worker = terminal.lines("A fork")
+        terminal.run(create)
+        assert re.fullmatch(
+            r"SNAPKAFKA_FORK=staging \S+ -A snapkafka\.demo\.accounts worker --without-web", worker
+        )
+        terminal.demo.send_signal(signal.SIGINT)
+        assert terminal.demo.wait(120) in (0, 130)
+        assert marked(tmp_path) == []
+    finally:
+        terminal.demo.kill()
+        terminal.demo.wait()
+        for left in marked(tmp_path):
+            left.kill()

@@ -1,0 +1,76 @@
+"""`snapkafka topics create` on a real broker, and the broker of `snapkafka demo --kafka-only`."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from snapkafka.cli.verbs import app
+from snapkafka.errors import SnapkafkaError
+from snapkafka.testing import Broker, EmbeddedKafka
+from snapkafka.testing.embedded import free_ports
+from snapkafka.until import blocking_until
+
+pytestmark = [pytest.mark.kafka, pytest.mark.timeout(180)]
+
+
+def test_topics_have_the_partitions_and_the_settings_that_are_asked_for(kafka: Broker) -> None:
+    names = [f"topics-{os.getpid()}-{n}" for n in range(2)]
+    where = ["--bootstrap", kafka.bootstrap]
+    create = ["topics", "create", *names, "--partitions", "3", "--compact", "--set", "retention.ms=7"]
+    printed = CliRunner().invoke(app, [*create, *where])
+    assert printed.exit_code == 0, printed.output
+    assert printed.output.splitlines() == [f"{name}: created, 3 partitions, compacted" for name in names]
+    again = CliRunner().invoke(app, ["topics", "create", names[0], "--json", *where])
+    assert json.loads(again.output)["topics"] == [
+        {"topic": names[0], "created": False, "partitions": 3, "compacted": True}
+    ]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "status", "said"),
+    [
+        (["--set", "retention.ms"], 2, "--set retention.ms is not NAME=VALUE"),
+        (["--set", "no.such=1"], 4, "no.such"),
+    ],
+)
+def test_what_kafka_does_not_know_is_refused(
+    kafka: Broker, arguments: list[str], status: int, said: str
+) -> None:
+    done = CliRunner().invoke(
+        app, ["topics", "create", "refused", *arguments, "--bootstrap", kafka.bootstrap]
+    )
+    assert done.exit_code == status, done.output
+    assert said in done.output
+
+
+def test_a_broker_alone_has_the_port_that_is_asked_for_and_ends_with_a_signal(tmp_path: Path) -> None:
+    (port,) = free_ports(1)
+    said = tmp_path / "said.txt"
+    with said.open("wb") as out:
+        broker = subprocess.Popen(
+            [sys.executable, "-m", "snapkafka", "demo", "--kafka-only", "--port", str(port)],
+            stdin=subprocess.DEVNULL,
+            stdout=out,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+        )
+    try:
+        blocking_until(lambda: b"Kafka runs at" in said.read_bytes(), 120, f"the broker: {said.read_text()}")
+        assert f"Kafka runs at 127.0.0.1:{port}" in said.read_text()
+        create = ["topics", "create", "orders", "--bootstrap", f"127.0.0.1:{port}"]
+        assert "orders: created, 1 partition\n" in CliRunner().invoke(app, create).output
+        with pytest.raises(SnapkafkaError, match=str(port)), EmbeddedKafka(port=port):
+            pass
+        broker.terminate()  # Ctrl-C may be ignored here: who runs this in the background has it so
+        assert broker.wait(60) == 143
+        assert "nothing is left running" in said.read_text()
+    finally:
+        broker.kill()
+        broker.wait()

@@ -1,0 +1,83 @@
+"""Keys that lie in several partitions of a table: which tables are examined, and what the note says."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from snapkafka.checks import Checked, CheckOutcome, CutView, Finding, Status, Witness, split_keys
+from snapkafka.checks.split_keys import KEYS_SHOWN
+from snapkafka.protocol.records import TopicPartition
+from tests.worlds import cleaned_log
+from tests.worlds.cleaned_log import Changelog
+
+
+def of_table(*keys: Iterable[str], **changes: Any) -> list[Finding]:
+    """What is found in a table of such keys, by partition."""
+    tps = [TopicPartition("totals-changelog", partition) for partition in range(len(keys))]
+    cut = cleaned_log.captured([Changelog(tp, 7) for tp in tps])
+    facts: dict[str, Any] = {"app": "bank", "table": "totals", "keyed": True} | changes
+    view = CutView(replace(cut, changelogs=tuple(replace(one, **facts) for one in cut.changelogs)))
+    rows = [
+        {
+            "app": "bank",
+            "table_name": "totals",
+            "partition": tp.partition,
+            "key": key,
+            "key_raw": key.encode(),
+            "changelog_topic": tp.topic,
+            "changelog_offset": offset,
+        }
+        for tp, of in zip(tps, keys, strict=True)
+        for offset, key in enumerate(of)
+    ]
+    return split_keys.find(view, rows)
+
+
+def test_a_table_is_named_with_its_keys_and_their_partitions() -> None:
+    (finding,) = of_table(["ann", "bob"], ["cid"], ["bob", "cid", "dan"])
+    assert Witness.of(finding).what == (
+        "table totals of bank: 2 keys lie in several partitions: bob (0, 2), cid (1, 2); each row holds a part of the "
+        "key's value: its events come from several partitions"
+    )
+    assert (finding.topic, finding.partition, finding.offset) == ("totals-changelog", 2, 0)
+
+
+def test_many_keys_and_long_ones_are_cut_short() -> None:
+    many = [f"{number:02}" + "x" * 100 for number in range(KEYS_SHOWN + 4)]
+    (finding,) = of_table(many, many)
+    text = Witness.of(finding).what
+    assert f"{len(many)} keys lie" in text
+    assert text.count("(0, 1)") == KEYS_SHOWN
+    assert ", ...;" in text
+    assert "x" * 40 not in text
+
+
+@pytest.mark.parametrize(
+    ("keys", "changes"),
+    [
+        ((["ann"], ["bob"]), {}),
+        ((["ann"], ["ann"]), {"keyed": False}),
+        ((["ann"],), {}),
+    ],
+    ids=["each in one", "not keyed", "one partition"],
+)
+def test_nobody_else_is_accused(keys: tuple[list[str], ...], changes: dict[str, Any]) -> None:
+    assert of_table(*keys, **changes) == []
+
+
+def test_it_is_a_note_of_v3_and_first_among_them() -> None:
+    expired = Witness(
+        check="V3", topic="a", partition=0, offset=0, what="older windows", kind="state-expired"
+    )
+    outcomes = [
+        CheckOutcome(check="V2", status=Status.PASSED),
+        CheckOutcome(check="V3", status=Status.PASSED, noted=1, notes=(expired,)),
+    ]
+    found = of_table(["ann"], ["ann"])
+    _, v3 = split_keys.noted(Checked(outcomes, {}), found).outcomes
+    assert (v3.status, v3.found, v3.noted) == (Status.PASSED, 0, 2)
+    assert [note.kind for note in v3.notes] == ["state-split", "state-expired"]

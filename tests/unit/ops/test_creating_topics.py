@@ -1,0 +1,29 @@
+"""`topics create`: what is created, and what stays as it is."""
+
+from __future__ import annotations
+
+import pytest
+
+from snapkafka import ops
+from snapkafka.errors import LedgerUnusableError
+from tests.worlds.fakes import FakeCluster, FakeTopic
+
+
+async def test_what_exists_stays_as_it_is() -> None:
+    cluster = FakeCluster()
+    cluster.the_admin.topics = {"orders": FakeTopic(2)}
+    made = await ops.create_topics(
+        cluster, ["orders", "table"], partitions=4, settings={"cleanup.policy": "compact"}
+    )
+    assert [(it.topic, it.created, it.partitions, it.compacted) for it in made] == [
+        ("orders", False, 2, False),
+        ("table", True, 4, True),
+    ]
+    assert cluster.the_admin.settings["table"] == {"cleanup.policy": "compact"}
+
+
+async def test_a_refusal_is_the_brokers() -> None:
+    cluster = FakeCluster()
+    cluster.the_admin.refusals = {"orders": "no"}
+    with pytest.raises(LedgerUnusableError, match="could not create topic orders: no"):
+        await ops.create_topics(cluster, ["orders"])
