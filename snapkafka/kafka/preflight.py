@@ -87,6 +87,7 @@ async def compose_trigger(
     parent = _parent(state, type, parent, storage)
     snapshot_id = snapshot_id or made_id()
     fields = about(snapshot=snapshot_id)
+    asked_at = state.end  # before the ends are asked for: who leaves since may still have sent
     ends, groups = await asyncio.gather(_ends(admin, state, apps, fields), _groups(admin, fields))
     return Trigger(
         n=random.getrandbits(63),
@@ -101,6 +102,7 @@ async def compose_trigger(
         ends=ends,
         marker_topics=_marker_topics(groups, state, knowing, fields) if groups is not None else (),
         run_without=tuple(_run_without(groups or (), state, apps)),
+        asked_at=asked_at,
     )
 
 

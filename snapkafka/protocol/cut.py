@@ -12,7 +12,7 @@ from collections import deque
 from collections.abc import Container, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from .colours import Colours
 from .events import AssignedInput
@@ -28,6 +28,10 @@ from .records import (
     TornEvent,
 )
 from .restores import Rule
+
+if TYPE_CHECKING:
+    from .ledger_view import LedgerView
+    from .snapshots import SnapshotView
 
 #: So many cuts of one assignment are remembered, for an event that starts below what they noted.
 NOTED_MAX: Final = 32
@@ -202,6 +206,30 @@ class OpenCut:
             self.ends = None
         return asked
 
+    def ends_known(
+        self, ledger: LedgerView, snapshot: SnapshotView | None, noted: Iterable[Position]
+    ) -> bool:
+        """Take the log ends of the inputs from the trigger, if it has them; else they have to be asked for (R8).
+
+        They are for the records of processes that had left. Of one that left when the ends were asked for, or later,
+        the last records may lie behind them. What an agent has started lies below the end in any case.
+        """
+        trigger = None if snapshot is None else snapshot.trigger
+        if trigger is None or not 0 <= trigger.asked_at < self.epoch or self.unsettled or self.uncounted:
+            return False
+        if left_since(ledger, trigger.asked_at):
+            return False
+        ends = {TopicPartition(end.topic, end.partition): end.end for end in trigger.ends}
+        if not ends.keys() >= self.inputs:
+            return False
+        for position in noted:
+            tp = TopicPartition(position.topic, position.partition)
+            ends[tp] = max(ends[tp], position.offset, *(at + 1 for at in position.started_above))
+        self.ends = exact(
+            LogEnd(topic=tp.topic, partition=tp.partition, end=ends[tp]) for tp in sorted(self.inputs)
+        )
+        return True
+
     def ends_seen(self, ends: Iterable[LogEnd]) -> None:
         """Take in the log ends that were asked for."""
         by_tp = {TopicPartition(end.topic, end.partition): end for end in ends}
@@ -213,6 +241,11 @@ class OpenCut:
                 replace(end, end=max(end.end, seen.get(TopicPartition(end.topic, end.partition), 0)))
                 for end in self.changelogs
             )
+
+
+def left_since(ledger: LedgerView, offset: int) -> bool:
+    """Return whether a process has left at this offset of the ledger, or later."""
+    return any(view.left is not None and view.left >= offset for view in ledger.processes.values())
 
 
 def take_cut(

@@ -190,7 +190,8 @@ class Trigger:
     `apps`: those in scope, empty = all. `ends`: log ends of the inputs just before, no red record lies below them;
     empty where the author may not read them. `marker_topics`: topics whose every consumer group knows markers.
     `ttl_ms`: if it is not captured within that time, any process that notices aborts it. `run_without`: apps out of
-    scope, and retired ones, that ran without taking part as far as the author saw their groups.
+    scope, and retired ones, that ran without taking part as far as the author saw their groups. `asked_at`: how far the
+    author had read the ledger when it asked for `ends`; -1: unknown.
     """
 
     process: int = NOBODY
@@ -206,6 +207,7 @@ class Trigger:
     ends: tuple[LogEnd, ...] = ()
     marker_topics: tuple[str, ...] = ()
     run_without: tuple[RunsWithout, ...] = ()
+    asked_at: int = -1
 
 
 @value

@@ -261,7 +261,8 @@ class WorkerProtocol(Member):
         cut.unsettled = frozenset(unsettled)
         written = {TopicPartition(end.topic, end.partition) for end in cut.changelogs}
         cut.uncounted = frozenset(written if self._uncounted else written & self.earlier.unknown)
-        tps = cut.asks(self.positions.inputs())
+        known = cut.ends_known(self.ledger, snapshot, report.positions)
+        tps = () if known else cut.asks(self.positions.inputs())
         asked = [AskEnds(report=report.n, tps=tps)] if tps else []
         return [turned, *closing.ask_markers(cut, self.colours), AppendToLedger(record=report), *asked]
 

@@ -34,6 +34,8 @@ from .world.world_plan import WorldPlan, make_plan
 LIVENESS_STEPS = 20_000
 #: The checks of its logs. No record here has a key, so there is no V3.
 CHECKS: Final = ("V1", "V2", "V4", "V5")
+#: With other faults a record may get into the log when its sender has left.
+IN_ORDER: Final = frozenset({"stop", "restart"})
 #: Doubts that come of what processes report of their own sends.
 REPORTED: Final = frozenset({"gap-failed", "send-failed", "hole"})
 
@@ -119,6 +121,7 @@ def judge(world: World, epoch: int) -> tuple[list[Violation], Verdict | None]:
         world.count("stripped_unseen")
     found = [] if otherwise is Verdict.UNVERIFIABLE or verdict is Verdict.VERIFIED_OPEN else found
     doubted = [*_doubted(world, findings), *_doubted_topics(world, view, findings)]
+    doubted += _doubted_left(world, findings)
     return [*found, *doubted, *_unlisted(world, view, findings)], verdict
 
 
@@ -166,6 +169,17 @@ def _doubted_topics(world: World, view: CutView, findings: list[Finding]) -> Ite
             for record in world.broker.log(place)
         ):
             yield Violation("doubted", f"process {finding.process} knows that {place} was recreated")
+
+
+def _doubted_left(world: World, findings: list[Finding]) -> Iterator[Violation]:
+    """Find doubts about processes that left in order: all that they had sent was acknowledged before (R8)."""
+    if not world.plan.faults.keys() <= IN_ORDER:
+        return
+    for finding in findings:
+        sender = world.fold.processes.get(finding.process) if finding.kind == "left-late" else None
+        if sender is not None and not (sender.dead or sender.hidden or sender.goes_on):
+            what = f"process {finding.process} left in order, and offset {finding.offset} is taken for later"
+            yield Violation("doubted", what)
 
 
 def _unlisted(world: World, view: CutView, findings: list[Finding]) -> Iterator[Violation]:

@@ -20,10 +20,12 @@ from snapkafka.protocol.ledger_state import Status
 from snapkafka.protocol.records import (
     NOBODY,
     Abort,
+    Bye,
     ChannelRange,
     Closed,
     CutReport,
     Dead,
+    LogEnd,
     SentEnd,
     SeqRange,
     TopicPartition,
@@ -578,3 +580,84 @@ def test_a_cut_that_nobody_wants_is_dropped_though_the_one_before_is_open(
     world.append(Abort(n=1, epoch=second, code="x", reason="y"))
     settle(p, q)
     assert p.machine.open.cuts.keys() == {first}
+
+
+# -- log ends that the trigger has (R8) ------------------------------------------------------------------------------
+
+
+def asking(
+    world: World, asked_at: int | None = None, *, end: int = 5, topics: tuple[str, ...] = ("a", "b")
+) -> int:
+    """Trigger a snapshot whose author has asked for the ends when the ledger had this end; now, unless said."""
+    at = len(world.ledger) if asked_at is None else asked_at
+    return world.trigger(
+        ends=tuple(LogEnd(topic=topic, partition=0, end=end) for topic in topics), asked_at=at
+    )
+
+
+def ends_of(p: Process) -> list[tuple[LogEnd, ...]]:
+    return [closed.input_ends for closed in records(p, Closed)]
+
+
+def test_r8_a_process_takes_the_log_ends_from_the_trigger(
+    world: World, pair: tuple[Process, Process]
+) -> None:
+    p, q = pair
+    epoch = asking(world)
+    settle(p, q)
+    assert not p.asked_ends and not q.asked_ends
+    assert ends_of(p) == [(LogEnd(topic="a", partition=0, end=5),)]
+    assert world.snapshot(epoch).status is Status.CAPTURED
+
+
+def test_r8_what_an_agent_has_started_lies_below_the_end(world: World, pair: tuple[Process, Process]) -> None:
+    """The trigger is read late: more was taken in since its author asked."""
+    p, q = pair
+    for offset in range(8):
+        p.end(p.start(A, offset))
+    asking(world)
+    settle(p, q)
+    assert ends_of(p) == [(LogEnd(topic="a", partition=0, end=8),)]
+
+
+@pytest.mark.parametrize("dead", [False, True])
+def test_r8_who_left_after_the_ends_were_asked_for_may_have_sent_behind_them(
+    world: World, pair: tuple[Process, Process], dead: bool
+) -> None:
+    """R8: then a process asks itself, or that record would be taken for a later one."""
+    p, q = pair
+    third = Process(world, "r", ())
+    at = len(world.ledger)
+    third.send(A)
+    world.append(Dead(n=77, dead=third.id) if dead else Bye(process=third.id, n=99))
+    epoch = asking(world, at, end=0)
+    settle(p, q)
+    assert [ask.tps for ask in p.asked_ends] == [(A,)]
+    assert ends_of(p) == [(LogEnd(topic="a", partition=0, end=1),)]
+    assert world.snapshot(epoch).status is Status.CAPTURED
+
+
+def test_r8_who_left_before_the_ends_were_asked_for_does_not_matter(
+    world: World, pair: tuple[Process, Process]
+) -> None:
+    p, q = pair
+    third = Process(world, "r", ())
+    world.append(Bye(process=third.id, n=99))
+    asking(world)
+    settle(p, q)
+    assert not p.asked_ends
+
+
+@pytest.mark.parametrize(
+    ("asked_at", "topics"), [(-1, ("a", "b")), (1_000, ("a", "b")), (None, ("b",)), (None, ())]
+)
+def test_r8_without_ends_that_count_a_process_asks_itself(
+    world: World, pair: tuple[Process, Process], asked_at: int | None, topics: tuple[str, ...]
+) -> None:
+    """An earlier release does not tell when it asked; a later offset belongs to a ledger that is gone; an input is not
+    among them."""
+    p, q = pair
+    asking(world, asked_at, topics=topics)
+    settle(p, q)
+    assert [ask.tps for ask in p.asked_ends] == [(A,)]
+    assert ends_of(p) == [(LogEnd(topic="a", partition=0, end=0),)]

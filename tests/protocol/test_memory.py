@@ -82,6 +82,7 @@ class Bystander:
         self.world.ledger[:-1] = [None] * (len(self.world.ledger) - 1)  # type: ignore[list-item]
         self.world.logs.clear()
         self.process.asked.clear()
+        self.process.asked_ends.clear()
         self.process.turned.clear()
 
 

@@ -100,6 +100,7 @@ class Process:
         self.machine = WorkerProtocol(hear=hear, classic=classic)
         self.read = 0
         self.asked: list[Action] = []
+        self.asked_ends: list[AskEnds] = []
         self.unacked: deque[tuple[Effect, TopicPartition, int, int]] = deque()
         self.turned: list[TurnedRed] = []
         self.hold = False  # what it appends to the ledger is under way, and stays so
@@ -176,8 +177,9 @@ class Process:
                         log.append(Stored(self.id, epoch, seq, marker=True, previous=previous))
                         self.feed(MarkerSent(epoch=epoch, tp=tp, offset=len(log) - 1))
                 case AskEnds() if self.hold_ends:
-                    pass
+                    self.asked_ends.append(action)
                 case AskEnds(report=report, tps=tps):
+                    self.asked_ends.append(action)
                     ends = [
                         LogEnd(topic=tp.topic, partition=tp.partition, end=len(self.world.log(tp)))
                         for tp in tps

@@ -32,6 +32,7 @@ from snapkafka.protocol.records import (
     Dead,
     Hello,
     InputTopic,
+    LogEnd,
     Pause,
     Restore,
     RestoreStage,
@@ -58,6 +59,10 @@ class Play:
         self._lines: list[str] = []
         self.stage = Stage(self._lines.append)
         self._entered: dict[str, Sending] = {}
+        self._asked: tuple[int, tuple[LogEnd, ...]] = (
+            -1,
+            (),
+        )  # how far the ledger was read, and the log ends then
 
     def run(self, commands: list[str]) -> list[str]:
         """What came of the commands, line by line."""
@@ -133,12 +138,25 @@ class Play:
             ttl_ms=int(command.option("ttl_ms", "5000")),
             apps=tuple(command.options_list("apps")),
             marker_topics=() if command.option("markers") == "none" else tuple(sorted(topics)),
+            ends=self._asked[1],
+            asked_at=self._asked[0],
         )
+        self._asked = (-1, ())
         if asker:
             self.stage.actors[asker].feed(TriggerAppended(n=trigger.n))
         offset = self.stage.append(trigger)
         if asker:
             self.stage.actors[asker].catch_up(offset)
+
+    def do_asks(self, command: Words) -> None:
+        """asks: the author of the next trigger has read the ledger, and asks for the log ends of all inputs"""
+        tps = sorted(
+            TopicPartition(source.topic, partition)
+            for actor in self.stage.actors.values()
+            for source in actor.hello.inputs
+            for partition in range(source.partitions)
+        )
+        self._asked = (len(self.stage.ledger), self.stage.ends(dict.fromkeys(tps)))
 
     def do_acked(self, command: Words) -> None:
         """acked P1 [again]: the ledger acknowledges its latest report; with `again` only the copy that it sent by

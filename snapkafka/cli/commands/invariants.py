@@ -95,7 +95,7 @@ def _print_rows(title: str, item: Evaluation) -> None:
         console.print(f"  {escape(row.what)}")
         if row.topic and row.offset >= 0:
             place = f"{escape(row.topic)} {row.partition} {row.offset}"
-            console.print(f"    its causes: snapkafka trace {place} --snapshot {escape(item.id)}")
+            console.print(f"    its causes: snapkafka trace {place}")
 
 
 def _coloured(holding: Holding) -> str:

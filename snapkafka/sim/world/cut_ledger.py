@@ -44,6 +44,7 @@ def cut_short(world: Surroundings[Process]) -> bool:
         other = offset in world.broker.refused
         world.fold.apply(offset, None if other else record, refused=record if other else None)
     world.forget_due(since)
+    world.forget_ends()
     for process in world.processes:
         if process.seen > since:
             first, last = process.lost or (since, 0)

@@ -205,6 +205,7 @@ def _recreate_ledger(world: Surroundings[Process]) -> None:
     world.broker.refused = set()
     world.broker.ledger_id += 1
     world.fold = LedgerState()
+    world.forget_ends()
     for execution in world.history.executions:
         execution.process = GONE  # its number may be that of another process from here on
     for step in world.history.steps:

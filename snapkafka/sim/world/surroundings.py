@@ -133,6 +133,10 @@ class Surroundings(ABC, Generic[P]):
         """Forget when attempts are due whose trigger is lost."""
 
     @abstractmethod
+    def forget_ends(self) -> None:
+        """Forget log ends that were asked for: the ledger has lost its tail, or is another one."""
+
+    @abstractmethod
     def commit(self, process: P) -> None:
         """Commit for a process."""
 

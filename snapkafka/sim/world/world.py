@@ -37,6 +37,7 @@ class World(Surroundings[Process]):
         self.readers = {t: [app.name for app in plan.apps if t in app.topics] for t in plan.externals}
         self._weights = plan.slow | RARE
         self._inputs_left, self._snapshots_left = plan.inputs, plan.snapshots
+        self._asked: tuple[int, tuple[LogEnd, ...]] | None = None  # when log ends were asked for, and which
         self._due: dict[
             tuple[int, int], float
         ] = {}  # (ledger, epoch that failed) -> when it is asked for again
@@ -81,6 +82,8 @@ class World(Surroundings[Process]):
             self.broker.append(tp, SimStored(hops=self.plan.hops))
             self.say(f"outside {tp}")
             return True
+        if self.plan.asked_early and (self._asked is None or self.rng.random() < 0.02):
+            self._asked = len(self.broker.ledger), self._ends()
         if self._snapshots_left and self.rng.random() < 0.02 and any(True for _ in self.fold.living()):
             self._snapshots_left -= 1
             self.trigger(f"s{self._snapshots_left}")
@@ -106,24 +109,18 @@ class World(Surroundings[Process]):
 
     def trigger(self, name: str, attempt: int = 1) -> int:
         """Trigger a snapshot; return its epoch."""
-        inputs = sorted(
-            TopicPartition(topic, p)
-            for app in self.plan.apps
-            for topic in app.topics
-            for p in range(self.partitions[topic])
-        )
+        asked_at, ends = self._asked if self._asked is not None else (-1, self._ends())
+        self._asked = None
         times = 2 if self.chance("twin-trigger") else 1
         record = Trigger(
             n=self.number(),
             id=name,
             attempt=attempt,
-            ends=tuple(
-                LogEnd(topic=tp.topic, partition=tp.partition, end=len(self.broker.log(tp)))
-                for tp in sorted(set(inputs))
-            ),
+            ends=ends,
             marker_topics=self.plan.marker_topics,
             apps=self.plan.scope,
             run_without=run_without(self) if self.plan.scope else (),
+            asked_at=asked_at,
         )
         if "ledger" not in self.plan.hear:
             self._trigger_by_a_process(record)
@@ -133,6 +130,22 @@ class World(Surroundings[Process]):
             self.append_to_ledger(replace(record, n=self.number(), ends=()))
             self.count("twin_triggers")
         return epoch
+
+    def _ends(self) -> tuple[LogEnd, ...]:
+        """Return the present log ends of all inputs."""
+        tps = {
+            TopicPartition(topic, p)
+            for app in self.plan.apps
+            for topic in app.topics
+            for p in range(self.partitions[topic])
+        }
+        return tuple(
+            LogEnd(topic=tp.topic, partition=tp.partition, end=len(self.broker.log(tp))) for tp in sorted(tps)
+        )
+
+    def forget_ends(self) -> None:
+        """Forget the log ends that a later trigger would have: the ledger is another one than its author has read."""
+        self._asked = None
 
     def _trigger_by_a_process(self, record: Trigger) -> None:
         """Let a participant trigger the snapshot, if no process learns of it by the ledger."""

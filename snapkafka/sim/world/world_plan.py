@@ -71,6 +71,7 @@ class WorldPlan:
     own_key: tuple[str, ...] = ()  # apps that sign with another key, and accept no other
     acknowledged: bool = False  # processes learn where their reports are by an acknowledgement, too
     appended_again: float = 0.0  # the share of reports that are sent by two producers
+    asked_early: bool = False  # triggers have log ends that were asked for some time before, and tell when
     off: tuple[str, ...] = ()  # apps that joined once, and whose workers run without snapkafka
 
 
@@ -125,6 +126,10 @@ ACKNOWLEDGED = 0.6
 ACKNOWLEDGES = "acknowledges 1209"
 APPENDED_AGAIN = 0.1
 
+#: The share of worlds whose triggers tell when their log ends were asked for; their seeds likewise.
+ASKED_EARLY = 0.6
+ASKS_EARLY = "asks early 5990"
+
 HARMLESS_TO_ASSIGNMENTS = frozenset(
     {
         "expire",
@@ -178,6 +183,7 @@ def make_plan(seed: int) -> WorldPlan:
     rough = 4.0 if rng.random() < 0.25 else 1.0
     windows = WINDOWS if seed % 16 in WINDOW_SEEDS and seed >= PINNED_BELOW else {}
     acknowledged = seed >= PINNED_BELOW and random.Random(f"{ACKNOWLEDGES} {seed}").random() < ACKNOWLEDGED
+    asked_early = seed >= PINNED_BELOW and random.Random(f"{ASKS_EARLY} {seed}").random() < ASKED_EARLY
     unsettled = UNSETTLED if seed % 16 in UNSETTLED_SEEDS else {}
     return WorldPlan(
         apps=tuple(apps),
@@ -202,6 +208,7 @@ def make_plan(seed: int) -> WorldPlan:
         | short,
         scope=scope,
         acknowledged=acknowledged,
+        asked_early=asked_early,
         appended_again=APPENDED_AGAIN if acknowledged else 0.0,
     )
 

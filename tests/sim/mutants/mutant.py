@@ -63,6 +63,7 @@ SEEDS: Final = {
     "R8 start": 0,
     "R8 late start": 5,
     "R8 left": 5,
+    "R8 asked": 38,
     "R9 history": 2,
     "R9 stale": 19,
     "R9 passed": 379,

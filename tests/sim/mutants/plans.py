@@ -71,6 +71,14 @@ def _writing_nothing(agent: AgentPlan) -> AgentPlan:
     return replace(agent, programs=tuple(programs))
 
 
+def asking_early(plan: WorldPlan) -> WorldPlan:
+    """Let workers leave in order between the question for log ends and the trigger, and others read slowly what they
+    have sent."""
+    slow = {"fetch": 0.1, "start": 0.1}
+    lonely = alone(apps=3, workers=2, slow=slow, stop=0.02, restart=0.2)(plan)
+    return replace(lonely, asked_early=True, exactly_once=False, classic=False, hear=HEARD)
+
+
 def in_transactions(plan: WorldPlan) -> WorldPlan:
     """Keep one worker, which commits its transactions long after it could have closed, and dies sometimes."""
     at_once = dict.fromkeys(("post", "ledger", "ends", "ack"), 20.0)

@@ -14,6 +14,7 @@ from typing import Final
 from snapkafka.checks import v1_colour, v4_channels, v5_cause, view
 from snapkafka.protocol import (
     closing,
+    cut,
     gather,
     hot_path,
     ledger_state,
@@ -36,6 +37,7 @@ from .mutant import Mutant
 from .plans import (
     alone,
     as_in_1985,
+    asking_early,
     deaf,
     disordered,
     faults,
@@ -333,6 +335,12 @@ LIVENESS: Final[tuple[Mutant, ...]] = (
 #: Rules that keep a verdict right: without them a snapshot that is sound is accused, or one passes of which a process
 #: reports that something is lost.
 VERDICTS: Final[tuple[Mutant, ...]] = (
+    Mutant(
+        "R8 asked",
+        "the trigger's log ends count for a sender that left after they were asked for",
+        patching(cut, "left_since", lambda _: lambda ledger, offset: False),
+        asking_early,
+    ),
     Mutant(
         "V1 copy",
         "a record that was queued again with its headers is held against who sent it first",

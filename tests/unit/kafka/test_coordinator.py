@@ -90,7 +90,7 @@ class Groups:
 
     async def describe_consumer_groups(self, names: list[str], group_coordinator_id: int) -> list[Any]:
         self.requests.append(f"describe {' '.join(names)}")
-        answers = [
+        answers: list[tuple[int, str, str, str, str, list[Any]]] = [
             (0 if self.coordinator[name] == group_coordinator_id else 16, name, "Empty", "", "", [])
             for name in names
         ]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
 
@@ -57,6 +58,20 @@ async def test_ends_are_those_of_the_inputs_before_the_trigger() -> None:
         LogEnd(topic="orders", partition=1, end=0),
     )
     assert (trigger.id, trigger.attempt, trigger.who, trigger.ttl_ms) == ("s", 1, "ann", 700)
+
+
+async def test_it_tells_how_far_the_ledger_was_read_when_the_ends_were_asked_for() -> None:
+    """R8: who leaves while the broker is asked may have sent behind the ends."""
+    state = state_of(SHOP, Hello(n=2, app="till", inputs=ORDERS))
+
+    class Asked(FakeAdmin):
+        async def log_ends(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
+            state.apply(state.end, Bye(process=1, n=1))
+            return await super().log_ends(partitions)
+
+    before = state.end
+    trigger = await compose_trigger(Asked(ends={TopicPartition("orders", 0): 5}), state)
+    assert (trigger.asked_at, state.end) == (before, before + 1)
 
 
 async def test_partitions_that_were_added_since_the_app_joined_have_ends_too() -> None:
