@@ -171,7 +171,7 @@ def _since_parent(base: Base, tp: TopicPartition, now: LogBounds, triggered_ms: 
 
 def _obstacles(captured: Captured, parent: Manifest, ledger: LedgerEntry, isolation: str) -> Iterator[str]:
     if parent.ledger.topic_id != ledger.topic_id:
-        yield "it is of another ledger"
+        yield "it belongs to another ledger"
     if parent.epoch >= captured.epoch:
         yield f"it is not older (epoch {parent.epoch}, and {captured.epoch})"
     if parent.verdict not in GOOD:

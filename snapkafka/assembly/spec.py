@@ -83,7 +83,7 @@ class JobSpec(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, for
     ] = ""
     snapshots: Annotated[
         tuple[str, ...],
-        _option("--snapshot", "Id, epoch or `latest` (the last one captured). Repeatable.", metavar="ID"),
+        _option("--snapshot", "Id, epoch or `latest` (newest captured). Repeatable.", metavar="ID"),
     ] = ()
     manifests: Annotated[
         tuple[str, ...],

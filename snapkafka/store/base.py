@@ -180,7 +180,7 @@ class Store(ABC):
                 raise StorageError(f"file {place} is missing")
             if size != file.bytes:
                 raise StorageError(
-                    f"file {place} has {size:,} bytes, and had {file.bytes:,} when it was written"
+                    f"file {place} has {size:,} bytes, but had {file.bytes:,} when it was written"
                 )
 
     # -- writing ----------------------------------------------------------------------------------------------
@@ -267,7 +267,7 @@ def first_change(written: Iterable[FileEntry], found: Iterable[FileEntry]) -> st
         if path not in wanted:
             return f"{path} is not one of its files"
         if there[path] != wanted[path]:
-            return f"{path} has other bytes than when it was written"
+            return f"{path} has changed since it was written"
     return ""
 
 

@@ -115,6 +115,6 @@ def _require_lock(where: Connection, allow: Sequence[int], lock: bool) -> None:
         raise BadInputError(f"--allow {wrong[0]} is not a port", hint="a number from 1 to 65535")
     if lock and (problem := lock_problem(allow)):
         raise DependencyMissingError(
-            f"commands cannot be kept from the broker here: {problem}",
+            f"commands cannot be isolated from the broker here: {problem}",
             hint="run the drill on Linux 6.7 or later; --unlocked trusts the commands (docs/guide/drill.md)",
         )

@@ -294,7 +294,7 @@ def test_markdown_has_what_json_has(found: ops.Drill) -> None:
 async def test_where_commands_cannot_be_locked_nothing_is_begun(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys.modules["snapkafka.ops.drill"], "lock_problem", lambda allow: "no Landlock")
     parts = FakeParts()
-    with pytest.raises(DependencyMissingError, match="kept from the broker here: no Landlock") as caught:
+    with pytest.raises(DependencyMissingError, match="isolated from the broker here: no Landlock") as caught:
         await ops.drill(WHERE, "shop", ops.DrillRequest(apps=["true"]), parts=parts)
     assert "--unlocked" in caught.value.advice
     assert parts.calls == []
