@@ -102,7 +102,7 @@ def _plan() -> list[Step]:
     if find_java() is None:
         steps.append(Step(what="Java 21", megabytes=34, seconds=5, commands=((*toolchain, "java"),)))
     if cached_jars(KAFKA_JARS) is None:
-        steps.append(Step(what="Kafka 4.1", megabytes=43, seconds=70, commands=((*toolchain, "kafka"),)))
+        steps.append(Step(what="Kafka 4.4", megabytes=43, seconds=70, commands=((*toolchain, "kafka"),)))
     if cached_jars(SPARK_JARS) is None:
         steps.append(
             Step(what="Spark's Kafka source", megabytes=10, seconds=20, commands=((*toolchain, "spark"),))

@@ -11,6 +11,7 @@ This package holds what any engine needs; `spark` is the engine for snapshots of
 | `base` | the base of an incremental snapshot |
 | `settings`, `decoding` | how a log is read, and keys and values are decoded |
 | `avro_schemas`, `schema_registry` | Avro schemas, from files or a registry |
+| `avro_types`, `avro_decoder` | any of them, parsed; Avro to JSON |
 | `manifest` | the manifest of an assembly |
 | `progress` | the progress of the job |
 | `spark.entry`, `spark.engine` | the job as a process; Spark as its engine |

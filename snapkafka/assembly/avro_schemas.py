@@ -7,6 +7,8 @@ from pathlib import Path
 
 from snapkafka.errors import BadInputError, Option
 
+from .avro_types import parsed
+
 
 def read_schemas(given: Iterable[str]) -> dict[str, str]:
     """Read the texts of schemas, by their subjects.
@@ -17,8 +19,6 @@ def read_schemas(given: Iterable[str]) -> dict[str, str]:
     Raises:
         BadInputError: a name is not one of these, or a file cannot be read or is not a schema.
     """
-    import avro.schema
-
     schemas = {}
     for item in given:
         name, equals, path = item.rpartition("=")
@@ -30,12 +30,12 @@ def read_schemas(given: Iterable[str]) -> dict[str, str]:
             )
         try:
             schemas[name] = Path(path).read_text(encoding="utf-8")
-            avro.schema.parse(schemas[name])
+            parsed(schemas[name])
         except (OSError, UnicodeDecodeError) as error:
             raise BadInputError(
                 f"schema {path} cannot be read: {error}", hint=("check ", Option("avro"))
             ) from error
-        except Exception as error:  # the library's own have no common base
+        except ValueError as error:
             raise BadInputError(
                 f"invalid Avro schema {path}: {error}", hint=("check ", Option("avro"))
             ) from error

@@ -126,7 +126,7 @@ async def require_same_topics(connection: Connection, view: CutView) -> None:
     if others:
         raise OffsetsGoneError(
             f"topic {others[0]} was deleted or recreated while its log was read",
-            hint="assemble it again: what is left in the log decides",
+            hint="assemble it again: the log may still hold what it needs",
         )
 
 

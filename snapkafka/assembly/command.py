@@ -14,7 +14,7 @@ import traceback
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from typing import Final, TextIO
+from typing import TextIO
 
 import msgspec
 
@@ -24,11 +24,8 @@ from snapkafka.runtime.signals import Interrupted, exit_status
 from . import engines
 from .failures import Failures
 from .pipeline import Job, assemble, verify
-from .progress import Working, as_line, now_and_then
+from .progress import LINE_EVERY_S, Working, as_line, now_and_then
 from .spec import JobError, JobReport, parser, spec_of
-
-#: How often progress is printed where nobody reads it as JSON.
-PROGRESS_EVERY_S: Final = 10.0
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -52,7 +49,7 @@ def _run(options: argparse.Namespace, output: TextIO) -> int:
 
     try:
         spec = spec_of(options)
-        progress = _print_progress if options.progress else now_and_then(_print_line, PROGRESS_EVERY_S)
+        progress = _print_progress if options.progress else now_and_then(_print_line, LINE_EVERY_S)
         job = Job(spec=spec, notify=_print_line, progress=progress, engine=engines.opened)
         failures = Failures(_print_line)
         results = verify(job) if spec.manifests else assemble(job, failures)

@@ -177,7 +177,7 @@ class Desk:
         snapshots = self.reading.state.snapshots.values()
         later = [view for view in snapshots if view.epoch > manifest.epoch and good(view)]
         if later:
-            return f"those of a later snapshot, {later[-1].trigger.id}, stand"
+            return f"a later snapshot, {later[-1].trigger.id}, has committed its own"
         positions: dict[str, dict[TopicPartition, int]] = defaultdict(dict)
         for source in manifest.captured.inputs:
             positions[source.app][TopicPartition(source.topic, source.partition)] = source.position

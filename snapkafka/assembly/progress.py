@@ -14,6 +14,8 @@ from typing import Final
 from snapkafka.manifest import CheckEntry, Manifest
 from snapkafka.units import format_bytes
 
+#: How often progress is printed where it cannot overwrite itself.
+LINE_EVERY_S: Final = 60.0
 _LINE: Final = '{"working": '
 
 

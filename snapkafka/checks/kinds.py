@@ -116,66 +116,66 @@ KINDS: Final[Mapping[str, Kind]] = {
     "red-header": Kind(
         "V2",
         Weight.FAILS,
-        "{app} has received this record of process {process} (seq {seq}), and it is red: its epoch is {a}, the "
-        "snapshot's {b}",
+        "{app} received this record of process {process} (seq {seq}) before the cut, but it was sent after it: "
+        "its epoch is {a}, the snapshot's {b}",
     ),
     "red-birth": Kind(
         "V2",
         Weight.FAILS,
-        "{app} has received this record of process {process} (seq {seq}), and it is red: its sender joined after "
-        "the snapshot was triggered (epoch {b})",
+        "{app} received this record of process {process} (seq {seq}) before the cut, but its sender joined after the "
+        "snapshot was triggered (epoch {b})",
     ),
     "red-late": Kind(
         "V2",
         Weight.FAILS,
-        "{app} has received this record of process {process} (seq {seq}), and it counts as red: what that process "
-        "sent in white ends at offset {a}",
+        "{app} received this record of process {process} (seq {seq}) before the cut, but it counts as sent after it: "
+        "records that process sent before the cut end at offset {a}",
     ),
     "received-unsettled": Kind(
         "V2",
         Weight.UNVERIFIABLE,
-        "{app} has received this record (seq {seq}), which counts as not sent: process {process} got no result for it, "
-        "and what counts of such sends ends at offset {a}",
+        "{app} received this record (seq {seq}), which counts as not sent: process {process} got no result for it, and "
+        "only such sends below offset {a} count",
     ),
     "unread": Kind(
         "V2",
         Weight.UNVERIFIABLE,
-        "offsets {offset} to {a}, which {app} has received, are no longer in the log: it is unknown whether "
-        "one of them was red",
+        "offsets {offset} to {a}, which {app} received, are no longer in the log: one of them may have been sent after "
+        "the cut",
     ),
     "state-last-missing": Kind(
         "V3",
         Weight.UNVERIFIABLE,
-        "the last white record of this changelog (process {process}, seq {seq}) should be here, and nothing white "
-        "supersedes it: it was compacted past the cut, or deleted",
+        "the last record of this changelog from before the cut (process {process}, seq {seq}) should be here, and none "
+        "from before the cut supersedes it: it was compacted past the cut, or deleted",
     ),
     "state-seam": Kind(
         "V3",
         Weight.FAILS,
-        "the state of the parent ends with this record, seq {b} of process {a}; another one stands here now (process "
-        "{process}, seq {seq}): the log was cut short and written on since, and rows of the parent are of no record",
+        "the state of the parent ends with this record, seq {b} of process {a}; another one is here now (process "
+        "{process}, seq {seq}): the log lost its end, and rows of the parent have no record",
     ),
     "state-overtaken": Kind(
         "V3",
         Weight.UNVERIFIABLE,
-        "this record was written after the cut, and no white value of its key is left: either it had none, or "
-        "compaction has taken it ({a} offsets below the cut are missing)",
+        "this record was written after the cut, and no earlier value of its key is left: either it had none, or "
+        "compaction removed it ({a} offsets below the cut are missing)",
     ),
     "state-unproven": Kind(
         "V3",
         Weight.UNVERIFIABLE,
-        "{a} offsets below the cut ({offset}) are missing, and nothing shows that what took them stopped short of it",
+        "{a} offsets below the cut ({offset}) are missing, and values of the cut may be among them",
     ),
     "state-unordered": Kind(
         "V3",
         Weight.UNVERIFIABLE,
-        "a key of a global table was written here and in partition {a} of its changelog (offset {b}): the log has no "
-        "order of the two, so which value its workers have it does not show",
+        "a key of a global table was written here and in partition {a} of its changelog (offset {b}): the log does not "
+        "show which of the two values its workers have",
     ),
     "state-gone": Kind(
         "V3",
         Weight.UNVERIFIABLE,
-        "the log starts at {a}: of keys that were not written since, the tables hold nothing",
+        "the log starts at {a}: keys that were not written since are not in the tables",
     ),
     "state-expired": Kind(
         "V3",
@@ -190,8 +190,8 @@ KINDS: Final[Mapping[str, Kind]] = {
     "gone": Kind(
         "V4",
         Weight.FAILS,
-        "this offset is no longer in the log (it starts at {b}); it lies in the range that was in flight to {app}, "
-        "which ends at {a}",
+        "this offset is no longer in the log (it starts at {b}); it is in the range that was in flight to {app}, which "
+        "ends at {a}",
     ),
     "gone-left": Kind(
         "V4",
@@ -202,25 +202,25 @@ KINDS: Final[Mapping[str, Kind]] = {
     "last-missing": Kind(
         "V4",
         Weight.FAILS,
-        "the last white record of process {process} (seq {seq}) should be here, in flight to {app}; it is not",
+        "the last record of process {process} before the cut (seq {seq}) should be here, in flight to {app}; it is not",
     ),
     "last-recreated": Kind(
         "V4",
         Weight.UNVERIFIABLE,
-        "the last white record of process {process} (seq {seq}) should be here, in flight to {app}; the topic was "
-        "recreated since that process joined, and it has not sent there since",
+        "the last record of process {process} before the cut (seq {seq}) should be here, in flight to {app}; the topic "
+        "was recreated since that process joined, and it has not sent there since",
     ),
     "unstamped": Kind(
         "V4",
         Weight.FAILS,
-        "the last white record of process {process} (seq {seq}), in flight to {app}, is here without its header: what "
-        "removes headers on the way takes the message from the snapshot",
+        "the last record of process {process} before the cut (seq {seq}), in flight to {app}, is here without "
+        "its header: whatever removes headers also removes this message from the snapshot",
     ),
     "unstamped-received": Kind(
         "V4",
         Weight.UNVERIFIABLE,
-        "the last white record of process {process} (seq {seq}), which {app} has received or written, is here without "
-        "its header: something removes headers on the way, and nothing shows whether {app} has received red records",
+        "the last record of process {process} before the cut (seq {seq}), which {app} received or wrote, is "
+        "here without its header: without headers, {app} may have received records from after the cut",
     ),
     "incomplete": Kind(
         "V4",
@@ -236,31 +236,33 @@ KINDS: Final[Mapping[str, Kind]] = {
     "recorded-differs": Kind(
         "V4",
         Weight.FAILS,
-        "white record of process {process} (seq {seq}) lies in only one of two ranges that should hold the same: the "
-        "one recorded by {app} (offsets {a} to {b}) and the one from its position to the sender's white end",
+        "record of process {process} (seq {seq}) is in only one of two ranges that should be equal: the one "
+        "recorded by {app} (offsets {a} to {b}), and from its position to the end of what was sent before the cut",
     ),
     "effect-of-later": Kind(
         "V5",
         Weight.FAILS,
-        "white record of process {process} (seq {seq}), caused by offset {a} of an input of {app} that stands at {b}",
+        "record of process {process} (seq {seq}) from before the cut, caused by offset {a} of an input of "
+        "{app} that is read up to {b} only",
     ),
     "effect-missing": Kind(
         "V5",
         Weight.FAILS,
-        "red record of process {process} (seq {seq}), caused by offset {a} of an input of {app} that stands at {b}: "
-        "that event counts as done, and this effect of it is not in the snapshot",
+        "record of process {process} (seq {seq}) from after the cut, caused by offset {a} of an input of {app} that is "
+        "read up to {b}: that event counts as done, but this effect of it is not in the snapshot",
     ),
     "effect-of-red": Kind(
         "V5",
         Weight.FAILS,
-        "white record of process {process} (seq {seq}), caused by offset {a} of an input of {app} that stands at {b}: "
-        "that record is red, so its sender had taken in a message from behind the cut",
+        "record of process {process} (seq {seq}) from before the cut, caused by offset {a} of an input of "
+        "{app} that is read up to {b}: the cause was sent after the cut, so the sender had read a message from "
+        "after it",
     ),
     "replayed": Kind(
         "V5",
         Weight.NOTE,
-        "white record of process {process} (seq {seq}), caused by offset {a} of an input of {app}; its present reader "
-        "stands at {b}, so a restore runs that event again",
+        "record of process {process} (seq {seq}) from before the cut, caused by offset {a} of an input of {app}; its "
+        "present reader is at {b}, so a restore runs that event again",
     ),
     "ran-twice": Kind(
         "V5",
@@ -272,11 +274,11 @@ KINDS: Final[Mapping[str, Kind]] = {
         "V5",
         Weight.NOTE,
         "topic {topic} has the same 16-bit check value ({a}) as another input of {app}: causes that name it were not "
-        "looked at",
+        "checked",
     ),
     **{
         f"recreated-{check}": Kind(
-            check, Weight.UNVERIFIABLE, "the topic is not the one of the snapshot: deleted and recreated"
+            check, Weight.UNVERIFIABLE, "the topic was deleted and recreated since the snapshot"
         )
         for check in ("V1", "V2", "V3", "V4")
     },

@@ -37,7 +37,7 @@ class Place(NamedTuple):
 
 
 class SplitKey(NamedTuple):
-    """A key, as text if it can be read, and its rows in order."""
+    """A key, as text if it can be decoded, and its rows in order."""
 
     raw: bytes
     text: str | None
@@ -61,7 +61,7 @@ def state_split(app: str, table: str, topic: str, count: int, first: Iterable[Sp
 
 
 def _name(key: SplitKey) -> str:
-    text = f"0x{key.raw.hex()}" if key.text is None else key.text
+    text = f"0x{key.raw.hex()}" if key.text is None or not key.text.isprintable() else key.text
     return text if len(text) <= CHARACTERS_SHOWN else f"{text[: CHARACTERS_SHOWN - 1]}…"
 
 

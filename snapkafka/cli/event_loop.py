@@ -110,7 +110,7 @@ def run_until_signalled(
 
 
 def _give_up(number: int) -> None:
-    print("the broker or the storage did not answer: stopped without it", file=sys.stderr, flush=True)
+    print("stopped; the broker or the storage did not answer in time", file=sys.stderr, flush=True)
     os._exit(exit_status(number))
 
 

@@ -1,30 +1,31 @@
-"""Progress on standard error: a line that changes on a terminal, new lines elsewhere."""
+"""Progress on standard error: a line that is renewed on a terminal, a new one a minute elsewhere."""
 
 from __future__ import annotations
 
 import contextlib
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Final, NamedTuple
 
 from rich.markup import escape
 from rich.progress import BarColumn
 from rich.progress import Progress as Bars
 
-from snapkafka.assembly.progress import Working, now_and_then
+from snapkafka.assembly.progress import LINE_EVERY_S, Working, now_and_then
 from snapkafka.ops import CaptureProgress
+from snapkafka.ops.listing import WaitRow
 from snapkafka.units import rounded_ms
 
 from .running import notices
 
-#: How often progress is printed where it cannot overwrite itself: of a snapshot, and of a job.
-LINE_EVERY_S: Final = 2.0
-JOB_LINE_EVERY_S: Final = 10.0
+#: The first line of progress of a snapshot, where it cannot overwrite itself, comes after so long.
+FIRST_LINE_S: Final = 2.0
 
 
 @contextlib.contextmanager
 def progress_lines(*, printed: bool) -> Iterator[Callable[[CaptureProgress], None] | None]:
-    """Provide progress on standard error: a line that changes on a terminal, a new one every two seconds elsewhere.
+    """Provide progress on standard error: a line that is renewed on a terminal, elsewhere one after two seconds
+    and then every minute.
 
     Args:
         printed: False provides None: no progress is wanted.
@@ -32,29 +33,57 @@ def progress_lines(*, printed: bool) -> Iterator[Callable[[CaptureProgress], Non
     if not printed:
         yield None
         return
-    last = time.monotonic()
+    due = time.monotonic() + FIRST_LINE_S
 
     def notify(progress: CaptureProgress) -> None:
-        nonlocal last
+        nonlocal due
         if notices.is_terminal:
-            notices.file.write(f"\r\x1b[2K{_bar(progress)[: notices.width - 1]}")
-            notices.file.flush()
-        elif time.monotonic() - last > LINE_EVERY_S:
-            last = time.monotonic()
-            notices.print(_bar(progress), markup=False)
+            notices.renew(progress_line(progress))
+        elif (now := time.monotonic()) >= due:
+            due = now + LINE_EVERY_S
+            notices.print(progress_line(progress), markup=False)
 
     try:
         yield notify
     finally:
         if notices.is_terminal:
-            notices.file.write("\r\x1b[2K")
+            notices.renew("")
 
 
-def _bar(progress: CaptureProgress) -> str:
-    """Format a running snapshot in one line."""
-    waits = f"; waiting for {progress.waits[0].text}" if progress.waits else ""
-    more = f" ({len(progress.waits) - 1} more)" if len(progress.waits) > 1 else ""
-    return f"{progress.id}: {progress.done} of {progress.needed} after {rounded_ms(progress.waited_ms)}{waits}{more}"
+def progress_line(progress: CaptureProgress) -> str:
+    """Format a running snapshot in one line: how much is done, and what it waits for."""
+    head = f"{progress.id}: {progress.done} of {progress.needed} after {rounded_ms(progress.waited_ms)}"
+    return f"{head}; {waiting_for(progress.waits)}" if progress.waits else head
+
+
+def waiting_for(waits: Sequence[WaitRow]) -> str:
+    """Name what a snapshot waits for: of the kind that explains the others, the number and the first one."""
+    kind, found = next(
+        (kind, found) for kind in _KINDS if (found := [it for it in waits if _kind(it) == kind])
+    )
+    if len(found) == 1:
+        return f"waiting for {found[0].text}"
+    first = found[0]
+    place = (
+        f"process {first.process} ({first.app})"
+        if kind in _OF_PROCESSES
+        else f"{first.topic}[{first.partition}] of {first.app}"
+    )
+    return f"waiting for {_KINDS[kind].format(len(found))}, first {place}"
+
+
+#: Kinds of waits, those that explain others first, and how many of them are called.
+_KINDS: Final = {
+    "rebalance": "{} inputs in a rebalance",
+    "report": "{} reports",
+    "closing": "{} processes to finish events that began before the cut",
+    "input": "the cuts of {} inputs",
+}
+_OF_PROCESSES: Final = frozenset({"report", "closing"})
+
+
+def _kind(wait: WaitRow) -> str:
+    return "rebalance" if wait.rebalance else wait.what
 
 
 def print_line(line: str) -> None:
@@ -72,7 +101,7 @@ class Log(NamedTuple):
 @contextlib.contextmanager
 def job_log(*, printed: bool) -> Iterator[Log]:
     """Provide the output of a job on standard error: its log, and below it bars on a terminal; elsewhere a line every
-    ten seconds.
+    minute.
 
     Args:
         printed: False: no output is wanted.
@@ -82,10 +111,10 @@ def job_log(*, printed: bool) -> Iterator[Log]:
         return
 
     if not notices.is_terminal:
-        yield Log(print_line, now_and_then(print_line, JOB_LINE_EVERY_S))
+        yield Log(print_line, now_and_then(print_line, LINE_EVERY_S))
         return
     with _Bars(
-        "{task.description}", BarColumn(), "{task.fields[amount]}", console=notices, transient=True
+        "{task.description}", BarColumn(), "{task.fields[amount]}", console=notices.console, transient=True
     ) as bars:
         yield Log(print_line, bars.show)
 

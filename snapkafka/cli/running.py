@@ -14,7 +14,6 @@ from typing import Any, Final, TypeVar
 
 import msgspec
 import typer
-from rich.console import Console
 
 from snapkafka.errors import (
     COMMAND,
@@ -30,13 +29,12 @@ from snapkafka.kafka.login.connection import Connection
 from snapkafka.runtime.signals import CODES, Interrupted, exit_status
 
 from .event_loop import ENDS_WITHIN_S, EXIT_UNREAD, require_text, run_until_signalled
+from .screen import standard
 
-#: No line of a table is wider.
-WIDE: Final = 10_000
-#: Tables go here; in a pipe as wide as they are, for `grep` and `cut`.
-console: Final = Console(width=None if sys.stdout.isatty() else WIDE, highlight=False)
+#: Results go here.
+console: Final = standard()
 #: Progress and errors go here, so that what is piped stays clean.
-notices: Final = Console(stderr=True, highlight=False, soft_wrap=True)
+notices: Final = standard(error=True)
 
 #: What ended the command, by the codes of `CODES`.
 ENDED_BY: Final = {
@@ -97,7 +95,7 @@ def run(
         in_lines: the JSON is a line among others.
         beside: further fields for it.
         ends_within_s: see `run_until_signalled`.
-        continues: returns what goes on when the command is interrupted.
+        continues: returns a sentence on what continues though the command is interrupted.
 
     Raises:
         typer.Exit: it failed.
@@ -118,20 +116,20 @@ def run(
     except SnapkafkaError as error:
         message, advice = COMMAND.message(error), COMMAND.advice(error)
         print_error(error.code, message, advice, error.exit_status)
-        notices.print(f"[bold red]error:[/] {_plain(message)}", markup=True)
-        notices.print(f"       {_plain(advice)}")
+        notices.print(f"[bold red]error:[/] {_plain(message)}", hang=7)
+        notices.print(f"       {_plain(advice)}", hang=7)
         raise typer.Exit(error.exit_status) from None
     except Exception as error:
         bug = InternalError(f"a bug in snapkafka: {type(error).__name__}: {error}")
         print_error(bug.code, bug.message, bug.advice, bug.exit_status)
-        notices.print("[bold red]error:[/] a bug in snapkafka; please report it with this:", markup=True)
+        notices.print("[bold red]error:[/] a bug in snapkafka; please report it with this:", hang=7)
         traceback.print_exc()
         raise typer.Exit(bug.exit_status) from None
     except Interrupted as interrupted:
         code, status = CODES[interrupted.number], exit_status(interrupted.number)
         hint = continues()
         print_error(code, f"{code} by {interrupted.number.name}", hint, status)
-        notices.print(f"{code}; {_plain(hint)}" if hint else code)
+        notices.print(_plain(f"{code.capitalize()}. {hint or f'`snapkafka {console.of}` stopped.'}"))
         raise typer.Exit(status) from None
 
 

@@ -139,7 +139,7 @@ def trigger(
                 progress=progress,
             ),
             as_json=as_json,
-            continues=lambda: "".join(f"snapshot {it} continues: `snapkafka show {it}`" for it in running),
+            continues=lambda: "".join(f"Snapshot {it} continues: `snapkafka show {it}`." for it in running),
         )
     if as_json:
         print_json(found)
@@ -159,9 +159,7 @@ def list_(bootstrap: Bootstrap = None, namespace: Namespace = "", as_json: AsJso
 
 @command(app, "show")
 def show(
-    snapshot: Annotated[
-        str, typer.Argument(metavar="ID", help="Id, epoch or `latest` (the last one triggered).")
-    ] = "",
+    snapshot: Annotated[str, typer.Argument(metavar="ID", help="Id, epoch or `latest` (newest).")] = "",
     epoch: Annotated[int | None, typer.Option("--epoch", metavar="N", help="Snapshot of this epoch.")] = None,
     at: Annotated[
         str,
@@ -169,6 +167,9 @@ def show(
             "--at", metavar="TIME", help="Last snapshot captured by TIME (ISO 8601, local time zone)."
         ),
     ] = "",
+    everything: Annotated[
+        bool, typer.Option("--all", help="Also show processes that left earlier, and every input.")
+    ] = False,
     bootstrap: Bootstrap = None,
     namespace: Namespace = "",
     as_json: AsJson = False,
@@ -186,7 +187,7 @@ def show(
     if as_json:
         print_json(found)
     else:
-        print_details(console, found)
+        print_details(console, found, everything=everything)
 
 
 command(app, "watch")(watch.watch)
@@ -201,7 +202,7 @@ command(app, "trace")(trace.trace)
 @job_options("storage", "invariants", "parameters", *READING)
 def assemble(
     snapshots: Annotated[
-        list[str], typer.Argument(metavar="ID...", help="Ids, epochs or `latest` (the last one captured).")
+        list[str], typer.Argument(metavar="ID...", help="Ids, epochs or `latest` (newest captured).")
     ],
     bootstrap: Bootstrap = None,
     namespace: Namespace = "",
@@ -211,7 +212,7 @@ def assemble(
     ] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Build the tables of captured snapshots with Spark, and verify."""
+    """Build the tables of captured snapshots, and verify."""
 
     def asked(verb: Callable[..., Coroutine[Any, Any, T]], **options: Any) -> Coroutine[Any, Any, T]:
         return verb(connect(bootstrap), spec(namespace=namespace, snapshots=snapshots), **options)
@@ -231,7 +232,7 @@ def assemble(
 @job_options("storage", "invariants", "parameters", *READING, "tables", "record")
 def verify(
     snapshot: Annotated[
-        str, typer.Argument(metavar="ID", help="Id, epoch or `latest` (the last one assembled).")
+        str, typer.Argument(metavar="ID", help="Id, epoch or `latest` (newest assembled).")
     ] = "",
     bootstrap: Bootstrap = None,
     namespace: Namespace = "",
@@ -324,6 +325,9 @@ def doctor(
     offline: Annotated[
         str, typer.Option("--offline", metavar="MODULE:APP", help="Check an app without a broker.")
     ] = "",
+    verbose: Annotated[
+        bool, typer.Option("-v", "--verbose", help="List each finding, with the commands that fix it.")
+    ] = False,
     as_json: AsJson = False,
 ) -> None:
     """Check whether anything would spoil a snapshot.
@@ -333,7 +337,7 @@ def doctor(
     ways = {"--fix": fix, "--acls": acls, "--offline": bool(offline)}
     run(lambda: doctor_ways.ask_one_way(ways), as_json=as_json)
     if offline:
-        doctor_ways.look_offline(offline, as_json=as_json)
+        doctor_ways.look_offline(offline, verbose=verbose, as_json=as_json)
     elif acls:
         doctor_ways.print_rights(
             lambda: connect(bootstrap) if bootstrap else None, namespace, as_json=as_json
@@ -341,7 +345,9 @@ def doctor(
     elif fix:
         doctor_ways.fix(lambda: connect(bootstrap), namespace, assembly_within, yes=yes, as_json=as_json)
     else:
-        doctor_ways.examine(lambda: connect(bootstrap), namespace, assembly_within, as_json=as_json)
+        doctor_ways.examine(
+            lambda: connect(bootstrap), namespace, assembly_within, verbose=verbose, as_json=as_json
+        )
 
 
 command(app, "pause")(switches.pause)

@@ -38,7 +38,8 @@ A restore: stop every worker, restore, and press Enter here.
   {snapkafka} restore mine --yes
 A fork: the snapshot as a second system, of which this is one worker.
   {snapkafka} fork create staging --from mine --yes
-  SNAPKAFKA_FORK=staging {faust} -A snapkafka.demo.accounts worker --without-web
+  SNAPKAFKA_FORK=staging SNAPKAFKA_DEMO_DATA={storage} {faust} -A snapkafka.demo.accounts worker --without-web
+  {snapkafka} fork drop staging --yes
 Ctrl-C here stops everything."""
 
 

@@ -228,8 +228,8 @@ def _participants(state: LedgerState, apps: Collection[str]) -> list[ProcessView
         )
     if not living and (lost := str(state.tails)):
         raise TriggerRefusedError(
-            f"nobody takes part: {lost}",
-            hint="services that have read them join again within seconds: ask again; start those that do not run",
+            f"no process takes part: {lost}",
+            hint="running services join again within seconds: try again; start the others",
         )
     if not living:
         raise TriggerRefusedError(

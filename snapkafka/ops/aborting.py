@@ -36,6 +36,6 @@ async def abort(where: Connection | Cluster, namespace: str, name: str, *, who: 
         if found.failure_code != "aborted":
             raise TriggerRefusedError(
                 f"snapshot {found.id} cannot be aborted: it is {found.status}",
-                hint=("only a running one can; ", Verb("show", (found.id,)), " states what became of it"),
+                hint=("only a running one can; ", Verb("show", (found.id,)), " shows its result"),
             )
         return found

@@ -134,7 +134,7 @@ def _of_service(names: _Names) -> Iterator[_Row]:
     ledger, taking_part = (names.ledger,), (*names.inputs, *names.changelogs)
     yield _Row("topic", ledger, "Read Write", "to take part")
     yield _Row("topic", ledger, "Create DescribeConfigs", "to create it, and to check its settings",
-               "create it beforehand (docs/reference/ledger.md); its settings are not checked")
+               "create it beforehand; its settings are not checked")
     yield _Row("topic", taking_part, "Describe", "ends of logs; it has Read and Write on its own topics anyway",
                "snapshots that meet a stopped app fail; assembly reads more")
     yield _Row("group", names.apps, "Describe", "positions of an app that does not run",

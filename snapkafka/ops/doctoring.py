@@ -224,6 +224,7 @@ async def _about_unread(work: Opened) -> list[Advice]:
             do=f"it exists now: restart {item.app}"
             if item.topic in exist
             else f"create it and restart {item.app}: Faust notices a new topic only after minutes",
+            subject=item.topic,
         )
         for item in unread
     ]

@@ -71,9 +71,10 @@ async def about_headers(work: Opened, views: list[ProcessView]) -> list[Advice]:
             code="own-header",
             weight=Weight.WARNING,
             what=f"the latest record of {tp} has a header {HEADER} that is not snapkafka's: it gets lost",
-            do=f"rename the header {HEADER} in whatever writes to {topic}",
+            do=f"rename the header {HEADER} in whatever writes to this topic",
+            subject=str(tp),
         )
-        for topic, tp in found.items()
+        for tp in found.values()
     ]
 
 
@@ -88,6 +89,7 @@ def about_partitions(views: list[ProcessView], described: Mapping[str, Topic]) -
                     weight=Weight.PROBLEM,
                     what=f"topic {source.topic}, an input of app {app}, does not exist",
                     do="create it and restart the app: Faust does not see topics created later",
+                    subject=source.topic,
                 )
             elif (now := counts[source.topic]) != source.partitions and view.hello.mode != FOREIGN:
                 yield Advice(
@@ -95,6 +97,7 @@ def about_partitions(views: list[ProcessView], described: Mapping[str, Topic]) -
                     weight=Weight.WARNING,
                     what=f"topic {source.topic} has {now} partitions, app {app} joined with {source.partitions}",
                     do="restart the app",
+                    subject=source.topic,
                 )
         for said in unlike_counts(view.hello, counts):
             yield Advice(
@@ -159,6 +162,7 @@ def _about_external_group(
             weight=Weight.NOTE,
             what=f"group {group.name} reads {', '.join(read)} without snapkafka; no markers are sent there",
             do="if it skips records with a null value: trigger with --knows-markers " + group.name,
+            subject=group.name,
         )
     if read := sorted(outputs & topics):
         yield Advice(
@@ -167,4 +171,5 @@ def _about_external_group(
             what=f"group {group.name} reads the outputs {', '.join(read)} without snapkafka: what it has read is in no"
             " snapshot",
             do="if it writes back to inputs, install snapkafka in it: what came through it cannot be verified",
+            subject=group.name,
         )

@@ -310,7 +310,7 @@ def _markers(captured: Captured) -> list[DrawnMessage]:
                 topic=sent.topic,
                 partition=sent.partition,
                 offset=sent.marker,
-                what="marker: after it the sender sends no more white here",
+                what="marker: all that follows was sent after the cut",
             ),
         )
     return list(found.values())[:MARKERS_SHOWN]

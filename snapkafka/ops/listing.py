@@ -24,8 +24,8 @@ from snapkafka.logs import about
 from snapkafka.manifest import RestorableEntry
 from snapkafka.ports import Cluster
 from snapkafka.protocol.captured_snapshot import Captured, Uncaptured
-from snapkafka.protocol.ledger_state import SnapshotView, Status, Unread, Waiting
-from snapkafka.protocol.records import NOBODY, CheckResult
+from snapkafka.protocol.ledger_state import LedgerState, SnapshotView, Status, Unread, Waiting
+from snapkafka.protocol.records import NOBODY, CheckResult, TopicPartition
 from snapkafka.units import wall_ms
 
 logger = logging.getLogger("snapkafka")
@@ -65,7 +65,7 @@ class Summary:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WaitRow:
     """One thing that a running snapshot waits for: `what` is "input", "report" or "closing"; for how long, by this
-    clock."""
+    clock. `rebalance`: it is an input that Kafka moves from one process to another."""
 
     what: str
     text: str
@@ -74,6 +74,7 @@ class WaitRow:
     topic: str
     partition: int
     waited_ms: int
+    rebalance: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -126,7 +127,7 @@ async def list_snapshots(where: Connection | Cluster, namespace: str) -> tuple[S
     """List every snapshot of the namespace, oldest first."""
     reading = await read_ledger(where, namespace)
     if lost := str(reading.state.tails):
-        logger.warning("snapkafka: %s: snapshots that stood there are not listed", lost, extra=about())
+        logger.warning("snapkafka: %s: snapshots recorded there are not listed", lost, extra=about())
     return summaries(reading)
 
 
@@ -158,7 +159,7 @@ async def show(
     if [bool(name), epoch is not None, at_ms is not None].count(True) != 1:
         raise BadInputError(
             ("name one snapshot: an id, `latest`, ", Option("epoch"), " or ", Option("at")),
-            hint=(Verb("show", ("latest",)), " shows the last one"),
+            hint=(Verb("show", ("latest",)), " shows the latest"),
         )
     async with opened(where, namespace) as work:
         reading, now_ms = work.reading, clock()
@@ -246,7 +247,7 @@ def _wait(reading: LedgerReading, view: SnapshotView, wait: Waiting, now_ms: int
     since = view.epoch - 1
     if wait.what == "closing" and wait.process in view.reports:
         since = view.reports[wait.process][0]
-    text = str(wait)
+    text, rebalance = str(wait), _in_rebalance(reading.state, view, wait)
     left = reading.state.processes[wait.process].left if wait.left else None
     if left is not None:
         since = left
@@ -259,12 +260,31 @@ def _wait(reading: LedgerReading, view: SnapshotView, wait: Waiting, now_ms: int
         )
     return WaitRow(
         what=wait.what,
-        text=text,
+        text=f"{text} (rebalance)" if rebalance else text,
         process=wait.process,
         app=wait.app,
         topic=wait.topic,
         partition=wait.partition,
         waited_ms=max(0, now_ms - reading.times_ms[since]),
+        rebalance=rebalance,
+    )
+
+
+def _in_rebalance(state: LedgerState, view: SnapshotView, wait: Waiting) -> bool:
+    """Return whether an input is waited for because it moves: none of the processes of its app has it, or one that
+    joined after the trigger, or that had cut before it was assigned the input. That of a static member moves only when
+    its session is over."""
+    if (
+        wait.what != "input"
+        or wait.static_ms * wait.left
+        or not any(other.hello.app == wait.app for other in state.living())
+    ):
+        return False
+    item = (wait.app, TopicPartition(wait.topic, wait.partition))
+    return (
+        wait.left
+        or wait.process not in view.required
+        or (wait.process in view.reports and item not in view.claims)
     )
 
 

@@ -43,9 +43,10 @@ async def about_lost_headers(work: Opened, views: list[ProcessView]) -> list[Adv
             code="headers-lost",
             weight=Weight.PROBLEM,
             what=f"the record at offset {wanted[tp]} of {tp}, sent by {sent[tp][1]}, lost its header {HEADER}",
-            do=f"let the proxy, mirror or transform on the way to {topic} pass the header {HEADER} on",
+            do=f"let the proxy, mirror or transform on the way to this topic pass the header {HEADER} on",
+            subject=f"offset {wanted[tp]} of {tp}",
         )
-        for topic, tp in lost.items()
+        for tp in lost.values()
     ]
 
 

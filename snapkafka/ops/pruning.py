@@ -193,8 +193,8 @@ def reasons_to_keep(
         newest_first = [manifest for manifest in reversed(in_order) if manifest.namespace == namespace]
         if policy.namespace not in ("", namespace):
             keep(newest_first, "of another namespace")
-        keep([m for m in newest_first if m.verdict in GOOD][:1], "the newest good one")
-        keep(newest_first[: policy.last or 0], f"one of the last {policy.last}")
+        keep([m for m in newest_first if m.verdict in GOOD][:1], "newest good snapshot")
+        keep(newest_first[: policy.last or 0], f"one of the newest {policy.last}")
         if policy.days is not None:
             since_ms = now_ms - policy.days * DAY_MS
             young = (m for m in newest_first if assembled_ms(m.times, unknown=now_ms) >= since_ms)

@@ -123,7 +123,7 @@ async def abort_restore(where: Connection | Cluster, namespace: str, *, reason: 
             )
         if view.unsure:
             raise RestoreRefusedError(
-                f"{work.reading.state.tails}: {view} may have appended records, which workers would take in",
+                f"{work.reading.state.tails}: {view} may have appended records, which workers would read",
                 hint=f"{finish}; or restore another snapshot of all its apps, which takes its place",
             )
         record = Restore(n=random.getrandbits(62), plan=view.plan, stage="aborted", reason=reason)

@@ -45,11 +45,18 @@ class Shortfall:
     changes: Mapping[str, str] = field(default_factory=dict)
 
     def advice(self, topic: str, own: Mapping[str, str], bootstrap: str) -> Advice:
-        """Return advice with the command that fixes it and the one that undoes that."""
+        """Return advice, with the command that fixes it and the one that undoes that."""
         after: Mapping[str, str | None] = dict(self.changes)
         before = {name: own.get(name) for name in self.changes}
-        do = f"{change_command(topic, after, bootstrap)}   (undo: {change_command(topic, before, bootstrap)})"
-        return Advice(code=self.code, weight=self.weight, what=self.what, do=f"doctor --fix, or {do}")
+        return Advice(
+            code=self.code,
+            weight=self.weight,
+            what=self.what,
+            do="run `snapkafka doctor --fix`",
+            subject=topic,
+            command=change_command(topic, after, bootstrap),
+            undo=change_command(topic, before, bootstrap),
+        )
 
 
 def roles(views: Iterable[ProcessView]) -> list[TopicRole]:

@@ -118,7 +118,7 @@ class _Tracer:
             if why and not steps:
                 return Trace(steps=(), end=why)
             if why:
-                return Trace(steps=tuple(steps), end=f"of its cause only the place is known: {why}")
+                return Trace(steps=tuple(steps), end=f"the record of its cause cannot be read: {why}")
             steps.append(self._step(tp, offset, stamp))
             if stamp is None:
                 return Trace(
@@ -146,7 +146,7 @@ class _Tracer:
         ends = await admin.log_ends([tp])
         start, end = (await admin.log_starts([tp])).get(tp, 0), ends.get(tp, 0)
         if tp not in ends:
-            return None, f"{tp} does not exist any more: its topic was deleted"
+            return None, f"{tp} does not exist: its topic was deleted"
         if offset < start:
             return None, f"offset {offset} of {tp} was deleted: the log begins at {start}"
         if offset >= end:

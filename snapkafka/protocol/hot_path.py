@@ -249,7 +249,9 @@ class Work(ABC):
         see `SeqRange`.
         """
         Colours.fail(effect, tp, seq, count, undone=undone)
-        return self._white_lost(effect, "send-failed", f"a white send to {tp} was refused: {reason}", str(tp))
+        return self._white_lost(
+            effect, "send-failed", f"a send to {tp} from before the cut was refused: {reason}", str(tp)
+        )
 
     def send_unsettled(
         self, effect: Effect, tp: TopicPartition, seq: int, reason: str, count: int = 1
@@ -261,7 +263,7 @@ class Work(ABC):
         `count`: as in `send_failed`.
         """
         Colours.fail(effect, tp, seq, count, refused=False)
-        what = f"the result of a white send to {tp} is unknown: {reason}"
+        what = f"the result of a send to {tp} from before the cut is unknown: {reason}"
         return self._white_lost(effect, "send-unsettled", what, str(tp))
 
     def send_withdrawn(self, effect: Effect) -> Sequence[Action]:
@@ -272,7 +274,7 @@ class Work(ABC):
     def send_given_up(self, effect: Effect, why: str, *, culprit: str) -> Sequence[Action]:
         """Give up a send that will not leave in the colour in which it entered (R7); nothing of it is in the log."""
         Colours.withdraw(effect)
-        return self._white_lost(effect, "send-failed", f"a white send {why}", culprit)
+        return self._white_lost(effect, "send-failed", f"a send from before the cut {why}", culprit)
 
     def _white_lost(self, effect: Effect, code: str, what: str, culprit: str) -> Sequence[Action]:
         """Fail the open cuts for which a send is white that will not count as sent (R7)."""
@@ -286,7 +288,7 @@ class Work(ABC):
     def left_unstamped(self, tp: TopicPartition) -> Sequence[Action]:
         """Note that a record leaves without a header. Its readers take it for external, whatever its colour: no
         snapshot that may still be cut somewhere can vouch for it."""
-        what = f"a record to {tp} left without our header, which would have made it larger than a limit"
+        what = f"a record to {tp} was sent without its header, which would have exceeded a size limit"
         return self._abort_open(0, self.ledger.highest_epoch, SENT_BARE, what, str(tp))
 
     def mixed(self, above: int, upto: int, what: str, culprit: str) -> Sequence[Action]:
@@ -319,7 +321,9 @@ class Work(ABC):
         which their sender reports them. `refused`, `undone`: see `SeqRange`."""
         self.colours.bare(effect, tp, 0, count)
         self.colours.lost(tp, count, refused=refused, undone=undone)
-        return self._white_lost(effect, "send-failed", f"a white send to {tp} failed: {reason}", str(tp))
+        return self._white_lost(
+            effect, "send-failed", f"a send to {tp} from before the cut failed: {reason}", str(tp)
+        )
 
     def marker_stamped(self, tp: TopicPartition) -> int:
         """Return the seq of a marker."""

@@ -129,9 +129,7 @@ class ProcessFold(SnapshotFold):
         for tp in inputs:
             snapshot.expected.add((app, tp))
             if (app, tp) not in snapshot.claims and self.owners[app, tp].before >= snapshot.epoch:
-                reason = (
-                    f"input {tp} of app {app} was read by a process that had turned red, and moved on uncut"
-                )
+                reason = f"a rebalance moved input {tp} of app {app} before it was cut"
                 self._fail(offset, snapshot, Failure(code="input-moved", reason=reason, culprit=str(tp)))
                 return
 
@@ -167,7 +165,7 @@ class ProcessFold(SnapshotFold):
                 how = "was lost" if dead else "stopped"
                 failure = Failure(
                     code="process-lost",
-                    reason=f"{view.name} {how} before it closed",
+                    reason=f"{view.name} {how} before its report was complete",
                     culprit=f"process {process}",
                 )
                 self._fail(offset, snapshot, failure)

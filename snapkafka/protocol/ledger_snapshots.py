@@ -134,7 +134,7 @@ class SnapshotFold(LedgerView):
             } | {tp for tp, since in passed.items() if snapshot.claims.get((app, tp), since) >= since}
             if lost:
                 # R9: inputs moved away (or even came back, or came and went) before the report landed; it is void.
-                reason = f"input {min(lost)} moved while {view.name} was reporting its cut"
+                reason = f"a rebalance moved input {min(lost)} while {view.name} was reporting its cut"
                 failure = Failure(code="input-moved", reason=reason, culprit=str(min(lost)))
                 self._fail(offset, snapshot, failure)
             elif record.supplement or record.process not in snapshot.reports:

@@ -39,6 +39,6 @@ def in_flight(snapshot: SnapshotView, processes: Mapping[int, ProcessView]) -> F
             end, process = ends.get(tp, (0, NOBODY))
             if position.offset < end and snapshot.claims.get((app, tp)) == part.at:
                 name = processes[process].name
-                what = f"a record that {name} had sent to {tp} without our header was in flight to {app}"
+                what = f"a record that {name} had sent to {tp} without its header was in flight to {app}"
                 return Failure(code=SENT_BARE, reason=what, culprit=str(tp))
     return None

@@ -138,12 +138,12 @@ def read_back(
             sender = "an external producer" if stamp is None else named(stamp.process)
             raise RestoreFailedError(
                 f"{sender} has written to {record.tp} at offset {record.offset} during the restore",
-                hint="stop it; the attempt is void and nothing of it counts; run the same command again",
+                hint="stop it, and run the same command again: nothing of this attempt counts",
             )
     for tp, written in sorted(author.written.items()):
         if found[tp] != written:
             raise RestoreFailedError(
                 f"{TopicPartition(*tp)} holds {found[tp].records:,} of {written.records:,} appended records,"
                 f" checksum {found[tp].checksum:08x} instead of {written.checksum:08x}",
-                hint="the attempt is void and nothing of it counts; run the same command again",
+                hint="run the same command again: nothing of this attempt counts",
             )

@@ -173,7 +173,7 @@ class Masking:
 
     def _require_value(self, mask: Mask, item: Row | KafkaRecord, value: str | None) -> None:
         if value is None:
-            raise _not_masked(mask, item, "it is masked by nothing")
+            raise _not_masked(mask, item, "no mask covers it")
         cut = self._cuts.get(item.tp.topic)
         if cut is not None and cut.sets and members_of(value.encode()) is None:
             raise _not_masked(mask, item, "it would not be a set: [[member, ...], []]")

@@ -116,7 +116,7 @@ def _topics(parts: Sequence[InputCut | ChangelogCut], topics: Mapping[str, Topic
             yield Refusal(
                 code="partitions-changed",
                 what=f"topic {topic} has {now.partitions} partitions, and had {counts[topic]} in the snapshot",
-                hint="keys lie in other partitions by now: choose a snapshot taken since",
+                hint="keys are in other partitions now: choose a later snapshot",
             )
 
 
@@ -125,7 +125,7 @@ def _read_changelogs(captured: Captured, done: str) -> Iterator[Refusal]:
         yield Refusal(
             code="changelog-is-input",
             what=f"topic {topic} is the changelog of one app and an input of another",
-            hint=f"its readers would take the state that is appended for new changes: this cannot be {done}",
+            hint=f"its readers would take appended state for new changes: this cannot be {done}",
         )
 
 
@@ -195,8 +195,8 @@ def code_refusals(captured: Captured, hellos: Mapping[str, Hello]) -> Iterator[R
     for kind, name, what in changed_parts(captured, hellos):
         yield Refusal(
             code=f"{kind}-changed",
-            what=f"{name} reads otherwise than in the snapshot: {what}",
-            hint="run the release that the snapshot was taken of; --force restores the bytes as they were",
+            what=f"{name} has changed since the snapshot: {what}",
+            hint="run the release of the snapshot; --force restores the bytes unchanged",
             forceable=True,
         )
 

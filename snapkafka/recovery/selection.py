@@ -62,11 +62,11 @@ class Selection:
             return ""
         if self.tables:
             return (
-                f"no consistent cut: only the state of {self} goes back; positions, messages in flight and all else"
-                " stay as they are now"
+                f"no consistent cut: only the state of {self} is restored; positions, messages in flight and all else"
+                " stay as they are"
             )
         return (
-            f"no consistent cut: only {self} goes back; other apps keep what they have received of it, and receive"
+            f"no consistent cut: only {self} is restored; other apps keep what they received from it, and receive"
             " again what it sends again"
         )
 
@@ -88,7 +88,7 @@ def select(captured: Captured, selection: Selection) -> Captured:
     here = [cut for cut in captured.changelogs if cut.app in apps]
     if not selection.tables:
         if selection.keys:
-            raise BadInputError("keys are of a table", hint="add --table NAME")
+            raise BadInputError("--keys needs a table", hint="add --table NAME")
         sent = {view.process for view in captured.processes if view.app in apps}
         return dataclasses.replace(
             captured,
@@ -104,7 +104,7 @@ def select(captured: Captured, selection: Selection) -> Captured:
                 f"apps {', '.join(owners)} have a table {table}", hint=("choose one by ", Option("app"))
             )
     if selection.keys and len(selection.tables) > 1:
-        raise BadInputError("keys are of one table", hint="give one --table")
+        raise BadInputError("--keys takes one table only", hint="give one --table")
     chosen = tuple(cut for cut in here if cut.table in selection.tables)
     return dataclasses.replace(captured, inputs=(), changelogs=chosen, senders=())
 
@@ -189,7 +189,7 @@ def refused_parts(
         yield Refusal(
             code="changelog-is-input",
             what=f"topic {topic} is a changelog, and an input of another app",
-            hint="its readers would take the state that is appended for new changes: this cannot be restored",
+            hint="its readers would take appended state for new changes: this cannot be restored",
         )
     for tp, position in sorted(lowest_positions(part).items()):
         base = state.restores.bases.get(tp)

@@ -260,7 +260,7 @@ def notes(manifest: Manifest, unseen: Sequence[str]) -> tuple[str, ...]:
     if outputs:
         found.append(f"outputs begin empty: {_named(outputs)}; what was in them before the cut is not stored")
     if bare:
-        found.append(f"no settings are recorded for {_named(bare)}: the defaults of the new cluster hold")
+        found.append(f"no settings are recorded for {_named(bare)}: the defaults of the new cluster apply")
     if unseen:
         found.append(
             f"the code of {_named(unseen)} has not run here: it is not compared with that of the snapshot"
@@ -312,7 +312,7 @@ def _cluster(manifest: Manifest, facts: Facts, restores: Restores) -> Iterator[R
         yield Refusal(
             code="same-cluster",
             what=f"this cluster has the ledger that the snapshot is of ({manifest.ledger.topic})",
-            hint="leave out --into: a restore in place keeps the topics and all that lies in them",
+            hint="leave out --into: a restore in place keeps the topics and their records",
         )
     if facts.other_plan:
         yield Refusal(
@@ -338,12 +338,12 @@ def _topics(manifest: Manifest, facts: Facts, ends: Mapping[TopicPartition, int]
             yield Refusal(
                 code="partitions-changed",
                 what=f"topic {topic} has {now.partitions} partitions here, and had {partitions} in the snapshot",
-                hint="delete it, as long as it is empty: it is created as it was",
+                hint="delete it while it is empty: the restore creates it",
             )
         held = sum(records for tp, records in ends.items() if tp.topic == topic)
         if held:
             yield Refusal(
                 code="topic-not-empty",
                 what=f"topic {topic} exists here and holds {held:,} records",
-                hint="a restore into a cluster takes topics that are empty or not there: use another, or delete it",
+                hint="a restore into a cluster needs empty or absent topics: use another cluster, or delete it",
             )

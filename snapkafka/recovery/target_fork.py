@@ -134,7 +134,7 @@ class ForkTarget(Target):
             found = fork_in(work)
             empty = work.reading.state.end == 0
         if found is None:
-            return ("", [ledger]) if empty else (f"{ledger} is the ledger of no fork", [])
+            return ("", [ledger]) if empty else (f"{ledger} is not the ledger of a fork", [])
         if found.stage == "ready":
             return f"fork {self.fork} exists: it is of snapshot {found.snapshot}", []
         planned = {name for name, _ in found.topics}

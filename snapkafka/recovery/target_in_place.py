@@ -59,7 +59,7 @@ class InPlace(Target):
         self._facts = facts = await self.facts(topics_of(session.placed), carried)
         plan = self.base_plan(unfinished if same else None)
         selection = session.request.selection
-        replaces = (f"takes the place of {unfinished}, which was not finished",) if replaced else ()
+        replaces = (f"replaces {unfinished}, which was not finished",) if replaced else ()
         restored_ms, idle = self._restored_already()
         return replace(
             plan,

@@ -72,7 +72,7 @@ class JarSet:
 #: The broker, and slf4j's simplest logger, so that a broker which does not start can say why.
 KAFKA_JARS: Final = JarSet(
     name="kafka",
-    modules=("org.apache.kafka:kafka_2.13:4.1.0", "org.slf4j:slf4j-simple:1.7.36"),
+    modules=("org.apache.kafka:kafka_2.13:4.4.0", "org.slf4j:slf4j-simple:1.7.36"),
     transitive=True,
 )
 
@@ -112,7 +112,7 @@ S3_JARS: Final = JarSet(
 
 
 def kafka_jars() -> list[Path]:
-    """Return the class path of a Kafka 4.1 broker, fetched if missing.
+    """Return the class path of a Kafka 4.4 broker, fetched if missing.
 
     Raises:
         DependencyMissingError: it is not in the cache and cannot be fetched.

@@ -26,7 +26,7 @@ def fits(view: SnapshotView, asked: ListRequest) -> bool:
     """Return whether a snapshot passes the filters."""
     trigger = view.trigger
     return (
-        (asked.before is None or view.epoch < asked.before)
+        view.epoch < asked.before
         and (not asked.status or view.status.value in asked.status)
         and (not asked.type or trigger.type == asked.type)
         and (not asked.verdict or (view.verdict is not None and view.verdict.verdict in asked.verdict))

@@ -18,6 +18,8 @@ T = TypeVar("T", bound=msgspec.Struct)
 #: The last page that a list has; a cursor is an epoch.
 PAGE_MAX: Final = 500
 PAGE: Final = 50
+#: An upper bound instead of None, for which msgspec takes the text "null".
+EPOCH_MAX: Final = 2**63 - 1
 #: A difference names so many keys of each change of each table; a diagram has so many messages.
 KEYS_MAX: Final = 1_000
 ITEMS_MAX: Final = 200
@@ -90,7 +92,7 @@ class ListRequest(Body, frozen=True, kw_only=True):
     initiated_by: ShortText = ""
     app: ShortText = ""
     id_prefix: ShortText = ""
-    before: Annotated[int, Meta(ge=1, le=2**63 - 1)] | None = None
+    before: Annotated[int, Meta(ge=1, le=EPOCH_MAX)] = EPOCH_MAX
     limit: Annotated[int, Meta(ge=1, le=PAGE_MAX)] = PAGE
 
 

@@ -180,7 +180,7 @@ class Store(ABC):
                 raise StorageError(f"file {place} is missing")
             if size != file.bytes:
                 raise StorageError(
-                    f"file {place} has {size:,} bytes, and had {file.bytes:,} when it was written"
+                    f"file {place} has {size:,} bytes, but had {file.bytes:,} when it was written"
                 )
 
     # -- writing ----------------------------------------------------------------------------------------------
@@ -191,6 +191,10 @@ class Store(ABC):
 
         Remainders of killed assemblies of the same snapshot are removed.
         """
+
+    @abstractmethod
+    def put(self, staged: Folder, path: str, content: bytes) -> None:
+        """Write a file, by its path in a folder of `staging`."""
 
     @abstractmethod
     def publish(self, manifest: Manifest, staged: Folder, *, hashed: Hashed | None = None) -> Manifest:
@@ -263,7 +267,7 @@ def first_change(written: Iterable[FileEntry], found: Iterable[FileEntry]) -> st
         if path not in wanted:
             return f"{path} is not one of its files"
         if there[path] != wanted[path]:
-            return f"{path} has other bytes than when it was written"
+            return f"{path} has changed since it was written"
     return ""
 
 

@@ -49,7 +49,7 @@ def require_unaltered(store: Store, files: Iterable[FileEntry]) -> int:
         sha256 = store.sha256(file.path)
         if sha256 != file.sha256:
             raise StorageError(
-                f"file {place} has other bytes than when it was written: SHA-256 {sha256}, and it was {file.sha256}",
+                f"file {place} has changed since it was written: SHA-256 {sha256}, was {file.sha256}",
                 hint=(
                     Verb("verify", options=("offline",)),
                     " lists all damage; assemble it again, or read it with ",

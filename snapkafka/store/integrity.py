@@ -94,7 +94,7 @@ def _damage_of(store: Store, file: FileEntry) -> Iterator[Damage]:
     else:
         found = store.sha256(file.path)
         if found != file.sha256:
-            yield Damage(file=file.path, what=f"has other bytes: SHA-256 {found}, and it was {file.sha256}")
+            yield Damage(file=file.path, what=f"has changed: SHA-256 {found}, was {file.sha256}")
 
 
 def footer_reader() -> str:
@@ -190,20 +190,20 @@ def _unlisted(manifest: Manifest) -> Iterator[str]:
     yield from (f"check {kind} is not listed" for kind in KINDS_OF_CHECKS if kind not in kinds)
     invariants = {f"V6 {item.name}" for item in manifest.invariants}
     run = {name for name in listed if name.startswith("V6 ")}
-    yield from (f"check {name} is not listed, and its invariant is" for name in sorted(invariants - run))
-    yield from (f"check {name} is listed, and its invariant is not" for name in sorted(run - invariants))
+    yield from (f"check {name} is not listed, but its invariant is" for name in sorted(invariants - run))
+    yield from (f"check {name} is listed, but its invariant is not" for name in sorted(run - invariants))
 
 
 def _contradiction(check: CheckEntry) -> Iterator[str]:
     if check.status not in (("not-run",) if not check.run else tuple(Status)):
-        yield f"check {check.name} was {'run' if check.run else 'not run'}, and is called {check.status}"
+        yield f"check {check.name} was {'run' if check.run else 'not run'}, but its status is {check.status}"
     elif check.status in ("not-run", Status.PASSED) and (check.found or check.witnesses):
-        yield f"check {check.name} is called {check.status}, and has {max(check.found, len(check.witnesses))} findings"
+        yield f"check {check.name} has status {check.status}, but {max(check.found, len(check.witnesses))} findings"
     elif check.status == Status.FAILED and not check.found:
-        yield f"check {check.name} is called failed, and has no findings"
+        yield f"check {check.name} has status failed, but no findings"
     for count, witnesses in ((check.found, check.witnesses), (check.noted, check.notes)):
         if not min(count, 1) <= len(witnesses) <= min(count, WITNESSES_MAX):
-            yield f"check {check.name} counts {count} findings, and lists {len(witnesses)}"
+            yield f"check {check.name} counts {count} findings, but lists {len(witnesses)}"
 
 
 def _replayed(check: CheckEntry) -> int:
@@ -228,4 +228,4 @@ def _wrong_verdict(manifest: Manifest) -> Iterator[str]:
         outcomes, replays=cut.replays, open_paths=paths, contaminated=cut.contaminated, unread=cut.unread
     )
     if manifest.verdict != verdict:
-        yield f"verdict is {manifest.verdict}, and its checks give {verdict}"
+        yield f"verdict is {manifest.verdict}, but its checks give {verdict}"

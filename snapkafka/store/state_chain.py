@@ -48,7 +48,7 @@ def state_parents(store: Store, manifest: Manifest) -> tuple[Manifest, ...]:
             manifest.namespace,
             parent.epoch,
         ) or table.digest != parent.digest:
-            raise StorageError(f"{lost} is another one by now: its rows have changed", hint=hint)
+            raise StorageError(f"{lost} has changed: its rows differ", hint=hint)
         _require_state(store, part)
         parents.append(part)
     return tuple(parents)
@@ -75,7 +75,7 @@ def require_same_files(part: Manifest, found: Iterable[FileEntry]) -> None:
 
 
 def _again(*names: str) -> Text:
-    return (Verb("assemble", names), " makes them again while their log lasts; else take a full snapshot")
+    return (Verb("assemble", names), " makes them again while the log holds them; else take a full snapshot")
 
 
 def state_sql(store: Store, parts: Sequence[Manifest]) -> str:

@@ -42,11 +42,11 @@ def canonical(uri: str) -> str:
             return str(expand_home(path).resolve())
         except (OSError, RuntimeError, ValueError) as error:  # a loop of links, a character that no path has
             raise StorageError(
-                "the path of the storage cannot be followed", hint="check its links"
+                "the path of the storage cannot be resolved", hint="check its links"
             ) from error
     if found := AMBIGUOUS.search(uri.partition("://")[2]):
         raise StorageError(
-            f"the URI of the storage has {found[0]!r}, which has no one meaning there",
+            f"the URI of the storage has {found[0]!r}, which is ambiguous there",
             hint="write SCHEME://BUCKET/PREFIX without ? # % // . and ..",
         )
     return uri
@@ -107,7 +107,7 @@ def refuse_secrets(uri: str) -> None:
     if parts.password:
         raise StorageError(
             f"storage {parts.scheme}://...@{parts.hostname} holds a secret, and a URI is written down",
-            hint="credentials go the way of the environment: AWS_ACCESS_KEY_ID and so on",
+            hint="set credentials in the environment: AWS_ACCESS_KEY_ID and so on",
         )
 
 

@@ -1,4 +1,4 @@
-"""A real Kafka 4.1 on this machine, in one JVM, for as long as a test needs it.
+"""A real Kafka 4.4 on this machine, in one JVM, for as long as a test needs it.
 
 KRaft, broker and controller in one process, on free ports of 127.0.0.1, with its data in a temporary folder. It is
 ready when the started process is alive *and* its port answers with the cluster id with which this folder was

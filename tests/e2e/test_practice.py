@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 import signal
 import subprocess
 import sys
 import urllib.request
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -64,6 +66,34 @@ class Terminal:
         return subprocess.run(
             ["bash", "-e", "-c", "\n".join([export, *lines])], capture_output=True, text=True, timeout=300
         )
+
+    @contextlib.contextmanager
+    def running(self, line: str) -> Iterator[None]:
+        """Run a command that does not end by itself; it is ended as by `kill`."""
+        export, *_ = self.lines("In another terminal")
+        with (self.folder / "worker.txt").open("wb") as out:
+            process = subprocess.Popen(
+                ["bash", "-c", f"{export}\nexec env {line}"],
+                env={**os.environ, "MARK": str(self.folder)},
+                stdout=out,
+                stderr=out,
+            )
+        try:
+            yield
+        finally:
+            process.terminate()
+            process.wait(60)
+
+    def wait_for_a_worker(self, namespace: str) -> None:
+        doctor = f"{self.snapkafka} doctor --json --namespace {namespace}"
+        blocking_until(
+            lambda: '"accounts": 1' in self.type(f"{doctor} || true").stdout, AGAIN_S, "a worker of the fork"
+        )
+
+    @property
+    def snapkafka(self) -> str:
+        """As the demo prints it."""
+        return self.lines("In another terminal")[1].split()[0]
 
     def capture(self, trigger: str) -> int:
         """Ask for snapshots, numbered by `$N`, until one is captured; return its number."""
@@ -125,11 +155,11 @@ def test_a_crash_and_a_restore_are_practised(tmp_path: Path) -> None:
         terminal.capture(trigger)
 
         # A fork.
-        create, worker = terminal.lines("A fork")
+        create, worker, drop = terminal.lines("A fork")
         terminal.run(create)
-        assert re.fullmatch(
-            r"SNAPKAFKA_FORK=staging \S+ -A snapkafka\.demo\.accounts worker --without-web", worker
-        )
+        with terminal.running(worker):
+            terminal.wait_for_a_worker("fork.staging.demo")
+        terminal.run(drop)
         terminal.demo.send_signal(signal.SIGINT)
         assert terminal.demo.wait(120) in (0, 130)
         assert marked(tmp_path) == []

@@ -136,7 +136,7 @@ def on_the_page(url: str, shots: Path, wall: dict[str, Any]) -> None:
     assert done.returncode == 0, done.stderr[-3000:]
     seen = json.loads(done.stdout)
     (row,) = seen["rows"]
-    assert (row[0], row[1].split()[0], row[6], row[9]) == ("COMPLETED", "friday", "4/4", "VERIFIED")
+    assert (row[0], row[1].split()[0], row[5], row[8]) == ("COMPLETED", "friday", "4/4", "VERIFIED")
     detail = seen["details"]["friday"]
     assert detail["points"] == detail["wall"]["read"] == 4
     assert 1 <= detail["wall"]["backward"] <= wall["backward"]

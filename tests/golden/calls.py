@@ -14,13 +14,14 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any, Final
+from typing import Any, Final, TypeVar, cast
 
 import pytest
 
 from snapkafka import __version__, manifest, ops
 from snapkafka.checks.verdict import Verdict
 from snapkafka.cli import running
+from snapkafka.manifest import WitnessEntry
 from tests.unit.cli.test_drill_command import FOUND as DRILL
 from tests.unit.cli.test_fork_command import DONE as FORKED
 from tests.unit.cli.test_fork_command import FORK
@@ -43,7 +44,41 @@ SQL: Final = "SELECT * FROM {} ORDER BY ALL"
 TABLES: Final = ("state", "messages", "channels", "processes", "positions", "around")
 SNAPSHOTS: Final = ("friday", "saturday", "sunday")
 #: Wide tables, and what is data anyway.
-DATA_ALONE: Final = (*(f"query-{name}-" for name in SNAPSHOTS), "verdicts")
+#: Names in the results that tests give.
+NAMES: Final = frozenset(
+    {
+        "accounts",
+        "raw",
+        "orders",
+        "invoices",
+        "balances",
+        "shop",
+        "friday",
+        "thursday",
+        "staging",
+        "ann@host",
+        "agent",
+    }
+)
+HISTORY: Final = ops.InvariantHistory(
+    name="money",
+    evaluations=tuple(
+        ops.Evaluation(
+            id=f"keep-{number}",
+            epoch=number,
+            triggered_ms=1_000_000 + number,
+            verdict="VERIFIED",
+            manifest=f"/snaps/keep-{number}.json",
+            holding=ops.Holding.VIOLATED if found else ops.Holding.HOLDS,
+            found=found,
+            rows=(WitnessEntry(topic="orders", partition=0, offset=7, what='{"owed": 5, "paid": 6}'),)
+            * found,
+        )
+        for number, found in enumerate((0, 1, 2))
+    ),
+)
+T = TypeVar("T")
+DATA_ALONE: Final = (*(f"query-{name}-" for name in SNAPSHOTS[1:]), "verdicts")
 #: What is another one each time: how long something took, who asks, and what draws at random.
 UNSTABLE: Final = re.compile(r'("(?:who|plan|triggered_by)": )"[^"]*"')
 
@@ -61,6 +96,21 @@ def printed() -> dict[str, str]:
     return found
 
 
+def texts(width: int, long: str = "") -> dict[str, str]:
+    """Return what each call prints for people, on standard output of this width.
+
+    Args:
+        long: the end of every name of apps, topics, groups and snapshots, where these are not read from files.
+    """
+    with tempfile.TemporaryDirectory() as home, _world(Path(home), width, long) as storage:
+        calls = {**_of_storage(storage), **_of_cluster(storage, long)}
+        return {
+            name: _call(arguments, storage, long).partition("--- stdout\n")[2].partition("--- stderr\n")[0]
+            for name, arguments in calls.items()
+            if "verdicts" not in arguments and "metrics" not in arguments  # data for programs
+        }
+
+
 def _as_json(arguments: list[str]) -> list[str]:
     if "verdicts" in arguments:
         return []
@@ -68,7 +118,7 @@ def _as_json(arguments: list[str]) -> list[str]:
 
 
 @contextmanager
-def _world(home: Path) -> Iterator[str]:
+def _world(home: Path, width: int = 80, long: str = "") -> Iterator[str]:
     """Give commands a storage, a cluster, a time and a home of their own."""
     storage = home / "snapshots"
     shutil.copytree(FOLDER, storage)
@@ -79,8 +129,8 @@ def _world(home: Path) -> Iterator[str]:
         patch.setattr(time, "time", lambda: NOW_S)
         patch.setattr(time, "time_ns", lambda: round(NOW_S * 1e9))
         patch.setattr(running, "Connection", SimpleNamespace(from_environment=lambda *_: CLUSTERS[0]))
-        patch.setattr(running.console, "width", 80)
-        _answers(patch, storage)
+        patch.setattr(running.console, "width", width)
+        _answers(patch, storage, long)
         yield str(storage)
     time.tzset()
 
@@ -117,29 +167,37 @@ def _of_storage(storage: str) -> dict[str, list[str]]:
     }
 
 
-def _of_cluster(storage: str) -> dict[str, list[str]]:
+def _of_cluster(storage: str, long: str = "") -> dict[str, list[str]]:
     """Return the calls that ask a cluster; each has a cluster as new."""
     where = ["--bootstrap", "127.0.0.1:1", "--namespace", NAMESPACE]
     calls = {
         "trigger": ["trigger", "--id", "next"],
-        "trigger-again": ["trigger", "--id", "good"],
+        "trigger-again": ["trigger", "--id", f"good{long}"],
         "trigger-refused": ["trigger", "--id", "odd", "--type", "odd"],
         "list": ["list"],
-        **{f"show-{name}": ["show", name] for name in ("good", "bad", "fresh", "running", "nobody")},
-        "assemble-dry-run": ["assemble", "fresh", "--dry-run"],
+        **{
+            f"show-{name}": ["show", f"{name}{long}"]
+            for name in ("good", "bad", "fresh", "running", "nobody")
+        },
+        "assemble-dry-run": ["assemble", f"fresh{long}", "--dry-run"],
         "assemble": ["assemble", *SNAPSHOTS, "--storage", storage],
         "verify": ["verify", "friday"],
         "watch": ["watch", "--until", "ended.sql", "--storage", storage],
         "keep": ["keep", "--every", "1h", "--storage", storage],
         "metrics": ["metrics"],
         "verdicts": ["verdicts"],
-        "trace": ["trace", "bills", "0", "5"],
+        "trace": ["trace", f"bills{long}", "0", "5"],
         "doctor": ["doctor"],
+        "doctor-verbose": ["doctor", "-v"],
+        "invariants-list": ["invariants", "list"],
+        "invariants-history": ["invariants", "history", "money"],
+        "list-vertical": ["list", "--vertical"],
+        "show-failed": ["show", f"stuck{long}"],
         "doctor-acls": ["doctor", "--acls"],
         "doctor-fix": ["doctor", "--fix"],
         "pause": ["pause"],
         "resume": ["resume"],
-        "retire": ["retire", "--app", "bank"],
+        "retire": ["retire", "--app", f"bank{long}"],
         "checkpoint": ["checkpoint", "--keep", "0"],
         "restore": ["restore", "friday", "--yes"],
         "restore-dry-run": ["restore", "friday", "--dry-run"],
@@ -152,7 +210,7 @@ def _of_cluster(storage: str) -> dict[str, list[str]]:
     return {name: [*arguments, *where] for name, arguments in calls.items()}
 
 
-def _answers(patch: pytest.MonkeyPatch, storage: Path) -> None:
+def _answers(patch: pytest.MonkeyPatch, storage: Path, long: str) -> None:
     """Let the verbs answer that need Spark, workers or much of a cluster."""
     made = tuple(_assembled(storage, name) for name in SNAPSHOTS)
     witness = made[2].checks[0].witnesses[0]
@@ -182,16 +240,37 @@ def _answers(patch: pytest.MonkeyPatch, storage: Path) -> None:
         "recover": FORKED,
         "list_forks": (FORK,),
         "drill": DRILL,
+        "invariants": (HISTORY,),
+        "invariant_history": HISTORY,
     }
     for name, answer in answers.items():
-        patch.setattr(ops, name, _answering(answer))
-    patch.setattr(ops, "plan_recovery", _planning)
+        patch.setattr(ops, name, _answering(lengthened(answer, long)))
+    patch.setattr(ops, "plan_recovery", _planning(long))
     patch.setattr(ops, "watch", _answering(rounds[-1], rounds))
     patch.setattr(ops, "keep", _answering(kept, (kept,)))
 
 
-async def _planning(where: Any, request: ops.RecoveryRequest) -> ops.RecoveryPlan:
-    return FORKING if request.fork else dataclasses.replace(RESTORING, refusals=(REFUSAL,))
+def _planning(long: str) -> Any:
+    async def verb(where: Any, request: ops.RecoveryRequest) -> ops.RecoveryPlan:
+        plan = FORKING if request.fork else dataclasses.replace(RESTORING, refusals=(REFUSAL,))
+        return lengthened(plan, long)
+
+    return verb
+
+
+def lengthened(value: T, long: str) -> T:
+    """Return a result with this end at each of its names."""
+    found: Any = value
+    if isinstance(value, str) and value in NAMES:
+        found = f"{value}{long}"
+    elif isinstance(value, tuple) and type(value) is tuple:
+        found = tuple(lengthened(item, long) for item in value)
+    elif dataclasses.is_dataclass(value) and not isinstance(value, type):
+        fields = (field.name for field in dataclasses.fields(value) if field.init)
+        found = dataclasses.replace(
+            value, **{name: lengthened(getattr(value, name), long) for name in fields}
+        )
+    return cast("T", found)
 
 
 def _answering(answer: Any, rounds: tuple[Any, ...] = ()) -> Any:
@@ -220,9 +299,9 @@ def _assembled(storage: Path, name: str) -> ops.JobResult:
     )
 
 
-def _call(arguments: list[str], storage: str) -> str:
+def _call(arguments: list[str], storage: str, long: str = "") -> str:
     """Return the exit status, the output and what a person is told beside it."""
-    CLUSTERS[:] = [cluster()] if "--bootstrap" in arguments else []
+    CLUSTERS[:] = [cluster(long)] if "--bootstrap" in arguments else []
     status, out, err = call(arguments)
     assert "Traceback" not in err, (arguments, err)
     return _plain(f"exit status {status}\n--- stdout\n{out}" + (f"--- stderr\n{err}" if err else ""), storage)

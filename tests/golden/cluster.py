@@ -7,44 +7,47 @@ import asyncio
 from typing import Final
 
 from snapkafka import ops
-from snapkafka.protocol.records import CheckResult, TopicPartition, Verdict
+from snapkafka.protocol.records import Abort, CheckResult, TopicPartition, Verdict
 from snapkafka.wire import headers
 from tests.worlds.fakes import FakeCluster, FakeGroup, FakeTopic, Worker
 
 NAMESPACE: Final = "shop"
-RAW, ORDERS, BILLS = (TopicPartition(name, 0) for name in ("raw", "orders", "bills"))
 
 
-def cluster() -> FakeCluster:
-    """Build it anew: commands append to its ledger."""
+def cluster(long: str = "") -> FakeCluster:
+    """Build it anew: commands append to its ledger. `long`: the end of every name."""
+    raw, orders, bills, changelog = (
+        f"{name}{long}" for name in ("raw", "orders", "bills", "shop-stock-changelog")
+    )
+    in_raw, in_orders, in_bills = (TopicPartition(name, 0) for name in (raw, orders, bills))
     made = FakeCluster()
     ledger, admin = made.the_ledger, made.the_admin
-    shop = Worker(ledger, "shop", "raw", sends=("orders",), changelog="shop-stock-changelog")
-    bank = Worker(ledger, "bank", "orders", sends=("bills",), uncaptured=("table places: use_partitioner",))
-    admin.topics = {
-        name: FakeTopic(1) for name in ("raw", "orders", "bills", "shop-stock-changelog", ledger.topic)
-    }
-    admin.ends = dict.fromkeys((RAW, ORDERS, BILLS, TopicPartition("shop-stock-changelog", 0)), 40)
-    admin.sizes = {"raw": (4_000_000, 900_000), "orders": (1_000, 900_000)}
-    admin.settings["shop-stock-changelog"] = {"cleanup.policy": "compact"}
-    admin.known_groups = [FakeGroup("report", frozenset({"orders"}))]
-    admin.headers_at[RAW, 7] = []
+    shop = Worker(ledger, f"shop{long}", raw, sends=(orders,), changelog=changelog)
+    bank = Worker(
+        ledger, f"bank{long}", orders, sends=(bills,), uncaptured=("table places: use_partitioner",)
+    )
+    admin.topics = {name: FakeTopic(1) for name in (raw, orders, bills, changelog, ledger.topic)}
+    admin.ends = dict.fromkeys((in_raw, in_orders, in_bills, TopicPartition(changelog, 0)), 40)
+    admin.sizes = {raw: (4_000_000, 900_000), orders: (1_000, 900_000)}
+    admin.settings[changelog] = {"cleanup.policy": "compact"}
+    admin.known_groups = [FakeGroup(f"report{long}", frozenset({orders}))]
+    admin.headers_at[in_raw, 7] = []
     check = headers.tp_check
     identity = headers.ledger_id(bytes(16))
-    for tp, offset, worker, (topic, at) in ((ORDERS, 3, shop, ("raw", 7)), (BILLS, 5, bank, ("orders", 3))):
+    for tp, offset, worker, (topic, at) in ((in_orders, 3, shop, (raw, 7)), (in_bills, 5, bank, (orders, 3))):
         stamp = headers.stamp_with_cause(
             identity, check(*tp), 0, worker.process, offset, headers.topic_check(topic), 0, at
         )
         admin.headers_at[tp, offset] = [(headers.HEADER, stamp)]
-    asyncio.run(_snapshots(made))
+    asyncio.run(_snapshots(made, long))
     return made
 
 
-async def _snapshots(made: FakeCluster) -> None:
+async def _snapshots(made: FakeCluster, long: str) -> None:
     """Take `good`, `bad` and `fresh`, which are captured, and `stuck`, which fails."""
     ledger = made.the_ledger
     for number, (name, verdict) in enumerate((("good", "VERIFIED"), ("bad", "INCONSISTENT"), ("fresh", ""))):
-        taken = await ops.trigger(made, NAMESPACE, snapshot_id=name, who="ann@host", wait=True)
+        taken = await ops.trigger(made, NAMESPACE, snapshot_id=f"{name}{long}", who="ann@host", wait=True)
         if not verdict:
             continue
         failed = verdict == "INCONSISTENT"
@@ -61,5 +64,9 @@ async def _snapshots(made: FakeCluster) -> None:
                 manifest=f"/snaps/{name}.json",
             )
         )
-    Worker(ledger, "tills", "sales", closes=False)
-    await ops.trigger(made, NAMESPACE, snapshot_id="running", who="ann@host", ttl_ms=3_600_000)
+    tills = Worker(ledger, f"tills{long}", f"sales{long}", closes=False)
+    await ops.trigger(made, NAMESPACE, snapshot_id=f"running{long}", who="ann@host", ttl_ms=3_600_000)
+    stuck = await ops.trigger(made, NAMESPACE, snapshot_id=f"stuck{long}", who="ann@host")
+    first = f"process {tills.process} of app tills{long} to finish events that began before the cut"
+    reason = f"not captured within 5000 ms: waited for {first}"
+    ledger.put(Abort(n=99, epoch=stuck.epoch, code="ttl", reason=reason, culprit=first))

@@ -94,12 +94,14 @@ async def test_the_windowed_table_is_fixed_and_the_way_back_leads_back(
 
 async def kafkas_own_tool(line: str) -> None:
     """Run a line for `kafka-configs.sh`; the script does no more than this."""
-    from snapkafka.runtime import java, kafka_jars
+    from snapkafka.runtime import JarSet, jars, java
 
+    tools = JarSet(name="tools", modules=("org.apache.kafka:kafka-tools:4.4.0",), transitive=True)
     script, *words = shlex.split(line)
     assert script == "kafka-configs.sh"
     done = await asyncio.create_subprocess_exec(
-        str(java().executable), "-cp", os.pathsep.join(map(str, kafka_jars())), "kafka.admin.ConfigCommand", *words,
+        str(java().executable), "-cp", os.pathsep.join(map(str, jars(tools))),
+        "org.apache.kafka.tools.ConfigCommand", *words,
         stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.STDOUT,
     )  # fmt: skip
     said, _ = await asyncio.wait_for(done.communicate(), 120)

@@ -218,7 +218,7 @@ def test_r12_who_is_lost_is_named(world: World, pair: tuple[Process, Process]) -
         how = "was lost" if end is not None else "stopped"
         assert fold.snapshots[epoch].failure == Failure(
             code="process-lost",
-            reason=f"process {p.id} (p on host, pid 0) {how} before it closed",
+            reason=f"process {p.id} (p on host, pid 0) {how} before its report was complete",
             culprit=f"process {p.id}",
         )
         assert fold.snapshots[epoch].failed_at == len(world.ledger)

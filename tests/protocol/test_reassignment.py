@@ -103,7 +103,7 @@ def test_r9_an_input_that_was_read_in_red_and_moves_on_uncut_fails_the_snapshot(
     third.give(A, generation=2)
     assert world.snapshot(epoch).failure == Failure(
         code="input-moved",
-        reason="input a[0] of app p was read by a process that had turned red, and moved on uncut",
+        reason="a rebalance moved input a[0] of app p before it was cut",
         culprit="a[0]",
     )
     assert (
@@ -224,7 +224,7 @@ def test_r9_a_late_report_after_a_move_is_void(world: World) -> None:
     assert failure is not None
     assert failure == Failure(
         code="input-moved",
-        reason=f"input a[0] moved while process {p.id} (p on host, pid 0) was reporting its cut",
+        reason=f"a rebalance moved input a[0] while process {p.id} (p on host, pid 0) was reporting its cut",
         culprit="a[0]",
     )
     reported = next(at for at, r in enumerate(world.ledger) if isinstance(r, CutReport) and r.process == p.id)
@@ -272,7 +272,7 @@ def test_r9_an_input_that_came_and_went_while_a_report_was_on_its_way_fails_the_
     let_land(q)
     assert world.snapshot(epoch).failure == Failure(
         code="input-moved",
-        reason=f"input a[0] moved while process {q.id} (p on host, pid 0) was reporting its cut",
+        reason=f"a rebalance moved input a[0] while process {q.id} (p on host, pid 0) was reporting its cut",
         culprit="a[0]",
     )
 

@@ -67,7 +67,7 @@ def test_r15_a_bare_record_that_is_unread_at_the_cut_fails_the_snapshot(
     failure = world.snapshot(first).failure
     assert failure is not None
     assert failure.code == SENT_BARE
-    assert failure.reason.endswith("without our header was in flight to q")
+    assert failure.reason.endswith("without its header was in flight to q")
     q.end(q.start(B, end - 1))
     second = world.trigger("read")
     settle(p, q)

@@ -21,6 +21,7 @@ from snapkafka.assembly.progress import Work
 from snapkafka.assembly.spark import job
 from snapkafka.assembly.spec import JobResult
 from snapkafka.cli.present.printed import print_assembled
+from snapkafka.cli.screen import Screen
 from snapkafka.kafka.login.connection import Connection
 from snapkafka.manifest import ExternalEntry, Manifest, OpenEntry
 from snapkafka.store import LocalStore
@@ -69,7 +70,7 @@ def stage(kafka: Broker) -> Stage:
 def printed(manifest: Manifest) -> str:
     """Return what the command prints of it."""
     output = io.StringIO()
-    console = Console(width=1_000, file=output)
+    console = Screen(Console(width=1_000, file=output))
     print_assembled(console, (JobResult.of(manifest, "place", WORK),))
     return output.getvalue()
 

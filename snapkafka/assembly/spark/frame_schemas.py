@@ -20,7 +20,7 @@ PROCESSES: Final = "process bigint, sender_app string, left boolean, worker bigi
 #: were not acknowledged. Up to `earlier_seq` all was appended below `earlier_end`.
 SENDERS: Final = (
     "process bigint, topic string, partition int, white_end bigint, last_seq bigint, sent_end bigint, "
-    "failed array<struct<first: bigint, last: bigint>>, earlier_seq bigint, earlier_end bigint"
+    "failed array<struct<first:bigint,last:bigint>>, earlier_seq bigint, earlier_end bigint"
 )
 
 

@@ -15,9 +15,8 @@ from typing import Any
 import pyarrow as pa  # type: ignore[import-untyped]
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as fn
-from pyspark.sql.pandas.types import to_arrow_schema
-from pyspark.sql.types import StructType
 
+from snapkafka.assembly.arrow_schema import arrow_schema
 from snapkafka.assembly.rows import changelog_rows, input_rows, started
 from snapkafka.checks import CutView
 from snapkafka.checks.coverage import first_position
@@ -43,8 +42,7 @@ from .values.values import CODECS
 
 def local_frame(spark: SparkSession, schema: str, rows: list[dict[str, Any]]) -> DataFrame:
     """Create a DataFrame of local rows, one dict each."""
-    arrow = to_arrow_schema(StructType.fromDDL(schema))
-    return spark.createDataFrame(pa.Table.from_pylist(rows, schema=arrow), schema=schema)
+    return spark.createDataFrame(pa.Table.from_pylist(rows, schema=arrow_schema(schema)), schema=schema)
 
 
 def _shared_codecs(rows: Sequence[Mapping[str, str | None]]) -> dict[str, Column]:
@@ -150,7 +148,7 @@ class Lookups:
             for cut in self.view.captured.processes
             for event in cut.torn
         }
-        names = StructType.fromDDL(TORN).names
+        names = arrow_schema(TORN).names
         return local_frame(self.spark, TORN, [dict(zip(names, row, strict=True)) for row in sorted(rows)])
 
     @cached_property

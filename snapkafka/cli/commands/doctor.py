@@ -3,15 +3,15 @@ module asks and prints."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
-from typing import Final
+from collections.abc import Callable, Mapping
 
 import typer
 from rich.markup import escape
 
 from snapkafka import ops
-from snapkafka.advice import Advice, Weight
-from snapkafka.cli.present.printed import count, table
+from snapkafka.cli.present.advice import print_advice
+from snapkafka.cli.present.layout import Table
+from snapkafka.cli.present.printed import count
 from snapkafka.cli.propose import Proposal, propose
 from snapkafka.cli.running import console, print_json, run
 from snapkafka.drivers.faust.describe import DescribedApp, describe_app_at
@@ -19,8 +19,6 @@ from snapkafka.errors import EXIT_NOT_GOOD, BadInputError
 from snapkafka.kafka.login.connection import Connection
 from snapkafka.runtime.extras import extra_missing
 from snapkafka.units import duration_ms, rounded_ms
-
-WEIGHTS: Final = {Weight.PROBLEM: "red", Weight.WARNING: "yellow", Weight.NOTE: "dim"}
 
 
 async def ask_one_way(*ways: Mapping[str, bool]) -> None:
@@ -38,7 +36,9 @@ async def ask_one_way(*ways: Mapping[str, bool]) -> None:
             raise BadInputError(f"{' and '.join(asked)} cannot be combined", hint="ask for one at a time")
 
 
-def examine(connected: Callable[[], Connection], namespace: str, within: str, *, as_json: bool) -> None:
+def examine(
+    connected: Callable[[], Connection], namespace: str, within: str, *, verbose: bool, as_json: bool
+) -> None:
     """Print the findings; exit with status 1 if there is a problem."""
     found = run(
         lambda: ops.doctor(
@@ -52,7 +52,7 @@ def examine(connected: Callable[[], Connection], namespace: str, within: str, *,
         apps = ", ".join(f"{app} ({count} running)" for app, count in found.apps.items())
         console.print(f"{escape(found.namespace)}: {escape(apps) or 'no app has joined'}")
         console.print(_ledger(found))
-        print_advice(found.found)
+        print_advice(found.found, verbose=verbose)
         if not found.found:
             console.print("[green]No problems found.[/]")
     if not found.well:
@@ -64,15 +64,6 @@ def _ledger(found: ops.Checkup) -> str:
     signed = f"signed ({keys} key{'s' if keys > 1 else ''})" if keys else "unsigned"
     refused = found.ledger_refused
     return f"ledger: {signed}" + (f"; {refused:,} records ignored for their signature" if refused else "")
-
-
-def print_advice(found: Iterable[Advice]) -> None:
-    """Print the findings, the worst first."""
-    for advice in found:
-        colour = WEIGHTS[advice.weight]
-        console.print(f"[{colour}]{advice.weight}[/] {advice.code}: {escape(advice.what)}", soft_wrap=True)
-        if advice.do:
-            console.print(f"  {escape(advice.do)}", style="dim", soft_wrap=True)
 
 
 # -- --fix ----------------------------------------------------------------------------------------------------
@@ -105,24 +96,24 @@ def _print_plan(planned: tuple[ops.PlannedFix, ...]) -> None:
     for planned_fix in planned:
         console.print(f"[bold]{escape(planned_fix.topic)}[/]")
         for why in planned_fix.why:
-            console.print(f"  {escape(why)}", soft_wrap=True)
+            console.print(f"  {escape(why)}")
         for change in planned_fix.changes:
             origin = "" if change.own is not None else " (inherited)"
             console.print(
-                f"  {change.setting}: {escape(change.before)}{origin} -> [bold]{escape(change.after)}[/]",
-                soft_wrap=True,
+                f"  {change.setting}: {escape(change.before)}{origin} -> [bold]{escape(change.after)}[/]"
             )
-        console.print(f"  needs disk space: {escape(planned_fix.keeps)}", soft_wrap=True)
-        console.print(f"  undo: {escape(planned_fix.undo)}", soft_wrap=True)
+        console.print(f"  needs disk space: {escape(planned_fix.keeps)}")
+        console.print("  undo:")
+        console.command(planned_fix.undo, indent=4)
 
 
 def _print_applied(applied: tuple[ops.AppliedFix, ...]) -> None:
     for item in applied:
         now = ", ".join(f"{name}={value}" for name, value in item.now.items())
         if item.done:
-            console.print(f"[green]changed[/] {escape(item.topic)}: now {escape(now)}", soft_wrap=True)
+            console.print(f"[green]changed[/] {escape(item.topic)}: now {escape(now)}")
         else:
-            console.print(f"[red]not changed[/] {escape(item.topic)}: {escape(item.refused)}", soft_wrap=True)
+            console.print(f"[red]not changed[/] {escape(item.topic)}: {escape(item.refused)}")
 
 
 # -- --acls ---------------------------------------------------------------------------------------------------
@@ -134,10 +125,10 @@ def print_rights(connected: Callable[[], Connection | None], namespace: str, *, 
     if as_json:
         print_json(found)
         return
-    shown = table("role", "on", "operations", "for", "without it")
+    shown = Table("role", "on", "operations", "for", "without it")
     for right in found.rights:
-        names = "\n".join(right.names) + ("* (prefix)" if right.prefixed else "")
-        shown.add_row(
+        names = " ".join(right.names) + ("* (prefix)" if right.prefixed else "")
+        shown.add(
             right.role,
             escape(f"{right.kind} {names}" if right.kind != "cluster" else "the cluster"),
             ", ".join(right.operations),
@@ -148,19 +139,19 @@ def print_rights(connected: Callable[[], Connection | None], namespace: str, *, 
     if found.guessed:
         console.print(f"TOPIC and GROUP are placeholders: {escape(found.guessed)}")
     for right in found.rights:
-        console.print(right.command, markup=False, soft_wrap=True)
+        console.command(right.command)
 
 
 # -- --offline ------------------------------------------------------------------------------------------------
 
 
-def look_offline(path: str, *, as_json: bool) -> None:
+def look_offline(path: str, *, verbose: bool, as_json: bool) -> None:
     """Print an app as it is defined; exit with status 1 if a snapshot would not work, or would not hold all of it."""
     found = run(lambda: _given(_described(path)), as_json=as_json)
     if as_json:
         print_json(found)
     else:
-        _print_described(found)
+        _print_described(found, verbose=verbose)
     if not found.well:
         raise typer.Exit(EXIT_NOT_GOOD)
 
@@ -179,21 +170,21 @@ def _described(path: str) -> DescribedApp:
         raise extra_missing("faust", "--offline", "faust") from error
 
 
-def _print_described(found: DescribedApp) -> None:
+def _print_described(found: DescribedApp, *, verbose: bool) -> None:
     console.print(f"app [bold]{escape(found.app)}[/]")
-    agents = table("agent", "reads", "concurrency", right=("concurrency",))
+    agents = Table("agent", "reads", "concurrency", right=("concurrency",))
     for agent in found.agents:
-        agents.add_row(
+        agents.add(
             escape(agent.name),
             escape(", ".join(agent.topics)) or "an in-memory channel",
             str(agent.concurrency),
         )
-    topics = table("topic", "read by")
+    topics = Table("topic", "read by")
     for topic in found.topics:
-        topics.add_row(escape(topic.name), escape(", ".join(topic.agents)))
-    tables = table("table", "kind", "changelog", "partitions", "windows live", right=("partitions",))
+        topics.add(escape(topic.name), escape(", ".join(topic.agents)))
+    tables = Table("table", "kind", "changelog", "partitions", "windows live", right=("partitions",))
     for row in found.tables:
-        tables.add_row(
+        tables.add(
             escape(row.name),
             row.kind,
             escape(row.changelog),
@@ -201,8 +192,8 @@ def _print_described(found: DescribedApp) -> None:
             rounded_ms(row.expires_ms) if row.expires_ms else "",
         )
     for shown in (agents, topics, tables):
-        if shown.row_count:
+        if shown:
             console.print(shown)
-    print_advice(found.found)
+    print_advice(found.found, verbose=verbose)
     if not found.found:
         console.print("[green]Snapshots hold all of this app.[/]")

@@ -16,7 +16,7 @@ from snapkafka import ops
 from snapkafka.cli.job_options import READING, Spec, job_options
 from snapkafka.cli.options import Bootstrap, Invariants, Namespace, Parameters, Stored
 from snapkafka.cli.output_file import write_whole
-from snapkafka.cli.present.printed import table
+from snapkafka.cli.present.layout import Table
 from snapkafka.cli.running import connect, console, notices, run, who
 from snapkafka.errors import EXIT_NOT_GOOD
 from snapkafka.units import duration_ms, format_seconds
@@ -32,7 +32,7 @@ def drill(
         list[str], typer.Option("--app", metavar="COMMAND", help="Command that starts a worker. Repeatable.")
     ],
     snapshot: Annotated[
-        str, typer.Option("--snapshot", metavar="ID", help="Id, epoch or `latest` (the last good one).")
+        str, typer.Option("--snapshot", metavar="ID", help="Id, epoch or `latest` (newest good).")
     ] = "latest",
     bootstrap: Bootstrap = None,
     namespace: Namespace = "",
@@ -119,13 +119,14 @@ def _write(place: str, text: str) -> None:
 
 
 def _print(found: ops.Drill) -> None:
-    phases = table("phase", "status", "seconds", "result", right=("seconds",))
+    phases = Table("phase", "status", "seconds", "result", right=("seconds",))
     for phase in found.phases:
-        phases.add_row(
+        phases.add(
             phase.name,
             f"[{COLOURS[phase.status]}]{phase.status}[/]",
             f"{phase.seconds:.1f}" if phase.status != "not-run" else "",
-            escape(phase.what),
+            escape(phase.what) if phase.status == "done" else "",
+            notes=(escape(phase.what),) if phase.status != "done" and phase.what else (),
         )
     console.print(phases)
     for name, seconds in found.rto_phases.items():
@@ -137,10 +138,10 @@ def _print(found: ops.Drill) -> None:
             console.print(f"{name}: {judged.verdict}, {judged.records:,} records checked")
     console.print(f"RPO {format_seconds(found.rpo_s)}, RTO {format_seconds(found.rto_s)}")
     for reason in found.reasons:
-        console.print(f"[red]reason[/]: {escape(reason)}", soft_wrap=True)
+        console.print(f"[red]reason[/]: {escape(reason)}")
     if found.trusted:
         console.print(f"[bold green]the backup can be trusted[/]: {escape(found.snapshot)}")
     else:
         console.print("[bold red]the backup cannot be trusted[/]")
     if found.kept or not found.removed:
-        console.print(f"not removed: fork {found.fork} (`snapkafka fork drop {found.fork}`)", soft_wrap=True)
+        console.print(f"not removed: fork {found.fork} (`snapkafka fork drop {found.fork}`)")

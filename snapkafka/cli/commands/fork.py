@@ -11,8 +11,9 @@ from rich.markup import escape
 from snapkafka import ops
 from snapkafka.cli.helps import command
 from snapkafka.cli.options import AllowUnmatched, AsJson, Bootstrap, DryRun, Namespace, Stored, Suppress, Yes
+from snapkafka.cli.present.layout import Table
 from snapkafka.cli.present.plans import print_plan, print_recovered
-from snapkafka.cli.present.printed import count, table
+from snapkafka.cli.present.printed import count
 from snapkafka.cli.propose import Proposal, propose
 from snapkafka.cli.running import connect, console, notices, print_json, run, who
 from snapkafka.errors import BadInputError
@@ -30,7 +31,7 @@ Name = Annotated[str, typer.Argument(metavar="NAME", help="Name of the fork: let
 def create(
     name: Name,
     snapshot: Annotated[
-        str, typer.Option("--from", metavar="ID", help="Id, epoch or `latest` (the last good one).")
+        str, typer.Option("--from", metavar="ID", help="Id, epoch or `latest` (newest good).")
     ] = "latest",
     bootstrap: Bootstrap = None,
     namespace: Namespace = "",
@@ -94,7 +95,7 @@ def _print_created(done: ops.Recovered) -> None:
     print_recovered(done)
     if done.expires_ms:
         console.print(f"expires {_moment(done.expires_ms)}: `snapkafka fork drop --expired` removes it then")
-    console.print(f"start its workers: SNAPKAFKA_FORK={done.fork} faust -A ... worker", soft_wrap=True)
+    console.print(f"start its workers: SNAPKAFKA_FORK={done.fork} faust -A ... worker")
 
 
 @command(app, "fork list")
@@ -104,9 +105,20 @@ def list_(bootstrap: Bootstrap = None, namespace: Namespace = "", as_json: AsJso
     if as_json:
         print_json({"forks": found})
         return
-    rows = table("fork", "of", "snapshot", "state", "created", "expires", "topics", "by", right=("topics",))
+    rows = Table(
+        "fork",
+        "of",
+        "snapshot",
+        "state",
+        "created",
+        "expires",
+        "topics",
+        "by",
+        right=("topics",),
+        ids=("fork", "snapshot"),
+    )
     for it in found:
-        rows.add_row(
+        rows.add(
             escape(it.fork),
             escape(it.source),
             escape(it.snapshot),
@@ -191,26 +203,24 @@ def _print_dropping(planned: tuple[ops.Dropping, ...]) -> None:
         console.print("No fork has expired.")
     for it in planned:
         if it.kept:
-            console.print(f"[red]refused[/]: fork {escape(it.fork)} stays: {escape(it.kept)}", soft_wrap=True)
+            console.print(f"[red]refused[/]: fork {escape(it.fork)} stays: {escape(it.kept)}")
             console.print("        stop its workers and run this again")
             continue
         console.print(
             f"removes fork [bold]{escape(it.fork)}[/] ({escape(it.namespace)}): {count(len(it.topics), 'topic')}"
         )
         for name, _ in it.topics:
-            console.print(f"  {escape(name)}", soft_wrap=True)
+            console.print(f"  {escape(name)}")
 
 
 def _print_dropped(found: tuple[ops.Dropped, ...]) -> None:
     for it in found:
         if it.kept:
-            console.print(f"fork [bold]{escape(it.fork)}[/] stays: {escape(it.kept)}", soft_wrap=True)
+            console.print(f"fork [bold]{escape(it.fork)}[/] stays: {escape(it.kept)}")
         else:
             console.print(f"removed fork [bold]{escape(it.fork)}[/]: {count(len(it.topics), 'topic')}")
         if it.left:
-            console.print(
-                f"  kept, as it was not created with the fork: {escape(', '.join(it.left))}", soft_wrap=True
-            )
+            console.print(f"  kept, as it was not created with the fork: {escape(', '.join(it.left))}")
 
 
 # --- Parts of them ---------------------------------------------------------------------------------------------------

@@ -8,7 +8,7 @@ from typing import Annotated, Any, Final
 import typer
 from rich.markup import escape
 
-from snapkafka.cli.present.printed import table
+from snapkafka.cli.present.layout import Table
 from snapkafka.cli.running import STATUSES, console, run
 from snapkafka.errors import BadInputError
 
@@ -24,9 +24,9 @@ def help_(
 ) -> None:
     """Explain the exit statuses, or show the help of a command."""
     if topic == [EXIT_STATUS]:
-        rows = table("status", "code", "meaning", right=("status",))
+        rows = Table("status", "code", "meaning", right=("status",))
         for status, code, meaning in STATUSES:
-            rows.add_row(str(status), code, escape(meaning))
+            rows.add(str(status), code, escape(meaning))
         console.print(rows)
         console.print("A status is 128 plus the number of the signal that ended the command.")
         return

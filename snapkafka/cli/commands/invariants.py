@@ -10,7 +10,7 @@ from rich.markup import escape
 from snapkafka import ops
 from snapkafka.cli.helps import command
 from snapkafka.cli.options import AsJson, Bootstrap, Namespace
-from snapkafka.cli.present.printed import table
+from snapkafka.cli.present.layout import Table
 from snapkafka.cli.running import connect, console, print_json, run
 from snapkafka.ops import Evaluation, Holding, InvariantHistory
 from snapkafka.units import utc_time
@@ -35,11 +35,11 @@ def list_invariants(bootstrap: Bootstrap = None, namespace: Namespace = "", as_j
     if not found:
         console.print("No snapshot evaluates an invariant. Give some to `snapkafka keep --invariants DIR`.")
         return
-    rows = table("invariant", "state", "rows", "held last in", "broke first in", right=("rows",))
+    rows = Table("invariant", "state", "rows", "held last in", "broke first in", right=("rows",))
     for item in found:
         last = item.last
         broke = item.broke if last and last.holding is Holding.VIOLATED else None
-        rows.add_row(
+        rows.add(
             escape(item.name),
             _coloured(last.holding if last else Holding.UNPROVEN),
             "" if last is None else f"{last.found:,}",
@@ -83,23 +83,19 @@ def _print_history(found: InvariantHistory) -> None:
         _print_rows("violated last in", last)
     if found.last_ok is not None:
         console.print(f"held last in {escape(found.last_ok.id)}, {utc_time(found.last_ok.triggered_ms)} UTC")
-    rows = table(
-        "snapshot", "when (UTC)", "state", "rows", right=("rows",), ids=[it.id for it in found.evaluations]
-    )
+    rows = Table("snapshot", "when (UTC)", "state", "rows", right=("rows",), ids=("snapshot",))
     for item in found.evaluations[-SHOWN:]:
-        rows.add_row(escape(item.id), utc_time(item.triggered_ms), _coloured(item.holding), f"{item.found:,}")
+        rows.add(escape(item.id), utc_time(item.triggered_ms), _coloured(item.holding), f"{item.found:,}")
     console.print(rows)
 
 
 def _print_rows(title: str, item: Evaluation) -> None:
     console.print(f"{title} {escape(item.id)}, {utc_time(item.triggered_ms)} UTC, rows: {item.found:,}")
     for row in item.rows:
-        console.print(f"  {escape(row.what)}", soft_wrap=True)
+        console.print(f"  {escape(row.what)}")
         if row.topic and row.offset >= 0:
             place = f"{escape(row.topic)} {row.partition} {row.offset}"
-            console.print(
-                f"    its causes: snapkafka trace {place} --snapshot {escape(item.id)}", soft_wrap=True
-            )
+            console.print(f"    its causes: snapkafka trace {place}")
 
 
 def _coloured(holding: Holding) -> str:

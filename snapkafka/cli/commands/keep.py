@@ -105,18 +105,18 @@ def _print_round_as_json(item: KeptRound) -> None:
 
 def _print_round(item: KeptRound) -> None:
     parts = [item.type, item.verdict, item.why, item.manifest]
-    parts += [f"its whole state, as {item.why_full}"] if item.why_full else []
-    parts += [f"given up {', '.join(item.given_up)}"] if item.given_up else []
-    parts += [f"made up for {', '.join(item.made_up_for)}"] if item.made_up_for else []
-    parts += [f"removed {len(item.removed)}"] if item.removed else []
+    parts += [f"whole state: {item.why_full}"] if item.why_full else []
+    parts += [f"not assembled: {', '.join(item.given_up)}"] if item.given_up else []
+    parts += [f"also assembled: {', '.join(item.made_up_for)}"] if item.made_up_for else []
+    parts += [f"pruned: {len(item.removed)}"] if item.removed else []
     if item.checkpoint_due:
         parts.append(f"{item.checkpoint_due:,} old records in the ledger: run snapkafka checkpoint")
     more = "  ".join(part for part in parts if part)
-    console.print(f"{item.id}  [{COLOURS[item.outcome]}]{item.outcome}[/]  {escape(more)}", soft_wrap=True)
+    console.print(f"{item.id}  [{COLOURS[item.outcome]}]{item.outcome}[/]  {escape(more)}")
     for check in item.violated:
         name = escape(check.name.removeprefix(OF_INVARIANTS))
-        console.print(f"  invariant [bold red]{name}[/] is violated, rows: {check.found:,}", soft_wrap=True)
+        console.print(f"  invariant [bold red]{name}[/] is violated, rows: {check.found:,}")
         for row in check.witnesses[:ROWS_SHOWN]:
-            console.print(f"    {escape(row.what)}", soft_wrap=True)
+            console.print(f"    {escape(row.what)}")
         if check.found > ROWS_SHOWN:
-            console.print(f"    the others: snapkafka invariants history {name}", soft_wrap=True)
+            console.print(f"    the others: snapkafka invariants history {name}")

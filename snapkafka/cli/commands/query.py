@@ -12,12 +12,12 @@ from typing import Annotated, Any, Final, TextIO
 
 import typer
 from rich.markup import escape
-from rich.table import Table
 
 from snapkafka import ops
 from snapkafka.cli.options import AsJson, Bootstrap, ManifestPath, Namespace, Stored
 from snapkafka.cli.output_file import write_whole
-from snapkafka.cli.present.printed import coloured, count, table
+from snapkafka.cli.present.layout import Table
+from snapkafka.cli.present.printed import coloured, count
 from snapkafka.cli.running import connect, console, print_json, run
 from snapkafka.errors import BadInputError
 from snapkafka.kafka.ledger.reading import LATEST
@@ -29,6 +29,8 @@ from .doctor import ask_one_way
 
 #: Where a table ends that a person reads.
 ROWS_SHOWN: Final = 40
+#: How names of columns with bytes end.
+RAW: Final = "_raw"
 
 
 Unchecked = Annotated[bool, typer.Option("--unchecked", help="Do not compare the files with the manifest.")]
@@ -39,7 +41,7 @@ Unchecked = Annotated[bool, typer.Option("--unchecked", help="Do not compare the
 
 def draw(
     snapshot: Annotated[
-        str, typer.Argument(metavar="ID", help="Id, epoch or `latest` (the last one assembled).")
+        str, typer.Argument(metavar="ID", help="Id, epoch or `latest` (newest assembled).")
     ] = LATEST,
     output: Annotated[
         Path, typer.Option("-o", "--output", metavar="FILE", help="File to write: *.svg or *.png.")
@@ -128,7 +130,7 @@ def query(
         str, typer.Option("-f", "--file", metavar="FILE", help="Read the SQL from a file; -: standard input.")
     ] = "",
     snapshot: Annotated[
-        str, typer.Option("--snapshot", metavar="ID", help="Id, epoch or `latest` (the last good one).")
+        str, typer.Option("--snapshot", metavar="ID", help="Id, epoch or `latest` (newest good).")
     ] = LATEST,
     storage: Stored = "",
     manifest: ManifestPath = "",
@@ -214,15 +216,21 @@ def _write_csv(found: ops.Queried, file: TextIO) -> None:
 
 def _print_queried(found: ops.Queried) -> None:
     console.print(f"snapshot [bold]{escape(found.id)}[/]  epoch {found.epoch}  {coloured(found.verdict)}")
+    hidden = [] if console.wide else [name for name in found.columns if name.endswith(RAW)]
+    if len(hidden) == len(found.columns):
+        hidden = []
+    columns = [name for name in found.columns if name not in hidden]
     numbers = {
         escape(name)
-        for name in found.columns
+        for name in columns
         if all(isinstance(row[name], int | float | None) for row in found.rows)
     }
-    rows = table(*map(escape, found.columns), right=numbers)
+    rows = Table(*map(escape, columns), right=numbers, values=True)
     for row in found.rows:
-        rows.add_row(*(escape(_printable(_cell(value))) for value in row.values()))
+        rows.add(*(escape(_printable(_cell(row[name]))) for name in columns))
     console.print(rows)
+    if hidden:
+        console.print(f"Not shown: {escape(', '.join(hidden))} (bytes; --wide).", style="dim")
     if found.more:
         console.print(f"... more than {len(found.rows)} rows: --json and --csv print all")
     _print_trust(found.trust)
@@ -231,7 +239,7 @@ def _print_queried(found: ops.Queried) -> None:
 def _print_trust(trust: Trust) -> None:
     """Print the parts that the verdict above does not cover."""
     for line in trust.not_compared:
-        console.print(f"[yellow]note:[/] {escape(line)}", soft_wrap=True)
+        console.print(f"[yellow]note:[/] {escape(line)}")
 
 
 def _cell(value: Any) -> str:
@@ -251,7 +259,7 @@ def _printable(text: str) -> str:
 
 def diff(
     before: Annotated[
-        str, typer.Argument(metavar="A", help="Snapshot before: id, epoch or `latest` (the last good one).")
+        str, typer.Argument(metavar="A", help="Snapshot before: id, epoch or `latest` (newest good).")
     ],
     after: Annotated[str, typer.Argument(metavar="B", help="Snapshot after: id, epoch or `latest`.")],
     storage: Stored = "",
@@ -293,7 +301,7 @@ def print_difference(found: ops.Difference) -> None:
         console.print(f"snapshot [bold]{escape(side.id)}[/]  epoch {side.epoch}  {coloured(side.verdict)}")
     shown = (_tables(found.tables), _keys(found.keys), _channels(found.channels), _progress(found.progress))
     for rows in shown:
-        if rows.row_count:
+        if rows:
             console.print(rows)
     if (more := len(found.progress) - ROWS_SHOWN) > 0:
         console.print(f"... and {more} more inputs: --json prints all")
@@ -302,21 +310,21 @@ def print_difference(found: ops.Difference) -> None:
 
 def _tables(tables: tuple[TableChange, ...]) -> Table:
     counts = ("added", "changed", "removed", "unchanged")
-    rows = table("app", "table", *counts, right=counts)
+    rows = Table("app", "table", *counts, right=counts)
     for row in tables:
         numbers = (row.added, row.changed, row.removed, row.unchanged)
-        rows.add_row(escape(row.app), escape(row.table), *(f"{number:,}" for number in numbers))
+        rows.add(escape(row.app), escape(row.table), *(f"{number:,}" for number in numbers))
     return rows
 
 
 def _keys(keys: tuple[KeyChange, ...]) -> Table:
     values = any(row.value_before is not None or row.value_after is not None for row in keys)
     more = ("before", "after") if values else ()
-    rows = table("app", "table", "change", "partition", "key", *more, right=("partition",))
+    rows = Table("app", "table", "change", "partition", "key", *more, right=("partition",))
     for row in keys:
         of_values = (escape(_printable(_cell(it))) for it in (row.value_before, row.value_after))
         cells = (escape(row.app), escape(row.table), row.change, str(row.partition), escape(_key(row)))
-        rows.add_row(*cells, *(of_values if values else ()))
+        rows.add(*cells, *(of_values if values else ()))
     return rows
 
 
@@ -328,9 +336,9 @@ def _key(row: KeyChange) -> str:
 
 
 def _channels(channels: tuple[ChannelChange, ...]) -> Table:
-    rows = table("sender", "receiver", "topic", "in flight", "bytes", right=("in flight", "bytes"))
+    rows = Table("sender", "receiver", "topic", "in flight", "bytes", right=("in flight", "bytes"))
     for row in channels:
-        rows.add_row(
+        rows.add(
             escape(row.sender_app),
             escape(row.receiver_app),
             escape(row.topic),
@@ -341,9 +349,9 @@ def _channels(channels: tuple[ChannelChange, ...]) -> Table:
 
 
 def _progress(progress: tuple[Progressed, ...]) -> Table:
-    rows = table("app", "input", "position", "processed", right=("position", "processed"))
+    rows = Table("app", "input", "position", "processed", right=("position", "processed"))
     for row in progress[:ROWS_SHOWN]:
-        rows.add_row(
+        rows.add(
             escape(row.app),
             escape(f"{row.topic}[{row.partition}]"),
             f"{_position(row.before)} -> {_position(row.after)}",

@@ -23,7 +23,7 @@ from .restore_check import check_restored
 
 def restore(
     snapshot: Annotated[
-        str, typer.Argument(metavar="ID", help="Id, epoch or `latest` (the last good one).")
+        str, typer.Argument(metavar="ID", help="Id, epoch or `latest` (newest good).")
     ] = LATEST,
     bootstrap: Bootstrap = None,
     namespace: Namespace = "",

@@ -6,7 +6,7 @@ import typer
 from rich.markup import escape
 
 from snapkafka import ops
-from snapkafka.cli.present.printed import table
+from snapkafka.cli.present.layout import Table
 from snapkafka.cli.running import connect, console, print_json, run
 from snapkafka.errors import EXIT_NOT_GOOD
 
@@ -44,30 +44,27 @@ def check_restored(
 
 
 def _print(checked: ops.CheckedRestore) -> None:
-    rows = table("compared", "of app", "with the snapshot", "result", right=("with the snapshot",))
+    rows = Table("compared", "of app", "with the snapshot", "result", right=("with the snapshot",))
     for it in checked.compared.tables:
         differing = it.missing + it.unexpected + it.different
-        rows.add_row(
+        rows.add(
             f"table {escape(it.table)}", escape(it.app), f"{it.rows:,} rows", _result(differing, it.equal)
         )
     for item in checked.compared.inputs:
         what = f"{item.messages:,} messages, {item.positions:,} positions"
         differing = item.differing + len(item.misplaced)
-        rows.add_row(f"input {escape(item.topic)}", "", what, _result(differing, item.equal))
+        rows.add(f"input {escape(item.topic)}", "", what, _result(differing, item.equal))
     console.print(rows)
     for difference in checked.compared.differences():
-        console.print(f"[red]differs[/]: {escape(difference)}", soft_wrap=True)
+        console.print(f"[red]differs[/]: {escape(difference)}")
     for note in checked.compared.notes:
-        console.print(f"[yellow]note[/]: {escape(note)}", soft_wrap=True)
+        console.print(f"[yellow]note[/]: {escape(note)}")
     if checked.plan:
-        console.print(
-            f"last restored to [bold]{escape(checked.restored)}[/] (plan {checked.plan})", soft_wrap=True
-        )
+        console.print(f"last restored to [bold]{escape(checked.restored)}[/] (plan {checked.plan})")
     verdict = "[green]equals[/]" if checked.equal else "[red]differs from[/]"
     console.print(
         f"{escape(', '.join(checked.apps))} {verdict} snapshot [bold]{escape(checked.snapshot)}[/],"
-        f" epoch {checked.epoch} ({checked.seconds:.1f} s)",
-        soft_wrap=True,
+        f" epoch {checked.epoch} ({checked.seconds:.1f} s)"
     )
 
 

@@ -10,7 +10,7 @@ from rich.markup import escape
 
 from snapkafka import ops
 from snapkafka.cli.options import AsJson, Bootstrap, DryRun, KeepDays, KeepLast, Yes
-from snapkafka.cli.present.printed import table
+from snapkafka.cli.present.layout import Table
 from snapkafka.cli.propose import Proposal, propose
 from snapkafka.cli.running import connect, console, print_json, run
 from snapkafka.errors import EXIT_NOT_GOOD, BadInputError
@@ -20,7 +20,9 @@ from snapkafka.units import format_bytes
 
 
 def prune(
-    storage: Annotated[str, typer.Option("--storage", metavar="URI", help="Where the tables lie.")] = "",
+    storage: Annotated[
+        str, typer.Option("--storage", metavar="URI", help="Directory or URI of the tables.")
+    ] = "",
     keep_last: KeepLast = None,
     keep_days: KeepDays = None,
     namespace: Annotated[
@@ -73,26 +75,38 @@ async def _planned(
 
 
 def _print_plan(planned: ops.Pruning) -> None:
-    ids = [item.id for item in planned.kept] + [item.id for item in planned.removed]
-    rows = table("snapshot", "namespace", "verdict", "assembled", "", "", "bytes", right=("bytes",), ids=ids)
+    rows = Table(
+        "snapshot",
+        "namespace",
+        "verdict",
+        "assembled",
+        "plan",
+        "why",
+        "bytes",
+        right=("bytes",),
+        ids=("snapshot",),
+    )
     for kept in planned.kept:
-        rows.add_row(*_cells(kept), "keep", escape(kept.why), "")
+        rows.add(*_cells(kept), "keep", escape(kept.why), "")
     for item in planned.removed:
-        others = f"but not {', '.join(item.foreign[:2])}" if item.foreign else ""
+        others = f"keeps {', '.join(item.foreign[:2])}" if item.foreign else ""
         more = f" and {len(item.foreign) - 2} more" if len(item.foreign) > 2 else ""
-        rows.add_row(*_cells(item), "[bold]remove[/]", escape(others + more), format_bytes(item.bytes))
+        rows.add(*_cells(item), "[bold]remove[/]", escape(others + more), format_bytes(item.bytes))
     for left in planned.leftovers:
-        rows.add_row(
-            escape(left.name), "", "", "", "[bold]remove[/]", "never finished", format_bytes(left.bytes)
-        )
-    if rows.row_count:
+        rows.add(escape(left.name), "", "", "", "[bold]remove[/]", "never finished", format_bytes(left.bytes))
+    if rows:
         console.print(rows)
     if not (planned.removed or planned.leftovers):
         console.print("[green]Nothing to remove.[/]")
 
 
 def _cells(item: KeptSnapshot | Prunable) -> tuple[str, ...]:
-    return escape(item.id), escape(item.namespace), escape(item.verdict), escape(item.assembled_at[:19])
+    return (
+        escape(item.id),
+        escape(item.namespace),
+        escape(item.verdict),
+        item.assembled_at[:16].replace("T", " "),
+    )
 
 
 def _print_done(planned: ops.Pruning, done: ops.Pruning) -> None:
@@ -101,7 +115,7 @@ def _print_done(planned: ops.Pruning, done: ops.Pruning) -> None:
     )
     for item in planned.removed:
         if item not in done.removed:
-            console.print(f"{escape(item.id)} was kept: it has changed, or something needs it now")
+            console.print(f"{escape(item.id)} was kept: it has changed, or a restore or fork needs it now")
 
 
 def verify_offline(snapshot: str, namespace: str, manifest: str, storage: str, *, as_json: bool) -> None:
@@ -120,7 +134,7 @@ def verify_offline(snapshot: str, namespace: str, manifest: str, storage: str, *
 
 def _print_examined(found: ops.ExaminedFiles) -> None:
     for damage in found.damage:
-        console.print(f"[red]damaged[/] {escape(damage.file)}: {escape(damage.what)}", soft_wrap=True)
+        console.print(f"[red]damaged[/] {escape(damage.file)}: {escape(damage.what)}")
     if not found.damage:
         console.print(
             f"snapshot [bold]{escape(found.id)}[/]  epoch {found.epoch}: {found.files} files,"
@@ -143,7 +157,7 @@ def print_reading(
         return
     for item in found:
         console.print(f"snapshot [bold]{escape(item.id)}[/]  epoch {item.epoch}{escape(_delta(item))}")
-        rows = table(
+        rows = Table(
             "topic",
             "partitions",
             "records, at most",
@@ -151,14 +165,14 @@ def print_reading(
             right=("partitions", "records, at most", "about"),
         )
         for topic in item.topics:
-            rows.add_row(
+            rows.add(
                 escape(topic.topic), str(topic.partitions), f"{topic.records:,}", format_bytes(topic.bytes)
             )
-        rows.add_row("[bold]in all[/]", "", f"{item.records:,}", format_bytes(item.bytes))
+        rows.add("[bold]in all[/]", "", f"{item.records:,}", format_bytes(item.bytes))
         console.print(rows)
 
 
 def _delta(item: ops.ReadPlan) -> str:
     if item.why_full:
-        return f"  whole state, as {item.why_full}"
+        return f"  whole state: {item.why_full}"
     return f"  changes since {item.parent}" if item.parent else ""

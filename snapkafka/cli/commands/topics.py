@@ -49,9 +49,7 @@ def create(
     for item in found:
         what = "created" if item.created else "exists already"
         kept = ", compacted" if item.compacted else ""
-        console.print(
-            f"{escape(item.topic)}: {what}, {count(item.partitions, 'partition')}{kept}", soft_wrap=True
-        )
+        console.print(f"{escape(item.topic)}: {what}, {count(item.partitions, 'partition')}{kept}")
 
 
 def _settings(given: list[str] | tuple[()]) -> dict[str, str]:

@@ -8,7 +8,7 @@ import typer
 
 from snapkafka import ops
 from snapkafka.cli.options import AsJson, Bootstrap, Namespace, Stored
-from snapkafka.cli.running import connect, print_json, run
+from snapkafka.cli.running import connect, console, print_json, run
 
 #: Where a record lies, by its colour.
 SIDES: Final = {"white": "before", "red": "after"}
@@ -62,8 +62,8 @@ def trace(
         print_json(found)
         return
     for number, step in enumerate(found.steps):
-        print(f"{'  because of ' if number else ''}{_line(step)}")
-    print(found.end)
+        console.print(f"{'  because of ' if number else ''}{_line(step)}", markup=False)
+    console.print(found.end, markup=False)
 
 
 def _line(step: ops.TraceStep) -> str:

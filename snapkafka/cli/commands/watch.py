@@ -87,19 +87,18 @@ def _print_round_as_json(item: Round) -> None:
 
 def _print_round(item: Round) -> None:
     console.print(
-        f"{item.number}  {escape(item.id)}  [{COLOURS[item.answer]}]{item.answer}[/]  {escape(_more(item))}",
-        soft_wrap=True,
+        f"{item.number}  {escape(item.id)}  [{COLOURS[item.answer]}]{item.answer}[/]  {escape(_more(item))}"
     )
     if item.holds_ms is not None:
         console.print(
             f"It has held since {local_time(item.holds_ms, 'milliseconds')} at the latest{_before(item)}"
         )
-        console.print(f"manifest: {escape(item.manifest)}", soft_wrap=True)
+        console.print(f"manifest: {escape(item.manifest)}")
 
 
 def _more(item: Round) -> str:
     if item.witnesses:
-        return f"{item.found:,} rows, as {witness_line(item.witnesses[0])}"
+        return f"{item.found:,} rows, first: {witness_line(item.witnesses[0])}"
     return item.why or item.verdict
 
 

@@ -11,14 +11,15 @@ from snapkafka import ops
 from snapkafka.cli.running import console
 from snapkafka.units import format_bytes, rounded_ms, wall_ms
 
-from .printed import count, table
+from .layout import Table
+from .printed import count
 
 
 def print_plan(plan: ops.RecoveryPlan) -> None:
     """Print the planned work, the missing parts, and every reason to refuse it."""
-    console.print(_head(plan), soft_wrap=True)
+    console.print(_head(plan))
     for line in _facts(plan):
-        console.print(f"  {line}", soft_wrap=True)
+        console.print(f"  {line}")
     _print_moves(plan)
     _print_work(plan)
     _print_topics(plan)
@@ -26,8 +27,8 @@ def print_plan(plan: ops.RecoveryPlan) -> None:
     _print_missing(plan.absent, plan.notes)
     _print_irrevocable(plan.irrevocable)
     for refusal in plan.refusals:
-        console.print(f"[red]refused[/] ({refusal.code}): {escape(refusal.what)}", soft_wrap=True)
-        console.print(f"        {escape(refusal.hint)}", soft_wrap=True)
+        console.print(f"[red]refused[/] ({refusal.code}): {escape(refusal.what)}")
+        console.print(f"        {escape(refusal.hint)}", hang=8)
 
 
 def print_recovered(done: ops.Recovered, into: str = "") -> None:
@@ -43,7 +44,7 @@ def print_recovered(done: ops.Recovered, into: str = "") -> None:
     else:
         where = f" in {escape(into)}" if into else ""
         head = f"restored {apps} to [bold]{snapshot}[/]{where} {took} (plan {done.plan}): start the workers"
-    console.print(head, soft_wrap=True)
+    console.print(head)
     if done.topics:
         console.print(f"created: {count(len(done.topics), 'topic')}")
     if done.messages >= 0:
@@ -58,7 +59,7 @@ def print_recovered(done: ops.Recovered, into: str = "") -> None:
         )
     _print_missing(done.absent, done.notes)
     if done.undo and done.kind != "fork":
-        console.print(f"undo: {escape(done.undo)}", soft_wrap=True)
+        console.print(f"undo: {escape(done.undo)}")
     _print_irrevocable(done.irrevocable)
     _print_held(done.still_held)
 
@@ -104,7 +105,7 @@ def _facts(plan: ops.RecoveryPlan) -> Iterable[str]:
 def _print_moves(plan: ops.RecoveryPlan) -> None:
     if not plan.moves:
         return
-    rows = table(
+    rows = Table(
         "app",
         "input",
         "partition",
@@ -115,7 +116,7 @@ def _print_moves(plan: ops.RecoveryPlan) -> None:
         right=("partition", "committed"),
     )
     for move in plan.moves:
-        rows.add_row(
+        rows.add(
             escape(move.app),
             escape(move.topic),
             str(move.partition),
@@ -130,28 +131,28 @@ def _print_moves(plan: ops.RecoveryPlan) -> None:
 def _print_work(plan: ops.RecoveryPlan) -> None:
     if plan.kind != "in-place" or not plan.work:
         return
-    rows = table("topic", "kind", "records, at most", "bytes", right=("records, at most", "bytes"))
+    rows = Table("topic", "kind", "records, at most", "bytes", right=("records, at most", "bytes"))
     for item in plan.work:
-        rows.add_row(escape(item.topic), item.kind, f"{item.records:,}", format_bytes(item.bytes))
+        rows.add(escape(item.topic), item.kind, f"{item.records:,}", format_bytes(item.bytes))
     console.print(rows)
 
 
 def _print_topics(plan: ops.RecoveryPlan) -> None:
     if not plan.topics:
         return
-    rows = table("new topic", "partitions", "settings", "changed for this", right=("partitions",))
+    rows = Table("new topic", "partitions", "settings", "changed for this", right=("partitions",))
     for it in plan.topics:
         kept = {name: value for name, value in it.settings.items() if name not in it.changed}
-        rows.add_row(escape(it.topic), str(it.partitions), _settings(kept), _settings(it.changed))
+        rows.add(escape(it.topic), str(it.partitions), _settings(kept), _settings(it.changed))
     console.print(rows)
 
 
 def _print_rules(rules: Iterable[ops.RuleCount]) -> None:
     """Print the numbers of records and rows that each rule about erased keys and each mask matches."""
-    rows = table("rule", "", "of", "matches", right=("matches",))
+    rows = Table("rule", "", "of", "matches", right=("matches",))
     for it in rules:
-        rows.add_row(it.kind, escape(it.rule), escape(it.place), f"{it.items:,}")
-    if rows.row_count:
+        rows.add(it.kind, escape(it.rule), escape(it.place), f"{it.items:,}")
+    if rows:
         console.print(rows)
 
 
@@ -161,13 +162,10 @@ def _print_held(found: Iterable[ops.StillHeld] | None) -> None:
         if it.tables:
             tables = ", ".join(it.tables)
             console.print(
-                f"[yellow]still holds erased keys[/]: snapshot {escape(it.id)} ({tables}), until it is pruned",
-                soft_wrap=True,
+                f"[yellow]still holds erased keys[/]: snapshot {escape(it.id)} ({tables}), until it is pruned"
             )
         for problem in it.problems:
-            console.print(
-                f"[yellow]not examined[/]: snapshot {escape(it.id)}: {escape(problem)}", soft_wrap=True
-            )
+            console.print(f"[yellow]not examined[/]: snapshot {escape(it.id)}: {escape(problem)}")
 
 
 def _settings(settings: Mapping[str, str]) -> str:
@@ -183,12 +181,11 @@ def _print_missing(absent: Iterable[ops.AbsentInput], notes: Iterable[str]) -> N
         )
         mixed = "; what the apps had sent there is restored" if it.mixed else ""
         console.print(
-            f"[yellow]not restored[/]: external records of {escape(it.topic)}[{it.partition}] from offset {it.start} of"
-            f" the old log on ({it.unread:,} offsets up to the cut, and all after it){apart}{mixed}",
-            soft_wrap=True,
+            f"[yellow]not restored[/]: external records of {escape(it.topic)}[{it.partition}] from old offset"
+            f" {it.start} ({it.unread:,} offsets up to the cut, and all later ones){apart}{mixed}"
         )
     for note in notes:
-        console.print(f"[yellow]note[/]: {escape(note)}", soft_wrap=True)
+        console.print(f"[yellow]note[/]: {escape(note)}")
 
 
 def _print_irrevocable(found: Iterable[ops.Irrevocable]) -> None:
@@ -197,6 +194,4 @@ def _print_irrevocable(found: Iterable[ops.Irrevocable]) -> None:
         by_topic[item.topic].append(item)
     for topic, items in by_topic.items():
         ranges = ", ".join(f"{item.partition}: {item.start}-{item.end - 1}" for item in items)
-        console.print(
-            f"cannot be undone: outputs in {escape(topic)}, partition: offsets {ranges}", soft_wrap=True
-        )
+        console.print(f"cannot be undone: outputs in {escape(topic)}, partition: offsets {ranges}")

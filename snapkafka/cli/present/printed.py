@@ -5,14 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Final
 
-from rich import box
-from rich.console import Console
 from rich.markup import escape
-from rich.table import Table
 
 from snapkafka.checks.coverage import NOTHING_SEEN
 from snapkafka.checks.coverage import in_words as examined_in_words
 from snapkafka.checks.kinds import OF_STATE
+from snapkafka.cli.screen import Screen
 from snapkafka.kafka.cluster.external_groups import assumptions, open_topics, outside_paths, unseen_paths
 from snapkafka.kafka.cluster.restorable import in_words
 from snapkafka.manifest import CheckEntry, WitnessEntry, saw_nothing
@@ -22,6 +20,8 @@ from snapkafka.ops.pausing import Switched
 from snapkafka.protocol.captured_snapshot import Uncaptured
 from snapkafka.protocol.records import CheckResult
 from snapkafka.units import local_time, rounded_ms, wall_ms
+
+from .layout import Table
 
 COLOURS: Final = {
     "INITIATED": "cyan",
@@ -39,17 +39,15 @@ COLOURS: Final = {
     "unverifiable": "yellow",
     "not run": "dim",
 }
-#: Ids as long as this stay on one line.
-ID_SHOWN: Final = 40
 #: Where a list of positions stops; `--json` has them all.
 POSITIONS_SHOWN: Final = 40
-#: As many notes of V5 are printed: events that ran twice must not hide behind a replay.
+#: As many findings of V5 are printed: events that ran twice must not hide behind a replay.
 NOTES_SHOWN: Final = 5
 
 
-def count(number: int, noun: str) -> str:
+def count(number: int, noun: str, plural: str = "") -> str:
     """Return a number of things: `1 topic`, `2 topics`."""
-    return f"{number:,} {noun}{'' if number == 1 else 's'}"
+    return f"{number:,} {noun if number == 1 else plural or f'{noun}s'}"
 
 
 def coloured(word: str) -> str:
@@ -57,59 +55,36 @@ def coloured(word: str) -> str:
     return f"[{COLOURS.get(word, 'white')}]{escape(word)}[/]"
 
 
-def table(*columns: str, right: Iterable[str] = (), ids: Iterable[str] = ()) -> Table:
-    """Create a table with these columns; those in `right` are flush right. Nothing is cut off, as it could not be
-    found elsewhere.
-
-    Args:
-        ids: of the column `snapshot`: they are meant to be copied, and stay on one line if they leave room for others.
-    """
-    made = Table(box=box.SIMPLE_HEAD, pad_edge=False, header_style="bold")
-    short = all(len(name) <= ID_SHOWN for name in ids)
-    for column in columns:
-        made.add_column(
-            column,
-            justify="right" if column in right else "left",
-            overflow="fold",
-            no_wrap=column == "snapshot" and short,
-        )
-    return made
-
-
-def print_list(console: Console, snapshots: tuple[Summary, ...], now_ms: int) -> None:
+def print_list(console: Screen, snapshots: tuple[Summary, ...], now_ms: int) -> None:
     """Print one line for each snapshot, oldest first."""
     if not snapshots:
         console.print("No snapshots yet. Take one: `snapkafka trigger --wait`")
         return
-    rows = table(
-        "snapshot",
-        "epoch",
-        "when",
-        "status",
-        "captured in",
-        "verdict",
-        "",
-        right=("epoch", "captured in"),
-        ids=[item.id for item in snapshots],
-    )
+    rows = Table(
+        "snapshot", "epoch", "when", "status", "captured in", "verdict",
+        right=("epoch", "captured in"), ids=("snapshot",),
+    )  # fmt: skip
     for item in snapshots:
-        rows.add_row(
+        rows.add(
             escape(item.id) + (f" (attempt {item.attempt})" if item.attempt > 1 else ""),
             str(item.epoch),
             f"{rounded_ms(max(0, now_ms - item.triggered_ms))} ago",
             coloured(item.status.value),
             "" if item.capture_ms is None else rounded_ms(item.capture_ms),
             coloured(item.verdict) if item.verdict else "",
-            escape(item.failure_reason or _unprovable(item)),
+            notes=_problems(item),
         )
     console.print(rows)
 
 
-def _unprovable(item: Summary) -> str:
-    return item.contaminated and f"not verifiable: {item.contaminated}"
+def _problems(item: Summary) -> Iterator[str]:
+    if item.failure_reason:
+        yield f"[red]failed[/] ({escape(item.failure_code)}): {escape(item.failure_reason)}"
+    if item.contaminated:
+        yield f"[yellow]not verifiable[/]: {escape(item.contaminated)}"
 
 
-def print_triggered(console: Console, item: Summary) -> None:
+def print_triggered(console: Screen, item: Summary) -> None:
     """Print the result of `trigger`."""
     head = f"snapshot [bold]{escape(item.id)}[/]  epoch {item.epoch}  {coloured(item.status.value)}"
     if item.capture_ms is None:
@@ -121,12 +96,12 @@ def print_triggered(console: Console, item: Summary) -> None:
     _print_unread(console, item)
 
 
-def _print_unread(console: Console, item: Summary) -> None:
+def _print_unread(console: Screen, item: Summary) -> None:
     for unread in item.unread:
-        console.print(f"[yellow]warning:[/] {escape(str(unread))}", soft_wrap=True)
+        console.print(f"[yellow]warning:[/] {escape(str(unread))}")
 
 
-def print_switched(console: Console, found: Switched) -> None:
+def print_switched(console: Screen, found: Switched) -> None:
     """Print the result of `pause`, `resume` and `retire`."""
     state = "[bold]paused[/]; `snapkafka resume` allows snapshots again" if found.paused else "not paused"
     console.print(f"{escape(found.namespace)} is {state}" + ("" if found.changed else " (unchanged)"))
@@ -136,7 +111,7 @@ def print_switched(console: Console, found: Switched) -> None:
         console.print(f"retired: {escape(', '.join(found.retired))}")
 
 
-def print_checkpointed(console: Console, found: Checkpointed) -> None:
+def print_checkpointed(console: Screen, found: Checkpointed) -> None:
     """Print the result of `checkpoint`."""
     if not found.records:
         console.print("Nothing to trim: no record is that old.")
@@ -147,8 +122,12 @@ def print_checkpointed(console: Console, found: Checkpointed) -> None:
     )
 
 
-def print_details(console: Console, found: Details) -> None:
-    """Print everything about one snapshot."""
+def print_details(console: Screen, found: Details, *, everything: bool = False) -> None:
+    """Print one snapshot.
+
+    Args:
+        everything: also processes that had left before it, and every position.
+    """
     item = found.summary
     console.print(
         f"snapshot [bold]{escape(item.id)}[/]  attempt {item.attempt}  epoch {item.epoch}"
@@ -159,32 +138,30 @@ def print_details(console: Console, found: Details) -> None:
     console.print(f"triggered {when}{by}, {rounded_ms(found.age_ms)} ago; {escape(item.type)}")
     if item.capture_ms is not None:
         console.print(f"captured in {rounded_ms(item.capture_ms)}")
-    if item.failure_reason:
-        console.print(f"[red]failed[/] ({escape(item.failure_code)}): {escape(item.failure_reason)}")
-        if item.culprit and item.culprit not in item.failure_reason:
-            console.print(f"culprit: {escape(item.culprit)}")
-    if item.contaminated:
-        console.print(f"[yellow]{escape(_unprovable(item))}[/]")
+    for line in _problems(item):
+        console.print(line)
+    if item.culprit and item.culprit not in item.failure_reason:
+        console.print(f"culprit: {escape(item.culprit)}")
     _print_unread(console, item)
     if item.storage:
         console.print(f"storage: {escape(item.storage)}")
     if item.manifest:
         console.print(f"manifest: {escape(item.manifest)}")
     if found.restorable is not None:
-        console.print(escape(in_words(found.restorable, wall_ms())), soft_wrap=True)
+        console.print(escape(in_words(found.restorable, wall_ms())))
     if found.waits:
         _print_waits(console, found.waits, item.ttl_ms)
     if found.processes:
-        _print_processes(console, found.processes)
+        _print_processes(console, found.processes, everything=everything)
     if found.positions:
-        _print_positions(console, found)
+        _print_positions(console, found, None if everything else POSITIONS_SHOWN)
     print_uncaptured(console, found.uncaptured)
     if found.checks:
         console.print("checks: " + ", ".join(map(_went, found.checks)))
         if {check.records for check in found.checks if check.records >= 0} == {0}:
-            console.print(f"[yellow]note:[/] {NOTHING_SEEN}", soft_wrap=True)
+            console.print(f"[yellow]note:[/] {NOTHING_SEEN}")
         for remark in (remark for check in found.checks for remark in check.remarks):
-            console.print(f"[yellow]note:[/] {escape(remark)}", soft_wrap=True)
+            console.print(f"[yellow]note:[/] {escape(remark)}")
 
 
 def _went(check: CheckResult) -> str:
@@ -192,24 +169,27 @@ def _went(check: CheckResult) -> str:
     return f"{check.name} {check.status}" + (f" ({seen})" if seen else "")
 
 
-def _print_waits(console: Console, waits: tuple[WaitRow, ...], ttl_ms: int) -> None:
-    console.print(f"\n[bold]waiting for[/] (fails {rounded_ms(ttl_ms)} after the trigger)")
-    rows = table("for", "since", right=("since",))
+def _print_waits(console: Screen, waits: tuple[WaitRow, ...], ttl_ms: int) -> None:
+    console.print(f"[bold]waiting for[/] (fails {rounded_ms(ttl_ms)} after the trigger):")
+    rows = Table("since", "for", right=("since",))
     for wait in waits:
-        rows.add_row(escape(wait.text), rounded_ms(wait.waited_ms))
+        rows.add(rounded_ms(wait.waited_ms), escape(wait.text))
     console.print(rows)
 
 
-def _print_processes(console: Console, processes: tuple[ProcessRow, ...]) -> None:
-    rows = table(
-        "process", "app", "host", "learned from", "cut took", "running", "reported after", "finished after",
-        right=("process", "cut took", "running", "reported after", "finished after"),
+def _print_processes(console: Screen, processes: tuple[ProcessRow, ...], *, everything: bool) -> None:
+    """Print the processes: those that had left before the snapshot have no part in it."""
+    rows = Table(
+        "process", "app", "host", "pid", "learned from", "cut took", "running", "reported after", "finished after",
+        right=("process", "pid", "cut took", "running", "reported after", "finished after"),
     )  # fmt: skip
-    for row in processes:
-        rows.add_row(
+    shown = [row for row in processes if everything or not row.left]
+    for row in shown:
+        rows.add(
             str(row.process),
             escape(row.app),
-            escape(f"{row.host} pid {row.pid}"),
+            escape(row.host),
+            str(row.pid),
             "left earlier" if row.left else row.heard,
             "" if row.cut_us is None else f"{row.cut_us} us",
             "" if row.reported_ms is None else str(row.running),
@@ -217,15 +197,19 @@ def _print_processes(console: Console, processes: tuple[ProcessRow, ...]) -> Non
             "" if row.closed_ms is None else rounded_ms(row.closed_ms),
         )
     console.print(rows)
+    if hidden := len(processes) - len(shown):
+        console.print(
+            f"Not shown: {count(hidden, 'process', 'processes')} that left earlier (--all).", style="dim"
+        )
 
 
-def _print_positions(console: Console, found: Details) -> None:
-    rows = table(
+def _print_positions(console: Screen, found: Details, most: int | None) -> None:
+    rows = Table(
         "app", "input", "position", "log end", "unread", "process",
         right=("position", "log end", "unread", "process"),
     )  # fmt: skip
-    for row in found.positions[:POSITIONS_SHOWN]:
-        rows.add_row(
+    for row in found.positions[:most]:
+        rows.add(
             escape(row.app),
             escape(f"{row.topic}[{row.partition}]"),
             str(row.position),
@@ -234,38 +218,37 @@ def _print_positions(console: Console, found: Details) -> None:
             str(row.process),
         )
     console.print(rows)
-    if (more := len(found.positions) - POSITIONS_SHOWN) > 0:
-        console.print(f"... and {more} more: --json prints all")
+    if most is not None and (hidden := len(found.positions) - most) > 0:
+        console.print(f"Not shown: {count(hidden, 'more position')} (--all).", style="dim")
 
 
-def print_assembled(console: Console, found: tuple[JobResult, ...]) -> None:
+def print_assembled(console: Screen, found: tuple[JobResult, ...]) -> None:
     """Print the result of assembly or verification."""
     for item in found:
         console.print(f"snapshot [bold]{escape(item.id)}[/]  epoch {item.epoch}  {coloured(item.verdict)}")
         if item.contaminated:
-            console.print(f"[yellow]not verifiable:[/] {escape(item.contaminated)}", soft_wrap=True)
+            console.print(f"[yellow]not verifiable:[/] {escape(item.contaminated)}")
         console.print(_checks(item.checks))
         for line in _caveats(item):
-            console.print(line, soft_wrap=True)
+            console.print(line)
         print_uncaptured(console, item.uncaptured)
         for line in _facts(item):
-            console.print(line, soft_wrap=True)
+            console.print(line)
         console.print(f"manifest: {escape(item.manifest)}")
 
 
 def _checks(checks: Iterable[CheckEntry]) -> Table:
-    rows = table("check", "", "read", "found", "first finding", right=("found",))
+    rows = Table("check", "status", "read", "found", right=("found",))
     for check in checks:
-        first = next(iter((*check.witnesses, *check.notes)), None)
-        rows.add_row(
+        notes = (note for note in check.notes if note.kind not in OF_STATE)  # these have lines of their own
+        findings = (*check.witnesses[:1], *notes)  # of whole topics first
+        rows.add(
             escape(check.name),
             coloured(check.status if check.run else "not run"),
             examined_in_words(check.records, check.partitions, check.channels),
             str(check.found or check.noted or ""),
-            "" if first is None else escape(witness_line(first)),
+            notes=(escape(witness_line(it)) for it in findings[: NOTES_SHOWN if check.name == "V5" else 1]),
         )
-        for note in check.notes[1:NOTES_SHOWN] if check.name == "V5" else ():  # of whole topics first
-            rows.add_row("", "", "", "", escape(witness_line(note)))
     return rows
 
 
@@ -288,7 +271,7 @@ def _caveats(item: JobResult) -> Iterator[str]:
 def _facts(item: JobResult) -> Iterator[str]:
     """Yield what was written, and what was not done."""
     if item.why_full:
-        yield f"[yellow]note:[/] it has its whole state: {escape(item.why_full)}"
+        yield f"[yellow]note:[/] whole state stored: {escape(item.why_full)}"
     yield from (f"[yellow]note:[/] {escape(line)}" for line in item.not_compared)
     if item.tables:
         yield "tables: " + ", ".join(f"{name} {rows:,}" for name, rows in item.tables.items())
@@ -298,10 +281,10 @@ def _facts(item: JobResult) -> Iterator[str]:
         yield escape(in_words(item.restorable, wall_ms()))
 
 
-def print_uncaptured(console: Console, uncaptured: Iterable[Uncaptured]) -> None:
+def print_uncaptured(console: Screen, uncaptured: Iterable[Uncaptured]) -> None:
     """Print the state of the apps that a snapshot does not hold."""
     for item in uncaptured:
-        console.print(f"[yellow]not included:[/] app {escape(item.app)}: {escape(item.what)}", soft_wrap=True)
+        console.print(f"[yellow]not included:[/] app {escape(item.app)}: {escape(item.what)}")
 
 
 def witness_line(witness: WitnessEntry) -> str:

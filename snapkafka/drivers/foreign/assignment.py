@@ -95,7 +95,7 @@ async def _positions(
         if position > end or position < 0:
             raise BadInputError(
                 f"the {whose} position {position} of {tp} is not in its log, which ends at {end}",
-                hint="give a position that is; was the topic recreated?",
+                hint="give a position in its log; was the topic recreated?",
             )
         if position < begin:
             raise OffsetsGoneError(

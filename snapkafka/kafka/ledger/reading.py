@@ -218,7 +218,7 @@ def find_snapshot(
 
 def _unknown(state: LedgerState, what: str) -> UnknownSnapshotError:
     if lost := str(state.tails):
-        return UnknownSnapshotError(what, hint=f"{lost}: a snapshot that stood there has to be taken again")
+        return UnknownSnapshotError(what, hint=f"{lost}: take snapshots recorded there again")
     return UnknownSnapshotError(what)
 
 

@@ -29,9 +29,8 @@ class LedgerCutShortError(LedgerUnusableError):
 
     def __init__(self, topic: str, since: int, upto: int) -> None:
         super().__init__(
-            f"ledger {topic} has lost acknowledged records: it was read up to offset {upto}, and nothing that was read"
-            f" is left from offset {since} on",
-            hint="services join again by themselves; ask again, and look why the broker lost them",
+            f"ledger {topic} has lost acknowledged records: offsets {since} to {upto - 1} had been read",
+            hint="services join again by themselves; try again, and find out why the broker lost them",
         )
         self.since, self.upto = since, upto
 

@@ -318,7 +318,7 @@ def unassigned(state: LedgerState, apps: Iterable[str]) -> str:
         }
         given = {tp for view in living for tp in view.inputs}
         if short := sorted(wanted - given):
-            return f"no worker of app {app} has been given {short[0]}"
+            return f"no worker of app {app} is assigned {short[0]}"
     return ""
 
 

@@ -192,9 +192,7 @@ class DrillRun:
         if not judgement.good:
             self.reasons.append(f"{name} is {judgement.verdict}")
         elif not judgement.records:
-            self.reasons.append(
-                f"{name}: its checks have not looked at a single record, which proves nothing"
-            )
+            self.reasons.append(f"{name}: its checks read no record, so they prove nothing")
         for check in judgement.invariants:
             if not check.run or check.status != "passed":
                 self.reasons.append(

@@ -19,8 +19,8 @@ import pytest
 from avro.io import BinaryEncoder, DatumWriter, validate
 from pyspark import cloudpickle
 
+from snapkafka.assembly.avro_decoder import decoder
 from snapkafka.assembly.spark.values.avro import loading
-from snapkafka.assembly.spark.values.avro_decoder import decoder
 
 SIMPLE: Final = ("null", "boolean", "int", "long", "float", "double", "bytes", "string")
 
@@ -321,6 +321,10 @@ def test_defaults_and_aliases() -> None:
         ('["null","int"]', b"\x08"),
         ('{"type":"array","items":"null"}', b"\xfe\xff\xff\xff\xff\xff\xff\xff\x7f"),
         ('{"type":"enum","name":"E","symbols":["A"]}', b"\x01"),
+        (
+            '{"type":"array","items":{"type":"array","items":"null"}}',
+            encoded("long", 9) + (encoded("long", 900_000) + b"\x00") * 9 + b"\x00",
+        ),
     ],
 )
 def test_other_bytes_are_none(schema: str, raw: bytes) -> None:
@@ -331,7 +335,7 @@ def test_other_bytes_are_none(schema: str, raw: bytes) -> None:
     "schema", ["{", '"strin"', "{}", '{"type":"record","name":"R"}', "7", '{"type":"array"}']
 )
 def test_what_is_no_schema_is_refused(schema: str) -> None:
-    with pytest.raises(ValueError, match=r"Avro|Expecting"):
+    with pytest.raises(ValueError, match=r"missing, or an unknown|no types of Avro|Expecting"):
         decoder(schema)
 
 

@@ -165,7 +165,7 @@ def test_a_parent_of_another_ledger_is_refused(tmp_path: Path) -> None:
     store = LocalStore(tmp_path)
     publish(store, captured("monday", 1, cut(5)))
     other = dataclasses.replace(example().ledger, topic_id="1" * 32)
-    with pytest.raises(BadInputError, match="it is of another ledger"):
+    with pytest.raises(BadInputError, match="it belongs to another ledger"):
         find_base(store, captured("tuesday", 2, cut(8), parent="monday"), other, isolation=ISOLATION)
 
 
@@ -200,14 +200,14 @@ def _other_rows(store: LocalStore) -> None:
     [
         (_delete, UnknownSnapshotError, "wednesday builds on tuesday, which is not assembled in"),
         (_half, BadInputError, "is not JSON"),
-        (_cut_short, StorageError, "snapshot tuesday: file .* has 4 bytes, and had 15"),
+        (_cut_short, StorageError, "snapshot tuesday: file .* has 4 bytes, but had 15"),
         (
             _delete_root,
             StorageError,
             "tuesday builds on monday, which cannot be used: snapshot monday is not assembled",
         ),
         (_lose_root, StorageError, "snapshot monday: file .* is missing"),
-        (_other_rows, StorageError, "tuesday builds on monday, which is another one by now"),
+        (_other_rows, StorageError, "tuesday builds on monday, which has changed"),
     ],
 )
 def test_a_broken_or_deleted_parent_is_found(

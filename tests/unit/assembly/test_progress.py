@@ -11,6 +11,7 @@ from rich.console import Console
 from snapkafka.assembly.progress import Step, Work, Working, as_line, from_line, in_words, now_and_then
 from snapkafka.cli import progress
 from snapkafka.cli.progress import job_log
+from snapkafka.cli.screen import Screen
 
 WORKING = Working(
     id="friday",
@@ -65,7 +66,7 @@ def test_it_is_reported_now_and_then() -> None:
 def terminal(monkeypatch: pytest.MonkeyPatch) -> io.StringIO:
     out = io.StringIO()
     monkeypatch.setattr(
-        progress, "notices", Console(file=out, force_terminal=True, width=120, highlight=False)
+        progress, "notices", Screen(Console(file=out, force_terminal=True, width=120, highlight=False))
     )
     return out
 

@@ -526,7 +526,7 @@ def test_v5_a_red_effect_of_an_event_that_counts_as_done() -> None:
     found = v5(CutView(with_input(**STEADY)), log)
     assert found == [Finding("effect-missing", "table", 0, 1, 1, 1, "app", 1, 2)]
     assert (
-        "that event counts as done, and this effect of it is not in the snapshot" in Witness.of(found[0]).what
+        "that event counts as done, but this effect of it is not in the snapshot" in Witness.of(found[0]).what
     )
 
 

@@ -103,7 +103,7 @@ def test_inputs_with_equal_check_values_are_named() -> None:
     assert found == [Finding("cause-unclear", topic, -1, -1, app="app", a=check) for topic in sorted(same)]
     assert str(Witness.of(found[0])) == (
         f"V5: topic {min(same)} has the same 16-bit check value ({check}) as another input of app: causes that name it "
-        "were not looked at"
+        "were not checked"
     )
 
 

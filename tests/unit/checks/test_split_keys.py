@@ -56,6 +56,11 @@ def test_many_keys_and_long_ones_are_cut_short() -> None:
     assert "x" * 40 not in text
 
 
+def test_a_key_that_would_break_a_line_is_shown_as_bytes() -> None:
+    (finding,) = of_table(["a\nb"], ["a\nb"])
+    assert ": 0x610a62 (0, 1);" in Witness.of(finding).what
+
+
 @pytest.mark.parametrize(
     ("keys", "changes"),
     [

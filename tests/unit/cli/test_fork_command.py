@@ -193,7 +193,9 @@ def test_a_difference_is_printed_as_that_of_two_snapshots(monkeypatch: pytest.Mo
     asked = answered(monkeypatch, "diff_fork", found)
     result = invoke("diff", "staging", "--to", "tested", "--storage", "/there", "--keys", "3")
     assert result.exit_code == 0, result.stderr
-    assert asked == [("shop", "staging", {"after": "tested", "storage": "/there", "keys": 3})]
+    assert asked == [
+        ("shop", "staging", {"after": "tested", "storage": "/there", "keys": 3, "values": False})
+    ]
     assert "friday" in result.stdout and "tested" in result.stdout
     assert json.loads(invoke("diff", "staging", "--json").stdout)["after"]["id"] == "tested"
     answered(monkeypatch, "diff_fork", ForkRefusedError("there is no fork staging"))

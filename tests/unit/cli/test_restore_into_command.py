@@ -83,7 +83,7 @@ def test_a_dry_run_prints_topics_and_what_is_not_there_and_does_nothing(asked: l
         "cleanup.policy=delete",
         "retention.ms=-1",
         "already there: invoices",
-        "not restored: external records of orders[3] from offset 100 of the old log on (4,711 offsets up to the cut",
+        "not restored: external records of orders[3] from old offset 100 (4,711 offsets up to the cut",
         "below offset 130 some agents had processed records that others had not; what the apps had sent there",
         "note: outputs begin empty: invoices",
         "77 messages in flight, 5 stored external records, at most 12 rows of state",

@@ -9,6 +9,7 @@ from rich.console import Console
 
 from snapkafka.checks.coverage import NOTHING_SEEN
 from snapkafka.cli.present.printed import print_assembled
+from snapkafka.cli.screen import Screen
 from snapkafka.manifest import CheckEntry, ExternalEntry, OpenEntry, WitnessEntry
 from snapkafka.ops import JobResult
 from snapkafka.protocol.captured_snapshot import Uncaptured
@@ -18,7 +19,7 @@ from snapkafka.protocol.snapshots import Unread
 def lines(verdict: str = "VERIFIED", checks: tuple[CheckEntry, ...] = (), **more: Any) -> list[str]:
     """Return what is printed of a result."""
     output = io.StringIO()
-    console = Console(width=1_000, file=output)
+    console = Screen(Console(width=1_000, file=output))
     result = JobResult(
         id="daily", epoch=7, verdict=verdict, good=True, manifest="daily.json", checks=checks, **more
     )

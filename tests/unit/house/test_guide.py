@@ -13,13 +13,13 @@ import tomllib
 from collections.abc import Iterator
 from pathlib import Path
 
-import duckdb
 import pytest
 
-from snapkafka.assembly.schemas import SCHEMAS, columns
-from snapkafka.query.engine import OVER_ALL
+from snapkafka import ops
+from snapkafka.errors import BadInputError
+from snapkafka.store import LocalStore
 from tests.guide import PAGES, ROOT, SHELLS, TYPED, Block, blocks, inline, lines, problem, unknown
-from tests.worlds.on_disk import duck_type
+from tests.worlds.on_disk import write_snapshot
 
 #: Of a checkout of snapkafka, until the package is published: `.[extra,extra]`, or a folder in it.
 INSTALL = re.compile(r"pip install (?:'([^']+)'|(\S+))")
@@ -119,27 +119,17 @@ def test_install_lines_work_from_a_checkout_and_are_there_once_per_page() -> Non
             assert {*filter(None, named.split(","))} <= extras.keys(), f"{path.name}: {what}"
 
 
-def test_recipes_run_on_the_tables_of_a_snapshot() -> None:
-    with duckdb.connect() as database:
-        for schema in ("main", "monday"):
-            database.execute(f'CREATE SCHEMA IF NOT EXISTS "{schema}"')
-            for table, declared in SCHEMAS.items():
-                types = [column.split(" ", 1) for column in declared.split(", ")]
-                assert [name for name, _ in types] == columns(table)
-                made = ", ".join(f'"{name}" {duck_type(kind)}' for name, kind in types)
-                database.execute(f'CREATE TABLE "{schema}"."{table}" ({made})')
-        for view, table in OVER_ALL.items():
-            each = f"SELECT 'monday' AS snapshot_id, 1 AS epoch, 'VERIFIED' AS verdict, * FROM main.{table}"
-            database.execute(f"CREATE VIEW {view} AS {each}")
-        found = [
-            (page, content) for page, content in every("sql") if ".parquet" not in content
-        ]  # no files here
-        assert len(found) > 8
-        for page, content in found:
-            try:
-                database.execute(content).fetchall()
-            except duckdb.Error as error:
-                pytest.fail(f"{page}: {error}\n{content}")
+async def test_recipes_run_on_the_tables_of_a_snapshot(tmp_path: Path) -> None:
+    store = LocalStore(tmp_path)
+    for epoch, name in enumerate(("monday", "tuesday")):
+        write_snapshot(store, name, epoch, around=[], inputs=[])
+    found = [(page, content) for page, content in every("sql") if ".parquet" not in content]  # no files here
+    assert len(found) > 8
+    for page, content in found:
+        try:
+            await ops.query(None, "", content, storage=str(tmp_path), unchecked=True)
+        except BadInputError as error:
+            pytest.fail(f"{page}: {error}\n{content}")
 
 
 @pytest.mark.parametrize(

@@ -70,14 +70,14 @@ def test_what_is_here_is_not_planned_again(monkeypatch: pytest.MonkeyPatch) -> N
     assert [step.what for step in setup._plan()] == [
         "Python packages",
         "Java 21",
-        "Kafka 4.1",
+        "Kafka 4.4",
         "Spark's Kafka source",
         "Spark's S3",
         "an S3 server",
     ]
     KAFKA_JARS.place().mkdir(parents=True)
     (KAFKA_JARS.place() / KAFKA_JARS.first_jar()).touch()
-    assert "Kafka 4.1" not in [step.what for step in setup._plan()]
+    assert "Kafka 4.4" not in [step.what for step in setup._plan()]
 
 
 def test_without_network_it_says_so_in_one_line(

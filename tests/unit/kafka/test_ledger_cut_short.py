@@ -34,7 +34,7 @@ def cluster() -> FakeCluster:
 
 async def test_a_trigger_that_nobody_takes_part_in_names_the_loss(cluster: FakeCluster) -> None:
     """It said that no process of any app is running."""
-    with pytest.raises(TriggerRefusedError, match=f"nobody takes part: {LOST}") as raised:
+    with pytest.raises(TriggerRefusedError, match=f"no process takes part: {LOST}") as raised:
         await ops.trigger(cluster, "ns", snapshot_id="s")
     assert "join again within seconds" in str(raised.value.advice)
 
@@ -47,14 +47,14 @@ async def test_a_snapshot_that_is_not_there_any_more_is_said_to_be_lost(cluster:
     ):
         with pytest.raises(UnknownSnapshotError, match="in the ledger") as raised:
             await cast(Any, work)
-        assert raised.value.advice == f"{LOST}: a snapshot that stood there has to be taken again"
+        assert raised.value.advice == f"{LOST}: take snapshots recorded there again"
 
 
 async def test_list_and_doctor_name_the_loss(cluster: FakeCluster, caplog: pytest.LogCaptureFixture) -> None:
     Worker(cluster.the_ledger, "shop", "orders")
     with caplog.at_level(logging.WARNING):
         assert await ops.list_snapshots(cluster, "ns") == ()
-    assert f"snapkafka: {LOST}: snapshots that stood there are not listed" in caplog.messages
+    assert f"snapkafka: {LOST}: snapshots recorded there are not listed" in caplog.messages
     found = {advice.code: advice for advice in (await ops.doctor(cluster, "ns")).found}
     assert LOST in found["ledger-cut-short"].what
     assert "find out why its broker lost them" in found["ledger-cut-short"].do

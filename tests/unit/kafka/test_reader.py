@@ -30,7 +30,7 @@ TP = KafkaPartition("_snapkafka.n", 0)
         (
             LedgerCutShortError(TP.topic, 3, 9),
             LedgerCutShortError,
-            "nothing that was read is left from offset 3",
+            "offsets 3 to 8 had been read",
         ),
         (True, LedgerUnusableError, "it was trimmed"),
     ],

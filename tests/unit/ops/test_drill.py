@@ -270,7 +270,7 @@ async def test_a_phase_that_fails_is_a_reason_and_what_follows_is_not_run(marker
                     checks=(CheckEntry(name="V1 colours", run=True, status="passed", records=0),)
                 )
             },
-            "the fork's snapshot: its checks have not looked at a single record, which proves nothing",
+            "the fork's snapshot: its checks read no record, so they prove nothing",
         ),
         ({"create": forked(messages=2)}, "messages in flight: the fork has 2, not 3"),
     ],

@@ -294,7 +294,7 @@ def test_markdown_has_what_json_has(found: ops.Drill) -> None:
 async def test_where_commands_cannot_be_locked_nothing_is_begun(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys.modules["snapkafka.ops.drill"], "lock_problem", lambda allow: "no Landlock")
     parts = FakeParts()
-    with pytest.raises(DependencyMissingError, match="kept from the broker here: no Landlock") as caught:
+    with pytest.raises(DependencyMissingError, match="isolated from the broker here: no Landlock") as caught:
         await ops.drill(WHERE, "shop", ops.DrillRequest(apps=["true"]), parts=parts)
     assert "--unlocked" in caught.value.advice
     assert parts.calls == []
@@ -311,11 +311,11 @@ async def test_a_port_of_the_brokers_is_not_allowed() -> None:
     assert parts.calls == []
 
 
-async def test_an_engine_that_cannot_verify_is_refused_before_a_fork_is_made() -> None:
+async def test_two_engines_for_one_assembly_are_refused_before_a_fork_is_made() -> None:
     parts = FakeParts()
-    with pytest.raises(BadInputError, match="engine must not be embedded"):
+    with pytest.raises(BadInputError, match="engine must be one"):
         await ops.drill(
-            WHERE, "shop", ops.DrillRequest(apps=["true"]), spec=ops.JobSpec(engine="embedded"), parts=parts
+            WHERE, "shop", ops.DrillRequest(apps=["true"]), spec=ops.JobSpec(engine="both"), parts=parts
         )
     assert parts.calls == []
 

@@ -196,7 +196,7 @@ def test_a_parent_that_does_not_fit_is_named_and_the_whole_state_is_read(chain: 
     chain.assembled(verdict="INCONSISTENT")
     assert "it is INCONSISTENT" in why()
     chain.assembled(ledger=LedgerEntry(topic="_snapkafka.fake", topic_id="cd" * 16))
-    assert "it is of another ledger" in why()
+    assert "it belongs to another ledger" in why()
     chain.assembled()
     assert "it was read with read_committed" in why(isolation="read_uncommitted")
     chain.cluster.the_admin.starts = {TopicPartition("changes", 0): 8}
@@ -214,6 +214,6 @@ def test_the_command_says_what_is_new_and_touches_nothing(chain: Chain) -> None:
     (reported,) = json.loads(call("tuesday", "--storage", str(chain.folder), "--json").stdout)["snapshots"]
     assert (reported["parent"], reported["why_full"]) == ("monday", "")
     assert {path: path.stat().st_mtime_ns for path in chain.folder.rglob("*")} == before
-    assert "whole state, as snapshot tuesday builds on monday, which is not assembled" in " ".join(
+    assert "whole state: snapshot tuesday builds on monday, which is not assembled" in " ".join(
         call("monday", "tuesday", "--storage", str(chain.folder / "new")).stdout.split()
     )

@@ -123,7 +123,7 @@ def test_with_nobody_to_ask_it_shows_and_changes_nothing(cluster: FakeCluster) -
     assert "retention.ms: 60000 -> 3600000" in out
     assert "retention.bytes: 1000000 -> -1" in out
     assert "min.compaction.lag.ms: 0 (inherited) -> 3600000" in out
-    assert "undo: kafka-configs.sh --bootstrap-server BROKER --alter" in out
+    assert "undo:\n    kafka-configs.sh --bootstrap-server BROKER --alter" in out
     assert "nothing was changed" in err
     status, out, _ = call("--fix", "--json")
     assert status == 2

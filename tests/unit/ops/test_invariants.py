@@ -187,7 +187,7 @@ def test_the_command_prints_where_it_broke_and_the_rows(
     for line in ("violated", "broke first in s1", "violated last in s2", "held last in s0"):
         assert line in text, text
     assert '{"row": 1, "of": 1}' in text
-    assert "its causes: snapkafka trace orders 0 1 --snapshot s1" in text
+    assert "its causes: snapkafka trace orders 0 1" in text
 
 
 def test_the_service_lists_them_and_has_the_rows_of_manifests_below_its_roots(tmp_path: Path) -> None:

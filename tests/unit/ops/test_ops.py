@@ -236,6 +236,42 @@ async def test_an_input_whose_static_member_has_left_is_named_with_since_when_an
         f" keeps it for 60 s, until {until}"
     )
     assert wait.waited_ms == started.triggered_ms + 250 - left_ms
+    assert not wait.rebalance, "Kafka keeps it for the member"
+
+
+async def test_inputs_that_move_from_one_process_to_another_are_in_a_rebalance(cluster: FakeCluster) -> None:
+    """Of an app that runs: nobody has the first one, the second went to a process that joined after the trigger."""
+    ledger, orders = cluster.the_ledger, InputTopic(topic="orders", partitions=3)
+    stays, leaves = (ledger.put(Hello(n=number, app="shop", inputs=(orders,))) for number in (1, 2))
+    first, second, third = (TopicPartition("orders", partition) for partition in range(3))
+    ledger.put(Assigned(process=stays, n=2, inputs=(third,), generation=2))
+    ledger.put(Assigned(process=leaves, n=2, inputs=(first, second), generation=2))
+    started = await ops.trigger(cluster, "ns", snapshot_id="s", ttl_ms=60_000)
+
+    async def moving() -> dict[int, bool]:
+        found = await ops.show(cluster, "ns", "s", clock=lambda: started.triggered_ms)
+        assert all(wait.text.endswith("(rebalance)") == wait.rebalance for wait in found.waits)
+        return {wait.partition: wait.rebalance for wait in found.waits if wait.what == "input"}
+
+    assert await moving() == {0: False, 1: False, 2: False}
+    joins = ledger.put(Hello(n=3, app="shop", inputs=(orders,)))
+    ledger.put(Assigned(process=joins, n=2, inputs=(second,), generation=3))
+    assert await moving() == {0: False, 1: True, 2: False}
+
+
+async def test_an_input_that_nobody_has_is_in_a_rebalance_while_its_app_runs(cluster: FakeCluster) -> None:
+    ledger, orders = cluster.the_ledger, InputTopic(topic="orders", partitions=2)
+    stays, leaves = (ledger.put(Hello(n=number, app="shop", inputs=(orders,))) for number in (1, 2))
+    for process, partition in ((stays, 0), (leaves, 1)):
+        inputs = (TopicPartition("orders", partition),)
+        ledger.put(Assigned(process=process, n=2, inputs=inputs, generation=2))
+    ledger.put(Bye(process=leaves, n=3))
+    started = await ops.trigger(cluster, "ns", snapshot_id="s", ttl_ms=60_000)
+    found = await ops.show(cluster, "ns", "s", clock=lambda: started.triggered_ms)
+    assert [(wait.partition, wait.rebalance) for wait in found.waits if wait.what == "input"] == [
+        (0, False),
+        (1, True),
+    ]
 
 
 async def test_show_of_a_captured_one_has_processes_positions_and_times(cluster: FakeCluster) -> None:

@@ -108,7 +108,7 @@ async def test_the_newest_good_one_stays_however_old(store: LocalStore) -> None:
     put(store, "bad", 4, days_old=60, verdict="INCONSISTENT")
     found = await plan(store, last=0, days=1)
     assert [item.id for item in found.removed] == ["bad", "open", "older"]
-    assert [(item.id, item.why) for item in found.kept] == [("good", "the newest good one")]
+    assert [(item.id, item.why) for item in found.kept] == [("good", "newest good snapshot")]
 
 
 async def test_each_namespace_counts_for_itself(store: LocalStore) -> None:
@@ -150,7 +150,7 @@ async def test_parents_of_what_stays_stay_and_theirs(store: LocalStore) -> None:
     found = await plan(store, last=1)
     assert [item.id for item in found.removed] == ["alone"]
     assert {item.id: item.why for item in found.kept} == {
-        "tip": "the newest good one",
+        "tip": "newest good snapshot",
         "middle": "tip builds on it",
         "root/1": "middle builds on it",
     }
@@ -246,12 +246,12 @@ async def test_what_an_open_restore_names_stays_and_what_it_builds_on(
     found = await stays(store, cluster)
     if kept:
         assert found == {
-            "new": "the newest good one",
+            "new": "newest good snapshot",
             "tip": f"plan r restores it, and is {kept}",
             "root": "tip builds on it",
         }
     else:
-        assert found == {"new": "the newest good one"}
+        assert found == {"new": "newest good snapshot"}
 
 
 async def test_what_a_fork_was_created_from_stays_as_long_as_the_fork(store: LocalStore) -> None:
@@ -264,9 +264,9 @@ async def test_what_a_fork_was_created_from_stays_as_long_as_the_fork(store: Loc
     cluster.fork("demo", "bank", "other")
     assert await stays(store, cluster) == {
         "old": "fork staging was created from it",
-        "new": "the newest good one",
+        "new": "newest good snapshot",
         "other": "fork demo was created from it",
-        "bank": "the newest good one",
+        "bank": "newest good snapshot",
     }
     del cluster.ledgers["fork.staging.shop"], cluster.the_admin.topics["_snapkafka.fork.staging.shop"]
     assert set(await stays(store, cluster)) == {"new", "other", "bank"}
@@ -308,7 +308,7 @@ async def test_ledgers_are_read_only_where_something_would_go(store: LocalStore)
     put(store, "new", 1)
     cluster = Ledgers("shop")
     cluster.the_admin.failure = BrokerUnavailableError("no broker answers")
-    assert await stays(store, cluster) == {"new": "the newest good one"}
+    assert await stays(store, cluster) == {"new": "newest good snapshot"}
     put(store, "old", 0)
     assert cluster.opened == []
     with pytest.raises(BrokerUnavailableError):
@@ -499,7 +499,7 @@ def test_the_command_shows_bytes_and_removes_with_yes_alone(store: LocalStore) -
     shown = call(*where, "--dry-run")
     assert shown.exit_code == 0
     assert re.search(r"old .* remove .* kB", shown.stdout)
-    assert "the newest good one" in shown.stdout
+    assert "newest good snapshot" in shown.stdout
     (reported,) = as_json(call(*where, "--dry-run", "--json"))["planned"]["removed"]
     assert (reported["id"], reported["bytes"]) == ("old", size)
     refused = call(*where)

@@ -73,7 +73,7 @@ async def test_it_reports_why_it_ends(cluster: FakeCluster) -> None:
     assert len(found.steps) == 2
     assert (
         found.end
-        == "of its cause only the place is known: offset 7 of raw[0] was deleted: the log begins at 8"
+        == "the record of its cause cannot be read: offset 7 of raw[0] was deleted: the log begins at 8"
     )
     put(
         cluster, BILLS, 3, Worker(cluster.the_ledger, "relay", "x"), (TopicPartition("named by nobody", 0), 1)
@@ -101,7 +101,7 @@ async def test_where_the_records_of_a_cause_are_gone_its_topic_is_named(cluster:
     found = await ops.trace(cluster, "ns", "bills", 0, 5)
     assert [step.topic for step in found.steps] == ["bills", "orders"]
     assert found.end == (
-        "of its cause only the place is known: raw[0] does not exist any more: its topic was deleted"
+        "the record of its cause cannot be read: raw[0] does not exist: its topic was deleted"
     )
 
 

@@ -145,7 +145,7 @@ async def test_a_flipped_bit(store: LocalStore) -> None:
         flip(store.root / STATE, place)
         ((file, what),) = await damage(store)
         assert file == STATE
-        assert what.startswith("has other bytes: SHA-256")
+        assert what.startswith("has changed: SHA-256")
         flip(store.root / STATE, place)
     assert await damage(store) == []
 
@@ -192,7 +192,7 @@ async def test_an_incremental_one_whose_parent_is_gone_or_another_by_now(tmp_pat
     assert "content is" not in found(whole)
     other = dataclasses.replace(whole, parents=(dataclasses.replace(whole.parents[0], digest="7"),))
     assert "content is" in found(other)
-    assert "one builds on full, which is another one by now" in found(other)
+    assert "one builds on full, which has changed" in found(other)
     store.manifest_path("full").unlink()
     assert "one builds on full, which cannot be used: snapshot full is not assembled in" in found(whole)
 
@@ -209,7 +209,7 @@ async def test_an_incremental_one_of_whose_parent_a_bit_was_flipped(tmp_path: Pa
     assert found() == []
     flip(tmp_path / file.path)
     (damage,) = found()
-    assert "has other bytes" in damage.what
+    assert "has changed" in damage.what
 
 
 @pytest.mark.parametrize("path", ["../one/state/part-00000.parquet", "/etc/hostname"])
@@ -328,22 +328,22 @@ def put(*path: str | int, value: object) -> Edit:
         (put("tables", 0, "rows", value=6), "the rows and digests of its tables give"),
         (put("tables", 0, "digest", value="8"), "the rows and digests of its tables give"),
         (put("content", value="0" * 64), "content is 000"),
-        (put("verdict", value="VERIFIED_WITH_REPLAYS"), "verdict is VERIFIED_WITH_REPLAYS, and its"),
+        (put("verdict", value="VERIFIED_WITH_REPLAYS"), "verdict is VERIFIED_WITH_REPLAYS, but its"),
         (put("verdict", value="INCONSISTENT"), "its checks give VERIFIED"),
         (put("verdict", value="perfect"), "verdict is perfect"),
         (put("captured", "contaminated", value="the ledger was away"), "its checks give UNVERIFIABLE"),
         (put("captured", "unread", value=[{"app": "a", "topic": "t"}]), "its checks give VERIFIED_OPEN"),
-        (put("checks", 0, "status", value="failed"), "check V1 is called failed, and has no findings"),
-        (put("checks", 0, "status", value="fine"), "check V1 was run, and is called fine"),
-        (put("checks", 0, "found", value=2), "check V1 is called passed, and has 2 findings"),
-        (put("checks", 0, "noted", value=2), "check V1 counts 2 findings, and lists 0"),
-        (put("checks", 0, "run", value=False), "check V1 was not run, and is called passed"),
-        (put("checks", 5, "run", value=True), "check V3 was run, and is called not-run"),
-        (put("checks", 5, "status", value="passed"), "check V3 was not run, and is called passed"),
+        (put("checks", 0, "status", value="failed"), "check V1 has status failed, but no findings"),
+        (put("checks", 0, "status", value="fine"), "check V1 was run, but its status is fine"),
+        (put("checks", 0, "found", value=2), "check V1 has status passed, but 2 findings"),
+        (put("checks", 0, "noted", value=2), "check V1 counts 2 findings, but lists 0"),
+        (put("checks", 0, "run", value=False), "check V1 was not run, but its status is passed"),
+        (put("checks", 5, "run", value=True), "check V3 was run, but its status is not-run"),
+        (put("checks", 5, "status", value="passed"), "check V3 was not run, but its status is passed"),
         (put("checks", 0, "name", value="V2"), "check V2 is there twice"),
         (put("checks", 0, "name", value="V2"), "check V1 is not listed"),
-        (put("invariants", value=[]), "check V6 money is listed, and its invariant is not"),
-        (put("checks", 4, "name", value="V6 other"), "check V6 money is not listed, and its invariant is"),
+        (put("invariants", value=[]), "check V6 money is listed, but its invariant is not"),
+        (put("checks", 4, "name", value="V6 other"), "check V6 money is not listed, but its invariant is"),
         (put("tables", 0, "name", value="messages"), "table messages is there twice"),
         (put("epoch", value=19), "epoch is 19, and 18 in captured"),
         (put("captured", "id", value="two"), "id is one, and two in captured"),
@@ -368,7 +368,7 @@ async def test_a_failed_check_that_was_taken_out(store: LocalStore) -> None:
     found = await ops.verify_offline("one", storage=store.uri)
     assert (found.damage, found.verdict) == ((), "INCONSISTENT")
     edit(store, put("verdict", value="VERIFIED"))
-    assert await damage(store) == [("one.json", "verdict is VERIFIED, and its checks give INCONSISTENT")]
+    assert await damage(store) == [("one.json", "verdict is VERIFIED, but its checks give INCONSISTENT")]
     edit(store, lambda manifest_json: manifest_json["checks"].pop(1))
     assert await damage(store) == [("one.json", "check V2 is not listed")]
 

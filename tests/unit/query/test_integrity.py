@@ -43,10 +43,10 @@ async def test_a_flipped_bit_is_no_answer(store: LocalStore, name: str) -> None:
     sql = f"SELECT value FROM state UNION ALL SELECT value FROM {name}.state"
     await ops.query(None, "", sql, storage=store.uri, name="one")
     flip(store.root / f"{name}/state/part-00000.parquet")
-    with pytest.raises(StorageError, match=f"{name}/state/part-00000.parquet has other bytes") as refused:
+    with pytest.raises(StorageError, match=f"{name}/state/part-00000.parquet has changed") as refused:
         await ops.query(None, "", sql, storage=store.uri, name="one")
     assert "unchecked" in str(refused.value.advice)
-    with pytest.raises(StorageError, match="has other bytes"):
+    with pytest.raises(StorageError, match="has changed"):
         await ops.diff(None, "", "one", "two", storage=store.uri)
 
 
@@ -54,7 +54,7 @@ async def test_bits_of_a_parent_are_its_own(store: LocalStore) -> None:
     write_snapshot(store, "three", 30, parent=store.read("one"), state_delta=[])
     await ops.query(None, "", SQL, storage=store.uri, name="three")
     flip(store.root / STATE)
-    with pytest.raises(StorageError, match="has other bytes"):
+    with pytest.raises(StorageError, match="has changed"):
         await ops.query(None, "", SQL, storage=store.uri, name="three")
 
 
@@ -67,7 +67,7 @@ def test_what_was_left_out_is_named(store: LocalStore) -> None:
     assert "note: the manifest was not compared with the ledger: no broker is given" in done.stdout
     assert "files were" not in done.stdout
     flip(store.root / "two/state/part-00000.parquet")
-    assert "has other bytes" in call("--snapshot", "two").output
+    assert "has changed" in call("--snapshot", "two").output
     done = call("--snapshot", "two", "--unchecked")
     assert "note: files were not compared with the manifest, as asked" in done.stdout
     reported = json.loads(call("--snapshot", "two", "--unchecked", "--json").stdout)
@@ -115,7 +115,7 @@ def test_what_is_remembered_wrongly_accuses_nobody_and_excuses_nobody(
     flip(store.root / STATE)
     with contextlib.closing(sqlite3.connect(cache_of(tmp_path))) as cache, cache:
         cache.execute("UPDATE checked SET stamp = ?, sha256 = ?", [store.stamp(STATE), "f" * 64])
-    with pytest.raises(StorageError, match="has other bytes"):
+    with pytest.raises(StorageError, match="has changed"):
         require_unaltered(store, [file])
 
 
@@ -168,7 +168,7 @@ def test_a_cache_that_cannot_be_had_is_no_obstacle(
     monkeypatch.setitem(sys.modules, "sqlite3", None)  # a Python that was built without it
     assert require_unaltered(store, [file]) == 1
     flip(store.root / STATE)
-    with pytest.raises(StorageError, match="has other bytes"):
+    with pytest.raises(StorageError, match="has changed"):
         require_unaltered(store, [file])
 
 

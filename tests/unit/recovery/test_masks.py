@@ -140,7 +140,7 @@ def test_a_second_mask_of_a_table_leaves_the_first_in_force(cut: Captured) -> No
         (row(b'[{"a":1}]'), Mask(table="t", fields={"a": "1"}), "it is not a JSON object"),
         (row(b'{"a":' + b"[" * 100_000), Mask(table="t", fields={"a": "1"}), "it is not a JSON object"),
         (row(b'{"a":' + b"1" * 5_000 + b"}"), Mask(table="t", fields={"a": "1"}), "it is not a JSON object"),
-        (row(b'"x"', b"\xff"), Mask(table="t", value="md5(key)"), "it is masked by nothing"),
+        (row(b'"x"', b"\xff"), Mask(table="t", value="md5(key)"), "no mask covers it"),
         (Row(SETS, b'[15,"k"]', b'[["ann"],[]]'), Mask(table="s", value="'*'"), "it would not be a set"),
         (Row(SETS, b'[15,"k"]', b'[["ann"],[]]'), Mask(table="s", fields={"a": "'*'"}), "not a JSON object"),
     ],

@@ -26,7 +26,7 @@ async def test_an_app_alone_goes_back_and_reads_again_what_others_have_sent_sinc
     assert (planned.refusals, planned.apps, planned.consistent) == ((), ("app",), False)
     done = await two.restore(**app())
     assert not done.consistent
-    assert done.notes[0].startswith("no consistent cut: only app app goes back")
+    assert done.notes[0].startswith("no consistent cut: only app app is restored")
     assert two.folded() == {b'"x"': b"1", b'"y"': b"2"}
     assert two.members() == {1, 2}
     kept = [b"two, external", b"three", b"five, external", b"seven, of other"]
@@ -89,8 +89,8 @@ async def test_every_selected_key_is_written_where_the_log_may_have_lost_records
     [
         (Selection(apps=("nobody",)), "no app nobody"),
         (Selection(tables=("nothing",)), "no table nothing"),
-        (Selection(keys=("x",)), "keys are of a table"),
-        (Selection(tables=("t", "s"), keys=("x",)), "keys are of one table"),
+        (Selection(keys=("x",)), "--keys needs a table"),
+        (Selection(tables=("t", "s"), keys=("x",)), "--keys takes one table only"),
     ],
 )
 async def test_what_the_snapshot_has_not_is_refused(world: World, selection: Selection, message: str) -> None:

@@ -113,7 +113,7 @@ def test_a_signal_ends_a_long_query_in_one_line(
     process.send_signal(number)
     said, notices = process.communicate(timeout=30)
     assert process.returncode == exit_status(number) == 128 + number
-    assert notices.decode() == f"{code}\n"
+    assert notices.decode() == f"{code.capitalize()}. `snapkafka query` stopped.\n"
     if form == "--json":
         assert json.loads(said)["error"]["code"] == code
 
@@ -138,7 +138,7 @@ def test_what_does_not_let_itself_be_cancelled_is_ended_all_the_same() -> None:
         assert asked.stdout.readline() == b"ready\n"
         asked.send_signal(signal.SIGTERM)
         assert asked.wait(30) == exit_status(signal.SIGTERM)
-        assert asked.stderr.read() == b"the broker or the storage did not answer: stopped without it\n"
+        assert asked.stderr.read() == b"stopped; the broker or the storage did not answer in time\n"
 
 
 @pytest.mark.parametrize("encoding", ["ascii", "latin-1"])

@@ -465,10 +465,7 @@ def test_a_refused_trigger_names_fields(tmp_path: Path) -> None:
             == '`GET /v1/snapshots/runs` has the details; "retries": 1 starts its next attempt'
         )
         again = client.post("/v1/snapshots/runs/abort", json={})
-        assert (
-            again.json()["hint"]
-            == "only a running one can; `GET /v1/snapshots/runs` states what became of it"
-        )
+        assert again.json()["hint"] == "only a running one can; `GET /v1/snapshots/runs` shows its result"
 
 
 def test_an_unknown_snapshot_is_looked_for_at_a_route() -> None:

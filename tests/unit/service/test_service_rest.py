@@ -246,7 +246,8 @@ def test_lists_are_newest_first_filtered_and_in_pages(cluster: FakeCluster, clie
 
 
 @pytest.mark.parametrize(
-    "query", ["limit=0", "limit=501", "limit=x", "before=-1", "status=GOOD", "type=half", "page=2"]
+    "query",
+    ["before=null", "limit=0", "limit=501", "limit=x", "before=-1", "status=GOOD", "type=half", "page=2"],
 )
 def test_a_list_refuses_what_it_does_not_know(client: TestClient, query: str) -> None:
     answer = client.get(f"/v1/snapshots?{query}")

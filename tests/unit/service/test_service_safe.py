@@ -198,7 +198,7 @@ def test_a_uri_with_two_meanings_is_below_no_root_and_is_no_storage(scheme: str,
     """Spark, fsspec and a server each read such a URI in their own way: the check must not have a fourth."""
     uri = f"{scheme}://bucket/team-a{path}"
     assert within(uri, [f"{scheme}://bucket/team-a"]) is None
-    with pytest.raises(StorageError, match="has no one meaning there"):
+    with pytest.raises(StorageError, match="is ambiguous there"):
         open_store(uri)
     with pytest.raises(BadInputError, match="--storage-root: the URI of the storage has"):
         Settings(roots=(uri,)).validate()

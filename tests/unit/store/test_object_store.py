@@ -246,7 +246,7 @@ async def test_query_diff_verify_and_prune(store: ObjectStore, tmp_path: Path) -
         put(store, broken.path, file.read()[::-1])
     for name in ("monday", "tuesday"):
         examined = await ops.verify_offline(name, storage=store.uri)
-        found_in = {item.file for item in examined.damage if item.what.startswith("has other bytes")}
+        found_in = {item.file for item in examined.damage if item.what.startswith("has changed")}
         assert found_in == {broken.path}, "tuesday builds on monday"
     policy = ops.Policy(last=1)
     planned = await ops.plan_pruning(store.uri, policy)

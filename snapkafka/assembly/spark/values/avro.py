@@ -11,8 +11,8 @@ from pyspark import cloudpickle
 from pyspark.sql import Column, SparkSession
 from pyspark.sql import functions as fn
 
-from . import avro_decoder, avro_types
-from .avro_decoder import decoder
+from snapkafka.assembly import avro_decoder, avro_types
+from snapkafka.assembly.avro_decoder import decoder
 
 #: The modules that go with the tasks: workers need not have them.
 for module in (avro_decoder, avro_types):

@@ -41,7 +41,7 @@ from .sequences import TP, counts_white, with_highest, within
 #: be there, and the offsets that lie in only one of the two ranges which V4 compares: `[low_from, low_to)` and
 #: `[high_from, high_to)`.
 BY_SENDER: Final = (
-    "by bigint, white_end bigint, sent_end bigint, failed array<struct<first: bigint, last: bigint>>, "
+    "by bigint, white_end bigint, sent_end bigint, failed array<struct<first:bigint,last:bigint>>, "
     "earlier_seq bigint, earlier_end bigint, due_offset bigint, due_seq bigint, low_from bigint, low_to bigint, "
     "high_from bigint, high_to bigint"
 )

@@ -14,7 +14,7 @@ from snapkafka.checks import ReadRange
 TP: Final = ("topic", "partition")
 EARLIER: Final = (Window.unboundedPreceding, -1)
 #: Ranges of seqs, as in `frames.SENDERS`.
-RANGES: Final = "array<struct<first: bigint, last: bigint>>"
+RANGES: Final = "array<struct<first:bigint,last:bigint>>"
 #: More offsets of a partition than this no single task sorts.
 STRETCH: Final = 2_000_000
 

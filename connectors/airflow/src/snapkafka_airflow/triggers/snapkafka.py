@@ -61,7 +61,7 @@ class SnapkafkaCapturedTrigger(BaseTrigger):
         )
 
     async def cleanup(self) -> None:
-        """Nothing is left: clients are closed when `run` is cancelled, and the snapshot goes on by itself."""
+        """Nothing is left: clients are closed when `run` is cancelled, and the snapshot continues."""
 
 
 class SnapkafkaVerdictTrigger(BaseEventTrigger):

@@ -59,8 +59,10 @@ def parsed(schema: str) -> Type:
     """
     try:
         return _Parser().type(json.loads(schema), "")
-    except (KeyError, TypeError, AttributeError, RecursionError) as error:
-        raise ValueError(f"invalid Avro schema: {type(error).__name__}") from error
+    except KeyError as error:
+        raise ValueError(f"{error} is missing, or an unknown type") from error
+    except (TypeError, AttributeError, RecursionError) as error:
+        raise ValueError("it has no types of Avro where they belong") from error
 
 
 class _Parser:

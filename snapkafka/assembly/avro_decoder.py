@@ -30,7 +30,7 @@ PROMOTED: Mapping[str, tuple[str, ...]] = {
 }
 #: Digits below a second.
 DIGITS: Mapping[str, int] = {"millis": 3, "micros": 6, "nanos": 9}
-#: An array of items without bytes has no more of them.
+#: A value has no more items in arrays and maps, besides one for each of its bytes: items may have none.
 EMPTY_ITEMS_MAX = 1_000_000
 #: The greatest number of 32 bits.
 FLOAT_MAX = 3.4028235e38
@@ -39,10 +39,11 @@ EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 @dataclass(slots=True)
 class Data:
-    """Bytes, and how far they have been read."""
+    """Bytes, how far they have been read, and how many items of arrays and maps they held up to there."""
 
     raw: bytes
     at: int = 0
+    items: int = 0
 
     def take(self, size: int) -> bytes:
         end = self.at + size
@@ -285,13 +286,12 @@ def _enum(written: Type, wanted: Type) -> Reads:
 
 def _counted(data: Data) -> Any:
     """Yield once for each item of the blocks of an array or a map."""
-    total = 0
     while count := data.long():
         if count < 0:
             data.long()
             count = -count
-        total += count
-        if total > len(data.raw) + EMPTY_ITEMS_MAX:
+        data.items += count
+        if data.items > len(data.raw) + EMPTY_ITEMS_MAX:
             raise ValueError("more items than bytes")
         yield from range(count)
 

@@ -1,0 +1,78 @@
+"""Findings of `doctor`: those of a kind are one line; commands are printed with `-v`."""
+
+from __future__ import annotations
+
+import io
+
+import pytest
+from rich.console import Console
+
+from snapkafka.advice import Advice, Weight, grouped
+from snapkafka.cli.present import advice as present
+from snapkafka.cli.screen import Screen
+
+
+def compacted(topic: str) -> Advice:
+    return Advice(
+        code="compaction",
+        weight=Weight.WARNING,
+        what=f"Kafka may compact changelog {topic} at once: late assembly may lose values",
+        do="run `snapkafka doctor --fix`",
+        subject=topic,
+        command=f"kafka-configs.sh --entity-name {topic} --add-config x=1",
+        undo=f"kafka-configs.sh --entity-name {topic} --delete-config x",
+    )
+
+
+ALONE = Advice(code="nobody", weight=Weight.PROBLEM, what="no process is running", do="start the services")
+
+
+@pytest.fixture
+def screen(monkeypatch: pytest.MonkeyPatch) -> io.StringIO:
+    file = io.StringIO()
+    monkeypatch.setattr(present, "console", Screen(Console(file=file, width=1_000)))
+    return file
+
+
+def test_findings_that_differ_in_their_subject_are_a_group() -> None:
+    other = Advice(code="compaction", weight=Weight.WARNING, what="t is compacted after 5 s", subject="t")
+    groups = grouped([ALONE, compacted("b"), other, compacted("a")])
+    assert [(group.first, group.subjects) for group in groups] == [
+        (ALONE, ("",)),
+        (compacted("b"), ("a", "b")),
+        (other, ("t",)),
+    ]
+
+
+def test_a_group_is_printed_once_and_without_commands(screen: io.StringIO) -> None:
+    present.print_advice([ALONE, *(compacted(f"t{n}") for n in range(12))], verbose=False)
+    assert screen.getvalue().splitlines() == [
+        "problem nobody: no process is running",
+        "  start the services",
+        (
+            "warning compaction: Kafka may compact changelog t0, t1, t10 and 9 more at once: late assembly may lose"
+            " values"
+        ),
+        "  run `snapkafka doctor --fix`",
+        "Add -v for each finding and for commands.",
+    ]
+
+
+def test_verbose_prints_each_with_its_commands(screen: io.StringIO) -> None:
+    present.print_advice([compacted("a"), compacted("b")], verbose=True)
+    assert screen.getvalue().splitlines() == [
+        line
+        for topic in "ab"
+        for line in (
+            f"warning compaction: Kafka may compact changelog {topic} at once: late assembly may lose values",
+            "  run `snapkafka doctor --fix`",
+            f"    kafka-configs.sh --entity-name {topic} --add-config x=1",
+            "  to undo it:",
+            f"    kafka-configs.sh --entity-name {topic} --delete-config x",
+        )
+    ]
+
+
+def test_nothing_is_said_of_verbose_where_it_prints_no_more(screen: io.StringIO) -> None:
+    present.print_advice([ALONE], verbose=False)
+    assert "-v" not in screen.getvalue()

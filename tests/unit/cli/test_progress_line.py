@@ -1,0 +1,102 @@
+"""The progress of `trigger --wait`: one line, renewed on a terminal, printed once a minute elsewhere."""
+
+from __future__ import annotations
+
+import io
+
+import pytest
+from rich.console import Console
+
+from snapkafka.cli import progress
+from snapkafka.cli.progress import progress_line, progress_lines
+from snapkafka.cli.screen import Screen
+from snapkafka.ops import CaptureProgress
+from snapkafka.ops.listing import WaitRow
+
+
+def wait(what: str, process: int = -1, *, partition: int = -1, rebalance: bool = False) -> WaitRow:
+    return WaitRow(
+        what=what, text="its text", process=process, app="till", topic="orders" if partition >= 0 else "",
+        partition=partition, waited_ms=0, rebalance=rebalance,
+    )  # fmt: skip
+
+
+def at(*waits: WaitRow, waited_ms: int = 2_000) -> CaptureProgress:
+    return CaptureProgress(id="s", waited_ms=waited_ms, done=3, needed=3 + len(waits), waits=waits)
+
+
+@pytest.mark.parametrize(
+    ("waits", "line"),
+    [
+        ([], "s: 3 of 3 after 2.0 s"),
+        ([wait("report", 6)], "s: 3 of 4 after 2.0 s; waiting for its text"),
+        (
+            [
+                wait("closing", 2),
+                *(wait("report", number) for number in range(6, 18)),
+                wait("input", 6, partition=0),
+            ],
+            "s: 3 of 17 after 2.0 s; waiting for 12 reports, first process 6 (till)",
+        ),
+        (
+            [wait("closing", 2), wait("closing", 4), wait("input", 2, partition=0)],
+            (
+                "s: 3 of 6 after 2.0 s; waiting for 2 processes to finish events that began before the cut,"
+                " first process 2 (till)"
+            ),
+        ),
+        (
+            [wait("input", 2, partition=0), wait("input", 2, partition=1)],
+            "s: 3 of 5 after 2.0 s; waiting for the cuts of 2 inputs, first orders[0] of till",
+        ),
+        (
+            [wait("report", 6), *(wait("input", partition=n, rebalance=True) for n in (3, 4))],
+            "s: 3 of 6 after 2.0 s; waiting for 2 inputs in a rebalance, first orders[3] of till",
+        ),
+    ],
+)
+def test_the_line_names_the_kind_that_explains_the_others(waits: list[WaitRow], line: str) -> None:
+    assert progress_line(at(*waits)) == line
+
+
+def test_on_a_terminal_one_line_is_renewed_and_removed_at_the_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    file = io.StringIO()
+    monkeypatch.setattr(progress, "notices", Screen(Console(file=file, force_terminal=True, width=40)))
+    with progress_lines(printed=True) as notify:
+        assert notify is not None
+        notify(at(wait("report", 6), wait("report", 7)))
+        notify(at())
+    clear = "\r\x1b[2K"
+    lines = file.getvalue().split(clear)
+    assert lines == ["", "s: 3 of 5 after 2.0 s; waiting for 2 r…", "s: 3 of 3 after 2.0 s", ""]
+
+
+def test_what_is_printed_meanwhile_takes_the_place_of_the_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    """An error ends the wait: it is printed before the progress is over."""
+    file = io.StringIO()
+    screen = Screen(Console(file=file, force_terminal=True, width=40))
+    monkeypatch.setattr(progress, "notices", screen)
+    with progress_lines(printed=True) as notify:
+        assert notify is not None
+        notify(at())
+        screen.print("error: it failed")
+    clear = "\r\x1b[2K"
+    assert file.getvalue() == f"{clear}s: 3 of 3 after 2.0 s{clear}error: it failed\n{clear}"
+
+
+def test_elsewhere_it_is_a_line_a_minute(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file, now_s = io.StringIO(), [0.0]
+    monkeypatch.setattr(progress, "notices", Screen(Console(file=file, width=200)))
+    monkeypatch.setattr("time.monotonic", lambda: now_s[0])
+    with progress_lines(printed=True) as notify:
+        assert notify is not None
+        for second in range(0, 181, 2):
+            now_s[0] = second
+            notify(at(waited_ms=second * 1_000))
+    assert file.getvalue().splitlines() == [
+        "s: 3 of 3 after 2.0 s",
+        "s: 3 of 3 after 62.0 s",
+        "s: 3 of 3 after 2 min",
+    ]
