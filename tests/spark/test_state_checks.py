@@ -297,7 +297,7 @@ def test_compacted_past_the_cut(spark: SparkSession, cleaned: Cleaned) -> None:
     assert found.status is Status.UNVERIFIABLE
     assert {TopicPartition(w.topic, w.partition): w.offset for w in found.witnesses} == cleaned.witness
     assert found.found == CASES
-    assert "no white value of its key is left" in found.witnesses[0].what
+    assert "no earlier value of its key is left" in found.witnesses[0].what
 
 
 @pytest.mark.long
