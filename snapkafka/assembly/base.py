@@ -3,7 +3,7 @@ work."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Final
@@ -15,6 +15,8 @@ from snapkafka.manifest import LedgerEntry, Manifest, ParentEntry, state_table
 from snapkafka.protocol.captured_snapshot import Captured, ChangelogCut, SenderEnd
 from snapkafka.protocol.records import TopicPartition
 from snapkafka.store import Store, state_parts
+
+from .schemas import schema
 
 FULL: Final = "take a full snapshot"
 _Place = tuple[str, str, str, int]
@@ -115,6 +117,21 @@ def find_base(store: Store, captured: Captured, ledger: LedgerEntry, *, isolatio
         )
     starts = _starts(captured, parent)
     return Base(parts=state_parts(store, parent), starts=starts, seams=_seams(parent, starts))
+
+
+def require_columns(parts: Sequence[Manifest]) -> None:
+    """Refuse to build on rows whose columns differ from ours.
+
+    Raises:
+        BadInputError: names the snapshot.
+    """
+    for part in parts:
+        table = state_table(part)
+        if ", ".join(f"{column.name} {column.type}" for column in table.schema) != schema(table.name):
+            raise BadInputError(
+                f"the state of snapshot {part.id} has other columns: another release assembled it",
+                hint=f"assemble {part.id} again, or take a full snapshot",
+            )
 
 
 def view_on(

@@ -16,6 +16,9 @@ BASE64: Final = "|binary"
 CONSTANTS: Final = ("NaN", "Infinity")
 #: A string, or such a number that is no name of a field; none begins within a string.
 STRING_OR_CONSTANT: Final = r'("[^"\\]*+(?:\\.[^"\\]*+)*+")|(NaN|-?Infinity)(?![ \t\n\r]*:)'
+#: The byte before the number of a schema, and the bytes of both.
+MAGIC: Final = b"\x00"
+PREFIX_BYTES: Final = 5
 #: Codecs that execute what they read.
 PICKLES: Final = r"(^|\|)(raw_)?pickle($|\|)"
 REFUSED: Final = " is not decoded: pickles execute code (the option unpickle)"

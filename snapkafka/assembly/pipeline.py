@@ -84,13 +84,13 @@ class Job:
     """The options of a job, and what it works with.
 
     `notify`, `progress`: called with each line of its log, and with its progress. `engine`: opens one for snapshots of
-    so many offsets, in storages of these schemes, of which Spark alone may do some part (`only_spark`).
+    so many offsets, in storages of these schemes.
     """
 
     spec: JobSpec
     notify: Callable[[str], None]
     progress: Callable[[Working], None]
-    engine: Callable[[Job, int, Collection[str], str], AbstractContextManager[Engine]]
+    engine: Callable[[Job, int, Collection[str]], AbstractContextManager[Engine]]
 
     def connection(self) -> Connection:
         if not self.spec.bootstrap:
@@ -138,6 +138,7 @@ class Job:
 def assemble(job: Job, failures: Failures) -> list[JobResult]:
     """Assemble the snapshots of a job, in the order of their epochs; one that fails does not stop the others."""
     spec = job.spec
+    spec.require_one_engine()
     if problem := namespace_problem(spec.namespace):
         raise BadInputError(problem, hint=("add ", Option("namespace"), ", or set SNAPKAFKA_NAMESPACE"))
     if not spec.snapshots:
@@ -150,9 +151,8 @@ def assemble(job: Job, failures: Failures) -> list[JobResult]:
         work, offsets = _to_assemble(job, desk, failures)
         if not work:
             return []
-        chained = "an incremental snapshot" if any(it.type == "incremental" for it, _ in work) else ""
         results = []
-        with job.engine(job, offsets, {store.scheme for _, store in work}, chained) as engine:
+        with job.engine(job, offsets, {store.scheme for _, store in work}) as engine:
             engine.require_valid(asked)
             for captured, store in work:
                 with failures.of(captured):
@@ -298,7 +298,7 @@ def verify(job: Job) -> list[JobResult]:
     work = [_again(path, connection, spec) for path in spec.manifests]
     offsets = max(job.offsets(item.view) for item in work)
     schemes = {item.store.scheme for item in work} if spec.tables else set()
-    with job.engine(job, offsets, schemes, "verification") as engine:
+    with job.engine(job, offsets, schemes) as engine:
         return [_verified(job, engine, connection, item, decoding, given) for item in work]
 
 

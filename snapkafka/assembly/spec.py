@@ -33,6 +33,8 @@ from snapkafka.protocol.snapshots import Unread
 from .cluster import AROUND_RECORDS, require_around, require_isolation
 from .progress import Work
 
+#: The engine of the job as a program of its own (`spark-submit`), where neither a flag nor a file names another.
+PROGRAM_ENGINE: Final = "spark"
 #: Fields that have a flag under `spark-submit`; the others go into a file (`--spec`).
 FLAGS: Final = (
     "bootstrap",
@@ -43,11 +45,11 @@ FLAGS: Final = (
     "invariants",
     "parameters",
     "isolation",
+    "engine",
 )
 
-
 #: What reads the log, writes tables and runs the checks.
-ENGINES: Final = ("spark", "embedded", "auto")
+ENGINES: Final = ("auto", "embedded", "spark", "both")
 
 
 def _option(flag: str, text: str, *, metavar: str = "", env: str = "") -> msgspec.Meta:
@@ -152,10 +154,10 @@ class JobSpec(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, for
         str,
         _option(
             "--engine",
-            "spark; embedded: without Java; auto: embedded where it can.",
+            "auto (embedded where it can), embedded, spark; verify: both.",
             metavar="ENGINE",
         ),
-    ] = "spark"
+    ] = "auto"
     tail_max: Annotated[int, _option("", "Offsets to read past the snapshot's ends, per partition.")] = (
         TAIL_MAX
     )
@@ -169,6 +171,19 @@ class JobSpec(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, for
         if self.engine not in ENGINES:
             raise BadInputError(
                 f"is invalid: {self.engine!r}", hint=f"it can be {', '.join(ENGINES)}", field="engine"
+            )
+
+    def require_one_engine(self) -> None:
+        """Refuse both engines: each snapshot is assembled by one.
+
+        Raises:
+            BadInputError: the options name both.
+        """
+        if self.engine == "both":
+            raise BadInputError(
+                "must be one: both is for verify",
+                hint="leave it out, or take auto, embedded or spark",
+                field="engine",
             )
 
     def __repr__(self) -> str:
@@ -265,20 +280,32 @@ def spec_of(given: argparse.Namespace, environ: Mapping[str, str] = os.environ) 
     Raises:
         BadInputError: the file cannot be read, or one of its fields is unknown or invalid.
     """
-    spec = _read(given.spec) if given.spec else JobSpec()
+    spec = _read(given.spec) if given.spec else JobSpec(engine=PROGRAM_ENGINE)
     flags = {name: getattr(given, name) for name in FLAGS if getattr(given, name) is not None}
     unset = (option for option in OPTIONS.values() if option.env and not getattr(spec, option.field))
     variables = {option.field: environ[option.env] for option in unset if environ.get(option.env)}
     return changed(spec, **(variables | flags))
 
 
+class _Named(msgspec.Struct):
+    """The engine that a file names; empty: none."""
+
+    engine: str = ""
+
+
 _SPEC: Final = msgspec.json.Decoder(JobSpec)
+_NAMED: Final = msgspec.json.Decoder(_Named)
+
+
+def as_file(spec: JobSpec) -> bytes:
+    """Return the options as the job reads them from a file (`--spec`)."""
+    return msgspec.json.encode({"engine": spec.engine, **msgspec.to_builtins(spec)})
 
 
 def _read(path: str) -> JobSpec:
     try:
         text = sys.stdin.buffer.read() if path == "-" else Path(path).read_bytes()
-        return _SPEC.decode(text)
+        return changed(_SPEC.decode(text), engine=_NAMED.decode(text).engine or PROGRAM_ENGINE)
     except OSError as error:
         raise BadInputError(f"{path} cannot be read: {error.strerror}", field="spec") from error
     except msgspec.DecodeError as error:

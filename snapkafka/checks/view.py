@@ -291,7 +291,13 @@ class CutView:
             return False
         if self.before_restore and self.is_void(record):
             return False
-        return record.process == EXTERNAL or self.left(record.process) or record.epoch < self.epoch
+        return self.white_below_end(record)
+
+    def white_below_end(self, record: LogRecord) -> bool:
+        """Return whether a record of a changelog is white if it lies below the end of that (R8)."""
+        if record.process == EXTERNAL or self.left(record.process):
+            return True
+        return record.process < self.epoch and record.epoch < self.epoch
 
     def in_channel(self, record: LogRecord, source: InputCut) -> bool:
         """Return whether this record is a message that was in flight to the app of `source` (R8)."""

@@ -212,7 +212,7 @@ def assemble(
     ] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Build the tables of captured snapshots with Spark, and verify."""
+    """Build the tables of captured snapshots, and verify."""
 
     def asked(verb: Callable[..., Coroutine[Any, Any, T]], **options: Any) -> Coroutine[Any, Any, T]:
         return verb(connect(bootstrap), spec(namespace=namespace, snapshots=snapshots), **options)

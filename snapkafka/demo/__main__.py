@@ -101,6 +101,12 @@ def main(argv: list[str] | None = None) -> int:
     parser.add_argument(
         "--drill", action="store_true", help="afterwards run a drill: the last snapshot as a temporary fork"
     )
+    parser.add_argument(
+        "--engine",
+        choices=("both", "embedded", "spark"),
+        default="both",
+        help="what assembles; both: the embedded one, and Spark verifies as well",
+    )
     arguments = parser.parse_args(argv)
     forget_other_systems(os.environ)
     storage = arguments.storage.resolve() / time.strftime("%Y%m%d-%H%M%S")
@@ -119,7 +125,13 @@ def main(argv: list[str] | None = None) -> int:
     try:
         if arguments.kafka_only:
             return _kafka_only(arguments.port)
-        taken = run_story(progress, storage, then=then, keep=keep if arguments.keep else None)
+        taken = run_story(
+            progress,
+            storage,
+            engine=arguments.engine,
+            then=then,
+            keep=keep if arguments.keep else None,
+        )
     except Interrupted as interrupted:
         progress.stop()
         print("\nstopped; nothing is left running", file=sys.stderr)
@@ -132,7 +144,9 @@ def main(argv: list[str] | None = None) -> int:
         data = as_data(taken)
         print(json.dumps({**data, "drill": dataclasses.asdict(drilled[0])} if drilled else data, indent=1))
     else:
-        print_report(Console(highlight=False, width=None if sys.stdout.isatty() else 120), taken)
+        print_report(
+            Console(highlight=False, width=None if sys.stdout.isatty() else 120), taken, arguments.engine
+        )
         if drilled:
             print(f"\n{drill_markdown(drilled[0])}")
         print(f"\nDone in {time.monotonic() - started:.0f} s. Nothing is left running.")

@@ -7,6 +7,7 @@ import os
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack
@@ -16,7 +17,7 @@ from typing import Any, Final, Protocol
 
 from snapkafka import manifest as manifests
 from snapkafka.assembly.spark.entry import PARENT
-from snapkafka.assembly.spec import JobSpec
+from snapkafka.assembly.spec import JobSpec, as_file
 from snapkafka.demo.load import RATE, Load
 from snapkafka.demo.money import Money, count_money
 from snapkafka.demo.naive import Naive, read_naively
@@ -35,6 +36,9 @@ WARM_UP_S: Final = 4.0
 DECIDED_TIMEOUT_S: Final = 30.0
 #: Spark's start, and each snapshot; here 10 s each where nothing else runs. A loaded machine of a CI gets far more.
 ASSEMBLY_TIMEOUT_S: Final = 120.0
+POLL_S: Final = 0.1
+#: The engines, as people read them.
+ENGINES: Final = {"embedded": "the embedded engine", "spark": "Spark"}
 ASSEMBLY_TIMEOUT_EACH_S: Final = 60.0
 
 
@@ -73,6 +77,7 @@ def run_story(
     reporter: Reporter,
     storage: Path,
     *,
+    engine: str = "both",
     then: Callable[[System], None] = lambda system: None,
     keep: Callable[[System], None] | None = None,
 ) -> list[DemoSnapshot]:
@@ -81,6 +86,7 @@ def run_story(
     Args:
         reporter: called with every phase.
         storage: for tables and manifests.
+        engine: "embedded" or "spark" assembles; "both": the embedded one assembles, and each verifies.
         then: called at the end, while the system still runs.
         keep: called after that, under load again.
     """
@@ -103,10 +109,15 @@ def run_story(
         system.check_alive()
         reporter.done(f"{load.asked} transfers asked for")
         naive = take_three(reporter, observer, system, storage)
-        observer.stop_load()  # the snapshots are taken: the two cores are Spark's now
-        reporter.begin("Assembly and verification in Spark")
-        assemble(broker.bootstrap, "demo", list(naive), storage, tick=reporter.tick)
+        observer.stop_load()  # the snapshots are taken: the cores are those of assembly now
+        names, alone = list(naive), "embedded" if engine == "both" else engine
+        reporter.begin(f"Assembly and verification by {ENGINES[alone]}")
+        assemble(broker.bootstrap, "demo", names, storage, engine=alone, tick=reporter.tick)
         reporter.done()
+        if engine == "both":
+            reporter.begin("Verification by Spark as well: two engines, one verdict")
+            verify_by_both(broker.bootstrap, names, storage, tick=reporter.tick)
+            reporter.done("the same findings, rows and digests")
         taken = [_taken(observer, name, reading, storage) for name, reading in naive.items()]
         then(system)
         if keep is not None:
@@ -175,10 +186,10 @@ def assemble(
     storage: Path,
     *,
     total: int = TOTAL,
+    engine: str = "auto",
     tick: Callable[[str], None] = lambda note: None,
 ) -> int:
-    """Run the Spark job in a process of its own, for all snapshots at once; return its exit status (0 or 1: a
-    result)."""
+    """Assemble all snapshots at once; return the exit status of the job (0 or 1: a result)."""
     spec = JobSpec(
         bootstrap=bootstrap,
         namespace=namespace,
@@ -186,21 +197,47 @@ def assemble(
         storage=str(storage),
         invariants=(str(INVARIANTS),),
         parameters=(f"total={total}",),
+        engine=engine,
     )
+    return _job(spec, storage, len(names), tick)
+
+
+def verify_by_both(
+    bootstrap: str, names: list[str], storage: Path, *, tick: Callable[[str], None] = lambda note: None
+) -> None:
+    """Verify assembled snapshots by both engines.
+
+    Raises:
+        SnapshotFailedError: they do not find the same; it names the first difference.
+    """
+    places = tuple(str(_manifest_place(storage, name)) for name in names)
+    spec = JobSpec(bootstrap=bootstrap, manifests=places, tables=True, engine="both")
+    _job(spec, storage, len(names), tick)
+
+
+def _job(spec: JobSpec, storage: Path, count: int, tick: Callable[[str], None]) -> int:
+    """Run the job in a process of its own, with its log in the storage; return its exit status."""
     storage.mkdir(parents=True, exist_ok=True)
-    log = storage / "assembly.txt"
-    with log.open("wb") as out, Child([*JOB, f"{PARENT}{os.getpid()}", *spec.flags()], output=out) as job:
-        timeout_s = ASSEMBLY_TIMEOUT_S + len(names) * ASSEMBLY_TIMEOUT_EACH_S
-        deadline = time.monotonic() + timeout_s
-        while (status := job.wait(0.2)) is None:
-            if time.monotonic() > deadline:
-                raise TimedOutError(f"waited {timeout_s:.0f} s for the Spark job; see {log}")
-            tick(_last_line(log))
+    log = storage / f"{'verification' if spec.manifests else 'assembly'}.txt"
+    with tempfile.TemporaryFile() as options:
+        options.write(as_file(spec))
+        options.seek(0)
+        command = [*JOB, f"{PARENT}{os.getpid()}", f"--spec=/dev/fd/{options.fileno()}"]
+        with log.open("wb") as out, Child(command, output=out, pass_fds=[options.fileno()]) as job:
+            status = _awaited(job, log, ASSEMBLY_TIMEOUT_S + count * ASSEMBLY_TIMEOUT_EACH_S, tick)
     if status not in (0, EXIT_NOT_GOOD):
         raise SnapshotFailedError(
-            f"the Spark job ended with status {status}: {_last_line(log)}",
-            hint=f"all of it: {log}",
+            f"the job ended with status {status}: {_last_line(log)}", hint=f"all of it: {log}"
         )
+    return status
+
+
+def _awaited(job: Child, log: Path, timeout_s: float, tick: Callable[[str], None]) -> int:
+    deadline = time.monotonic() + timeout_s
+    while (status := job.wait(POLL_S)) is None:
+        if time.monotonic() > deadline:
+            raise TimedOutError(f"waited {timeout_s:.0f} s for the job; see {log}")
+        tick(_last_line(log))
     return status
 
 
@@ -209,10 +246,14 @@ def _last_line(log: Path) -> str:
     return lines[-1].strip() if lines else ""
 
 
+def _manifest_place(storage: Path, name: str) -> Path:
+    return storage / f"{manifests.file_stem(name)}.json"
+
+
 def _taken(observer: Observer, name: str, naive: Naive, storage: Path) -> DemoSnapshot:
     view = observer.state.snapshots[observer.state.latest_of[name]]
     assert view.captured_at is not None
-    path = storage / f"{manifests.file_stem(name)}.json"
+    path = _manifest_place(storage, name)
     manifest = manifests.load(path.read_text(), where=str(path))
     tables = storage / manifests.file_stem(name)
     processes = manifest.captured.processes

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from rich.console import Console
 from rich.table import Table
@@ -11,9 +11,20 @@ from rich.table import Table
 from snapkafka.demo.settings import TOTAL
 from snapkafka.demo.story import DemoSnapshot
 
+#: Who proved it, by the engine.
+PROVED_BY: Final = {
+    "both": "by two engines",
+    "embedded": "by the embedded engine",
+    "spark": "by Spark",
+}
 
-def print_report(console: Console, taken: list[DemoSnapshot]) -> None:
-    """Print a short report for a person."""
+
+def print_report(console: Console, taken: list[DemoSnapshot], engine: str) -> None:
+    """Print a short report for a person.
+
+    Args:
+        engine: what assembled and verified, as `run_story` has it.
+    """
     console.print()
     console.print("[bold]Three snapshots of a system that never stopped[/bold]")
     console.print(_times(taken))
@@ -21,7 +32,7 @@ def print_report(console: Console, taken: list[DemoSnapshot]) -> None:
     console.print(_money(taken))
     checks = ", ".join(check.name for check in taken[0].manifest.checks if check.run)
     console.print(
-        f"Proved from the log by Spark ({checks}); the money counted by DuckDB from the Parquet alone."
+        f"Proved from the log {PROVED_BY[engine]} ({checks}); the money counted by DuckDB from the Parquet alone."
     )
     console.print("Each naive number is true, but of a different moment; a snapshot shows [bold]one[/bold].")
     console.print()

@@ -15,12 +15,12 @@ import msgspec
 
 from snapkafka.assembly.progress import Working, from_line
 from snapkafka.assembly.spark.entry import PARENT
-from snapkafka.assembly.spec import JobReport, JobResult, JobSpec, changed
+from snapkafka.assembly.spec import JobReport, JobResult, JobSpec, as_file, changed
 from snapkafka.errors import BadInputError, InternalError, Option, SnapkafkaError, Verb
 from snapkafka.kafka.login.connection import Connection
 from snapkafka.query.locate import manifest_places
 from snapkafka.runtime.child import await_child, run_child
-from snapkafka.runtime.extras import missing_of, require_extra
+from snapkafka.runtime.extras import require_engine
 
 #: The job. Not imported: it takes seconds and gigabytes that end with it.
 JOB: Final = (sys.executable, "-m", "snapkafka.assembly")
@@ -43,10 +43,13 @@ class Launch:
         """Check that this environment has the engine of a job, if the job runs in it.
 
         Raises:
+            BadInputError: the job assembles, and its options name both engines.
             DependencyMissingError: it has none.
         """
-        if not self.python and (spec.engine == "spark" or missing_of("embedded")):
-            require_extra("embedded" if spec.engine == "embedded" else "spark", "assembly")
+        if not spec.manifests:
+            spec.require_one_engine()
+        if not self.python:
+            require_engine(spec.engine)
 
 
 BESIDE_US: Final = Launch()
@@ -105,7 +108,8 @@ async def verify(
     """
     if not (spec.snapshots or spec.manifests):
         raise BadInputError("no snapshot is named", hint=("give an id, or ", Option("manifest", "PATH")))
-    launch.require_engine(spec)
+    if not launch.python:
+        require_engine(spec.engine)
     places = spec.manifests or await manifest_places(
         where, spec.namespace, list(spec.snapshots), storage=spec.storage
     )
@@ -144,7 +148,7 @@ async def _job(
     # No command line, which everybody may see, has the options; the result has neither the job's standard output nor
     # that of its JVM.
     with tempfile.TemporaryFile() as options, tempfile.TemporaryFile() as result:
-        options.write(msgspec.json.encode(spec))
+        options.write(as_file(spec))
         options.seek(0)
         command = [
             *(launch.python or JOB[0], *JOB[1:], f"{PARENT}{os.getpid()}"),

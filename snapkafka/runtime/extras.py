@@ -64,6 +64,22 @@ def require_extra(extra: str, what: str) -> None:
         raise extra_missing(extra, what, *missing)
 
 
+def require_engine(engine: str) -> None:
+    """Check that what assembles and verifies is installed.
+
+    Args:
+        engine: as the option has it; "auto" needs one of the two, of which the embedded one is the smaller.
+
+    Raises:
+        DependencyMissingError: names the missing module, and its extra.
+    """
+    needed = {"spark": ("spark",), "both": ("embedded", "spark")}.get(engine, ("embedded",))
+    if engine == "auto" and not missing_of("spark"):
+        return
+    for extra in needed:
+        require_extra(extra, "assembly")
+
+
 def missing_of(extra: str) -> list[str]:
     """Return the modules of an extra that are not installed."""
     return [name for name in EXTRAS[extra] if not _is_there(name)]

@@ -193,6 +193,10 @@ class Store(ABC):
         """
 
     @abstractmethod
+    def put(self, staged: Folder, path: str, content: bytes) -> None:
+        """Write a file, by its path in a folder of `staging`."""
+
+    @abstractmethod
     def publish(self, manifest: Manifest, staged: Folder, *, hashed: Hashed | None = None) -> Manifest:
         """Make tables and manifest appear together. If it was assembled before with the same rows, the existing tables
         stay, for their present readers; unless one of their files has changed since.

@@ -138,6 +138,12 @@ class LocalStore(Store):
                 with contextlib.suppress(OSError), locked(left, wait=False):
                     shutil.rmtree(left) if left.is_dir() else left.unlink()
 
+    def put(self, staged: Folder, path: str, content: bytes) -> None:
+        assert isinstance(staged, Path), "from `staging`"
+        with self._errors("written"):
+            (staged / path).parent.mkdir(parents=True, exist_ok=True)
+            (staged / path).write_bytes(content)
+
     def publish(self, manifest: Manifest, staged: Folder, *, hashed: Hashed | None = None) -> Manifest:
         """Move tables to their place, then write the manifest that names them.
 

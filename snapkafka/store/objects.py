@@ -151,6 +151,11 @@ class ObjectStore(Store):
                 if path not in (self.text(manifest_name(snapshot_id)) or ""):
                     self.clear(Leftover(name=path, bytes=0))
 
+    def put(self, staged: Folder, path: str, content: bytes) -> None:
+        assert isinstance(staged, RemoteFolder), "from `staging`"
+        with self._errors("written"):
+            self._fs.pipe_file(self._path(f"{staged.path}/{path}"), content)
+
     def publish(self, manifest: Manifest, staged: Folder, *, hashed: Hashed | None = None) -> Manifest:
         assert isinstance(staged, RemoteFolder), "from `staging`"
         time.sleep(random.uniform(0, JITTER_S))

@@ -36,11 +36,14 @@ from snapkafka.checks.kinds import OF_STATE
 from snapkafka.errors import BadInputError, LedgerUnusableError, SnapkafkaError, TimedOutError
 from snapkafka.kafka.login.connection import Connection
 from snapkafka.protocol.records import TopicPartition
+from snapkafka.store import read_manifest
 from snapkafka.testing import watchdog
 from snapkafka.testing.broker import create_topics, kafka
 from snapkafka.until import blocking_until
 
 if TYPE_CHECKING:
+    import pyarrow as pa  # type: ignore[import-untyped]
+
     from snapkafka.manifest import CheckEntry, WitnessEntry
     from snapkafka.protocol.ledger_state import LedgerState
 
@@ -76,7 +79,7 @@ class Taken:
 
     @cached_property
     def assembled(self) -> ops.JobResult:
-        """The result of the Spark job: verdict, checks, tables. Takes 15-30 s the first time."""
+        """The result of assembly: verdict, checks, tables."""
         where, namespace = self.system.connection, self.system.namespace
         spec = ops.JobSpec(namespace=namespace, snapshots=(self.id,), storage=str(self.system.storage))
         (found,) = _call(ops.assemble(where, spec))
@@ -109,6 +112,21 @@ class Taken:
         manifest = self.assembled.manifest
         found = _call(ops.query(None, self.system.namespace, sql, manifest=manifest))
         return [dict(row) for row in found.rows]
+
+    def tables(self, name: str) -> pa.Table:
+        """Return a table of the snapshot (`state`, `messages`, ...), by Arrow; `.to_pandas()` makes it a data frame.
+
+        Raises:
+            BadInputError: the snapshot has no such table.
+        """
+        import pyarrow.parquet as pq  # type: ignore[import-untyped]
+
+        store, manifest = read_manifest(self.assembled.manifest)
+        for table in manifest.tables:
+            if table.name == name:
+                return pq.read_table([store.place(file.path) for file in table.files], partitioning=None)
+        known = ", ".join(table.name for table in manifest.tables)
+        raise BadInputError(f"snapshot {self.id} has no table {name}", hint=f"it has {known}")
 
 
 @dataclass

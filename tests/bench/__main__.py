@@ -22,6 +22,7 @@ from tests.bench import (
     restoring,
     scale,
     service,
+    small,
     steady,
 )
 from tests.bench.figures import Figure
@@ -44,6 +45,7 @@ def registered() -> dict[str, Callable[[], list[Figure]]]:
             service,
             steady,
             building,
+            small,
             restoring,
             scale,
         )

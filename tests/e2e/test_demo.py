@@ -41,7 +41,10 @@ def test_the_result_as_data(tmp_path: Path) -> None:
         assert one["money"]["total"] == TOTAL
         assert one["money"]["in_tables"] + one["money"]["in_flight"] == TOTAL
         assert Path(one["manifest"]).is_file()
-    assert "Assembly and verification in Spark" in done.stderr
+    assert "Assembly and verification by the embedded engine" in done.stderr
+    assert "the same findings, rows and digests" in done.stderr
+    (log,) = tmp_path.glob("*/verification.txt")
+    assert log.read_text().count("both engines agree on") == 3
 
 
 @pytest.mark.long

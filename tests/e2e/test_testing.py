@@ -2,16 +2,24 @@
 
 from __future__ import annotations
 
+import os
+import re
+import subprocess
+import sys
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 
-from snapkafka.testing import RunningSystem
+from snapkafka.errors import BadInputError
+from snapkafka.testing import Broker, RunningSystem
 from tests.e2e import tested_shop as shop
 
 pytestmark = [pytest.mark.kafka, pytest.mark.timeout(300)]
 
+ROOT = Path(__file__).parents[2]
+GUIDE = ROOT / "docs" / "guide" / "testing.md"
 ORDERED = "tested-orders-ordered-changelog"
 CUSTOMERS = ("ann", "bob", "cid")
 MONEY = """
@@ -31,8 +39,41 @@ def test_a_snapshot_of_two_services_whose_code_names_another_broker(
     assert 0 < first.epoch < second.epoch
 
 
+def test_the_example_of_the_guide_runs(kafka: Broker, tmp_path: Path) -> None:
+    """Both files as they stand, in a project of their own, where neither Spark nor Java can be found."""
+    blocks = re.findall(r"`(\w+\.py)`:\n\n```python\n(.*?)```", GUIDE.read_text(), re.DOTALL)
+    assert [name for name, _ in blocks] == ["shop.py", "test_shop.py"]
+    for name, text in blocks:
+        (tmp_path / name).write_text(text)
+    (tmp_path / "pyspark").mkdir()
+    (tmp_path / "pyspark" / "__init__.py").write_text("raise ImportError('no Spark here')\n")
+    done = subprocess.run(
+        [sys.executable, "-m", "pytest", "-q", "test_shop.py", "-p", "no:cacheprovider"],
+        cwd=tmp_path,
+        env={
+            "PATH": str(tmp_path),
+            "HOME": str(tmp_path),
+            "PYTHONPATH": os.pathsep.join((str(tmp_path), str(ROOT))),
+            "SNAPKAFKA_TEST_BOOTSTRAP": kafka.bootstrap,
+        },
+        capture_output=True,
+        text=True,
+        timeout=280,
+    )
+    assert done.returncode == 0, done.stdout[-4000:]
+    assert "1 passed" in done.stdout
+
+
+def test_a_table_that_no_snapshot_has_is_refused(snapkafka_system: Callable[..., RunningSystem]) -> None:
+    s = snapkafka_system(shop.orders, shop.payments)
+    s.send("tested-new-orders", 4, key="ann")
+    snapshot = s.snapshot()
+    assert snapshot.tables("processes").num_rows == 2
+    with pytest.raises(BadInputError, match="has no table sate"):
+        snapshot.tables("sate")
+
+
 @pytest.mark.long
-@pytest.mark.spark
 def test_a_snapshot_is_consistent_and_can_be_asked(snapkafka_system: Callable[..., RunningSystem]) -> None:
     s = snapkafka_system(shop.orders, f"{shop.__name__}:payments", workers=2)
     for customer in CUSTOMERS:

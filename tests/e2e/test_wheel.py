@@ -34,11 +34,11 @@ WAYS: list[tuple[tuple[str, ...], str, int]] = [
     (("list", *NO_BROKER), "", AWAY),
     (("show", "one", *NO_BROKER), "", AWAY),
     (("assemble", "one", "--dry-run", *NO_BROKER), "", AWAY),
-    (("assemble", "one", *NO_BROKER), "spark", AWAY),
-    (("verify", "one", *NO_BROKER), "spark", AWAY),
+    (("assemble", "one", *NO_BROKER), "embedded", AWAY),
+    (("verify", "one", *NO_BROKER), "embedded", AWAY),
     (("verify", "one", "--offline", "--storage", "tables"), "", UNKNOWN),
-    (("watch", "--until", "termination", "--storage", "tables", *NO_BROKER), "spark", AWAY),
-    (("keep", "--every", "10m", "--once", "--storage", "tables", *NO_BROKER), "spark", AWAY),
+    (("watch", "--until", "termination", "--storage", "tables", *NO_BROKER), "embedded", AWAY),
+    (("keep", "--every", "10m", "--once", "--storage", "tables", *NO_BROKER), "embedded", AWAY),
     (("metrics", *NO_BROKER), "", AWAY),
     (("verdicts", *NO_BROKER), "", AWAY),
     (("query", "SELECT 1", "--storage", "tables"), "query", UNKNOWN),
@@ -66,7 +66,7 @@ WAYS: list[tuple[tuple[str, ...], str, int]] = [
     ),
     (
         ("drill", "--app", "python -m nothing", "--storage", "none", *NO_BROKER),
-        "restore spark",
+        "restore embedded",
         EXIT_NOT_GOOD,
     ),
     (("help", "exit-status"), "", EXIT_OK),
@@ -81,7 +81,9 @@ def outside() -> dict[str, str]:
 
 
 def brings(extra: str, needed: str) -> bool:
-    """Whether an extra brings all of another one; of none, anything does."""
+    """Whether an extra brings all of another one; of none, anything does. Either engine assembles."""
+    if needed == "embedded" and brings(extra, "spark"):
+        return True
     return set(EXTRAS.get(needed, ())) <= set(EXTRAS.get(extra, ()))
 
 

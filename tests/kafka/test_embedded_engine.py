@@ -11,21 +11,23 @@ from pathlib import Path
 from typing import Any
 
 import duckdb
-import msgspec
 import pytest
 
 from snapkafka import ops
 from snapkafka.assembly.command import main
 from snapkafka.assembly.embedded import invariants
-from snapkafka.assembly.spec import JobSpec
+from snapkafka.assembly.spec import JobSpec, as_file, changed
 from snapkafka.errors import LedgerUnusableError, OffsetsGoneError
 from snapkafka.kafka.cluster.admin import KafkaTopicAdmin
 from snapkafka.kafka.ledger.reading import find_captured
 from snapkafka.kafka.login.connection import Connection
+from snapkafka.manifest import Manifest
 from snapkafka.protocol.captured_snapshot import Captured
+from snapkafka.store import Store, open_store, state_parts, state_sql
 from snapkafka.testing import Broker
 from tests.kafka.waiting import until
-from tests.spark.scene import Stage, play
+from tests.spark.scene import Stage, play, play_on
+from tools.s3 import EmbeddedS3
 
 pytestmark = pytest.mark.kafka
 
@@ -61,14 +63,14 @@ def command(environ: dict[str, str], stage: Stage, *arguments: str) -> tuple[int
     return done.returncode, json.loads(done.stdout), done.stderr
 
 
-@pytest.mark.parametrize("engine", ["embedded", "auto"])
+@pytest.mark.parametrize("engine", [("--engine", "embedded"), ()])
 def test_a_small_snapshot_needs_neither_spark_nor_java(
-    stage: Stage, bare: dict[str, str], tmp_path: Path, engine: str
+    stage: Stage, bare: dict[str, str], tmp_path: Path, engine: tuple[str, ...]
 ) -> None:
     name, storage = f"{stage.namespace}-snap", tmp_path / "snaps"
     (tmp_path / "none.sql").write_text("SELECT * FROM messages WHERE `offset` < ${least}")
     status, found, err = command(
-        bare, stage, "assemble", name, "--storage", str(storage), "--engine", engine,
+        bare, stage, "assemble", name, "--storage", str(storage), *engine,
         "--invariants", str(tmp_path / "none.sql"), "--set", "least=0",
     )  # fmt: skip
     assert status == 0, err
@@ -98,11 +100,47 @@ def test_a_small_snapshot_needs_neither_spark_nor_java(
 def test_what_it_does_not_do_is_one_line(stage: Stage, bare: dict[str, str], tmp_path: Path) -> None:
     status, found, err = command(
         bare, stage, "assemble", f"{stage.namespace}-snap", "--storage", str(tmp_path / "snaps"),
-        "--engine", "embedded", "--unpickle",
+        "--engine", "embedded", "--schema-registry", "http://127.0.0.1:1",
     )  # fmt: skip
     assert (status, found["error"]["code"]) == (2, "bad-input")
-    assert found["error"]["message"] == "the embedded engine does not do codecs of the apps"
+    assert found["error"]["message"] == "the embedded engine does not do a schema registry"
     assert "Traceback" not in err
+
+
+def test_a_chain_in_object_storage_is_assembled_and_verified_with_its_tables(
+    kafka: Broker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stage = play(kafka.bootstrap, f"objects{os.getpid()}")
+    play_on(stage, f"{stage.namespace}-next", parent=f"{stage.namespace}-snap", written=[(b'"new"', b"7")])
+    with EmbeddedS3() as server:
+        for name, value in server.environ.items():
+            monkeypatch.setenv(name, value)
+        store = open_store(f"{server.make_bucket('lake')}/of/snapshots")
+        names = tuple(f"{stage.namespace}-{which}" for which in ("snap", "next"))
+        spec = JobSpec(
+            bootstrap=stage.bootstrap,
+            namespace=stage.namespace,
+            snapshots=names,
+            storage=store.uri,
+            engine="embedded",
+        )
+        (tmp_path / "spec.json").write_bytes(as_file(spec))
+        assert main(["--spec", str(tmp_path / "spec.json")]) == 0
+        again = changed(
+            spec, snapshots=(), storage="", tables=True, manifests=[store.manifest_place(names[1])]
+        )
+        (tmp_path / "again.json").write_bytes(as_file(again))
+        assert main(["--spec", str(tmp_path / "again.json")]) == 0
+        full, whole = (dict(rows_of(store, store.read(name))) for name in names)
+        assert whole == full | {"new": "7", "late": "3", "red": "1", "x": "999"}
+
+
+def rows_of(store: Store, manifest: Manifest) -> list[tuple[Any, ...]]:
+    """The whole state, as DuckDB reads it."""
+    with duckdb.connect() as database:
+        database.register_filesystem(store.filesystem)
+        sql = state_sql(store, state_parts(store, manifest))
+        return list(database.sql(f"SELECT key, value FROM ({sql})").fetchall())
 
 
 def test_a_topic_that_is_recreated_while_it_is_read_leaves_no_manifest(
@@ -126,7 +164,7 @@ def test_a_topic_that_is_recreated_while_it_is_read_leaves_no_manifest(
         storage=str(tmp_path / "snaps"),
         engine="embedded",
     )
-    (tmp_path / "spec.json").write_bytes(msgspec.json.encode(spec))
+    (tmp_path / "spec.json").write_bytes(as_file(spec))
     status = main(["--spec", str(tmp_path / "spec.json")])
     assert recreated == [topic]
     assert status == OffsetsGoneError.exit_status

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import sys
 import zlib
 from typing import Any
@@ -19,6 +20,16 @@ class Zipped(codecs.Codec):
         return zlib.compress(s)
 
 
+class Reversed(codecs.Codec):
+    """JSON, with its bytes in reverse."""
+
+    def _loads(self, s: bytes) -> Any:
+        return json.loads(s[::-1])
+
+    def _dumps(self, obj: Any) -> bytes:
+        return json.dumps(obj).encode()[::-1]
+
+
 class Leaving(codecs.Codec):
     """Ends the process where it can."""
 
@@ -27,5 +38,6 @@ class Leaving(codecs.Codec):
 
 
 codecs.register("zipped", Zipped())
+codecs.register("reversed", Reversed())
 codecs.register("leaving", Leaving())
 codecs.register("hidden_pickle", codecs.raw_pickle() | Zipped())

@@ -141,6 +141,26 @@ class Sender:
                 self.ends[tp] = self.reached[tp]
         return offset
 
+    def fill(self, tp: TopicPartition, count: int) -> None:
+        """So many white records of as many keys, which nothing else has in this partition."""
+        producer = Producer(
+            {
+                "bootstrap.servers": self.stage.bootstrap,
+                "enable.idempotence": True,  # many are in flight at once, and stay in order
+                "queue.buffering.max.messages": 500_000,
+                "log_level": 0,
+            }
+        )
+        for seq in range(count):
+            headers = [(wire.HEADER, self.header(tp, 0, seq))]
+            producer.produce(tp.topic, b'{"n": %d}' % seq, b'"%d"' % seq, tp.partition, headers=headers)
+        assert producer.flush(60) == 0
+        if count:
+            self.seqs[tp] = count
+            self.ends[tp] = self.reached[tp] = SentEnd(
+                topic=tp.topic, partition=tp.partition, white_end=count, last_seq=count - 1
+            )
+
     def mark(self, tp: TopicPartition) -> int:
         """Its marker."""
         ledger_id, check = self.stage.ledger.ledger_id, wire.tp_check(*tp)
@@ -174,6 +194,7 @@ def play(
     declared: bool = True,
     relay: str = "",
     split: bool = False,
+    bulk: int = 0,
 ) -> Stage:
     """Play it up to the captured snapshot, with red traffic behind it.
 
@@ -188,8 +209,9 @@ def play(
             before it cuts. "hangs": it was red, and the relay did not cut; "refused": nor did the ledger take its
             Hello; "cuts": it was white, and the relay cuts after it.
         split: `x` is also in partition 1 of the table, whose keys belong in one partition each.
+        bulk: let alpha write so many keys to balances[1] before its cut.
     """
-    acts = _Acts(red_received, later_cause, calm, lost, external, declared, relay, split)
+    acts = _Acts(red_received, later_cause, calm, lost, external, declared, relay, split, bulk)
     return asyncio.run(_play(bootstrap, namespace, acts))
 
 
@@ -204,6 +226,7 @@ class _Acts(NamedTuple):
     declared: bool
     relay: str
     split: bool
+    bulk: int
 
 
 async def _play(bootstrap: str, namespace: str, acts: _Acts) -> Stage:
@@ -231,6 +254,7 @@ async def _play(bootstrap: str, namespace: str, acts: _Acts) -> Stage:
         _white(stage, old, a, b, acts.later_cause, acts.external)
         if acts.split:
             a.send(stage.tp("balances", 1), b'"x"', b"5")
+        a.fill(stage.tp("balances", 1), acts.bulk)
         await _cut(stage, a, b, acts, await _relay(stage, ids, acts.relay))
         stage.captured = stage.state.captured(stage.epoch)
         return stage
@@ -358,7 +382,7 @@ async def _cut(stage: Stage, a: Sender, b: Sender, acts: _Acts, relay: Sender | 
         sent=tuple(a.ends.values()),
         changelogs=tuple(
             ChangelogEnd(table="balances", topic=balances.topic, partition=partition, end=end)
-            for partition, end in ((0, 7 if acts.calm else 9), (1, int(acts.split)))
+            for partition, end in ((0, 7 if acts.calm else 9), (1, acts.split + acts.bulk))
         ),
         input_ends=(ends[orders], ends[stage.tp("orders", 1)]),
         recorded=(

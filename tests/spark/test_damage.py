@@ -30,12 +30,15 @@ pytestmark = [pytest.mark.kafka, pytest.mark.spark, pytest.mark.long]
 
 @dataclass
 class Verified:
-    """What the verifier said: its exit status, and per scene the checks by name."""
+    """What the verifier said: its exit status, and per scene the checks by name; `embedded`: what the other engine said
+    of each scene, without the work that it took."""
 
     status: int
     stages: dict[str, Stage]
     said: dict[str, dict[str, dict[str, Any]]]
     verdicts: dict[str, str]
+    by_spark: dict[str, Any]
+    embedded: dict[str, Any]
 
     def places(self, scene: str, check: str) -> list[tuple[str, int, int]]:
         return [(w["topic"], w["partition"], w["offset"]) for w in self.said[scene][check]["witnesses"]]
@@ -111,14 +114,33 @@ def verified(kafka: Broker, tmp_path_factory: pytest.TempPathFactory) -> Verifie
 
     done = _submit(kafka.bootstrap, manifests, folder)
     assert done.returncode in (0, 1), done.stderr[-3000:]
-    found = {item["id"]: item for item in json.loads((folder / "result.json").read_text())["snapshots"]}
+    found = _results(folder / "result.json")
     by_scene = {name: found[f"{stage.namespace}-snap"] for name, stage in stages.items()}
     return Verified(
         done.returncode,
         stages,
         {name: {check["name"]: check for check in item["checks"]} for name, item in by_scene.items()},
         {name: item["verdict"] for name, item in by_scene.items()},
+        found,
+        _embedded(kafka.bootstrap, manifests, folder),
     )
+
+
+def _results(place: Path) -> dict[str, Any]:
+    return {item["id"]: item | {"work": None} for item in json.loads(place.read_text())["snapshots"]}
+
+
+def _embedded(bootstrap: str, manifests: list[Path], folder: Path) -> dict[str, Any]:
+    """What the embedded engine says, in a process that cannot import pyspark."""
+    place = folder / "embedded.json"
+    code = "import sys; sys.modules['pyspark'] = None; from snapkafka.assembly.command import main; sys.exit(main())"
+    arguments = [item for path in manifests for item in ("--manifest", str(path))]
+    where = ("--bootstrap", bootstrap, "--engine", "embedded", "--result", str(place))
+    done = subprocess.run(
+        [sys.executable, "-c", code, *where, *arguments], capture_output=True, text=True, timeout=280
+    )
+    assert done.returncode == 1, done.stderr[-3000:]
+    return _results(place)
 
 
 def test_what_was_not_damaged_passes(verified: Verified) -> None:
@@ -153,6 +175,12 @@ def test_v5_an_effect_of_an_event_past_the_cut(verified: Verified) -> None:
     assert verified.said["cause"]["V5"]["status"] == "failed"
     assert verified.places("cause", "V5") == [(*verified.stages["cause"].tp("balances"), 2)]
     assert {verified.said["cause"][name]["status"] for name in ("V1", "V2", "V4")} == {"passed"}
+
+
+def test_the_embedded_engine_says_the_same(verified: Verified) -> None:
+    """Findings, witnesses, what was examined and verdicts of every scene."""
+    assert len(verified.embedded) == len(verified.stages)
+    assert verified.embedded == verified.by_spark
 
 
 def test_the_exit_status_says_that_not_all_is_well(verified: Verified) -> None:

@@ -14,7 +14,11 @@ import pytest
 from pyspark.sql import SparkSession
 
 from snapkafka.assembly import cluster
-from snapkafka.assembly.spark import job
+from snapkafka.assembly.both import Both
+from snapkafka.assembly.embedded.engine import EmbeddedEngine
+from snapkafka.assembly.engines import opened
+from snapkafka.assembly.pipeline import Job
+from snapkafka.assembly.spark.engine import SparkEngine
 from snapkafka.checks import KINDS, CheckOutcome, CutView, LogBounds, Status, Weight, Witness, reading_ranges
 from snapkafka.kafka.login.connection import Connection
 from snapkafka.protocol.captured_snapshot import Captured
@@ -60,7 +64,7 @@ class Played:
 
 @pytest.fixture(
     scope="module",
-    params=[24, pytest.param(200, marks=pytest.mark.timeout(1800))],
+    params=[50, pytest.param(200, marks=pytest.mark.timeout(1800))],
     ids=lambda runs: f"{runs}-runs",
 )
 def runs(request: pytest.FixtureRequest) -> Iterator[Played]:
@@ -116,19 +120,24 @@ def _parts(cut: Captured) -> dict[str, Any]:
 
 
 def _verified(spark: SparkSession, played: Played, runs: list[Written]) -> dict[str, CheckOutcome]:
-    """As `snapkafka verify` does, all of them as if they were one system."""
+    """As `snapkafka verify --engine both` does, all of them as if they were one system: a difference of the two engines
+    in findings, rows or digests is an error."""
     connection = Connection(bootstrap=played.bootstrap)
     cut = promised(captured(_whole(runs)), uncompacted_ms=real_logs.LAG_MS)
     looked = cluster.look(connection, cut, isolation="read_committed", triggered_ms=played.began_ms)
     settings = settings_of(real_logs.LEDGER, bootstrap=played.bootstrap, isolation="read_committed")
-    return {found.check: found for found in job.verify(spark, asyncio.run(looked), settings).outcomes}
+    lines: list[str] = []
+    work = Job(spec=settings.spec, notify=lines.append, progress=lambda working: None, engine=opened)
+    both = Both(work, EmbeddedEngine(work), SparkEngine(spark, work))
+    checked, _ = both.verify(asyncio.run(looked), settings, (), None)
+    assert "both engines agree" in lines[-1]
+    return {found.check: found for found in checked.outcomes}
 
 
 @pytest.fixture(autouse=True)
 def everything_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
     """Not only the first twenty."""
-    for module in ("assembly.checks", "checks.witness"):
-        monkeypatch.setattr(f"snapkafka.{module}.WITNESSES_MAX", 10**6)
+    monkeypatch.setattr("snapkafka.checks.witness.WITNESSES_MAX", 10**6)
 
 
 def test_nothing_is_held_against_what_is_sound(spark: SparkSession, runs: Played) -> None:

@@ -12,14 +12,19 @@ from snapkafka.wire.headers import topics_by_check
 
 from .log import Record
 from .tables import Inputs, is_void, still_to_start
-from .values import decoded
+from .values import Decoder
 
 #: A place: app, topic, partition, offset.
 _Place = tuple[str, str, int, int]
 
 
 def around_rows(
-    view: CutView, records: Sequence[Record], inputs: Inputs, window: int, reaches: Sequence[Reach]
+    view: CutView,
+    records: Sequence[Record],
+    inputs: Inputs,
+    window: int,
+    reaches: Sequence[Reach],
+    decoded: Decoder,
 ) -> Iterator[dict[str, Any]]:
     """Yield the records around the cut, with the times of their receipts.
 
@@ -32,7 +37,7 @@ def around_rows(
     receipts = _receipts(view, records, reaches, {topic: check for check, topic in topics.items()})
     for record, source, side, received, more in _nearest(_near(view, records, inputs, reaches), window):
         cut = None if record.process is None else view.processes.get(record.process)
-        key, value = decoded(record.key, source["key_codec"]), decoded(record.value, source["value_codec"])
+        key, value = decoded.key(record, source["key_codec"]), decoded.value(record, source["value_codec"])
         place = (source["app"], record.topic, record.partition, record.offset)
         cause = record.cause if record.cause is not None and record.cause[0] in topics else None
         times = receipts.get(place, [])

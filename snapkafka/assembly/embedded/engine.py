@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import time
 from collections import defaultdict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from importlib.metadata import version
-from pathlib import Path
 from typing import Any, Final
 
-from snapkafka.assembly.base import Base
+from snapkafka.assembly.base import Base, building_on, require_columns, view_on
 from snapkafka.assembly.manifest import Clock, Made, manifest_of, unread_ranges
 from snapkafka.assembly.pipeline import Job, Task
 from snapkafka.assembly.progress import Work, Working, work_of
@@ -31,17 +30,29 @@ from snapkafka.checks.invariants import Invariant
 from snapkafka.checks.run import run
 from snapkafka.checks.split_keys import noted
 from snapkafka.checks.v4_channels import look_back_ranges
-from snapkafka.manifest import AROUND, INPUTS, STATE, Manifest, TableEntry, file_stem
-from snapkafka.store import Store
+from snapkafka.manifest import (
+    AROUND,
+    INPUTS,
+    STATE,
+    STATE_DELTA,
+    CheckEntry,
+    FileEntry,
+    Manifest,
+    file_stem,
+    state_table,
+)
+from snapkafka.store import Store, require_same_files, state_parents
 from snapkafka.wire.headers import ledger_id, topics_by_check
 
 from . import invariants
 from .around import around_rows
-from .handover import HandOverError
+from .json_text import row_text
 from .log import Log, Record
-from .state import state_rows
+from .state import delta_rows, state_rows
+from .stored_tables import compare, stored_tables, whole_state
 from .tables import channel_rows, inputs_of, message_rows, other_headers
-from .write import arrow, write
+from .values import Decoder
+from .write import arrow, digest, rows_of, write
 
 #: The libraries of the engine, for the manifest.
 LIBRARIES: Final = ("confluent-kafka", "duckdb", "pyarrow")
@@ -62,27 +73,34 @@ class EmbeddedEngine:
 
     def assemble(self, task: Task, settings: Settings) -> tuple[Manifest, Work]:
         """Write the tables of a snapshot, verify it, and write its manifest; see `spark.job.assemble`."""
-        began, view, store = time.monotonic(), task.view, task.store
+        began, store, base = time.monotonic(), task.store, task.base
+        view = view_on(base, task.view.captured, task.view.bounds, triggered_ms=settings.ledger.triggered_ms)
         captured = view.captured
         require_offsets(view, starts=view.starts)
+        with building_on(base):
+            require_columns(() if base is None else base.parts)
         invariants.require_valid(task.wanted)
         clock = Clock()
+        if base is not None:
+            with building_on(base):
+                clock.timed("parents", lambda: _require_unchanged(store, base.parts))
         ranges = reading_ranges(view, tail_max=settings.spec.tail_max, starts=view.starts)
-        offsets = sum(item.end - item.start for item in ranges)
-        self._job.notify(f"{captured.id}: reading {offsets:,} offsets of {len(ranges)} partitions")
-        log = Log(
-            self._job.connection(), ledger_id(bytes.fromhex(settings.ledger.topic_id)), settings.isolation
-        )
+        self._job.notify(f"{captured.id}: reading {_amount(ranges)}")
+        log = self._log(settings)
         records = clock.timed("read", lambda: log.read(ranges))
         checked = clock.timed("checks", lambda: _check(view, log, records, ranges))
-        rows = clock.timed("tables", lambda: _tables(view, log, records, ranges, settings))
-        checked = noted(checked, split_keys.find(view, rows[STATE]))
-        tables = {name: arrow(name, of) for name, of in rows.items()}
-        of_tables = clock.timed("invariants", lambda: invariants.check(task.wanted, tables))
+        written = clock.timed("tables", lambda: _tables(view, log, records, ranges, settings, base))
+        seen = dict(written)
+        if base is not None and (task.wanted or settings.spec.asked or view.keyed_tables):
+            with building_on(base):
+                seen[STATE] = whole_state(store, base.parts, seen.pop(STATE_DELTA))
+        checked = _with_split_keys(checked, view, seen)
+        of_tables = clock.timed("invariants", lambda: invariants.check(task.wanted, seen))
         with store.staging(captured.id) as folder:
-            if not isinstance(folder, Path):
-                raise HandOverError("a storage of objects")
-            entries = clock.timed("files", lambda: _written(tables, folder, file_stem(captured.id)))
+            stem = file_stem(captured.id)
+            entries = clock.timed(
+                "files", lambda: tuple(write(*it, store, folder, stem) for it in written.items())
+            )
             made = Made(
                 ranges,
                 entries,
@@ -90,26 +108,93 @@ class EmbeddedEngine:
                 {name: version(name) for name in LIBRARIES},
             )
             manifest = manifest_of(
-                view, settings, made, base=None, wanted=task.wanted, facts=task.facts, clock=clock
+                view, settings, made, base=base, wanted=task.wanted, facts=task.facts, clock=clock
             )
             task.require_same_log()
+            with building_on(base):
+                state_parents(store, manifest)  # they may have been pruned meanwhile, or assembled again
             manifest = store.publish(manifest, folder)
-        self._tables = tables
-        seconds = time.monotonic() - began
-        self._job.progress(Working(id=captured.id, seconds=round(seconds, 1)))
-        return manifest, work_of(captured.id, offsets, seconds, manifest.checks, manifest)
+        self._tables = seen
+        return manifest, self._work(captured.id, ranges, began, manifest.checks, manifest)
 
     def verify(
         self, view: CutView, settings: Settings, wanted: tuple[Invariant, ...], stored: Stored | None
     ) -> tuple[Checked, Callable[[Manifest], Work]]:
-        """Leave verification to Spark."""
-        raise HandOverError("verification")
+        """Run the checks from the log alone; see `spark.job.verify`."""
+        began = time.monotonic()
+        invariants.require_valid(wanted)
+        ranges = reading_ranges(view, tail_max=settings.spec.tail_max)
+        self._job.notify(f"{view.captured.id}: verifying {_amount(ranges)}")
+        log = self._log(settings)
+        records = log.read(ranges)
+        checked = _check(view, log, records, ranges)
+        if wanted or stored is not None or view.keyed_tables:
+            computed = tables_of_log(view, records, settings)
+            checked = _with_split_keys(checked, view, computed)
+            checked = checked._replace(outcomes=checked.outcomes + invariants.check(wanted, computed))
+            if stored is not None:
+                found = compare(stored_tables(*stored), computed, checked.outcomes)
+                checked = checked._replace(outcomes=[*checked.outcomes, found])
+        return checked, lambda manifest: self._work(view.captured.id, ranges, began, manifest.checks)
 
     def ask(
         self, store: Store, manifest: Manifest, base: Base | None, asked: tuple[Invariant, ...]
     ) -> list[CheckOutcome]:
         """Evaluate predicates on the snapshot that was assembled last."""
         return invariants.check(asked, self._tables)
+
+    def digests(self, view: CutView, settings: Settings) -> dict[str, tuple[int, str]]:
+        """Return rows and digest of each table that the log gives."""
+        return {name: digest(name, table) for name, table in self._computed(view, settings).items()}
+
+    def rows(self, view: CutView, settings: Settings, name: str) -> list[str]:
+        """Return the rows of a table that the log gives, as JSON, in the order of that."""
+        rows = rows_of(name, self._computed(view, settings)[name])
+        return sorted(map(row_text, rows), key=str.encode)
+
+    def _computed(self, view: CutView, settings: Settings) -> dict[str, Any]:
+        records = self._log(settings).read(reading_ranges(view, tail_max=settings.spec.tail_max))
+        return tables_of_log(view, records, settings)
+
+    def _log(self, settings: Settings) -> Log:
+        ours = ledger_id(bytes.fromhex(settings.ledger.topic_id))
+        return Log(self._job.connection(), ours, settings.isolation)
+
+    def _work(
+        self,
+        name: str,
+        ranges: Sequence[ReadRange],
+        began: float,
+        checks: Iterable[CheckEntry],
+        written: Manifest | None = None,
+    ) -> Work:
+        seconds = time.monotonic() - began
+        self._job.progress(Working(id=name, seconds=round(seconds, 1)))
+        return work_of(name, _offsets(ranges), seconds, checks, written)
+
+
+def _with_split_keys(checked: Checked, view: CutView, tables: Mapping[str, Any]) -> Checked:
+    """Add the notes about keys in several partitions of a table."""
+    if not view.keyed_tables:
+        return checked
+    return noted(checked, split_keys.find(view, tables[STATE].to_pylist()))
+
+
+def _offsets(ranges: Iterable[ReadRange]) -> int:
+    return sum(item.end - item.start for item in ranges)
+
+
+def _amount(ranges: Sequence[ReadRange]) -> str:
+    return f"{_offsets(ranges):,} offsets of {len(ranges)} partitions"
+
+
+def _require_unchanged(store: Store, parts: Iterable[Manifest]) -> None:
+    """Refuse to build on state whose files are not, byte for byte, those that were written."""
+    for part in parts:
+        folder = f"{state_table(part).path}/"
+        paths = (path for path in store.files_of(part) if path.startswith(folder))
+        found = [FileEntry(path=it, bytes=store.size(it) or 0, sha256=store.sha256(it)) for it in paths]
+        require_same_files(part, found)
 
 
 def _check(view: CutView, log: Log, records: Sequence[Record], ranges: Sequence[ReadRange]) -> Checked:
@@ -134,26 +219,50 @@ def _check(view: CutView, log: Log, records: Sequence[Record], ranges: Sequence[
     )
 
 
-def _tables(
-    view: CutView, log: Log, records: Sequence[Record], ranges: Sequence[ReadRange], settings: Settings
-) -> dict[str, Rows]:
-    """Compute the rows of every table."""
-    inputs, spec = inputs_of(view), settings.spec
-    messages = list(message_rows(view, records, inputs))
-    found: dict[str, Rows] = {
-        STATE: list(state_rows(view, records)),
+def tables_of_log(
+    view: CutView, records: Sequence[Record], settings: Settings, base: Base | None = None
+) -> dict[str, Any]:
+    """Compute the tables that follow from the records of the checks, in Arrow.
+
+    Args:
+        base: of an incremental snapshot: then the state is a delta on it.
+    """
+    inputs, decoder = inputs_of(view), Decoder(settings.decoding)
+    messages = list(message_rows(view, records, inputs, decoder))
+    if base is None:
+        name, state = STATE, state_rows(view, records, decoder)
+    else:
+        name, state = STATE_DELTA, delta_rows(view, records, CutView(base.parent.captured), decoder)
+    rows: dict[str, Rows] = {
+        name: list(state),
         "messages": messages,
         "channels": list(channel_rows(view, messages, inputs)),
         "processes": process_rows(view, settings.ledger),
         "positions": position_rows(view),
     }
+    return {name: arrow(name, of) for name, of in rows.items()}
+
+
+def _tables(
+    view: CutView,
+    log: Log,
+    records: Sequence[Record],
+    ranges: Sequence[ReadRange],
+    settings: Settings,
+    base: Base | None,
+) -> dict[str, Any]:
+    """Compute every table, in Arrow."""
+    found, spec = tables_of_log(view, records, settings, base), settings.spec
     if spec.around:
         window = per_kind(view, spec.around)
         reaches = reach(view, window)
         before = log.read(leads(view, reaches, ranges, window), lenient=True)
-        found[AROUND] = list(around_rows(view, [*records, *before], inputs, window, reaches))
+        rows = around_rows(
+            view, [*records, *before], inputs_of(view), window, reaches, Decoder(settings.decoding)
+        )
+        found[AROUND] = arrow(AROUND, list(rows))
     if spec.with_inputs:
-        found[INPUTS] = _inputs(log.read(unread_ranges(view)))
+        found[INPUTS] = arrow(INPUTS, _inputs(log.read(unread_ranges(view))))
     return found
 
 
@@ -173,7 +282,3 @@ def _inputs(records: Sequence[Record]) -> Rows:
         for record in records
         if record.process is None and not record.marker
     ]
-
-
-def _written(tables: Mapping[str, Any], folder: Path, stem: str) -> tuple[TableEntry, ...]:
-    return tuple(write(name, table, folder, stem) for name, table in tables.items())

@@ -17,10 +17,9 @@ from snapkafka.checks.invariants import Invariant
 
 from . import sql
 from .handover import HandOverError
+from .json_text import SHORT_MAX, SHORT_MIN
 from .write import arrow
 
-#: Java writes other doubles with an exponent.
-SHORT_MIN, SHORT_MAX = 1e-3, 1e7
 _PLACE: Final = ("topic", "partition", "offset")
 
 

@@ -12,7 +12,7 @@ from snapkafka.protocol.records import TopicPartition
 from .handover import HandOverError
 from .json_text import parsed, unparsed, window_of
 from .log import Record
-from .values import Form, decoded, form, why_undecoded
+from .values import Decoder, Form, form, why_undecoded
 
 #: The first part of the keys in the changelog of a table of sets (`faust.tables.sets`).
 ADD: Final = 1
@@ -30,31 +30,79 @@ class Change(NamedTuple):
     value: Form
 
 
-def state_rows(view: CutView, records: Iterable[Record]) -> Iterator[dict[str, Any]]:
+def state_rows(view: CutView, records: Iterable[Record], decoded: Decoder) -> Iterator[dict[str, Any]]:
     """Yield the rows of every table: the fold of the white changes below the ends of the changelogs (R8)."""
+    for table, changes in _white(view, records):
+        codecs = table["key_codec"], table["value_codec"]
+        if table["sets"]:
+            found = _sets(changes, codecs, decoded)
+        else:
+            last = (record for record in _last_of_keys(changes) if record.value is not None)
+            found = (_change(record, codecs, decoded) for record in last)
+        for change in found:
+            yield _row(table, change)
+
+
+def delta_rows(
+    view: CutView, records: Iterable[Record], parent: CutView, decoded: Decoder
+) -> Iterator[dict[str, Any]]:
+    """Yield the keys whose value at the cut differs from the parent's, with that value, or as `deleted`; and all sets,
+    because for these every record of the changelog counts (`spark.tables.incremental`).
+
+    Args:
+        records: of each changelog those from its settled offset in the parent on; changelogs of sets as a whole.
+    """
+    ends = {_place(table): table["end"] for table in changelog_rows(parent)}
+    for table, changes in _white(view, records):
+        codecs = table["key_codec"], table["value_codec"]
+        if table["sets"]:
+            found = _sets(changes, codecs, decoded)
+        else:
+            below = ends.get(_place(table), 0)
+            last = (
+                it
+                for it in _last_of_keys(changes)
+                if it.offset >= below or not parent.white_below_end(it.for_checks())
+            )
+            found = (_change(record, codecs, decoded) for record in last)
+        for change in found:
+            yield _row(table, change) | {"deleted": change.value_raw is None}
+
+
+def _white(view: CutView, records: Iterable[Record]) -> Iterator[tuple[dict[str, Any], list[Record]]]:
+    """Yield each changelog with the changes that are part of the state."""
     by_partition: dict[TopicPartition, list[Record]] = {}
     for record in records:
         if record.tp in view.changelogs and record.tp not in view.recreated:
             by_partition.setdefault(record.tp, []).append(record)
     for table in changelog_rows(view):
         tp = TopicPartition(table["topic"], table["partition"])
-        changes = [
-            it
-            for it in by_partition.get(tp, ())
-            if it.offset < table["end"] and view.in_state(it.for_checks())
-        ]
-        codecs = table["key_codec"], table["value_codec"]
-        for change in _sets(changes, codecs) if table["sets"] else _last_of_keys(changes, codecs):
-            yield _row(table, change)
+        yield (
+            table,
+            [
+                it
+                for it in by_partition.get(tp, ())
+                if it.offset < table["end"] and view.in_state(it.for_checks())
+            ],
+        )
 
 
-def _last_of_keys(changes: list[Record], codecs: tuple[str, str]) -> Iterator[Change]:
-    last = {record.key: record for record in changes}
-    for key, record in last.items():
-        if record.value is not None:
-            yield Change(
-                key, record.value, record.offset, decoded(key, codecs[0]), decoded(record.value, codecs[1])
-            )
+def _place(table: dict[str, Any]) -> tuple[str, str, str, int]:
+    return table["app"], table["table_name"], table["topic"], table["partition"]
+
+
+def _last_of_keys(changes: list[Record]) -> Iterable[Record]:
+    return {record.key: record for record in changes}.values()
+
+
+def _change(record: Record, codecs: tuple[str, str], decoded: Decoder) -> Change:
+    return Change(
+        record.key,
+        record.value,
+        record.offset,
+        decoded.key(record, codecs[0]),
+        decoded.value(record, codecs[1]),
+    )
 
 
 def _row(table: dict[str, Any], change: Change) -> dict[str, Any]:
@@ -84,7 +132,7 @@ def _row(table: dict[str, Any], change: Change) -> dict[str, Any]:
 # --- Sets -----------------------------------------------------------------------------------------------------------
 
 
-def _sets(changes: list[Record], codecs: tuple[str, str]) -> Iterator[Change]:
+def _sets(changes: list[Record], codecs: tuple[str, str], decoded: Decoder) -> Iterator[Change]:
     """Yield one change per set, from the operations that made it; its bytes are one operation that recreates it.
 
     Unreadable operations stay as they are: the last one of those with the same bytes.
@@ -95,7 +143,7 @@ def _sets(changes: list[Record], codecs: tuple[str, str]) -> Iterator[Change]:
     for record in changes:
         if record.value is None:
             continue
-        key, value = decoded(record.key, codecs[0]), decoded(record.value, codecs[1])
+        key, value = decoded.key(record, codecs[0]), decoded.value(record, codecs[1])
         operation = _operation(key.json, value.json)
         if operation is None:
             why = key.why or (None if value.why else "no operation of a set")

@@ -13,7 +13,7 @@ from snapkafka.protocol.records import TopicPartition
 from snapkafka.wire.headers import HEADER
 
 from .log import Record
-from .values import decoded, text_in, why_undecoded
+from .values import Decoder, text_in, why_undecoded
 
 #: The inputs of each partition, as `rows.input_rows` gives them.
 Inputs = Mapping[TopicPartition, Sequence[Mapping[str, Any]]]
@@ -40,7 +40,9 @@ def still_to_start(source: Mapping[str, Any], offset: int) -> bool:
     return offset >= source["position"] and offset not in source["done"]
 
 
-def message_rows(view: CutView, records: Iterable[Record], inputs: Inputs) -> Iterator[dict[str, Any]]:
+def message_rows(
+    view: CutView, records: Iterable[Record], inputs: Inputs, decoded: Decoder
+) -> Iterator[dict[str, Any]]:
     """Yield the messages in flight, decoded: one row per message and app that had still to start it (R8)."""
     for record in records:
         if record.process is None or record.process >= view.epoch or record.marker or is_void(view, record):
@@ -53,12 +55,11 @@ def message_rows(view: CutView, records: Iterable[Record], inputs: Inputs) -> It
             end = source["log_end"] if cut.left else white_end
             white = cut.left or record.epoch < view.epoch
             if white and record.offset < end and still_to_start(source, record.offset):
-                yield _message(record, cut.app, source)
+                yield _message(record, cut.app, source, decoded)
 
 
-def _message(record: Record, app: str, source: Mapping[str, Any]) -> dict[str, Any]:
-    key = decoded(record.key, source["key_codec"])
-    value = decoded(record.value, source["value_codec"])
+def _message(record: Record, app: str, source: Mapping[str, Any], decoded: Decoder) -> dict[str, Any]:
+    key, value = decoded.key(record, source["key_codec"]), decoded.value(record, source["value_codec"])
     at_ms = record.timestamp_ms
     return {
         "sender": record.process,

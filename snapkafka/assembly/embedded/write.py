@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import hashlib
+import io
 import json
 import re
-from collections.abc import Mapping, Sequence
-from pathlib import Path
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any, Final
 
 import pyarrow as pa  # type: ignore[import-untyped]
@@ -14,9 +14,11 @@ import pyarrow.parquet as pq  # type: ignore[import-untyped]
 
 from snapkafka.assembly.arrow_schema import arrow_schema
 from snapkafka.assembly.schemas import SORTED_BY, comments, schema
-from snapkafka.errors import StorageError
 from snapkafka.manifest import Column, FileEntry, TableEntry
+from snapkafka.store import Folder, RemoteFolder, Store
 from snapkafka.store.row_digests import row_digest
+
+from .json_text import Map
 
 #: Where Spark looks for its own form of a file's schema.
 SPARK_SCHEMA: Final = "org.apache.spark.sql.parquet.row.metadata"
@@ -31,13 +33,17 @@ def columns_of(name: str) -> list[tuple[str, str]]:
 
 def arrow(name: str, rows: Sequence[Mapping[str, Any]]) -> pa.Table:
     """Return the rows of a table, in its order."""
+    ordered = sorted(rows, key=lambda row: [_in_order(row.get(column)) for column in SORTED_BY[name]])
+    return pa.Table.from_pylist(list(ordered), schema=schema_of(name))
+
+
+def schema_of(name: str) -> pa.Schema:
+    """Return the schema of a table."""
     texts = comments(name)
-    wanted = pa.schema(
+    return pa.schema(
         [field.with_metadata({"comment": texts[field.name]}) for field in arrow_schema(schema(name))],
         metadata={SPARK_SCHEMA: _spark_schema(name)},
     )
-    ordered = sorted(rows, key=lambda row: [_in_order(row.get(column)) for column in SORTED_BY[name]])
-    return pa.Table.from_pylist(list(ordered), schema=wanted)
 
 
 def _in_order(value: Any) -> tuple[bool, Any]:
@@ -67,37 +73,53 @@ def _spark_type(kind: str) -> Any:
     return {"int": "integer", "bigint": "long"}.get(kind, kind)
 
 
-def write(name: str, table: pa.Table, folder: Path, stem: str) -> TableEntry:
-    """Write a table into `folder`/`name`; return its entry for the manifest.
+def write(name: str, table: pa.Table, store: Store, folder: Folder, stem: str) -> TableEntry:
+    """Write a table into a folder of `Store.staging`; return its entry for the manifest.
 
     Args:
-        stem: the folder of the snapshot, relative to the storage.
+        stem: the folder of the snapshot, relative to the storage, in which local ones will be.
 
     Raises:
-        StorageError: the folder cannot be written.
+        StorageError: the storage cannot be written.
     """
-    place = folder / name / FILE
-    try:
-        place.parent.mkdir()
-        pq.write_table(table, place, compression="snappy", use_deprecated_int96_timestamps=False)
-        content = place.read_bytes()
-    except OSError as error:
-        raise StorageError(f"storage {place} cannot be written: {error.strerror or error}") from error
+    buffer = io.BytesIO()
+    pq.write_table(table, buffer, compression="snappy", use_deprecated_int96_timestamps=False)
+    content = buffer.getvalue()
+    store.put(folder, f"{name}/{FILE}", content)
+    path = f"{folder.path if isinstance(folder, RemoteFolder) else stem}/{name}"
     columns = columns_of(name)
-    rows, digest = row_digest([kind for _, kind in columns], iter(_values(table)))
+    rows, of_rows = digest(name, table)
     return TableEntry(
         name=name,
-        path=f"{stem}/{name}",
+        path=path,
         rows=rows,
-        digest=digest,
+        digest=of_rows,
         schema=tuple(Column(name=column, type=kind) for column, kind in columns),
         files=(
-            FileEntry(
-                path=f"{stem}/{name}/{FILE}", bytes=len(content), sha256=hashlib.sha256(content).hexdigest()
-            ),
+            FileEntry(path=f"{path}/{FILE}", bytes=len(content), sha256=hashlib.sha256(content).hexdigest()),
         ),
     )
 
 
-def _values(table: pa.Table) -> list[tuple[Any, ...]]:
+def rows_of(name: str, table: pa.Table) -> list[dict[str, Any]]:
+    """Return the rows of a table by column, with its maps as such."""
+    maps = [column for column, kind in columns_of(name) if kind.startswith("map<")]
+    found: list[dict[str, Any]] = table.to_pylist()
+    for row in found:
+        row.update({column: Map(row[column]) for column in maps if row[column] is not None})
+    return found
+
+
+def digest(name: str, table: pa.Table, leave: Collection[str] = ()) -> tuple[int, str]:
+    """Return the number of rows of a table, and their order-free digest.
+
+    Args:
+        leave: columns that do not count.
+    """
+    kept = [(column, kind) for column, kind in columns_of(name) if column not in leave]
+    return row_digest([kind for _, kind in kept], iter(values(table.select([column for column, _ in kept]))))
+
+
+def values(table: pa.Table) -> list[tuple[Any, ...]]:
+    """Return the rows of a table."""
     return list(zip(*(column.to_pylist() for column in table.columns), strict=True))

@@ -6,6 +6,7 @@ from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
 
 from pyspark.sql import SparkSession
+from pyspark.sql import functions as fn
 
 from snapkafka.assembly.base import Base
 from snapkafka.assembly.pipeline import Job, Task
@@ -21,6 +22,7 @@ from .interrupts import interruptible_again
 from .reading.meter import Meter
 from .reading.session import session
 from .verify import v6_invariants
+from .write import parquet
 
 
 @contextmanager
@@ -76,3 +78,14 @@ class SparkEngine:
     ) -> list[CheckOutcome]:
         """Evaluate predicates; see `job.ask`."""
         return spark_job.ask(self._spark, store, manifest, base, asked)
+
+    def digests(self, view: CutView, settings: Settings) -> dict[str, tuple[int, str]]:
+        """Return rows and digest of each table that the log gives."""
+        with spark_job.computed(self._spark, view, settings) as tables:
+            return parquet.digests(tables)
+
+    def rows(self, view: CutView, settings: Settings, name: str) -> list[str]:
+        """Return the rows of a table that the log gives, as JSON, in the order of that."""
+        with spark_job.computed(self._spark, view, settings) as tables:
+            as_json = tables[name].select(fn.to_json(fn.struct("*")).alias("row"))
+            return [row.row for row in as_json.orderBy("row").collect()]

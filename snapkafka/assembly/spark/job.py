@@ -16,7 +16,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as fn
 from pyspark.sql.types import StructType
 
-from snapkafka.assembly.base import Base, building_on, view_on
+from snapkafka.assembly.base import Base, building_on, require_columns, view_on
 from snapkafka.assembly.ledger import NO_FACTS, ClusterFacts
 from snapkafka.assembly.manifest import Clock, Made, manifest_of, unread_ranges
 from snapkafka.assembly.reaches import leads, per_kind, reach
@@ -97,7 +97,7 @@ def assemble(
     view = view_on(base, captured, view.bounds, triggered_ms=settings.ledger.triggered_ms)
     require_offsets(view, starts=view.starts)
     with building_on(base):
-        incremental.require_columns(() if base is None else base.parts)
+        require_columns(() if base is None else base.parts)
     v6_invariants.require_valid(spark, wanted)
     clock = Clock()
     if base is not None:
@@ -169,7 +169,9 @@ def verify(
     reading = _read(spark, ranges, settings, meter, view.topics_read, light=light, keyed=keyed)
     with sized(spark, _offsets(ranges)), reading as records:
         checked = _check(spark, records, lookups, ranges, settings)
-        checked = noted(checked, split_keys.find(view, tables.state(records, lookups, settings.decoding)))
+        if view.keyed_tables:
+            state = tables.state(records, lookups, settings.decoding)
+            checked = noted(checked, split_keys.find(view, state))
         if wanted:
             of_tables = v6_invariants.check(spark, wanted, _unwritten(records, lookups, settings))
             checked = checked._replace(outcomes=checked.outcomes + of_tables)
@@ -180,6 +182,16 @@ def verify(
                 )
             checked = checked._replace(outcomes=[*checked.outcomes, found])
     return checked
+
+
+@contextmanager
+def computed(spark: SparkSession, view: CutView, settings: Settings) -> Iterator[dict[str, DataFrame]]:
+    """Provide the tables that the log gives, for the length of the block."""
+    ranges = reading_ranges(view, tail_max=settings.spec.tail_max)
+    lookups = Lookups(spark, view, stretch=stretch_of(ranges))
+    reading = _read(spark, ranges, settings, None, view.topics_read)
+    with sized(spark, _offsets(ranges)), reading as records:
+        yield _unwritten(records, lookups, settings)
 
 
 def _stored(spark: SparkSession, stored: Stored) -> dict[str, DataFrame]:

@@ -40,8 +40,6 @@ _ASSIGNMENT: Final = Schema(
 )
 #: Groups asked for at the same time.
 CONCURRENCY: Final = 8
-#: Groups that one request describes.
-AT_ONCE: Final = 100
 #: What `ListGroups` calls groups that read topics. Those of share and streams consumers are not described by the
 #: requests that we have; others (Connect's, ...) read no topics.
 READING: Final = frozenset({"consumer", "share", "streams", ""})
@@ -234,32 +232,24 @@ async def list_groups(admin: Any, brokers: list[int], coordinators: dict[str, in
 async def _described(
     admin: Any, listed: list[tuple[str, str]], coordinators: dict[str, int]
 ) -> list[ConsumerGroup]:
-    """Describe the groups: those of one broker by one request. Their positions are asked for first, for a broker does
-    not tell there that it coordinates the group no more."""
     gate = asyncio.Semaphore(CONCURRENCY)
 
-    async def committed(name: str) -> set[str]:
+    async def describe(name: str, kind: str) -> ConsumerGroup:
         async with gate:
             if name not in coordinators:
                 coordinators[name] = await admin.find_coordinator(name)
-            found = await admin.list_consumer_group_offsets(name, group_coordinator_id=coordinators[name])
-            return {tp.topic for tp in found}
+            return await _describe(admin, name, kind, coordinators[name])
 
-    names = sorted({name for name, _ in listed})
-    positions = dict(zip(names, await asyncio.gather(*map(committed, names)), strict=True))
-    answers: dict[str, Any] = {}
-    for broker in sorted({coordinators[name] for name in names}):
-        of_broker = [name for name in names if coordinators[name] == broker]
-        for at in range(0, len(of_broker), AT_ONCE):
-            (response,) = await admin.describe_consumer_groups(
-                of_broker[at : at + AT_ONCE], group_coordinator_id=broker
-            )
-            answers |= {answer[1]: answer for answer in response.groups}
-    return [await _group(admin, name, kind, answers[name], positions[name]) for name, kind in listed]
+    return list(await asyncio.gather(*(describe(name, kind) for name, kind in listed)))
 
 
-async def _group(admin: Any, name: str, kind: str, answer: Any, committed: set[str]) -> ConsumerGroup:
-    code, _, state, _, _, members, *_ = answer
+async def _describe(admin: Any, name: str, kind: str, coordinator: int) -> ConsumerGroup:
+    """Describe a group; its positions are asked for first, for a broker does not tell there that it coordinates the
+    group no more. One group at a time: aiokafka cannot read an answer about several."""
+    found = await admin.list_consumer_group_offsets(name, group_coordinator_id=coordinator)
+    committed = {tp.topic for tp in found}
+    (response,) = await admin.describe_consumer_groups([name], group_coordinator_id=coordinator)
+    ((code, _, state, _, _, members, *_),) = response.groups
     if code and code != GROUP_ID_NOT_FOUND:
         raise errors.for_code(code)(name)
     if kind in CLASSIC and (code or state == UNDESCRIBED) and (new := await _describe_new(admin, name)):

@@ -29,7 +29,7 @@ from pathlib import Path
 from snapkafka.assembly.spec import PLAIN_SPEC, JobSpec
 from snapkafka.errors import BadInputError, DependencyMissingError
 from snapkafka.kafka.login.connection import Connection
-from snapkafka.runtime.extras import require_extra
+from snapkafka.runtime.extras import require_engine, require_extra
 from snapkafka.runtime.locked import lock_problem
 from snapkafka.runtime.signals import to_its_end
 
@@ -63,20 +63,16 @@ async def drill(
 
     Raises:
         BadInputError: invalid command; nothing was done.
-        DependencyMissingError: Spark, the library that writes a fork, or the means to lock a command is missing;
+        DependencyMissingError: the engine, the library that writes a fork, or the means to lock a command is missing;
             nothing was done.
         TimedOutError, SnapkafkaError: only before anything was created.
     """
-    if spec.engine == "embedded":
-        raise BadInputError(
-            "must not be embedded: a drill verifies, which only Spark does",
-            hint="take auto or spark",
-            field="engine",
-        )
+    spec.require_one_engine()
     commands = parsed(request.apps)
     await asyncio.to_thread(_require_lock, where, request.allow, request.lock)
-    for extra in ("restore", "spark") if parts is None else ():
-        require_extra(extra, "a drill")
+    if parts is None:
+        require_extra("restore", "a drill")
+        require_engine(spec.engine)
     began = datetime.now(UTC)
     fork = new_id(began)
     folder = Path(tempfile.mkdtemp(prefix="snapkafka-drill-"))

@@ -11,7 +11,7 @@ from snapkafka.assembly.embedded import invariants
 from snapkafka.assembly.embedded.handover import HandOverError
 from snapkafka.assembly.embedded.json_text import is_json, parsed, text_of, unparsed, window_of
 from snapkafka.assembly.embedded.sql import get_json_object
-from snapkafka.assembly.embedded.values import decoded
+from snapkafka.assembly.embedded.values import Decoder
 from snapkafka.assembly.embedded.write import arrow
 from snapkafka.checks import Status
 from snapkafka.checks.invariants import Invariant, load, parameters_of, ready_made
@@ -43,7 +43,7 @@ from tests.worlds.waiting_messages import DELIVERED, TRIGGERED_S, WAITING
 def test_a_value_by_its_codec(
     raw: bytes | None, codec: str | None, json: str | None, text: str | None, why: str | None
 ) -> None:
-    assert decoded(raw, codec) == (json, text, why)
+    assert Decoder()(raw, codec) == (json, text, why)
 
 
 @pytest.mark.parametrize("text", ["NaN", "01", "+1", "1.", "[1,]", '"\t"', "", " ", "nul", "1 2", '{"a"}'])
@@ -67,7 +67,7 @@ def test_what_is_json(text: str) -> None:
         (lambda: unparsed("\x01"), "control characters"),
         (lambda: window_of('["k",["1","2"]]'), "no numbers"),
         (lambda: window_of("[1.5,[1,2]]"), "a fraction"),
-        (lambda: decoded(b"YQ", "raw|binary"), "base64 in an unusual form"),
+        (lambda: Decoder()(b"YQ", "raw|binary"), "base64 in an unusual form"),
     ],
 )
 def test_what_the_two_engines_might_read_differently_is_handed_over(work: Any, named: str) -> None:

@@ -13,7 +13,8 @@ from snapkafka.assembly.embedded import engine as embedded
 from snapkafka.assembly.embedded.handover import HandOverError
 from snapkafka.assembly.pipeline import Job
 from snapkafka.assembly.spec import JobSpec
-from snapkafka.errors import BadInputError
+from snapkafka.errors import BadInputError, DependencyMissingError
+from snapkafka.runtime import extras
 
 SMALL = 1_000
 
@@ -28,6 +29,15 @@ class Fake:
         if self.reason:
             raise HandOverError(self.reason)
         return self.name
+
+    def verify(self, *_: Any) -> str:
+        return self.assemble(None, None)
+
+    def require_valid(self, invariants: Any) -> None:
+        self.assemble(None, None)
+
+    def ask(self, *_: Any) -> str:
+        return self.assemble(None, None)
 
 
 @pytest.fixture
@@ -54,13 +64,11 @@ def taken(
     spec: JobSpec,
     *,
     offsets: int = SMALL,
-    schemes: tuple[str, ...] = ("file",),
-    only_spark: str = "",
 ) -> str:
     """Return the name of the engine that assembles."""
     job = Job(spec=spec, notify=lines.append, progress=lambda working: None, engine=engines.opened)
     nothing: Any = None
-    with engines.opened(job, offsets, schemes, only_spark) as engine:
+    with engines.opened(job, offsets, ("file",)) as engine:
         return str(engine.assemble(nothing, nothing))
 
 
@@ -76,13 +84,8 @@ LARGE = {"offsets": engines.OFFSETS_MAX + 1}
 @pytest.mark.parametrize(
     ("options", "around", "named"),
     [
-        ({}, LARGE, "100,001 offsets"),
-        ({}, {"schemes": ("file", "s3a")}, "storage by s3a"),
-        ({}, {"only_spark": "verification"}, "verification"),
-        ({"avro": ("7=s.avsc",)}, {}, "Avro"),
-        ({"schema_registry": "http://r"}, {}, "Avro"),
-        ({"codecs": ("shop",)}, {}, "codecs of the apps"),
-        ({"unpickle": True}, {}, "codecs of the apps"),
+        ({}, LARGE, "200,001 offsets"),
+        ({"schema_registry": "http://r"}, {}, "a schema registry"),
     ],
 )
 def test_what_only_spark_does_is_named(
@@ -102,6 +105,42 @@ def test_what_shows_only_in_the_records_is_handed_over(fakes: dict[str, str], li
     assert lines == ["taking Spark: the embedded engine does not do base64 in an unusual form"]
     with pytest.raises(BadInputError, match="does not do base64 in an unusual form"):
         taken(lines, JobSpec(engine="embedded"))
+
+
+@pytest.mark.parametrize(
+    "work",
+    [
+        lambda engine: engine.verify(None, None, (), None),
+        lambda engine: engine.ask(None, None, None, ()),
+        lambda engine: engine.require_valid(()) or "spark",
+    ],
+)
+def test_every_part_of_the_work_is_handed_over(fakes: dict[str, str], lines: list[str], work: Any) -> None:
+    """And stays with Spark: what comes after it is not asked of the embedded engine again."""
+    fakes["reason"] = "this"
+    job = Job(
+        spec=JobSpec(engine="auto"), notify=lines.append, progress=lambda working: None, engine=engines.opened
+    )
+    with engines.opened(job, SMALL, ("file",)) as engine:
+        assert work(engine) == "spark"
+        assert work(engine) == "spark"
+    assert lines == ["taking Spark: the embedded engine does not do this"]
+
+
+def test_where_spark_is_needed_and_missing_the_reason_is_named(
+    fakes: dict[str, str], lines: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fakes["reason"] = "base64 in an unusual form"
+    monkeypatch.setattr(extras, "find_spec", lambda name: None if name == "pyspark" else name)
+    with pytest.raises(DependencyMissingError) as raised:
+        taken(lines, JobSpec(engine="auto"))
+    assert raised.value.message.startswith("Spark (for base64 in an unusual form) needs pyspark, ")
+    assert raised.value.advice == "pip install 'snapkafka[spark]'"
+
+
+def test_both_engines_do_not_assemble() -> None:
+    with pytest.raises(BadInputError, match="engine must be one: both is for verify"):
+        JobSpec(engine="both").require_one_engine()
 
 
 def test_without_its_libraries_spark_is_taken(

@@ -18,6 +18,7 @@ from snapkafka.assembly.spec import (
     JobReport,
     JobResult,
     JobSpec,
+    as_file,
     changed,
     parser,
     spec_of,
@@ -45,7 +46,7 @@ EVERYTHING = JobSpec(
     record=True,
     tail_max=3,
     ui=True,
-    engine="auto",
+    engine="embedded",
     asked=("termination",),
 )
 
@@ -65,7 +66,15 @@ def test_every_option_comes_back_from_a_file(tmp_path: Path) -> None:
         "one is missing here"
     )
     assert read(written(tmp_path, msgspec.to_builtins(EVERYTHING))) == EVERYTHING
-    assert read() == JobSpec()
+
+
+def test_the_job_as_a_program_is_sparks_where_nothing_names_another(tmp_path: Path) -> None:
+    """Under `spark-submit` and Airflow; what starts it as a child names the engine in every file."""
+    assert read().engine == read(written(tmp_path, {"around": 3})).engine == "spark"
+    assert read(written(tmp_path, {"engine": "auto"})).engine == "auto"
+    assert read(written(tmp_path, {"engine": "auto"}), "--engine=embedded").engine == "embedded"
+    (tmp_path / "child.json").write_bytes(as_file(JobSpec(around=3)))
+    assert read(f"--spec={tmp_path}/child.json") == JobSpec(around=3)
 
 
 def test_the_flags_of_the_job_give_what_the_file_gives() -> None:
@@ -80,7 +89,9 @@ def test_the_flags_of_the_job_give_what_the_file_gives() -> None:
 def test_a_flag_goes_before_the_file_and_the_file_before_the_environment(tmp_path: Path) -> None:
     file = written(tmp_path, {"namespace": "of-the-file", "around": 3})
     environ = {"SNAPKAFKA_NAMESPACE": "of-the-environment", "SNAPKAFKA_BOOTSTRAP": "b:1"}
-    assert read(file, **environ) == JobSpec(bootstrap="b:1", namespace="of-the-file", around=3)
+    assert read(file, **environ) == JobSpec(
+        bootstrap="b:1", namespace="of-the-file", around=3, engine="spark"
+    )
     assert read(file, "--namespace=of-a-flag", **environ).namespace == "of-a-flag"
 
 

@@ -180,11 +180,30 @@ async def test_what_a_jvm_writes_to_standard_output_spoils_no_result(job: Job) -
         await ops.assemble(HERE, ops.JobSpec(namespace="ns", snapshots=("mine",)))
 
 
-async def test_without_spark_the_extra_is_named(job: Job, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(
+    ("engine", "module", "extra"),
+    [("auto", "pyarrow", "embedded"), ("embedded", "pyarrow", "embedded"), ("spark", "pyspark", "spark")],
+)
+async def test_without_an_engine_its_extra_is_named(
+    job: Job, monkeypatch: pytest.MonkeyPatch, engine: str, module: str, extra: str
+) -> None:
+    """Where both are missing, `auto` names the smaller one."""
     monkeypatch.setattr(extras, "find_spec", lambda name: None)
-    with pytest.raises(DependencyMissingError, match="assembly needs pyspark, ") as raised:
-        await ops.assemble(HERE, ops.JobSpec(namespace="ns", snapshots=("mine",)))
-    assert "snapkafka[spark]" in raised.value.advice
+    with pytest.raises(DependencyMissingError, match=f"assembly needs {module}, ") as raised:
+        await ops.assemble(HERE, ops.JobSpec(namespace="ns", snapshots=("mine",), engine=engine))
+    assert f"snapkafka[{extra}]" in raised.value.advice
+
+
+@pytest.mark.parametrize("missing", ["pyspark", "duckdb"])
+async def test_with_one_engine_auto_goes_on(job: Job, monkeypatch: pytest.MonkeyPatch, missing: str) -> None:
+    monkeypatch.setattr(extras, "find_spec", lambda name: None if name == missing else name)
+    job.says({"snapshots": [RESULT]})
+    await ops.assemble(HERE, ops.JobSpec(namespace="ns", snapshots=("mine",)))
+
+
+async def test_two_engines_do_not_assemble_one_snapshot(job: Job) -> None:
+    with pytest.raises(BadInputError, match="engine must be one: both is for verify"):
+        await ops.assemble(HERE, ops.JobSpec(namespace="ns", snapshots=("mine",), engine="both"))
 
 
 async def test_how_far_it_is_is_distinguished_from_the_log(job: Job) -> None:

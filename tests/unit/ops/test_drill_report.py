@@ -311,11 +311,11 @@ async def test_a_port_of_the_brokers_is_not_allowed() -> None:
     assert parts.calls == []
 
 
-async def test_an_engine_that_cannot_verify_is_refused_before_a_fork_is_made() -> None:
+async def test_two_engines_for_one_assembly_are_refused_before_a_fork_is_made() -> None:
     parts = FakeParts()
-    with pytest.raises(BadInputError, match="engine must not be embedded"):
+    with pytest.raises(BadInputError, match="engine must be one"):
         await ops.drill(
-            WHERE, "shop", ops.DrillRequest(apps=["true"]), spec=ops.JobSpec(engine="embedded"), parts=parts
+            WHERE, "shop", ops.DrillRequest(apps=["true"]), spec=ops.JobSpec(engine="both"), parts=parts
         )
     assert parts.calls == []
 

@@ -55,14 +55,17 @@ def test_none_are_asked_for() -> None:
 
 
 def test_each_ready_made_one_says_what_it_wants() -> None:
-    assert ready_made() == ("conservation", "deadlock", "no_negative", "one_token", "termination")
-    for name in ready_made():
+    names = ("conservation", "deadlock", "delivered_within", "no_negative", "one_token", "termination")
+    assert ready_made() == names
+    for name in names:
         (found,) = load([name], {}) if name == "termination" else load([name], _some(name))
         assert "${" not in found.sql
         assert found.sql.startswith("--")
 
 
 def _some(name: str) -> dict[str, str]:
+    if name == "delivered_within":
+        return {"seconds": "60"}
     more = {"conservation": {"total": "1"}, "one_token": {"topics": "ring"}}.get(name, {})
     return {"table": "t", **more}
 

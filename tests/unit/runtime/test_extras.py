@@ -179,11 +179,13 @@ def test_what_is_missing_is_named_with_its_extra(monkeypatch: pytest.MonkeyPatch
     assert raised.value.advice == "pip install 'snapkafka[demo]'"
 
 
-@pytest.mark.parametrize(("absent", "named"), [("confluent_kafka", "restore"), ("pyspark", "spark")])
+@pytest.mark.parametrize(
+    ("absent", "named"), [(("confluent_kafka",), "restore"), (("pyspark", "pyarrow"), "embedded")]
+)
 async def test_a_drill_names_what_it_lacks_before_it_makes_anything(
-    monkeypatch: pytest.MonkeyPatch, absent: str, named: str
+    monkeypatch: pytest.MonkeyPatch, absent: tuple[str, ...], named: str
 ) -> None:
-    monkeypatch.setattr(extras, "find_spec", lambda name: None if name == absent else name)
+    monkeypatch.setattr(extras, "find_spec", lambda name: None if name in absent else name)
     with pytest.raises(DependencyMissingError) as raised:
         await drill(Connection(bootstrap="127.0.0.1:1"), "ns", DrillRequest(apps=["python -m shop"]))
     assert raised.value.advice == f"pip install 'snapkafka[{named}]'"

@@ -20,10 +20,9 @@ from pyspark.sql import DataFrame, SparkSession, Window
 from pyspark.sql import functions as fn
 
 from snapkafka.assembly.decoding import PLAIN, Decoding
-from snapkafka.assembly.schemas import columns, schema
+from snapkafka.assembly.schemas import columns
 from snapkafka.assembly.spark.frames import Lookups
 from snapkafka.assembly.spark.write import parquet
-from snapkafka.errors import BadInputError
 from snapkafka.manifest import STATE, STATE_DELTA, Manifest, state_table
 from snapkafka.store import Store
 from snapkafka.store.state_chain import KEY
@@ -92,18 +91,3 @@ def whole_state(spark: SparkSession, store: Store, parts: Sequence[Manifest], ow
     tables = map(state_table, parts)
     full, *others = (parquet.read(spark, t.name, store.spark_uri(t.path)) for t in tables)
     return resolved(full, [*others, own])
-
-
-def require_columns(parts: Sequence[Manifest]) -> None:
-    """Refuse to build on rows whose columns differ from ours.
-
-    Raises:
-        BadInputError: names the snapshot.
-    """
-    for part in parts:
-        table = state_table(part)
-        if ", ".join(f"{column.name} {column.type}" for column in table.schema) != schema(table.name):
-            raise BadInputError(
-                f"the state of snapshot {part.id} has other columns: another release assembled it",
-                hint=f"assemble {part.id} again, or take a full snapshot",
-            )

@@ -16,15 +16,13 @@ from typing import Final
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as fn
 
+from snapkafka.assembly.decoding import MAGIC, PREFIX_BYTES
 from snapkafka.assembly.schema_registry import AVRO, JSON, Missing, Registry
 from snapkafka.assembly.spark.reading.meter import step
 
 from .avro import as_json, whole
 from .json_text import only_json, with_quoted_constants
 
-#: Before the number, which is of 4 bytes.
-MAGIC: Final = b"\x00"
-PREFIX_BYTES: Final = 5
 #: Registries have no number above it.
 NUMBER_MAX: Final = (1 << 31) - 1
 #: One table asks for so many: bytes that begin with a zero byte by chance may have any number.

@@ -14,20 +14,22 @@ import pyarrow as pa  # type: ignore[import-untyped]
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as fn
 
+from snapkafka.assembly.app_codecs import codecs_of
 from snapkafka.assembly.decoding import (
     BASE64,
     JSON_CODECS,
+    MAGIC,
     PICKLES,
     PLAIN,
+    PREFIX_BYTES,
     REFUSED,
-    STRING_OR_CONSTANT,
     TEXT_CODECS,
     Decoding,
 )
 
 from .avro import as_json
 from .json_text import only_json, quoted, text_of, with_quoted_constants
-from .schema_numbers import MAGIC, PREFIX_BYTES, Numbered, look_up, number_in
+from .schema_numbers import Numbered, look_up, number_in
 
 #: The columns that say by which codecs a key and a value were made.
 CODECS: Final = ("key_codec", "value_codec")
@@ -189,55 +191,14 @@ def _of_json(content: Column, why: Column) -> Column:
 
 def _loading(decoding: Decoding) -> Any:
     """Create a function of (codec, bytes) over batches. It needs nothing of this package where it runs."""
-    modules, unpickle, refused = decoding.codecs, decoding.unpickle, REFUSED
-    constant = STRING_OR_CONSTANT
+    opened = codecs_of(decoding.codecs, unpickle=decoding.unpickle)
 
     def load(codecs: pa.Array, values: pa.Array) -> pa.Array:
-        import importlib
-        import json
-        import re
-        import warnings
-
-        def plain(value: Any) -> Any:
-            if isinstance(value, set | frozenset):
-                return sorted(value, key=repr)
-            return value.decode() if isinstance(value, bytes) else on_default(value)
-
-        def one(name: str, value: bytes) -> tuple[str | None, str | None]:
-            try:
-                codec = get_codec(name)
-            except Exception:
-                return None, f"codec {name} is not registered with Faust"
-            nodes = getattr(codec, "nodes", ())
-            if not unpickle and any(type(node).__name__ == "raw_pickle" for node in nodes):
-                return None, f"codec {name}{refused}"
-            try:
-                found = codec.loads(value)
-                text = json.dumps(found, default=plain, ensure_ascii=False, separators=(",", ":"))
-                text = re.sub(constant, lambda at: at[1] or f'"{at[2]}"', text)
-                text.encode()
-            except (Exception, SystemExit) as error:
-                return None, f"codec {name}: {type(error).__name__}"
-            return text, None
-
-        missing = ""
-        try:
-            from faust.serializers.codecs import get_codec
-            from faust.utils.json import on_default
-
-            for module in modules:
-                importlib.import_module(module)
-        except ImportError as error:
-            missing = f"no module {error.name} on a worker"
-        except (Exception, SystemExit) as error:
-            missing = f"a module fails on a worker: {type(error).__name__}"
-        rows: list[tuple[str | None, str | None]] = []
-        with warnings.catch_warnings(action="ignore"):  # Faust's of pickles: whoever asked for them knows
-            for name, value in zip(codecs.to_pylist(), values.to_pylist(), strict=True):
-                if value is None:
-                    rows.append((None, None))
-                else:
-                    rows.append((None, f"codec {name}: {missing}") if missing else one(name, value))
+        read = opened()
+        rows = [
+            (None, None) if value is None else read(name, value)
+            for name, value in zip(codecs.to_pylist(), values.to_pylist(), strict=True)
+        ]
         columns = [pa.array([row[side] for row in rows], pa.string()) for side in (0, 1)]
         return pa.StructArray.from_arrays(columns, names=["json", "why"])
 

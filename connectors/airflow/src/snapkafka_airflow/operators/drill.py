@@ -73,7 +73,7 @@ class SnapkafkaDrillOperator(SnapkafkaBaseOperator):
         super().__init__(**kwargs)
         self.apps, self.snapshot_id, self.until, self.timeout = apps, snapshot_id, until, timeout
         self.invariants, self.parameters, self.report = invariants, parameters, report
-        self.env, self.spec = env or {}, spec or ops.JobSpec()
+        self.env, self.spec = env or {}, spec or ops.JobSpec(engine="spark")
         self.allow, self.unlocked = allow, unlocked
 
     def execute(self, context: Any) -> dict[str, Any]:

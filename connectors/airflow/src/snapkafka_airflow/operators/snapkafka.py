@@ -139,7 +139,7 @@ class _JobOperator(SnapkafkaBaseOperator):
     ) -> None:
         super().__init__(**kwargs)
         self.snapshot_id, self.invariants, self.parameters = snapshot_id, invariants, parameters
-        self.spec = spec or ops.JobSpec()
+        self.spec = spec or ops.JobSpec(engine="spark")
 
     def _wanted(self, **more: Any) -> ops.JobSpec:
         """Return the options of the job for the snapshot of this task."""

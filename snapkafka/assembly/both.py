@@ -1,0 +1,123 @@
+"""Both engines for one verification: each is a witness for the other, and a difference is an error of one of them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import fields
+from typing import TYPE_CHECKING, Any, Final
+
+from snapkafka.checks import Checked, CheckOutcome, CutView
+from snapkafka.checks.invariants import Invariant
+from snapkafka.errors import BadInputError, InternalError, Option
+from snapkafka.manifest import Manifest
+from snapkafka.store import Store
+
+from .base import Base
+from .embedded.handover import HandOverError
+from .pipeline import Engine, Job, Task
+from .progress import Work
+from .settings import Settings, Stored
+
+if TYPE_CHECKING:
+    from .embedded.engine import EmbeddedEngine
+    from .spark.engine import SparkEngine
+
+#: So much of a value or a row is shown.
+CHARS_MAX: Final = 200
+
+
+class Both(Engine):
+    """The embedded engine and Spark, which have to find the same."""
+
+    def __init__(self, job: Job, embedded: EmbeddedEngine, spark: SparkEngine) -> None:
+        self._job, self._embedded, self._spark = job, embedded, spark
+
+    def require_valid(self, invariants: tuple[Invariant, ...]) -> None:
+        """Refuse SQL that Spark cannot run; the embedded engine refuses with a reason of its own."""
+        self._spark.require_valid(invariants)
+
+    def assemble(self, task: Task, settings: Settings) -> tuple[Manifest, Work]:
+        """Assemble by neither: `JobSpec.require_one_engine` has refused that."""
+        raise AssertionError("both engines verify, and one assembles")
+
+    def verify(
+        self, view: CutView, settings: Settings, wanted: tuple[Invariant, ...], stored: Stored | None
+    ) -> tuple[Checked, Callable[[Manifest], Work]]:
+        """Verify by each, and compare findings, and rows and digests of the tables that the log gives.
+
+        Raises:
+            InternalError: they differ; it names the first difference.
+            BadInputError: the embedded engine does not do all of it.
+        """
+        name = view.captured.id
+        try:
+            here, _ = self._embedded.verify(view, settings, wanted, stored)
+        except HandOverError as reason:
+            raise not_done(str(reason)) from reason
+        there, work = self._spark.verify(view, settings, wanted, stored)
+        for what in findings_that_differ(here, there):
+            raise _differ(name, what)
+        digests, others = (engine.digests(view, settings) for engine in (self._embedded, self._spark))
+        for table in (table for table in others if others[table] != digests[table]):
+            rows = (engine.rows(view, settings, table) for engine in (self._embedded, self._spark))
+            raise _differ(name, row_that_differs(table, *rows))
+        rows_count = sum(count for count, _ in digests.values())
+        self._job.notify(
+            f"{name}: both engines agree on {len(there.outcomes)} checks and {rows_count:,} rows in"
+            f" {len(digests)} tables"
+        )
+        return there, work
+
+    def ask(
+        self, store: Store, manifest: Manifest, base: Base | None, asked: tuple[Invariant, ...]
+    ) -> list[CheckOutcome]:
+        """Evaluate predicates in Spark."""
+        return self._spark.ask(store, manifest, base, asked)
+
+
+def not_done(reason: str) -> BadInputError:
+    """Create the error for what the embedded engine is to do, and does not."""
+    return BadInputError(
+        f"the embedded engine does not do {reason}",
+        hint=("leave ", Option("engine"), " to auto, or take spark"),
+    )
+
+
+def _differ(name: str, what: str) -> InternalError:
+    return InternalError(
+        f"{name}: the engines differ: {what}",
+        hint=("report it; ", Option("engine", "spark"), " verifies without the comparison"),
+    )
+
+
+def findings_that_differ(embedded: Checked, spark: Checked) -> Iterator[str]:
+    """Yield each difference of two results of the checks, in words."""
+    one, other = (_facts(checked) for checked in (embedded, spark))
+    for what in sorted(one.keys() | other.keys()):
+        if one.get(what) != other.get(what):
+            yield f"{what} is {_short(one.get(what))} by the embedded one, and {_short(other.get(what))} by Spark"
+
+
+def _facts(checked: Checked) -> Mapping[str, Any]:
+    found: dict[str, Any] = {
+        f"{outcome.check} {it.name}": getattr(outcome, it.name)
+        for outcome in checked.outcomes
+        for it in fields(outcome)
+    }
+    found |= {f"changelog {tp.topic}[{tp.partition}]": facts for tp, facts in checked.held.items()}
+    return found | {"external records": checked.external, "outsiders": checked.outside}
+
+
+def row_that_differs(table: str, embedded: list[str], spark: list[str]) -> str:
+    """Name the first row that only one of two lists has."""
+    here, there = ((rows, set(others)) for rows, others in ((embedded, spark), (spark, embedded)))
+    for engine, (rows, others) in (("the embedded one", here), ("Spark", there)):
+        for row in rows:
+            if row not in others:
+                return f"only {engine} has this row of {table}: {_short(row)}"
+    return f"{table} has {len(embedded):,} rows by the embedded one, and {len(spark):,} by Spark"
+
+
+def _short(value: Any) -> str:
+    text = value if isinstance(value, str) else repr(value)
+    return text if len(text) <= CHARS_MAX else f"{text[:CHARS_MAX]}..."
