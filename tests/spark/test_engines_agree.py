@@ -273,8 +273,8 @@ def test_a_chain_is_the_same_but_for_the_engine(spark: SparkSession, kafka: Brok
         play_on(stage, pair.name(name), parent=pair.name(parent), written=changes)
         manifest = pair.assembled(name, () if name == "next" else WHOLE)
         assert [entry.id for entry in manifest.parents][-1] == pair.name(parent)
-    checks = {it.name: it for it in manifest.checks}
-    assert (checks["V6 everything"].found, checks["V6 gone"].status) == (6, "passed")
+    checks = {it.name: it for it in manifest.checks}  # the keys: x, poison, late, red, new
+    assert (checks["V6 everything"].found, checks["V6 gone"].status) == (5, "passed")
     pair.verified("last", WHOLE)
 
 
