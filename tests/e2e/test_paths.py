@@ -35,6 +35,8 @@ pytestmark = [pytest.mark.kafka, pytest.mark.timeout(600)]
 
 GOLDEN: Final = Path(__file__).parent / "paths"
 WIDTH: Final = 80
+#: A broker of a busy machine may not answer a command in time.
+TRIES: Final = 5
 NAMESPACE: Final = "paths"
 ORDERS: Final = {"ann": (5, 7), "bob": (11,), "cid": (1, 2, 3)}
 
@@ -49,7 +51,6 @@ DEVELOPER: Final = (
 ANALYST: Final = (
     "assemble first --storage snapshots --engine embedded",
     "verify first --offline --storage snapshots",
-    "query 'SELECT app, \"table\", key, key_raw, value FROM state ORDER BY ALL' --storage snapshots",
     "query 'SELECT key FROM orders' --storage snapshots",
     "draw first --storage snapshots -o cut.svg",
 )
@@ -60,14 +61,11 @@ ANALYST_LATER: Final = (
 )
 OPERATOR: Final = (
     "namespaces",
-    "doctor -v",
     "doctor --fix --yes",
-    "doctor",
     "pause",
     "trigger --wait",
     "resume",
     "prune --storage snapshots --keep-last 1 --offline --dry-run --vertical",
-    "restore first --dry-run",
     "fork create staging --from first --dry-run --vertical",
 )
 OPERATOR_LATER: Final = ("trigger --wait --id lost --ttl 2s", "list", "show lost --vertical", "doctor --acls")
@@ -75,6 +73,8 @@ OPERATOR_LATER: Final = ("trigger --wait --id lost --ttl 2s", "list", "show lost
 #: What differs from run to run, and what stands for it.
 CHANGING: Final = (
     (r"triggered [-\d]+ [\d:]+ by \S+?,\s+[\d.]+ \w+\s+ago; full", "triggered WHEN by WHO, T ago; full"),
+    (r"(?m)^(\w+): read [^;]*;[^;]*;\s+checked[^;]*;\s+[\d.]+ \w+$", r"\1: read, wrote and checked"),
+    (r"(?<=epoch )\d+", "N"),
     (r"\b\d{4}-\d\d-\d\d[T ]\d\d:\d\d(?::\d\d)?Z?", "WHEN"),
     (r"\b\d[\d.,]*\s(?:ms|us|s|min|h|days)\b", "T"),
     (r"\b\d[\d.,]*\s(?:B|kB|MB)\b", "SIZE"),
@@ -121,7 +121,10 @@ class Shop:
         return "\n".join(f"$ snapkafka {command}\n{self._stable(command)}" for command in commands)
 
     def _stable(self, command: str) -> str:
-        shown = on_a_terminal(f"snapkafka {command}", self.folder, self.bootstrap)
+        for _ in range(TRIES):
+            shown = on_a_terminal(f"snapkafka {command}", self.folder, self.bootstrap)
+            if "no Kafka broker answers" not in shown:
+                break
         too_wide = [line for line in shown.splitlines() if cell_len(line) > WIDTH and len(line.split()) > 1]
         assert too_wide == [], (command, too_wide)
         for found, name in (

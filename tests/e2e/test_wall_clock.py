@@ -85,7 +85,8 @@ def assembled(url: str) -> None:
         return reported["state"] not in ("queued", "running")
 
     wait_until("the job to end", over, timeout_s=1200, period_s=0.5)
-    assert (reported["state"], reported["verdict"]) == ("done", "VERIFIED"), reported
+    left_open = get(f"{url}/v1/snapshots/friday")["left_open"]
+    assert (reported["state"], reported["verdict"], left_open) == ("done", "VERIFIED", [])
 
 
 def drawn_by_command(storage: Path) -> dict[str, Any]:
