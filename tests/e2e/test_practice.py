@@ -87,7 +87,9 @@ class Terminal:
     def wait_for_a_worker(self, namespace: str) -> None:
         doctor = f"{self.snapkafka} doctor --json --namespace {namespace}"
         blocking_until(
-            lambda: '"accounts": 1' in self.type(f"{doctor} || true").stdout, AGAIN_S, "a worker of the fork"
+            lambda: 'fork.staging.accounts": 1' in self.type(f"{doctor} || true").stdout,
+            AGAIN_S,
+            "a worker of the fork",
         )
 
     @property
