@@ -171,7 +171,7 @@ class World:
             "job": [*with_ctrl_c("snapkafka.assembly"), *job],
             "submit": [*spark_submit(), *job],
             "assemble": [
-                *COMMAND, "assemble", self.snapshot, "--storage", str(storage), *at,
+                *COMMAND, "assemble", self.snapshot, "--engine", "spark", "--storage", str(storage), *at,
                 "--namespace", self.stage.namespace,
             ],
             "verify": [*COMMAND, "verify", "--manifest", str(storage / f"{self.snapshot}.json"), *at],
