@@ -21,6 +21,7 @@ ASKED: Final = (
 TOLD: Final = (
     (LedgerRead, records.Trigger),
     events.CutTimed,
+    events.ReportAppended,
     (LedgerRead, records.CutReport),
     events.EndsSeen,
     events.MarkerSent,

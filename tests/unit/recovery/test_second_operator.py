@@ -270,7 +270,7 @@ async def test_a_restore_that_was_not_finished_is_replaced_by_that_of_another_sn
     save(world, dataclasses.replace(world.manifest, epoch=EPOCH + 1))
     planned = await world.plan()
     assert planned.replaces == first.plan
-    assert any("takes the place of plan" in note for note in planned.notes)
+    assert any("replaces plan" in note for note in planned.notes)
     await world.restore()
     holds_the_snapshot(world)
     views = world.state().restores.views

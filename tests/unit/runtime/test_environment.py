@@ -195,7 +195,7 @@ def test_set_up_is_planned_in_an_empty_environment(tmp_path: Path) -> None:
             [sys.executable, "-S", "-c", code], env=environment, cwd=CHECKOUT, capture_output=True, text=True
         )
         assert (done.returncode, done.stderr) == (0, "")
-        assert "'Java 21', 'Kafka 4.1'" in done.stdout
+        assert "'Java 21', 'Kafka 4.4'" in done.stdout
 
 
 @pytest.mark.long

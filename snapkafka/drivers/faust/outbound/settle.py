@@ -12,7 +12,7 @@ from snapkafka.protocol.records import TopicPartition
 
 from .outcomes import Unacknowledged, outcome
 from .partition import PartitionState, Run
-from .unstamped import UnstampedRecords, is_too_large, records_of_halved
+from .unstamped import RECORDS, UnstampedRecords, is_too_large
 
 if TYPE_CHECKING:
     from snapkafka.protocol.actions import Action
@@ -83,7 +83,7 @@ class SendOutcomes:
         try:
             if way.batch is batch:
                 way.batch, way.runs = None, []
-            if (halved := records_of_halved(batch)) is not None:
+            if (halved := getattr(batch, RECORDS, None)) is not None:
                 self._halved_settled(way, runs, halved)
                 return
             offset, failure = outcome(future)

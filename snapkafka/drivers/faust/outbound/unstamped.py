@@ -60,12 +60,6 @@ HOLDS_S: Final = 60.0
 LOG_AGAIN_S: Final = 60.0
 
 
-def records_of_halved(batch: Any) -> Sequence[asyncio.Future[Any]] | None:
-    """Return the outcomes of all records of a batch that was sent in parts, by their places; None: it is whole."""
-    found: Sequence[asyncio.Future[Any]] | None = getattr(batch, RECORDS, None)
-    return found
-
-
 def is_too_large(error: BaseException | None) -> bool:
     """Return whether this is the producer's own limit, as aiokafka raises it or as Faust wraps it."""
     return isinstance(error, MessageSizeTooLargeError) or (
