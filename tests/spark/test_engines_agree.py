@@ -244,9 +244,19 @@ WHOLE: Final = (
 )
 
 
+#: Each takes a minute: these run every time, the others with the long tests.
+QUICK: Final = {("sound", "read_committed"), ("split", "read_committed"), ("refused", "read_uncommitted")}
+
+
 @pytest.mark.kafka
-@pytest.mark.parametrize("scene", SCENES)
-@pytest.mark.parametrize("isolation", ["read_committed", "read_uncommitted"])
+@pytest.mark.parametrize(
+    ("scene", "isolation"),
+    [
+        pytest.param(scene, isolation, marks=() if (scene, isolation) in QUICK else pytest.mark.long)
+        for scene in SCENES
+        for isolation in ("read_committed", "read_uncommitted")
+    ],
+)
 def test_manifests_are_the_same_but_for_the_engine(
     spark: SparkSession, kafka: Broker, tmp_path: Path, scene: str, isolation: str
 ) -> None:
