@@ -288,6 +288,7 @@ def test_a_chain_is_the_same_but_for_the_engine(spark: SparkSession, kafka: Brok
     pair.verified("last", WHOLE)
 
 
+@pytest.mark.long
 @pytest.mark.kafka
 def test_altered_tables_are_found_by_both_with_the_same_words(
     spark: SparkSession, kafka: Broker, tmp_path: Path
