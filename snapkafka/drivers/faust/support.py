@@ -10,6 +10,7 @@ This cannot find a hook that keeps its name and arguments and changes its meanin
 from __future__ import annotations
 
 import inspect
+import sys
 from collections.abc import Iterable, Iterator, Mapping
 from importlib import import_module
 from types import FunctionType, MethodType
@@ -152,6 +153,10 @@ def not_as_expected() -> list[str]:
     ]
 
 
+#: `annotationlib.Format.FORWARDREF`, where there is one.
+FORWARD_REFERENCES: Final[Mapping[str, Any]] = {"format": 3} if sys.version_info >= (3, 14) else {}
+
+
 def _different(owner: str, seams: tuple[str, ...]) -> Iterator[tuple[str, str]]:
     module, _, name = owner.partition(":")
     try:
@@ -172,10 +177,16 @@ def _has(cls: type, attribute: str) -> bool:
     the rest in instances."""
     return any(
         attribute in vars(base)
-        or attribute in vars(base).get("__annotations__", ())
+        or attribute in _annotated_in(base)
         or attribute in _names_in(vars(base).get("__init__"))
         for base in cls.__mro__
     )
+
+
+def _annotated_in(cls: type) -> Iterable[str]:
+    """Return the attributes that a class itself annotates. Since Python 3.14 they are worked out when asked for; a name
+    that is only there for type checkers stays one."""
+    return inspect.get_annotations(cls, **FORWARD_REFERENCES)
 
 
 def _names_in(function: Any) -> tuple[str, ...]:
