@@ -88,7 +88,7 @@ class _RequestLog:
         self._counts: Counter[str] = Counter()
 
     def counts(self) -> Counts:
-        """Return how many requests were answered so far, by role, and by role and API."""
+        """Count the requests answered so far, by role, and by role and API."""
         for line in self._file:
             if (found := ANSWERED.search(line)) is None:
                 continue

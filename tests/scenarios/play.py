@@ -170,7 +170,7 @@ class Play:
         offset, report = mine[-1]
         if again := command.flag("again"):
             offset = self.stage.append(report)
-        self.say(f"{actor.name} is told that its report is at {offset}")
+        self.say(f"{actor.name}: its report is acknowledged at {offset}")
         actor.feed(ReportAppended(n=report.n, offset=offset, repeated=again))
 
     def do_read(self, command: Words) -> None:

@@ -55,7 +55,7 @@ class Away(FakeLedger):
         self.garbled = False
         self.lost: SnapkafkaError | None = None
         self.tries = 0
-        self.unanswered: type | None = None  # a record of this type lands, and its author is not told so
+        self.unanswered: type | None = None  # a record of this type lands, but its acknowledgement is lost
 
     async def end(self) -> int:
         if self.silent:
