@@ -105,7 +105,8 @@ class MachineDriver(ABC):
 
     @abstractmethod
     def start_timer(self, epoch: int, ttl_ms: int) -> None:
-        """Feed `TimerExpired` after that time."""
+        """Feed `TimerExpired` after that time, once the ledger is read to its end: who has reported there is not to be
+        declared dead (R12)."""
 
     @abstractmethod
     def append_hello(self, was: int) -> None:

@@ -245,7 +245,7 @@ class OpenCut:
 
 def left_since(ledger: LedgerView, offset: int) -> bool:
     """Return whether a process has left at this offset of the ledger, or later."""
-    return any(view.left is not None and view.left >= offset for view in ledger.processes.values())
+    return ledger.left_at >= offset
 
 
 def take_cut(

@@ -150,6 +150,7 @@ class ProcessFold(SnapshotFold):
         self._leave(offset, record.process, dead=False)
 
     def _leave(self, offset: int, process: int, *, dead: bool) -> None:
+        self.left_at = offset
         view = self.processes.get(process)
         if view is None or view.left is not None:
             return

@@ -95,6 +95,8 @@ class LedgerState(ProcessFold):
         self.end = offset + 1
         if refused is not None:
             self.refusals.refuse(offset, refused)
+            if isinstance(refused, Bye | Dead):
+                self.left_at = offset
         if self._held is not None:
             self._held.append((offset, record))
             if isinstance(record, Checkpoint):
@@ -166,6 +168,7 @@ class LedgerState(ProcessFold):
             (other for chunk in chunks for other in chunk.others),
         )
         self.highest_epoch = max(self.highest_epoch, last.highest_epoch)
+        self.left_at = last.upto - 1  # it keeps only some of those that left below
         for offset, record in held:
             if offset >= last.upto:
                 yield

@@ -24,6 +24,7 @@ class LedgerView:
     def __init__(self) -> None:
         self.end = 0  # one past the last ledger offset that was applied
         self.processes: dict[int, ProcessView] = {}
+        self.left_at = -1  # where a process has left last, also one that is not among `processes`
         self.snapshots: dict[int, SnapshotView] = {}
         self.open: dict[int, SnapshotView] = {}  # those neither captured nor failed
         self.by_id: dict[tuple[str, int], int] = {}  # (id, attempt) -> epoch

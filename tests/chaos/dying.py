@@ -1,8 +1,8 @@
 """An app in a cycle with itself, whose worker dies at the step of cut or closing that a file names.
 
 `going` takes one request at a time, writes a table, waits, and sends to `coming`, which the app reads as well. The
-driver runs as it is; around each action that the machine asks for, and before each event that it is told, a process
-looks whether this is where it has to die.
+driver runs as it is; around each action that the machine asks for, and before each event that it is fed, the process
+checks whether this is where it has to die.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from typing import Any
 import faust
 
 import snapkafka
-from snapkafka.protocol.actions import Action
+from snapkafka.protocol.actions import Action, ReadLedgerTo
 from snapkafka.protocol.events import Event
 
 from .steps import name_of
@@ -69,19 +69,21 @@ def die_at(step: str) -> None:
         os.kill(os.getpid(), signal.SIGKILL)
 
 
-do, tell = driver.do, driver.tell
+do, feed = driver.do, driver.feed
 
 
-def do_or_die(actions: Sequence[Action]) -> None:
+def do_or_die(actions: Sequence[Action], *, us: int = 0) -> ReadLedgerTo | None:
+    asked = None
     for action in actions:
         die_at(f"before {name_of(action)}")
-        do([action])
+        asked = do([action], us=us) or asked
         die_at(f"after {name_of(action)}")
+    return asked
 
 
-def notify_or_die(event: Event) -> Any:
-    die_at(f"told {name_of(event)}")
-    return tell(event)
+def feed_or_die(event: Event) -> ReadLedgerTo | None:
+    die_at(f"fed {name_of(event)}")
+    return feed(event)
 
 
-driver.do, driver.tell = do_or_die, notify_or_die
+driver.do, driver.feed = do_or_die, feed_or_die

@@ -17,8 +17,8 @@ ASKED: Final = (
     actions.SendMarkers,
     (AppendToLedger, records.Closed),
 )
-#: What it is told meanwhile. Being told of an action's outcome is the other side of that action.
-TOLD: Final = (
+#: What it is fed meanwhile. The outcome of an action is the other side of that action.
+FED: Final = (
     (LedgerRead, records.Trigger),
     events.CutTimed,
     events.ReportAppended,
@@ -69,8 +69,11 @@ def _name(kind: type | tuple[type, type]) -> str:
 
 STEPS: Final = (
     *(f"{moment} {_name(kind)}" for kind in ASKED for moment in ("before", "after")),
-    *(f"told {_name(kind)}" for kind in TOLD),
+    *(f"fed {_name(kind)}" for kind in FED),
 )
+
+#: Those that a worker meets only where the trigger does not tell when its log ends were asked for.
+ASKING_ENDS: Final = frozenset(step for step in STEPS if step.endswith(("AskEnds", "EndsSeen")))
 
 
 def all_names() -> set[str]:
@@ -80,5 +83,5 @@ def all_names() -> set[str]:
 
 def known_names() -> set[str]:
     """Every type that is a step, or none for a reason."""
-    kinds = [kind[0] if isinstance(kind, tuple) else kind for kind in (*ASKED, *TOLD)]
+    kinds = [kind[0] if isinstance(kind, tuple) else kind for kind in (*ASKED, *FED)]
     return {kind.__name__ for kind in (*kinds, *ELSEWHERE)}

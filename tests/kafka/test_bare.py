@@ -95,22 +95,28 @@ async def test_r15_what_the_broker_refuses_with_our_header_arrives_without_in_it
         assert sending.driver.metrics.bare == bears.count(False)
 
 
-async def test_r15_in_a_transaction_too(kafka: Broker, topic: str) -> None:
+@pytest.mark.parametrize(
+    ("batch", "sizes"),
+    [(LIMIT, [10, FITS, 10, FITS, 10]), (16_384, [n * 97 % 1_500 for n in range(150)])],
+    ids=["refused alone", "refused in a burst"],
+)
+async def test_r15_in_a_transaction_too(kafka: Broker, topic: str, batch: int, sizes: list[int]) -> None:
     """Its producer numbers its records: one that is sent again has to bear the number that it had."""
-    async with Sending(kafka, topic, producer_max_batch_size=LIMIT) as sending:
+    values = [random.Random(n).randbytes(size) for n, size in enumerate(sizes)]
+    async with Sending(kafka, topic, producer_max_batch_size=batch) as sending:
         client = sending.app.producer._new_producer(transactional_id=f"{topic}-tx")
         await client.start()
         sending.app.producer._transaction_producers[f"{topic}-tx"] = client
         sending.app.producer._trn_locks[f"{topic}-tx"] = asyncio.Lock()
         try:
             await client.begin_transaction()
-            sizes = [10, FITS, 10, FITS, 10]
-            futures = [await sending.send(b"." * size, transactional_id=f"{topic}-tx") for size in sizes]
-            await asyncio.gather(*futures)
+            futures = [await sending.send(value, transactional_id=f"{topic}-tx") for value in values]
+            placed = [(await future).offset for future in futures]
             await client.commit_transaction()
         finally:
             await client.stop()
-        records = await sending.log(5)
-        assert [len(record.value) for record in records] == sizes
-        assert stamped(records)[0::2] == [True] * 3
-        assert False in stamped(records)
+        assert placed == list(range(len(values)))
+        records = await sending.log(len(values))
+        assert [record.value for record in records] == values
+        assert stamped(records) == [len(value) < FITS for value in values]
+        assert not sending.driver.machine.colours.busy

@@ -637,6 +637,23 @@ def test_r8_who_left_after_the_ends_were_asked_for_may_have_sent_behind_them(
     assert world.snapshot(epoch).status is Status.CAPTURED
 
 
+def test_r8_who_left_counts_though_the_worker_has_forgotten_it(
+    world: World, pair: tuple[Process, Process], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A worker remembers only some of those that left; a reader with the whole history judges by all."""
+    monkeypatch.setattr("snapkafka.protocol.ledger_processes.KEEP_LEFT", 1)
+    p, q = pair
+    third, younger = Process(world, "r", ()), Process(world, "r", ())
+    world.append(Bye(process=younger.id, n=98))
+    at = len(world.ledger)
+    third.send(A)
+    world.append(Bye(process=third.id, n=99))
+    asking(world, at, end=0)
+    settle(p, q)
+    assert third.id not in p.machine.ledger.processes
+    assert ends_of(p) == [(LogEnd(topic="a", partition=0, end=1),)]
+
+
 def test_r8_who_left_before_the_ends_were_asked_for_does_not_matter(
     world: World, pair: tuple[Process, Process]
 ) -> None:

@@ -8,6 +8,7 @@ from itertools import permutations
 import pytest
 
 from snapkafka.protocol.captured_snapshot import Captured
+from snapkafka.protocol.cut import left_since
 from snapkafka.protocol.events import LedgerRead
 from snapkafka.protocol.ledger_state import LedgerState
 from snapkafka.protocol.records import Bye, Dead, Hello, LedgerRecord, Refused
@@ -225,3 +226,12 @@ def test_what_external_processes_write_with_the_ids_of_others_makes_nobody_leave
     late = Member(world, "q", (B,), (OLD,))
     captured(snapshot(world, "second", (OLD,), p, late))
     assert p.takes_part and late.takes_part
+
+
+def test_r8_who_left_counts_though_its_signature_is_refused() -> None:
+    """Its last records may lie behind log ends that were asked for before; an assembly with both keys knows it."""
+    state = LedgerState()
+    state.apply(0, None, refused=Hello(n=1, app="p"))
+    state.apply(1, None, refused=Bye(process=0, n=2))
+    assert left_since(state, 1)
+    assert not left_since(state, 2)

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from snapkafka.protocol.captured_snapshot import Captured
+from snapkafka.protocol.cut import left_since
 from snapkafka.protocol.deduplication import KEEP_NUMBERS
 from snapkafka.protocol.events import InputsRevoked, StopAsked
 from snapkafka.protocol.ledger_checkpoint import take_checkpoint
@@ -16,6 +17,7 @@ from snapkafka.protocol.ledger_state import LedgerState, Status
 from snapkafka.protocol.records import (
     Abort,
     Assigned,
+    Bye,
     Checkpoint,
     Dead,
     Hello,
@@ -394,6 +396,21 @@ def test_of_those_that_left_only_the_latest_are_kept_and_whoever_has_a_part_in_a
     state = read(ledger, start=ledger[0][0])
     assert {*state.processes} == {p.id, q.id, *gone[-2:]}
     assert forgetful(state.captured(epoch)) == forgetful(world.fold.captured(epoch))
+
+
+def test_r8_who_starts_from_a_checkpoint_does_not_know_who_left_before(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """So it takes no log ends from a trigger that were asked for before the checkpoint."""
+    monkeypatch.setattr("snapkafka.protocol.ledger_checkpoint.KEEP_LEFT", 0)
+    p, gone, other = Process(world, "p", (A,)), Process(world, "q"), Process(world, "q")
+    world.append(Bye(process=gone.id, n=99))
+    settle(p, other)
+    ledger, _ = trimmed(world, start=len(world.ledger))
+    state = read(ledger, start=ledger[0][0])
+    assert gone.id not in state.processes
+    assert left_since(state, len(world.ledger) - 1)
+    assert not left_since(state, len(world.ledger))
 
 
 def test_who_has_an_input_is_kept_however_long_ago_it_left(

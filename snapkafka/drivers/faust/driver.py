@@ -245,7 +245,7 @@ class FaustDriver(Host):
         self.waiting.machine_changed()
 
     async def _expired(self, epoch: int, answer: Callable[[Event], None]) -> None:
-        """Read the ledger to its end first: who has reported there is not to be declared dead (R12)."""
+        """Read the ledger to its end first (R12)."""
         if epoch in self.machine.ledger.open:
             with contextlib.suppress(SnapkafkaError):
                 await self.waiting.read_to(await self.ledger.end())

@@ -23,7 +23,7 @@ import random
 from collections.abc import AsyncIterator, Mapping, Sequence
 from typing import Any, Final
 
-from snapkafka.errors import BadInputError, TimedOutError, TriggerRefusedError
+from snapkafka.errors import BadInputError, SnapkafkaError, TimedOutError, TriggerRefusedError
 from snapkafka.kafka.records.read import Record
 from snapkafka.ports import Entry, Ledger
 from snapkafka.protocol.events import (
@@ -41,6 +41,7 @@ from snapkafka.protocol.records import (
 from snapkafka.protocol.snapshots import ProcessView
 from snapkafka.topic_config import promised_by
 
+from ..ledger_wait import LEDGER_WAIT_S
 from .assignment import Input, resolve
 from .due import StateDue
 from .hello import given_at, hello_of, inputs_at, require_alone
@@ -387,4 +388,12 @@ class Participant:
         return view.process > self.process and view.hello.app == self.node and view.hello.mode != RESTORE
 
     def _expired(self, epoch: int) -> None:
+        self._host.spawn(self._expire(epoch))
+
+    async def _expire(self, epoch: int) -> None:
+        """Read the ledger to its end first (R12)."""
+        with contextlib.suppress(SnapkafkaError, TimeoutError):
+            async with asyncio.timeout(LEDGER_WAIT_S):
+                end = await self._ledger.end()
+                await self._task.until(lambda: self._task.ahead.end >= end)
         self._due.expire(epoch)

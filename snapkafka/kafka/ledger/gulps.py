@@ -23,13 +23,13 @@ class Gulps:
         self._ended = asyncio.Event()
 
     def hurry(self) -> None:
-        """End the present rest, if there is one: somebody waits for what stands in the ledger."""
+        """End the present rest, or leave out the next one: somebody waits for what stands in the ledger."""
         self._ended.set()
 
     async def rest(self) -> None:
         """Rest for a while, or until somebody is in a hurry."""
-        self._ended.clear()
         if (seconds := self._seconds()) > 0:
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(seconds):
                     await self._ended.wait()
+        self._ended.clear()

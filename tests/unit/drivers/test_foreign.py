@@ -11,7 +11,15 @@ from snapkafka.drivers.foreign.driver import Participant
 from snapkafka.drivers.foreign.settings import Bounds, Left
 from snapkafka.errors import BadInputError, BrokerUnavailableError, TriggerRefusedError
 from snapkafka.kafka.ledger.tail_marks import LedgerCutShortError
-from snapkafka.protocol.records import FOREIGN, NOT_GIVEN, Hello, TailLost, TopicPartition, Trigger
+from snapkafka.protocol.records import (
+    FOREIGN,
+    NOT_GIVEN,
+    CutReport,
+    Hello,
+    TailLost,
+    TopicPartition,
+    Trigger,
+)
 from tests.worlds.fakes import FakeCluster, FakeEntry, FakeLedger, Worker
 from tests.worlds.foreign_world import STATE, FakeWriter, ForeignAdmin, marker_of, participant, until, view
 
@@ -140,6 +148,22 @@ async def test_a_state_that_does_not_come_fails_its_snapshot_by_name_and_the_nex
     assert await till.cut("two")
     await until(lambda: view(cluster).snapshots[later].captured_at is not None, "the capture")
     assert set(writer.state(later).values()) == {b"all"}
+
+
+async def test_r12_who_has_reported_in_the_ledger_is_not_declared_dead(
+    cluster: FakeCluster, till: Participant
+) -> None:
+    """The process was suspended: what others have reported meanwhile it reads first."""
+    ledger = cluster.the_ledger
+    other = ledger.put(Hello(n=9, app="other"))
+    epoch = trigger(cluster, "one", apps=("other",))
+    await until(lambda: epoch in till._machine.ledger.open, "the trigger to be read")
+    ledger.put(
+        CutReport(process=other, n=1, epoch=epoch, previous=0, heard="ledger", assigned=-1, positions=())
+    )
+    till._expired(epoch)
+    await until(lambda: view(cluster).snapshots[epoch].failure is not None, "the failure")
+    assert view(cluster).is_alive(other)
 
 
 async def test_snapshots_that_are_asked_for_meanwhile_wait_for_their_turn(

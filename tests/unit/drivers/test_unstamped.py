@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import sys
+from itertools import accumulate
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from aiokafka.errors import MessageSizeTooLargeError
+from aiokafka.producer.transaction_manager import TransactionManager
 from aiokafka.record.memory_records import MemoryRecords
 from faust.exceptions import ProducerSendError
 
@@ -33,6 +36,15 @@ class Limited(Log):
         self.driver = Driver(self.producer)  # before a client is made, as in a worker
         self.client = self.connect()
         self.sender = self.client._sender
+        self.sequence: list[
+            tuple[int, int]
+        ] = []  # of each batch that it has taken: its first number, and how many
+
+    def idempotent(self) -> None:
+        """Number the records, as `enable_idempotence` does."""
+        manager = TransactionManager(None, 1_000)
+        manager.set_pid_and_epoch(1, 0)
+        self.sender._txn_manager = self.client._message_accumulator._txn_manager = manager
 
     async def broker(self) -> None:
         """One round of aiokafka's sender: everything that waits is sent once."""
@@ -57,7 +69,9 @@ class Limited(Log):
                     if not code:
                         written = MemoryRecords(bytes(data))
                         while (chunk := written.next_batch()) is not None:
-                            log += chunk
+                            found = list(chunk)
+                            log += found
+                            self.sequence.append((chunk.base_sequence, len(found)))
                     reported.append((partition, code, base, -1, 0))
                 topics.append((topic, reported))
             return SimpleNamespace(topics=topics, API_VERSION=7)
@@ -145,6 +159,36 @@ async def test_r15_of_a_burst_what_fits_alone_arrives_in_order(
     assert not log.client._message_accumulator._batches
     assert not log.client._message_accumulator._pending_batches
     assert not log.driver.machine.colours.busy
+
+
+async def test_r15_halves_of_an_idempotent_producer_keep_their_sequence(log: Limited) -> None:
+    """A broker refuses what leaves a gap in the sequence, or comes twice."""
+    log.idempotent()
+    log.client._message_accumulator._batch_size = 16_384
+    values = [bytes([65 + n]) * size for n, size in enumerate((700, 1_920, 300, 700, 300, 300, 1_200))]
+    for value in values:
+        await send(log.driver, value=value)
+    for _ in range(16):
+        await log.broker()
+        await settle()
+    assert [record.value for record in log.records[THERE]] == values
+    assert len(log.sequence) > 2
+    assert [first for first, _ in log.sequence] == [0, *accumulate(count for _, count in log.sequence)][:-1]
+    assert not log.driver.machine.colours.busy
+
+
+async def test_r15_a_marker_that_is_too_large_by_itself_is_not_sent_for_ever(
+    log: Limited, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is nothing without its header."""
+    log.idempotent()
+    monkeypatch.setattr(sys.modules[__name__], "LIMIT", 90)
+    header = (wire.HEADER, wire.marker(7, wire.tp_check(*THERE), 1, 0, 0, 0))
+    future = await log.client._message_accumulator.add_message(
+        THERE, wire.marker_key(0), None, 1, headers=[header]
+    )
+    await sent(log)
+    assert isinstance(future.exception(), MessageSizeTooLargeError)
 
 
 async def test_r15_seqs_of_bare_records_are_given_out_again(log: Limited) -> None:

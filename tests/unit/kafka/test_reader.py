@@ -14,6 +14,7 @@ from aiokafka.errors import OffsetOutOfRangeError
 
 from snapkafka.errors import LedgerUnusableError
 from snapkafka.kafka.ledger import reader
+from snapkafka.kafka.ledger.gulps import Gulps
 from snapkafka.kafka.ledger.reader import SLICE_S, LedgerRecreatedError, ReadEntry, _Reader, read_entries
 from snapkafka.kafka.ledger.tail_marks import LedgerCutShortError
 from snapkafka.kafka.login import clients
@@ -144,3 +145,12 @@ async def test_r15_others_have_their_turn_after_each_slice(
         since[turns] = since.get(turns, 0) + 1
     running.cancel()
     assert max(since.values()) <= 6, "three to a slice, and the host may have its turn at its end"
+
+
+async def test_who_is_in_a_hurry_while_a_gulp_is_taken_is_not_rested_upon() -> None:
+    """A worker appends its own trigger while it reads: the next record is the one that it waits for."""
+    gulps = Gulps(lambda: 60.0)
+    gulps.hurry()
+    await asyncio.wait_for(gulps.rest(), 5)
+    with pytest.raises(TimeoutError):
+        await asyncio.wait_for(gulps.rest(), 0.01)

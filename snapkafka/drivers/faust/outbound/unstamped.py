@@ -22,14 +22,14 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 from weakref import WeakSet
 
 from aiokafka.errors import MessageSizeTooLargeError, RecordListTooLargeError
-from aiokafka.producer.message_accumulator import MessageBatch
+from aiokafka.producer.message_accumulator import BatchBuilder, MessageBatch
 from aiokafka.producer.sender import Sender, SendProduceReqHandler
 from aiokafka.record.default_records import DefaultRecordBatchBuilder
 from aiokafka.record.memory_records import MemoryRecords
@@ -163,96 +163,87 @@ class UnstampedRecords:
         try:
             found = MemoryRecords(bytes(batch.get_data_buffer())).next_batch()
             records = list(found)
-            if len(records) > 1 and len(records) == len(batch._msg_futures):
+            if len(records) != len(batch._msg_futures):
+                return None  # a batch that the app has made itself
+            if len(records) > 1:
                 return [_first_half(accumulator, batch, found, records)]
-            return [] if self._stripped(accumulator, batch, found, records) else None
+            return [] if self._stripped(accumulator, batch, found, *records) else None
         except Exception as error:
             self._host.stand_down("to send a batch again that was too large", error)
             return None
 
-    def _stripped(self, accumulator: Any, batch: Any, found: Any, records: list[Any]) -> bool:
-        """Remove our headers; return whether there were any."""
-        tp = TopicPartition(*batch.tp)
-        stamped = [at for at, record in enumerate(records) if wire.find(record.headers) is not None]
-        if not stamped or len(records) != len(batch._msg_futures):
+    def _stripped(self, accumulator: Any, batch: Any, found: Any, record: Any) -> bool:
+        """Remove our header from a record that is alone in its batch; return whether it had one that it can do
+        without: a marker is nothing else."""
+        tp, header = TopicPartition(*batch.tp), wire.find(record.headers)
+        if header is None or _is_marker(record):
             return False
-        keep_markers = found.is_transactional or found.producer_id >= 0  # their number is in the sequence
-        builder = accumulator.create_builder()
-        futures, dropped = [], []
-        for record, (future, _) in zip(records, batch._msg_futures, strict=True):
-            marker = _is_marker(record)
-            if marker and not keep_markers:
-                dropped.append(future)
-                continue
-            metadata = builder.append(
-                timestamp=record.timestamp,
-                key=record.key,
-                value=record.value,
-                headers=list(record.headers) if marker else wire.without_header(record.headers),
-            )
-            if metadata is None:
-                return False
-            futures.append((future, metadata))
-        if not futures:
-            return False
-        builder.close()
-        if found.producer_id >= 0:
-            builder._set_producer_state(found.producer_id, found.producer_epoch, found.base_sequence)
-        self._remember(tp.topic, records, compressed=bool(accumulator._compression_type))
-        batch._builder, batch._msg_futures = builder, futures
-        for future in dropped:
-            future.set_exception(MessageSizeTooLargeError())
-        self.futures.add(batch.future)
-        self.futures.update(future for future, _ in futures)
-        self._give_back(tp, records)
-        self._notify(tp, len(stamped))
+        batch._builder, batch._msg_futures = _built(
+            accumulator,
+            found,
+            0,
+            [(record, wire.without_header(record.headers))],
+            [future for future, _ in batch._msg_futures],
+        )
+        self._remember(tp.topic, record, compressed=bool(accumulator._compression_type))
+        self.futures.update((batch.future, *(future for future, _ in batch._msg_futures)))
+        self._give_back(tp, header)
+        self._notify(tp, 1)
         return True
 
-    def _remember(self, topic: str, records: list[Any], *, compressed: bool) -> None:
-        """Remember the size of a record that was refused alone and uncompressed. Others are tried with a header again:
-        how far one compresses is unknown, and a record that was refused with others may fit alone."""
-        if len(records) == 1 and not compressed:
-            (record,) = records
+    def _remember(self, topic: str, record: Any, *, compressed: bool) -> None:
+        """Remember the size of a record that was refused uncompressed. How far another one compresses is unknown, so
+        that is tried with a header again."""
+        if not compressed:
             self.refused[topic] = _Refused(
                 _size(record.key, record.value, record.headers), time.monotonic() + HOLDS_S
             )
 
-    def _give_back(self, tp: TopicPartition, records: list[Any]) -> None:
-        """Hand the seqs of these records back to the machine: they were never used."""
-        ledger, check = self._stamps.ledger_id, wire.tp_check(tp.topic, tp.partition)
-        stamps = [wire.read(wire.find(record.headers) or b"", ledger, check) for record in records]
-        seqs = [
-            stamp.seq for stamp in stamps if stamp is not None and stamp.process == self._host.machine.process
-        ]
-        if seqs:
-            self._host.machine.seqs_unused(tp, min(seqs), max(seqs))
+    def _give_back(self, tp: TopicPartition, header: bytes) -> None:
+        """Hand the seq of a record back to the machine: it was never used."""
+        stamp = wire.read(header, self._stamps.ledger_id, wire.tp_check(tp.topic, tp.partition))
+        if stamp is not None and stamp.process == self._host.machine.process:
+            self._host.machine.seqs_unused(tp, stamp.seq, stamp.seq)
 
 
 def _first_half(accumulator: Any, batch: Any, found: Any, records: list[Any]) -> MessageBatch:
     """Return the first half of a batch as another one, and leave the rest in it: a flush waits for it until its last
     record has left."""
     middle, waiting = len(records) // 2, [future for future, _ in batch._msg_futures]
-    halves = []
-    for start, end in ((0, middle), (middle, len(records))):
-        builder = accumulator.create_builder()
-        futures = []
-        for record, future in zip(records[start:end], waiting[start:end], strict=True):
-            metadata = builder.append(
-                timestamp=record.timestamp, key=record.key, value=record.value, headers=list(record.headers)
-            )
-            if metadata is None:
-                raise ValueError("half a batch does not fit where the whole did")
-            futures.append((future, metadata))
-        builder.close()
-        if found.producer_id >= 0:
-            builder._set_producer_state(found.producer_id, found.producer_epoch, found.base_sequence + start)
-        halves.append((builder, futures))
+    as_they_are = [(record, record.headers) for record in records]
+    halves = [
+        _built(accumulator, found, start, as_they_are[start:end], waiting[start:end])
+        for start, end in ((0, middle), (middle, len(records)))
+    ]
     if not hasattr(batch, RECORDS):
         setattr(batch, RECORDS, waiting)
     first = MessageBatch(batch.tp, halves[0][0], batch._ttl, batch._linger_time)
     first._msg_futures, first._ctime, first._retry_count = halves[0][1], batch._ctime, batch._retry_count
     batch._builder, batch._msg_futures = halves[1]
     return first
+
+
+def _built(
+    accumulator: Any,
+    found: Any,
+    start: int,
+    records: Iterable[tuple[Any, Headers]],
+    waiting: Iterable[asyncio.Future[Any]],
+) -> tuple[BatchBuilder, list[tuple[asyncio.Future[Any], Any]]]:
+    """Return the part of the batch `found` that begins with its record number `start`, with these headers."""
+    builder = accumulator.create_builder()
+    futures = []
+    for (record, headers), future in zip(records, waiting, strict=True):
+        metadata = builder.append(
+            timestamp=record.timestamp, key=record.key, value=record.value, headers=list(headers)
+        )
+        if metadata is None:
+            raise ValueError("a part of a batch does not fit where the whole did")
+        futures.append((future, metadata))
+    builder.close()
+    if found.producer_id >= 0:
+        builder._set_producer_state(found.producer_id, found.producer_epoch, found.base_sequence + start)
+    return builder, futures
 
 
 async def _send_produce_req(
