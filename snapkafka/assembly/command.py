@@ -52,7 +52,7 @@ def _run(options: argparse.Namespace, output: TextIO) -> int:
         progress = _print_progress if options.progress else now_and_then(_print_line, LINE_EVERY_S)
         job = Job(spec=spec, notify=_print_line, progress=progress, engine=engines.opened)
         failures = Failures(_print_line)
-        results = verify(job) if spec.manifests else assemble(job, failures)
+        results = verify(job, failures) if spec.manifests else assemble(job, failures)
     except Exception as error:
         if (number := interrupted_by()) is not None:
             return _interrupted(number)

@@ -382,7 +382,8 @@ class JobResult(msgspec.Struct, frozen=True, kw_only=True):
 
 @dataclass(frozen=True, slots=True)
 class JobError(Reported):
-    """An error that ended the job, or a snapshot of several (`id`), also in the words of the command."""
+    """An error that ended the job, or a snapshot of several (`id`; of a verification its manifest), also in the words
+    of the command."""
 
     message: str = ""
     hint: str = ""

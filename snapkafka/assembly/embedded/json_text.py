@@ -21,9 +21,12 @@ from .handover import HandOverError
 PLAIN_STRING: Final = re.compile(r'"[^"\\\x00-\x1f]*"')
 #: A string, escapes included.
 STRING: Final = re.compile(r'"(?:[^"\\]|\\.)*"', re.DOTALL)
+#: A string; its group is the name of a field, or empty.
+NAME: Final = re.compile(rf"({STRING.pattern}(?=[ \t\n\r]*:))|{STRING.pattern}", re.DOTALL)
 #: Beyond these, Spark's parsers have limits of their own.
 DEPTH_MAX: Final = 100
 DIGITS_MAX: Final = 300
+NAME_MAX: Final = 50_000
 #: A number as a JSON text has it, too long for parsers to agree.
 LONG_NUMBER: Final = re.compile(rf"[0-9]{{{DIGITS_MAX}}}")
 #: Control characters that the two write differently.
@@ -36,6 +39,8 @@ def is_json(text: str) -> bool:
         return True
     if LONG_NUMBER.search(text) or _depth(text) > DEPTH_MAX:
         raise HandOverError("JSON with very long numbers or many levels")
+    if len(text) > NAME_MAX and any(len(name) > NAME_MAX for name in NAME.findall(text)):
+        raise HandOverError("JSON with very long names")
     try:
         json.loads(text, parse_constant=_no_constant, parse_int=str, parse_float=str)
     except (ValueError, RecursionError):
