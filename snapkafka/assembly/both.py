@@ -60,7 +60,9 @@ class Both(Engine):
             raise _differ(name, what)
         others = self._spark.digests(view, settings)
         if sorted(digests) != sorted(others):
-            raise _differ(name, f"the embedded one has the tables {sorted(digests)}, and Spark {sorted(others)}")
+            raise _differ(
+                name, f"the embedded one has the tables {sorted(digests)}, and Spark {sorted(others)}"
+            )
         for table in (table for table in others if others[table] != digests[table]):
             rows = (engine.rows(view, settings, table) for engine in (self._embedded, self._spark))
             raise _differ(name, row_that_differs(table, *rows))

@@ -22,10 +22,11 @@ from snapkafka.errors import COMMAND, EXIT_NOT_GOOD, EXIT_OK, InternalError, Out
 from snapkafka.runtime.signals import Interrupted, exit_status
 
 from . import engines
+from .command_line import parser, spec_of
 from .failures import Failures
 from .pipeline import Job, assemble, verify
 from .progress import LINE_EVERY_S, Working, as_line, now_and_then
-from .spec import JobError, JobReport, parser, spec_of
+from .spec import JobError, JobReport
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

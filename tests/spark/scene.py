@@ -219,7 +219,9 @@ def play(
         nanoseconds: a message in flight and a change of the table have times that Spark's source cannot read.
         bulk: let alpha write so many keys to balances[1] before its cut.
     """
-    acts = _Acts(red_received, later_cause, calm, lost, external, declared, relay, split, shared, nanoseconds, bulk)
+    acts = _Acts(
+        red_received, later_cause, calm, lost, external, declared, relay, split, shared, nanoseconds, bulk
+    )
     return asyncio.run(_play(bootstrap, namespace, acts))
 
 
@@ -334,7 +336,9 @@ def _white(stage: Stage, old: Sender, a: Sender, b: Sender, acts: _Acts) -> None
     client: Stage | Sender = stage if external else b
     client.send(orders, b"client", b'{"amount": 1}')  # orders 0: external, done
     b.send(orders, b'"x"', b'{"amount": 5}')  # orders 1: done
-    b.send(orders, b'"x"', b'{"amount": 7}', more=[("trace", b"1"), ("trace", b"2")], at_ms=at_ms)  # 2: in flight
+    b.send(
+        orders, b'"x"', b'{"amount": 7}', more=[("trace", b"1"), ("trace", b"2")], at_ms=at_ms
+    )  # 2: in flight
     client.send(orders, b"client", b'{"amount": 2}')  # orders 3: external
     old.send(orders, None, b"left behind")  # orders 4: of a process that left, no JSON, no key: in flight
     b.send(orders, b"\xff\xfe", b"\x80\x81")  # orders 5: no text at all, in flight

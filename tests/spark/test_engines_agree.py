@@ -247,7 +247,12 @@ WHOLE: Final = (
 
 
 #: Each takes a minute: these run every time, the others with the long tests.
-QUICK: Final = {("sound", "read_committed"), ("split", "read_committed"), ("refused", "read_uncommitted")} | {("shared", "read_committed"), ("nanoseconds", "read_committed")}
+QUICK: Final = {
+    ("sound", "read_committed"),
+    ("split", "read_committed"),
+    ("shared", "read_committed"),
+    ("refused", "read_uncommitted"),
+}
 
 
 @pytest.mark.kafka

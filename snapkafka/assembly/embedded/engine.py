@@ -49,7 +49,7 @@ from .around import around_rows
 from .json_text import row_text
 from .log import Log, Record
 from .state import delta_rows, state_rows
-from .stored_tables import compare, stored_tables, whole_state
+from .stored_tables import compare, files_in, stored_tables, whole_state
 from .tables import channel_rows, inputs_of, message_rows, other_headers
 from .values import Decoder
 from .write import arrow, digest, rows_of, write
@@ -185,14 +185,13 @@ def _offsets(ranges: Iterable[ReadRange]) -> int:
 
 
 def _amount(ranges: Sequence[ReadRange]) -> str:
-    return f"{_offsets(ranges):,} offsets of {len(ranges)} partitions"
+    return f"{_offsets(ranges):,} offsets of {len(ranges)} partitions by the embedded engine"
 
 
 def _require_unchanged(store: Store, parts: Iterable[Manifest]) -> None:
     """Refuse to build on state whose files are not, byte for byte, those that were written."""
     for part in parts:
-        folder = f"{state_table(part).path}/"
-        paths = (path for path in store.files_of(part) if path.startswith(folder))
+        paths = files_in(store, part, state_table(part))
         found = [FileEntry(path=it, bytes=store.size(it) or 0, sha256=store.sha256(it)) for it in paths]
         require_same_files(part, found)
 

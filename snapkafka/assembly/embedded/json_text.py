@@ -8,7 +8,6 @@ import math
 import re
 from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
-from decimal import Decimal
 from typing import Any, Final, NoReturn
 
 from snapkafka.assembly.decoding import CONSTANTS, STRING_OR_CONSTANT
@@ -165,11 +164,6 @@ def _whole(value: Any) -> Any:
 
 # --- Rows -----------------------------------------------------------------------------------------------------------
 
-#: Java writes other doubles with an exponent.
-SHORT_MIN: Final = 1e-3
-SHORT_MAX: Final = 1e7
-
-
 class Map(list[tuple[str, Any]]):
     """The pairs of a map, whose nulls Spark writes."""
 
@@ -192,8 +186,6 @@ def _value_text(value: Any) -> str:
     if isinstance(value, datetime):
         at = value.astimezone(UTC).isoformat(timespec="milliseconds")
         return _text(at.replace("+00:00", "Z"))
-    if isinstance(value, float):
-        return java_double(value)
     return _text(value) if isinstance(value, str) else json.dumps(value)
 
 
@@ -203,14 +195,3 @@ def _text(text: str) -> str:
     return re.sub(
         r"\\(?:u[0-9a-f]{4}|.)", lambda it: it[0] if len(it[0]) == 2 else rf"\u{it[0][2:].upper()}", found
     )
-
-
-def java_double(value: float) -> str:
-    """Return a finite double as Java writes it."""
-    if value == 0 or SHORT_MIN <= abs(value) < SHORT_MAX:
-        return f"{value:.1f}" if value == int(value) else repr(value)
-    sign, digits, exponent = Decimal(repr(value)).as_tuple()
-    assert isinstance(exponent, int), "it is finite"
-    text = "".join(map(str, digits)).rstrip("0") or "0"
-    power = len(digits) - 1 + exponent
-    return f"{'-' if sign else ''}{text[0]}.{text[1:] or '0'}E{power}"

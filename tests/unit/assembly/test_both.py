@@ -112,7 +112,11 @@ def test_a_table_of_one_engine_alone_is_an_error(missing: str) -> None:
         def digests(self, *_: Any) -> dict[str, tuple[int, str]]:
             return {}
 
-    engines: dict[str, Any] = {"embedded": Fake(SAME, []), "spark": Fake(SAME, []), missing: Without(SAME, [])}
+    engines: dict[str, Any] = {
+        "embedded": Fake(SAME, []),
+        "spark": Fake(SAME, []),
+        missing: Without(SAME, []),
+    }
     nothing: Any = None
     job = Job(spec=JobSpec(), notify=print, progress=lambda working: None, engine=opened)
     with pytest.raises(InternalError, match=r"the embedded one has the tables \[.*\], and Spark \[.*\]"):
