@@ -120,9 +120,9 @@ class Job:
     def settings(
         self, ledger: LedgerEntry, decoding: Decoding, isolation: str, far: tuple[FarStretch, ...]
     ) -> Settings:
-        """Return the settings by which the log of a snapshot is read; report the times that Spark cannot read."""
+        """Return the settings by which the log of a snapshot is read; report the times that no timestamp holds."""
         for stretch in far:
-            self.notify(f"{stretch}: Spark cannot read that, another client does")
+            self.notify(f"{stretch}: no timestamp holds that; the records are read as they are")
         spec = changed(self.spec, isolation=isolation, bootstrap=self.connection().bootstrap)
         options = kafka_options(os.environ)
         return Settings(spec=spec, ledger=ledger, options=options, decoding=decoding, far=far)

@@ -41,7 +41,6 @@ from snapkafka.protocol.records import (
 )
 from snapkafka.wire import headers as wire
 
-
 #: A time of a producer that writes nanoseconds where Kafka has milliseconds.
 NANOSECONDS: Final = 1_767_225_600_123_456_789
 

@@ -164,6 +164,7 @@ def _whole(value: Any) -> Any:
 
 # --- Rows -----------------------------------------------------------------------------------------------------------
 
+
 class Map(list[tuple[str, Any]]):
     """The pairs of a map, whose nulls Spark writes."""
 

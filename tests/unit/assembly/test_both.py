@@ -14,7 +14,7 @@ from snapkafka.assembly.pipeline import Job
 from snapkafka.assembly.spec import JobSpec
 from snapkafka.checks import Checked, CheckOutcome, CutView, Status
 from snapkafka.checks.v3_state import StateFacts
-from snapkafka.errors import BadInputError, InternalError
+from snapkafka.errors import BadInputError, InternalError, OffsetsGoneError
 from snapkafka.protocol.records import TopicPartition
 from tests.worlds.little_log import CAPTURED
 
@@ -121,6 +121,24 @@ def test_a_table_of_one_engine_alone_is_an_error(missing: str) -> None:
     job = Job(spec=JobSpec(), notify=print, progress=lambda working: None, engine=opened)
     with pytest.raises(InternalError, match=r"the embedded one has the tables \[.*\], and Spark \[.*\]"):
         Both(job, **engines).verify(CutView(CAPTURED), nothing, (), None)
+
+
+@pytest.mark.parametrize("later", [(SAME._replace(held={}), ["a"]), (SAME, ["b"])])
+def test_a_log_that_changes_between_the_engines_accuses_none(later: tuple[Checked, list[str]]) -> None:
+    """Compaction may remove a record after one engine has read it."""
+
+    class Changing(Fake):
+        def digests(self, *_: Any) -> dict[str, tuple[int, str]]:
+            found = super().digests()
+            self._checked, self._rows = later
+            return found
+
+    embedded: Any = Changing(SAME, ["a"])
+    spark: Any = Fake(*later)
+    nothing: Any = None
+    job = Job(spec=JobSpec(), notify=print, progress=lambda working: None, engine=opened)
+    with pytest.raises(OffsetsGoneError, match="the log has changed"):
+        Both(job, embedded, spark).verify(CutView(CAPTURED), nothing, (), None)
 
 
 def test_nothing_differs_from_itself() -> None:

@@ -12,6 +12,7 @@ import pyarrow.parquet as pq  # type: ignore[import-untyped]
 import pytest
 
 from snapkafka.assembly.embedded import stored_tables
+from snapkafka.assembly.embedded.handover import HandOverError
 from snapkafka.assembly.embedded.write import arrow, write
 from snapkafka.errors import StorageError
 from snapkafka.manifest import TableEntry, file_stem
@@ -61,5 +62,5 @@ def test_a_column_of_another_type_is_a_fault_of_the_storage(store: LocalStore, c
 def test_more_rows_than_memory_is_meant_for_are_handed_over(store: LocalStore) -> None:
     manifest, table = stored(store)
     manifest.tables = (replace(table, rows=stored_tables.ROWS_MAX + 1),)
-    with pytest.raises(stored_tables.HandOverError, match="300,001 rows"):
+    with pytest.raises(HandOverError, match="300,001 rows"):
         stored_tables.stored_tables(store, manifest)
