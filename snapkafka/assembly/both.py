@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import fields
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from snapkafka.checks import Checked, CheckOutcome, CutView
 from snapkafka.checks.invariants import Invariant
-from snapkafka.errors import BadInputError, InternalError, Option
+from snapkafka.errors import BadInputError, InternalError, OffsetsGoneError, Option
 from snapkafka.manifest import Manifest
 from snapkafka.store import Store
 
@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     from .embedded.engine import EmbeddedEngine
     from .spark.engine import SparkEngine
 
+#: The result of the checks, and rows and digest of each table.
+_Found: TypeAlias = tuple[Checked, dict[str, tuple[int, str]]]
 #: So much of a value or a row is shown.
 CHARS_MAX: Final = 200
 
@@ -47,26 +49,49 @@ class Both(Engine):
 
         Raises:
             InternalError: they differ; it names the first difference.
+            OffsetsGoneError: the log has changed between them.
             BadInputError: the embedded engine does not do all of it.
         """
         name = view.captured.id
-        try:
-            here, _ = self._embedded.verify(view, settings, wanted, stored)
-        except HandOverError as reason:
-            raise not_done(str(reason)) from reason
+        by_embedded = self._by_embedded(view, settings, wanted, stored)
         there, work = self._spark.verify(view, settings, wanted, stored)
-        for what in findings_that_differ(here, there):
-            raise _differ(name, what)
-        digests, others = (engine.digests(view, settings) for engine in (self._embedded, self._spark))
-        for table in (table for table in others if others[table] != digests[table]):
-            rows = (engine.rows(view, settings, table) for engine in (self._embedded, self._spark))
-            raise _differ(name, row_that_differs(table, *rows))
-        rows_count = sum(count for count, _ in digests.values())
+        others = self._spark.digests(view, settings)
+        if what := self._difference(view, settings, by_embedded, (there, others)):
+            if self._by_embedded(view, settings, wanted, stored) != by_embedded:
+                raise OffsetsGoneError(
+                    f"{name}: the log has changed since the embedded engine read it", hint="verify it again"
+                )
+            raise InternalError(
+                f"{name}: the engines differ: {what}",
+                hint=("report it; ", Option("engine", "spark"), " verifies without the comparison"),
+            )
+        rows_count = sum(count for count, _ in others.values())
         self._job.notify(
             f"{name}: both engines agree on {len(there.outcomes)} checks and {rows_count:,} rows in"
-            f" {len(digests)} tables"
+            f" {len(others)} tables"
         )
         return there, work
+
+    def _by_embedded(
+        self, view: CutView, settings: Settings, wanted: tuple[Invariant, ...], stored: Stored | None
+    ) -> _Found:
+        try:
+            found, _ = self._embedded.verify(view, settings, wanted, stored)
+            return found, self._embedded.digests(view, settings)
+        except HandOverError as reason:
+            raise not_done(str(reason)) from reason
+
+    def _difference(self, view: CutView, settings: Settings, one: _Found, other: _Found) -> str:
+        """Name the first difference of the embedded engine and of Spark; empty: there is none."""
+        (here, digests), (there, others) = one, other
+        for what in findings_that_differ(here, there):
+            return what
+        if sorted(digests) != sorted(others):
+            return f"the embedded one has the tables {sorted(digests)}, and Spark {sorted(others)}"
+        for table in (table for table in others if others[table] != digests[table]):
+            rows = (engine.rows(view, settings, table) for engine in (self._embedded, self._spark))
+            return row_that_differs(table, *rows)
+        return ""
 
     def ask(
         self, store: Store, manifest: Manifest, base: Base | None, asked: tuple[Invariant, ...]
@@ -80,13 +105,6 @@ def not_done(reason: str) -> BadInputError:
     return BadInputError(
         f"the embedded engine does not do {reason}",
         hint=("leave ", Option("engine"), " to auto, or take spark"),
-    )
-
-
-def _differ(name: str, what: str) -> InternalError:
-    return InternalError(
-        f"{name}: the engines differ: {what}",
-        hint=("report it; ", Option("engine", "spark"), " verifies without the comparison"),
     )
 
 

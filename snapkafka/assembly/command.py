@@ -22,10 +22,11 @@ from snapkafka.errors import COMMAND, EXIT_NOT_GOOD, EXIT_OK, InternalError, Out
 from snapkafka.runtime.signals import Interrupted, exit_status
 
 from . import engines
+from .command_line import parser, spec_of
 from .failures import Failures
 from .pipeline import Job, assemble, verify
 from .progress import LINE_EVERY_S, Working, as_line, now_and_then
-from .spec import JobError, JobReport, parser, spec_of
+from .spec import JobError, JobReport
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -52,7 +53,7 @@ def _run(options: argparse.Namespace, output: TextIO) -> int:
         progress = _print_progress if options.progress else now_and_then(_print_line, LINE_EVERY_S)
         job = Job(spec=spec, notify=_print_line, progress=progress, engine=engines.opened)
         failures = Failures(_print_line)
-        results = verify(job) if spec.manifests else assemble(job, failures)
+        results = verify(job, failures) if spec.manifests else assemble(job, failures)
     except Exception as error:
         if (number := interrupted_by()) is not None:
             return _interrupted(number)

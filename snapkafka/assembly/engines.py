@@ -61,7 +61,7 @@ def _needs_spark(job: Job, offsets: int) -> str:
     if spec.schema_registry:
         return "a schema registry"
     missing = missing_of("embedded")
-    return f"it without {missing[0]}" if missing else ""
+    return f"anything without {missing[0]}" if missing else ""
 
 
 class _Chosen:

@@ -1,4 +1,4 @@
-"""The snapshots of a run that could not be assembled."""
+"""The snapshots of a run that could not be assembled or verified."""
 
 from __future__ import annotations
 
@@ -16,7 +16,6 @@ from snapkafka.errors import (
     SnapkafkaError,
     StorageError,
 )
-from snapkafka.protocol.captured_snapshot import Captured
 
 from .base import ParentUnfitError
 from .spark.interrupts import interrupted_by
@@ -36,7 +35,7 @@ def problem_of_parent(error: Exception) -> SnapkafkaError | None:
 
 
 class Failures:
-    """The snapshots of a run that could not be assembled. One does not stop the others."""
+    """The snapshots of a run that failed, by their names in it. One does not stop the others."""
 
     def __init__(self, notify: Callable[[str], None]) -> None:
         self._notify = notify
@@ -44,7 +43,7 @@ class Failures:
         self.found: dict[str, SnapkafkaError] = {}
 
     @contextmanager
-    def of(self, captured: Captured) -> Iterator[None]:
+    def of(self, name: str) -> Iterator[None]:
         """Note a failure in the block as that of a snapshot; raise it if no other is named, or it would befall all."""
         try:
             yield
@@ -54,5 +53,5 @@ class Failures:
                 raise
             if ours is None:
                 self._notify(traceback.format_exc())
-            self.found[captured.id] = ours or InternalError(f"{type(error).__name__}: {error}"[:300])
-            self._notify(f"{captured.id}: {' '.join(self.found[captured.id].message.split())}")
+            self.found[name] = ours or InternalError(f"{type(error).__name__}: {error}"[:300])
+            self._notify(f"{name}: {' '.join(self.found[name].message.split())}")

@@ -120,9 +120,9 @@ class Job:
     def settings(
         self, ledger: LedgerEntry, decoding: Decoding, isolation: str, far: tuple[FarStretch, ...]
     ) -> Settings:
-        """Return the settings by which the log of a snapshot is read; report the times that Spark cannot read."""
+        """Return the settings by which the log of a snapshot is read; report the times that no timestamp holds."""
         for stretch in far:
-            self.notify(f"{stretch}: Spark cannot read that, another client does")
+            self.notify(f"{stretch}: no timestamp holds that; the records are read as they are")
         spec = changed(self.spec, isolation=isolation, bootstrap=self.connection().bootstrap)
         options = kafka_options(os.environ)
         return Settings(spec=spec, ledger=ledger, options=options, decoding=decoding, far=far)
@@ -155,7 +155,7 @@ def assemble(job: Job, failures: Failures) -> list[JobResult]:
         with job.engine(job, offsets, {store.scheme for _, store in work}) as engine:
             engine.require_valid(asked)
             for captured, store in work:
-                with failures.of(captured):
+                with failures.of(captured.id):
                     results.append(_assembled(job, engine, desk, (captured, store), decoding, wanted, asked))
     return results
 
@@ -169,7 +169,7 @@ def _to_assemble(job: Job, desk: Desk, failures: Failures) -> tuple[list[tuple[C
     named = set(map(desk.captured, spec.snapshots))
     failures.alone = len(named) == 1
     for captured in sorted(named, key=lambda captured: captured.epoch):
-        with failures.of(captured):
+        with failures.of(captured.id):
             store = given if given is not None else _store(captured.storage)
             view = desk.look(captured, job.isolation)
             # A parent that is assembled on the way is looked at when it is there.
@@ -291,15 +291,24 @@ class _Again(NamedTuple):
     far: tuple[FarStretch, ...]
 
 
-def verify(job: Job) -> list[JobResult]:
-    """Verify the snapshots of a job's manifests again."""
+def verify(job: Job, failures: Failures) -> list[JobResult]:
+    """Verify the snapshots of a job's manifests again; one that fails does not stop the others."""
     spec, connection = job.spec, job.connection()
     (given, _), decoding = job.sql(), job.decoding()
-    work = [_again(path, connection, spec) for path in spec.manifests]
-    offsets = max(job.offsets(item.view) for item in work)
-    schemes = {item.store.scheme for item in work} if spec.tables else set()
+    failures.alone = len(spec.manifests) == 1
+    work, results = [], []
+    for path in spec.manifests:
+        with failures.of(path):
+            work.append((path, _again(path, connection, spec)))
+    if not work:
+        return []
+    offsets = max(job.offsets(item.view) for _, item in work)
+    schemes = {item.store.scheme for _, item in work} if spec.tables else set()
     with job.engine(job, offsets, schemes) as engine:
-        return [_verified(job, engine, connection, item, decoding, given) for item in work]
+        for path, item in work:
+            with failures.of(path):
+                results.append(_verified(job, engine, connection, item, decoding, given))
+    return results
 
 
 def _verified(

@@ -94,6 +94,7 @@ async def verify(
     launch: Launch = BESIDE_US,
     notify: Callable[[str], None] | None = None,
     progress: Callable[[Working], None] | None = None,
+    failed: Callable[[str, SnapkafkaError], None] | None = None,
 ) -> tuple[JobResult, ...]:
     """Verify assembled snapshots again, from their manifests and the log alone.
 
@@ -102,6 +103,7 @@ async def verify(
             `latest`, the last one assembled: the ledger or the storage leads to their manifests. Decoding matters to
             invariants only.
         launch, notify, progress: as for `assemble`.
+        failed: called with the manifest of each snapshot that failed while others did not; None: as for `assemble`.
 
     Raises:
         UnknownSnapshotError: there is no manifest of that snapshot.
@@ -118,6 +120,7 @@ async def verify(
         notify,
         progress,
         launch,
+        failed,
     )
 
 

@@ -8,7 +8,8 @@ import re
 from pathlib import Path
 from typing import Any, Final
 
-from snapkafka.assembly.spec import FLAGS, OPTIONS
+from snapkafka.assembly.command_line import FLAGS
+from snapkafka.assembly.spec import OPTIONS
 from snapkafka.config import Config
 from snapkafka.service.settings import Settings
 

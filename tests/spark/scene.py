@@ -11,7 +11,7 @@ import asyncio
 from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from confluent_kafka import Producer
 
@@ -40,6 +40,9 @@ from snapkafka.protocol.records import (
     Trigger,
 )
 from snapkafka.wire import headers as wire
+
+#: A time of a producer that writes nanoseconds where Kafka has milliseconds.
+NANOSECONDS: Final = 1_767_225_600_123_456_789
 
 
 @dataclass
@@ -194,6 +197,8 @@ def play(
     declared: bool = True,
     relay: str = "",
     split: bool = False,
+    shared: bool = False,
+    nanoseconds: bool = False,
     bulk: int = 0,
 ) -> Stage:
     """Play it up to the captured snapshot, with red traffic behind it.
@@ -209,9 +214,13 @@ def play(
             before it cuts. "hangs": it was red, and the relay did not cut; "refused": nor did the ledger take its
             Hello; "cuts": it was white, and the relay cuts after it.
         split: `x` is also in partition 1 of the table, whose keys belong in one partition each.
+        shared: alpha's table is a global one, written in both partitions: `x` and `y` in 1 too.
+        nanoseconds: a message in flight and a change of the table have times that Spark's source cannot read.
         bulk: let alpha write so many keys to balances[1] before its cut.
     """
-    acts = _Acts(red_received, later_cause, calm, lost, external, declared, relay, split, bulk)
+    acts = _Acts(
+        red_received, later_cause, calm, lost, external, declared, relay, split, shared, nanoseconds, bulk
+    )
     return asyncio.run(_play(bootstrap, namespace, acts))
 
 
@@ -226,6 +235,8 @@ class _Acts(NamedTuple):
     declared: bool
     relay: str
     split: bool
+    shared: bool
+    nanoseconds: bool
     bulk: int
 
 
@@ -240,18 +251,22 @@ async def _play(bootstrap: str, namespace: str, acts: _Acts) -> Stage:
             ledger,
             Producer({"bootstrap.servers": bootstrap, "linger.ms": 0, "log_level": 0}),
         )
+        times = {"message.timestamp.after.max.ms": str(2**63 - 1)} if acts.nanoseconds else {}
         for name, settings in (
-            ("orders", {}),
+            ("orders", times),
             ("credits", {}),
             ("side", {}),
-            ("balances", {"cleanup.policy": "compact"}),
+            ("balances", {"cleanup.policy": "compact", **times}),
         ):
             await admin.create_topic(stage.topic(name), partitions=2, settings=settings)
         ids = {name: found.topic_id for name, found in (await admin.describe_topics()).items()}
         sources = (stage.topic("orders"),) if acts.declared else ()
-        old, a, b = await _join(stage, ids, sources, keyed=acts.split)
+        old, a, b = await _join(stage, ids, sources, keyed=acts.split, shared=acts.shared)
         stage.players = (a, b)
-        _white(stage, old, a, b, acts.later_cause, acts.external)
+        _white(stage, old, a, b, acts)
+        if acts.shared:
+            a.send(stage.tp("balances", 1), b'"x"', b"6")
+            a.send(stage.tp("balances", 1), b'"y"', b"7")
         if acts.split:
             a.send(stage.tp("balances", 1), b'"x"', b"5")
         a.fill(stage.tp("balances", 1), acts.bulk)
@@ -264,7 +279,7 @@ async def _play(bootstrap: str, namespace: str, acts: _Acts) -> Stage:
 
 
 async def _join(
-    stage: Stage, ids: dict[str, str], sources: tuple[str, ...], *, keyed: bool
+    stage: Stage, ids: dict[str, str], sources: tuple[str, ...], *, keyed: bool, shared: bool
 ) -> tuple[Sender, Sender, Sender]:
     orders, back, balances = (stage.topic(name) for name in ("orders", "credits", "balances"))
 
@@ -287,7 +302,14 @@ async def _join(
         offset = await stage.append(hello)
         return Sender(stage, offset, app)
 
-    table = Table(name="balances", changelog=balances, partitions=2, topic_id=ids[balances], keyed=keyed)
+    table = Table(
+        name="balances",
+        changelog=balances,
+        partitions=2,
+        topic_id=ids[balances],
+        keyed=keyed,
+        is_global=shared,
+    )
     old = await hello("beta", 1, back)
     a = await hello("alpha", 2, orders, table)
     b = await hello("beta", 3, back)
@@ -306,13 +328,16 @@ async def _relay(stage: Stage, ids: dict[str, str], kind: str) -> Sender | None:
     return Sender(stage, await stage.append(Hello(n=77, app="relay", inputs=(source,))), "relay")
 
 
-def _white(stage: Stage, old: Sender, a: Sender, b: Sender, later_cause: bool, external: bool) -> None:
+def _white(stage: Stage, old: Sender, a: Sender, b: Sender, acts: _Acts) -> None:
     """What is sent before the cut. Offsets are in the order of the lines."""
+    external, at_ms = acts.external, NANOSECONDS if acts.nanoseconds else 0
     orders, back, balances = stage.tp("orders"), stage.tp("credits"), stage.tp("balances")
     client: Stage | Sender = stage if external else b
     client.send(orders, b"client", b'{"amount": 1}')  # orders 0: external, done
     b.send(orders, b'"x"', b'{"amount": 5}')  # orders 1: done
-    b.send(orders, b'"x"', b'{"amount": 7}', more=[("trace", b"1"), ("trace", b"2")])  # orders 2: in flight
+    b.send(
+        orders, b'"x"', b'{"amount": 7}', more=[("trace", b"1"), ("trace", b"2")], at_ms=at_ms
+    )  # 2: in flight
     client.send(orders, b"client", b'{"amount": 2}')  # orders 3: external
     old.send(orders, None, b"left behind")  # orders 4: of a process that left, no JSON, no key: in flight
     b.send(orders, b"\xff\xfe", b"\x80\x81")  # orders 5: no text at all, in flight
@@ -330,7 +355,7 @@ def _white(stage: Stage, old: Sender, a: Sender, b: Sender, later_cause: bool, e
 
     stage.send(balances, b'"old"', b"100")  # balances 0: from before snapkafka
     a.send(balances, b'"x"', b"10", cause=(orders, 1))  # 1
-    a.send(balances, b'"x"', b"11", cause=(orders, 2 if later_cause else 1))  # 2
+    a.send(balances, b'"x"', b"11", cause=(orders, 2 if acts.later_cause else 1), at_ms=at_ms)  # 2
     a.send(balances, b'"gone"', b"1")  # 3
     a.send(balances, b'"gone"', None)  # 4: deleted
     a.send(balances, b'"poison"', b"\xff")  # 5: no JSON
@@ -382,7 +407,7 @@ async def _cut(stage: Stage, a: Sender, b: Sender, acts: _Acts, relay: Sender | 
         sent=tuple(a.ends.values()),
         changelogs=tuple(
             ChangelogEnd(table="balances", topic=balances.topic, partition=partition, end=end)
-            for partition, end in ((0, 7 if acts.calm else 9), (1, acts.split + acts.bulk))
+            for partition, end in ((0, 7 if acts.calm else 9), (1, acts.split + 2 * acts.shared + acts.bulk))
         ),
         input_ends=(ends[orders], ends[stage.tp("orders", 1)]),
         recorded=(

@@ -32,7 +32,7 @@ from snapkafka.assembly.spark.write import parquet
 from snapkafka.checks import Checked, CutView, Status
 from snapkafka.checks.invariants import Invariant
 from snapkafka.kafka.login.connection import Connection
-from snapkafka.manifest import Manifest
+from snapkafka.manifest import Manifest, state_table
 from snapkafka.store import LocalStore
 from snapkafka.testing import Broker
 from snapkafka.wire import headers as wire
@@ -229,6 +229,8 @@ SCENES: Final[dict[str, dict[str, Any]]] = {
     "hangs": {"calm": True, "external": False, "relay": "hangs"},
     "refused": {"calm": True, "external": False, "relay": "refused"},
     "split": {"calm": True, "split": True},
+    "shared": {"calm": True, "shared": True},
+    "nanoseconds": {"calm": True, "nanoseconds": True},
 }
 INVARIANTS: Final = (
     Invariant(name="holds", sql="SELECT * FROM messages WHERE `offset` < 0"),
@@ -245,7 +247,12 @@ WHOLE: Final = (
 
 
 #: Each takes a minute: these run every time, the others with the long tests.
-QUICK: Final = {("sound", "read_committed"), ("split", "read_committed"), ("refused", "read_uncommitted")}
+QUICK: Final = {
+    ("sound", "read_committed"),
+    ("split", "read_committed"),
+    ("shared", "read_committed"),
+    ("refused", "read_uncommitted"),
+}
 
 
 @pytest.mark.kafka
@@ -268,19 +275,23 @@ def test_manifests_are_the_same_but_for_the_engine(
     assert len(manifest.tables) == 7
     notes = [note.kind for check in manifest.checks for note in check.notes]
     assert ("state-split" in notes) == (scene == "split")
+    found = {witness.kind for check in manifest.checks for witness in check.witnesses}
+    assert ("state-unordered" in found) == (scene == "shared")
     pair.verified("snap", INVARIANTS)
     assert pair.lines[-1].endswith("in 5 tables")
 
 
 @pytest.mark.kafka
 def test_a_chain_is_the_same_but_for_the_engine(spark: SparkSession, kafka: Broker, tmp_path: Path) -> None:
-    """Deltas, with keys that were deleted and keys that were red for the parent, and invariants over the whole."""
+    """Deltas, with keys that were deleted and keys that were red for the parent, and invariants over the whole; each
+    engine builds on what the other one has written."""
     stage = play(kafka.bootstrap, f"chains{os.getpid()}", calm=True)
     pair = Pair(spark, stage, tmp_path)
     pair.assembled("snap")
     written = ([(b'"old"', None), (b'"new"', b"7")], [(b'"new"', b"8"), (b'"late"', None)])
     for parent, name, changes in zip(("snap", "next"), ("next", "last"), written, strict=True):
         play_on(stage, pair.name(name), parent=pair.name(parent), written=changes)
+        pair.spark, pair.embedded = pair.embedded, pair.spark
         manifest = pair.assembled(name, () if name == "next" else WHOLE)
         assert [entry.id for entry in manifest.parents][-1] == pair.name(parent)
     checks = {it.name: it for it in manifest.checks}  # the keys: x, poison, late, red, new
@@ -310,6 +321,21 @@ def test_altered_tables_are_found_by_both_with_the_same_words(
         assert found.found > 0
 
 
+@pytest.mark.kafka
+def test_a_file_that_the_manifest_does_not_name_is_found_by_both(
+    spark: SparkSession, kafka: Broker, tmp_path: Path
+) -> None:
+    """Spark's readers take every file of a folder: there a row would be twice."""
+    stage = play(kafka.bootstrap, f"strange{os.getpid()}", calm=True)
+    pair = Pair(spark, stage, tmp_path)
+    manifest = pair.assembled("snap")
+    (file,) = state_table(manifest).files
+    place = pair.embedded.root / file.path
+    place.with_name("part-00001.parquet").write_bytes(place.read_bytes())
+    found = {it.check: it for it in pair.verified("snap").outcomes}["tables"]
+    assert (found.status, found.found) == (Status.FAILED, 2 * state_table(manifest).rows)
+
+
 class Pair:
     """A stage whose snapshots both engines assemble, each into a storage of its own."""
 
@@ -330,6 +356,8 @@ class Pair:
         with Desk(connection, self.stage.namespace) as desk:
             cut = desk.captured(self.name(which))
             settings = settings_of(desk.ledger(cut), **self.options)
+            far = desk.far(desk.look(cut, settings.isolation), settings.isolation)
+            settings = replace(settings, far=far)
             job, facts, made = self._job(settings), desk.facts(cut, ()), []
             for store, engine in (
                 (self.spark, SparkEngine(self.session, job)),
@@ -365,6 +393,7 @@ class Pair:
         job = self._job(settings)
         with Desk(Connection(bootstrap=self.stage.bootstrap), self.stage.namespace) as desk:
             view = desk.look(manifest.captured, settings.isolation)
+            settings = replace(settings, far=desk.far(view, settings.isolation))
         both = Both(job, EmbeddedEngine(job), SparkEngine(self.session, job))
         return both.verify(view, settings, wanted, Stored(self.embedded, manifest))[0]
 

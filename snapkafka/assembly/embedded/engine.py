@@ -49,7 +49,7 @@ from .around import around_rows
 from .json_text import row_text
 from .log import Log, Record
 from .state import delta_rows, state_rows
-from .stored_tables import compare, stored_tables, whole_state
+from .stored_tables import compare, files_in, stored_tables, whole_state
 from .tables import channel_rows, inputs_of, message_rows, other_headers
 from .values import Decoder
 from .write import arrow, digest, rows_of, write
@@ -94,7 +94,7 @@ class EmbeddedEngine:
         if base is not None and (task.wanted or settings.spec.asked or view.keyed_tables):
             with building_on(base):
                 seen[STATE] = whole_state(store, base.parts, seen.pop(STATE_DELTA))
-        checked = _with_split_keys(checked, view, seen)
+        checked = noted(checked, split_keys.find(view, _rows(seen[STATE])) if view.keyed_tables else [])
         of_tables = clock.timed("invariants", lambda: invariants.check(task.wanted, seen))
         with store.staging(captured.id) as folder:
             stem = file_stem(captured.id)
@@ -128,9 +128,12 @@ class EmbeddedEngine:
         log = self._log(settings)
         records = log.read(ranges)
         checked = _check(view, log, records, ranges)
-        if wanted or stored is not None or view.keyed_tables:
+        if not (wanted or stored):
+            state = state_rows(view, records, Decoder(settings.decoding))
+            checked = noted(checked, split_keys.find(view, state))
+        else:
             computed = tables_of_log(view, records, settings)
-            checked = _with_split_keys(checked, view, computed)
+            checked = noted(checked, split_keys.find(view, _rows(computed[STATE])))
             checked = checked._replace(outcomes=checked.outcomes + invariants.check(wanted, computed))
             if stored is not None:
                 found = compare(stored_tables(*stored), computed, checked.outcomes)
@@ -173,11 +176,9 @@ class EmbeddedEngine:
         return work_of(name, _offsets(ranges), seconds, checks, written)
 
 
-def _with_split_keys(checked: Checked, view: CutView, tables: Mapping[str, Any]) -> Checked:
-    """Add the notes about keys in several partitions of a table."""
-    if not view.keyed_tables:
-        return checked
-    return noted(checked, split_keys.find(view, tables[STATE].to_pylist()))
+def _rows(table: Any) -> Rows:
+    rows: Rows = table.to_pylist()
+    return rows
 
 
 def _offsets(ranges: Iterable[ReadRange]) -> int:
@@ -185,14 +186,13 @@ def _offsets(ranges: Iterable[ReadRange]) -> int:
 
 
 def _amount(ranges: Sequence[ReadRange]) -> str:
-    return f"{_offsets(ranges):,} offsets of {len(ranges)} partitions"
+    return f"{_offsets(ranges):,} offsets of {len(ranges)} partitions by the embedded engine"
 
 
 def _require_unchanged(store: Store, parts: Iterable[Manifest]) -> None:
     """Refuse to build on state whose files are not, byte for byte, those that were written."""
     for part in parts:
-        folder = f"{state_table(part).path}/"
-        paths = (path for path in store.files_of(part) if path.startswith(folder))
+        paths = files_in(store, part, state_table(part))
         found = [FileEntry(path=it, bytes=store.size(it) or 0, sha256=store.sha256(it)) for it in paths]
         require_same_files(part, found)
 

@@ -17,9 +17,11 @@ from snapkafka.checks.invariants import Invariant
 
 from . import sql
 from .handover import HandOverError
-from .json_text import SHORT_MAX, SHORT_MIN
 from .write import arrow
 
+#: Java writes other doubles with an exponent.
+SHORT_MIN: Final = 1e-3
+SHORT_MAX: Final = 1e7
 _PLACE: Final = ("topic", "partition", "offset")
 
 

@@ -8,7 +8,6 @@ import math
 import re
 from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
-from decimal import Decimal
 from typing import Any, Final, NoReturn
 
 from snapkafka.assembly.decoding import CONSTANTS, STRING_OR_CONSTANT
@@ -21,9 +20,12 @@ from .handover import HandOverError
 PLAIN_STRING: Final = re.compile(r'"[^"\\\x00-\x1f]*"')
 #: A string, escapes included.
 STRING: Final = re.compile(r'"(?:[^"\\]|\\.)*"', re.DOTALL)
+#: A string; its group is the name of a field, or empty.
+NAME: Final = re.compile(rf"({STRING.pattern}(?=[ \t\n\r]*:))|{STRING.pattern}", re.DOTALL)
 #: Beyond these, Spark's parsers have limits of their own.
 DEPTH_MAX: Final = 100
 DIGITS_MAX: Final = 300
+NAME_MAX: Final = 50_000
 #: A number as a JSON text has it, too long for parsers to agree.
 LONG_NUMBER: Final = re.compile(rf"[0-9]{{{DIGITS_MAX}}}")
 #: Control characters that the two write differently.
@@ -36,6 +38,8 @@ def is_json(text: str) -> bool:
         return True
     if LONG_NUMBER.search(text) or _depth(text) > DEPTH_MAX:
         raise HandOverError("JSON with very long numbers or many levels")
+    if len(text) > NAME_MAX and any(len(name) > NAME_MAX for name in NAME.findall(text)):
+        raise HandOverError("JSON with very long names")
     try:
         json.loads(text, parse_constant=_no_constant, parse_int=str, parse_float=str)
     except (ValueError, RecursionError):
@@ -160,10 +164,6 @@ def _whole(value: Any) -> Any:
 
 # --- Rows -----------------------------------------------------------------------------------------------------------
 
-#: Java writes other doubles with an exponent.
-SHORT_MIN: Final = 1e-3
-SHORT_MAX: Final = 1e7
-
 
 class Map(list[tuple[str, Any]]):
     """The pairs of a map, whose nulls Spark writes."""
@@ -187,8 +187,6 @@ def _value_text(value: Any) -> str:
     if isinstance(value, datetime):
         at = value.astimezone(UTC).isoformat(timespec="milliseconds")
         return _text(at.replace("+00:00", "Z"))
-    if isinstance(value, float):
-        return java_double(value)
     return _text(value) if isinstance(value, str) else json.dumps(value)
 
 
@@ -198,14 +196,3 @@ def _text(text: str) -> str:
     return re.sub(
         r"\\(?:u[0-9a-f]{4}|.)", lambda it: it[0] if len(it[0]) == 2 else rf"\u{it[0][2:].upper()}", found
     )
-
-
-def java_double(value: float) -> str:
-    """Return a finite double as Java writes it."""
-    if value == 0 or SHORT_MIN <= abs(value) < SHORT_MAX:
-        return f"{value:.1f}" if value == int(value) else repr(value)
-    sign, digits, exponent = Decimal(repr(value)).as_tuple()
-    assert isinstance(exponent, int), "it is finite"
-    text = "".join(map(str, digits)).rstrip("0") or "0"
-    power = len(digits) - 1 + exponent
-    return f"{'-' if sign else ''}{text[0]}.{text[1:] or '0'}E{power}"

@@ -19,7 +19,7 @@ from snapkafka.errors import (
 )
 from snapkafka.kafka.login.connection import Connection
 from snapkafka.kafka.records.bulk import client_settings
-from snapkafka.kafka.records.exact_ranges import messages_of
+from snapkafka.kafka.records.exact_ranges import headers_of, messages_of
 from snapkafka.protocol.records import TopicPartition
 from snapkafka.store.row_digests import SEED
 from snapkafka.wire import headers as wire
@@ -30,8 +30,6 @@ from .handover import HandOverError
 BYTES_MAX: Final = 256 << 20
 #: The same client id as Spark's, for quotas.
 CLIENT_ID: Final = "snapkafka-assembly"
-#: Times that Spark's Kafka source can hold, in milliseconds: microseconds in 64 bits.
-MS_MAX: Final = (1 << 63) // 1_000
 #: Kafka's numbers of the types of timestamps, by librdkafka's.
 TIMESTAMP_TYPES: Final = {1: 0, 2: 1}
 
@@ -132,12 +130,15 @@ class Log:
 
     def _record(self, message: Any) -> Record:
         kind, at_ms = message.timestamp()
-        headers = tuple(message.headers() or ())
+        try:
+            headers = tuple(headers_of(message))
+        except UnicodeError as error:
+            raise HandOverError(str(error)) from error
         key, value = message.key(), message.value()
         self._bytes += len(key or b"") + len(value or b"") + sum(len(of or b"") for _, of in headers)
         if self._bytes > BYTES_MAX:
             raise HandOverError(f"records of more than {BYTES_MAX >> 20} MB")
-        if kind not in TIMESTAMP_TYPES or abs(at_ms) > MS_MAX:
+        if kind not in TIMESTAMP_TYPES:
             raise HandOverError(
                 f"the timestamp of {message.topic()}[{message.partition()}] offset {message.offset()}"
             )

@@ -71,6 +71,10 @@ MACROS: Final = (
     "collect_set(x) AS coalesce(list(DISTINCT x) FILTER (WHERE x IS NOT NULL), [])",
     # To Spark the separator is a pattern.
     r"split(x, s) AS if(s = '' OR regexp_matches(s, '[\\.\[\]{}()*+?^$|]'), error('a pattern'), string_split(x, s))",
+    # Beyond ASCII each has capitals of its own; `trim` without the second argument takes any space.
+    "lower(x) AS CASE WHEN strlen(x) > length(x) THEN error('letters beyond ASCII') ELSE lcase(x) END",
+    "upper(x) AS CASE WHEN strlen(x) > length(x) THEN error('letters beyond ASCII') ELSE ucase(x) END",
+    "trim(x) AS ltrim(rtrim(x, ' '), ' ')",
     "size(x) AS len(x)",
     "raise_error(x) AS error(x)",
     "explode(x) AS unnest(x)",

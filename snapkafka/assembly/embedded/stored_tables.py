@@ -87,7 +87,7 @@ def stored_tables(store: Store, manifest: Manifest) -> dict[str, pa.Table]:
     """
     wanted = [table for table in manifest.tables if table.name not in OPEN_ENDED]
     _require_small(wanted)
-    found = {table.name: read(store, table) for table in wanted}
+    found = {table.name: _read(store, manifest, table) for table in wanted}
     if STATE_DELTA in found:
         own = found.pop(STATE_DELTA)
         found[STATE] = whole_state(store, state_parents(store, manifest), own)
@@ -96,9 +96,9 @@ def stored_tables(store: Store, manifest: Manifest) -> dict[str, pa.Table]:
 
 def whole_state(store: Store, parts: Iterable[Manifest], own: pa.Table) -> pa.Table:
     """Return the state of a snapshot whose own delta is `own`, on top of that of `parts`, which are in `store`."""
-    entries = [state_table(part) for part in parts]
-    _require_small(entries)
-    full, *deltas = (read(store, entry).to_pylist() for entry in entries)
+    parts = list(parts)
+    _require_small(map(state_table, parts))
+    full, *deltas = (_read(store, part, state_table(part)).to_pylist() for part in parts)
     rows = _by_key(full)
     for delta in (*deltas, own.to_pylist()):
         rows |= _by_key(delta)
@@ -119,21 +119,25 @@ def _require_small(tables: Iterable[TableEntry]) -> None:
         raise HandOverError(f"stored tables of {rows:,} rows (at most {ROWS_MAX:,})")
 
 
-def read(store: Store, table: TableEntry) -> pa.Table:
-    """Read a table by its files, in the columns that it is to have."""
-    wanted = schema_of(table.name)
-    return pa.concat_tables(
-        [wanted.empty_table(), *(_file(store, file.path, wanted) for file in table.files)]
-    )
+def files_in(store: Store, manifest: Manifest, table: TableEntry) -> list[str]:
+    """List the files in the folder of a table, as Spark does: named by the manifest or not, without hidden ones."""
+    places = ((path, *path.rpartition("/")[::2]) for path in store.files_of(manifest))
+    return [path for path, folder, name in places if folder == table.path and not name.startswith(("_", "."))]
+
+
+def _read(store: Store, manifest: Manifest, table: TableEntry) -> pa.Table:
+    """Read a table from its folder, in the columns that it is to have."""
+    wanted, paths = schema_of(table.name), files_in(store, manifest, table)
+    return pa.concat_tables([wanted.empty_table(), *(_file(store, path, wanted) for path in paths)])
 
 
 def _file(store: Store, path: str, wanted: pa.Schema) -> pa.Table:
     try:
         with store.open(path) as opened, pq.ParquetFile(opened, coerce_int96_timestamp_unit="us") as file:
             found = file.read()
+        if set(wanted.names) - set(found.column_names):
+            raise HandOverError("tables with other columns")
+        return found.select(wanted.names).cast(wanted)
     except (pa.ArrowException, OSError) as error:
         line = str(error).strip().splitlines()[0][:200]
         raise StorageError(f"file {store.place(path)} cannot be read: {line}") from error
-    if set(wanted.names) - set(found.column_names):
-        raise HandOverError("tables with other columns")
-    return found.select(wanted.names).cast(wanted)

@@ -15,6 +15,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from snapkafka.errors import (
+    BadInputError,
     BrokerUnavailableError,
     DependencyMissingError,
     LedgerUnusableError,
@@ -26,7 +27,7 @@ from snapkafka.protocol.records import TopicPartition
 from snapkafka.runtime.extras import require_extra
 from snapkafka.until import Tries
 
-from .exact_ranges import messages_of
+from .exact_ranges import headers_of, messages_of
 
 if TYPE_CHECKING:
     from confluent_kafka import Message
@@ -302,7 +303,12 @@ def _record(message: Message) -> KafkaRecord:
 
 
 def _headers(message: Message) -> tuple[tuple[str, bytes | None], ...]:
-    return tuple((str(name), _bytes(value)) for name, value in message.headers() or ())
+    try:
+        return tuple((name, _bytes(value)) for name, value in headers_of(message))
+    except UnicodeError as error:
+        raise BadInputError(
+            f"could not copy {error}", hint="delete the records up to it, or take a snapshot past it"
+        ) from error
 
 
 def _bytes(value: object) -> bytes | None:

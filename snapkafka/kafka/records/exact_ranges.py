@@ -25,6 +25,20 @@ READER: Final[dict[str, Any]] = {
 }
 
 
+def headers_of(message: Message) -> list[tuple[str, Any]]:
+    """Return the headers of a message, in order.
+
+    Raises:
+        UnicodeError: the client cannot return them; it names the record.
+    """
+    try:
+        return list(message.headers() or ())
+    except SystemError as error:
+        raise UnicodeError(
+            f"a header of {message.topic()}[{message.partition()}] offset {message.offset()} whose name is not UTF-8"
+        ) from error
+
+
 def messages_of(
     settings: Mapping[str, Any],
     ranges: Sequence[tuple[str, int, int, int]],

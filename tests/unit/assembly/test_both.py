@@ -14,7 +14,7 @@ from snapkafka.assembly.pipeline import Job
 from snapkafka.assembly.spec import JobSpec
 from snapkafka.checks import Checked, CheckOutcome, CutView, Status
 from snapkafka.checks.v3_state import StateFacts
-from snapkafka.errors import BadInputError, InternalError
+from snapkafka.errors import BadInputError, InternalError, OffsetsGoneError
 from snapkafka.protocol.records import TopicPartition
 from tests.worlds.little_log import CAPTURED
 
@@ -89,6 +89,56 @@ def test_what_the_embedded_engine_does_not_do_is_refused_in_a_line() -> None:
     job = Job(spec=JobSpec(), notify=print, progress=lambda working: None, engine=opened)
     with pytest.raises(BadInputError, match="the embedded engine does not do base64 in an unusual form"):
         Both(job, embedded, nothing).verify(CutView(CAPTURED), nothing, (), None)
+
+
+def test_what_shows_only_in_the_tables_is_refused_in_a_line_too() -> None:
+    """`verify` computes no table unless it needs one; the comparison does."""
+
+    class Leaving(Fake):
+        def digests(self, *_: Any) -> dict[str, tuple[int, str]]:
+            raise HandOverError("base64 in an unusual form")
+
+    embedded: Any = Leaving(SAME, [])
+    spark: Any = Fake(SAME, [])
+    nothing: Any = None
+    job = Job(spec=JobSpec(), notify=print, progress=lambda working: None, engine=opened)
+    with pytest.raises(BadInputError, match="the embedded engine does not do base64 in an unusual form"):
+        Both(job, embedded, spark).verify(CutView(CAPTURED), nothing, (), None)
+
+
+@pytest.mark.parametrize("missing", ["embedded", "spark"])
+def test_a_table_of_one_engine_alone_is_an_error(missing: str) -> None:
+    class Without(Fake):
+        def digests(self, *_: Any) -> dict[str, tuple[int, str]]:
+            return {}
+
+    engines: dict[str, Any] = {
+        "embedded": Fake(SAME, []),
+        "spark": Fake(SAME, []),
+        missing: Without(SAME, []),
+    }
+    nothing: Any = None
+    job = Job(spec=JobSpec(), notify=print, progress=lambda working: None, engine=opened)
+    with pytest.raises(InternalError, match=r"the embedded one has the tables \[.*\], and Spark \[.*\]"):
+        Both(job, **engines).verify(CutView(CAPTURED), nothing, (), None)
+
+
+@pytest.mark.parametrize("later", [(SAME._replace(held={}), ["a"]), (SAME, ["b"])])
+def test_a_log_that_changes_between_the_engines_accuses_none(later: tuple[Checked, list[str]]) -> None:
+    """Compaction may remove a record after one engine has read it."""
+
+    class Changing(Fake):
+        def digests(self, *_: Any) -> dict[str, tuple[int, str]]:
+            found = super().digests()
+            self._checked, self._rows = later
+            return found
+
+    embedded: Any = Changing(SAME, ["a"])
+    spark: Any = Fake(*later)
+    nothing: Any = None
+    job = Job(spec=JobSpec(), notify=print, progress=lambda working: None, engine=opened)
+    with pytest.raises(OffsetsGoneError, match="the log has changed"):
+        Both(job, embedded, spark).verify(CutView(CAPTURED), nothing, (), None)
 
 
 def test_nothing_differs_from_itself() -> None:

@@ -8,6 +8,7 @@ from unittest.mock import Mock
 import confluent_kafka
 import pytest
 
+from snapkafka.assembly.embedded.handover import HandOverError
 from snapkafka.assembly.embedded.log import Log
 from snapkafka.checks import ReadRange
 from snapkafka.errors import OffsetsGoneError
@@ -48,3 +49,24 @@ def test_a_log_that_was_cut_and_written_again_is_refused(
     """As by Spark: the checks need each record once."""
     with pytest.raises(OffsetsGoneError, match="goes back to offset"):
         offsets_of(monkeypatch, offsets)
+
+
+def test_the_name_of_a_header_that_is_no_text_is_handed_over(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The client cannot return it; Spark can."""
+    odd = message(5)
+    odd.headers.side_effect = SystemError("<method 'headers'> returned a result with an exception set")
+    client = Mock(**{"consume.side_effect": [[odd]]})
+    monkeypatch.setattr(confluent_kafka, "Consumer", lambda settings: client)
+    log = Log(Connection(bootstrap="nowhere:9092"), 1, "read_committed")
+    with pytest.raises(HandOverError, match=r"a header of t\[0\] offset 5 whose name is not UTF-8"):
+        log.read([ReadRange("t", 0, 2, 6)])
+
+
+def test_a_time_in_nanoseconds_is_read_as_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Spark's source ends at it, and the job reads around it: this engine needs neither."""
+    odd = message(5)
+    odd.timestamp.return_value = (1, 2**62)
+    client = Mock(**{"consume.side_effect": [[odd]]})
+    monkeypatch.setattr(confluent_kafka, "Consumer", lambda settings: client)
+    log = Log(Connection(bootstrap="nowhere:9092"), 1, "read_committed")
+    assert [it.timestamp_ms for it in log.read([ReadRange("t", 0, 2, 6)])] == [2**62]

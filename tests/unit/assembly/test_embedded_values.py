@@ -61,6 +61,7 @@ def test_what_is_json(text: str) -> None:
     [
         (lambda: is_json("1" * 400), "very long numbers"),
         (lambda: is_json("[" * 200 + "]" * 200), "many levels"),
+        (lambda: is_json('{"' + "a" * 50_001 + '": 1}'), "very long names"),
         (lambda: text_of('"\\ud800"'), "half a surrogate pair"),
         (lambda: parsed("1.5"), "a fraction"),
         (lambda: parsed('{"a":1}'), "a JSON object"),
@@ -79,6 +80,10 @@ def test_many_brackets_are_no_many_levels() -> None:
     assert is_json("[" + ",".join(["{}"] * 500) + ',"' + "[" * 300 + '"]')
 
 
+def test_a_long_text_is_no_long_name() -> None:
+    assert is_json('{"a": "' + "\\n:" * 50_000 + '", "b": ["' + "x" * 60_000 + '"]}')
+
+
 def test_windows_and_keys_of_their_own() -> None:
     start = datetime(2026, 1, 1, tzinfo=UTC)
     until = start + timedelta(seconds=9.9)
@@ -91,6 +96,12 @@ def rows_of(sql: str) -> Any:
     tables = {"messages": arrow("messages", []), "channels": arrow("channels", [])}
     (found,) = invariants.check([Invariant(name="mine", sql=sql)], tables)
     return found
+
+
+def test_texts_are_changed_as_by_spark() -> None:
+    """DuckDB's `trim` takes any space, and its `upper` and `lower` other letters than Java's."""
+    found = rows_of("SELECT trim('  \u00a0a ') AS a, upper('ab') AS b, lower('AB') AS c, upper(NULL) AS d")
+    assert [it.what for it in found.witnesses] == ['{"a":"\u00a0a","b":"AB","c":"ab"}']
 
 
 def test_an_invariant_that_fails_has_its_rows_as_spark_prints_them() -> None:
@@ -130,6 +141,9 @@ def test_an_invariant_that_fails_has_its_rows_as_spark_prints_them() -> None:
         ("SELECT * FROM messages WHERE CAST('1e3' AS INT) = 0", "a number like 1e3"),
         ("SELECT * FROM messages WHERE lower(topic || timestamp) = 'x'", "a cast beside a time"),
         ("SELECT CAST(timestamp AS BIGINT) AS n FROM messages", "a cast beside a time"),
+        ("SELECT upper('straße') AS x", "letters beyond ASCII"),
+        ("SELECT lower('İ') AS x", "letters beyond ASCII"),
+        ("SELECT trim(BOTH 'x' FROM 'xax') AS x", "which DuckDB refuses"),
     ],
 )
 def test_sql_that_may_differ_is_handed_over(sql: str, named: str) -> None:

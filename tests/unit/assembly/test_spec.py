@@ -10,9 +10,9 @@ from typing import Any
 import msgspec
 import pytest
 
+from snapkafka.assembly.command_line import FLAGS, parser, spec_of
 from snapkafka.assembly.progress import Work
 from snapkafka.assembly.spec import (
-    FLAGS,
     OPTIONS,
     JobError,
     JobReport,
@@ -20,8 +20,6 @@ from snapkafka.assembly.spec import (
     JobSpec,
     as_file,
     changed,
-    parser,
-    spec_of,
 )
 from snapkafka.errors import BadInputError, InternalError, StorageError
 from tests.unit.base.test_manifest import example

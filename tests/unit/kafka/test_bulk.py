@@ -5,10 +5,11 @@ from __future__ import annotations
 from concurrent.futures import Future
 from types import SimpleNamespace
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 
-from snapkafka.errors import LedgerUnusableError
+from snapkafka.errors import BadInputError, LedgerUnusableError
 from snapkafka.kafka.cluster.group_hold import SESSION_S
 from snapkafka.kafka.login.connection import Connection
 from snapkafka.kafka.records import bulk
@@ -18,6 +19,21 @@ from snapkafka.kafka.records.bulk import PRODUCER
 def test_a_record_is_not_sent_any_more_once_the_hold_of_its_groups_may_be_over() -> None:
     """A run that was suspended for longer than its hold finds what it had in hand timed out when it wakes up."""
     assert PRODUCER["message.timeout.ms"] / 1_000 < SESSION_S
+
+
+def test_a_header_that_the_client_cannot_return_is_named() -> None:
+    """It has a name that is not UTF-8, of a producer in another language."""
+    message = Mock(
+        **{
+            "topic.return_value": "orders",
+            "partition.return_value": 3,
+            "offset.return_value": 7,
+            "timestamp.return_value": (1, 5),
+            "headers.side_effect": SystemError("returned a result with an exception set"),
+        }
+    )
+    with pytest.raises(BadInputError, match=r"a header of orders\[3\] offset 7 whose name is not UTF-8"):
+        bulk._record(message)
 
 
 def test_a_topic_that_was_deleted_is_not_created_again_by_a_restore(monkeypatch: pytest.MonkeyPatch) -> None:
