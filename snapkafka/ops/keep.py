@@ -198,10 +198,11 @@ async def keep(
         return await assemble(where, wanted, notify=notify, failed=failures.__setitem__)
 
     first, too_long = True, _too_long(schedule)
-    async with keeping_lock(storage, namespace):
+    async with keeping_lock(storage, namespace) as hold:
         while True:
             now_ms = clock()
             try:
+                hold()
                 async with within(schedule.round_ms / 1_000, lambda: too_long.with_traceback(None)):
                     found = await round_at(
                         now_ms, where, namespace, schedule, storage=storage, who=who, made=made
@@ -365,22 +366,35 @@ def _failed(name: str, error: SnapkafkaError) -> KeptRound:
 
 
 @contextlib.asynccontextmanager
-async def keeping_lock(storage: str, namespace: str) -> AsyncIterator[Path]:
+async def keeping_lock(storage: str, namespace: str) -> AsyncIterator[Callable[[], None]]:
     """Hold the lock of a namespace and a storage on this machine; it ends with the process.
 
+    Yields:
+        a function to call in each round: whoever cleans temporary folders removes old files, locked or not.
+
     Raises:
-        TimedOutError: another process holds it.
+        TimedOutError: another process holds it; the function raises this as well.
     """
     place = open_store(storage).uri
     digest = hashlib.sha256(f"{namespace}\0{place}".encode()).hexdigest()[:16]
     path = Path(tempfile.gettempdir()) / f"snapkafka-keep-{os.getuid()}-{digest}.lock"
-    path.touch(mode=0o600)
+    mine: os.stat_result | None = None
     with contextlib.ExitStack() as held:
-        try:
-            held.enter_context(locked(path, wait=False))
-        except BlockingIOError:
-            raise TimedOutError(
-                f"another `snapkafka keep` of namespace {namespace} is running for {place}",
-                hint="let it run, or stop it first",
-            ) from None
-        yield path
+
+        def hold() -> None:
+            nonlocal mine
+            path.touch(mode=0o600)
+            there = path.stat()
+            if mine is not None and os.path.samestat(mine, there):
+                return
+            try:
+                held.enter_context(locked(path, wait=False))
+            except BlockingIOError:
+                raise TimedOutError(
+                    f"another `snapkafka keep` of namespace {namespace} is running for {place}",
+                    hint="let it run, or stop it first",
+                ) from None
+            mine = there
+
+        hold()
+        yield hold

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+import contextlib
+import os
+import time
+from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 from importlib import import_module
@@ -409,6 +412,50 @@ async def test_one_keeper_at_a_time(tmp_path: Path) -> None:
             pass
     async with keeping_lock(str(tmp_path), "ns"):
         pass
+
+
+async def test_a_lock_file_that_was_removed_is_held_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Those who clean temporary folders remove what is old, locked or not."""
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    storage = str(tmp_path / "snaps")
+    async with keeping_lock(storage, "ns") as hold:
+        (path,) = tmp_path.glob("*.lock")
+        os.utime(path, (0, 0))
+        hold()
+        assert time.time() - path.stat().st_mtime < 60
+        path.unlink()
+        hold()
+        with pytest.raises(TimedOutError, match="another `snapkafka keep`"):
+            async with keeping_lock(storage, "ns"):
+                pass
+        path.unlink()
+        async with keeping_lock(storage, "ns"):  # it was quicker
+            with pytest.raises(TimedOutError, match="another `snapkafka keep`"):
+                hold()
+        hold()
+
+
+async def test_each_round_holds_the_lock(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    held: list[str] = []
+
+    @contextlib.asynccontextmanager
+    async def lock(*_: str) -> AsyncIterator[Callable[[], None]]:
+        yield lambda: held.append("held")
+
+    async def round_of(*_: object, **__: object) -> ops.KeptRound:
+        return ops.KeptRound(id="keep-x", outcome=ops.Outcome.VERIFIED)
+
+    monkeypatch.setattr(MODULE, "keeping_lock", lock)
+    monkeypatch.setattr(MODULE, "round_at", round_of)
+    await ops.keep(
+        Connection(bootstrap="127.0.0.1:1"),
+        "ns",
+        ops.Schedule(every_ms=10_000),
+        storage=str(tmp_path),
+        spec=ops.JobSpec(engine="embedded"),
+        once=True,
+    )
+    assert held == ["held"]
 
 
 async def test_a_round_has_the_invariants_that_failed_and_prints_their_first_rows(tmp_path: Path) -> None:
