@@ -13,12 +13,14 @@ from snapkafka.topic_config import TopicSettings
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CreatedTopic:
-    """A topic as it is now. `created`: False where it existed before; then nothing was changed."""
+    """A topic as it is now. `created`: False where it existed before; then nothing was changed. `other`: its own values
+    of the settings that were asked for and that it does not have; empty text: it has no such setting."""
 
     topic: str
     created: bool
     partitions: int
     compacted: bool
+    other: Mapping[str, str]
 
 
 async def create_topics(
@@ -28,7 +30,7 @@ async def create_topics(
     partitions: int = 1,
     settings: Mapping[str, str] | None = None,
 ) -> tuple[CreatedTopic, ...]:
-    """Create topics, and wait until they are visible; those that exist stay as they are.
+    """Create topics, and wait until they are visible; those that exist stay as they are. If one is refused, create none.
 
     Args:
         settings: by Kafka's names.
@@ -38,9 +40,12 @@ async def create_topics(
         LedgerUnusableError: unauthorized, or the broker refuses one, with its own reason.
     """
     admin = KafkaTopicAdmin(where) if isinstance(where, Connection) else where.admin()
+    wanted = settings or {}
     try:
+        for name in names:
+            await admin.create_topic(name, partitions=partitions, settings=wanted, validate_only=True)
         created = {
-            name: await admin.create_topic(name, partitions=partitions, settings=settings) for name in names
+            name: await admin.create_topic(name, partitions=partitions, settings=wanted) for name in names
         }
         described = await admin.describe_topics(created)
         found = []
@@ -52,6 +57,7 @@ async def create_topics(
                     created=is_new,
                     partitions=described[name].partitions,
                     compacted=TopicSettings.parse(now).compacts,
+                    other={key: now.get(key, "") for key, value in wanted.items() if now.get(key) != value},
                 )
             )
         return tuple(found)

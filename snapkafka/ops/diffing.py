@@ -204,14 +204,17 @@ FROM (
 GROUP BY ALL
 ORDER BY app, table_name, change
 """
-#: The values of the first few keys of `TABLES`, $2. They are looked up only then: values may be large.
+#: The values of the first few keys of `TABLES`, $2, a line for each row. They are looked up only then: values may be
+#: large.
 VALUES: Final = """
 SELECT app, table_name, partition, lower(hex(key_raw)) AS key_raw,
-       any_value(coalesce(value, '0x' || lower(hex(value_raw)))) FILTER (WHERE NOT later) AS value_before,
-       any_value(coalesce(value, '0x' || lower(hex(value_raw)))) FILTER (WHERE later) AS value_after
+       string_agg(text, chr(10) ORDER BY text) FILTER (WHERE NOT later) AS value_before,
+       string_agg(text, chr(10) ORDER BY text) FILTER (WHERE later) AS value_after
 FROM (
-    SELECT false AS later, * FROM before.state
-    UNION ALL BY NAME SELECT true AS later, * FROM after.state
+    SELECT *, coalesce(value, '0x' || lower(hex(value_raw))) AS text FROM (
+        SELECT false AS later, * FROM before.state
+        UNION ALL BY NAME SELECT true AS later, * FROM after.state
+    )
 ) AS rows SEMI JOIN (SELECT app, table_name, unnest(first) AS it FROM ($2)) AS named
     ON rows.app = named.app AND rows.table_name = named.table_name AND rows.partition = named.it.partition
     AND rows.key_raw IS NOT DISTINCT FROM unhex(named.it.key_raw)

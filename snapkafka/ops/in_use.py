@@ -1,8 +1,8 @@
-"""Snapshots that an open restore or a fork still names. They stay in their storage.
+"""Snapshots that an open restore, a fork or a violated invariant still names. They stay in their storage.
 
 An open restore reads tables and messages of its snapshot, also after a crash; a fork is compared with the snapshot
-from which it was created. Only ledgers know both: that of the namespace an open restore, that of the fork itself a
-fork.
+from which it was created; the rows of an invariant lie in the snapshot in which it broke first. Only ledgers know them:
+that of the fork itself a fork, that of the namespace the others.
 """
 
 from __future__ import annotations
@@ -19,6 +19,8 @@ from snapkafka.recovery.forks import Fork, fork_in
 from snapkafka.recovery.session import admin_of
 from snapkafka.recovery.topics import Topics
 
+from .invariants import invariants_in
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InUse:
@@ -33,7 +35,8 @@ class InUse:
 
 
 async def snapshots_in_use(where: Connection | Cluster, namespaces: Collection[str]) -> InUse:
-    """Read the snapshots that the open restores of these namespaces and all forks of the cluster name.
+    """Read the snapshots that the open restores and violated invariants of these namespaces, and all forks of the
+    cluster, name.
 
     Raises:
         LedgerUnusableError: reading a ledger is unauthorized.
@@ -54,6 +57,10 @@ async def snapshots_in_use(where: Connection | Cluster, namespaces: Collection[s
     for namespace in sorted(there):
         async with opened(where, namespace) as work:
             view = work.reading.state.restores.open
+            watched = invariants_in(work.reading)
+        for item in watched:
+            if item.violated and item.broke is not None:
+                why[item.broke.id] = f"invariant {item.name} broke first in it"
         if view is not None:
             why[view.begun.snapshot] = f"plan {view.plan} restores it, and is {view.stage}"
     return InUse(why=why, unknown=frozenset(namespaces) - there)

@@ -7,21 +7,22 @@ prove, are rows of no instant.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator
+from collections.abc import Awaitable, Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Final
 
 from snapkafka.checks import Status
 from snapkafka.checks.verdict import GOOD, Verdict
-from snapkafka.errors import BadInputError, Verb
+from snapkafka.errors import BadInputError, SnapkafkaError, Verb
 from snapkafka.kafka.ledger.reading import LedgerReading, read_ledger
 from snapkafka.kafka.login.connection import Connection
-from snapkafka.manifest import WitnessEntry
+from snapkafka.manifest import CheckEntry, WitnessEntry
 from snapkafka.ports import Cluster
 from snapkafka.protocol import records
+from snapkafka.protocol.gather import contaminated
 from snapkafka.protocol.ledger_state import SnapshotView
-from snapkafka.store import read_manifest
+from snapkafka.query.stored import StoredFiles, stored
 
 #: The names of these checks in a verdict.
 PREFIX: Final = "V6 "
@@ -41,7 +42,8 @@ class Holding(StrEnum):
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Evaluation:
     """An invariant in a snapshot. `triggered_ms`: the instant that it shows, milliseconds since 1970. `found`: the
-    number of violating rows, of which `rows` holds the first, where they were read."""
+    number of violating rows. Where its manifest was read: `rows` has the first of them, `sql` is the query;
+    `unreadable`: why it could not be read."""
 
     id: str
     epoch: int
@@ -51,6 +53,12 @@ class Evaluation:
     holding: Holding
     found: int
     rows: tuple[WitnessEntry, ...] = ()
+    sql: str = ""
+    unreadable: str = ""
+
+
+#: Reads the manifest of a snapshot; a text: why it cannot be read.
+Read = Callable[[Evaluation], Awaitable[StoredFiles | str]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -81,6 +89,18 @@ class InvariantHistory:
                 break
         return first
 
+    @property
+    def violated(self) -> bool:
+        """Whether the newest answer is a violation."""
+        return self.last is not None and self.last.holding is Holding.VIOLATED
+
+    @property
+    def other_query(self) -> tuple[Evaluation, ...]:
+        """Those that evaluated another query than the newest: edited, or with other parameters. Manifests that were
+        not read are not compared."""
+        read = [item for item in self.evaluations if item.sql]
+        return tuple(item for item in read if item.sql != read[-1].sql)
+
     def _last(self, *wanted: Holding) -> Evaluation | None:
         return next((item for item in reversed(self.evaluations) if item.holding in wanted), None)
 
@@ -99,7 +119,7 @@ async def invariant_history(where: Connection | Cluster, namespace: str, name: s
 
     Raises:
         BadInputError: no snapshot has evaluated it.
-        SnapkafkaError: the ledger or a manifest cannot be read.
+        LedgerUnusableError, BrokerUnavailableError: the ledger cannot be read.
     """
     return await with_rows(history_in(await read_ledger(where, namespace), name))
 
@@ -149,27 +169,65 @@ def history_in(reading: LedgerReading, name: str, *, most: int | None = None) ->
     return InvariantHistory(name=name, evaluations=tuple(reversed(found)))
 
 
-async def with_rows(history: InvariantHistory) -> InvariantHistory:
-    """Read the violating rows of the snapshot in which it broke first, and of the newest one, from their manifests.
+async def _from_storage(item: Evaluation) -> StoredFiles | str:
+    try:
+        return await asyncio.to_thread(stored, item.manifest)
+    except SnapkafkaError as error:
+        return error.message
 
-    Raises:
-        StorageError, BadInputError: a manifest cannot be read.
-    """
-    wanted = {
-        item.epoch for item in (history.broke, history.last) if item and item.holding is Holding.VIOLATED
-    }
-    read = {
-        item.epoch: replace(item, rows=await asyncio.to_thread(rows_of, item.manifest, history.name))
+
+async def with_rows(history: InvariantHistory, read: Read = _from_storage) -> InvariantHistory:
+    """Read the violating rows of the snapshot in which it broke first, and of the newest one, and their queries."""
+    wanted = {item.epoch for item in (history.broke, history.last, history.last_ok) if item}
+    found = [
+        _with_rows(item, history.name, await read(item)) if item.epoch in wanted else item
         for item in history.evaluations
-        if item.epoch in wanted and item.manifest
-    }
-    return replace(history, evaluations=tuple(read.get(item.epoch, item) for item in history.evaluations))
+    ]
+    return replace(history, evaluations=tuple(found))
 
 
-def rows_of(place: str, name: str) -> tuple[WitnessEntry, ...]:
-    """Read the first violating rows of an invariant from a manifest. Blocks."""
-    _, manifest = read_manifest(place)
-    return next((check.witnesses for check in manifest.checks if check.name == PREFIX + name), ())
+def _with_rows(item: Evaluation, name: str, found: StoredFiles | str) -> Evaluation:
+    if isinstance(found, str):
+        return replace(item, unreadable=found)
+    rows = (check.witnesses for check in found.checks if check.name == PREFIX + name)
+    queries = (entry.sql for entry in found.invariants if entry.name == name)
+    return replace(item, rows=next(rows, ()), sql=next(queries, ""))
+
+
+def prove_violations(
+    verdict: str, checks: Iterable[CheckEntry | records.CheckResult], contaminated: str
+) -> bool:
+    """Return whether the rows that invariants found are rows of one instant: nothing else is wrong with the snapshot.
+
+    An invariant that fails makes a snapshot INCONSISTENT by itself, contaminated or not.
+    """
+    others = {check.status for check in checks if not check.name.startswith(PREFIX)}
+    alone = verdict == Verdict.INCONSISTENT and others == {Status.PASSED.value}
+    return verdict in GOOD or (alone and not contaminated)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Violation:
+    """An invariant that a snapshot violates. `found`: the number of rows, of which `rows` holds the first."""
+
+    id: str
+    name: str
+    found: int
+    rows: tuple[WitnessEntry, ...]
+
+
+def violations_in(
+    id: str, verdict: str, checks: Iterable[CheckEntry], contaminated: str
+) -> tuple[Violation, ...]:
+    """List the invariants that the checks of an assembled snapshot prove to be violated."""
+    run = [check for check in checks if check.run]
+    if not prove_violations(verdict, run, contaminated):
+        return ()
+    return tuple(
+        Violation(id=id, name=check.name.removeprefix(PREFIX), found=check.found, rows=check.witnesses)
+        for check in run
+        if check.name.startswith(PREFIX) and check.status == Status.FAILED
+    )
 
 
 def _newest_first(reading: LedgerReading) -> Iterator[tuple[int, tuple[str, Evaluation]]]:
@@ -184,11 +242,7 @@ def _newest_first(reading: LedgerReading) -> Iterator[tuple[int, tuple[str, Eval
 def _evaluated(
     reading: LedgerReading, view: SnapshotView, verdict: records.Verdict
 ) -> Iterator[tuple[str, Evaluation]]:
-    others = {check.status for check in verdict.checks if not check.name.startswith(PREFIX)}
-    # An invariant that fails makes a snapshot INCONSISTENT by itself.
-    proved = verdict.verdict in GOOD or (
-        verdict.verdict == Verdict.INCONSISTENT and others == {Status.PASSED.value}
-    )
+    proved = prove_violations(verdict.verdict, verdict.checks, contaminated(reading.state, view))
     for check in verdict.checks:
         if not check.name.startswith(PREFIX):
             continue

@@ -20,7 +20,6 @@ from pathlib import Path
 from typing import Final
 
 from snapkafka.assembly.spec import PLAIN_SPEC, JobResult, JobSpec, changed
-from snapkafka.checks import Status as CheckStatus
 from snapkafka.checks.invariants import load, parse_parameters
 from snapkafka.checks.verdict import GOOD
 from snapkafka.errors import (
@@ -37,17 +36,16 @@ from snapkafka.errors import (
 )
 from snapkafka.kafka.ledger.reading import read_ledger
 from snapkafka.kafka.login.connection import Connection
-from snapkafka.manifest import CheckEntry
 from snapkafka.ports import Cluster
 from snapkafka.protocol.ledger_state import Status
-from snapkafka.store import lies_in, open_store, written_down
+from snapkafka.store import lies_in, open_store, read_manifest, written_down
 from snapkafka.store.locks import locked
 from snapkafka.units import wall_ms
 from snapkafka.until import within
 
 from .assembling import BESIDE_US, assemble
 from .checkpointing import checkpoint_due
-from .invariants import PREFIX as OF_INVARIANTS
+from .invariants import Violation, violations_in
 from .listing import Summary, list_snapshots, summaries
 from .pruning import Policy, plan_pruning, prune
 from .triggering import trigger
@@ -132,7 +130,7 @@ class KeptRound:
 
     `made_up_for`: earlier snapshots that were assembled as well; `given_up`: those that could not be, or were too many,
     and are not tried again; `removed`: the pruned ones; `why`, `code`: of a failure, and of a pruning that failed.
-    `violated`: the invariants that failed, with their first rows. `why_full`: why an incremental one has its whole
+    `violated`: the invariants that its snapshots violate, those made up for as well. `why_full`: why an incremental one has its whole
     state (`JobResult.why_full`). `checkpoint_due`: the number of records that a `snapkafka checkpoint` would remove; 0:
     it is not due.
     """
@@ -143,7 +141,7 @@ class KeptRound:
     epoch: int = 0
     verdict: str = ""
     manifest: str = ""
-    violated: tuple[CheckEntry, ...] = ()
+    violated: tuple[Violation, ...] = ()
     why_full: str = ""
     made_up_for: tuple[str, ...] = ()
     given_up: tuple[str, ...] = ()
@@ -200,10 +198,11 @@ async def keep(
         return await assemble(where, wanted, notify=notify, failed=failures.__setitem__)
 
     first, too_long = True, _too_long(schedule)
-    async with keeping_lock(storage, namespace):
+    async with keeping_lock(storage, namespace) as hold:
         while True:
             now_ms = clock()
             try:
+                hold()
                 async with within(schedule.round_ms / 1_000, lambda: too_long.with_traceback(None)):
                     found = await round_at(
                         now_ms, where, namespace, schedule, storage=storage, who=who, made=made
@@ -274,7 +273,13 @@ async def _assembled(listed: Iterable[Summary], taken: Summary, made: Assemble) 
     if taken.verdict:  # by a keeper that was cut short after it
         good = taken.verdict in GOOD
         outcome = Outcome.VERIFIED if good else Outcome.NOT_GOOD
-        return replace(found, outcome=outcome, verdict=taken.verdict, manifest=taken.manifest)
+        return replace(
+            found,
+            outcome=outcome,
+            verdict=taken.verdict,
+            manifest=taken.manifest,
+            violated=() if good else await asyncio.to_thread(_stored_violations, taken.manifest),
+        )
     ours = [item for item in listed if item.id.startswith(PREFIX) and item.epoch < taken.epoch]
     tried = max((item.epoch for item in ours if item.verdict), default=0)
     waiting = [item.id for item in ours if item.status is Status.CAPTURED and item.epoch > tried]
@@ -293,7 +298,12 @@ async def _assembled(listed: Iterable[Summary], taken: Summary, made: Assemble) 
     given_up = tuple(
         item.id for item in ours if item.id in waiting and item.id not in by_id and item.epoch < newest
     )
-    found = replace(found, made_up_for=tuple(by_id), given_up=given_up)
+    violated = tuple(
+        item
+        for result in results
+        for item in violations_in(result.id, result.verdict, result.checks, result.contaminated)
+    )
+    found = replace(found, made_up_for=tuple(by_id), given_up=given_up, violated=violated)
     if failure is not None:
         return replace(found, outcome=Outcome.FAILED, why=failure.message, code=failure.code)
     assert own is not None, "every snapshot was assembled or failed"
@@ -302,13 +312,16 @@ async def _assembled(listed: Iterable[Summary], taken: Summary, made: Assemble) 
         outcome=Outcome.VERIFIED if own.good else Outcome.NOT_GOOD,
         verdict=own.verdict,
         manifest=own.manifest,
-        violated=tuple(
-            check
-            for check in own.checks
-            if check.name.startswith(OF_INVARIANTS) and check.status == CheckStatus.FAILED
-        ),
         why_full=own.why_full,
     )
+
+
+def _stored_violations(place: str) -> tuple[Violation, ...]:
+    try:
+        _, found = read_manifest(place)
+    except SnapkafkaError:  # its verdict is reported all the same
+        return ()
+    return violations_in(found.id, found.verdict, found.checks, found.captured.contaminated)
 
 
 def _type(schedule: Schedule, listed: Sequence[Summary], name: str, storage: str) -> str:
@@ -353,22 +366,35 @@ def _failed(name: str, error: SnapkafkaError) -> KeptRound:
 
 
 @contextlib.asynccontextmanager
-async def keeping_lock(storage: str, namespace: str) -> AsyncIterator[Path]:
+async def keeping_lock(storage: str, namespace: str) -> AsyncIterator[Callable[[], None]]:
     """Hold the lock of a namespace and a storage on this machine; it ends with the process.
 
+    Yields:
+        a function to call in each round: whoever cleans temporary folders removes old files, locked or not.
+
     Raises:
-        TimedOutError: another process holds it.
+        TimedOutError: another process holds it; the function raises this as well.
     """
     place = open_store(storage).uri
     digest = hashlib.sha256(f"{namespace}\0{place}".encode()).hexdigest()[:16]
     path = Path(tempfile.gettempdir()) / f"snapkafka-keep-{os.getuid()}-{digest}.lock"
-    path.touch(mode=0o600)
+    mine: os.stat_result | None = None
     with contextlib.ExitStack() as held:
-        try:
-            held.enter_context(locked(path, wait=False))
-        except BlockingIOError:
-            raise TimedOutError(
-                f"another `snapkafka keep` of namespace {namespace} is running for {place}",
-                hint="let it run, or stop it first",
-            ) from None
-        yield path
+
+        def hold() -> None:
+            nonlocal mine
+            path.touch(mode=0o600)
+            there = path.stat()
+            if mine is not None and os.path.samestat(mine, there):
+                return
+            try:
+                held.enter_context(locked(path, wait=False))
+            except BlockingIOError:
+                raise TimedOutError(
+                    f"another `snapkafka keep` of namespace {namespace} is running for {place}",
+                    hint="let it run, or stop it first",
+                ) from None
+            mine = there
+
+        hold()
+        yield hold

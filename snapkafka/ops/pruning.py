@@ -1,8 +1,8 @@
 """`prune`: remove assembled snapshots from a storage by a policy. Ledgers are read, and nothing is written to them.
 
 For each namespace it keeps the newest `keep_last` snapshots, those assembled in the last `keep_days`, always the
-newest good one, those that an open restore or a fork names, and the bases of all these, parents of parents included.
-Parents are sought in everything that looks like a manifest, also in those of a later release, which this one cannot
+newest good one, those that an open restore or a fork names, the one in which a violated invariant broke first, and the
+bases of all these, parents of parents included. Parents are sought in everything that looks like a manifest, also in those of a later release, which this one cannot
 read.
 """
 

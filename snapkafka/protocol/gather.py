@@ -77,7 +77,7 @@ def gather(state: LedgerView, epoch: int) -> Captured:
         ),
         changelogs=tuple(_changelog_cuts(state, snapshot, parts, stated)),
         recorded=tuple(_recorded(state, snapshot, parts)),
-        contaminated=snapshot.contaminated or _recreated(state, snapshot),
+        contaminated=contaminated(state, snapshot),
         retention=_retention(state, epoch),
         unread=tuple(item for item in snapshot.unread if (item.app, item.topic) not in cut),
         sources=tuple(sorted({topic for hello in hellos for topic in hello.sources})),
@@ -98,6 +98,11 @@ def gather(state: LedgerView, epoch: int) -> Captured:
             stated.old_topics({source.topic: source.topic_id for source in inputs if source.topic_id})
         ),
     )
+
+
+def contaminated(state: LedgerView, snapshot: SnapshotView) -> str:
+    """Return why a captured snapshot cannot be proved, whatever its checks find; empty: nothing is known against it."""
+    return snapshot.contaminated or _recreated(state, snapshot)
 
 
 def _recreated(state: LedgerView, snapshot: SnapshotView) -> str:

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from snapkafka.kafka.cluster.external_groups import assumptions, open_topics, outside_paths, unseen_paths
-from snapkafka.manifest import CheckEntry, RestorableEntry
+from snapkafka.manifest import CheckEntry, InvariantEntry, RestorableEntry
 from snapkafka.store import read_manifest
 
 
@@ -22,6 +22,7 @@ class StoredFiles:
     rows: Mapping[str, int]
     in_flight: int
     checks: tuple[CheckEntry, ...]
+    invariants: tuple[InvariantEntry, ...] = ()
     restorable: RestorableEntry | None
     parents: tuple[str, ...]
     left_open: tuple[str, ...]
@@ -44,6 +45,7 @@ def stored(place: str) -> StoredFiles:
         rows=rows,
         in_flight=rows.get("messages", 0),
         checks=found.checks,
+        invariants=found.invariants,
         restorable=found.restorable,
         parents=tuple(parent.id for parent in found.parents),
         left_open=(

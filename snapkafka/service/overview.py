@@ -10,6 +10,7 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
 from snapkafka import ops
+from snapkafka.query.stored import StoredFiles
 
 from .access import Role
 from .answers import instant
@@ -64,37 +65,42 @@ class Overview:
     async def invariant(self, request: Request) -> Response:
         """Handle `GET /v1/invariants/{name}`."""
         found = ops.history_in(self._standing.reading, request.path_params["name"], most=EVALUATIONS_MAX)
+        found = await ops.with_rows(found, self._read)
         newest = found.evaluations[: -EVALUATIONS_MAX - 1 : -1]
         return JSONResponse(
             _summary(found)
             | {
-                "violations": await self._violations(found),
+                "violations": _violations(found),
+                "other_query": [item.id for item in found.other_query],
                 "evaluations": [_evaluation(item) for item in newest],
             }
         )
 
-    async def _violations(self, found: ops.InvariantHistory) -> list[dict[str, Any]]:
-        """Return the snapshot in which it broke first, and the newest one, with the violating rows of each."""
-        answers = []
+    async def _read(self, item: ops.Evaluation) -> StoredFiles | str:
+        """Return what the manifest of a snapshot says, if it lies below a root."""
+        view = self._standing.reading.state.snapshots.get(item.epoch)
+        return (await self._rows.stored(view) if view else None) or "this service cannot read its manifest"
+
+
+def _violations(found: ops.InvariantHistory) -> list[dict[str, Any]]:
+    """Return the snapshot in which it broke first, and the newest one, with the violating rows of each."""
+    return [
+        _evaluation(item)
+        | {"rows": [dataclasses.asdict(row) for row in item.rows], "unreadable": item.unreadable}
         for item in dict.fromkeys(
             it for it in (found.broke, found.last) if it and it.holding is ops.Holding.VIOLATED
-        ):
-            stored = await self._rows.stored(self._standing.reading.state.snapshots[item.epoch])
-            checks = stored.checks if stored else ()
-            rows = next((check.witnesses for check in checks if check.name == f"V6 {found.name}"), ())
-            answers.append(_evaluation(item) | {"rows": [dataclasses.asdict(row) for row in rows]})
-        return answers
+        )
+    ]
 
 
 def _summary(found: ops.InvariantHistory) -> dict[str, Any]:
     last, broke = found.last, found.broke
-    violated = last is not None and last.holding is ops.Holding.VIOLATED
     return {
         "name": found.name,
         "holding": last.holding if last else ops.Holding.UNPROVEN,
         "last": _evaluation(last) if last else None,
         "last_ok": _evaluation(found.last_ok) if found.last_ok else None,
-        "broke": _evaluation(broke) if broke and violated else None,
+        "broke": _evaluation(broke) if broke and found.violated else None,
     }
 
 

@@ -27,10 +27,31 @@ def test_topics_have_the_partitions_and_the_settings_that_are_asked_for(kafka: B
     printed = CliRunner().invoke(app, [*create, *where])
     assert printed.exit_code == 0, printed.output
     assert printed.output.splitlines() == [f"{name}: created, 3 partitions, compacted" for name in names]
-    again = CliRunner().invoke(app, ["topics", "create", names[0], "--json", *where])
+    other = ["topics", "create", names[0], "--set", "retention.ms=8", "--set", "cleanup.policy=compact", *where]
+    again = CliRunner().invoke(app, [*other, "--json"])
     assert json.loads(again.output)["topics"] == [
-        {"topic": names[0], "created": False, "partitions": 3, "compacted": True}
+        {
+            "topic": names[0],
+            "created": False,
+            "partitions": 3,
+            "compacted": True,
+            "other": {"retention.ms": "7"},
+        }
     ]
+    printed = CliRunner().invoke(app, other)
+    assert printed.output.splitlines() == [
+        f"{names[0]}: exists already, 3 partitions, compacted",
+        "  its own settings stay: retention.ms=7",
+    ]
+
+
+def test_nothing_is_created_if_one_is_refused(kafka: Broker) -> None:
+    name = f"topics-{os.getpid()}-first"
+    where = ["--bootstrap", kafka.bootstrap]
+    refused = CliRunner().invoke(app, ["topics", "create", name, "not/a/name", *where])
+    assert (refused.exit_code, "not/a/name" in refused.output) == (4, True), refused.output
+    created = CliRunner().invoke(app, ["topics", "create", name, *where])
+    assert created.output == f"{name}: created, 1 partition\n"
 
 
 @pytest.mark.parametrize(

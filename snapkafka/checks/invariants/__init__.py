@@ -21,8 +21,10 @@ from snapkafka.runtime.homes import expand_home
 
 CHECK: Final = ("check ", Option("invariants"))
 _PLACEHOLDER: Final = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)(?::([^}]*))?\}")
-#: A value lands inside SQL, often inside quotes: these would end the quotes.
-_UNSAFE: Final = re.compile(r"['\"\\`;\n\r]")
+#: A value lands inside SQL, often inside quotes: these would end the quotes, and outside of quotes call a function.
+_UNSAFE: Final = re.compile(r"['\"\\`;()\n\r]")
+#: A name is part of the ledger, of metrics, and of addresses of the service.
+_NAME: Final = re.compile(r"[\w+-][\w .+-]{0,99}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,18 +63,23 @@ def load(where: Iterable[str], parameters: Mapping[str, str]) -> tuple[Invariant
         parameters: values for the placeholders; one that no invariant has is an error, as it is a slip.
 
     Raises:
-        BadInputError: there is nothing to read, or it is unreadable; two have one name; a parameter is missing,
-            unknown, or cannot be part of SQL.
+        BadInputError: there is nothing to read, or it is unreadable; two have one name, or one has a name that is
+            refused; a parameter is missing, unknown, or cannot be part of SQL.
     """
     for name, value in parameters.items():
         if _UNSAFE.search(value):
             raise BadInputError(
-                f"{name}={value}: quotes, backslashes and semicolons cannot be used in a value", field="set"
+                f"{name}={value}: a value cannot have quotes, backslashes, semicolons or parentheses", field="set"
             )
     loaded, used = list[Invariant](), set[str]()
     # The same file twice is one; a link keeps its own name.
     paths = {path.parent.resolve() / path.name for item in where for path in _files(item)}
     for path in sorted(paths, key=lambda path: (path.stem, str(path))):
+        if not _NAME.fullmatch(path.stem):
+            raise BadInputError(
+                f"invariant {path.stem[:20]!r}: a name has letters, digits, spaces and . _ + -",
+                hint="rename the file; up to 100 characters, of which the first is no space and no dot",
+            )
         if loaded and loaded[-1].name == path.stem:
             raise BadInputError(
                 f"two invariants are called {path.stem}; one is {path}", hint="give one of them another name"

@@ -38,7 +38,7 @@ def list_invariants(bootstrap: Bootstrap = None, namespace: Namespace = "", as_j
     rows = Table("invariant", "state", "rows", "held last in", "broke first in", right=("rows",))
     for item in found:
         last = item.last
-        broke = item.broke if last and last.holding is Holding.VIOLATED else None
+        broke = item.broke if item.violated else None
         rows.add(
             escape(item.name),
             _coloured(last.holding if last else Holding.UNPROVEN),
@@ -79,10 +79,12 @@ def _print_history(found: InvariantHistory) -> None:
     console.print(f"invariant [bold]{escape(found.name)}[/]  {_coloured(state)}")
     if broke is not None:
         _print_rows("broke first in", broke)
-    if last is not None and last.holding is Holding.VIOLATED and last != broke:
+    if last is not None and found.violated and last != broke:
         _print_rows("violated last in", last)
     if found.last_ok is not None:
         console.print(f"held last in {escape(found.last_ok.id)}, {utc_time(found.last_ok.triggered_ms)} UTC")
+    for item in found.other_query:
+        console.print(f"the query was another one in {escape(item.id)}: what it found there is not comparable")
     rows = Table("snapshot", "when (UTC)", "state", "rows", right=("rows",), ids=("snapshot",))
     for item in found.evaluations[-SHOWN:]:
         rows.add(escape(item.id), utc_time(item.triggered_ms), _coloured(item.holding), f"{item.found:,}")
@@ -91,6 +93,8 @@ def _print_history(found: InvariantHistory) -> None:
 
 def _print_rows(title: str, item: Evaluation) -> None:
     console.print(f"{title} {escape(item.id)}, {utc_time(item.triggered_ms)} UTC, rows: {item.found:,}")
+    if item.unreadable:
+        console.print(f"  its rows cannot be read: {escape(item.unreadable)}")
     for row in item.rows:
         console.print(f"  {escape(row.what)}")
         if row.topic and row.offset >= 0:

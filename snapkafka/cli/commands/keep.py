@@ -14,7 +14,6 @@ from snapkafka.cli.progress import print_line
 from snapkafka.cli.running import connect, console, print_json, run, who
 from snapkafka.errors import EXIT_NOT_GOOD, all_errors
 from snapkafka.ops import KeptRound, Outcome
-from snapkafka.ops.invariants import PREFIX as OF_INVARIANTS
 from snapkafka.units import duration_ms
 
 #: Of each violated invariant: rounds are frequent.
@@ -113,10 +112,11 @@ def _print_round(item: KeptRound) -> None:
         parts.append(f"{item.checkpoint_due:,} old records in the ledger: run snapkafka checkpoint")
     more = "  ".join(part for part in parts if part)
     console.print(f"{item.id}  [{COLOURS[item.outcome]}]{item.outcome}[/]  {escape(more)}")
-    for check in item.violated:
-        name = escape(check.name.removeprefix(OF_INVARIANTS))
-        console.print(f"  invariant [bold red]{name}[/] is violated, rows: {check.found:,}")
-        for row in check.witnesses[:ROWS_SHOWN]:
+    for violation in item.violated:
+        name = escape(violation.name)
+        where = "" if violation.id == item.id else f" in {escape(violation.id)}"
+        console.print(f"  invariant [bold red]{name}[/] is violated{where}, rows: {violation.found:,}")
+        for row in violation.rows[:ROWS_SHOWN]:
             console.print(f"    {escape(row.what)}")
-        if check.found > ROWS_SHOWN:
+        if violation.found > ROWS_SHOWN:
             console.print(f"    the others: snapkafka invariants history {name}")

@@ -50,6 +50,9 @@ def create(
         what = "created" if item.created else "exists already"
         kept = ", compacted" if item.compacted else ""
         console.print(f"{escape(item.topic)}: {what}, {count(item.partitions, 'partition')}{kept}")
+        if item.other:
+            other = ", ".join(f"{key}={value}" for key, value in item.other.items())
+            console.print(f"  its own settings stay: {escape(other)}")
 
 
 def _settings(given: list[str] | tuple[()]) -> dict[str, str]:

@@ -18,9 +18,11 @@ export async function taking(place, row, taken) {
   const storage = h("input", { type: "text", size: "32", required: true, spellcheck: "false", autocomplete: "off", list: "roots" });
   storage.value = row?.target_storage_uri || access.storage_roots[0];
   const answer = h("p", { class: "bad", role: "alert" });
+  const button = h("button", {}, "Take it");
   const take = async (event) => {
     event.preventDefault();
     answer.textContent = "";
+    button.disabled = true; // two clicks are one snapshot
     try {
       const found = await post("/v1/snapshots/trigger", { initiated_by_node_id: "the page", snapshot_type: kind.value, target_storage_uri: storage.value });
       place.open = false;
@@ -28,9 +30,10 @@ export async function taking(place, row, taken) {
     } catch (error) {
       answer.textContent = said(error);
     }
+    button.disabled = false;
   };
   place.append(h("form", { class: "line", onsubmit: take }, h("label", {}, "Type ", kind), h("label", {}, "Storage ", storage),
-    h("datalist", { id: "roots" }, access.storage_roots.map((root) => h("option", { value: root }))), h("button", {}, "Take it"), answer));
+    h("datalist", { id: "roots" }, access.storage_roots.map((root) => h("option", { value: root }))), button, answer));
 }
 
 function paint(epoch) {

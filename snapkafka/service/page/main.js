@@ -234,7 +234,7 @@ async function tick() {
 setInterval(() => { // times are further away, and what runs runs longer
   if (document.hidden) return;
   if (rows.some((row) => mood(row) === "running")) tick();
-  else for (const at of body.querySelectorAll("time")) at.textContent = ago(Date.parse(at.dateTime)).textContent;
+  for (const at of document.querySelectorAll("time")) at.textContent = ago(Date.parse(at.dateTime)).textContent;
 }, TICK_MS);
 setInterval(() => { // a session ends without a record in the ledger
   if (!document.hidden && one("live").textContent !== "connecting") sessions(one("sessions")).catch(complain);

@@ -251,3 +251,13 @@ def test_the_command_says_the_same_as_data(storage: str) -> None:
     assert found["progress"][3]["processed"] == 30
     assert call("monday", "none", "--storage", storage).exit_code == 5
     assert call("monday", "tuesday").exit_code == 8
+
+
+async def test_a_key_of_several_rows_has_the_values_of_all(tmp_path: Path) -> None:
+    """Operations on a set that could not be read: one of them is not what the key had."""
+    store = LocalStore(tmp_path)
+    for number, values in enumerate(("ba", "cbb")):
+        write_snapshot(store, str(number), number, state=[in_state("set", value) for value in values])
+    found = await ops.diff(None, "", "0", "1", storage=str(tmp_path), keys=1, values=True)
+    (key,) = found.keys
+    assert (key.value_before, key.value_after) == ("a\nb", "b\nb\nc")

@@ -14,12 +14,13 @@ from snapkafka import ops
 from snapkafka.cli.commands import invariants as command
 from snapkafka.cli.running import console
 from snapkafka.errors import BadInputError
-from snapkafka.manifest import CheckEntry, WitnessEntry, dump
+from snapkafka.manifest import CheckEntry, InvariantEntry, WitnessEntry, dump
 from snapkafka.ops import Holding
+from snapkafka.ops.in_use import snapshots_in_use
 from snapkafka.ops.invariants import WATCHED_IN
-from snapkafka.protocol.records import CheckResult, Trigger, Verdict
+from snapkafka.protocol.records import SENT_BARE, Abort, CheckResult, Trigger, Verdict
 from tests.unit.base.test_manifest import example
-from tests.worlds.fakes import FakeCluster, Worker
+from tests.worlds.fakes import FakeCluster, FakeTopic, Worker
 from tests.worlds.service_world import served
 
 #: In a verdict: of V1, and the rows that violate invariant `money`; None: its query failed.
@@ -33,7 +34,9 @@ class Ledger:
         self.cluster, self.folder, self.count = FakeCluster(), folder, 0
         Worker(self.cluster.the_ledger, "bank", "orders")
 
-    def take(self, v1: str, found: int | None, name: str = "money") -> None:
+    def take(
+        self, v1: str, found: int | None, name: str = "money", *, sql: str = "SELECT 1", contaminated: str = ""
+    ) -> None:
         """Take a snapshot and judge it, as the job does."""
         ledger, number = self.cluster.the_ledger, self.count
         self.count += 1
@@ -60,9 +63,16 @@ class Ledger:
         )
         entry = CheckEntry(name=f"V6 {name}", run=True, status=status, found=found or 0, witnesses=rows)
         manifest = dataclasses.replace(
-            example(), id=f"s{number}", epoch=epoch, verdict=verdict, checks=(entry,)
+            example(),
+            id=f"s{number}",
+            epoch=epoch,
+            verdict=verdict,
+            checks=(entry,),
+            invariants=(InvariantEntry(name=name, sql=sql),),
         )
         place.write_text(dump(manifest), "utf-8")
+        if contaminated:
+            ledger.put(Abort(n=6_000 + number, epoch=epoch, code=SENT_BARE, reason=contaminated))
         ledger.put(
             Verdict(n=7_000 + number, epoch=epoch, verdict=verdict, checks=checks, manifest=str(place))
         )
@@ -118,7 +128,7 @@ async def test_where_it_holds_and_where_it_broke_first(
     assert named == [last, last_ok, broke]
     (listed,) = await ops.invariants(cluster, "ns")
     assert (listed.last, listed.last_ok) == tuple(
-        it and dataclasses.replace(it, rows=()) for it in (found.last, found.last_ok)
+        it and dataclasses.replace(it, rows=(), sql="") for it in (found.last, found.last_ok)
     )
     if listed.last and listed.last.holding is Holding.VIOLATED:
         assert listed.broke is not None and listed.broke.id == broke
@@ -136,6 +146,62 @@ async def test_the_history_has_the_rows_of_the_first_violation_and_of_the_newest
     }
     with pytest.raises(BadInputError, match="invariant 'stock' is unknown"):
         await ops.invariant_history(cluster, "ns", "stock")
+
+
+async def test_rows_of_a_contaminated_snapshot_violate_nothing(tmp_path: Path) -> None:
+    ledger = Ledger(tmp_path)
+    ledger.take("passed", 0)
+    ledger.take("passed", 2, contaminated="a process forgot its colour")
+    reading = await ops.read_ledger(ledger.cluster, "ns")
+    assert [view.contaminated for view in reading.state.snapshots.values()] == ["", "a process forgot its colour"]
+    (found,) = ops.invariants_in(reading)
+    assert [item.holding for item in found.evaluations] == [Holding.HOLDS, Holding.UNPROVEN]
+    assert (found.last, found.broke) == (found.last_ok, None)
+    assert found.last_ok is not None and found.last_ok.id == "s0"
+
+
+async def test_a_history_outlives_the_files_of_its_snapshots(tmp_path: Path) -> None:
+    ledger = Ledger(tmp_path)
+    for found in (0, 2, 3):
+        ledger.take("passed", found)
+    (tmp_path / "s1.json").unlink()
+    history = await ops.invariant_history(ledger.cluster, "ns", "money")
+    assert history.broke is not None and history.broke.id == "s1"
+    assert (history.broke.rows, history.broke.unreadable) == ((), f"manifest {tmp_path}/s1.json cannot be read: there is no such file")
+    assert history.last is not None and (len(history.last.rows), history.last.unreadable) == (3, "")
+    with console.capture() as printed:
+        command._print_history(history)
+    assert "its rows cannot be read" in printed.get()
+
+
+async def test_the_snapshot_in_which_an_invariant_broke_first_is_not_pruned_while_it_is_violated(
+    tmp_path: Path,
+) -> None:
+    ledger = Ledger(tmp_path)
+    ledger.cluster.the_admin.topics = {"_snapkafka.ns": FakeTopic(1)}
+    for found in (0, 2, 3):
+        ledger.take("passed", found)
+    assert (await snapshots_in_use(ledger.cluster, ["ns"])).why == {"s1": "invariant money broke first in it"}
+    ledger.take("passed", 0)
+    assert (await snapshots_in_use(ledger.cluster, ["ns"])).why == {}
+
+
+async def test_a_query_that_was_changed_between_two_answers_is_reported(tmp_path: Path) -> None:
+    ledger = Ledger(tmp_path)
+    ledger.take("passed", 0, sql="SELECT 1 WHERE 2 > 3")
+    ledger.take("passed", 2, sql="SELECT 1 WHERE 3 > 2")
+    ledger.take("passed", 2, sql="SELECT 1 WHERE 3 > 2")
+    history = await ops.invariant_history(ledger.cluster, "ns", "money")
+    assert [item.sql for item in history.evaluations] == ["SELECT 1 WHERE 2 > 3", *["SELECT 1 WHERE 3 > 2"] * 2]
+    with console.capture() as printed:
+        command._print_history(history)
+    assert "the query was another one in s0" in printed.get()
+    same = Ledger(tmp_path)
+    for found in (0, 2):
+        same.take("passed", found)
+    with console.capture() as printed:
+        command._print_history(await ops.invariant_history(same.cluster, "ns", "money"))
+    assert "another one" not in printed.get()
 
 
 async def test_an_invariant_that_no_newer_snapshot_evaluates_is_no_longer_watched(tmp_path: Path) -> None:
@@ -202,6 +268,8 @@ def test_the_service_lists_them_and_has_the_rows_of_manifests_below_its_roots(tm
         assert [it["snapshot_id"] for it in found["evaluations"]] == ["s2", "s1", "s0"]
         assert [(it["snapshot_id"], it["found"]) for it in found["violations"]] == [("s1", 2), ("s2", 1)]
         assert [len(it["rows"]) for it in found["violations"]] == rows
+        assert [bool(it["unreadable"]) for it in found["violations"]] == [not many for many in rows]
+        assert found["other_query"] == []
         assert unknown.status_code == 400
 
 

@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+import contextlib
+import os
+import time
+from collections.abc import AsyncIterator, Callable, Sequence
+from dataclasses import replace
 from datetime import UTC, datetime
 from importlib import import_module
 from pathlib import Path
@@ -22,11 +26,12 @@ from snapkafka.errors import (
     all_errors,
 )
 from snapkafka.kafka.login.connection import Connection
-from snapkafka.manifest import CheckEntry, WitnessEntry
+from snapkafka.manifest import CheckEntry, WitnessEntry, dump
 from snapkafka.ops import checkpointing
 from snapkafka.ops.keep import OF_ALL, keeping_lock, name_at, round_at
 from snapkafka.protocol.records import Fork, Trigger, Verdict
 from snapkafka.store import LocalStore
+from tests.unit.base.test_manifest import example
 from tests.worlds.fakes import FakeCluster, FakeTopic, Worker
 from tests.worlds.on_disk import write_snapshot
 
@@ -36,6 +41,21 @@ DAY_MS = 86_400_000
 MINUTE_MS = 60_000
 #: A midnight, UTC.
 START_MS = round(datetime(2026, 11, 25, tzinfo=UTC).timestamp()) * 1_000
+#: The checks of a snapshot that violates an invariant, and nothing else.
+VIOLATED = (
+    CheckEntry(name="V1", run=True, status="passed"),
+    CheckEntry(name="V5", run=False, status="not-run"),
+    CheckEntry(
+        name="V6 money",
+        run=True,
+        status="failed",
+        found=9,
+        witnesses=tuple(
+            WitnessEntry(topic="", partition=-1, offset=-1, what=f'{{"row":{row}}}') for row in range(9)
+        ),
+    ),
+    CheckEntry(name="V6 stock", run=True, status="passed"),
+)
 
 
 class Keeper:
@@ -49,6 +69,7 @@ class Keeper:
         self.asked: list[list[str]] = []
         self.verdict = "VERIFIED"
         self.checks: tuple[CheckEntry, ...] = ()
+        self.contaminated = ""
         self.beyond_help: set[str] = set()
         self.why: SnapkafkaError = OffsetsGoneError("its records are gone")
 
@@ -75,6 +96,7 @@ class Keeper:
                 good=self.verdict == "VERIFIED",
                 manifest=f"{self.storage}/{name}.json",
                 checks=self.checks,
+                contaminated=self.contaminated,
             )
             for name in names
         )
@@ -392,18 +414,57 @@ async def test_one_keeper_at_a_time(tmp_path: Path) -> None:
         pass
 
 
+async def test_a_lock_file_that_was_removed_is_held_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Those who clean temporary folders remove what is old, locked or not."""
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    storage = str(tmp_path / "snaps")
+    async with keeping_lock(storage, "ns") as hold:
+        (path,) = tmp_path.glob("*.lock")
+        os.utime(path, (0, 0))
+        hold()
+        assert time.time() - path.stat().st_mtime < 60
+        path.unlink()
+        hold()
+        with pytest.raises(TimedOutError, match="another `snapkafka keep`"):
+            async with keeping_lock(storage, "ns"):
+                pass
+        path.unlink()
+        async with keeping_lock(storage, "ns"):  # it was quicker
+            with pytest.raises(TimedOutError, match="another `snapkafka keep`"):
+                hold()
+        hold()
+
+
+async def test_each_round_holds_the_lock(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    held: list[str] = []
+
+    @contextlib.asynccontextmanager
+    async def lock(*_: str) -> AsyncIterator[Callable[[], None]]:
+        yield lambda: held.append("held")
+
+    async def round_of(*_: object, **__: object) -> ops.KeptRound:
+        return ops.KeptRound(id="keep-x", outcome=ops.Outcome.VERIFIED)
+
+    monkeypatch.setattr(MODULE, "keeping_lock", lock)
+    monkeypatch.setattr(MODULE, "round_at", round_of)
+    await ops.keep(
+        Connection(bootstrap="127.0.0.1:1"),
+        "ns",
+        ops.Schedule(every_ms=10_000),
+        storage=str(tmp_path),
+        spec=ops.JobSpec(engine="embedded"),
+        once=True,
+    )
+    assert held == ["held"]
+
+
 async def test_a_round_has_the_invariants_that_failed_and_prints_their_first_rows(tmp_path: Path) -> None:
     keeper = Keeper(tmp_path)
     keeper.verdict = "INCONSISTENT"
-    rows = tuple(WitnessEntry(topic="", partition=-1, offset=-1, what=f'{{"row":{row}}}') for row in range(9))
-    keeper.checks = (
-        CheckEntry(name="V1", run=True, status="passed"),
-        CheckEntry(name="V6 money", run=True, status="failed", found=9, witnesses=rows),
-        CheckEntry(name="V6 stock", run=True, status="passed"),
-    )
+    keeper.checks = VIOLATED
     found = await keeper.round(0)
     assert found.outcome is ops.Outcome.NOT_GOOD
-    assert [check.name for check in found.violated] == ["V6 money"]
+    assert [(item.id, item.name, item.found) for item in found.violated] == [(found.id, "money", 9)]
     with console.capture() as printed:
         _print_round(found)
     lines = printed.get().splitlines()
@@ -412,6 +473,47 @@ async def test_a_round_has_the_invariants_that_failed_and_prints_their_first_row
         *(f'    {{"row":{row}}}' for row in range(5)),
         "    the others: snapkafka invariants history money",
     ]
+
+
+@pytest.mark.parametrize(
+    ("v1", "contaminated"), [("failed", ""), ("unverifiable", ""), ("passed", "a process forgot its colour")]
+)
+async def test_rows_of_a_snapshot_that_proves_nothing_are_not_called_violations(
+    tmp_path: Path, v1: str, contaminated: str
+) -> None:
+    keeper = Keeper(tmp_path)
+    keeper.verdict, keeper.contaminated = "INCONSISTENT", contaminated
+    keeper.checks = (
+        CheckEntry(name="V1", run=True, status=v1),
+        CheckEntry(name="V5", run=False, status="not-run"),
+        CheckEntry(name="V6 money", run=True, status="failed", found=9),
+    )
+    found = await keeper.round(0)
+    assert (found.outcome, found.violated) == (ops.Outcome.NOT_GOOD, ())
+
+
+async def test_a_violation_in_a_snapshot_that_is_made_up_for_is_printed_with_its_id(tmp_path: Path) -> None:
+    keeper = Keeper(tmp_path)
+    missed = name_at(START_MS, 10 * MINUTE_MS)
+    await ops.trigger(keeper.cluster, "ns", snapshot_id=missed, wait=True)
+    keeper.verdict, keeper.checks = "INCONSISTENT", VIOLATED
+    found = await keeper.round(10)
+    assert [item.id for item in found.violated] == [missed, found.id]
+    with console.capture() as printed:
+        _print_round(found)
+    assert f"invariant money is violated in {missed}, rows: 9" in printed.get()
+
+
+async def test_a_keeper_that_was_killed_before_its_report_reports_the_violation_afterwards(
+    tmp_path: Path,
+) -> None:
+    keeper = Keeper(tmp_path)
+    keeper.verdict, keeper.checks = "INCONSISTENT", VIOLATED
+    first = await keeper.round(0)
+    manifest = replace(example(), id=first.id, verdict="INCONSISTENT", checks=VIOLATED)
+    Path(first.manifest).write_text(dump(manifest), "utf-8")
+    assert await keeper.round(1) == first
+    assert len(first.violated) == 1
 
 
 async def test_invariants_that_cannot_be_read_are_refused_before_the_first_round(tmp_path: Path) -> None:

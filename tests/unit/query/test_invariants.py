@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
@@ -50,6 +51,30 @@ def test_two_of_one_name_are_refused(folder: Path) -> None:
         load([str(folder), str(other)], {"most": "1"})
 
 
+@pytest.mark.parametrize("name", ["...sql", ".sql", "a/b?.sql", "a\n.sql", "\x1b[2J.sql", "é" * 120 + ".sql", b"\xff.sql"])
+def test_a_name_that_no_address_and_no_terminal_shows_is_refused(tmp_path: Path, name: str | bytes) -> None:
+    """It is part of the ledger, of metrics and of addresses of the service."""
+    path = tmp_path / os.fsdecode(name)
+    path.parent.mkdir(exist_ok=True)
+    path.write_text("SELECT 1 WHERE FALSE")
+    for where in (path, path.parent):
+        with pytest.raises(BadInputError, match="letters, digits, spaces") as refused:
+            load([str(where)], {})
+        refused.value.message.encode()
+
+
+@pytest.mark.parametrize("name", ["no negative.sql", "v2.1-money_für.sql", "+a.sql"])
+def test_other_names_stay(tmp_path: Path, name: str) -> None:
+    (tmp_path / name).write_text("SELECT 1")
+    assert [one.name for one in load([str(tmp_path)], {})] == [name.removesuffix(".sql")]
+
+
+def test_a_value_calls_no_function(folder: Path) -> None:
+    """The service fills in what its clients send: Spark's java_method is one."""
+    with pytest.raises(BadInputError, match="parentheses"):
+        load([str(folder)], {"most": "1 OR java_method(char(65), char(66)) IS NULL"})
+
+
 def test_none_are_asked_for() -> None:
     assert load([], {}) == ()
 
@@ -75,7 +100,7 @@ def _some(name: str) -> dict[str, str]:
     [
         ("{folder}", {}, "invariant a needs a value for most"),
         ("{folder}", {"most": "1", "mots": "2"}, "no invariant has a parameter mots"),
-        ("{folder}", {"most": "1'; DROP"}, "quotes, backslashes and semicolons"),
+        ("{folder}", {"most": "1'; DROP"}, "quotes, backslashes, semicolons"),
         ("{folder}/nothing", {}, "there are no invariants at"),
         ("conservatoin", {}, "there are no invariants at conservatoin"),
     ],
