@@ -52,6 +52,7 @@ ANALYST: Final = (
     "assemble first --storage snapshots --engine embedded",
     "verify first --offline --storage snapshots",
     "query 'SELECT key FROM orders' --storage snapshots",
+    "query 'SELECT table_name, key, value FROM state ORDER BY ALL' --storage snapshots",
     "draw first --storage snapshots -o cut.svg",
 )
 ANALYST_LATER: Final = (
@@ -61,14 +62,22 @@ ANALYST_LATER: Final = (
 )
 OPERATOR: Final = (
     "namespaces",
+    "doctor -v",
     "doctor --fix --yes",
+    "doctor",
     "pause",
     "trigger --wait",
     "resume",
     "prune --storage snapshots --keep-last 1 --offline --dry-run --vertical",
     "fork create staging --from first --dry-run --vertical",
 )
-OPERATOR_LATER: Final = ("trigger --wait --id lost --ttl 2s", "list", "show lost --vertical", "doctor --acls")
+OPERATOR_LATER: Final = (
+    "trigger --wait --id lost --ttl 2s",
+    "list",
+    "show lost --vertical",
+    "doctor --acls",
+    "restore first --storage snapshots --dry-run --vertical",
+)
 
 #: What differs from run to run, and what stands for it.
 CHANGING: Final = (

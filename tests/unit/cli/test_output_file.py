@@ -20,7 +20,7 @@ def test_a_pipe_is_written_by_its_path(tmp_path: Path, *, through_link: bool) ->
     if through_link:
         (tmp_path / "link").symlink_to(place)
         place = tmp_path / "link"
-    code = "import pathlib, sys; from snapkafka.cli.output_file import write_whole as w; w(pathlib.Path(sys.argv[1]), 'é')"
+    code = "import pathlib, sys; from snapkafka.cli.output_file import *; write_whole(pathlib.Path(sys.argv[1]), 'é')"
     try:
         subprocess.run([sys.executable, "-c", code, str(place)], check=True, pass_fds=[write])
         assert os.read(read, 100) == "é".encode()

@@ -172,7 +172,7 @@ def test_a_locale_without_our_characters_ends_no_command(
     table.add("日本語", "x" * 90)
     screen.print(table)
     stream.flush()
-    shown = stream.buffer.getvalue().decode(encoding)  # type: ignore[attr-defined]
+    shown = stream.buffer.getvalue().decode(encoding)
     assert ("…" in shown) == (encoding == "utf-8")
     assert ("~" in shown) == (encoding != "utf-8")
     if width == 80:
@@ -184,4 +184,4 @@ def test_data_is_utf_8_in_every_locale(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "stdout", stream)
     data_output().write("日本語")
     stream.flush()
-    assert stream.buffer.getvalue() == "日本語".encode()  # type: ignore[attr-defined]
+    assert stream.buffer.getvalue() == "日本語".encode()
