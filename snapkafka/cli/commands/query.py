@@ -146,7 +146,7 @@ def query(
 ) -> None:
     """Query an assembled snapshot with SQL (DuckDB).
 
-    It reads the files of the snapshot and changes nothing.
+    It reads the files of the snapshot and changes nothing. `--wide` also prints columns of bytes.
     """
     whole = as_csv or as_json or output is not None
 

@@ -20,7 +20,8 @@ VALUE_MIN: Final = 6
 ID_MAX: Final = 40
 #: Lines that continue a text or follow a row begin so far to the right.
 HANG: Final = 2
-_WORD: Final = re.compile(r"\S+")
+#: A number stays beside its unit.
+_WORD: Final = re.compile(r"(?<!\S)\d[\d.,]* (?:us|ms|s|min|h|days|B|kB|MB|GB)(?!\w)\S*|\S+")
 
 
 @dataclass(frozen=True, slots=True)

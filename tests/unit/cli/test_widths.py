@@ -112,6 +112,12 @@ def test_a_table_that_does_not_fit_is_printed_as_lines_of_name_and_value() -> No
     ]
 
 
+def test_a_number_stays_beside_its_unit() -> None:
+    file = io.StringIO()
+    Screen(Console(width=24, file=file)).print("Kafka drops them after 60 s, or 1,024 MB.")
+    assert file.getvalue() == "Kafka drops them after\n  60 s, or 1,024 MB.\n"
+
+
 def test_texts_and_tables_are_apart_by_one_empty_line() -> None:
     file = io.StringIO()
     screen = Screen(Console(width=40, file=file))

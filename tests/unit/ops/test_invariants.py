@@ -184,7 +184,7 @@ def test_the_command_prints_where_it_broke_and_the_rows(
         command.list_invariants(namespace="ns")
         command.history("money", namespace="ns")
     text = printed.get()
-    for line in ("violated", "broke first in s1", "violated last in s2", "held last in s0"):
+    for line in ("violated", "first violated in s1", "last violated in s2", "last held in s0"):
         assert line in text, text
     assert '{"row": 1, "of": 1}' in text
     assert "its causes: snapkafka trace orders 0 1" in text
