@@ -30,5 +30,9 @@ html_use_index = False
 
 
 def setup(app: Sphinx) -> None:
-    """Show diagrams as their text, which GitHub draws: a site that draws them fetches code from other hosts."""
-    app.add_lexer("mermaid", TextLexer)
+    """Show diagrams, which GitHub draws, and schedules of cron as their text.
+
+    A site that draws diagrams fetches code from other hosts.
+    """
+    for language in ("mermaid", "cron"):
+        app.add_lexer(language, TextLexer)

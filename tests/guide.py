@@ -82,14 +82,14 @@ def problem(words: list[str], *, free: bool) -> str:
     Args:
         free: whether other programs than snapkafka are allowed: a test types them, or they need another place.
     """
-    said = [word.rstrip(";") for word in words[: -1 if words[-1] == "..." else None]]  # and more, as needed
-    if said[0] == "snapkafka":
-        return refused(said[1:])
-    if said[:2] == ["python", "-m"] and said[2].startswith("snapkafka."):
-        return refused_by_module(said[2], said[3:])
-    if free or said[0] in OF_SHELL or said[:2] == ["pip", "install"]:
+    typed = [word.rstrip(";") for word in words[: -1 if words[-1] == "..." else None]]  # and more, as needed
+    if typed[0] == "snapkafka":
+        return refused(typed[1:])
+    if typed[:2] == ["python", "-m"] and typed[2].startswith("snapkafka."):
+        return refused_by_module(typed[2], typed[3:])
+    if free or typed[0] in OF_SHELL or typed[:2] == ["pip", "install"]:
         return ""
-    return f"{said[0]} is typed by no test, and the block is not marked `{ELSEWHERE}`"
+    return f"{typed[0]} is typed by no test, and the block is not marked `{ELSEWHERE}`"
 
 
 def refused(arguments: list[str]) -> str:
@@ -97,9 +97,9 @@ def refused(arguments: list[str]) -> str:
     if arguments[:1] == ["demo"]:
         return refused_by_module("snapkafka.demo", arguments[1:])
     command, name, parent = COMMANDS, "snapkafka", None
-    said = io.StringIO()
+    output = io.StringIO()
     try:
-        with contextlib.redirect_stdout(said), contextlib.redirect_stderr(said):
+        with contextlib.redirect_stdout(output), contextlib.redirect_stderr(output):
             while True:
                 context = command.make_context(name, list(arguments), parent=parent)
                 if not hasattr(command, "commands"):
@@ -128,20 +128,20 @@ def refused_by_module(module: str, arguments: list[str]) -> str:
         parse(self, *args, **options)
         raise _ParsedError
 
-    said = io.StringIO()
+    output = io.StringIO()
     main: Callable[[list[str]], int] = importlib.import_module(MODULES[module]).main
     try:
         with (
             patch.object(argparse.ArgumentParser, "parse_args", parsed),
-            contextlib.redirect_stderr(said),
-            contextlib.redirect_stdout(said),
+            contextlib.redirect_stderr(output),
+            contextlib.redirect_stdout(output),
         ):
             main(arguments)
     except _ParsedError:
         return ""
     except SystemExit:
         pass
-    return said.getvalue().strip().splitlines()[-1]
+    return output.getvalue().strip().splitlines()[-1]
 
 
 #: Modules that are commands, and where their `main` is.

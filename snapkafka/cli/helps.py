@@ -15,9 +15,7 @@ import typer
 from .running import console
 
 F = TypeVar("F", bound=Callable[..., Any])
-Wide = Annotated[
-    bool, typer.Option("--wide", help="Print whole cells, and raw bytes, however long the lines.")
-]
+Wide = Annotated[bool, typer.Option("--wide", help="Print whole cells, however long the lines.")]
 Vertical = Annotated[bool, typer.Option("--vertical", help="Print tables as lines of a name and a value.")]
 
 #: Exit statuses of every command: done, bad input, an extra that is missing, a full disk, a bug.
@@ -246,7 +244,7 @@ def command(app: typer.Typer, name: str, **settings: Any) -> Callable[[F], F]:
 def _begun(
     name: str, function: Callable[..., Any], hints: dict[str, Any], *, tables: bool
 ) -> Callable[..., Any]:
-    """Return a command that begins its output; of one with tables, with the options that say how they are printed."""
+    """Return a command that begins its output; where it prints tables, with the options for their layout."""
 
     @functools.wraps(function)
     def command(wide: bool = False, vertical: bool = False, **given: Any) -> Any:
@@ -265,7 +263,7 @@ def _begun(
 
 
 def _tables(wide: Wide = False, vertical: Vertical = False) -> None:
-    """Have the parameters of every command with tables."""
+    """Declare the options of every command that prints tables."""
 
 
 def _take_no_value(options: Iterable[Any]) -> None:

@@ -18,10 +18,10 @@ def write_whole(path: Path, content: str | bytes) -> None:
     """
     data = content.encode() if isinstance(content, str) else content
     try:
-        target = path.resolve()  # what a link leads to is written, and the link stays
-        if target.exists() and not target.is_file():  # a terminal or a pipe
-            target.write_bytes(data)
+        if path.exists() and not path.is_file():  # a terminal, or a pipe, which has no path to resolve
+            path.write_bytes(data)
             return
+        target = path.resolve()  # the file that a link leads to is written, and the link stays
         unfinished = target.with_name(f".{target.name}.{os.getpid()}")
         try:
             unfinished.touch()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import getpass
+import io
 import json
 import logging
 import os
@@ -10,7 +11,7 @@ import socket
 import sys
 import traceback
 from collections.abc import Callable, Coroutine, Mapping
-from typing import Any, Final, TypeVar
+from typing import Any, Final, TextIO, TypeVar
 
 import msgspec
 import typer
@@ -138,6 +139,13 @@ def print_json(value: Any, *, in_lines: bool = False) -> None:
     indent = None if in_lines else 2
     ascii_alone = not (sys.stdout.encoding or "").lower().startswith("utf")
     print(json.dumps(value, indent=indent, ensure_ascii=ascii_alone, default=_plain_data), flush=in_lines)
+
+
+def data_output() -> TextIO:
+    """Return standard output for what programs read: UTF-8, whatever the locale."""
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(encoding="utf-8", errors="strict")
+    return sys.stdout
 
 
 def who() -> str:

@@ -6,16 +6,19 @@ wrapped or elided: `grep` and `cut` read it.
 
 from __future__ import annotations
 
+import io
 import sys
 from typing import Final
 
 from rich.console import Capture, Console
 from rich.text import Text
 
-from .present.layout import HANG, Table, command_lines, wrapped
+from .present.layout import HANG, Table, command_lines, printable, wrapped
 
 #: The width where nothing is wrapped or elided.
 UNBOUNDED: Final = 1_000_000
+#: What stands for our own characters where the encoding lacks them.
+PLAIN: Final = str.maketrans("─…", "-~")
 
 
 class Screen:
@@ -52,7 +55,7 @@ class Screen:
         """Print a line of progress in place of the last one; an empty line, or any other text, removes it. For a
         terminal."""
         self._renewed = bool(line)
-        text = Text(line)
+        text = Text(printable(line))
         text.truncate(self.width - 1, overflow="ellipsis")
         self.console.file.write(f"\r\x1b[2K{text.plain}")
         self.console.file.flush()
@@ -77,7 +80,7 @@ class Screen:
             self._after_table = True
             return
         self._break()
-        for part in item.split("\n"):
+        for part in map(printable, item.split("\n")):
             text = Text.from_markup(part, style=style) if markup else Text(part, style=style)
             blanks = len(text.plain) - len(text.plain.lstrip(" "))
             for line in wrapped(text, self.width, hang=blanks + HANG if hang is None else hang):
@@ -86,7 +89,7 @@ class Screen:
     def command(self, command: str, *, indent: int = 0) -> None:
         """Print a command that can be copied, also where it takes several lines."""
         self._break()
-        for line in command_lines(command, self.width, indent=indent):
+        for line in command_lines(printable(command), self.width, indent=indent):
             self._line(line)
 
     def _break(self, *, before_table: bool = False) -> None:
@@ -98,12 +101,14 @@ class Screen:
 
     def _line(self, line: Text) -> None:
         if not self.console.encoding.startswith("utf"):
-            line.plain = line.plain.replace("─", "-")
+            line.plain = line.plain.translate(PLAIN)
         self.console.print(line, soft_wrap=True)
 
 
 def standard(*, error: bool = False) -> Screen:
     """Return standard output, or standard error; without bounds unless it is a terminal."""
     stream = sys.stderr if error else sys.stdout
+    if isinstance(stream, io.TextIOWrapper):
+        stream.reconfigure(errors="backslashreplace")  # a name that the locale lacks ends no command
     bounded = stream is not None and stream.isatty()
     return Screen(Console(stderr=error, width=None if bounded else UNBOUNDED, highlight=False))

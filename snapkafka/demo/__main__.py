@@ -38,6 +38,8 @@ from snapkafka.testing import EmbeddedKafka
 OF_THIS_MACHINE: Final = ("SNAPKAFKA_CACHE", "SNAPKAFKA_IVY_SETTINGS", "SNAPKAFKA_DEMO_", "SNAPKAFKA_TEST_")
 #: What Faust reads before it looks at any app.
 OF_FAUST: Final = ("FAUST_DATADIR", "F_DATADIR", "FAUST_LOOP", "F_LOOP", "F_WORKDIR")
+#: Kafka's own.
+KAFKA_PORT: Final = 9092
 WHAT: Final = "Run a broker, services, load and three snapshots on this machine; assemble and verify them."
 EXAMPLE: Final = "Example: snapkafka demo --drill"
 
@@ -84,30 +86,7 @@ class Reported:
 def main(argv: list[str] | None = None) -> int:
     """Run the demo; return 0 if every snapshot is verified and every sum is right, 1 if not, else a status of
     `errors`."""
-    parser = argparse.ArgumentParser(prog="snapkafka demo", description=WHAT, epilog=EXAMPLE)
-    parser.add_argument("--json", action="store_true", help="print the result as JSON")
-    parser.add_argument(
-        "--keep", action="store_true", help="leave it running, with its page, until Ctrl-C: to practise"
-    )
-    parser.add_argument(
-        "--kafka-only", action="store_true", help="run a broker until Ctrl-C, and nothing else"
-    )
-    parser.add_argument(
-        "--port", type=int, default=9092, help="of the broker with --kafka-only; default: 9092"
-    )
-    parser.add_argument(
-        "--storage", type=Path, default=Path("build/demo"), help="where tables and manifests go"
-    )
-    parser.add_argument(
-        "--drill", action="store_true", help="afterwards run a drill: the last snapshot as a temporary fork"
-    )
-    parser.add_argument(
-        "--engine",
-        choices=("both", "embedded", "spark"),
-        default="both",
-        help="what assembles; both: the embedded one, and Spark verifies as well",
-    )
-    arguments = parser.parse_args(argv)
+    arguments = _parser().parse_args(argv)
     forget_other_systems(os.environ)
     storage = arguments.storage.resolve() / time.strftime("%Y%m%d-%H%M%S")
     raise_on_ending_signals()
@@ -124,7 +103,7 @@ def main(argv: list[str] | None = None) -> int:
 
     try:
         if arguments.kafka_only:
-            return _kafka_only(arguments.port)
+            return _kafka_only(arguments.kafka_only)
         taken = run_story(
             progress,
             storage,
@@ -152,6 +131,43 @@ def main(argv: list[str] | None = None) -> int:
         print(f"\nDone in {time.monotonic() - started:.0f} s. Nothing is left running.")
     good = all(one.adds_up and one.manifest.verdict.startswith("VERIFIED") for one in taken)
     return 0 if good and all(one.trusted for one in drilled) else EXIT_NOT_GOOD
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="snapkafka demo", description=WHAT, epilog=EXAMPLE)
+    parser.add_argument("--json", action="store_true", help="print the result as JSON")
+    parser.add_argument(
+        "--keep", action="store_true", help="leave it running, with its page, until Ctrl-C: to practise"
+    )
+    parser.add_argument(
+        "--kafka-only",
+        nargs="?",
+        const=KAFKA_PORT,
+        type=port,
+        metavar="PORT",
+        help=f"run a broker until Ctrl-C, and nothing else; default: {KAFKA_PORT}",
+    )
+    parser.add_argument(
+        "--storage", type=Path, default=Path("build/demo"), help="where tables and manifests go"
+    )
+    parser.add_argument(
+        "--drill", action="store_true", help="afterwards run a drill: the last snapshot as a temporary fork"
+    )
+    parser.add_argument(
+        "--engine",
+        choices=("both", "embedded", "spark"),
+        default="both",
+        help="what assembles; both: the embedded one, and Spark verifies as well",
+    )
+    return parser
+
+
+def port(text: str) -> int:
+    """Parse the number of a port; argparse prints the name of this function where it is none."""
+    number = int(text)
+    if not 0 < number < 65_536:
+        raise ValueError
+    return number
 
 
 def forget_other_systems(environ: MutableMapping[str, str]) -> None:

@@ -1,4 +1,4 @@
-"""`--keep`: the system stays up, with its page, for who wants to practise: a crash, a restore, a fork.
+"""`--keep`: the system stays up, with its page, for people who practise: a crash, a restore, a fork.
 
 A worker that ends is reported by name and waits for Enter: a restore needs its app to be down, a crash does not.
 """
@@ -67,6 +67,7 @@ class Practice:
                 pids=pids,
                 **commands,
             ),
+            file=sys.stderr,
             flush=True,
         )
 
@@ -81,7 +82,7 @@ class Practice:
             if self._pressed() and ended:
                 started = [self._system.restart(worker) for worker in ended]
                 self._write_pids()
-                print(f"started {_named(started)}", flush=True)
+                print(f"started {_named(started)}", file=sys.stderr, flush=True)
 
     def _report(self, worker: Worker) -> None:
         status = worker.process.returncode
@@ -94,7 +95,7 @@ class Practice:
         again = (
             "press Enter here to start it again" if self._asks else "run the demo in a terminal to restart it"
         )
-        print(f"worker {worker.name} (pid {worker.pid}) {how}: {again}", flush=True)
+        print(f"worker {worker.name} (pid {worker.pid}) {how}: {again}", file=sys.stderr, flush=True)
 
     def _pressed(self) -> bool:
         """Wait a moment for a line; without a terminal, for nothing."""

@@ -245,9 +245,7 @@ def require_keys(keys: int, *, values: bool) -> None:
     if keys < 0:
         raise BadInputError(f"must be 0 or more, got {keys}", hint="0 lists none", field="keys")
     if values and not keys:
-        raise BadInputError(
-            "values are those of listed keys", hint=("add ", Option("keys", "N")), field="values"
-        )
+        raise BadInputError("needs keys to list", hint=("add ", Option("keys", "N")), field="values")
 
 
 def compared_sql(keys: int, *, values: bool) -> tuple[str, ...]:

@@ -20,7 +20,8 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from snapkafka.testing.broker import Broker, create_topics, kafka
     from snapkafka.testing.embedded import EmbeddedKafka
-    from snapkafka.testing.systems import RunningSystem, Taken, system
+    from snapkafka.testing.systems import RunningSystem, system
+    from snapkafka.testing.taken import Taken
 
 __all__ = ["Broker", "EmbeddedKafka", "RunningSystem", "Taken", "create_topics", "kafka", "system"]
 
@@ -28,7 +29,7 @@ _WHERE = {
     "Broker": "snapkafka.testing.broker",
     "EmbeddedKafka": "snapkafka.testing.embedded",
     "RunningSystem": "snapkafka.testing.systems",
-    "Taken": "snapkafka.testing.systems",
+    "Taken": "snapkafka.testing.taken",
     "create_topics": "snapkafka.testing.broker",
     "kafka": "snapkafka.testing.broker",
     "system": "snapkafka.testing.systems",

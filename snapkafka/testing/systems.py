@@ -12,7 +12,6 @@ app's own broker is replaced before it starts.
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 import importlib
 import json
@@ -23,28 +22,22 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Collection, Coroutine, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
 from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from snapkafka import ops
-from snapkafka.checks.kinds import OF_STATE
 from snapkafka.errors import BadInputError, LedgerUnusableError, SnapkafkaError, TimedOutError
 from snapkafka.kafka.login.connection import Connection
 from snapkafka.protocol.records import TopicPartition
-from snapkafka.store import read_manifest
 from snapkafka.testing import watchdog
 from snapkafka.testing.broker import create_topics, kafka
+from snapkafka.testing.taken import Taken, await_work
 from snapkafka.until import blocking_until
 
 if TYPE_CHECKING:
-    import pyarrow as pa  # type: ignore[import-untyped]
-
-    from snapkafka.manifest import CheckEntry, WitnessEntry
     from snapkafka.protocol.ledger_state import LedgerState
 
 T = TypeVar("T")
@@ -67,66 +60,6 @@ class _Worker:
 
     def last_lines(self) -> str:
         return "\n".join(self.log.read_text("utf-8", errors="replace").splitlines()[-LINES_SHOWN:])
-
-
-@dataclass
-class Taken:
-    """A captured snapshot of a system under test; it is assembled and verified on first use."""
-
-    system: RunningSystem
-    id: str
-    epoch: int
-
-    @cached_property
-    def assembled(self) -> ops.JobResult:
-        """The result of assembly: verdict, checks, tables."""
-        where, namespace = self.system.connection, self.system.namespace
-        spec = ops.JobSpec(namespace=namespace, snapshots=(self.id,), storage=str(self.system.storage))
-        (found,) = _call(ops.assemble(where, spec))
-        return found
-
-    def assert_consistent(self, *, allow_split_keys: Collection[str] = ()) -> ops.JobResult:
-        """Fail unless the snapshot is good, and every key of a table lies in one partition; the message has the verdict
-        and its witnesses.
-
-        Args:
-            allow_split_keys: changelogs whose keys may lie in several partitions: each partition counts for itself.
-
-        Raises:
-            AssertionError: INCONSISTENT or UNVERIFIABLE, or a table has several rows for one key.
-        """
-        found = self.assembled
-        split = [
-            _line(note)
-            for check in found.checks
-            for note in check.notes
-            if note.kind in OF_STATE and note.topic not in allow_split_keys
-        ]
-        accusing = [] if found.good else [line for check in found.checks for line in _accusations(check)]
-        if split or not found.good:
-            raise AssertionError("\n".join([f"snapshot {self.id} is {found.verdict}", *accusing, *split]))
-        return found
-
-    def query(self, sql: str) -> list[dict[str, Any]]:
-        """Return the rows of a SELECT on the snapshot's tables (`state`, `messages`, ...), by column."""
-        manifest = self.assembled.manifest
-        found = _call(ops.query(None, self.system.namespace, sql, manifest=manifest))
-        return [dict(row) for row in found.rows]
-
-    def tables(self, name: str) -> pa.Table:
-        """Return a table of the snapshot (`state`, `messages`, ...), by Arrow; `.to_pandas()` makes it a data frame.
-
-        Raises:
-            BadInputError: the snapshot has no such table.
-        """
-        import pyarrow.parquet as pq  # type: ignore[import-untyped]
-
-        store, manifest = read_manifest(self.assembled.manifest)
-        for table in manifest.tables:
-            if table.name == name:
-                return pq.read_table([store.place(file.path) for file in table.files], partitioning=None)
-        known = ", ".join(table.name for table in manifest.tables)
-        raise BadInputError(f"snapshot {self.id} has no table {name}", hint=f"it has {known}")
 
 
 @dataclass
@@ -183,7 +116,7 @@ class RunningSystem:
             who="snapkafka.testing",
             wait=True,
         )
-        return Taken(self, name, _call(taken).epoch)
+        return Taken(self, name, await_work(taken).epoch)
 
     def wait_until(self, what: str, condition: Callable[[], bool], *, timeout_s: float = 30.0) -> None:
         """Wait for a condition.
@@ -243,7 +176,7 @@ class RunningSystem:
     def _await_workers(self) -> None:
         def ready() -> bool:
             try:
-                reading = _call(ops.read_ledger(self.connection, self.namespace))
+                reading = await_work(ops.read_ledger(self.connection, self.namespace))
             except LedgerUnusableError:  # the first worker makes it
                 return False
             return settled(reading.state, len(self.workers))
@@ -335,12 +268,6 @@ def settled(state: LedgerState, workers: int) -> bool:
     return inputs == owned and once
 
 
-def _call(work: Coroutine[Any, Any, T]) -> T:
-    """Run a coroutine to its end, also while a test's own event loop runs."""
-    with ThreadPoolExecutor(1) as pool:
-        return pool.submit(asyncio.run, work).result()
-
-
 def _target(app: Any) -> str:
     """Return `module:attribute`, by which a worker imports an app."""
     if isinstance(app, str):
@@ -391,14 +318,3 @@ def _topics_of(app: Any) -> dict[str, int]:
         for channel in channels
         for name in getattr(channel, "topics", None) or ()
     }
-
-
-def _accusations(check: CheckEntry) -> Iterator[str]:
-    if check.found:
-        yield f"{check.name}: {check.found}"
-    yield from map(_line, check.witnesses)
-
-
-def _line(witness: WitnessEntry) -> str:
-    where = f"{witness.topic}[{witness.partition}] offset {witness.offset}: " if witness.offset >= 0 else ""
-    return f"  {where}{witness.what}"

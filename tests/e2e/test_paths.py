@@ -52,6 +52,7 @@ ANALYST: Final = (
     "assemble first --storage snapshots --engine embedded",
     "verify first --offline --storage snapshots",
     "query 'SELECT key FROM orders' --storage snapshots",
+    "query 'SELECT table_name, key, value FROM state ORDER BY ALL' --storage snapshots",
     "draw first --storage snapshots -o cut.svg",
 )
 ANALYST_LATER: Final = (
@@ -61,15 +62,19 @@ ANALYST_LATER: Final = (
 )
 OPERATOR: Final = (
     "namespaces",
+    "doctor -v",
     "doctor --fix --yes",
+    "doctor",
     "pause",
     "trigger --wait",
     "resume",
     "prune --storage snapshots --keep-last 1 --offline --dry-run --vertical",
     "fork create staging --from first --dry-run --vertical",
+    "restore first --storage snapshots --dry-run --vertical",
 )
 OPERATOR_LATER: Final = ("trigger --wait --id lost --ttl 2s", "list", "show lost --vertical", "doctor --acls")
 
+NUMBER: Final = r"(?<![\w.=-])\d[\d,.]*(?<!\.)"
 #: What differs from run to run, and what stands for it.
 CHANGING: Final = (
     (r"triggered [-\d]+ [\d:]+ by \S+?,\s+[\d.]+ \w+\s+ago; full", "triggered WHEN by WHO, T ago; full"),
@@ -78,7 +83,7 @@ CHANGING: Final = (
     (r"\b\d{4}-\d\d-\d\d[T ]\d\d:\d\d(?::\d\d)?Z?", "WHEN"),
     (r"\b\d[\d.,]*\s(?:ms|us|s|min|h|days)\b", "T"),
     (r"\b\d[\d.,]*\s(?:B|kB|MB)\b", "SIZE"),
-    (r"(?<![\w.=-])\d[\d,.]*(?<!\.)", "N"),
+    (NUMBER, "N"),
     (r"─+", "───"),
     (r"(?<=\S) {2,}", "  "),
 )
@@ -102,11 +107,23 @@ class Shop:
                 self.events += 1
         assert producer.flush(30) == 0
         wait_until(
-            "all orders to be paid",
-            lambda: self._records("shop-paid-changelog") >= self.events,
+            "all orders to be paid, and their offsets committed",
+            lambda: (
+                self._records("shop-paid-changelog") >= self.events
+                and all(self._committed(topic) >= self.events for topic in ("orders", "payments"))
+            ),
             timeout_s=120,
             system=self.system,
         )
+
+    def _committed(self, topic: str) -> int:
+        """Return how many records the service has committed."""
+        consumer = Consumer({"bootstrap.servers": self.bootstrap, "group.id": "shop"})
+        try:
+            found = consumer.committed([KafkaPartition(topic, n) for n in range(2)], timeout=10)
+            return sum(max(0, it.offset) for it in found)
+        finally:
+            consumer.close()
 
     def _records(self, topic: str) -> int:
         consumer = Consumer({"bootstrap.servers": self.bootstrap, "group.id": "paths-test"})
@@ -134,9 +151,8 @@ class Shop:
             (socket.gethostname(), "HOST"),
         ):
             shown = shown.replace(found, name)
-        numbers = not command.startswith("query")
         for pattern, name in CHANGING:
-            if numbers or name != "N":
+            if pattern != NUMBER or not command.startswith("query"):  # its rows are the orders
                 shown = re.sub(pattern, name, shown)
         return "".join(f"{line.rstrip()}\n" for line in shown.splitlines())
 

@@ -28,8 +28,8 @@ class Terminal:
     """The demo in one terminal, and a shell in another."""
 
     def __init__(self, folder: Path) -> None:
-        self.folder, self.said, self.asked = folder, folder / "said.txt", 0
-        with self.said.open("wb") as out:
+        self.folder, self.output, self.asked = folder, folder / "output.txt", 0
+        with self.output.open("wb") as out:
             self.demo = subprocess.Popen(
                 [sys.executable, "-c", WITH_CTRL_C, "--keep", "--storage", str(folder / "snaps")],
                 env={**os.environ, "MARK": str(folder)},
@@ -40,11 +40,11 @@ class Terminal:
             )
 
     def text(self) -> str:
-        return self.said.read_text()
+        return self.output.read_text()
 
     def see(self, what: str, *, timeout_s: float, since: int = 0) -> int:
         """Wait until the demo has printed it; return the length of what it had printed."""
-        with relevant(self.said):
+        with relevant(self.output):
             blocking_until(
                 lambda: re.search(what, self.text()[since:]) or self.demo.poll() is not None, timeout_s, what
             )
@@ -99,18 +99,18 @@ class Terminal:
 
     def capture(self, trigger: str) -> int:
         """Ask for snapshots, numbered by `$N`, until one is captured; return its number."""
-        said: list[str] = []
+        answers: list[str] = []
 
         def captured() -> bool:
             self.asked += 1
             done = self.type(f"N={self.asked}", trigger)
-            said.append(done.stderr or done.stdout)
+            answers.append(done.stderr or done.stdout)
             return done.returncode == 0
 
         try:
             blocking_until(captured, AGAIN_S, "a snapshot", every_s=1.0)
         except TimedOutError as error:
-            raise TimedOutError(f"{error}; the last: {said[-1]}\n{self.text()}") from error
+            raise TimedOutError(f"{error}; the last: {answers[-1]}\n{self.text()}") from error
         return self.asked
 
     def run(self, *lines: str) -> str:

@@ -27,7 +27,16 @@ def test_topics_have_the_partitions_and_the_settings_that_are_asked_for(kafka: B
     printed = CliRunner().invoke(app, [*create, *where])
     assert printed.exit_code == 0, printed.output
     assert printed.output.splitlines() == [f"{name}: created, 3 partitions, compacted" for name in names]
-    other = ["topics", "create", names[0], "--set", "retention.ms=8", "--set", "cleanup.policy=compact", *where]
+    other = [
+        "topics",
+        "create",
+        names[0],
+        "--set",
+        "retention.ms=8",
+        "--set",
+        "cleanup.policy=compact",
+        *where,
+    ]
     again = CliRunner().invoke(app, [*other, "--json"])
     assert json.loads(again.output)["topics"] == [
         {
@@ -55,43 +64,45 @@ def test_nothing_is_created_if_one_is_refused(kafka: Broker) -> None:
 
 
 @pytest.mark.parametrize(
-    ("arguments", "status", "said"),
+    ("arguments", "status", "printed"),
     [
         (["--set", "retention.ms"], 2, "--set retention.ms is not NAME=VALUE"),
         (["--set", "no.such=1"], 4, "no.such"),
     ],
 )
 def test_what_kafka_does_not_know_is_refused(
-    kafka: Broker, arguments: list[str], status: int, said: str
+    kafka: Broker, arguments: list[str], status: int, printed: str
 ) -> None:
     done = CliRunner().invoke(
         app, ["topics", "create", "refused", *arguments, "--bootstrap", kafka.bootstrap]
     )
     assert done.exit_code == status, done.output
-    assert said in done.output
+    assert printed in done.output
 
 
 def test_a_broker_alone_has_the_port_that_is_asked_for_and_ends_with_a_signal(tmp_path: Path) -> None:
     (port,) = free_ports(1)
-    said = tmp_path / "said.txt"
-    with said.open("wb") as out:
+    printed = tmp_path / "printed.txt"
+    with printed.open("wb") as out:
         broker = subprocess.Popen(
-            [sys.executable, "-m", "snapkafka", "demo", "--kafka-only", "--port", str(port)],
+            [sys.executable, "-m", "snapkafka", "demo", "--kafka-only", str(port)],
             stdin=subprocess.DEVNULL,
             stdout=out,
             stderr=subprocess.STDOUT,
             start_new_session=True,
         )
     try:
-        blocking_until(lambda: b"Kafka runs at" in said.read_bytes(), 120, f"the broker: {said.read_text()}")
-        assert f"Kafka runs at 127.0.0.1:{port}" in said.read_text()
+        blocking_until(
+            lambda: b"Kafka runs at" in printed.read_bytes(), 120, f"the broker: {printed.read_text()}"
+        )
+        assert f"Kafka runs at 127.0.0.1:{port}" in printed.read_text()
         create = ["topics", "create", "orders", "--bootstrap", f"127.0.0.1:{port}"]
         assert "orders: created, 1 partition\n" in CliRunner().invoke(app, create).output
         with pytest.raises(SnapkafkaError, match=str(port)), EmbeddedKafka(port=port):
             pass
         broker.terminate()  # Ctrl-C may be ignored here: who runs this in the background has it so
         assert broker.wait(60) == 143
-        assert "nothing is left running" in said.read_text()
+        assert "nothing is left running" in printed.read_text()
     finally:
         broker.kill()
         broker.wait()

@@ -1,7 +1,7 @@
 """The language of the golden scenarios: what the files in this directory may say.
 
 A file is a story in parts: comments (`#`), commands, a line `----`, and what came of the commands, up to an empty line.
-`pytest tests/scenarios --rewrite` writes that part anew. `play` knows the commands; docs/guide/simulator.md lists them.
+`pytest tests/scenarios --rewrite` writes that part again. `play` knows the commands; README.md lists them.
 """
 
 from __future__ import annotations

@@ -69,7 +69,8 @@ def load(where: Iterable[str], parameters: Mapping[str, str]) -> tuple[Invariant
     for name, value in parameters.items():
         if _UNSAFE.search(value):
             raise BadInputError(
-                f"{name}={value}: a value cannot have quotes, backslashes, semicolons or parentheses", field="set"
+                f"{name}={value}: a value cannot have quotes, backslashes, semicolons or parentheses",
+                field="set",
             )
     loaded, used = list[Invariant](), set[str]()
     # The same file twice is one; a link keeps its own name.

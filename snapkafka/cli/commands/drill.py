@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import dataclasses
 import json
-import sys
 from pathlib import Path
 from typing import Annotated
 
@@ -17,7 +16,7 @@ from snapkafka.cli.job_options import READING, Spec, job_options
 from snapkafka.cli.options import Bootstrap, Invariants, Namespace, Parameters, Stored
 from snapkafka.cli.output_file import write_whole
 from snapkafka.cli.present.layout import Table
-from snapkafka.cli.running import connect, console, notices, run, who
+from snapkafka.cli.running import connect, console, data_output, notices, run, who
 from snapkafka.errors import EXIT_NOT_GOOD
 from snapkafka.units import duration_ms, format_seconds
 
@@ -113,7 +112,7 @@ def drill(
 
 def _write(place: str, text: str) -> None:
     if place == "-":
-        sys.stdout.write(text)
+        data_output().write(text)
     elif place:
         write_whole(Path(place), text)
 

@@ -1,4 +1,4 @@
-"""`snapkafka invariants`: how the invariants that snapshots evaluate stand, and where one broke first."""
+"""`snapkafka invariants`: the invariants that snapshots evaluate, and the snapshots that first violate them."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from snapkafka.ops import Evaluation, Holding, InvariantHistory
 from snapkafka.units import utc_time
 
 app = typer.Typer(
-    help="List the invariants that snapshots evaluate, and where one broke first.",
+    help="List the invariants that snapshots evaluate, and the first violations.",
     no_args_is_help=True,
     rich_markup_mode="rich",
 )
 COLOURS = {Holding.HOLDS: "green", Holding.VIOLATED: "bold red", Holding.UNPROVEN: "yellow"}
-#: Of a history so many of the newest snapshots are printed; `--json` has them all.
+#: How many of the newest snapshots of a history are printed; `--json` has them all.
 SHOWN = 20
 
 
@@ -33,9 +33,9 @@ def list_invariants(bootstrap: Bootstrap = None, namespace: Namespace = "", as_j
         print_json({"invariants": found})
         return
     if not found:
-        console.print("No snapshot evaluates an invariant. Give some to `snapkafka keep --invariants DIR`.")
+        console.print("No snapshot evaluates an invariant. Add some by `snapkafka keep --invariants DIR`.")
         return
-    rows = Table("invariant", "state", "rows", "held last in", "broke first in", right=("rows",))
+    rows = Table("invariant", "state", "rows", "last held in", "first violated in", right=("rows",))
     for item in found:
         last = item.last
         broke = item.broke if item.violated else None
@@ -58,7 +58,7 @@ def history(
     namespace: Namespace = "",
     as_json: AsJson = False,
 ) -> None:
-    """Print in which snapshot an invariant broke first, with the violating rows."""
+    """Print which snapshot first violates an invariant, with the rows."""
     found = run(lambda: ops.invariant_history(connect(bootstrap), namespace, name), as_json=as_json)
     if as_json:
         print_json(
@@ -78,13 +78,13 @@ def _print_history(found: InvariantHistory) -> None:
     state = last.holding if last else Holding.UNPROVEN
     console.print(f"invariant [bold]{escape(found.name)}[/]  {_coloured(state)}")
     if broke is not None:
-        _print_rows("broke first in", broke)
+        _print_rows("first violated in", broke)
     if last is not None and found.violated and last != broke:
-        _print_rows("violated last in", last)
+        _print_rows("last violated in", last)
     if found.last_ok is not None:
-        console.print(f"held last in {escape(found.last_ok.id)}, {utc_time(found.last_ok.triggered_ms)} UTC")
+        console.print(f"last held in {escape(found.last_ok.id)}, {utc_time(found.last_ok.triggered_ms)} UTC")
     for item in found.other_query:
-        console.print(f"the query was another one in {escape(item.id)}: what it found there is not comparable")
+        console.print(f"{escape(item.id)} evaluated another query, so its rows are not comparable")
     rows = Table("snapshot", "when (UTC)", "state", "rows", right=("rows",), ids=("snapshot",))
     for item in found.evaluations[-SHOWN:]:
         rows.add(escape(item.id), utc_time(item.triggered_ms), _coloured(item.holding), f"{item.found:,}")
@@ -99,7 +99,7 @@ def _print_rows(title: str, item: Evaluation) -> None:
         console.print(f"  {escape(row.what)}")
         if row.topic and row.offset >= 0:
             place = f"{escape(row.topic)} {row.partition} {row.offset}"
-            console.print(f"    its causes: snapkafka trace {place}")
+            console.print(f"    causes: snapkafka trace {place}")
 
 
 def _coloured(holding: Holding) -> str:

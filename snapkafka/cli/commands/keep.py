@@ -16,7 +16,7 @@ from snapkafka.errors import EXIT_NOT_GOOD, all_errors
 from snapkafka.ops import KeptRound, Outcome
 from snapkafka.units import duration_ms
 
-#: Of each violated invariant: rounds are frequent.
+#: How many rows of a violated invariant are printed: rounds are frequent.
 ROWS_SHOWN = 5
 COLOURS = {
     Outcome.VERIFIED: "green",
@@ -119,4 +119,4 @@ def _print_round(item: KeptRound) -> None:
         for row in violation.rows[:ROWS_SHOWN]:
             console.print(f"    {escape(row.what)}")
         if violation.found > ROWS_SHOWN:
-            console.print(f"    the others: snapkafka invariants history {name}")
+            console.print(f"    all of them: snapkafka invariants history {name}")

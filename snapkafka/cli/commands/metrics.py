@@ -10,7 +10,7 @@ import typer
 from snapkafka import ops
 from snapkafka.cli.options import AsJson, Bootstrap, Namespace
 from snapkafka.cli.output_file import write_whole
-from snapkafka.cli.running import connect, print_json, run
+from snapkafka.cli.running import connect, data_output, print_json, run
 
 
 def metrics(
@@ -30,4 +30,4 @@ def metrics(
     if output:
         write_whole(Path(output), text)
     else:
-        print(text, end="")
+        data_output().write(text)

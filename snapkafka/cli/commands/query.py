@@ -18,7 +18,7 @@ from snapkafka.cli.options import AsJson, Bootstrap, ManifestPath, Namespace, St
 from snapkafka.cli.output_file import write_whole
 from snapkafka.cli.present.layout import Table
 from snapkafka.cli.present.printed import coloured, count
-from snapkafka.cli.running import connect, console, print_json, run
+from snapkafka.cli.running import connect, console, data_output, print_json, run
 from snapkafka.errors import BadInputError
 from snapkafka.kafka.ledger.reading import LATEST
 from snapkafka.ops.diffing import ChannelChange, KeyChange, Progressed, TableChange
@@ -146,7 +146,7 @@ def query(
 ) -> None:
     """Query an assembled snapshot with SQL (DuckDB).
 
-    It reads the files of the snapshot and changes nothing.
+    It reads the files of the snapshot and changes nothing. `--wide` also prints columns of bytes.
     """
     whole = as_csv or as_json or output is not None
 
@@ -178,7 +178,7 @@ def query(
     if as_json:
         print_json(found)
     elif as_csv:
-        _write_csv(found, sys.stdout)
+        _write_csv(found, data_output())
     elif output is not None:
         console.print(f"Wrote {escape(str(output))}: {count(len(found.rows), 'row')} of {escape(found.id)}")
         _print_trust(found.trust)
@@ -227,7 +227,7 @@ def _print_queried(found: ops.Queried) -> None:
     }
     rows = Table(*map(escape, columns), right=numbers, values=True)
     for row in found.rows:
-        rows.add(*(escape(_printable(_cell(row[name]))) for name in columns))
+        rows.add(*(escape(_cell(row[name])) for name in columns))
     console.print(rows)
     if hidden:
         console.print(f"Not shown: {escape(', '.join(hidden))} (bytes; --wide).", style="dim")
@@ -247,11 +247,6 @@ def _cell(value: Any) -> str:
     if value is None:
         return ""
     return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
-
-
-def _printable(text: str) -> str:
-    """Neutralize control characters: anybody may have written them into a topic."""
-    return text if text.isprintable() else repr(text)[1:-1]
 
 
 # -- diff -----------------------------------------------------------------------------------------------------
@@ -322,14 +317,14 @@ def _keys(keys: tuple[KeyChange, ...]) -> Table:
     more = ("before", "after") if values else ()
     rows = Table("app", "table", "change", "partition", "key", *more, right=("partition",))
     for row in keys:
-        of_values = (escape(_printable(_cell(it))) for it in (row.value_before, row.value_after))
+        of_values = (escape(_cell(it)) for it in (row.value_before, row.value_after))
         cells = (escape(row.app), escape(row.table), row.change, str(row.partition), escape(_key(row)))
         rows.add(*cells, *(of_values if values else ()))
     return rows
 
 
 def _key(row: KeyChange) -> str:
-    key = f"0x{row.key_raw}" if row.key is None else _printable(row.key)
+    key = f"0x{row.key_raw}" if row.key is None else row.key
     if row.window_start is None:
         return key
     return f"{key} in the window from {row.window_start} to {row.window_end}"

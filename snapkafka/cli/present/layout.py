@@ -20,7 +20,8 @@ VALUE_MIN: Final = 6
 ID_MAX: Final = 40
 #: Lines that continue a text or follow a row begin so far to the right.
 HANG: Final = 2
-_WORD: Final = re.compile(r"\S+")
+#: A number stays beside its unit.
+_WORD: Final = re.compile(r"(?<!\S)\d[\d.,]* (?:us|ms|s|min|h|days|B|kB|MB|GB)(?!\w)\S*|\S+")
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +45,7 @@ class Table:
     def __init__(
         self, *columns: str, right: Collection[str] = (), ids: Collection[str] = (), values: bool = False
     ) -> None:
-        self._columns = tuple(Text.from_markup(name) for name in columns)
+        self._columns = tuple(map(_text, columns))
         self._right = tuple(name in right for name in columns)
         self._ids = tuple(name in ids for name in columns)
         self._values = values
@@ -55,7 +56,7 @@ class Table:
 
     def add(self, *cells: str, notes: Iterable[str] = ()) -> None:
         """Append a row."""
-        self._rows.append(Row(tuple(map(Text.from_markup, cells)), tuple(map(Text.from_markup, notes))))
+        self._rows.append(Row(tuple(map(_text, cells)), tuple(map(_text, notes))))
 
     def lines(self, width: int, *, vertical: bool = False) -> Iterator[Text]:
         """Yield the lines of the table: a line for each value where it is asked for, or the columns do not fit."""
@@ -82,9 +83,7 @@ class Table:
 
     def _most(self, column: int) -> int:
         """Return the width of a column in which each of its cells is one line."""
-        cells = (row.cells[column].plain for row in self._rows)
-        sizes = (max(map(cell_len, cell.split("\n"))) for cell in cells)
-        return max(self._columns[column].cell_len, *sizes, 0)
+        return max(self._columns[column].cell_len, *(row.cells[column].cell_len for row in self._rows), 0)
 
     def _words(self, column: int) -> int:
         """Return the width of a column in which no word is elided."""
@@ -136,6 +135,17 @@ class Table:
                     blanks = " " * (names + GAP - label.cell_len)
                     yield label + Text(blanks) + _elided(line, width - names - GAP)
             yield from _notes(row, width)
+
+
+def printable(text: str) -> str:
+    """Escape what a terminal would obey, or would not show: anybody may have written it into a topic."""
+    if text.isprintable():
+        return text
+    return "".join(char if char.isprintable() else repr(char)[1:-1] for char in text)
+
+
+def _text(markup: str) -> Text:
+    return Text.from_markup(printable(markup))
 
 
 def wrapped(text: Text, width: int, *, hang: int = 0) -> list[Text]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import re
+import sys
 
 import pytest
 from hypothesis import given, settings
@@ -13,7 +14,8 @@ from rich.console import Console
 from rich.markup import escape
 
 from snapkafka.cli.present.layout import Table, command_lines
-from snapkafka.cli.screen import UNBOUNDED, Screen
+from snapkafka.cli.running import data_output
+from snapkafka.cli.screen import UNBOUNDED, Screen, standard
 from tests.golden.calls import texts
 
 LONG = "-of-the-northern-warehouses-and-their-suppliers"
@@ -110,6 +112,12 @@ def test_a_table_that_does_not_fit_is_printed_as_lines_of_name_and_value() -> No
     ]
 
 
+def test_a_number_stays_beside_its_unit() -> None:
+    file = io.StringIO()
+    Screen(Console(width=24, file=file)).print("Kafka drops them after 60 s, or 1,024 MB.")
+    assert file.getvalue() == "Kafka drops them after\n  60 s, or 1,024 MB.\n"
+
+
 def test_texts_and_tables_are_apart_by_one_empty_line() -> None:
     file = io.StringIO()
     screen = Screen(Console(width=40, file=file))
@@ -134,3 +142,52 @@ def test_wide_prints_whole_cells_and_vertical_a_line_for_each() -> None:
     assert "…" in printed()
     assert f"{'a' * 30}  {'b' * 30}" in printed(wide=True)
     assert printed(wide=True, vertical=True) == f"app    {'a' * 30}\ntopic  {'b' * 30}\n"
+
+
+HOSTILE = "a\x1b[2J\x1b]0;b\x07c\x9b2Jd\r\u202ee\tf"
+ESCAPED = r"a\x1b[2J\x1b]0;b\x07c\x9b2Jd\r\u202ee\tf"
+
+
+def test_what_a_terminal_would_obey_is_escaped_wherever_it_is_printed() -> None:
+    def printed(item: str | Table, *, markup: bool = True) -> str:
+        file = io.StringIO()
+        Screen(Console(width=80, file=file)).print(item, markup=markup)
+        return file.getvalue()
+
+    table = Table(HOSTILE)
+    table.add(f"{escape(HOSTILE)}\n", notes=(escape(HOSTILE),))
+    file = io.StringIO()
+    screen = Screen(Console(width=80, file=file))
+    screen.command(HOSTILE)
+    screen.renew(HOSTILE)
+    assert printed(escape(HOSTILE)) == printed(HOSTILE, markup=False) == f"{ESCAPED}\n"
+    assert printed(table).splitlines() == [ESCAPED, "─" * (len(ESCAPED) + 2), rf"{ESCAPED}\n", f"  {ESCAPED}"]
+    assert file.getvalue() == f"{ESCAPED}\n\r\x1b[2K{ESCAPED}"
+
+
+@pytest.mark.parametrize("encoding", ["ascii", "latin-1", "utf-8"])
+@pytest.mark.parametrize("width", [1, 20, 80])
+def test_a_locale_without_our_characters_ends_no_command(
+    encoding: str, width: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stream = io.TextIOWrapper(io.BytesIO(), encoding=encoding)
+    monkeypatch.setattr(sys, "stdout", stream)
+    screen = standard()
+    screen.width = width
+    table = Table("snapshot", "topic")
+    table.add("日本語", "x" * 90)
+    screen.print(table)
+    stream.flush()
+    shown = stream.buffer.getvalue().decode(encoding)
+    assert ("…" in shown) == (encoding == "utf-8")
+    assert ("~" in shown) == (encoding != "utf-8")
+    if width == 80:
+        assert ("日本語" if encoding == "utf-8" else r"\u65e5\u672c\u8a9e") in shown
+
+
+def test_data_is_utf_8_in_every_locale(monkeypatch: pytest.MonkeyPatch) -> None:
+    stream = io.TextIOWrapper(io.BytesIO(), encoding="ascii")
+    monkeypatch.setattr(sys, "stdout", stream)
+    data_output().write("日本語")
+    stream.flush()
+    assert stream.buffer.getvalue() == "日本語".encode()

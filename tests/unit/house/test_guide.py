@@ -133,7 +133,7 @@ async def test_recipes_run_on_the_tables_of_a_snapshot(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("info", "content", "said"),
+    ("info", "content", "refusal"),
     [
         ("sh", "snapkafka trigger --weit", "No such option"),
         ("console", "$ snapkafka tigger\nsnapkafka is what it prints", "No such command"),
@@ -151,11 +151,11 @@ async def test_recipes_run_on_the_tables_of_a_snapshot(tmp_path: Path) -> None:
         ("sh", "export A=b", ""),
     ],
 )
-def test_a_command_that_does_not_exist_is_noticed(info: str, content: str, said: str) -> None:
+def test_a_command_that_does_not_exist_is_noticed(info: str, content: str, refusal: str) -> None:
     (block,) = blocks(f"```{info}\n{content}\n```\n")
     found = faults(ROOT / "docs" / "guide" / "index.md", block)
-    assert len(found) == bool(said)
-    assert said in "".join(found)
+    assert len(found) == bool(refusal)
+    assert refusal in "".join(found)
 
 
 def test_a_mention_that_does_not_exist_is_noticed() -> None:

@@ -35,7 +35,13 @@ class Ledger:
         Worker(self.cluster.the_ledger, "bank", "orders")
 
     def take(
-        self, v1: str, found: int | None, name: str = "money", *, sql: str = "SELECT 1", contaminated: str = ""
+        self,
+        v1: str,
+        found: int | None,
+        name: str = "money",
+        *,
+        sql: str = "SELECT 1",
+        contaminated: str = "",
     ) -> None:
         """Take a snapshot and judge it, as the job does."""
         ledger, number = self.cluster.the_ledger, self.count
@@ -153,7 +159,10 @@ async def test_rows_of_a_contaminated_snapshot_violate_nothing(tmp_path: Path) -
     ledger.take("passed", 0)
     ledger.take("passed", 2, contaminated="a process forgot its colour")
     reading = await ops.read_ledger(ledger.cluster, "ns")
-    assert [view.contaminated for view in reading.state.snapshots.values()] == ["", "a process forgot its colour"]
+    assert [view.contaminated for view in reading.state.snapshots.values()] == [
+        "",
+        "a process forgot its colour",
+    ]
     (found,) = ops.invariants_in(reading)
     assert [item.holding for item in found.evaluations] == [Holding.HOLDS, Holding.UNPROVEN]
     assert (found.last, found.broke) == (found.last_ok, None)
@@ -167,7 +176,10 @@ async def test_a_history_outlives_the_files_of_its_snapshots(tmp_path: Path) -> 
     (tmp_path / "s1.json").unlink()
     history = await ops.invariant_history(ledger.cluster, "ns", "money")
     assert history.broke is not None and history.broke.id == "s1"
-    assert (history.broke.rows, history.broke.unreadable) == ((), f"manifest {tmp_path}/s1.json cannot be read: there is no such file")
+    assert (history.broke.rows, history.broke.unreadable) == (
+        (),
+        f"manifest {tmp_path}/s1.json cannot be read: there is no such file",
+    )
     assert history.last is not None and (len(history.last.rows), history.last.unreadable) == (3, "")
     with console.capture() as printed:
         command._print_history(history)
@@ -192,7 +204,10 @@ async def test_a_query_that_was_changed_between_two_answers_is_reported(tmp_path
     ledger.take("passed", 2, sql="SELECT 1 WHERE 3 > 2")
     ledger.take("passed", 2, sql="SELECT 1 WHERE 3 > 2")
     history = await ops.invariant_history(ledger.cluster, "ns", "money")
-    assert [item.sql for item in history.evaluations] == ["SELECT 1 WHERE 2 > 3", *["SELECT 1 WHERE 3 > 2"] * 2]
+    assert [item.sql for item in history.evaluations] == [
+        "SELECT 1 WHERE 2 > 3",
+        *["SELECT 1 WHERE 3 > 2"] * 2,
+    ]
     with console.capture() as printed:
         command._print_history(history)
     assert "the query was another one in s0" in printed.get()
@@ -250,7 +265,7 @@ def test_the_command_prints_where_it_broke_and_the_rows(
         command.list_invariants(namespace="ns")
         command.history("money", namespace="ns")
     text = printed.get()
-    for line in ("violated", "broke first in s1", "violated last in s2", "held last in s0"):
+    for line in ("violated", "first violated in s1", "last violated in s2", "last held in s0"):
         assert line in text, text
     assert '{"row": 1, "of": 1}' in text
     assert "its causes: snapkafka trace orders 0 1" in text

@@ -414,7 +414,9 @@ async def test_one_keeper_at_a_time(tmp_path: Path) -> None:
         pass
 
 
-async def test_a_lock_file_that_was_removed_is_held_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_lock_file_that_was_removed_is_held_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Those who clean temporary folders remove what is old, locked or not."""
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
     storage = str(tmp_path / "snaps")

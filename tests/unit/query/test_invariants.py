@@ -51,7 +51,9 @@ def test_two_of_one_name_are_refused(folder: Path) -> None:
         load([str(folder), str(other)], {"most": "1"})
 
 
-@pytest.mark.parametrize("name", ["...sql", ".sql", "a/b?.sql", "a\n.sql", "\x1b[2J.sql", "é" * 120 + ".sql", b"\xff.sql"])
+@pytest.mark.parametrize(
+    "name", ["...sql", ".sql", "a/b?.sql", "a\n.sql", "\x1b[2J.sql", "é" * 120 + ".sql", b"\xff.sql"]
+)
 def test_a_name_that_no_address_and_no_terminal_shows_is_refused(tmp_path: Path, name: str | bytes) -> None:
     """It is part of the ledger, of metrics and of addresses of the service."""
     path = tmp_path / os.fsdecode(name)
