@@ -30,7 +30,9 @@ async def create_topics(
     partitions: int = 1,
     settings: Mapping[str, str] | None = None,
 ) -> tuple[CreatedTopic, ...]:
-    """Create topics, and wait until they are visible; those that exist stay as they are. If one is refused, create none.
+    """Create topics, and wait until they are visible. If one is refused, create none.
+
+    Topics that exist stay as they are.
 
     Args:
         settings: by Kafka's names.

@@ -1,7 +1,7 @@
 """Snapshots that an open restore, a fork or a violated invariant still names. They stay in their storage.
 
 An open restore reads tables and messages of its snapshot, also after a crash; a fork is compared with the snapshot
-from which it was created; the rows of an invariant lie in the snapshot in which it broke first. Only ledgers know them:
+from which it was created; the rows of an invariant lie in the snapshot that first violates it. Only ledgers know them:
 that of the fork itself a fork, that of the namespace the others.
 """
 
@@ -60,7 +60,7 @@ async def snapshots_in_use(where: Connection | Cluster, namespaces: Collection[s
             watched = invariants_in(work.reading)
         for item in watched:
             if item.violated and item.broke is not None:
-                why[item.broke.id] = f"invariant {item.name} broke first in it"
+                why[item.broke.id] = f"invariant {item.name} is first violated in it"
         if view is not None:
             why[view.begun.snapshot] = f"plan {view.plan} restores it, and is {view.stage}"
     return InUse(why=why, unknown=frozenset(namespaces) - there)

@@ -217,14 +217,16 @@ class Violation:
 
 
 def violations_in(
-    id: str, verdict: str, checks: Iterable[CheckEntry], contaminated: str
+    snapshot_id: str, verdict: str, checks: Iterable[CheckEntry], contaminated: str
 ) -> tuple[Violation, ...]:
     """List the invariants that the checks of an assembled snapshot prove to be violated."""
     run = [check for check in checks if check.run]
     if not prove_violations(verdict, run, contaminated):
         return ()
     return tuple(
-        Violation(id=id, name=check.name.removeprefix(PREFIX), found=check.found, rows=check.witnesses)
+        Violation(
+            id=snapshot_id, name=check.name.removeprefix(PREFIX), found=check.found, rows=check.witnesses
+        )
         for check in run
         if check.name.startswith(PREFIX) and check.status == Status.FAILED
     )

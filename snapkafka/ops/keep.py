@@ -130,9 +130,9 @@ class KeptRound:
 
     `made_up_for`: earlier snapshots that were assembled as well; `given_up`: those that could not be, or were too many,
     and are not tried again; `removed`: the pruned ones; `why`, `code`: of a failure, and of a pruning that failed.
-    `violated`: the invariants that its snapshots violate, those made up for as well. `why_full`: why an incremental one has its whole
-    state (`JobResult.why_full`). `checkpoint_due`: the number of records that a `snapkafka checkpoint` would remove; 0:
-    it is not due.
+    `violated`: the invariants that its snapshots violate, those made up for as well. `why_full`: why an incremental one
+    has its whole state (`JobResult.why_full`). `checkpoint_due`: the number of records that a `snapkafka checkpoint`
+    would remove; 0: it is not due.
     """
 
     id: str

@@ -1,9 +1,9 @@
 """`prune`: remove assembled snapshots from a storage by a policy. Ledgers are read, and nothing is written to them.
 
-For each namespace it keeps the newest `keep_last` snapshots, those assembled in the last `keep_days`, always the
-newest good one, those that an open restore or a fork names, the one in which a violated invariant broke first, and the
-bases of all these, parents of parents included. Parents are sought in everything that looks like a manifest, also in those of a later release, which this one cannot
-read.
+For each namespace it keeps the newest `keep_last` snapshots and those assembled in the last `keep_days`. It always
+keeps the newest good one, those that an open restore or a fork names, and the one that first violates an invariant
+that is still violated. It keeps the bases of all these, parents of parents included. Parents are sought in everything
+that looks like a manifest, also in those of a later release, which this one cannot read.
 """
 
 from __future__ import annotations

@@ -77,13 +77,13 @@ class Overview:
         )
 
     async def _read(self, item: ops.Evaluation) -> StoredFiles | str:
-        """Return what the manifest of a snapshot says, if it lies below a root."""
+        """Read the manifest of a snapshot, if it lies below a root; else return why not."""
         view = self._standing.reading.state.snapshots.get(item.epoch)
         return (await self._rows.stored(view) if view else None) or "this service cannot read its manifest"
 
 
 def _violations(found: ops.InvariantHistory) -> list[dict[str, Any]]:
-    """Return the snapshot in which it broke first, and the newest one, with the violating rows of each."""
+    """Return the snapshot that first violates it, and the newest one, with the violating rows of each."""
     return [
         _evaluation(item)
         | {"rows": [dataclasses.asdict(row) for row in item.rows], "unreadable": item.unreadable}

@@ -73,7 +73,7 @@ do, feed = driver.do, driver.feed
 
 
 def do_or_die(actions: Sequence[Action], *, us: int = 0) -> ReadLedgerTo | None:
-    asked = None
+    asked: ReadLedgerTo | None = None
     for action in actions:
         die_at(f"before {name_of(action)}")
         asked = do([action], us=us) or asked
@@ -83,7 +83,8 @@ def do_or_die(actions: Sequence[Action], *, us: int = 0) -> ReadLedgerTo | None:
 
 def feed_or_die(event: Event) -> ReadLedgerTo | None:
     die_at(f"fed {name_of(event)}")
-    return feed(event)
+    asked: ReadLedgerTo | None = feed(event)
+    return asked
 
 
 driver.do, driver.feed = do_or_die, feed_or_die

@@ -421,7 +421,7 @@ async def test_a_lock_file_that_was_removed_is_held_again(
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
     storage = str(tmp_path / "snaps")
     async with keeping_lock(storage, "ns") as hold:
-        (path,) = tmp_path.glob("*.lock")
+        (path,) = tmp_path.glob("*.lock")  # noqa: ASYNC240
         os.utime(path, (0, 0))
         hold()
         assert time.time() - path.stat().st_mtime < 60
@@ -513,7 +513,7 @@ async def test_a_keeper_that_was_killed_before_its_report_reports_the_violation_
     keeper.verdict, keeper.checks = "INCONSISTENT", VIOLATED
     first = await keeper.round(0)
     manifest = replace(example(), id=first.id, verdict="INCONSISTENT", checks=VIOLATED)
-    Path(first.manifest).write_text(dump(manifest), "utf-8")
+    Path(first.manifest).write_text(dump(manifest), "utf-8")  # noqa: ASYNC240
     assert await keeper.round(1) == first
     assert len(first.violated) == 1
 
