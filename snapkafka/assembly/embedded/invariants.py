@@ -39,6 +39,8 @@ def check(invariants: Iterable[Invariant], tables: Mapping[str, Any]) -> list[Ch
         tables: of Arrow.
     """
     invariants = list(invariants)
+    if not invariants:
+        return []  # DuckDB takes longer to start than a small snapshot
     for invariant in invariants:
         sql.require_common(invariant.name, invariant.sql)
     numbers = sql.Numbers()
