@@ -28,14 +28,14 @@ HEAP: Final = "-Xmx2g"
 
 
 def require_tools() -> None:
-    """Check for Maven; `java` finds Java 17 or later, or says what is missing.
+    """Check for Maven and a JDK.
 
     Raises:
-        DependencyMissingError: it is missing.
+        DependencyMissingError: names what is missing.
     """
-    if shutil.which("mvn") is None:
-        raise DependencyMissingError("the comparison needs Maven", hint="install maven (apt, brew)")
-    java()
+    for tool, what in (("mvn", "Maven"), ("javac", "a JDK, 17 or later")):
+        if shutil.which(tool) is None:
+            raise DependencyMissingError(f"the comparison needs {what}", hint=f"put {tool} on the path")
 
 
 @contextmanager
@@ -66,14 +66,17 @@ def running(bootstrap: str, folder: Path) -> Iterator[list[Job]]:
 def _built(folder: Path) -> str:
     """Compile with Maven; return the class path."""
     target, jars = folder / "target", folder / "jars"
-    subprocess.run(
+    done = subprocess.run(
         [
             *("mvn", "--quiet", "--batch-mode", "--file", str(HERE / "pom.xml"), "compile"),
             *("dependency:copy-dependencies", f"-DoutputDirectory={jars}", f"-Dbuilt={target}"),
         ],
-        check=True,
-        stdout=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
     )
+    if done.returncode:
+        first = next(iter(done.stdout.splitlines()), f"status {done.returncode}")
+        raise DependencyMissingError(f"Maven could not build it: {first}", hint="it needs a JDK 17 or later")
     return f"{target / 'classes'}{os.pathsep}{jars / '*'}"
 
 

@@ -6,6 +6,7 @@ import random
 import threading
 import time
 from collections.abc import Sequence
+from functools import cache
 from typing import Final
 
 from aiokafka.partitioner import murmur2
@@ -23,6 +24,7 @@ def key_of(number: int) -> bytes:
     return b"key-%d" % number
 
 
+@cache
 def partition_of(key: bytes) -> int:
     """Return the partition of a key, as Kafka's own clients choose it."""
     return int((murmur2(key) & 0x7FFFFFFF) % PARTITIONS)

@@ -43,12 +43,17 @@ def main(arguments: Sequence[str]) -> int:
     parser.add_argument("--rounds", type=int, default=4)
     parser.add_argument("--turn", type=int, default=6, help="seconds of a turn")
     options = parser.parse_args(arguments)
+    load = os.getloadavg()[0]
     try:
         cluster.require_tools()
+        _print(options, load)
     except SnapkafkaError as error:
         print(f"error: {error.message}\n       {error.advice}", file=sys.stderr)
         return error.exit_status
-    load = os.getloadavg()[0]
+    return EXIT_OK
+
+
+def _print(options: argparse.Namespace, load: float) -> None:
     print(
         "| keys | side | way without: p50 / p99 | way with: p50 / p99 | ratio of p99 | taken: p50 / p99 | bytes each |"
     )
@@ -60,7 +65,6 @@ def main(arguments: Sequence[str]) -> int:
         f"\n{os.cpu_count()} cores, load {load:.1f} before; {options.rate:g} events per second, a checkpoint or"
         f" snapshot per second, {options.rounds} rounds of turns of {options.turn} s."
     )
-    return EXIT_OK
 
 
 def _study(keys: int, options: argparse.Namespace) -> dict[str, Found]:
