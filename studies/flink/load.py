@@ -1,4 +1,4 @@
-"""The load of a turn, and how long each of its events was on its way."""
+"""The load of a turn, and how long each of its events was in flight."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ class Arrived:
         self._consumer.assign([TopicPartition(topic, number, 0) for number in range(PARTITIONS)])
 
     def next(self, count: int) -> list[float]:
-        """Return the milliseconds that each of the next events was on its way."""
+        """Return the milliseconds that each of the next events was in flight."""
         found: list[float] = []
         for _ in Tries(LIMIT_S, 0.0):
             for message in self._consumer.consume(10_000, 0.2):

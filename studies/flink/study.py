@@ -123,7 +123,7 @@ def _turn(
     with_them: bool,
     number: int,
 ) -> list[float]:
-    """Return how long the events of a turn were on their way. The first round warms up."""
+    """Return the milliseconds that each event of a turn was in flight. The first round warms up."""
     side.begin()
     offered = Offered(bootstrap, f"{side.name}-in", keys=keys, rate=options.rate, seconds=options.turn)
     began = time.monotonic()
