@@ -27,9 +27,7 @@ _PLACE: Final = ("topic", "partition", "offset")
 
 def require_valid(invariants: Iterable[Invariant]) -> None:
     """Hand over SQL that DuckDB does not take, before any work."""
-    invariants = list(invariants)
-    if invariants:
-        check(invariants, {name: arrow(name, []) for name in SCHEMAS})
+    check(invariants, {name: arrow(name, []) for name in SCHEMAS})
 
 
 def check(invariants: Iterable[Invariant], tables: Mapping[str, Any]) -> list[CheckOutcome]:
@@ -39,6 +37,8 @@ def check(invariants: Iterable[Invariant], tables: Mapping[str, Any]) -> list[Ch
         tables: of Arrow.
     """
     invariants = list(invariants)
+    if not invariants:
+        return []
     for invariant in invariants:
         sql.require_common(invariant.name, invariant.sql)
     numbers = sql.Numbers()
