@@ -124,7 +124,10 @@ def _verified(spark: SparkSession, played: Played, runs: list[Written]) -> dict[
     in findings, rows or digests is an error."""
     connection = Connection(bootstrap=played.bootstrap)
     cut = promised(captured(_whole(runs)), uncompacted_ms=real_logs.LAG_MS)
-    looked = cluster.look(connection, cut, isolation="read_committed", triggered_ms=played.began_ms)
+    looked = cluster.ask_once(
+        connection,
+        lambda admin: cluster.look(admin, cut, isolation="read_committed", triggered_ms=played.began_ms),
+    )
     settings = settings_of(real_logs.LEDGER, bootstrap=played.bootstrap, isolation="read_committed")
     lines: list[str] = []
     work = Job(spec=settings.spec, notify=lines.append, progress=lambda working: None, engine=opened)

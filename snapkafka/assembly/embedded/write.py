@@ -6,6 +6,7 @@ import hashlib
 import io
 import json
 import re
+import sys
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any, Final
 
@@ -24,6 +25,27 @@ from .json_text import Map
 SPARK_SCHEMA: Final = "org.apache.spark.sql.parquet.row.metadata"
 #: The one file of a table.
 FILE: Final = "part-00000.parquet"
+
+
+class _NoPandas:
+    """A finder by which pandas is not found."""
+
+    def find_spec(self, name: str, path: object = None, target: object = None) -> None:
+        if name == "pandas":
+            raise ImportError(name)
+
+
+def _without_pandas() -> None:
+    """Let pyarrow decide that it takes lists without pandas: importing that takes longer than a small snapshot."""
+    if "pandas" not in sys.modules:
+        sys.meta_path.insert(0, finder := _NoPandas())
+        try:
+            pa.array([])
+        finally:
+            sys.meta_path.remove(finder)
+
+
+_without_pandas()
 
 
 def columns_of(name: str) -> list[tuple[str, str]]:
