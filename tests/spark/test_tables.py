@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from base64 import b64encode
 from dataclasses import replace
-from datetime import timedelta
+from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -315,10 +315,10 @@ def test_times_of_the_ledger_that_nobody_knows_are_null() -> None:
         ledger = replace(ENTRY, triggered_ms=triggered_ms, appended=appended)
         columns = ("triggered_at", "reported_at", "closed_at")
         rows = process_rows(view, ledger)
-        return [
-            tuple(time and (time - UNIX_EPOCH) // timedelta(milliseconds=1) for time in map(row.get, columns))
-            for row in rows
-        ]
+        return [tuple(in_ms(row[name]) for name in columns) for row in rows]
+
+    def in_ms(time: datetime | None) -> int | None:
+        return None if time is None else (time - UNIX_EPOCH) // timedelta(milliseconds=1)
 
     now, last = TIMES["now"], TIMES["the last"]
     assert reported(now, report=now + 1, closed=last) == [(now, now + 1, last), (now, None, None)]
