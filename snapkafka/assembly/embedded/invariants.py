@@ -11,13 +11,13 @@ from contextlib import contextmanager
 from decimal import Decimal
 from typing import Any, Final
 
+from snapkafka.assembly.arrow_tables import arrow
 from snapkafka.assembly.schemas import SCHEMAS
 from snapkafka.checks import WITNESSES_MAX, CheckOutcome, Status, Witness
 from snapkafka.checks.invariants import Invariant
 
 from . import sql
 from .handover import HandOverError
-from .write import arrow
 
 #: Java writes other doubles with an exponent.
 SHORT_MIN: Final = 1e-3
