@@ -13,7 +13,7 @@ records may precede the marker; the colour in their header distinguishes them.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Set
-from typing import assert_never
+from typing import TYPE_CHECKING, assert_never
 
 from .actions import Action, AppendToLedger, AskStopped, SendMarkers
 from .colours import Colours, Torn
@@ -21,7 +21,10 @@ from .cut import OpenCut
 from .events import ChannelEnded, CutTimed, EndsSeen, MarkerSent, ReportAppended
 from .exact import exact
 from .reassignment import OpenSupplement
-from .records import Abort, ChannelRange, Closed, TornEvent
+from .records import Abort, ChannelRange, Closed, LogEnd, SentEnd, TopicPartition, TornEvent
+
+if TYPE_CHECKING:
+    from .ledger_view import LedgerView
 
 
 def ask_markers(cut: OpenCut, colours: Colours) -> list[SendMarkers]:
@@ -47,22 +50,43 @@ def ready(cut: OpenCut, colours: Colours) -> bool:
     )
 
 
-def closed(cut: OpenCut, colours: Colours, *, process: int, n: int) -> Closed:
+def closed(cut: OpenCut, colours: Colours, ledger: LedgerView, *, process: int, n: int) -> Closed:
     """Return the record that makes the report count."""
     assert cut.report is not None and cut.ends is not None and cut.cut_us is not None
     colours.ends_seen(cut.landed)
+    sent = exact(colours.sent_ends(cut.epoch, cut.markers, previous=cut.previous))
+    unstamped = exact(colours.unstamped_ends())
     return Closed(
         process=process,
         n=n,
         epoch=cut.epoch,
         report=cut.report,
-        sent=exact(colours.sent_ends(cut.epoch, cut.markers, previous=cut.previous)),
+        unnamed=exact(sorted(_unnamed(cut, sent, unstamped, ledger))),
+        unstamped=unstamped,
+        sent=sent,
         changelogs=exact(colours.changelog_ends(cut.epoch, cut.changelogs)),
         input_ends=cut.ends,
         recorded=tuple(cut.recorded),
         torn=tuple(cut.torn),
         cut_us=cut.cut_us,
     )
+
+
+def _unnamed(
+    cut: OpenCut, sent: Iterable[SentEnd], unstamped: Iterable[LogEnd], ledger: LedgerView
+) -> set[TopicPartition]:
+    """Return the partitions with white records that nobody had named as an input: somebody has to cut them. Inputs
+    that are named later are known to all readers."""
+    white = {TopicPartition(end.topic, end.partition) for end in sent if end.white_end or end.landed_end}
+    white |= {TopicPartition(end.topic, end.partition) for end in unstamped}
+    return {
+        tp
+        for epoch, snapshot in ledger.open.items()
+        if cut.serves(epoch)
+        for app, topics in snapshot.apps.items()
+        for tp in white
+        if tp.topic in topics and (app, tp) not in snapshot.expected
+    }
 
 
 class OpenCuts:
@@ -105,13 +129,16 @@ class OpenCuts:
         if self.supplements:
             self.supplements = [item for item in self.supplements if self.wants(item, undecided)]
 
-    def advance(self, colours: Colours, *, process: int, next_n: Callable[[], int]) -> list[Action]:
+    def advance(
+        self, colours: Colours, ledger: LedgerView, *, process: int, next_n: Callable[[], int]
+    ) -> list[Action]:
         """Return the markers that can be sent now, and the `Closed` of cuts that are ready; numbered in their order."""
         actions: list[Action] = []
         for epoch, cut in sorted(self.cuts.items()):
             actions += ask_markers(cut, colours)
             if ready(cut, colours):
-                actions.append(AppendToLedger(record=closed(cut, colours, process=process, n=next_n())))
+                record = closed(cut, colours, ledger, process=process, n=next_n())
+                actions.append(AppendToLedger(record=record))
                 del self.cuts[epoch]
         for item in list(self.supplements):
             if item.ready:

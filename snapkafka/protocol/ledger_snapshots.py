@@ -176,15 +176,9 @@ class SnapshotFold(LedgerView):
                 snapshot.supplements_closed.setdefault(record.report, (offset, record))
             else:
                 continue
-            for app, topics in snapshot.apps.items():
+            for app, topics in snapshot.apps.items() if record.unnamed else ():
                 # a partition that nobody had named: white lies in it, so somebody has to cut it
-                snapshot.expected |= {
-                    (app, TopicPartition(sent.topic, sent.partition))
-                    for sent in record.sent
-                    if sent.topic in topics
-                    and (sent.white_end or sent.landed_end or sent.bare_end)
-                    and (app, (sent.topic, sent.partition)) not in snapshot.expected
-                }
+                snapshot.expected |= {(app, tp) for tp in record.unnamed if tp.topic in topics}
             self._complete(offset, snapshot)
 
     def _abort(self, offset: int, record: Abort) -> None:

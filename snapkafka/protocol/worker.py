@@ -272,7 +272,7 @@ class WorkerProtocol(Member):
         """Return the actions that became possible: markers that can be sent, cuts that can be closed."""
         if self.process is None:
             return []
-        actions = self.open.advance(self.colours, process=self.process, next_n=self._next_n)
+        actions = self.open.advance(self.colours, self.ledger, process=self.process, next_n=self._next_n)
         if actions:
             self._rest()
         again = (item.due(self.ledger) for item in self.open.supplements)
