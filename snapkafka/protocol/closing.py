@@ -8,6 +8,9 @@ The report is known to be in the ledger by its acknowledgement, or when it is re
 If nothing white is in flight at the cut, the markers are asked for in the very instant of the cut, so each enters its
 partition before the first red record there: the classic rule of 1985, at no wait. While white events still run, red
 records may precede the marker; the colour in their header distinguishes them.
+
+Then only the markers are waited for, so the report is held back to be one record with `Closed`. After half of the
+snapshot's time to live it is appended all the same: whoever has not reported in time is taken for dead (R12).
 """
 
 from __future__ import annotations
@@ -15,13 +18,23 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Set
 from typing import TYPE_CHECKING, assert_never
 
-from .actions import Action, AppendToLedger, AskStopped, SendMarkers
+from .actions import Action, AppendToLedger, AskStopped, SendMarkers, StartTimer
 from .colours import Colours, Torn
 from .cut import OpenCut
 from .events import ChannelEnded, CutTimed, EndsSeen, MarkerSent, ReportAppended
 from .exact import exact
 from .reassignment import OpenSupplement
-from .records import Abort, ChannelRange, Closed, LogEnd, SentEnd, TopicPartition, TornEvent
+from .records import (
+    NOBODY,
+    Abort,
+    ChannelRange,
+    Closed,
+    CutReport,
+    LogEnd,
+    SentEnd,
+    TopicPartition,
+    TornEvent,
+)
 
 if TYPE_CHECKING:
     from .ledger_view import LedgerView
@@ -42,7 +55,7 @@ def ready(cut: OpenCut, colours: Colours) -> bool:
     return (
         cut.markers_asked
         and not cut.markers_due
-        and cut.report is not None
+        and (cut.report is not None or cut.held is not None)
         and cut.ends is not None
         and cut.cut_us is not None
         and not colours.white_running(cut.epoch)
@@ -50,17 +63,21 @@ def ready(cut: OpenCut, colours: Colours) -> bool:
     )
 
 
-def closed(cut: OpenCut, colours: Colours, ledger: LedgerView, *, process: int, n: int) -> Closed:
-    """Return the record that makes the report count."""
-    assert cut.report is not None and cut.ends is not None and cut.cut_us is not None
+def closed(
+    cut: OpenCut, colours: Colours, ledger: LedgerView, *, process: int, next_n: Callable[[], int]
+) -> Closed:
+    """Return the record that makes the report count, with the report if that was held back. Then the two have one
+    number."""
+    assert cut.ends is not None and cut.cut_us is not None
     colours.ends_seen(cut.landed)
     sent = exact(colours.sent_ends(cut.epoch, cut.markers, previous=cut.previous))
     unstamped = exact(colours.unstamped_ends())
     return Closed(
         process=process,
-        n=n,
+        n=next_n() if cut.held is None else cut.report_n,
         epoch=cut.epoch,
-        report=cut.report,
+        report=NOBODY if cut.report is None else cut.report,
+        cut=() if cut.held is None else (cut.held,),
         unnamed=exact(sorted(_unnamed(cut, sent, unstamped, ledger))),
         unstamped=unstamped,
         sent=sent,
@@ -97,6 +114,7 @@ class OpenCuts:
         self.supplements: list[OpenSupplement] = []
         self.aborted: set[int] = set()  # epochs this process has aborted and not yet read back
         self.asked: dict[tuple[int, str], AskStopped] = {}  # by epoch and app that does not run
+        self.due: set[int] = set()  # epochs of which a timer runs for a report that is or was held back
 
     def clear(self) -> None:
         self.cuts.clear()
@@ -121,6 +139,7 @@ class OpenCuts:
     def drop_decided(self, undecided: Set[int]) -> None:
         """Drop the cuts that serve decided snapshots only: nobody waits for them."""
         self.aborted &= undecided
+        self.due &= undecided
         for epoch, cut in list(self.cuts.items()):
             if not self.wants(cut, undecided):
                 del self.cuts[epoch]
@@ -137,7 +156,7 @@ class OpenCuts:
         for epoch, cut in sorted(self.cuts.items()):
             actions += ask_markers(cut, colours)
             if ready(cut, colours):
-                record = closed(cut, colours, ledger, process=process, n=next_n())
+                record = closed(cut, colours, ledger, process=process, next_n=next_n)
                 actions.append(AppendToLedger(record=record))
                 del self.cuts[epoch]
         for item in list(self.supplements):
@@ -166,6 +185,21 @@ class OpenCuts:
                 )
                 actions.append(AppendToLedger(record=record))
         return actions
+
+    def hold(self, cut: OpenCut, report: CutReport, ttl_ms: int) -> StartTimer:
+        """Hold a report back, to be one record with `Closed`; for half of the snapshot's time to live."""
+        cut.held = report
+        self.due.add(cut.epoch)
+        return StartTimer(epoch=cut.epoch, ttl_ms=ttl_ms // 2)
+
+    def release(self, epoch: int) -> list[Action]:
+        """Return the report that was held back for long enough, if it still is."""
+        self.due.discard(epoch)
+        cut = self.cuts.get(epoch)
+        if cut is None or cut.held is None:
+            return []
+        report, cut.held = cut.held, None
+        return [AppendToLedger(record=report)]
 
     def reported(self, n: int, offset: int) -> None:
         """Note that our report numbered `n` stands at this offset of the ledger."""

@@ -238,6 +238,8 @@ class CutReport:
 class Closed(InParts, rest="sent"):
     """All white records of this process are in the log: the report at ledger offset `report` now counts (R4, R7).
 
+    `cut`: the report itself, where nothing white was running at the cut: it has no record of its own then, and `report`
+    is -1.
     `unnamed`: partitions with white records of it that nobody had named as an input, as far as it had read the ledger.
     `unstamped`: one past the last record that it sent somewhere without a header, because a size limit had no room for
     it (R15). The fields from `sent` on change nothing in the fold of the ledger, so no process reads those of others:
@@ -247,7 +249,8 @@ class Closed(InParts, rest="sent"):
     process: int
     n: int
     epoch: int
-    report: int
+    report: int = -1
+    cut: tuple[CutReport, ...] = ()
     unnamed: tuple[TopicPartition, ...] = ()
     unstamped: tuple[LogEnd, ...] = ()
     sent: tuple[SentEnd, ...] = ()

@@ -74,10 +74,10 @@ def test_r7_who_has_sent_nothing_and_reads_nothing_asks_the_broker_for_nothing(w
     p = Process(world, "p")
     epoch = world.trigger(ttl_ms=77)
     actions = p.feed(LedgerRead(offset=epoch - 1, record=world.ledger[-1]))
-    (report,) = records(p, CutReport)
+    ((report,),) = [closed.cut for closed in records(p, Closed)]
     assert actions == [
         TurnedRed(epoch=epoch, previous=0, heard="ledger"),
-        AppendToLedger(record=report),
+        StartTimer(epoch=epoch, ttl_ms=38),
         StartTimer(epoch=epoch, ttl_ms=77),
     ]
     assert report.assigned == -1, "no inputs yet"
