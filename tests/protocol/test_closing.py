@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from snapkafka.protocol.actions import AppendToLedger, SendMarkers, StartTimer, TurnedRed
+from snapkafka.protocol.actions import SendMarkers, StartTimer, TurnedRed
 from snapkafka.protocol.events import (
     ChannelEnded,
     CutTimed,
@@ -23,7 +23,6 @@ from snapkafka.protocol.records import (
     Bye,
     ChannelRange,
     Closed,
-    CutReport,
     Dead,
     LogEnd,
     SentEnd,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from snapkafka.protocol.actions import AppendToLedger, SendMarkers, StartTimer
+from snapkafka.protocol.actions import Action, AppendToLedger, SendMarkers, StartTimer
 from snapkafka.protocol.events import InputsRevoked, MarkerFailed, MarkerSent, TimerExpired
 from snapkafka.protocol.ledger_checkpoint import take_checkpoint
 from snapkafka.protocol.ledger_state import LedgerState, Status
@@ -24,8 +24,8 @@ def slow_markers(p: Process, monkeypatch: pytest.MonkeyPatch) -> list[SendMarker
     held: list[SendMarkers] = []
     do = p.do
 
-    def keep(actions: object) -> None:
-        actions = list(actions)  # type: ignore[call-overload]
+    def keep(asked: object) -> None:
+        actions: list[Action] = list(asked)  # type: ignore[call-overload]
         held.extend(action for action in actions if isinstance(action, SendMarkers))
         do([action for action in actions if not isinstance(action, SendMarkers)])
 

@@ -50,6 +50,11 @@ if TYPE_CHECKING:
 Choice = tuple[str, object]
 
 
+def reports_a_cut(record: LedgerRecord) -> bool:
+    """Return whether a record is a report, or has one in it."""
+    return isinstance(record, CutReport) or (isinstance(record, Closed) and bool(record.cut))
+
+
 class Process(Runner):
     """A worker of an app, from start to end of one run of the program."""
 
@@ -219,11 +224,10 @@ class Process(Runner):
 
     def _post(self, _: object) -> None:
         record = self.posts.popleft()
-        combined = isinstance(record, Closed) and bool(record.cut)
-        if (combined or isinstance(record, CutReport)) and self.world.chance("lose-report"):
+        if reports_a_cut(record) and self.world.chance("lose-report"):
             self.world.count("lost_reports")
             return
-        if combined:
+        if reports_a_cut(record) and isinstance(record, Closed):
             self.world.count("combined")
         offset = self.world.append_to_ledger(record, refused=self.signs_otherwise)
         if isinstance(record, CutReport) and self.world.plan.acknowledged:
