@@ -21,9 +21,9 @@ if TYPE_CHECKING:
     from snapkafka.protocol.events import Event
     from snapkafka.protocol.records import TopicPartition
 
+    from ...stamps import Stamps
     from ..host import Host
     from .partition import Partitions, PartitionState
-    from .stamps import Stamps
 
 
 class Markers:

@@ -1,0 +1,85 @@
+"""The outcomes of sends by plain clients: acknowledged, refused or unknown (R7); in a transaction, once that ends."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, NamedTuple
+
+from snapkafka.protocol.colours import Effect
+from snapkafka.protocol.records import TopicPartition
+
+if TYPE_CHECKING:
+    from .driver import PlainDriver
+
+
+class Sent(NamedTuple):
+    """A record that is in flight. `seq`: None: it has no stamp."""
+
+    effect: Effect
+    tp: TopicPartition
+    seq: int | None
+
+
+class Failure(NamedTuple):
+    """The reason why a send does not count. `refused`: it was not appended; `undone`: nor was what caused it."""
+
+    reason: str
+    refused: bool = False
+    undone: bool = False
+
+
+class SendOutcomes:
+    """The sends of one loop whose outcome is awaited.
+
+    Args:
+        host: whose machine is fed.
+    """
+
+    def __init__(self, host: PlainDriver) -> None:
+        self._host = host
+        self._transaction: list[tuple[Sent, int, Failure | None]] | None = None
+
+    def began(self) -> None:
+        """Hold the outcomes back from now on: a transaction has begun."""
+        with self._host.lock:
+            self._transaction = []
+
+    def ended(self, failure: Failure | None) -> None:
+        """Settle what was sent in the transaction. `failure`: why it does not count; None: it does."""
+        with self._host.lock:
+            held, self._transaction = self._transaction or [], None
+            for sent, offset, own in held:
+                self._settled(sent, offset, failure or own)
+
+    def settled(self, sent: Sent, offset: int, failure: Failure | None) -> None:
+        """Take in the outcome of a send. Never raises."""
+        try:
+            with self._host.lock:
+                if self._transaction is not None:
+                    self._transaction.append((sent, offset, failure))
+                else:
+                    self._settled(sent, offset, failure)
+        except Exception as error:
+            self._host.stand_down("to record what became of a send", error)
+
+    def _settled(self, sent: Sent, offset: int, failure: Failure | None) -> None:
+        if self._host.absent:
+            return
+        machine, (effect, tp, seq) = self._host.machine, sent
+        if failure is None and seq is not None:
+            actions = machine.send_acked(effect, tp, seq, offset)
+        elif failure is None:
+            actions = machine.unstamped_settled(effect, tp, offset + 1)
+        elif seq is None:
+            actions = machine.unstamped_failed(
+                effect, tp, failure.reason, refused=failure.refused, undone=failure.undone
+            )
+        elif failure.refused:
+            actions = machine.send_failed(effect, tp, seq, failure.reason, undone=failure.undone)
+        else:
+            actions = machine.send_unsettled(effect, tp, seq, failure.reason)
+        self._host.do(actions)
+
+
+#: Is called with the outcome of a marker: its offset, or why it failed.
+MarkerOutcome = Callable[[int, str], None]
