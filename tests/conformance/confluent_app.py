@@ -8,7 +8,7 @@ import sys
 from typing import cast
 
 from snapkafka.clients import Consumer, Producer, Table, participant
-from tests.conformance.money import Names, Role, process
+from tests.conformance.money import Names, Role, partition_of, process
 
 
 def main(role: Role) -> None:
@@ -25,7 +25,7 @@ def main(role: Role) -> None:
                 key = message.key().decode()
                 sent = process(names, role, message.topic(), key, int(message.value()), table)
                 if sent is not None:
-                    producer.produce(sent[0], key=key, value=str(sent[1]))
+                    producer.produce(sent[0], str(sent[1]), key, partition_of(key))
             producer.flush()
             consumer.commit(message, asynchronous=False)
     consumer.close()

@@ -46,7 +46,10 @@ class Running:
                 env=os.environ
                 | self.environ
                 | more
-                | {"CONFORMANCE_DATA": str(self.system.folder / str(number))},
+                | {
+                    "CONFORMANCE_DATA": str(self.system.folder / str(number)),
+                    "CONFORMANCE_ROLE": role,
+                },
                 stdout=out,
                 stderr=out,
                 cwd=ROOT,

@@ -29,7 +29,16 @@ def conserved(run: Running, snapshots: int = 3) -> Counter[str]:
     return rows
 
 
-@pytest.mark.parametrize(("spender", "keeper"), [("confluent", "confluent")])
+@pytest.mark.parametrize(
+    ("spender", "keeper"),
+    [
+        ("confluent", "confluent"),
+        ("aiokafka", "aiokafka"),
+        ("confluent", "aiokafka"),
+        ("faust", "confluent"),
+        ("aiokafka", "faust"),
+    ],
+)
 def test_money_is_conserved(kafka: Broker, namespace: str, tmp_path: Path, spender: str, keeper: str) -> None:
     with running(kafka, namespace, tmp_path) as run:
         run.start(spender, "spender")

@@ -37,7 +37,7 @@ class IncomingRecords:
         self._host = host
 
     def ask(self, tp: TopicPartition, offset: int, key: Any, value: Any, header: bytes | None) -> Gate:
-        """Return what is to be done with a record."""
+        """Decide on a record."""
         try:
             return self._ask(tp, offset, key, value, header)
         except Exception as error:

@@ -123,11 +123,11 @@ class ConfluentParticipant(Participant):
 
     # -- for the loop -----------------------------------------------------------------------------------------------
 
-    def poll(self, timeout: float | None = None) -> Iterator[Any]:
+    def poll(self, quiet_s: float | None = None) -> Iterator[Any]:
         """Yield the messages of the inputs, each to be processed in its `event`.
 
         Args:
-            timeout: end when there was no message for so many seconds; None: go on until `stop`.
+            quiet_s: end when there was no message for so many seconds; None: go on until `stop`.
 
         Raises:
             BadInputError: the last message was processed outside of an event.
@@ -139,11 +139,11 @@ class ConfluentParticipant(Participant):
         quiet_since = time.monotonic()
         while not self.stopping:
             self.require_in_order()
-            message = consumer.poll(POLL_S if timeout is None else min(POLL_S, timeout))
+            message = consumer.poll(POLL_S if quiet_s is None else min(POLL_S, quiet_s))
             if self._producer is not None:
                 self._producer.poll(0)
             if message is None:
-                if timeout is not None and time.monotonic() - quiet_since >= timeout:
+                if quiet_s is not None and time.monotonic() - quiet_since >= quiet_s:
                     return
                 continue
             if not self._is_record(message) or not self._take_in(message):
@@ -160,7 +160,7 @@ class ConfluentParticipant(Participant):
         return RunningEvent(self, self.events.claim(*place_of(message)))
 
     def skip(self, message: Any) -> None:
-        """Pass a message over: it is processed, and had no effect."""
+        """Skip a message: it is processed, and had no effect."""
         self.events.end(self.events.claim(*place_of(message)))
 
     def rewind(self) -> None:

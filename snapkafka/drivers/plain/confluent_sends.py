@@ -17,8 +17,9 @@ from snapkafka.protocol.events import MarkerFailed, MarkerSent
 from snapkafka.protocol.records import TopicPartition
 from snapkafka.wire import headers as wire
 
+from ..outcomes import Unacknowledged
 from .partitioner import partitioner_of
-from .settle import Failure, SendOutcomes, Sent
+from .settle import SendOutcomes, Sent
 
 if TYPE_CHECKING:
     from .confluent_clients import Producer
@@ -82,22 +83,32 @@ class ConfluentSends:
         """Stamp a record that has its partition, and put it into the queue; may be called under the lock."""
         host, others = self._host, _pairs(headers)
         with host.lock:
-            if not host.stamping:
+            tp = TopicPartition(topic, record["partition"])
+            sent, stamped = self._stamped(tp, others)
+            if sent is None:
                 self._producer.plainly(topic, **record, headers=others or None, on_delivery=notify)
                 return
-            tp = TopicPartition(topic, record["partition"])
-            effect, seq = host.machine.send_at_once(self._events.cause(), tp)
-            header = host.stamps.of(wire.tp_check(*tp), effect, seq)
-            delivered = partial(self._delivered, Sent(effect, tp, seq), notify)
+            delivered = partial(self._delivered, sent, notify)
             try:
-                self._producer.plainly(
-                    topic, **record, headers=[*others, (wire.HEADER, header)], on_delivery=delivered
-                )
+                self._producer.plainly(topic, **record, headers=stamped, on_delivery=delivered)
             except BaseException as error:
-                host.machine.send_undone(effect, tp, seq)
+                assert sent.seq is not None
+                host.machine.send_undone(sent.effect, tp, sent.seq)
                 if not _is_too_large(error):
                     raise
                 self._without_stamp(tp, record, others, notify)
+
+    def _stamped(self, tp: TopicPartition, others: list[tuple[str, Any]]) -> tuple[Sent | None, Any]:
+        """Take a seq for a record; return what becomes of it, and its headers. None: it leaves without us (R15)."""
+        host = self._host
+        try:
+            if host.stamping:
+                effect, seq = host.machine.send_at_once(self._events.cause(), tp)
+                header = host.stamps.of(wire.tp_check(*tp), effect, seq)
+                return Sent(effect, tp, seq), [*others, (wire.HEADER, header)]
+        except Exception as error:
+            host.stand_down("to stamp a record", error)
+        return None, others
 
     def _without_stamp(self, tp: TopicPartition, record: dict[str, Any], others: Any, notify: Any) -> None:
         """Send a record for which the header was too much, if it fits without (R15)."""
@@ -117,9 +128,9 @@ class ConfluentSends:
         offset = -1 if error is not None or message.offset() is None else message.offset()
         failure = None
         if error is not None:
-            failure = Failure(str(error), refused=error.code() in REFUSED)
+            failure = Unacknowledged(str(error), refused=error.code() in REFUSED)
         elif offset < 0:
-            failure = Failure("the broker reported no offset (acks=0?)")
+            failure = Unacknowledged("the broker reported no offset (acks=0?)")
         self._outcomes.settled(sent, offset, failure)
         if notify is not None:
             notify(error, message)

@@ -29,10 +29,20 @@ def make(
     Raises:
         BadInputError: they cannot take part.
     """
-    group = group or str(getattr(consumer, "config", {}).get("group.id", ""))
+    by_aiokafka = any(type(client).__module__.startswith("aiokafka.") for client in (consumer, producer))
+    named = getattr(consumer, "_group_id", "") if by_aiokafka else _config(consumer).get("group.id", "")
+    group = group or str(named or "")
     if not group:
         raise BadInputError("a participant needs a group", hint="group= names its app in snapshots")
     plan = Plan(config=config, group=group, consumer=consumer, producer=producer, inputs=inputs, table=table)
+    if by_aiokafka:
+        from .aio_loop import AioParticipant
+
+        return AioParticipant(plan, on_assign=on_assign, on_revoke=on_revoke)
     from .confluent_loop import ConfluentParticipant
 
     return ConfluentParticipant(plan, on_assign=on_assign, on_revoke=on_revoke)
+
+
+def _config(consumer: Any) -> dict[str, Any]:
+    return dict(getattr(consumer, "config", {}))

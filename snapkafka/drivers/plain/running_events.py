@@ -57,7 +57,7 @@ class Events:
         if (left := self._unclaimed) is not None:
             raise BadInputError(
                 f"record {left.tp}@{left.offset} was processed outside of an event",
-                hint="process it in `with part.event(message)`; part.skip(message) passes it over",
+                hint="process it in `with part.event(message)`; part.skip(message) if there is none",
             )
 
     def claim(self, tp: TopicPartition, offset: int) -> Cause:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import TYPE_CHECKING, NamedTuple
 
 from snapkafka.protocol.colours import Effect
 from snapkafka.protocol.records import TopicPartition
+
+from ..outcomes import Unacknowledged
 
 if TYPE_CHECKING:
     from .driver import PlainDriver
@@ -20,14 +21,6 @@ class Sent(NamedTuple):
     seq: int | None
 
 
-class Failure(NamedTuple):
-    """The reason why a send does not count. `refused`: it was not appended; `undone`: nor was what caused it."""
-
-    reason: str
-    refused: bool = False
-    undone: bool = False
-
-
 class SendOutcomes:
     """The sends of one loop whose outcome is awaited.
 
@@ -37,21 +30,21 @@ class SendOutcomes:
 
     def __init__(self, host: PlainDriver) -> None:
         self._host = host
-        self._transaction: list[tuple[Sent, int, Failure | None]] | None = None
+        self._transaction: list[tuple[Sent, int, Unacknowledged | None]] | None = None
 
     def began(self) -> None:
         """Hold the outcomes back from now on: a transaction has begun."""
         with self._host.lock:
             self._transaction = []
 
-    def ended(self, failure: Failure | None) -> None:
+    def ended(self, failure: Unacknowledged | None) -> None:
         """Settle what was sent in the transaction. `failure`: why it does not count; None: it does."""
         with self._host.lock:
             held, self._transaction = self._transaction or [], None
             for sent, offset, own in held:
                 self._settled(sent, offset, failure or own)
 
-    def settled(self, sent: Sent, offset: int, failure: Failure | None) -> None:
+    def settled(self, sent: Sent, offset: int, failure: Unacknowledged | None) -> None:
         """Take in the outcome of a send. Never raises."""
         try:
             with self._host.lock:
@@ -62,7 +55,7 @@ class SendOutcomes:
         except Exception as error:
             self._host.stand_down("to record what became of a send", error)
 
-    def _settled(self, sent: Sent, offset: int, failure: Failure | None) -> None:
+    def _settled(self, sent: Sent, offset: int, failure: Unacknowledged | None) -> None:
         if self._host.absent:
             return
         machine, (effect, tp, seq) = self._host.machine, sent
@@ -79,7 +72,3 @@ class SendOutcomes:
         else:
             actions = machine.send_unsettled(effect, tp, seq, failure.reason)
         self._host.do(actions)
-
-
-#: Is called with the outcome of a marker: its offset, or why it failed.
-MarkerOutcome = Callable[[int, str], None]

@@ -30,8 +30,8 @@ def encoded(value: object) -> bytes:
 class Table:
     """A table of the partitions that are assigned to this process.
 
-    Values are copies: a change counts once it is set. Reads find any key of the assigned partitions; writes belong in
-    an event, and go to its partition.
+    Values are copies: a change counts once it is set. An event reads and writes the keys of its own partition, and
+    changes belong in an event. Reads outside of events find the keys of all assigned partitions.
 
     Args:
         name: of the table; its changelog is `<group>-<name>-changelog`.
@@ -130,8 +130,7 @@ class Table:
         with host.lock:
             if cause is not None:
                 self._touched(cause, key, write=False)
-                if (found := self._data.get(cause.tp.partition, {}).get(key)) is not None:
-                    return found
+                return self._data.get(cause.tp.partition, {}).get(key)
             return next((data[key] for data in self._data.values() if key in data), None)
 
     def _write(self, key: bytes, value: bytes | None) -> None:

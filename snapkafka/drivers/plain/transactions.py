@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING
 
 from snapkafka.protocol.events import InputsRevoked
 
-from .settle import Failure, SendOutcomes
+from ..outcomes import Unacknowledged
+from .settle import SendOutcomes
 
 if TYPE_CHECKING:
     from .driver import PlainDriver
@@ -53,7 +54,7 @@ class Transactions:
 
     def aborted(self) -> None:
         """Note that it is aborted, or has to be."""
-        self._end(Failure("its transaction was aborted", refused=True, undone=True))
+        self._end(Unacknowledged("its transaction was aborted", refused=True, undone=True))
 
     def failed(self, error: BaseException) -> None:
         """Note that it could not be committed. It stays open where the client says that it is to be aborted."""
@@ -65,7 +66,7 @@ class Transactions:
         if self._open:
             self.aborted()
 
-    def _end(self, failure: Failure | None) -> None:
+    def _end(self, failure: Unacknowledged | None) -> None:
         host, self._open = self._host, False
         try:
             with host.lock:

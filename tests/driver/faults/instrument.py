@@ -26,6 +26,7 @@ PACKAGES: Final = (
     "snapkafka.drivers.ledger_",
     "snapkafka.drivers.machine_driver",
     "snapkafka.drivers.metrics",
+    "snapkafka.drivers.outcomes",
     "snapkafka.drivers.stamps",
     "snapkafka.drivers.waiting",
     "snapkafka.protocol",

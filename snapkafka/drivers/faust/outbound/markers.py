@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from snapkafka.protocol.events import MarkerFailed, MarkerSent
 from snapkafka.wire import headers as wire
 
-from .outcomes import outcome
+from ...outcomes import outcome
 
 if TYPE_CHECKING:
     from snapkafka.protocol.actions import SendMarkers
