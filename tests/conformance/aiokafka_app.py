@@ -12,6 +12,7 @@ from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
 from aiokafka.coordinator.assignors.range import RangePartitionAssignor
 
 from snapkafka.clients import Table, participant
+from tests.conformance.damage import damage
 from tests.conformance.money import Names, Role, partition_of, process
 
 
@@ -43,4 +44,5 @@ async def main(role: Role) -> None:
 
 
 if __name__ == "__main__":
+    damage()
     asyncio.run(main(cast(Role, sys.argv[1])))

@@ -8,6 +8,7 @@ import sys
 from typing import cast
 
 from snapkafka.clients import Consumer, Producer, Table, participant
+from tests.conformance.damage import damage
 from tests.conformance.money import Names, Role, partition_of, process
 
 
@@ -32,4 +33,5 @@ def main(role: Role) -> None:
 
 
 if __name__ == "__main__":
+    damage()
     main(cast(Role, sys.argv[1]))

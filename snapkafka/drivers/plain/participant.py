@@ -101,6 +101,10 @@ class Participant:
         """End `poll` after the present message; to be called from anywhere, also by a handler of a signal."""
         self.stopping = True
 
+    def trigger(self, snapshot_id: str = "", **options: Any) -> None:
+        """Request a snapshot in the background (R1); to be called from anywhere."""
+        self.host.spawn(self.host.trigger(snapshot_id, **options))
+
     def require_in_order(self) -> None:
         """Refuse to hand out a record while the loop is not ready for it.
 
