@@ -37,6 +37,7 @@ def main(role: Role) -> None:
                 continue
             number += 1
             if number % 5 == 0:
+                producer.flush()  # librdkafka fails to abort what the broker has not begun
                 producer.abort_transaction()
                 part.rewind()
                 continue

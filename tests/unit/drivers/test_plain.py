@@ -89,6 +89,10 @@ class Queue:
             record["on_delivery"](None, SimpleNamespace(offset=lambda offset=offset: offset))
 
 
+def busy(driver: Driver) -> bool:
+    return driver.machine.colours.busy
+
+
 def sends_of(driver: Driver, queue: Queue, events: Events, outcomes: SendOutcomes) -> ConfluentSends:
     return ConfluentSends(
         driver, cast(Producer, queue), events=events, outcomes=outcomes, await_identity=lambda: None
@@ -276,9 +280,9 @@ def test_what_is_sent_in_a_transaction_is_acknowledged_with_it() -> None:
     outcomes.began()
     sends.append("invoices", {"partition": 0})
     queue.acknowledge()
-    assert driver.machine.colours.busy, "it is in the log, and its transaction is open"
+    assert busy(driver), "it is in the log, and its transaction is open"
     outcomes.ended(None)
-    assert not driver.machine.colours.busy
+    assert not busy(driver)
     outcomes.began()
     sends.append("invoices", {"partition": 0})
     queue.sent = queue.sent[1:]
