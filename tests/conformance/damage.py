@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 import os
 from collections.abc import AsyncIterator
 from typing import Any, Final
@@ -36,8 +37,10 @@ def cut_late() -> None:
 
 
 def unstamped() -> None:
-    """Send without a stamp."""
-    PlainDriver.stamping = property(lambda driver: False)  # type: ignore[assignment]
+    """Send every second record without a stamp."""
+    sound = vars(PlainDriver)["stamping"].fget
+    turns = itertools.cycle((True, False))
+    PlainDriver.stamping = property(lambda driver: sound(driver) and next(turns))  # type: ignore[assignment]
 
 
 DAMAGES: Final = {"cut-late": cut_late, "unstamped": unstamped}

@@ -146,8 +146,10 @@ class AioSends:
                 host.do(host.machine.send_withdrawn(effect))
             raise
         if not host.absent:
+            sent = Sent(effect, tp, seq)
+            self._outcomes.sent(sent)
             host.do(host.machine.send_appended(effect))
-            future.add_done_callback(partial(self._sent, Sent(effect, tp, seq)))
+            future.add_done_callback(partial(self._sent, sent))
         return future
 
     def _stamped(

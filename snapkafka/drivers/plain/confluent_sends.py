@@ -97,6 +97,8 @@ class ConfluentSends:
                 if not _is_too_large(error):
                     raise
                 self._without_stamp(tp, record, others, notify)
+            else:
+                self._outcomes.sent(sent)
 
     def _stamped(self, tp: TopicPartition, others: list[tuple[str, Any]]) -> tuple[Sent | None, Any]:
         """Take a seq for a record; return what becomes of it, and its headers. None: it leaves without us (R15)."""
@@ -114,12 +116,14 @@ class ConfluentSends:
         """Send a record for which the header was too much, if it fits without (R15)."""
         machine = self._host.machine
         effect = machine.send_entered(self._events.cause())
-        delivered = partial(self._delivered, Sent(effect, tp, None), notify)
+        sent = Sent(effect, tp, None)
+        delivered = partial(self._delivered, sent, notify)
         try:
             self._producer.plainly(tp.topic, **record, headers=others or None, on_delivery=delivered)
         except BaseException:
             self._host.do(machine.send_withdrawn(effect))
             raise
+        self._outcomes.sent(sent)
         self._host.metrics.bare += 1
         self._host.do(machine.send_appended(effect))
         self._host.do(machine.left_unstamped(tp))
