@@ -22,6 +22,7 @@ app = faust.App(
     topic_partitions=PARTITIONS,
     topic_disable_leader=True,
     web_enabled=False,
+    processing_guarantee="exactly_once" if os.environ.get("CONFORMANCE_EXACTLY_ONCE") else "at_least_once",
 )
 snapkafka.install(app)
 topics = {
