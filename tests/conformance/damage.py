@@ -9,12 +9,12 @@ from collections.abc import AsyncIterator
 from typing import Any, Final
 
 from snapkafka.drivers.plain import conductor
-from snapkafka.drivers.plain.driver import PlainDriver
 from snapkafka.kafka.ledger.kafka_ledger import KafkaLedger
+from snapkafka.protocol.hot_path import Work
 from snapkafka.protocol.records import Trigger
 
 #: So much later than the others a damaged driver reads of a snapshot.
-LATE_S: Final = 1.5
+LATE_S: Final = 6.0
 
 
 def cut_late() -> None:
@@ -36,14 +36,23 @@ def cut_late() -> None:
     KafkaLedger.read = read_late  # type: ignore[method-assign]
 
 
-def unstamped() -> None:
-    """Send every second record without a stamp."""
-    sound = vars(PlainDriver)["stamping"].fget
-    turns = itertools.cycle((True, False))
-    PlainDriver.stamping = property(lambda driver: sound(driver) and next(turns))  # type: ignore[assignment]
+def lose() -> None:
+    """Count one record in ten as sent that is not."""
+    turns = itertools.cycle([True] + 9 * [False])
+
+    def losing(work: Any) -> Any:
+        def stamped(self: Any, event: Any, tp: Any) -> Any:
+            if next(turns):
+                self.colours.stamp(tp)
+            return work(self, event, tp)
+
+        return stamped
+
+    Work.send_at_once = losing(Work.send_at_once)  # type: ignore[method-assign]
+    Work.send_stamped = losing(Work.send_stamped)  # type: ignore[method-assign]
 
 
-DAMAGES: Final = {"cut-late": cut_late, "unstamped": unstamped}
+DAMAGES: Final = {"cut-late": cut_late, "loses": lose}
 
 
 def damage() -> None:

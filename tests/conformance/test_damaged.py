@@ -33,9 +33,10 @@ def test_a_driver_that_cuts_late_is_accused(kafka: Broker, namespace: str, tmp_p
 
 
 @pytest.mark.parametrize("kind", ["confluent", "aiokafka"])
-def test_a_driver_that_does_not_stamp_is_not_vouched_for(
+def test_a_driver_that_loses_what_it_counts_is_accused(
     kafka: Broker, namespace: str, tmp_path: Path, kind: str
 ) -> None:
     with running(kafka, namespace, tmp_path) as run:
-        verdict, _ = verdict_of(run, kind, "unstamped")
-    assert verdict != "VERIFIED"
+        verdict, accused = verdict_of(run, kind, "loses")
+    assert verdict == "INCONSISTENT"
+    assert "V1" in accused, accused

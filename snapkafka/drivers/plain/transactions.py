@@ -75,6 +75,6 @@ class Transactions:
                 if failure is not None:
                     self.unwound = True
                     if not host.absent:
-                        host.feed(InputsRevoked())
+                        host.feed(InputsRevoked(undone=True))
         except Exception as error:
             host.stand_down("to end a transaction", error)

@@ -20,8 +20,24 @@ from snapkafka.drivers.plain.settle import SendOutcomes
 from snapkafka.drivers.plain.transactions import Transactions
 from snapkafka.errors import BadInputError
 from snapkafka.kafka.login.connection import Connection
-from snapkafka.protocol.events import AssignedInput, InputsAssigned, Joined, LedgerBegins, LedgerRead
-from snapkafka.protocol.records import Abort, Closed, Hello, InputTopic, LedgerRecord, TopicPartition, Trigger
+from snapkafka.protocol.events import (
+    AssignedInput,
+    InputsAssigned,
+    InputsRevoked,
+    Joined,
+    LedgerBegins,
+    LedgerRead,
+)
+from snapkafka.protocol.records import (
+    Abort,
+    Closed,
+    CutReport,
+    Hello,
+    InputTopic,
+    LedgerRecord,
+    TopicPartition,
+    Trigger,
+)
 from snapkafka.wire import headers as wire
 
 WHERE = {"bootstrap.servers": "127.0.0.1:1", "log_level": 0}
@@ -271,6 +287,34 @@ def test_an_event_is_done_with_its_transaction_and_undone_with_it(aborted: bool)
     found = [record for record in driver.written if isinstance(record, Abort | Closed)]
     assert [type(record) for record in found] == ([Abort] if aborted else [])
     assert transactions.unwound is aborted
+
+
+@pytest.mark.parametrize(("aborted", "until"), [(True, 0), (False, 3)])
+def test_what_an_abort_has_undone_is_no_replay(aborted: bool, until: int) -> None:
+    """A crash may leave effects of events that run again; an aborted transaction leaves none."""
+    driver = Driver()
+    events = Events(driver)
+    transactions = Transactions(
+        driver, events=events, outcomes=SendOutcomes(driver), fenced=lambda error: False
+    )
+    transactions.began()
+    for offset in range(3):
+        events.hand_out(ORDERS, offset)
+        events.end(events.claim(ORDERS, offset))
+    if aborted:
+        transactions.aborted()
+    else:
+        transactions.committed()
+        driver.feed(InputsRevoked())
+    driver.feed(
+        InputsAssigned(
+            generation=1, inputs=(AssignedInput(tp=ORDERS, agents=("loop",), position=0),), changelogs=()
+        )
+    )
+    driver.catch_up()
+    driver.snapshot()
+    (report,) = (record for record in driver.written if isinstance(record, CutReport))
+    assert [(item.offset, item.replay_until) for item in report.positions] == [(0, until)]
 
 
 def test_what_is_sent_in_a_transaction_is_acknowledged_with_it() -> None:
