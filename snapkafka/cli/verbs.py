@@ -15,6 +15,7 @@ from snapkafka.units import moment_ms, wall_ms
 
 from .commands import doctor as doctor_ways
 from .commands import (
+    audit,
     drill,
     fork,
     help_texts,
@@ -286,6 +287,7 @@ def _print_assembled(found: tuple[ops.JobResult, ...], *, as_json: bool) -> None
         raise typer.Exit(EXIT_NOT_GOOD)
 
 
+command(app, "audit")(audit.audit)
 command(app, "verdicts")(verdicts.verdicts)
 command(app, "drill")(drill.drill)
 command(app, "restore")(restore.restore)

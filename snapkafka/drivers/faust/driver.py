@@ -39,6 +39,7 @@ from snapkafka.protocol.records import (
 
 from ..ledger_tasks import LedgerTasks
 from ..ledger_wait import LEDGER_WAIT_S
+from .audit.auditor import TableAudit
 from .connection import connection_of
 from .describe import in_transactions
 from .hello import hello_of, process_hello, report_missing, report_uncaptured
@@ -93,6 +94,7 @@ class FaustDriver(Host):
         self.reads = Reads(self, self.events, thread_reads)
         self.sensors = Sensors(self, self.events, self.replies, self.reads)
         self.tables = Tables(self, self.reads, self.sensors, self.restored)
+        self._audit = TableAudit(self, self.reads, self.tables)
         # until Faust has made what they are parts of
         self.recorder: Recorder
         self.outgoing: OutgoingRecords
@@ -228,7 +230,8 @@ class FaustDriver(Host):
             self._append_hello(was)
 
     def turned_red(self, action: TurnedRed, us: int) -> None:
-        """Measure the cut."""
+        """Measure the cut, and audit the tables if that is asked for."""
+        self._audit.turned_red(action.previous, action.epoch)
         self.metrics.cuts += 1
         self.metrics.cut_s.add(us / 1_000_000)
         self._cut_at = {action.epoch: time.perf_counter()}  # no older one is worth measuring
