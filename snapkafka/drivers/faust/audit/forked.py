@@ -28,9 +28,9 @@ from snapkafka.wire.audit import pack
 
 from .image import TableImage, rows_of
 
-#: The threads of Python that may run at a fork: the loop of the app, Faust's consumer and producer, and idle or
-#: resolving threads of the loop's executor.
-ALLOWED_THREADS: Final = re.compile(r"MainThread|\w*ConsumerThread\w*|\w*Producer\w*|asyncio_\d+")
+#: The threads of Python that may run at a fork: the loop of the app, those of Faust with their consumer and producer,
+#: and those of the loop's executor, which resolve addresses.
+ALLOWED_THREADS: Final = re.compile(r"MainThread|AIOKafkaConsumerThread|ThreadedProducer|asyncio_\d+")
 FRAME: Final = struct.Struct("<I")
 END: Final = 0xFFFF_FFFF
 #: The signal that a child gets when its parent has ended.
@@ -49,9 +49,9 @@ def why_not(images: Iterable[TableImage]) -> str:
             return f"table {image.described.name} is not in memory: threads of RocksDB hold locks"
     threads = threading.enumerate()
     others = sorted(
-        thread.name
+        name
         for thread in threads
-        if thread is not threading.current_thread() and not ALLOWED_THREADS.fullmatch(type_or_name(thread))
+        if thread is not threading.current_thread() and not ALLOWED_THREADS.fullmatch(name := name_of(thread))
     )
     if others:
         return f"thread {others[0]} may hold a lock"
@@ -61,10 +61,10 @@ def why_not(images: Iterable[TableImage]) -> str:
     return ""
 
 
-def type_or_name(thread: threading.Thread) -> str:
-    """Return what tells a thread: its class where it has one of its own, else its name."""
-    kind = type(thread).__name__
-    return thread.name if kind in ("Thread", "_MainThread", "_DummyThread") else kind
+def name_of(thread: threading.Thread) -> str:
+    """Return the name of a thread; of one that runs a service of Faust, the class of the service."""
+    service = getattr(thread, "service", None)
+    return thread.name if service is None else type(service).__name__
 
 
 class Child:
