@@ -13,7 +13,6 @@ from snapkafka import __version__, ops
 from snapkafka.errors import EXIT_NOT_GOOD
 from snapkafka.units import moment_ms, wall_ms
 
-from .commands import doctor as doctor_ways
 from .commands import (
     audit,
     drill,
@@ -32,6 +31,7 @@ from .commands import (
     verdicts,
     watch,
 )
+from .commands import doctor as doctor_ways
 from .commands import storage as stored_files
 from .helps import HELPS, SNAPKAFKA, START, command
 from .job_options import READING, Spec, job_options

@@ -44,8 +44,8 @@ lists = app.Table("lists", default=list)
 accounts = app.Table("accounts", value_type=Account)
 windows = app.Table("windows", default=int).tumbling(2.0, expires=4.0)
 members = app.SetTable("members")
-world = app.GlobalTable("world", default=list, partitions=1)
-stored = app.Table("stored", default=list, store="rocksdb://") if HINDERED == "rocksdb" else None
+world = app.GlobalTable("world", default=list, partitions=1, recovery_buffer_size=1)
+stored = app.Table("stored", default=list, store="rocksdb:stored") if HINDERED == "rocksdb" else None
 
 
 @app.agent(source, name="keep", concurrency=4)
@@ -85,13 +85,14 @@ async def spread(stream: Any) -> None:
 
 
 def _hinder() -> None:
-    from snapkafka.drivers.faust.audit import forked
+    from snapkafka.drivers.faust.audit import auditor, forked
 
     if HINDERED == "platform":
         forked.sys = type("sys", (), {"platform": "darwin"})  # type: ignore[assignment]
     if HINDERED == "thread":
         threading.Thread(target=threading.Event().wait, name="of-a-library", daemon=True).start()
     if CHILD == "hangs":
+        auditor.WITHIN_S = 3.0  # type: ignore[misc]
         forked.rows_of = lambda images, failed: iter(lambda: threading.Event().wait(), None)  # type: ignore[attr-defined,assignment]
     if CHILD == "killed":
         forked.rows_of = lambda images, failed: os.kill(os.getpid(), 9)  # type: ignore[attr-defined,assignment]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import threading
 import uuid
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -16,6 +17,7 @@ from snapkafka import ops
 from snapkafka.demo.observer import observing
 from snapkafka.demo.system import System, wait_until
 from snapkafka.kafka.login.connection import Connection
+from snapkafka.kafka.records.to_end import records_to_end
 from snapkafka.protocol.records import TopicPartition
 from snapkafka.testing import Broker, create_topics
 
@@ -25,13 +27,13 @@ TABLES = ("accounts", "counts", "lists", "members", "windows", "world")
 
 
 class Running:
-    """Two workers of the audited app."""
+    """Workers of the audited app, one for each of `envs`."""
 
-    def __init__(self, kafka: Broker, folder: Path, workers: int = 2, **env: str) -> None:
+    def __init__(self, kafka: Broker, folder: Path, *envs: dict[str, str], **env: str) -> None:
         self.kafka, self.folder = kafka, folder
         self.namespace = f"a{uuid.uuid4().hex[:8]}"
         self.app = f"audited-{self.namespace}"
-        self.workers, self.env = workers, {"SMALL_APP_ID": self.app} | env
+        self.envs, self.env = envs or ({}, {}), {"SMALL_APP_ID": self.app} | env
         self.sent = 0
 
     @contextmanager
@@ -47,8 +49,8 @@ class Running:
         system = System(bootstrap=self.kafka.bootstrap, namespace=self.namespace, folder=self.folder)
         try:
             with observing(self.kafka.bootstrap, self.namespace) as self.observer:
-                for _ in range(self.workers):
-                    system.start_worker(self.app, self.env, module="tests.driver.audited_app")
+                for env in self.envs:
+                    system.start_worker(self.app, self.env | env, module="tests.driver.audited_app")
                 self.observer.wait_for_workers(system)
                 self.system = system
                 yield system
@@ -86,9 +88,9 @@ class Running:
                 while not done.is_set():
                     for n in range(self.sent, self.sent + 20):
                         await producer.send(f"{self.app}-in", b"%d" % n, b"k%d" % (n % 40))
-                        await producer.send(f"{self.app}-world", b"%d" % n, b'"w%d"' % (n % 5))
+                        await producer.send(f"{self.app}-world", b"%d" % n, b'"w%d"' % (n % 300))
                     self.sent += 20
-                    await asyncio.sleep(0.05)
+                    await asyncio.sleep(0.2)
 
         thread = threading.Thread(target=lambda: asyncio.run(load()))
         thread.start()
@@ -97,6 +99,26 @@ class Running:
         finally:
             done.set()
             thread.join()
+
+    async def _outputs(self) -> Counter[bytes]:
+        found: Counter[bytes] = Counter()
+        tps = {TopicPartition(f"{self.app}-out", partition): 0 for partition in range(2)}
+        async for _, record in records_to_end(Connection(bootstrap=self.kafka.bootstrap), tps):
+            if record.value.isdigit():
+                found[record.value] += 1
+        return found
+
+    def check_outputs(self) -> None:
+        """Wait until each event has its output, and compare them one by one."""
+        expected = Counter(b"%d" % n for n in range(self.sent))
+        wait_until(
+            "each output",
+            lambda: asyncio.run(self._outputs()).keys() >= expected.keys(),
+            timeout_s=90,
+            system=self.system,
+            period_s=0.5,
+        )
+        assert asyncio.run(self._outputs()) == expected
 
     def audit(self, **options: object) -> ops.AuditReport:
         spec = ops.JobSpec(
@@ -132,3 +154,98 @@ def test_a_value_changed_in_place_is_found_by_its_key(kafka: Broker, tmp_path: P
         assert '"in-place"' in lists.worker
         assert '"in-place"' not in lists.changelog
         assert not found.same
+
+
+def in_place(found: ops.AuditReport) -> set[tuple[str, str, str]]:
+    return {(it.table, it.key, it.kind) for it in found.findings}
+
+
+IN_PLACE = {("accounts", '"k0"', "changed"), ("lists", '"k0"', "changed")}
+
+
+@pytest.mark.parametrize(
+    ("hindered", "why"),
+    [
+        ("thread", "thread of-a-library may hold a lock"),
+        ("platform", "a fork is safe on Linux only, this is darwin"),
+        ("rocksdb", "table stored is not in memory: threads of RocksDB hold locks"),
+    ],
+)
+def test_a_scan_finds_the_same_where_a_fork_is_not_safe(
+    kafka: Broker, tmp_path: Path, hindered: str, why: str
+) -> None:
+    running = Running(kafka, tmp_path, {"AUDITED_HINDERED": hindered})
+    with running.started():
+        running.send(*map(str, range(300)))
+        running.settle()
+        clean = running.audit()
+        assert clean.same, (faults(clean), clean.partitions)
+        assert [(it.how, it.not_forked) for it in clean.workers] == [("scan", why)]
+        audited = {part.table for part in clean.partitions if part.keys}
+        assert audited >= {"accounts", "lists", "members"} | ({"stored"} if hindered == "rocksdb" else set())
+        running.send("in-place", keys=1)
+        running.settle()
+        assert in_place(running.audit()) == IN_PLACE
+
+
+@pytest.mark.parametrize(
+    "rounds", [5, pytest.param(100, marks=[pytest.mark.long, pytest.mark.timeout(1800)])]
+)
+@pytest.mark.parametrize("guarantee", ["at_least_once", "exactly_once"])
+def test_a_healthy_app_under_load_has_no_finding(
+    kafka: Broker, tmp_path: Path, rounds: int, guarantee: str
+) -> None:
+    """One worker forks and the other one scans; what they send is complete in the end, record by record."""
+    scans = {"AUDITED_HINDERED": "thread"}
+    running = Running(kafka, tmp_path, {}, scans, AUDITED_GUARANTEE=guarantee)
+    with running.started():
+        seen: Counter[str] = Counter()
+        with running.under_load():
+            for _ in range(rounds):
+                found = running.audit()
+                assert found.same, (faults(found), [it for it in found.partitions if it.reason])
+                assert sorted(worker.how for worker in found.workers) == ["fork", "scan"]
+                for part in found.partitions:
+                    seen[part.table] += part.keys
+                    seen["in progress"] += part.in_progress
+                    seen["expired"] += part.expired
+        print(dict(seen))
+        assert all(seen[table] for table in TABLES if table != "windows"), seen
+        assert seen["in progress"], "events ran across cuts"
+        running.check_outputs()
+
+
+@pytest.mark.parametrize(
+    ("child", "reason"),
+    [("hangs", "it was not done after 3 s"), ("killed", "its child ended early, with status -9")],
+)
+def test_a_child_that_fails_harms_neither_the_app_nor_the_snapshot(
+    kafka: Broker, tmp_path: Path, child: str, reason: str
+) -> None:
+    running = Running(kafka, tmp_path, {"AUDITED_CHILD": child})
+    with running.started() as system:
+        running.send(*map(str, range(100)))
+        running.settle()
+        with running.under_load():
+            found = running.audit()
+        assert found.verdict.startswith("VERIFIED")
+        assert [(it.how, it.reason) for it in found.workers] == [("", reason)]
+        assert not found.same
+        assert not found.findings
+        assert {part.reason for part in found.partitions} == {f"process {found.workers[0].process}: {reason}"}
+        running.check_outputs()
+        pid = system.workers[0].process.pid
+        children = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
+        assert not children, "no child is left"
+
+
+def test_a_damaged_auditor_is_seen(kafka: Broker, tmp_path: Path) -> None:
+    running = Running(kafka, tmp_path, {"AUDITED_CHILD": "wrong"})
+    with running.started():
+        running.send(*map(str, range(50)))
+        running.settle()
+        found = running.audit()
+        compared = sum(part.keys for part in found.partitions)
+        assert compared > 50
+        assert len(found.findings) == compared
+        assert all(part.differing == part.keys for part in found.partitions)
