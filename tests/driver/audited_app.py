@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import importlib
 import os
+import signal
 import threading
 from typing import Any
 
@@ -84,22 +86,28 @@ async def spread(stream: Any) -> None:
         world[event.key] = [*world[event.key][-5:], event.value.decode()]
 
 
-def _hinder() -> None:
-    from snapkafka.drivers.faust.audit import auditor, forked
+def _hangs(*_: Any) -> Any:
+    threading.Event().wait()
 
+
+def _is_killed(*_: Any) -> Any:
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+def _hinder() -> None:
+    auditor: Any = importlib.import_module("snapkafka.drivers.faust.audit.auditor")
+    forked: Any = importlib.import_module("snapkafka.drivers.faust.audit.forked")
+    wire: Any = importlib.import_module("snapkafka.wire.audit")
     if HINDERED == "platform":
-        forked.sys = type("sys", (), {"platform": "darwin"})  # type: ignore[assignment]
+        forked.sys = type("sys", (), {"platform": "darwin"})
     if HINDERED == "thread":
         threading.Thread(target=threading.Event().wait, name="of-a-library", daemon=True).start()
     if CHILD == "hangs":
-        auditor.WITHIN_S = 3.0  # type: ignore[misc]
-        forked.rows_of = lambda images, failed: iter(lambda: threading.Event().wait(), None)  # type: ignore[attr-defined,assignment]
+        auditor.WITHIN_S, forked.rows_of = 3.0, _hangs
     if CHILD == "killed":
-        forked.rows_of = lambda images, failed: os.kill(os.getpid(), 9)  # type: ignore[attr-defined,assignment]
+        forked.rows_of = _is_killed
     if CHILD == "wrong":
-        from snapkafka.wire import audit
-
-        audit.digest = lambda value: b"\0" * audit.DIGEST_BYTES  # type: ignore[assignment]
+        wire.digest = lambda value: bytes(wire.DIGEST_BYTES)
 
 
 _hinder()

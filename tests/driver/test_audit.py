@@ -80,7 +80,7 @@ class Running:
 
     @contextmanager
     def under_load(self) -> Iterator[None]:
-        """Send events until the end of the block."""
+        """Send events until the end of the block, at most 60 ahead of the workers."""
         done = threading.Event()
 
         async def load() -> None:
@@ -90,7 +90,8 @@ class Running:
                         await producer.send(f"{self.app}-in", b"%d" % n, b"k%d" % (n % 40))
                         await producer.send(f"{self.app}-world", b"%d" % n, b'"w%d"' % (n % 300))
                     self.sent += 20
-                    await asyncio.sleep(0.2)
+                    while not done.is_set() and await asyncio.to_thread(self.outputs) < self.sent - 60:
+                        await asyncio.sleep(0.02)
 
         thread = threading.Thread(target=lambda: asyncio.run(load()))
         thread.start()
@@ -114,9 +115,9 @@ class Running:
         wait_until(
             "each output",
             lambda: asyncio.run(self._outputs()).keys() >= expected.keys(),
-            timeout_s=90,
+            timeout_s=180,
             system=self.system,
-            period_s=0.5,
+            period_s=1.0,
         )
         assert asyncio.run(self._outputs()) == expected
 

@@ -192,9 +192,9 @@ def test_a_table_that_cannot_be_encoded_is_named_and_the_others_are_audited(app:
 def test_why_a_worker_does_not_fork(app: faust.App, monkeypatch: pytest.MonkeyPatch) -> None:
     table = image(app.Table("t", default=int))
     monkeypatch.setattr(forked, "threading", Threads())
-    monkeypatch.setattr(forked.Path, "iterdir", lambda _: iter(range(5)))
+    monkeypatch.setattr(Path, "iterdir", lambda _: iter(range(5)))
     assert forked.why_not([table]) == "a library has started 3 threads, which may hold locks"
-    monkeypatch.setattr(forked.Path, "iterdir", lambda _: iter(range(2)))
+    monkeypatch.setattr(Path, "iterdir", lambda _: iter(range(2)))
     assert forked.why_not([table]) == ""
     monkeypatch.setattr(forked, "threading", Threads("asyncio_0"))
     assert forked.why_not([table]) == ""
