@@ -20,6 +20,7 @@ from snapkafka.kafka.login.connection import Connection
 from snapkafka.kafka.records.to_end import records_to_end
 from snapkafka.protocol.records import TopicPartition
 from snapkafka.testing import Broker, create_topics
+from snapkafka.until import until
 
 pytestmark = [pytest.mark.kafka, pytest.mark.timeout(500)]
 
@@ -90,8 +91,7 @@ class Running:
                         await producer.send(f"{self.app}-in", b"%d" % n, b"k%d" % (n % 40))
                         await producer.send(f"{self.app}-world", b"%d" % n, b'"w%d"' % (n % 300))
                     self.sent += 20
-                    while not done.is_set() and await asyncio.to_thread(self.outputs) < self.sent - 60:
-                        await asyncio.sleep(0.02)
+                    await until(lambda: done.is_set() or self.outputs() >= self.sent - 60, 120, "the workers")
 
         thread = threading.Thread(target=lambda: asyncio.run(load()))
         thread.start()
