@@ -55,7 +55,7 @@ def main(arguments: Sequence[str]) -> int:
 
 def _print(options: argparse.Namespace, load: float) -> None:
     print(
-        "| keys | side | way without: p50 / p99 | way with: p50 / p99 | ratio of p99 | taken: p50 / p99 | bytes each |"
+        "| keys | side | in flight without: p50 / p99 | in flight with: p50 / p99 | ratio of p99 | taken: p50 / p99 | bytes each |"
     )
     print("|---|---|---|---|---|---|---|", flush=True)
     for keys in options.keys:
