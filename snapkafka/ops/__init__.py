@@ -42,6 +42,7 @@ from .fork_diffing import diff_fork
 from .freshness import Freshness, WatchedInvariant, exposition, freshness, freshness_in, gauges
 from .heartbeats import Heartbeat, HeartbeatSession, heartbeats
 from .invariants import (
+    Causes,
     Evaluation,
     Holding,
     InvariantHistory,
@@ -74,6 +75,7 @@ __all__ = [
     "AppliedFix",
     "Bounds",
     "CaptureProgress",
+    "Causes",
     "CheckedRestore",
     "Checkpointed",
     "Checkup",
