@@ -154,7 +154,9 @@ class LedgerView:
         left, and no `Hello` counts them."""
         hellos = list(hellos)
         sizes = {
-            (view.hello.app, source.topic, source.partitions) for view in hellos for source in view.hello.inputs
+            (view.hello.app, source.topic, source.partitions)
+            for view in hellos
+            for source in view.hello.inputs
         }  # most processes of an app name the same
         counted = {
             (app, TopicPartition(topic, partition)) for app, topic, size in sizes for partition in range(size)
