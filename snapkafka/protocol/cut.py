@@ -183,6 +183,7 @@ class OpenCut:
     changelogs: tuple[ChangelogEnd, ...] = ()  # as recovered, at the cut
     marker_topics: frozenset[str] = frozenset()  # where markers may go
     report: int | None = None  # ledger offset of the report, once that is known
+    held: CutReport | None = None  # the report, while it waits to be one record with `Closed`
     markers_asked: bool = False
     markers_due: set[TopicPartition] = field(default_factory=set)
     markers: dict[TopicPartition, int] = field(default_factory=dict)

@@ -14,7 +14,7 @@ EXTRAS: Final = {
     "clients": ("aiokafka", "confluent_kafka"),
     "cli": ("typer", "rich", "aiokafka"),
     "spark": ("pyspark", "pyarrow", "aiokafka"),
-    "embedded": ("pyarrow", "duckdb", "pytz", "xxhash", "confluent_kafka", "aiokafka"),
+    "embedded": ("pyarrow", "duckdb", "numpy", "pytz", "xxhash", "confluent_kafka", "aiokafka"),
     "query": ("duckdb", "pytz", "xxhash"),
     "service": (
         "aiokafka",

@@ -11,13 +11,16 @@ from collections.abc import Callable
 from pathlib import Path
 
 from tests.bench import (
+    auditing,
     building,
     busy,
     delays,
+    freezing,
     hot,
     ledger,
     live,
     mesh,
+    mesh_running,
     requests,
     restoring,
     scale,
@@ -35,13 +38,16 @@ def registered() -> dict[str, Callable[[], list[Figure]]]:
     return {
         name.removeprefix("bench_"): function
         for module in (
+            auditing,
             busy,
             delays,
+            freezing,
             hot,
             ledger,
             live,
             requests,
             mesh,
+            mesh_running,
             service,
             steady,
             building,

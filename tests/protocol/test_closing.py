@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from snapkafka.protocol.actions import AppendToLedger, SendMarkers, StartTimer, TurnedRed
+from snapkafka.protocol.actions import SendMarkers, StartTimer, TurnedRed
 from snapkafka.protocol.events import (
     ChannelEnded,
     CutTimed,
@@ -23,7 +23,6 @@ from snapkafka.protocol.records import (
     Bye,
     ChannelRange,
     Closed,
-    CutReport,
     Dead,
     LogEnd,
     SentEnd,
@@ -74,10 +73,10 @@ def test_r7_who_has_sent_nothing_and_reads_nothing_asks_the_broker_for_nothing(w
     p = Process(world, "p")
     epoch = world.trigger(ttl_ms=77)
     actions = p.feed(LedgerRead(offset=epoch - 1, record=world.ledger[-1]))
-    (report,) = records(p, CutReport)
+    ((report,),) = [closed.cut for closed in records(p, Closed)]
     assert actions == [
         TurnedRed(epoch=epoch, previous=0, heard="ledger"),
-        AppendToLedger(record=report),
+        StartTimer(epoch=epoch, ttl_ms=38),
         StartTimer(epoch=epoch, ttl_ms=77),
     ]
     assert report.assigned == -1, "no inputs yet"

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from snapkafka.kafka.cluster.admin import KafkaTopicAdmin
 from snapkafka.kafka.ledger.kafka_ledger import KafkaLedger
-from snapkafka.protocol.actions import SendMarkers
+from snapkafka.protocol.actions import SendMarkers, TurnedRed
 from snapkafka.protocol.events import InputsRevoked
 from snapkafka.protocol.records import (
     Closed,
@@ -25,6 +25,7 @@ from snapkafka.protocol.records import (
 from ..ledger_tasks import LedgerTasks
 from ..stamps import Stamps
 from ..waiting import WorkerWaits
+from .audit.auditor import TableAudit
 from .connection import connection_of
 from .describe import in_transactions
 from .hello import hello_of, process_hello, report_missing, report_uncaptured
@@ -75,6 +76,7 @@ class FaustDriver(Host):
         self.reads = Reads(self, self.events, thread_reads)
         self.sensors = Sensors(self, self.events, self.replies, self.reads)
         self.tables = Tables(self, self.reads, self.sensors, self.restored)
+        self._audit = TableAudit(self, self.reads, self.tables)
         # until Faust has made what they are parts of
         self.recorder: Recorder
         self.outgoing: OutgoingRecords
@@ -179,6 +181,11 @@ class FaustDriver(Host):
     def send_markers(self, action: SendMarkers) -> None:
         """Send them soon, and before any red record."""
         self.outgoing.markers.due(action)
+
+    def turned_red(self, action: TurnedRed, us: int) -> None:
+        """Measure the cut, and audit the tables if that is asked for."""
+        self._audit.turned_red(action.previous, action.epoch)
+        super().turned_red(action, us)
 
     # -- life ---------------------------------------------------------------------------------------------------------
 
