@@ -11,7 +11,7 @@ from collections.abc import Collection, Iterable, Iterator
 from .deduplication import Latest
 from .forking import ForkView
 from .lost_tail import LostTails
-from .ownership import Input, Owner
+from .ownership import Input, Owners
 from .records import FOREIGN, NOBODY, RESTORE, TopicPartition
 from .refusals import Refusals
 from .restores import Restores
@@ -30,7 +30,7 @@ class LedgerView:
         self.by_id: dict[tuple[str, int], int] = {}  # (id, attempt) -> epoch
         self.latest_of: dict[str, int] = {}  # id -> epoch of its last attempt
         self.retired: dict[str, int] = {}  # app -> ledger offset of its Retire
-        self.owners: dict[Input, Owner] = {}
+        self.owners = Owners()
         self.highest_epoch = 0
         self.paused_at: int | None = None  # ledger offset of the Pause that holds; None: not paused
         self.restores = Restores()
@@ -128,7 +128,7 @@ class LedgerView:
             return False
         app, left = view.hello.app, view.left
         assert left is not None, "who goes on has left"
-        if any((owner.process, a) == (view.process, app) for (a, _), owner in self.owners.items()):
+        if self.owners.of(app, view.process):
             return True
         return not any(v.hello.app == app and v.process > left for v in self.processes.values())
 

@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from ._dataclass import value
+from ._dataclass import InParts, value
 from .offsets import (
     NOBODY,
     Agent,
@@ -237,13 +237,24 @@ class CutReport:
 
 
 @value
-class Closed:
-    """All white records of this process are in the log: the report at ledger offset `report` now counts (R4, R7)."""
+class Closed(InParts, rest="sent"):
+    """All white records of this process are in the log: the report at ledger offset `report` now counts (R4, R7).
+
+    `cut`: the report itself, where nothing white was running at the cut: it has no record of its own then, and `report`
+    is -1.
+    `unnamed`: partitions with white records of it that nobody had named as an input, as far as it had read the ledger.
+    `unstamped`: one past the last record that it sent somewhere without a header, because a size limit had no room for
+    it (R15). The fields from `sent` on change nothing in the fold of the ledger, so no process reads those of others:
+    whoever gathers a captured snapshot asks for them.
+    """
 
     process: int
     n: int
     epoch: int
-    report: int
+    report: int = -1
+    cut: tuple[CutReport, ...] = ()
+    unnamed: tuple[TopicPartition, ...] = ()
+    unstamped: tuple[LogEnd, ...] = ()
     sent: tuple[SentEnd, ...] = ()
     changelogs: tuple[ChangelogEnd, ...] = ()
     input_ends: tuple[LogEnd, ...] = ()

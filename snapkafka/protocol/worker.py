@@ -263,8 +263,11 @@ class WorkerProtocol(Member):
         cut.uncounted = frozenset(written if self._uncounted else written & self.earlier.unknown)
         known = cut.ends_known(self.ledger, snapshot, report.positions)
         tps = () if known else cut.asks(self.positions.inputs())
+        markers = closing.ask_markers(cut, self.colours)
+        if cut.markers_asked and not tps and snapshot is not None:
+            return [turned, *markers, self.open.hold(cut, report, snapshot.trigger.ttl_ms)]
         asked = [AskEnds(report=report.n, tps=tps)] if tps else []
-        return [turned, *closing.ask_markers(cut, self.colours), AppendToLedger(record=report), *asked]
+        return [turned, *markers, AppendToLedger(record=report), *asked]
 
     # -- closing (R7) -----------------------------------------------------------------------------------------
 
@@ -272,7 +275,7 @@ class WorkerProtocol(Member):
         """Return the actions that became possible: markers that can be sent, cuts that can be closed."""
         if self.process is None:
             return []
-        actions = self.open.advance(self.colours, process=self.process, next_n=self._next_n)
+        actions = self.open.advance(self.colours, self.ledger, process=self.process, next_n=self._next_n)
         if actions:
             self._rest()
         again = (item.due(self.ledger) for item in self.open.supplements)
@@ -288,8 +291,8 @@ class WorkerProtocol(Member):
                 self.inputs.assign(event)
             case InputsAdded():
                 self.inputs.add(event.inputs)
-            case InputsRevoked():
-                self.positions.take()
+            case InputsRevoked(undone=undone):
+                self.positions.take(undone=undone)
                 self.inputs.take()
                 return []
             case _:

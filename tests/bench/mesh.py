@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import gc
 import math
+import statistics
 import time
 from collections.abc import Iterator
 from typing import Final, NamedTuple
@@ -45,8 +46,8 @@ from tests.bench.figures import Figure, figure
 
 ROUNDS: Final = 15
 PROCESSES: Final = 100
-#: The growth of a worker's cost is the slope between these two.
-FEW, MANY = 10, 200
+#: The growth is the slope of the line through these, on logarithmic axes.
+SIZES: Final = (10, 20, 50, PROCESSES, 200)
 TOPIC: Final = "positions"
 #: Where the logs are: offsets of a system that has run for a while.
 AT: Final = 5_000_000
@@ -56,16 +57,21 @@ CODECS: Final = {"gzip": 1}
 
 def bench_mesh() -> list[Figure]:
     """CPU time of a worker for a snapshot of 9,900 channels, the bytes of it in the ledger, and how both grow."""
-    costs = {number: _costs(number) for number in (FEW, PROCESSES, MANY)}
-    exponents = [
-        math.log(many.worker_ms / few.worker_ms, MANY / FEW)
-        for few, many in zip(costs[FEW], costs[MANY], strict=True)
-    ]
+    costs = {number: _costs(number) for number in SIZES}
+    rounds = list(zip(*costs.values(), strict=True))
     return [
         figure("mesh_worker_ms", [cost.worker_ms for cost in costs[PROCESSES]], "ms"),
         figure("mesh_ledger_kb", [cost.ledger_kb for cost in costs[PROCESSES]], "kB"),
-        figure("mesh_worker_exponent", exponents, ""),
+        figure("mesh_worker_ms_200", [cost.worker_ms for cost in costs[SIZES[-1]]], "ms"),
+        figure("mesh_ledger_kb_200", [cost.ledger_kb for cost in costs[SIZES[-1]]], "kB"),
+        figure("mesh_worker_exponent", [_slope([cost.worker_ms for cost in of]) for of in rounds], ""),
+        figure("mesh_ledger_exponent", [_slope([cost.ledger_kb for cost in of]) for of in rounds], ""),
     ]
+
+
+def _slope(values: list[float]) -> float:
+    """Return the exponent by which values grow with `SIZES`, by least squares on logarithms."""
+    return statistics.linear_regression(list(map(math.log, SIZES)), list(map(math.log, values))).slope
 
 
 class Cost(NamedTuple):

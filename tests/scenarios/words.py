@@ -113,6 +113,9 @@ def record(record: LedgerRecord, stage: Stage) -> str:
             )
         case CutReport():
             return f"{who} has cut for {epochs(record.previous, record.epoch, stage)}: {_report(record)}"
+        case Closed(cut=(report, *_)):
+            epoch = epochs(report.previous, report.epoch, stage)
+            return f"{who} has cut for and closed {epoch}: {_report(report)}; {_closed(record)}"
         case Closed():
             return f"{who} has closed {stage.ids.get(record.epoch, record.epoch)}: {_closed(record)}"
         case Abort(epoch=number, code=code, reason=reason):

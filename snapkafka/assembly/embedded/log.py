@@ -80,15 +80,13 @@ class Record(NamedTuple):
 
 def stamped(record: Record, ledger_id: int) -> Record:
     """Add the content of our header, if it has one of this ledger and partition."""
-    header = wire.find(list(record.headers))
+    header = wire.find(list(record.headers)) if record.headers else None
     if header is None:
         return record
     found = wire.read(header, ledger_id, wire.tp_check(record.topic, record.partition))
     if found is None:
         return record
-    return record._replace(
-        process=found.process, epoch=found.epoch, seq=found.seq, marker=found.marker, cause=found.cause
-    )
+    return Record(*record[:8], found.process, found.epoch, found.seq, found.marker, found.cause)
 
 
 class Log:

@@ -29,6 +29,7 @@ from snapkafka.protocol.events import (
 )
 from snapkafka.protocol.records import (
     NOBODY,
+    Closed,
     CutReport,
     Hello,
     InputTopic,
@@ -47,6 +48,11 @@ if TYPE_CHECKING:
     from .surroundings import Surroundings
 
 Choice = tuple[str, object]
+
+
+def reports_a_cut(record: LedgerRecord) -> bool:
+    """Return whether a record is a report, or has one in it."""
+    return isinstance(record, CutReport) or (isinstance(record, Closed) and bool(record.cut))
 
 
 class Process(Runner):
@@ -71,6 +77,7 @@ class Process(Runner):
         self.ends: deque[AskEnds] = deque()
         self.stopped: deque[AskStopped] = deque()
         self.timers: set[int] = set()
+        self.later_timers: set[int] = set()  # of epochs with a second one
         self.missed: int | None = (
             None  # up to where the ledger should have been read, and did not answer (R15)
         )
@@ -105,7 +112,7 @@ class Process(Runner):
 
     def start_timer(self, epoch: int, ttl_ms: int) -> None:
         """Let it expire later, or never."""
-        self.timers.add(epoch)
+        (self.later_timers if epoch in self.timers else self.timers).add(epoch)
 
     def turned_red(self, action: TurnedRed, us: int) -> None:
         """Count by what the process has heard of the snapshot."""
@@ -217,9 +224,11 @@ class Process(Runner):
 
     def _post(self, _: object) -> None:
         record = self.posts.popleft()
-        if isinstance(record, CutReport) and self.world.chance("lose-report"):
+        if reports_a_cut(record) and self.world.chance("lose-report"):
             self.world.count("lost_reports")
             return
+        if reports_a_cut(record) and isinstance(record, Closed):
+            self.world.count("combined")
         offset = self.world.append_to_ledger(record, refused=self.signs_otherwise)
         if isinstance(record, CutReport) and self.world.plan.acknowledged:
             if again := self.world.rng.random() < self.world.plan.appended_again:
@@ -273,6 +282,7 @@ class Process(Runner):
         self.ends.clear()
         self.stopped.clear()
         self.timers.clear()
+        self.later_timers.clear()
         self.feed(event)
         self.made_up_for()
 
@@ -323,8 +333,13 @@ class Process(Runner):
         self.feed(self.world.stopped_app(self.stopped.popleft()))
 
     def expire(self, epoch: int) -> None:
-        """End the time to live of a snapshot."""
-        self.timers.discard(epoch)
+        """End the time to live of a snapshot, or that for which a report is held back."""
+        if epoch in self.later_timers:
+            self.later_timers.discard(epoch)
+        else:
+            self.timers.discard(epoch)
+        if epoch in self.machine.open.due:
+            self.world.count("timers_of_held_reports")
         self.feed(TimerExpired(epoch=epoch))
 
     # -- taking in ---------------------------------------------------------------------------------------------

@@ -12,8 +12,7 @@ import pytest
 from faust.types import TP
 
 from snapkafka.config import Config
-from snapkafka.drivers import ledger_tasks, ledger_wait
-from snapkafka.drivers.faust import waiting
+from snapkafka.drivers import ledger_tasks, ledger_wait, waiting
 from snapkafka.drivers.faust.driver import FaustDriver
 from snapkafka.errors import BrokerUnavailableError, LedgerUnusableError, SnapkafkaError
 from snapkafka.protocol.events import AssignedInput, InputsAssigned
@@ -111,7 +110,7 @@ class Service:
         self.callback: Any = conductor._build_handler(IN, set())
 
     def driver_append(self, record: Any) -> None:
-        self.driver._write(record)
+        self.driver.write(record)
 
     async def take_in(self, message: Any) -> None:
         self.came.append(message.offset)
