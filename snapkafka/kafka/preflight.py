@@ -48,6 +48,7 @@ class TriggerOptions(TypedDict, total=False):
     ttl_ms: int
     apps: Collection[str]
     knowing: Collection[str]
+    audit: bool
 
 
 async def compose_trigger(
@@ -63,6 +64,7 @@ async def compose_trigger(
     ttl_ms: int = 5_000,
     apps: Collection[str] = (),
     knowing: Collection[str] = (),
+    audit: bool = False,
 ) -> Trigger:
     """Compose a trigger that is ready to be appended.
 
@@ -75,6 +77,7 @@ async def compose_trigger(
         storage: a path means one on this machine.
         apps: those in scope, empty for all.
         knowing: consumer groups that know markers although they send no `Hello`.
+        audit: whether workers send what their tables hold.
 
     Raises:
         BadInputError: an argument is invalid.
@@ -103,6 +106,7 @@ async def compose_trigger(
         marker_topics=_marker_topics(groups, state, knowing, fields) if groups is not None else (),
         run_without=tuple(_run_without(groups or (), state, apps)),
         asked_at=asked_at,
+        audit=audit,
     )
 
 

@@ -86,9 +86,10 @@ class Positions:
                 self._replay_until[tp] = until
         return sorted({tp for _, tp in since if tp in self._inputs and tp not in kept})
 
-    def take(self) -> None:
-        """Drop all inputs until the next assignment; what was started is remembered."""
-        for (_, tp), offset in self._next.items():
+    def take(self, *, undone: bool = False) -> None:
+        """Drop all inputs until the next assignment; what was started is remembered, unless its effects are
+        `undone`."""
+        for (_, tp), offset in () if undone else self._next.items():
             self._replay_until[tp] = max(self._replay_until.get(tp, 0), offset)
         self._next, self._inputs = {}, {}
         self.forget_cuts()

@@ -191,7 +191,8 @@ class Trigger:
     empty where the author may not read them. `marker_topics`: topics whose every consumer group knows markers.
     `ttl_ms`: if it is not captured within that time, any process that notices aborts it. `run_without`: apps out of
     scope, and retired ones, that ran without taking part as far as the author saw their groups. `asked_at`: how far the
-    author had read the ledger when it asked for `ends`; -1: unknown.
+    author had read the ledger when it asked for `ends`; -1: unknown. `audit`: workers send what their tables hold at
+    the cut, for a comparison with the changelogs.
     """
 
     process: int = NOBODY
@@ -208,6 +209,7 @@ class Trigger:
     marker_topics: tuple[str, ...] = ()
     run_without: tuple[RunsWithout, ...] = ()
     asked_at: int = -1
+    audit: bool = False
 
 
 @value

@@ -291,8 +291,8 @@ class WorkerProtocol(Member):
                 self.inputs.assign(event)
             case InputsAdded():
                 self.inputs.add(event.inputs)
-            case InputsRevoked():
-                self.positions.take()
+            case InputsRevoked(undone=undone):
+                self.positions.take(undone=undone)
                 self.inputs.take()
                 return []
             case _:

@@ -11,6 +11,7 @@ from snapkafka.errors import DependencyMissingError
 #: Extra -> the modules that it brings and that are used here. pyproject.toml has the distributions that hold them.
 EXTRAS: Final = {
     "faust": ("faust", "mode", "aiokafka"),
+    "clients": ("aiokafka", "confluent_kafka"),
     "cli": ("typer", "rich", "aiokafka"),
     "spark": ("pyspark", "pyarrow", "aiokafka"),
     "embedded": ("pyarrow", "duckdb", "numpy", "pytz", "xxhash", "confluent_kafka", "aiokafka"),

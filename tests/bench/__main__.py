@@ -11,6 +11,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from tests.bench import (
+    auditing,
     building,
     busy,
     delays,
@@ -37,6 +38,7 @@ def registered() -> dict[str, Callable[[], list[Figure]]]:
     return {
         name.removeprefix("bench_"): function
         for module in (
+            auditing,
             busy,
             delays,
             freezing,

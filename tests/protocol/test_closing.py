@@ -257,6 +257,27 @@ def test_r7_a_seq_that_was_never_appended_is_given_again(world: World, pair: tup
     assert p.send(B).seq == 1
 
 
+def test_r7_the_seqs_of_an_aborted_transaction_are_given_again(
+    world: World, pair: tuple[Process, Process]
+) -> None:
+    """Nobody reads its records, so a gap would look like a loss; a snapshot for which they are white fails."""
+    p, q = pair
+    p.machine.send_no_markers()  # as in every transaction
+    assert p.send(B).seq == 0
+    for _ in range(2):
+        p.send(B, ack=False)
+    epoch = world.trigger()
+    settle(p, q)
+    while p.unacked:
+        effect, tp, seq, _ = p.unacked.pop()
+        p.do(p.machine.send_aborted(effect, tp, seq))
+    failure = world.snapshot(epoch).failure
+    assert failure is not None and failure.code == "send-failed"
+    assert "its transaction was aborted" in failure.reason
+    assert p.machine.colours.sent[B].unacknowledged == ()
+    assert p.send(B).seq == 1
+
+
 def test_r7_a_marker_that_cannot_be_sent_aborts(world: World, pair: tuple[Process, Process]) -> None:
     """R7: `Closed` when report, white sends and markers are acknowledged."""
     p, q = pair

@@ -17,15 +17,16 @@ from snapkafka.protocol.events import ChannelEnded, MarkerMet, RecordMet
 from snapkafka.protocol.records import TopicPartition
 from snapkafka.wire import headers as wire
 
+from ...waiting import meet
 from ..plain_headers import is_marker, without_ours
 
 if TYPE_CHECKING:
+    from ...stamps import Stamps
+    from ...waiting import WorkerWaits
     from ..host import Host
-    from ..outbound.stamps import Stamps
     from ..own_headers import OwnHeaders
     from ..restores import AppliedRestores
     from ..tables.changelogs import Tables
-    from ..waiting import WorkerWaits
     from .replies import Replies
     from .running_events import Events
 
@@ -58,7 +59,7 @@ class IncomingRecords:
         self.host = host
         self.events, self.replies, self.tables, self.restored = events, replies, tables, restored
         self.stamps, self.own_headers = stamps, own_headers
-        self._waiting, self._record = waiting, record
+        self.waiting, self._record = waiting, record
         self.build_plain: Callable[[Any, Any], Callback] = conductor._build_handler
         conductor._build_handler = self.build
 
@@ -91,7 +92,7 @@ class IncomingRecords:
         try:
             await self.take_out(message)
             self.host.metrics.markers += 1
-            await asyncio.shield(self.host.spawn(self.meet(MarkerMet(epoch=stamp.epoch))))
+            await asyncio.shield(self.host.spawn(meet(self.host, self.waiting, MarkerMet(epoch=stamp.epoch))))
             self._record(
                 ChannelEnded(
                     tp=tp,
@@ -109,18 +110,6 @@ class IncomingRecords:
         await self.take_out(message)
         with self.host.failing_open("to record a marker without a header", for_good=True):
             self.own_headers.lost(message.topic)
-
-    async def meet(self, event: RecordMet | MarkerMet) -> None:
-        """Feed the machine; if it wants the ledger read first, do that and feed it again. If the ledger does not
-        answer, the record is taken in all the same (R15), and the machine vouches for nothing meanwhile."""
-        try:
-            asked = self.host.feed(event)
-            if asked is None or not await self._waiting.ledger_to(asked.offset):
-                return
-            if self.host.feed(event) is not None:
-                self.host.metrics.disbelieved += 1  # the ledger holds no such trigger: forged or foreign
-        except Exception as error:
-            self.host.stand_down("to handle a record from after a cut", error)
 
 
 class _Partition:
@@ -187,7 +176,9 @@ class _Partition:
     async def _red_comes_in(self, message: Any, stamp: wire.Stamp) -> None:
         way = self._take_in
         try:
-            await asyncio.shield(self._host.spawn(self._incoming.meet(RecordMet(epoch=stamp.epoch))))
+            await asyncio.shield(
+                self._host.spawn(meet(self._host, self._incoming.waiting, RecordMet(epoch=stamp.epoch)))
+            )
             self._notify_met(message, stamp)
             if message.offset < self._scope.until:
                 way = self._for_some(message)
