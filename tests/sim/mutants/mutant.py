@@ -34,8 +34,9 @@ class Mutant:
 
 
 #: Too rare for random worlds (no seed of those tried): a process that is wrongly taken for dead is mostly still a
-#: member of its group, and the snapshot fails by name. The exhaustive search catches them.
-EXPLORED: Final = frozenset({"R12 back", "V1 zombie", "V5 replay"})
+#: member of its group, and the snapshot fails by name; whose inputs move while its one record is in flight mostly reads
+#: more of them than came and went. The exhaustive search catches them.
+EXPLORED: Final = frozenset({"R9 one record", "R12 back", "V1 zombie", "V5 replay"})
 
 #: A seed that is known to catch each of the others. `mutate` tries it first, then others.
 SEEDS: Final = {
