@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import gc
 import math
+import random
 import statistics
 import time
 from collections.abc import Iterator
@@ -92,6 +93,8 @@ class _Mesh:
 
     def __init__(self, processes: int) -> None:
         self._processes = processes
+        self._any = random.Random(1985).randrange
+        self._ends = [AT + self._any(1_000_000) for _ in range(processes)]
         self._machine = WorkerProtocol()
         self._at = 0
         self._n = 0
@@ -169,7 +172,10 @@ class _Mesh:
             if isinstance(action, AppendToLedger):
                 self._written.append(action.record)
             elif isinstance(action, AskEnds):
-                ends = tuple(LogEnd(topic=tp.topic, partition=tp.partition, end=AT) for tp in action.tps)
+                ends = tuple(
+                    LogEnd(topic=tp.topic, partition=tp.partition, end=self._ends[tp.partition])
+                    for tp in action.tps
+                )
                 self._feed(EndsSeen(report=action.report, ends=ends))
 
     def _taken(self) -> list[LedgerRecord]:
@@ -187,7 +193,7 @@ class _Mesh:
         return Trigger(
             n=1_000_000 + number,
             id=f"mesh-{number}",
-            ends=tuple(LogEnd(topic=TOPIC, partition=p, end=AT) for p in range(self._processes)),
+            ends=tuple(LogEnd(topic=TOPIC, partition=p, end=end) for p, end in enumerate(self._ends)),
             marker_topics=(TOPIC,),
             asked_at=self._at,
         )
@@ -200,7 +206,11 @@ class _Mesh:
             previous=previous,
             heard="ledger",
             assigned=self._assigned[process],
-            positions=(Position(agent="mesh.take", topic=TOPIC, partition=process, offset=AT - process),),
+            positions=(
+                Position(
+                    agent="mesh.take", topic=TOPIC, partition=process, offset=self._ends[process] - process
+                ),
+            ),
         )
 
     def _closed(self, process: int, epoch: int, previous: int) -> Closed:
@@ -210,24 +220,30 @@ class _Mesh:
             n=report.n,
             epoch=epoch,
             cut=(report,),
-            sent=tuple(
-                SentEnd(
-                    topic=TOPIC,
-                    partition=other,
-                    white_end=AT + 37 * process + other,
-                    last_seq=40_000 + process + other,
-                    marker=AT + 50 * process + other,
-                    earlier_seq=39_000 + process + other,
-                    earlier_end=AT - 1_000 + 37 * process + other,
-                )
-                for other in self._others(process)
-            ),
-            input_ends=(LogEnd(topic=TOPIC, partition=process, end=AT + 9_000),),
+            sent=tuple(self._sent(other) for other in self._others(process)),
+            input_ends=(LogEnd(topic=TOPIC, partition=process, end=self._ends[process] + 9_000),),
             recorded=tuple(
                 ChannelRange(
-                    sender=other, topic=TOPIC, partition=process, start=AT - process, end=AT + 50 * other
+                    sender=other,
+                    topic=TOPIC,
+                    partition=process,
+                    start=self._ends[process] - process,
+                    end=self._ends[process] + self._any(500),
                 )
                 for other in self._others(process)
             ),
             cut_us=150,
+        )
+
+    def _sent(self, partition: int) -> SentEnd:
+        """Return an end as many senders have it that write at their own pace: a regular one would compress too well."""
+        white_end, last_seq = self._ends[partition] - self._any(500), 40_000 - self._any(10_000)
+        return SentEnd(
+            topic=TOPIC,
+            partition=partition,
+            white_end=white_end,
+            last_seq=last_seq,
+            marker=self._ends[partition] + self._any(500),
+            earlier_seq=last_seq - self._any(50),
+            earlier_end=white_end - 500 - self._any(1_000),
         )
