@@ -22,6 +22,7 @@ from .partitioner import partitioner_of
 from .settle import SendOutcomes, Sent
 
 if TYPE_CHECKING:
+    from ..stamps import Stamps
     from .confluent_clients import Producer
     from .driver import PlainDriver
     from .running_events import Events
@@ -59,11 +60,12 @@ class ConfluentSends:
         host: PlainDriver,
         producer: Producer,
         *,
+        stamps: Stamps,
         events: Events,
         outcomes: SendOutcomes,
         await_identity: Callable[[], None],
     ) -> None:
-        self._host, self._producer = host, producer
+        self._host, self._producer, self._stamps = host, producer, stamps
         self._events, self._outcomes, self._await_identity = events, outcomes, await_identity
         self._partitioner = partitioner_of(producer.config)
         self._counts: dict[str, tuple[int, float]] = {}  # partitions of a topic, and until when that holds
@@ -106,7 +108,7 @@ class ConfluentSends:
         try:
             if host.stamping:
                 effect, seq = host.machine.send_at_once(self._events.cause(), tp)
-                header = host.stamps.of(wire.tp_check(*tp), effect, seq)
+                header = self._stamps.of(wire.tp_check(*tp), effect, seq)
                 return Sent(effect, tp, seq), [*others, (wire.HEADER, header)]
         except Exception as error:
             host.stand_down("to stamp a record", error)
@@ -164,7 +166,7 @@ class ConfluentSends:
         answer = host.answering()
         for tp in action.tps:
             seq = host.machine.marker_stamped(tp)
-            header = host.stamps.marker(tp, action, seq)
+            header = self._stamps.marker(tp, action, seq)
 
             def delivered(
                 error: Any, message: Any, tp: TopicPartition = tp, seq: int = seq, epoch: int = action.epoch

@@ -111,7 +111,12 @@ def busy(driver: Driver) -> bool:
 
 def sends_of(driver: Driver, queue: Queue, events: Events, outcomes: SendOutcomes) -> ConfluentSends:
     return ConfluentSends(
-        driver, cast(Producer, queue), events=events, outcomes=outcomes, await_identity=lambda: None
+        driver,
+        cast(Producer, queue),
+        stamps=driver.stamps,
+        events=events,
+        outcomes=outcomes,
+        await_identity=lambda: None,
     )
 
 
