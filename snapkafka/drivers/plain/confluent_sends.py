@@ -30,6 +30,9 @@ if TYPE_CHECKING:
 #: librdkafka asks for partitions that were added as often.
 PARTITIONS_HOLD_S: Final = 300.0
 METADATA_S: Final = 10.0
+#: A broker that is away delays a record no longer where the partitions were known before, and not again for a while.
+LOOK_S: Final = 1.0
+ASK_AGAIN_S: Final = 30.0
 LOOK_AGAIN_S: Final = 0.1
 TOO_LARGE: Final = KafkaError.MSG_SIZE_TOO_LARGE
 #: The record itself is at fault, or it never left the queue.
@@ -147,7 +150,13 @@ class ConfluentSends:
             return count
         deadline = time.monotonic() + METADATA_S
         while True:
-            found = self._producer.list_topics(topic, METADATA_S).topics[topic]
+            try:
+                found = self._producer.list_topics(topic, LOOK_S if count else METADATA_S).topics[topic]
+            except KafkaException:
+                if not count:
+                    raise
+                self._counts[topic] = count, time.monotonic() + ASK_AGAIN_S
+                return count
             if found.partitions:
                 break
             if time.monotonic() > deadline:
