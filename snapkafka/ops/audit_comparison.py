@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
 from snapkafka.protocol.captured_snapshot import Captured, ChangelogCut
-from snapkafka.protocol.records import TopicPartition
+from snapkafka.protocol.records import FOREIGN_STATE, TopicPartition
 from snapkafka.wire.audit import Audited, AuditedTable, Chunk, content, content_of_set, digest, shown
 
 #: The kinds of findings, and what each means to a user of Faust.
@@ -97,6 +97,17 @@ class _Held(NamedTuple):
     table: AuditedTable
 
 
+def audited_cuts(captured: Captured) -> list[ChangelogCut]:
+    """Return the table partitions that can be audited: a process that is not Faust's keeps no table."""
+    return [cut for cut in captured.changelogs if not cut.topic.startswith(FOREIGN_STATE)]
+
+
+def audited_processes(captured: Captured) -> dict[int, str]:
+    """Return the processes that are asked, with their apps: those that were there, of apps with tables."""
+    apps = {cut.app for cut in audited_cuts(captured)}
+    return {cut.process: cut.app for cut in captured.processes if not cut.left and cut.app in apps}
+
+
 class Comparison:
     """The comparison of one snapshot.
 
@@ -106,10 +117,10 @@ class Comparison:
     """
 
     def __init__(self, captured: Captured, answers: Mapping[int, Answer]) -> None:
-        self._cuts = {TopicPartition(cut.topic, cut.partition): cut for cut in captured.changelogs}
+        self._cuts = {TopicPartition(cut.topic, cut.partition): cut for cut in audited_cuts(captured)}
         self._holders: dict[str, list[_Held]] = {}
-        self._apps = {cut.process: cut.app for cut in captured.processes}
         self._reasons: dict[str, str] = {}
+        self._apps = audited_processes(captured)
         for process, app in sorted(self._apps.items()):
             self._hold(process, app, answers.get(process))
         self._parts: dict[tuple[int, TopicPartition], AuditedPartition] = {}

@@ -23,7 +23,14 @@ from snapkafka.until import Tries
 from snapkafka.wire.audit import TOPIC, read
 
 from .assembling import assemble
-from .audit_comparison import Answer, AuditedPartition, AuditFinding, Comparison, StateRow
+from .audit_comparison import (
+    Answer,
+    AuditedPartition,
+    AuditFinding,
+    Comparison,
+    StateRow,
+    audited_processes,
+)
 from .following import CaptureProgress
 from .triggering import trigger
 
@@ -33,7 +40,7 @@ if TYPE_CHECKING:
 #: What the topic is created with: its messages are read within minutes.
 TOPIC_SETTINGS: Final = {"cleanup.policy": "delete", "retention.ms": "21600000", "segment.ms": "3600000"}
 #: How often the topic is read for answers.
-LOOK_EVERY_S: Final = 0.3
+LOOK_EVERY_S: Final = 0.5
 ROWS_AT_ONCE: Final = 10_000
 
 
@@ -148,8 +155,7 @@ async def _create_topic(where: Connection, topic: str) -> None:
 async def _answers(where: Connection, topic: str, captured: Captured, within_s: float) -> dict[int, Answer]:
     """Read what the processes of the snapshot send, until each has ended."""
     place = TopicPartition(topic, 0)
-    due = {cut.process for cut in captured.processes if not cut.left}
-    answers = {process: Answer(process) for process in due}
+    answers = {process: Answer(process) for process in audited_processes(captured)}
     position = 0
     async for _ in Tries(within_s, every_s=LOOK_EVERY_S):
         try:
@@ -178,7 +184,7 @@ def _state(database: DuckDBPyConnection) -> Iterator[StateRow]:
 
 
 def _workers(captured: Captured, answers: dict[int, Answer]) -> Iterator[AuditedWorker]:
-    apps = {cut.process: cut.app for cut in captured.processes}
+    apps = audited_processes(captured)
     for process, answer in sorted(answers.items()):
         ended = answer.ended
         yield AuditedWorker(

@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 import asyncio
+import json
+import subprocess
+import sys
 import threading
 import uuid
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 from aiokafka import AIOKafkaProducer
+from msgspec import to_builtins
 
 from snapkafka import ops
 from snapkafka.demo.observer import observing
@@ -121,6 +126,18 @@ class Running:
         )
         assert asyncio.run(self._outputs()) == expected
 
+    def command(self, snapshot: str) -> tuple[int, Any, str]:
+        """Return status, JSON and text of the command for a snapshot of an earlier audit."""
+        command = [sys.executable, "-m", "snapkafka.cli", "audit", snapshot, "--engine", "embedded"]
+        command += ["--storage", str(self.folder / "snapshots")]
+        command += ["--bootstrap", self.kafka.bootstrap, "--namespace", self.namespace]
+        done = [
+            subprocess.run([*command, *more], capture_output=True, text=True, timeout=200)
+            for more in (["--json"], [])
+        ]
+        assert done[0].returncode == done[1].returncode, [it.stderr for it in done]
+        return done[0].returncode, json.loads(done[0].stdout), " ".join(done[1].stdout.split())
+
     def audit(self, **options: object) -> ops.AuditReport:
         spec = ops.JobSpec(
             namespace=self.namespace, storage=str(self.folder / "snapshots"), engine="embedded"
@@ -155,6 +172,14 @@ def test_a_value_changed_in_place_is_found_by_its_key(kafka: Broker, tmp_path: P
         assert '"in-place"' in lists.worker
         assert '"in-place"' not in lists.changelog
         assert not found.same
+        status, again, printed = running.command(found.snapshot)
+        assert status == 1
+        assert again["findings"] == [to_builtins(finding) for finding in found.findings]
+        assert [(part["table"], part["differing"]) for part in again["partitions"] if part["differing"]] == [
+            ("accounts", 1),
+            ("lists", 1),
+        ]
+        assert 'changed in place and never assigned: table lists, key "k0": the worker has [' in printed
 
 
 def in_place(found: ops.AuditReport) -> set[tuple[str, str, str]]:

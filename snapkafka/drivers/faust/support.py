@@ -232,5 +232,5 @@ def other_transport(app: Any) -> str:
 
 
 def wrong_transport(scheme: str) -> str:
-    """Return what it means that an app runs over another client library."""
+    """Explain why an app takes no part over another client library."""
     return f"the broker of this app is {scheme}://, and workers take part over kafka:// only"

@@ -6,7 +6,6 @@ import asyncio
 import os
 import signal
 import socket
-import sys
 import threading
 import zlib
 from collections.abc import Iterator
@@ -21,8 +20,6 @@ from snapkafka.drivers.faust.audit import forked
 from snapkafka.drivers.faust.audit.image import TableImage
 from snapkafka.drivers.faust.audit.scan import READ_WHOLE, Scan
 from snapkafka.wire.audit import digest
-
-pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="a fork is safe on Linux only")
 
 
 @pytest.fixture

@@ -2,11 +2,19 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
-from snapkafka.ops.audit_comparison import Answer, AuditedPartition, AuditFinding, Comparison, StateRow
+from snapkafka.ops.audit_comparison import (
+    Answer,
+    AuditedPartition,
+    AuditFinding,
+    Comparison,
+    StateRow,
+    audited_processes,
+)
 from snapkafka.protocol.captured_snapshot import Captured, ChangelogCut, ProcessCut
-from snapkafka.protocol.records import TopicPartition
+from snapkafka.protocol.records import FOREIGN_STATE, TopicPartition
 from snapkafka.wire.audit import Audited, AuditedTable, Chunk, chunk, content, digest, last, pack, read, shown
 
 LOG = "app-t-changelog"
@@ -140,6 +148,22 @@ def test_a_partition_without_an_answer_is_not_audited_and_says_why() -> None:
         assert not findings
         assert parts[0].reason.startswith(reason)
         assert bool(parts[0].reason) == bool(reason)
+
+
+def test_who_has_left_and_who_is_not_of_faust_is_not_asked() -> None:
+    whole = captured()
+    foreign = replace(whole.changelogs[0], app="other", topic=f"{FOREIGN_STATE}n.other")
+    processes = (
+        *whole.processes,
+        ProcessCut(process=3, app="app", left=True),
+        ProcessCut(process=8, app="other"),
+        ProcessCut(process=9, app="without-tables"),
+    )
+    mixed = replace(whole, processes=processes, changelogs=(*whole.changelogs, foreign))
+    assert audited_processes(mixed) == {7: "app"}
+    parts, findings = Comparison(mixed, {7: answered({}, chunks=0)}).finish({})
+    assert not findings
+    assert [(part.app, part.reason) for part in parts] == [("app", "")]
 
 
 def test_a_message_that_comes_twice_counts_once_and_others_not_at_all() -> None:

@@ -44,8 +44,11 @@ def why_not(images: Iterable[TableImage]) -> str:
     """Return why a fork is not safe here; empty: it is."""
     if sys.platform != "linux":
         return f"a fork is safe on Linux only, this is {sys.platform}"
-    for image in images:
-        if not image.reason and not image.in_memory:
+    fit = [image for image in images if not image.reason]
+    if not fit:
+        return "there is nothing to encode"
+    for image in fit:
+        if not image.in_memory:
             return f"table {image.described.name} is not in memory: threads of RocksDB hold locks"
     threads = threading.enumerate()
     others = sorted(
