@@ -92,10 +92,11 @@ class Running:
         async def load() -> None:
             async with AIOKafkaProducer(bootstrap_servers=self.kafka.bootstrap, linger_ms=5) as producer:
                 while not done.is_set():
-                    for n in range(self.sent, self.sent + 20):
+                    for n in range(self.sent, self.sent + 5):
                         await producer.send(f"{self.app}-in", b"%d" % n, b"k%d" % (n % 40))
                         await producer.send(f"{self.app}-world", b"%d" % n, b'"w%d"' % (n % 300))
-                    self.sent += 20
+                    self.sent += 5
+                    await asyncio.sleep(0.15)  # what they write in all rounds is one small log
                     await until(lambda: done.is_set() or self.outputs() >= self.sent - 60, 120, "the workers")
 
         thread = threading.Thread(target=lambda: asyncio.run(load()))
