@@ -12,8 +12,8 @@ from snapkafka.protocol.records import TopicPartition
 EXTERNAL: Final = -1
 
 
-#: The partition of each record, of which a log has few.
-_place: Final = lru_cache(maxsize=None)(TopicPartition)
+#: The partition of a record: a log has few of them, and many records.
+place: Final = lru_cache(maxsize=None)(TopicPartition)
 
 #: Past every offset.
 NO_END: Final = (1 << 63) - 1
@@ -39,7 +39,7 @@ class LogRecord(NamedTuple):
 
     @property
     def tp(self) -> TopicPartition:
-        return _place(self[0], self[1])
+        return place(self[0], self[1])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

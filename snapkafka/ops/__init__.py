@@ -44,6 +44,7 @@ from .fork_diffing import diff_fork
 from .freshness import Freshness, WatchedInvariant, exposition, freshness, freshness_in, gauges
 from .heartbeats import Heartbeat, HeartbeatSession, heartbeats
 from .invariants import (
+    Causes,
     Evaluation,
     Holding,
     InvariantHistory,
@@ -80,6 +81,7 @@ __all__ = [
     "AuditedWorker",
     "Bounds",
     "CaptureProgress",
+    "Causes",
     "CheckedRestore",
     "Checkpointed",
     "Checkup",

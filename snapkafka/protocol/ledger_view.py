@@ -153,11 +153,13 @@ class LedgerView:
         that were added since and assigned to some process. Those are inputs of its app also when that process has
         left, and no `Hello` counts them."""
         hellos = list(hellos)
-        counted = {
-            (view.hello.app, TopicPartition(source.topic, partition))
+        sizes = {
+            (view.hello.app, source.topic, source.partitions)
             for view in hellos
             for source in view.hello.inputs
-            for partition in range(source.partitions)
+        }  # most processes of an app name the same
+        counted = {
+            (app, TopicPartition(topic, partition)) for app, topic, size in sizes for partition in range(size)
         }
         since: dict[str, int] = {}
         for view in hellos:
@@ -236,8 +238,7 @@ class LedgerView:
 
 def topics_read(hellos: Iterable[ProcessView]) -> dict[str, frozenset[str]]:
     """Return the topics that each app reads, by the `Hello`s of its processes."""
-    topics: dict[str, frozenset[str]] = {}
+    topics: dict[str, set[str]] = {}
     for view in hellos:
-        named = frozenset(source.topic for source in view.hello.inputs)
-        topics[view.hello.app] = topics.get(view.hello.app, frozenset()) | named
-    return topics
+        topics.setdefault(view.hello.app, set()).update(source.topic for source in view.hello.inputs)
+    return {app: frozenset(named) for app, named in topics.items()}

@@ -12,7 +12,7 @@ from tests.bench.frozen_app import FREEZE, THAW
 from tests.bench.live import FETCH_WAIT_MS, Transfer, wait_for_one_since, watch_credits
 from tests.e2e.parts import Live, live
 
-PAIRS, TURN_S, SNAPSHOTS = 12, 8.0, 16
+PAIRS, TURN_S, SNAPSHOTS = 8, 6.0, 12
 #: A worker has frozen its objects by then.
 SETTLES_S: Final = 1.0
 MODULES: Final = dict.fromkeys(

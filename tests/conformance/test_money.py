@@ -35,6 +35,7 @@ def conserved(run: Running, snapshots: int = 3) -> Counter[str]:
         ("confluent", "confluent"),
         ("aiokafka", "aiokafka"),
         ("confluent", "aiokafka"),
+        ("threads", "threads"),
         ("faust", "confluent"),
         ("aiokafka", "faust"),
     ],

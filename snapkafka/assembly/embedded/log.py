@@ -10,7 +10,7 @@ from typing import Any, Final, NamedTuple
 from xxhash import xxh64_intdigest
 
 from snapkafka.checks import LogRecord, ReadRange
-from snapkafka.checks.log import EXTERNAL
+from snapkafka.checks.log import EXTERNAL, place
 from snapkafka.errors import (
     BrokerUnavailableError,
     LedgerUnusableError,
@@ -53,7 +53,7 @@ class Record(NamedTuple):
 
     @property
     def tp(self) -> TopicPartition:
-        return TopicPartition(self.topic, self.partition)
+        return place(self.topic, self.partition)
 
     def for_checks(self, topics: Mapping[int, str] = MappingProxyType({})) -> LogRecord:
         """Return the facts that the checks need.

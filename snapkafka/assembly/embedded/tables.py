@@ -17,7 +17,7 @@ from .values import Decoder, text_in, why_undecoded
 
 def is_void(view: CutView, record: Record) -> bool:
     """Return whether a process that is older than a restore appended it to the restored log: workers skip it."""
-    base = view.bases.get(record.tp)
+    base = view.bases.get(record.tp) if view.bases else None
     return base is not None and record.process in view.before_restore and record.offset >= base.end
 
 

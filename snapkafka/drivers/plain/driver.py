@@ -8,9 +8,11 @@ of ours where the clients block, the app's own where they are aiokafka's.
 from __future__ import annotations
 
 import asyncio
+import logging
 import threading
+import time
 from collections.abc import Callable, Coroutine, Sequence
-from typing import TYPE_CHECKING, Any, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Final, TypeVar, cast
 
 from snapkafka.config import Config
 from snapkafka.kafka.cluster.admin import KafkaTopicAdmin
@@ -27,7 +29,12 @@ from ..waiting import WorkerWaits
 if TYPE_CHECKING:
     from snapkafka.kafka.login.connection import Connection
 
+logger = logging.getLogger("snapkafka")
+
 T = TypeVar("T")
+
+#: Of the time to live of a snapshot: then a loop that keeps it waiting is named.
+LATE: Final = 0.8
 
 
 class PlainDriver(KafkaProcess):
@@ -40,6 +47,7 @@ class PlainDriver(KafkaProcess):
     Attributes:
         lock: covers every call of the machine.
         marked: called with the markers that are to be sent, under the lock.
+        polled_at: when the loop asked for a record last.
     """
 
     def __init__(self, config: Config, connection: Connection) -> None:
@@ -51,6 +59,7 @@ class PlainDriver(KafkaProcess):
             self, self.stamps, restore_read=lambda: None, other_ledger=lambda: None
         )
         self.waiting = WorkerWaits(self, self.ledger_tasks)
+        self.polled_at = time.monotonic()
         self.marked: Callable[[SendMarkers], None] = lambda action: None
 
     # -- the loop, under the lock -----------------------------------------------------------------------------------
@@ -81,8 +90,21 @@ class PlainDriver(KafkaProcess):
         self.marked(action)
 
     def start_timer(self, epoch: int, ttl_ms: int) -> None:
-        """Start it in the loop."""
+        """Start it in the loop, and a look at whether the loop keeps the snapshot waiting."""
         self.loop.call_soon_threadsafe(super().start_timer, epoch, ttl_ms)
+        late_s = ttl_ms / 1_000 * LATE
+        self.loop.call_soon_threadsafe(self.loop.call_later, late_s, self.look_at_poll, epoch, late_s)
+
+    def look_at_poll(self, epoch: int, late_s: float) -> None:
+        """Log that a snapshot waits for a loop that has not polled since it was requested."""
+        quiet_s = time.monotonic() - self.polled_at
+        if epoch in self.machine.open.cuts and quiet_s >= late_s:
+            logger.warning(
+                "snapkafka: a snapshot waits for this loop, which has not called poll for %.0f s; process less"
+                " between two messages, or trigger with a longer time to live",
+                quiet_s,
+                extra=self.about(epoch),
+            )
 
     def changed(self) -> None:
         """Wake the tasks that wait for the ledger, which only its reader changes."""

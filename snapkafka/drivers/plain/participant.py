@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -111,6 +112,7 @@ class Participant:
         Raises:
             BadInputError: the last one is in no event, or an aborted transaction is not undone.
         """
+        self.host.polled_at = time.monotonic()
         self.events.require_claimed()
         if self.transactions is not None and self.transactions.unwound:
             raise BadInputError(

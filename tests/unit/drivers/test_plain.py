@@ -177,6 +177,21 @@ def test_a_message_outside_of_an_event_is_refused_by_the_next_poll() -> None:
         events.claim(ORDERS, 7)
 
 
+def test_a_loop_that_does_not_poll_is_named_while_a_snapshot_waits(
+    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    driver = Driver()
+    events = Events(driver)
+    events.hand_out(ORDERS, 0)
+    epoch = driver.snapshot()
+    driver.look_at_poll(epoch, 4.0)
+    assert not caplog.messages, "it has polled a moment ago"
+    monkeypatch.setattr(driver, "polled_at", driver.polled_at - 5.0)
+    driver.look_at_poll(epoch, 4.0)
+    (line,) = caplog.messages
+    assert "has not called poll for 5 s" in line and "\n" not in line
+
+
 def test_a_table_is_written_in_an_event_and_only_there() -> None:
     driver = Driver()
     events, table = Events(driver), Table("owed", default=int)
