@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from snapkafka.logs import about
 from snapkafka.protocol.worker import WorkerProtocol
 
-from ..machine_driver import MachineDriver
+from ..machine_driver import First, MachineDriver
 from .guard import CLUSTER_AT_FAULT, GOES_ON, Guard
 from .metrics import Metrics
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from snapkafka.config import Config
     from snapkafka.kafka.cluster.admin import KafkaTopicAdmin
     from snapkafka.kafka.ledger.kafka_ledger import KafkaLedger
-    from snapkafka.protocol.actions import Action, ReadLedgerTo
+    from snapkafka.protocol.actions import Action
     from snapkafka.protocol.events import Event
 
 logger = logging.getLogger("snapkafka")
@@ -58,7 +58,7 @@ class Host(Guard, MachineDriver):
 
     # -- the loop, which never raises -------------------------------------------------------------------------------
 
-    def feed(self, event: Event) -> ReadLedgerTo | None:
+    def feed(self, event: Event) -> First | None:
         """Feed the machine an event, and do what it asks for. Never raises."""
         try:
             return super().feed(event)
@@ -66,7 +66,7 @@ class Host(Guard, MachineDriver):
             self.stand_down(f"to receive {type(event).__name__}", error)
             return None
 
-    def do(self, actions: Sequence[Action], *, us: int = 0) -> ReadLedgerTo | None:
+    def do(self, actions: Sequence[Action], *, us: int = 0) -> First | None:
         """Do the actions, in their order. The app's own code is on the call stack, so a fault of ours is contained
         (R15). Never raises."""
         try:

@@ -11,6 +11,7 @@ from snapkafka.protocol.actions import (
     AskEnds,
     AskStopped,
     SendMarkers,
+    StartTimer,
     TurnedRed,
 )
 from snapkafka.protocol.events import (
@@ -175,10 +176,10 @@ class Node(MachineDriver):
         """Fail: nobody stops here."""
         raise AssertionError(action)
 
-    def start_timer(self, epoch: int, ttl_ms: int) -> None:
+    def start_timer(self, action: StartTimer) -> None:
         """Let it expire at its time."""
         world = self.method.world
-        world.at(world.now + ttl_ms / 1000, self._timer, epoch)
+        world.at(world.now + action.ttl_ms / 1000, self._timer, action.epoch)
 
     def append_hello(self, was: int) -> None:
         """Fail: nobody dies here."""
