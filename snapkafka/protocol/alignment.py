@@ -9,7 +9,8 @@ so its channels are empty. A red record waits meanwhile, with all behind it in i
 
 Kafka has one queue per partition for all of its senders, so a red record of one of them must not stand before a white
 one of another. Therefore a process holds back all of its inputs from its cut on, until it and everybody who sends to
-the same topics have closed. No cut and no closing waits for that, so it cannot deadlock.
+the same topics have closed; so have the other processes of its app, which may have copies of its tables. No cut and no
+closing waits for that, so it cannot deadlock.
 
 Whether a snapshot is consistent never depends on any of this: the process is white until it cuts, and takes in nothing
 red before (R2). If it does not wait (a timeout, a rebalance), the snapshot is an ordinary one.
@@ -35,13 +36,10 @@ ALIGNMENT_CYCLE: Final = "alignment-cycle"
 
 @value
 class Outcome:
-    """The result of an alignment. `why`: the reason why messages were in flight all the same; empty: none were."""
+    """The result of an alignment: `aligned`, no message between its processes was in flight. Otherwise `why`."""
 
+    aligned: bool
     why: str = ""
-
-    @property
-    def aligned(self) -> bool:
-        return not self.why
 
 
 class Graph:
@@ -131,11 +129,14 @@ def ends_of(snapshot: SnapshotView, topics: frozenset[str]) -> dict[TopicPartiti
 
 
 def holds_after(ledger: LedgerView, snapshot: SnapshotView, process: int) -> bool:
-    """Return whether a process that has cut holds back its inputs: a red record of its own could stand before a white
-    one, of its own or of another process that sends to the same topic."""
-    together = graph_of(ledger, snapshot).together(ledger.app_of(process))
+    """Return whether a process that has cut holds back its inputs: something red of its own could reach somebody who is
+    still white, before a white record of its own or of another process that sends to the same topic. So could a change
+    of a table: the other processes of its app may have a copy of it."""
+    app = ledger.app_of(process)
+    together = graph_of(ledger, snapshot).together(app)
     return any(
-        ledger.app_of(other) in together and other not in snapshot.closed for other in snapshot.required
+        ledger.app_of(other) in together or (other != process and ledger.app_of(other) == app)
+        for other in snapshot.required - snapshot.closed.keys()
     )
 
 
@@ -147,7 +148,7 @@ def outcome(
     if not snapshot.trigger.align:
         return None
     found = next(_in_flight(inputs, senders), "")
-    return Outcome(why=(snapshot.unaligned or found) if found else "")
+    return Outcome(aligned=not found, why=(snapshot.unaligned or found) if found else "")
 
 
 def _in_flight(inputs: Iterable[InputCut], senders: Iterable[SenderEnd]) -> Iterator[str]:

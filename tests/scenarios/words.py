@@ -12,6 +12,9 @@ from snapkafka.protocol.actions import (
     AppendToLedger,
     AskEnds,
     AskStopped,
+    HoldInputs,
+    HoldRecord,
+    LetGo,
     ReadLedgerTo,
     SendMarkers,
 )
@@ -20,6 +23,7 @@ from snapkafka.protocol.captured_snapshot import Captured
 from snapkafka.protocol.ledger_state import LedgerState, SnapshotView, Waiting
 from snapkafka.protocol.records import (
     Abort,
+    Aligning,
     Assigned,
     Bye,
     Checkpoint,
@@ -31,6 +35,7 @@ from snapkafka.protocol.records import (
     LedgerRecord,
     Pause,
     Refused,
+    Released,
     Restore,
     Retire,
     TailLost,
@@ -74,6 +79,12 @@ def action(action: Action, stage: Stage) -> str:
             return f"asks again whether app {app} has stood still, for everybody has closed"
         case AskStopped(app=app):
             return f"asks the broker where app {app} stands, which does not run"
+        case HoldRecord():
+            return "holds it back, and all behind it"
+        case HoldInputs():
+            return "holds back all of its inputs"
+        case LetGo():
+            return "lets go what it held back"
         case AppendHello(void=void):
             return f"is not process {void} any more, and says hello anew"
         case _:
@@ -105,14 +116,20 @@ def record(record: LedgerRecord, stage: Stage) -> str:
             return f"{who} was given {listed(str(tp) for tp in tps)}"
         case Trigger(id=name, attempt=attempt, who=asked):
             again = "" if attempt == 1 else f", attempt {attempt}"
-            return f"trigger {name}{again}, asked for by {asked or 'somebody'}"
+            aligned = ", to be aligned" if record.align else ""
+            return f"trigger {name}{again}, asked for by {asked or 'somebody'}{aligned}"
+        case Aligning(topics=topics):
+            return f"{who} aligns; it sends to {listed(topics)}"
+        case Released():
+            return f"{who} has let its inputs go on"
         case CutReport(supplement=True, app=app):
             what = f"app {app}, which does not run" if app else "what it was given, where that starts"
             return (
                 f"{who} has cut {what}, for {epochs(record.previous, record.epoch, stage)}: {_report(record)}"
             )
-        case CutReport():
-            return f"{who} has cut for {epochs(record.previous, record.epoch, stage)}: {_report(record)}"
+        case CutReport(unaligned=unaligned):
+            why = f"; {unaligned}" if unaligned else ""
+            return f"{who} has cut for {epochs(record.previous, record.epoch, stage)}: {_report(record)}{why}"
         case Closed():
             return f"{who} has closed {stage.ids.get(record.epoch, record.epoch)}: {_closed(record)}"
         case Abort(epoch=number, code=code, reason=reason):
@@ -178,7 +195,8 @@ def waiting(wait: Waiting, stage: Stage) -> str:
     who = stage.actor_of(wait.process) if wait.process >= 0 else f"app {wait.app}"
     if wait.what == "input":
         return f"{who} to cut input {wait.topic}[{wait.partition}] of app {wait.app}"
-    return f"{who} to {'close' if wait.what == 'closing' else 'cut'}"
+    what = {"closing": "close", "alignment": "read what is in flight to it"}.get(wait.what, "cut")
+    return f"{who} to {what}"
 
 
 def snapshot(view: SnapshotView, stage: Stage) -> list[str]:
@@ -188,6 +206,10 @@ def snapshot(view: SnapshotView, stage: Stage) -> list[str]:
         waits = stage.fold.waiting(view.epoch) if view.open else []
         return lines + [f"  waits for {waiting(wait, stage)}" for wait in waits]
     captured = stage.fold.captured(view.epoch)
+    if captured.alignment is not None:
+        lines.append(
+            "  aligned" if captured.alignment.aligned else f"  not aligned: {captured.alignment.why}"
+        )
     whose = {cut.process: cut.app for cut in captured.processes}
     for cut in captured.processes:
         reported = "had left before" if cut.left else _stood(captured, cut.process, cut.app, stage)

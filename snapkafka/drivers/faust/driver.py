@@ -95,6 +95,7 @@ class FaustDriver(Host):
         self.tables = Tables(self, self.reads, self.sensors, self.restored)
         # until Faust has made what they are parts of
         self.recorder: Recorder
+        self.incoming: IncomingRecords | None = None
         self.outgoing: OutgoingRecords
         self.membership: Membership | None = None
 
@@ -127,7 +128,7 @@ class FaustDriver(Host):
 
     def conductor_made(self, conductor: Any) -> None:
         """Patch `app.topics`, which Faust has created."""
-        IncomingRecords(
+        self.incoming = IncomingRecords(
             self,
             conductor,
             events=self.events,
@@ -165,6 +166,8 @@ class FaustDriver(Host):
         """Forget all inputs: Faust gives them back."""
         if self.membership is not None:
             self.membership.on_revoked()  # also where we take no part any more: it may hold some
+        if self.incoming is not None:
+            self.incoming.held.forget()
         if self.absent:
             return
         for part in (self.events, self.replies, self.tables, self.outgoing.attached):
@@ -239,6 +242,16 @@ class FaustDriver(Host):
             us,
             extra=self.about(action.epoch),
         )
+
+    def hold_inputs(self) -> None:
+        """Keep what arrives, and what waits for its agent."""
+        assert self.incoming is not None
+        self.incoming.held.hold_all()
+
+    def let_go(self, epoch: int) -> None:
+        """Take in what was kept."""
+        if self.incoming is not None:
+            self.incoming.held.let_go(epoch)
 
     def changed(self) -> None:
         """Wake the tasks that wait for the ledger."""
@@ -356,6 +369,7 @@ class FaustDriver(Host):
     def withdraw(self) -> None:
         """Give up the identity and write that to the ledger. Runs in the loop's thread. Never raises."""
         process, actions = None, []
+        self.let_go(0)
         try:
             process = self.ledger_tasks.identity
             actions = self.machine.stand_down(self.reason, process)

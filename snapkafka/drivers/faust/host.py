@@ -47,7 +47,7 @@ class Host(Guard, MachineDriver):
 
     def __init__(self, app: Any, config: Config) -> None:
         Guard.__init__(self)
-        MachineDriver.__init__(self, WorkerProtocol(hear=config.hear))
+        MachineDriver.__init__(self, WorkerProtocol(hear=config.hear, aligns=True))
         self.app = app
         self.config = config
         self.metrics = Metrics()

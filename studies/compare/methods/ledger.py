@@ -10,6 +10,7 @@ from snapkafka.protocol.actions import (
     AppendToLedger,
     AskEnds,
     AskStopped,
+    ReadLedgerTo,
     SendMarkers,
     StartTimer,
     TurnedRed,
@@ -149,7 +150,7 @@ class Node(MachineDriver):
         """Handle something red: the ledger may have to be read first, which takes a round trip; then it is met
         again."""
         asked = self.feed(event)
-        if asked is not None:
+        if isinstance(asked, ReadLedgerTo):
             self.process.stall(2 * DELAY_S)
             self.catch_up(asked.offset)
             self.feed(event)

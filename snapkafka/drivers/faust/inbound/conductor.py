@@ -13,11 +13,13 @@ from collections.abc import Awaitable, Callable, Collection, Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from snapkafka.protocol.actions import HoldRecord
 from snapkafka.protocol.events import ChannelEnded, MarkerMet, RecordMet
 from snapkafka.protocol.records import TopicPartition
 from snapkafka.wire import headers as wire
 
 from ..plain_headers import is_marker, without_ours
+from .holding import HeldInputs
 
 if TYPE_CHECKING:
     from ..host import Host
@@ -61,6 +63,7 @@ class IncomingRecords:
         self._waiting, self._record = waiting, record
         self.build_plain: Callable[[Any, Any], Callback] = conductor._build_handler
         conductor._build_handler = self.build
+        self.held = HeldInputs(host, conductor)
 
     def build(self, tp: Any, channels: Any) -> Callback:
         """Replace `Conductor._build_handler`: return the callback for one partition."""
@@ -110,17 +113,26 @@ class IncomingRecords:
         with self.host.failing_open("to record a marker without a header", for_good=True):
             self.own_headers.lost(message.topic)
 
-    async def meet(self, event: RecordMet | MarkerMet) -> None:
+    async def meet(self, event: RecordMet | MarkerMet) -> bool:
         """Feed the machine; if it wants the ledger read first, do that and feed it again. If the ledger does not
-        answer, the record is taken in all the same (R15), and the machine vouches for nothing meanwhile."""
+        answer, the record is taken in all the same (R15), and the machine vouches for nothing meanwhile.
+
+        Returns:
+            whether the record has to be held back (R16).
+        """
         try:
             asked = self.host.feed(event)
-            if asked is None or not await self._waiting.ledger_to(asked.offset):
-                return
-            if self.host.feed(event) is not None:
+            if asked is None or isinstance(asked, HoldRecord):
+                return asked is not None
+            if not await self._waiting.ledger_to(asked.offset):
+                return False
+            asked = self.host.feed(event)
+            if asked is not None and not isinstance(asked, HoldRecord):
                 self.host.metrics.disbelieved += 1  # the ledger holds no such trigger: forged or foreign
+            return isinstance(asked, HoldRecord)
         except Exception as error:
             self.host.stand_down("to handle a record from after a cut", error)
+            return False
 
 
 class _Partition:
@@ -148,8 +160,8 @@ class _Partition:
         incoming = self._incoming
         try:
             raw = stamp = None
-            if message.headers:
-                raw, message.headers = wire.take_out(message.headers)
+            if given := message.headers:
+                raw, message.headers = wire.take_out(given)
             if raw is not None:
                 stamp = wire.read(raw, incoming.stamps.ledger_id, self._check)
                 if stamp is None:
@@ -164,7 +176,7 @@ class _Partition:
                         return incoming.take_out(message)
                     self._tables.void(self._faust_tp, message.offset)  # recovery waits for this offset
                 elif stamp.epoch > self._host.machine.colours.epoch:
-                    return self._red_comes_in(message, stamp)
+                    return self._red_comes_in(message, stamp, given)
             elif message.value is None and wire.is_marker_key(message.key):
                 return incoming.drop_marker(message)
             if self._notifies:
@@ -184,10 +196,14 @@ class _Partition:
             self._to_some[skipping] = build(self._faust_tp, left) if left else self._incoming.take_out
         return self._to_some[skipping]
 
-    async def _red_comes_in(self, message: Any, stamp: wire.Stamp) -> None:
+    async def _red_comes_in(self, message: Any, stamp: wire.Stamp, given: Any) -> None:
         way = self._take_in
         try:
-            await asyncio.shield(self._host.spawn(self._incoming.meet(RecordMet(epoch=stamp.epoch))))
+            met = RecordMet(epoch=stamp.epoch, may_wait=not self._notifies)
+            if await asyncio.shield(self._host.spawn(self._incoming.meet(met))):
+                message.headers = given  # it comes here again
+                self._incoming.held.hold(self._faust_tp, message)
+                return
             self._notify_met(message, stamp)
             if message.offset < self._scope.until:
                 way = self._for_some(message)
