@@ -8,9 +8,8 @@ so its channels are empty. A red record waits meanwhile, with all behind it in i
                                                   red records wait                           all inputs wait
 
 Kafka has one queue per partition for all of its senders, so a red record of one of them must not stand before a white
-one of another. Therefore a process holds back all of its inputs from its cut on, until it and everybody who sends to
-the same topics have closed; so have the other processes of its app, which may have copies of its tables. No cut and no
-closing waits for that, so it cannot deadlock.
+one of another. Therefore a process holds back all of its inputs from its cut on, until all processes of its app and of
+those that send to the same topics have closed. No cut and no closing waits for that, so it cannot deadlock.
 
 Whether a snapshot is consistent never depends on any of this: the process is white until it cuts, and takes in nothing
 red before (R2). If it does not wait (a timeout, a rebalance), the snapshot is an ordinary one.
@@ -23,7 +22,7 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Final
 
 from ._dataclass import value
-from .records import TopicPartition
+from .records import NOBODY, TopicPartition
 
 if TYPE_CHECKING:
     from .captured_snapshot import InputCut, SenderEnd
@@ -32,6 +31,8 @@ if TYPE_CHECKING:
 
 #: The code of a failure: the apps of an aligned snapshot send to each other in a circle, so each waits for the others.
 ALIGNMENT_CYCLE: Final = "alignment-cycle"
+#: When an app sends to a topic for the first time that it has not stated: its readers do not wait for it.
+MEANWHILE: Final = "meanwhile, for the first time"
 
 
 @value
@@ -60,7 +61,7 @@ class Graph:
         return {other for other, sent in self.topics.items() if sent & self.reads.get(app, frozenset())}
 
     def together(self, app: str) -> set[str]:
-        """Return the apps that send to topics to which this one sends, with itself; none if it sends nothing."""
+        """Return the apps that send to topics to which this one sends."""
         ours = self.topics.get(app, set())
         return {other for other, sent in self.topics.items() if sent & ours}
 
@@ -129,36 +130,40 @@ def ends_of(snapshot: SnapshotView, topics: frozenset[str]) -> dict[TopicPartiti
 
 
 def holds_after(ledger: LedgerView, snapshot: SnapshotView, process: int) -> bool:
-    """Return whether a process that has cut holds back its inputs: something red of its own could reach somebody who is
-    still white, before a white record of its own or of another process that sends to the same topic. So could a change
-    of a table: the other processes of its app may have a copy of it."""
+    """Return whether a process that has cut holds back its inputs. Otherwise something red of its own could reach
+    somebody who is still white, before a white record of another process that sends to the same topic; or a process of
+    its app, which may have a copy of its table; or it could tear a white event of its own (R6)."""
     app = ledger.app_of(process)
-    together = graph_of(ledger, snapshot).together(app)
-    return any(
-        ledger.app_of(other) in together or (other != process and ledger.app_of(other) == app)
-        for other in snapshot.required - snapshot.closed.keys()
-    )
+    together = {app, *graph_of(ledger, snapshot).together(app)}
+    return any(ledger.app_of(other) in together for other in snapshot.required - snapshot.closed.keys())
 
 
 def outcome(
-    snapshot: SnapshotView, inputs: Iterable[InputCut], senders: Iterable[SenderEnd]
+    ledger: LedgerView, snapshot: SnapshotView, inputs: Iterable[InputCut], senders: Iterable[SenderEnd]
 ) -> Outcome | None:
     """Return whether a captured snapshot has no messages in flight between its processes; None: nobody asked for
     that."""
     if not snapshot.trigger.align:
         return None
-    found = next(_in_flight(inputs, senders), "")
+    found = next(_in_flight(ledger, snapshot, inputs, senders), "")
     return Outcome(aligned=not found, why=(snapshot.unaligned or found) if found else "")
 
 
-def _in_flight(inputs: Iterable[InputCut], senders: Iterable[SenderEnd]) -> Iterator[str]:
+def _in_flight(
+    ledger: LedgerView, snapshot: SnapshotView, inputs: Iterable[InputCut], senders: Iterable[SenderEnd]
+) -> Iterator[str]:
     """Describe each input with white records of some process at or above its position."""
     ends: dict[tuple[str, int], tuple[int, int]] = {}
     for sent in senders:
         place = sent.topic, sent.partition
-        ends[place] = max((max(sent.white_end, sent.landed_end), sent.process), ends.get(place, (0, -1)))
+        ends[place] = max((max(sent.white_end, sent.landed_end), sent.process), ends.get(place, (0, NOBODY)))
+    graph = graph_of(ledger, snapshot)
     for source in inputs:
-        end, process = ends.get((source.topic, source.partition), (0, -1))
-        if end > source.position:
-            tp = TopicPartition(source.topic, source.partition)
+        end, process = ends.get((source.topic, source.partition), (0, NOBODY))
+        if end <= source.position:
+            continue
+        app, tp = ledger.app_of(process), TopicPartition(source.topic, source.partition)
+        if source.topic in graph.topics.get(app, ()):
             yield f"input {tp} of app {source.app} had messages of process {process} in flight"
+        else:
+            yield f"process {process} of app {app} began to send to {source.topic} {MEANWHILE}"

@@ -84,7 +84,7 @@ def gather(state: LedgerView, epoch: int) -> Captured:
         old_topics=tuple(
             stated.old_topics({source.topic: source.topic_id for source in inputs if source.topic_id})
         ),
-        alignment=outcome(snapshot, inputs, senders),
+        alignment=outcome(state, snapshot, inputs, senders),
         released=tuple(released for _, released in sorted(snapshot.released.items())),
     )
 

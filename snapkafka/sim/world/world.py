@@ -78,9 +78,7 @@ class World(Surroundings[Process]):
         """Send external input, or trigger a snapshot."""
         if self._inputs_left and self.rng.random() < 0.05:
             self._inputs_left -= 1
-            tp = self.any_input()
-            self.broker.append(tp, SimStored(hops=self.plan.hops))
-            self.say(f"outside {tp}")
+            self.input_comes()
             return True
         if self.plan.asked_early and (self._asked is None or self.rng.random() < 0.02):
             self._asked = len(self.broker.ledger), self._ends()
@@ -89,6 +87,12 @@ class World(Surroundings[Process]):
             self.trigger(f"s{self._snapshots_left}")
             return True
         return self.plan.retries > 0 and self._ask_again()
+
+    def input_comes(self) -> None:
+        """Append a record from outside."""
+        tp = self.any_input()
+        self.broker.append(tp, SimStored(hops=self.plan.hops))
+        self.say(f"outside {tp}")
 
     def _ask_again(self) -> bool:
         """Trigger a snapshot again that failed some time ago, as the next attempt."""
