@@ -89,7 +89,7 @@ class Graph:
 
 
 def graph_of(ledger: LedgerView, snapshot: SnapshotView) -> Graph:
-    """Return who sends to whom, as the processes of a snapshot have stated."""
+    """Return the graph of the apps of a snapshot, as its processes have stated it."""
     topics: dict[str, set[str]] = {}
     for process, stated in snapshot.aligning.items():
         topics.setdefault(ledger.app_of(process), set()).update(stated)
@@ -97,7 +97,7 @@ def graph_of(ledger: LedgerView, snapshot: SnapshotView) -> Graph:
 
 
 def known_graph(ledger: LedgerView, apps: Mapping[str, Iterable[str]]) -> Graph:
-    """Return who sends to whom, as far as earlier snapshots show it.
+    """Return the graph of these apps, as far as earlier snapshots show it.
 
     Args:
         apps: those in scope, with the topics that each reads.

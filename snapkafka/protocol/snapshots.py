@@ -167,7 +167,7 @@ class SnapshotView:
         self.earlier.clear()
 
     def stage(self, process: int) -> str:
-        """Return what is waited for from a process that has not closed, see `Waiting`."""
+        """Return the kind of wait (see `Waiting`) for a process that has not closed."""
         if process in self.reports:
             return "closing"
         return "alignment" if process in self.aligning else "report"

@@ -302,7 +302,7 @@ def _liveness(world: World) -> list[Violation]:
 
 
 def _load(world: World) -> None:
-    """Let records be on their way: nothing else could show whether a snapshot is aligned."""
+    """Put records in flight: nothing else could show whether a snapshot is aligned."""
     for _ in range(LOAD):
         world.input_comes()
         for _ in range(LOAD):

@@ -193,7 +193,9 @@ async def test_the_snapshot_in_which_an_invariant_broke_first_is_not_pruned_whil
     ledger.cluster.the_admin.topics = {"_snapkafka.ns": FakeTopic(1)}
     for found in (0, 2, 3):
         ledger.take("passed", found)
-    assert (await snapshots_in_use(ledger.cluster, ["ns"])).why == {"s1": "invariant money is first violated in it"}
+    assert (await snapshots_in_use(ledger.cluster, ["ns"])).why == {
+        "s1": "invariant money is first violated in it"
+    }
     ledger.take("passed", 0)
     assert (await snapshots_in_use(ledger.cluster, ["ns"])).why == {}
 
