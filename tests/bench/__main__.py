@@ -11,6 +11,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from tests.bench import (
+    aligned,
     building,
     busy,
     delays,
@@ -35,6 +36,7 @@ def registered() -> dict[str, Callable[[], list[Figure]]]:
     return {
         name.removeprefix("bench_"): function
         for module in (
+            aligned,
             busy,
             delays,
             hot,
