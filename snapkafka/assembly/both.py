@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import fields
+from itertools import zip_longest
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from snapkafka.checks import Checked, CheckOutcome, CutView
@@ -113,7 +114,15 @@ def findings_that_differ(embedded: Checked, spark: Checked) -> Iterator[str]:
     one, other = (_facts(checked) for checked in (embedded, spark))
     for what in sorted(one.keys() | other.keys()):
         if one.get(what) != other.get(what):
-            yield f"{what} is {_short(one.get(what))} by the embedded one, and {_short(other.get(what))} by Spark"
+            here, there = map(_short, _first_apart(one.get(what), other.get(what)))
+            yield f"{what} is {here} by the embedded one, and {there} by Spark"
+
+
+def _first_apart(one: Any, other: Any) -> tuple[Any, Any]:
+    """Return, of two sequences, the first items that differ, else both values."""
+    if type(one) is type(other) is tuple:
+        return next(pair for pair in zip_longest(one, other) if pair[0] != pair[1])
+    return one, other
 
 
 def _facts(checked: Checked) -> Mapping[str, Any]:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Collection, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import replace
-from typing import Final
+from typing import Final, TypeVar
 
 from aiokafka import TopicPartition as KafkaPartition
 
@@ -13,12 +13,11 @@ from snapkafka.checks import CutView, Keeping
 from snapkafka.checks.retention import keeping
 from snapkafka.errors import BadInputError, LedgerUnusableError, OffsetsGoneError, TimedOutError
 from snapkafka.kafka.cluster.admin import KafkaTopicAdmin
-from snapkafka.kafka.cluster.external_groups import external_readers
 from snapkafka.kafka.cluster.restorable import log_bounds
 from snapkafka.kafka.login import clients
 from snapkafka.kafka.login.connection import Connection, hear_of, translated
 from snapkafka.kafka.login.security import Security
-from snapkafka.manifest import OpenEntry, TopicEntry
+from snapkafka.manifest import TopicEntry
 from snapkafka.protocol.captured_snapshot import Captured
 from snapkafka.protocol.records import Retention, TopicPartition
 from snapkafka.topic_config import promised_by
@@ -36,6 +35,8 @@ STABLE_TIMEOUT_S: Final = 70.0
 STABLE_POLL_S: Final = 0.2
 #: Topics whose settings are asked for at the same time.
 ASKED_AT_ONCE: Final = 16
+
+_T = TypeVar("_T")
 
 
 def require_isolation(asked: str) -> None:
@@ -64,8 +65,17 @@ def require_around(records: int) -> None:
         )
 
 
+async def ask_once(connection: Connection, question: Callable[[KafkaTopicAdmin], Awaitable[_T]]) -> _T:
+    """Ask the cluster by an administrator of its own."""
+    admin = KafkaTopicAdmin(connection)
+    try:
+        return await question(admin)
+    finally:
+        await admin.close()
+
+
 async def look(
-    connection: Connection,
+    admin: KafkaTopicAdmin,
     captured: Captured,
     *,
     isolation: str,
@@ -86,30 +96,24 @@ async def look(
         BrokerUnavailableError, LedgerUnusableError: the cluster does not answer, or a right is missing.
     """
     unbound = CutView(captured)
-    admin = KafkaTopicAdmin(connection)
-    try:
-        bounds = await log_bounds(admin, {*unbound.inputs, *unbound.changelogs})
-        age_ms = (wall_ms() if now_ms is None else now_ms) - triggered_ms
-        known = triggered_ms > 0 and age_ms >= 0
-        changelogs = sorted({tp.topic for tp in bounds if tp in unbound.changelogs} if known else ())
-        then = {promised.topic: promised for promised in captured.retention}
-        answers = await asyncio.gather(
-            *(_keeping(admin, topic, then.get(topic), age_ms) for topic in changelogs)
-        )
-    finally:
-        await admin.close()
+    bounds = await log_bounds(admin, {*unbound.inputs, *unbound.changelogs})
+    age_ms = (wall_ms() if now_ms is None else now_ms) - triggered_ms
+    known = triggered_ms > 0 and age_ms >= 0
+    changelogs = sorted({tp.topic for tp in bounds if tp in unbound.changelogs} if known else ())
+    then = {promised.topic: promised for promised in captured.retention}
+    answers = await asyncio.gather(*(_keeping(admin, topic, then.get(topic), age_ms) for topic in changelogs))
     kept = dict(zip(changelogs, answers, strict=True))
     ends = {tp: now.end for tp, now in bounds.items()}
     if isolation == "read_committed":
         needed = {tp: min(unbound.closed_end(tp), end) for tp, end in ends.items()}
-        ends = await _stable_ends(connection, needed)
+        ends = await _stable_ends(admin.connection, needed)
     return CutView(
         captured,
         {tp: replace(now, end=ends[tp], keeping=kept.get(tp.topic)) for tp, now in bounds.items()},
     )
 
 
-async def require_same_topics(connection: Connection, view: CutView) -> None:
+async def require_same_topics(admin: KafkaTopicAdmin, view: CutView) -> None:
     """Refuse what was read of a topic that was deleted or recreated since `look`: offsets belong to one topic id.
 
     Raises:
@@ -117,11 +121,7 @@ async def require_same_topics(connection: Connection, view: CutView) -> None:
         BrokerUnavailableError, LedgerUnusableError: the topics cannot be described.
     """
     known = {tp.topic: now.topic_id for tp, now in (view.bounds or {}).items() if now.topic_id}
-    admin = KafkaTopicAdmin(connection)
-    try:
-        found = await admin.describe_topics(known)
-    finally:
-        await admin.close()
+    found = await admin.describe_topics(known)
     others = sorted(name for name, of in known.items() if name not in found or found[name].topic_id != of)
     if others:
         raise OffsetsGoneError(
@@ -130,18 +130,7 @@ async def require_same_topics(connection: Connection, view: CutView) -> None:
         )
 
 
-async def look_for_external_readers(
-    connection: Connection, captured: Captured, *, sinks: Collection[str] = ()
-) -> tuple[OpenEntry, ...]:
-    """Return the open groups; see `kafka.cluster.external_groups`."""
-    admin = KafkaTopicAdmin(connection)
-    try:
-        return await external_readers(admin, captured, sinks=sinks)
-    finally:
-        await admin.close()
-
-
-async def look_at_topics(connection: Connection, captured: Captured) -> tuple[TopicEntry, ...]:
+async def look_at_topics(admin: KafkaTopicAdmin, captured: Captured) -> tuple[TopicEntry, ...]:
     """Describe the inputs, changelogs and outputs of a snapshot, by name; those that are deleted are left out.
 
     Unauthorized settings are left out, without an error: a manifest with some of them is better than none.
@@ -151,7 +140,6 @@ async def look_at_topics(connection: Connection, captured: Captured) -> tuple[To
         | {part.topic for part in captured.changelogs}
         | {part.topic for part in captured.senders}
     )
-    admin = KafkaTopicAdmin(connection)
     gate = asyncio.Semaphore(ASKED_AT_ONCE)
 
     async def settings(topic: str) -> Mapping[str, str]:
@@ -162,13 +150,10 @@ async def look_at_topics(connection: Connection, captured: Captured) -> tuple[To
                 return {}
 
     try:
-        try:
-            found = await admin.describe_topics(names)
-        except LedgerUnusableError:  # one of them may not be described: those that may be are listed
-            found = {name: it for name, it in (await admin.describe_topics()).items() if name in names}
-        own = await asyncio.gather(*(settings(name) for name in found))
-    finally:
-        await admin.close()
+        found = await admin.describe_topics(names)
+    except LedgerUnusableError:  # one of them may not be described: those that may be are listed
+        found = {name: it for name, it in (await admin.describe_topics()).items() if name in names}
+    own = await asyncio.gather(*(settings(name) for name in found))
     return tuple(
         TopicEntry(
             name=name, topic_id=found[name].topic_id, partitions=found[name].partitions, settings=settings

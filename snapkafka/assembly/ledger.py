@@ -18,6 +18,7 @@ from snapkafka.checks import CutView
 from snapkafka.checks.kinds import OF_STATE
 from snapkafka.errors import SnapkafkaError
 from snapkafka.kafka.cluster.admin import KafkaTopicAdmin
+from snapkafka.kafka.cluster.external_groups import external_readers
 from snapkafka.kafka.cluster.groups import positions_group
 from snapkafka.kafka.cluster.restorable import restorable
 from snapkafka.kafka.ledger.kafka_ledger import KafkaLedger
@@ -37,7 +38,7 @@ from snapkafka.protocol import records
 from snapkafka.protocol.captured_snapshot import Captured
 from snapkafka.protocol.records import TopicPartition
 
-from .cluster import look, look_at_topics, look_for_external_readers, require_same_topics
+from .cluster import look, look_at_topics, require_same_topics
 
 #: The epoch of no snapshot: that of the first trigger is 1, the offset behind it.
 NO_EPOCH: Final = 0
@@ -72,6 +73,7 @@ class Desk:
         self.reading = LedgerReading("")
         self._loop = asyncio.Runner()
         self._ledger = KafkaLedger(connection, namespace)
+        self._admin = KafkaTopicAdmin(connection)
 
     def __enter__(self) -> Self:
         try:
@@ -85,7 +87,7 @@ class Desk:
         self, kind: type[BaseException] | None, value: BaseException | None, traceback: TracebackType | None
     ) -> None:
         try:
-            self._loop.run(self._ledger.close())
+            self._loop.run(self._close())
         finally:
             self._loop.close()
 
@@ -112,7 +114,7 @@ class Desk:
         now_ms = self._loop.run(self._broker_ms())
         return self._loop.run(
             look(
-                self.connection,
+                self._admin,
                 captured,
                 isolation=isolation,
                 triggered_ms=since_ms,
@@ -122,21 +124,15 @@ class Desk:
 
     def require_same_topics(self, view: CutView) -> None:
         """Refuse a log that is another one by now; see `cluster.require_same_topics`."""
-        self._loop.run(require_same_topics(self.connection, view))
+        self._loop.run(require_same_topics(self._admin, view))
 
     def far(self, view: CutView, isolation: str) -> tuple[FarStretch, ...]:
         """Return the stretches of its log whose times Spark cannot read."""
         return self._loop.run(far_stretches(self.connection, view.bounds or (), isolation=isolation))
 
     def facts(self, captured: Captured, sinks: Collection[str]) -> ClusterFacts:
-        """Ask the cluster about a snapshot, as of now; see `cluster.look_for_external_readers` for `sinks`."""
-        return ClusterFacts(
-            external_readers=self._loop.run(
-                look_for_external_readers(self.connection, captured, sinks=sinks)
-            ),
-            restorable=self._loop.run(self._restorable(captured)),
-            topics=self._loop.run(look_at_topics(self.connection, captured)),
-        )
+        """Ask the cluster about a snapshot, as of now; see `kafka.cluster.external_groups` for `sinks`."""
+        return self._loop.run(self._facts(captured, sinks))
 
     def record(self, manifest: Manifest, where: str, *, sha256: str = "") -> None:
         """Append the `Verdict`.
@@ -202,17 +198,22 @@ class Desk:
         await self.reading.catch_up(self._ledger, offset + 1)
         return self.reading.times_ms[offset]
 
-    async def _restorable(self, captured: Captured) -> RestorableEntry:
-        admin = KafkaTopicAdmin(self.connection)
+    async def _facts(self, captured: Captured, sinks: Collection[str]) -> ClusterFacts:
         try:
-            return await restorable(admin, captured, cut_ms=self.ledger(captured).triggered_ms)
+            return ClusterFacts(
+                external_readers=await external_readers(self._admin, captured, sinks=sinks),
+                restorable=await restorable(self._admin, captured, cut_ms=self.ledger(captured).triggered_ms),
+                topics=await look_at_topics(self._admin, captured),
+            )
         finally:
-            await admin.close()
+            await self._admin.close()  # a broker would: the engine works for minutes now
 
     async def _commit(self, positions: dict[str, dict[TopicPartition, int]], note: str) -> None:
-        admin = KafkaTopicAdmin(self.connection)
+        for app, of_app in sorted(positions.items()):
+            await self._admin.commit_positions(positions_group(self.namespace, app), of_app, note)
+
+    async def _close(self) -> None:
         try:
-            for app, of_app in sorted(positions.items()):
-                await admin.commit_positions(positions_group(self.namespace, app), of_app, note)
+            await self._admin.close()
         finally:
-            await admin.close()
+            await self._ledger.close()

@@ -13,7 +13,7 @@ from snapkafka.checks import Checked, CheckOutcome, CutView, Verdict, reading_ra
 from snapkafka.checks.invariants import Invariant, load, parse_parameters
 from snapkafka.config import namespace_problem
 from snapkafka.errors import BadInputError, BrokerUnavailableError, LedgerUnusableError, Option, Verb
-from snapkafka.kafka.cluster.external_groups import still_open
+from snapkafka.kafka.cluster.external_groups import external_readers, still_open
 from snapkafka.kafka.ledger.manifest_match import StoredManifest, not_compared
 from snapkafka.kafka.ledger.reading import LedgerReading, read_ledger
 from snapkafka.kafka.login.connection import Connection
@@ -26,9 +26,9 @@ from .avro_schemas import read_schemas
 from .base import Base, base_or_whole, require_whole, view_on
 from .cluster import (
     DEFAULT_ISOLATION,
+    ask_once,
     kafka_options,
     look,
-    look_for_external_readers,
     require_same_topics,
 )
 from .decoding import Decoding
@@ -327,7 +327,7 @@ def _verified(
         wanted,
         Stored(item.store, manifest) if spec.tables else None,
     )
-    asyncio.run(require_same_topics(connection, item.view))
+    asyncio.run(ask_once(connection, lambda admin: require_same_topics(admin, item.view)))
     openness = openness_of(
         manifest.captured,
         found.external,
@@ -360,8 +360,13 @@ def _again(path: str, connection: Connection, spec: JobSpec) -> _Again:
     name = open_manifest(path)[1]
     isolation = isolation_of(manifest, spec.isolation)
     since_ms = manifest.ledger.triggered_ms
-    view = asyncio.run(look(connection, manifest.captured, isolation=isolation, triggered_ms=since_ms))
-    seen = asyncio.run(look_for_external_readers(connection, manifest.captured, sinks=spec.sinks))
+    captured = manifest.captured
+    view = asyncio.run(
+        ask_once(connection, lambda admin: look(admin, captured, isolation=isolation, triggered_ms=since_ms))
+    )
+    seen = asyncio.run(
+        ask_once(connection, lambda admin: external_readers(admin, captured, sinks=spec.sinks))
+    )
     asked = replace(manifest, isolation=isolation, open=still_open(manifest.open, seen, spec.sinks))
     compared = (
         [] if spec.tables else ["stored tables were not compared with the log (the option tables does)"]

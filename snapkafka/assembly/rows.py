@@ -2,20 +2,40 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from datetime import UTC, datetime, timedelta
-from typing import Any, Final
+from typing import Any, Final, NamedTuple, TypeAlias
 
 from snapkafka.checks import CutView, in_flight
 from snapkafka.manifest import LedgerEntry
 from snapkafka.protocol.captured_snapshot import InputCut
 from snapkafka.protocol.offsets import TornEvent
-from snapkafka.protocol.records import Position
+from snapkafka.protocol.records import Position, TopicPartition
 
 from .decoding import JSON_CODECS, TEXT_CODECS, normal_name
 from .schemas import LAST_MS
 
+#: The inputs of each partition, as `input_rows` gives them.
+Inputs: TypeAlias = Mapping[TopicPartition, Sequence[Mapping[str, Any]]]
 UNIX_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+class Channel(NamedTuple):
+    """A channel, by the columns of the tables `messages` and `channels`."""
+
+    sender: int
+    sender_app: str
+    receiver_app: str
+    topic: str
+    partition: int
+
+
+class Held(NamedTuple):
+    """The messages in flight in a channel, and the bytes of their keys and values."""
+
+    messages: int
+    bytes: int
 
 
 def input_rows(view: CutView) -> list[dict[str, Any]]:
@@ -34,6 +54,16 @@ def input_rows(view: CutView) -> list[dict[str, Any]]:
         }
         for source in view.captured.inputs
     ]
+
+
+def inputs_of(view: CutView) -> Inputs:
+    """Return the inputs whose topics were not recreated, by partition."""
+    found: dict[TopicPartition, list[Mapping[str, Any]]] = {}
+    for row in input_rows(view):
+        tp = TopicPartition(row["topic"], row["partition"])
+        if tp not in view.recreated:
+            found.setdefault(tp, []).append(row)
+    return found
 
 
 def _needed(codec: str) -> str | None:
@@ -70,6 +100,33 @@ def changelog_rows(view: CutView) -> list[dict[str, Any]]:
             "windowed": cut.windowed,
         }
         for place, cut in enumerate(cuts.values())
+    ]
+
+
+def channel_rows(view: CutView, held: Mapping[Channel, Held]) -> list[dict[str, Any]]:
+    """Return every channel (sender, partition, receiving app) with its content, empty ones too.
+
+    Offsets `[start_offset, end_offset)` go from the receiver's position to the sender's end; both are the position if
+    nothing was in flight. Channels of senders that left are listed if they hold something.
+    """
+    inputs = inputs_of(view)
+    ends: dict[Channel, int | None] = dict.fromkeys(held)
+    for tp, sources in inputs.items():
+        for source in sources:
+            for end in view.senders.get(tp, {}).values():
+                of = Channel(end.process, view.processes[end.process].app, source["app"], *tp)
+                ends[of] = view.white_end(end.process, tp)
+    return [
+        {
+            **of._asdict(),
+            "receiver": source["receiver"],
+            "start_offset": source["position"],
+            "end_offset": max(source["log_end"] if end is None else end, source["position"]),
+            **held.get(of, Held(0, 0))._asdict(),
+        }
+        for of, end in ends.items()
+        for source in inputs[TopicPartition(of.topic, of.partition)]
+        if source["app"] == of.receiver_app
     ]
 
 

@@ -76,10 +76,11 @@ def on_list(view: CutView, records: Collection[LogRecord]) -> dict[str, Examined
         if record.marker:
             continue
         here["V1"] += known
-        here["V2"] += record.process != EXTERNAL and any(
-            received(source, record.offset) for source in view.inputs.get(tp, ())
-        )
-        here["V4"] += view.counts_white(record) and record.offset >= first_position(view, tp)
+        if tp in view.inputs:
+            here["V2"] += record.process != EXTERNAL and any(
+                received(source, record.offset) for source in view.inputs[tp]
+            )
+            here["V4"] += record.offset >= first_position(view, tp) and view.counts_white(record)
         here["V5"] += known and record.cause is not None
     return total(counts.values(), channels(view))
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Final, NamedTuple
 
 from snapkafka.protocol.records import TopicPartition
@@ -10,6 +11,9 @@ from snapkafka.protocol.records import TopicPartition
 #: The process of a record that none of ours wrote.
 EXTERNAL: Final = -1
 
+
+#: The partition of a record: a log has few of them, and many records.
+place: Final = lru_cache(maxsize=None)(TopicPartition)
 
 #: Past every offset.
 NO_END: Final = (1 << 63) - 1
@@ -35,7 +39,7 @@ class LogRecord(NamedTuple):
 
     @property
     def tp(self) -> TopicPartition:
-        return TopicPartition(self.topic, self.partition)
+        return place(self[0], self[1])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -77,7 +77,7 @@ class CutLog:
         self.below = tuple(below)
         #: Without topics that were recreated, in the order of the log.
         self.by_partition: dict[TopicPartition, list[LogRecord]] = {}
-        for record in sorted(records, key=lambda record: record[:3]):
+        for record in sorted(records, key=_in_order):
             if (tp := record.tp) not in view.recreated:
                 self.by_partition.setdefault(tp, []).append(record)
         self._read_to = None if read is None else {(item.topic, item.partition): item.end for item in read}
@@ -96,11 +96,13 @@ class CutLog:
     @cached_property
     def sent(self) -> dict[tuple[TopicPartition, int], list[tuple[int, LogRecord]]]:
         """The records of each process of the snapshot, each with its number in its partition."""
-        sent: dict[tuple[TopicPartition, int], list[tuple[int, LogRecord]]] = defaultdict(list)
+        sent: dict[tuple[TopicPartition, int], list[tuple[int, LogRecord]]] = {}
         for tp, lines in self.by_partition.items():
+            here: dict[int, list[tuple[int, LogRecord]]] = defaultdict(list)
             for nth, record in enumerate(lines):
                 if record.process in self.view.processes:
-                    sent[tp, record.process].append((nth, record))
+                    here[record.process].append((nth, record))
+            sent.update(((tp, process), own) for process, own in here.items())
         return sent
 
     @cached_property
@@ -108,8 +110,8 @@ class CutLog:
         """The records that were sent before, by their places (`CutView.is_copy`)."""
         return {
             record[:3]: record
-            for sent in self.sent.values()
-            for _, record in sent
+            for (tp, process), sent in self.sent.items()
+            for _, record in sent[bisect_left(sent, self.view.copies_from(process, tp), key=_offset) :]
             if self.view.is_copy(record)
         }
 
@@ -129,8 +131,9 @@ class CutLog:
         """The records whose seqs must have no gap: those of `sent` below the end of their process, without copies."""
         judged = {}
         for (tp, process), sent in self.sent.items():
-            end = self.view.judged_end(process, tp)
-            own = [(nth, r) for nth, r in sent if r.offset < end and r[:3] not in self.copies]
+            own = sent[: bisect_left(sent, self.view.judged_end(process, tp), key=_offset)]
+            if self.copies:
+                own = [(nth, record) for nth, record in own if record[:3] not in self.copies]
             if own:
                 judged[tp, process] = own
         return judged
@@ -169,6 +172,14 @@ class CutLog:
                 if self.view.names_cause(process, source):
                     found.append(Effect(record, source, record.cause[1], record.cause in torn))
         return found
+
+
+def _in_order(record: LogRecord) -> tuple[str, int, int]:
+    return record[:3]
+
+
+def _offset(numbered: tuple[int, LogRecord]) -> int:
+    return numbered[1].offset
 
 
 def _gaps(view: CutView, sent: list[tuple[int, LogRecord]]) -> Iterator[Gap]:

@@ -38,6 +38,7 @@ in Spark; the conclusions are drawn here, once: one function per kind of finding
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence, Set
 from typing import Final, NamedTuple
@@ -289,12 +290,22 @@ def _unordered_keys(view: CutView, lines: Iterable[LogRecord]) -> list[Finding]:
 
 
 def facts_of(view: CutView, lines: list[LogRecord]) -> StateFacts:
-    """Gather the facts of one changelog partition from its records."""
+    """Gather the facts of one changelog partition from its records, in order."""
+    if not lines:
+        return StateFacts()
+    tp, last_white, first_later = lines[0].tp, -1, None
+    first, last = (bisect_left(lines, end, key=_offset) for end in (view.state_start(tp), view.state_end(tp)))
+    for record in lines:
+        if view.in_state(record):
+            last_white = record.offset
+        elif first_later is None and not record.marker:
+            first_later = record.offset
+    seam = view.seam(tp)
     return StateFacts(
-        held=sum(view.state_start(r.tp) <= r.offset < view.state_end(r.tp) for r in lines),
-        last_white=max((record.offset for record in lines if view.in_state(record)), default=-1),
-        first_later=min((record.offset for record in lines if _later(view, record)), default=None),
-        at_seam=next(((r.process, r.seq) for r in lines if r.offset == view.seam(r.tp)), None),
+        held=max(0, last - first),
+        last_white=last_white,
+        first_later=first_later,
+        at_seam=next(((r.process, r.seq) for r in lines if r.offset == seam), None),
     )
 
 
@@ -317,6 +328,10 @@ def key_facts_of(view: CutView, lines: list[LogRecord]) -> KeyFacts:
             overtaken.setdefault(record.key_hash, record.offset)
     found = sorted(offset for key, offset in overtaken.items() if key not in white)
     return KeyFacts(superseded=superseded, overtaken=tuple(found), overtaken_found=len(found))
+
+
+def _offset(record: LogRecord) -> int:
+    return record.offset
 
 
 def _later(view: CutView, record: LogRecord) -> bool:

@@ -81,6 +81,7 @@ class CutView:
         self.changelogs: dict[TopicPartition, list[ChangelogCut]] = defaultdict(list)
         for changelog in captured.changelogs:
             self.changelogs[TopicPartition(changelog.topic, changelog.partition)].append(changelog)
+        self._state_ends = {tp: max(it.end for it in cuts) for tp, cuts in self.changelogs.items()}
         self.senders: dict[TopicPartition, dict[int, SenderEnd]] = defaultdict(dict)
         for sender in captured.senders:
             self.senders[TopicPartition(sender.topic, sender.partition)][sender.process] = sender
@@ -113,7 +114,7 @@ class CutView:
 
     def state_end(self, tp: TopicPartition) -> int:
         """Return the end of a changelog partition: its state is the fold of the white records below."""
-        return max((changelog.end for changelog in self.changelogs.get(tp, ())), default=0)
+        return self._state_ends.get(tp, 0)
 
     @property
     def global_tables(self) -> list[tuple[TopicPartition, ...]]:
@@ -192,6 +193,13 @@ class CutView:
         """Return whether its sender reports this record as unacknowledged."""
         end = self.sender(record.process, record.tp)
         return end is not None and any(i.first <= record.seq <= i.last for i in end.unacknowledged)
+
+    def copies_from(self, process: int, tp: TopicPartition) -> int:
+        """Return the offset below which `is_copy` holds for no record of a living process."""
+        end = self.sender(process, tp)
+        if end is None:
+            return NO_END
+        return min(self.white_end(process, tp), end.earlier_end if end.earlier_seq >= 0 else NO_END)
 
     def is_copy(self, record: LogRecord) -> bool:
         """Return whether this record was sent before, and appended once more, with its headers, by a program that
@@ -291,7 +299,7 @@ class CutView:
             return False
         if self.before_restore and self.is_void(record):
             return False
-        return self.white_below_end(record)
+        return record.epoch < self.epoch or self.white_below_end(record)
 
     def white_below_end(self, record: LogRecord) -> bool:
         """Return whether a record of a changelog is white if it lies below the end of that (R8)."""

@@ -117,6 +117,12 @@ HELPS: Final = {
         ASSEMBLES,
         tables=True,
     ),
+    "audit": Help(
+        Panel.TRUST,
+        "snapkafka audit --storage /data/snapshots",
+        ASSEMBLES | {6},
+        tables=True,
+    ),
     "verdicts": Help(
         Panel.TRUST,
         "snapkafka verdicts --follow",

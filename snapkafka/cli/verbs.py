@@ -13,8 +13,8 @@ from snapkafka import __version__, ops
 from snapkafka.errors import EXIT_NOT_GOOD
 from snapkafka.units import moment_ms, wall_ms
 
-from .commands import doctor as doctor_ways
 from .commands import (
+    audit,
     drill,
     fork,
     help_texts,
@@ -31,6 +31,7 @@ from .commands import (
     verdicts,
     watch,
 )
+from .commands import doctor as doctor_ways
 from .commands import storage as stored_files
 from .helps import HELPS, SNAPKAFKA, START, command
 from .job_options import READING, Spec, job_options
@@ -293,6 +294,7 @@ def _print_assembled(found: tuple[ops.JobResult, ...], *, as_json: bool) -> None
         raise typer.Exit(EXIT_NOT_GOOD)
 
 
+command(app, "audit")(audit.audit)
 command(app, "verdicts")(verdicts.verdicts)
 command(app, "drill")(drill.drill)
 command(app, "restore")(restore.restore)

@@ -108,6 +108,7 @@ def main(argv: list[str] | None = None) -> int:
             progress,
             storage,
             engine=arguments.engine,
+            mixed=arguments.mixed,
             then=then,
             keep=keep if arguments.keep else None,
         )
@@ -152,6 +153,9 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument(
         "--drill", action="store_true", help="afterwards run a drill: the last snapshot as a temporary fork"
+    )
+    parser.add_argument(
+        "--mixed", action="store_true", help="one service is a plain loop with confluent-kafka"
     )
     parser.add_argument(
         "--engine",

@@ -37,6 +37,9 @@ DECIDED_TIMEOUT_S: Final = 30.0
 #: Spark's start, and each snapshot; here 10 s each where nothing else runs. A loaded machine of a CI gets far more.
 ASSEMBLY_TIMEOUT_S: Final = 120.0
 POLL_S: Final = 0.1
+FAUST: Final = "Faust services: accounts and clearing"
+#: The plain loop that `clearing` may be.
+LOOP: Final = "snapkafka.demo.clearing_loop"
 #: The engines, as people read them.
 ENGINES: Final = {"embedded": "the embedded engine", "spark": "Spark"}
 ASSEMBLY_TIMEOUT_EACH_S: Final = 60.0
@@ -78,6 +81,7 @@ def run_story(
     storage: Path,
     *,
     engine: str = "both",
+    mixed: bool = False,
     then: Callable[[System], None] = lambda system: None,
     keep: Callable[[System], None] | None = None,
 ) -> list[DemoSnapshot]:
@@ -87,6 +91,7 @@ def run_story(
         reporter: called with every phase.
         storage: for tables and manifests.
         engine: "embedded" or "spark" assembles; "both": the embedded one assembles, and each verifies.
+        mixed: `clearing` is a loop with plain clients.
         then: called at the end, while the system still runs.
         keep: called after that, under load again.
     """
@@ -94,8 +99,10 @@ def run_story(
         reporter.begin("Kafka broker")
         broker = stack.enter_context(kafka())
         reporter.done(broker.bootstrap)
-        reporter.begin("Faust services: accounts and clearing, two workers each")
-        system = stack.enter_context(running_system(broker.bootstrap, "demo"))
+        loops = {"clearing": LOOP} if mixed else {}
+        what = "Services: accounts with Faust, clearing with confluent-kafka" if mixed else FAUST
+        reporter.begin(f"{what}, two workers each")
+        system = stack.enter_context(running_system(broker.bootstrap, "demo", loops=loops))
         observer = stack.enter_context(observing(broker.bootstrap, "demo"))
         observer.wait_for_workers(system)
         reporter.done(

@@ -82,25 +82,20 @@ class System:
         env: Mapping[str, str] | None = None,
         *,
         module: str = "",
+        loop: str = "",
         options: Sequence[str] = ("--without-web",),
     ) -> Worker:
-        """Start one more worker of `accounts` or `clearing`, or of the app in `module`; `options` are Faust's."""
+        """Start one more worker of `accounts` or `clearing`, or of the app in `module`; `options` are Faust's.
+
+        Args:
+            loop: the module of a plain loop, which is run instead.
+        """
         self._started[app] += 1
         name = f"{app}-{self._started[app]}"
         log = self.folder / f"{name}.txt"
         with log.open("ab") as out:
             process = subprocess.Popen(
-                [
-                    sys.executable,
-                    "-m",
-                    "faust",
-                    "-A",
-                    module or f"snapkafka.demo.{app}",
-                    "worker",
-                    "-l",
-                    "warn",
-                    *options,
-                ],
+                [sys.executable, "-m", *([loop] if loop else _faust(app, module, options))],
                 stdout=out,
                 stderr=out,
                 stdin=subprocess.DEVNULL,
@@ -168,6 +163,10 @@ class System:
         self.workers.clear()
 
 
+def _faust(app: str, module: str, options: Sequence[str]) -> list[str]:
+    return ["faust", "-A", module or f"snapkafka.demo.{app}", "worker", "-l", "warn", *options]
+
+
 def wait_until(
     what: str,
     condition: Callable[[], bool],
@@ -195,6 +194,7 @@ def running_system(
     *,
     env: Callable[[str, int], Mapping[str, str]] | None = None,
     modules: Mapping[str, str] | None = None,
+    loops: Mapping[str, str] | None = None,
 ) -> Iterator[System]:
     """Start the topics and the four workers; stop them at the end of the block.
 
@@ -203,6 +203,7 @@ def running_system(
         namespace: of the snapshots.
         env: settings per worker, by app and number (0, 1).
         modules: another module for a worker, by its name ("accounts-1").
+        loops: the module of a plain loop for all workers of an app, by its name.
     """
     folder = Path(tempfile.mkdtemp(prefix="snapkafka-demo-"))
     tables = (changelog("accounts", "balances"), changelog("clearing", "passed"))
@@ -213,7 +214,9 @@ def running_system(
         for number in range(2):
             for app in ("accounts", "clearing"):
                 module = (modules or {}).get(f"{app}-{number + 1}", "")
-                system.start_worker(app, env(app, number) if env else None, module=module)
+                system.start_worker(
+                    app, env(app, number) if env else None, module=module, loop=(loops or {}).get(app, "")
+                )
         yield system
     except Interrupted:
         system.stop(INTERRUPTED_STOP_S)

@@ -35,8 +35,8 @@ from snapkafka.protocol.records import Bye, Checkpoint, CutReport, Hello, Ledger
 if TYPE_CHECKING:
     from snapkafka.protocol.ledger_state import SnapshotView
 
-    from .faust.host import Host
-    from .faust.outbound.stamps import Stamps
+    from .host import KafkaHost
+    from .stamps import Stamps
 
 logger = logging.getLogger("snapkafka")
 
@@ -66,7 +66,7 @@ class LedgerTasks:
 
     def __init__(
         self,
-        host: Host,
+        host: KafkaHost,
         stamps: Stamps,
         *,
         restore_read: Callable[[], None],

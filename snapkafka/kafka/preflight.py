@@ -51,6 +51,7 @@ class TriggerOptions(TypedDict, total=False):
     knowing: Collection[str]
     align: bool
     align_timeout_ms: int
+    audit: bool
 
 
 async def compose_trigger(
@@ -68,6 +69,7 @@ async def compose_trigger(
     knowing: Collection[str] = (),
     align: bool = False,
     align_timeout_ms: int = 0,
+    audit: bool = False,
 ) -> Trigger:
     """Compose a trigger that is ready to be appended.
 
@@ -82,6 +84,7 @@ async def compose_trigger(
         knowing: consumer groups that know markers although they send no `Hello`.
         align: hold inputs back until no message is in flight, and cut then (R16).
         align_timeout_ms: take an ordinary snapshot if it is not aligned within this time; 0: it fails by `ttl_ms`.
+        audit: whether workers send what their tables hold.
 
     Raises:
         BadInputError: an argument is invalid.
@@ -114,6 +117,7 @@ async def compose_trigger(
         asked_at=asked_at,
         align=align,
         align_timeout_ms=align_timeout_ms,
+        audit=audit,
     )
 
 

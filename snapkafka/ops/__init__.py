@@ -27,6 +27,8 @@ from snapkafka.recovery.suppression import Suppression, read_suppression
 from .aborting import abort
 from .acls import Right, Rights, rights
 from .assembling import Launch, assemble, verify
+from .audit_comparison import AuditedPartition, AuditFinding
+from .auditing import AuditedWorker, AuditReport, audit
 from .check_restored import CheckedRestore, check_restored
 from .checkpointing import Checkpointed, checkpoint
 from .creating_topics import CreatedTopic, create_topics
@@ -42,6 +44,7 @@ from .fork_diffing import diff_fork
 from .freshness import Freshness, WatchedInvariant, exposition, freshness, freshness_in, gauges
 from .heartbeats import Heartbeat, HeartbeatSession, heartbeats
 from .invariants import (
+    Causes,
     Evaluation,
     Holding,
     InvariantHistory,
@@ -72,8 +75,13 @@ __all__ = [
     "Advice",
     "Answer",
     "AppliedFix",
+    "AuditFinding",
+    "AuditReport",
+    "AuditedPartition",
+    "AuditedWorker",
     "Bounds",
     "CaptureProgress",
+    "Causes",
     "CheckedRestore",
     "Checkpointed",
     "Checkup",
@@ -131,6 +139,7 @@ __all__ = [
     "abort_restore",
     "apply_fixes",
     "assemble",
+    "audit",
     "await_captured",
     "await_workers",
     "check_restored",

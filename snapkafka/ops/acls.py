@@ -18,6 +18,7 @@ from snapkafka.kafka.ledger.reading import latest_of_apps, opened, outputs_of
 from snapkafka.kafka.login.connection import Connection
 from snapkafka.kafka.preflight import OWN_GROUPS
 from snapkafka.ports import Cluster
+from snapkafka.wire.audit import TOPIC as AUDIT
 
 #: Stand for names that are not known: nobody has joined, or the ledger cannot be read.
 SOME_TOPIC: Final = "TOPIC"
@@ -55,6 +56,7 @@ class _Names:
     """The topics and groups of a namespace."""
 
     ledger: str
+    audit: str
     own_groups: str
     inputs: tuple[str, ...]
     changelogs: tuple[str, ...]
@@ -88,6 +90,7 @@ async def rights(where: Connection | Cluster | None, namespace: str) -> Rights:
 def _placeholders(namespace: str) -> _Names:
     return _Names(
         ledger=topic_name(namespace),
+        audit=AUDIT + namespace,
         own_groups=f"{OWN_GROUPS}{namespace}.",
         inputs=(SOME_TOPIC,),
         changelogs=(),
@@ -104,6 +107,7 @@ async def _names(where: Connection | Cluster, namespace: str) -> _Names:
         changelogs = {table.changelog for view in views for table in view.hello.tables}
         return _Names(
             ledger=topic_name(namespace),
+            audit=AUDIT + namespace,
             own_groups=f"{OWN_GROUPS}{namespace}.",
             inputs=tuple(sorted(inputs)),
             changelogs=tuple(sorted(changelogs - inputs)),
@@ -143,6 +147,7 @@ def _of_service(names: _Names) -> Iterator[_Row]:
     yield _Row("group", ANY, "Describe", "likewise", NO_MARKERS)
     yield _Row("topic", names.changelogs, "DescribeConfigs", "what compaction may take (V3)",
                "V3 is unverifiable where offsets are missing")
+    yield _Row("topic", (names.audit,), "Write", "only audit", "its tables are not audited")
 
 
 def _of_operator(names: _Names) -> Iterator[_Row]:
@@ -154,6 +159,7 @@ def _of_operator(names: _Names) -> Iterator[_Row]:
     yield _Row("topic", taking_part, "AlterConfigs", "only doctor --fix", "no doctor --fix")
     yield _Row("cluster", CLUSTER, "Describe", "who reads a topic", NO_MARKERS)
     yield _Row("group", ANY, "Describe", "likewise", NO_MARKERS)
+    yield _Row("topic", (names.audit,), "Create Read", "only audit, with the rights of assembly", "no audit")
 
 
 def _of_assembly(names: _Names) -> Iterator[_Row]:

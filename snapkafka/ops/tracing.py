@@ -6,12 +6,12 @@ causes of one message can be read back as far as the log holds it, one record at
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
 from snapkafka.drawing.around import has_around
-from snapkafka.errors import BadInputError
+from snapkafka.errors import BadInputError, SnapkafkaError
 from snapkafka.kafka.ledger.reading import LATEST, Opened, opened
 from snapkafka.kafka.login.connection import Connection
 from snapkafka.manifest import AROUND, Manifest
@@ -75,16 +75,36 @@ async def trace(
     """
     require_numbers(partition, offset, most)
     async with opened(where, namespace) as work:
-        described = await work.admin.describe_topics()
-        if topic not in described or partition >= described[topic].partitions:
+        tracer = await _tracer(work)
+        tp = TopicPartition(topic, partition)
+        if not tracer.has(tp):
             raise BadInputError(f"there is no partition {partition} of topic {topic}", hint="check the name")
-        found = await work.admin.describe_topics([work.ledger.topic])
-        tracer = _Tracer(
-            work,
-            headers.ledger_id(bytes.fromhex(found[work.ledger.topic].topic_id)),
-            headers.topics_by_check({*described, *_named(work.reading.state)}),
-        )
-        return await tracer.follow(TopicPartition(topic, partition), offset, most)
+        return await tracer.follow(tp, offset, most)
+
+
+async def traces(
+    work: Opened, places: Iterable[tuple[TopicPartition, int]], *, most: int
+) -> dict[tuple[TopicPartition, int], Trace]:
+    """Follow the causes of several records, each by at most so many steps. One that cannot be read has no steps, and an
+    `end` that states why."""
+    tracer, found = await _tracer(work), {}
+    for tp, offset in places:
+        try:
+            found[tp, offset] = await tracer.follow(tp, offset, most)
+        except SnapkafkaError as error:
+            found[tp, offset] = Trace(steps=(), end=error.message)
+    return found
+
+
+async def _tracer(work: Opened) -> _Tracer:
+    described = await work.admin.describe_topics()
+    found = await work.admin.describe_topics([work.ledger.topic])
+    return _Tracer(
+        work,
+        headers.ledger_id(bytes.fromhex(found[work.ledger.topic].topic_id)),
+        headers.topics_by_check({*described, *_named(work.reading.state)}),
+        {name: topic.partitions for name, topic in described.items()},
+    )
 
 
 def require_numbers(partition: int, offset: int, most: int) -> None:
@@ -108,8 +128,14 @@ def _named(state: LedgerState) -> set[str]:
 class _Tracer:
     """The reader of one record after the other."""
 
-    def __init__(self, work: Opened, ledger: int, topics: dict[int, str]) -> None:
-        self._work, self._ledger, self._topics = work, ledger, topics
+    def __init__(
+        self, work: Opened, ledger: int, topics: dict[int, str], partitions: Mapping[str, int]
+    ) -> None:
+        self._work, self._ledger, self._topics, self._partitions = work, ledger, topics, partitions
+
+    def has(self, tp: TopicPartition) -> bool:
+        """Return whether the cluster has the partition."""
+        return tp.partition < self._partitions.get(tp.topic, 0)
 
     async def follow(self, tp: TopicPartition, offset: int, most: int) -> Trace:
         steps: list[TraceStep] = []

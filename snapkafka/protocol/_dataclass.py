@@ -7,8 +7,9 @@ written once, here, and behave as those of `dataclasses` do. No hot path compare
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Final, TypeVar, dataclass_transform
+from typing import TYPE_CHECKING, Any, Final, TypeVar, dataclass_transform
 
 T = TypeVar("T")
 
@@ -42,3 +43,53 @@ def value(cls: type[T]) -> type[T]:
     for name, method in SHARED.items():
         setattr(made, name, method)
     return made
+
+
+class InParts:
+    """A value that may know its last fields only as something unread, until one of them is asked for.
+
+    `REST`: the first of these fields. All of them have defaults.
+    """
+
+    __slots__ = ("_damaged", "_unread")
+    REST = ""
+
+    def __init_subclass__(cls, *, rest: str = "", **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        if rest:
+            cls.REST = rest
+
+    def defer(self, read: Callable[[Any], bool]) -> None:
+        """Leave the last fields to `read`, which sets them, or returns False if it cannot."""
+        object.__setattr__(self, "_unread", read)
+
+    @property
+    def damaged(self) -> bool:
+        """Whether the last fields cannot be read; they have their defaults then."""
+        self._read()
+        return getattr(self, "_damaged", False)
+
+    def _read(self) -> None:
+        read = getattr(self, "_unread", None)
+        if read is None:
+            return
+        object.__delattr__(self, "_unread")
+        if not read(self):
+            object.__setattr__(self, "_damaged", True)
+            for name in self.rest():
+                object.__setattr__(self, name, self.__dataclass_fields__[name].default)  # type: ignore[attr-defined]
+
+    @classmethod
+    def rest(cls) -> list[str]:
+        """Return the names of the last fields."""
+        names = list(cls.__dataclass_fields__)  # type: ignore[attr-defined]
+        return names[names.index(cls.REST) :]
+
+    if not TYPE_CHECKING:  # no name would be unknown to the type checker
+
+        def __getattr__(self, name: str) -> Any:
+            """Return a field that was not set: only then does Python ask here."""
+            if name.startswith("_") or name not in self.__dataclass_fields__:
+                raise AttributeError(f"{type(self).__name__} has no {name}")
+            self._read()
+            return object.__getattribute__(self, name)

@@ -8,20 +8,36 @@ The report is known to be in the ledger by its acknowledgement, or when it is re
 If nothing white is in flight at the cut, the markers are asked for in the very instant of the cut, so each enters its
 partition before the first red record there: the classic rule of 1985, at no wait. While white events still run, red
 records may precede the marker; the colour in their header distinguishes them.
+
+Then only the markers are waited for, so the report is held back to be one record with `Closed`. After half of the
+snapshot's time to live it is appended all the same: whoever has not reported in time is taken for dead (R12).
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Set
-from typing import assert_never
+from typing import TYPE_CHECKING, assert_never
 
-from .actions import Action, AppendToLedger, AskStopped, SendMarkers
+from .actions import Action, AppendToLedger, AskStopped, SendMarkers, StartTimer
 from .colours import Colours, Torn
 from .cut import OpenCut
 from .events import ChannelEnded, CutTimed, EndsSeen, MarkerSent, ReportAppended
 from .exact import exact
 from .reassignment import OpenSupplement
-from .records import Abort, ChannelRange, Closed, TornEvent
+from .records import (
+    NOBODY,
+    Abort,
+    ChannelRange,
+    Closed,
+    CutReport,
+    LogEnd,
+    SentEnd,
+    TopicPartition,
+    TornEvent,
+)
+
+if TYPE_CHECKING:
+    from .ledger_view import LedgerView
 
 
 def ask_markers(cut: OpenCut, colours: Colours) -> list[SendMarkers]:
@@ -39,7 +55,7 @@ def ready(cut: OpenCut, colours: Colours) -> bool:
     return (
         cut.markers_asked
         and not cut.markers_due
-        and cut.report is not None
+        and (cut.report is not None or cut.held is not None)
         and cut.ends is not None
         and cut.cut_us is not None
         and not colours.white_running(cut.epoch)
@@ -47,22 +63,47 @@ def ready(cut: OpenCut, colours: Colours) -> bool:
     )
 
 
-def closed(cut: OpenCut, colours: Colours, *, process: int, n: int) -> Closed:
-    """Return the record that makes the report count."""
-    assert cut.report is not None and cut.ends is not None and cut.cut_us is not None
+def closed(
+    cut: OpenCut, colours: Colours, ledger: LedgerView, *, process: int, next_n: Callable[[], int]
+) -> Closed:
+    """Return the record that makes the report count, with the report if that was held back. Then the two have one
+    number."""
+    assert cut.ends is not None and cut.cut_us is not None
     colours.ends_seen(cut.landed)
+    sent = exact(colours.sent_ends(cut.epoch, cut.markers, previous=cut.previous))
+    unstamped = exact(colours.unstamped_ends())
     return Closed(
         process=process,
-        n=n,
+        n=next_n() if cut.held is None else cut.report_n,
         epoch=cut.epoch,
-        report=cut.report,
-        sent=exact(colours.sent_ends(cut.epoch, cut.markers, previous=cut.previous)),
+        report=NOBODY if cut.report is None else cut.report,
+        cut=() if cut.held is None else (cut.held,),
+        unnamed=exact(sorted(_unnamed(cut, sent, unstamped, ledger))),
+        unstamped=unstamped,
+        sent=sent,
         changelogs=exact(colours.changelog_ends(cut.epoch, cut.changelogs)),
         input_ends=cut.ends,
         recorded=tuple(cut.recorded),
         torn=tuple(cut.torn),
         cut_us=cut.cut_us,
     )
+
+
+def _unnamed(
+    cut: OpenCut, sent: Iterable[SentEnd], unstamped: Iterable[LogEnd], ledger: LedgerView
+) -> set[TopicPartition]:
+    """Return the partitions with white records that nobody had named as an input: somebody has to cut them. Inputs
+    that are named later are known to all readers."""
+    white = {TopicPartition(end.topic, end.partition) for end in sent if end.white_end or end.landed_end}
+    white |= {TopicPartition(end.topic, end.partition) for end in unstamped}
+    return {
+        tp
+        for epoch, snapshot in ledger.open.items()
+        if cut.serves(epoch)
+        for app, topics in snapshot.apps.items()
+        for tp in white
+        if tp.topic in topics and (app, tp) not in snapshot.expected
+    }
 
 
 class OpenCuts:
@@ -73,6 +114,7 @@ class OpenCuts:
         self.supplements: list[OpenSupplement] = []
         self.aborted: set[int] = set()  # epochs this process has aborted and not yet read back
         self.asked: dict[tuple[int, str], AskStopped] = {}  # by epoch and app that does not run
+        self.due: set[int] = set()  # epochs of which a timer runs for a report that is or was held back
 
     def clear(self) -> None:
         self.cuts.clear()
@@ -97,6 +139,7 @@ class OpenCuts:
     def drop_decided(self, undecided: Set[int]) -> None:
         """Drop the cuts that serve decided snapshots only: nobody waits for them."""
         self.aborted &= undecided
+        self.due &= undecided
         for epoch, cut in list(self.cuts.items()):
             if not self.wants(cut, undecided):
                 del self.cuts[epoch]
@@ -105,13 +148,16 @@ class OpenCuts:
         if self.supplements:
             self.supplements = [item for item in self.supplements if self.wants(item, undecided)]
 
-    def advance(self, colours: Colours, *, process: int, next_n: Callable[[], int]) -> list[Action]:
+    def advance(
+        self, colours: Colours, ledger: LedgerView, *, process: int, next_n: Callable[[], int]
+    ) -> list[Action]:
         """Return the markers that can be sent now, and the `Closed` of cuts that are ready; numbered in their order."""
         actions: list[Action] = []
         for epoch, cut in sorted(self.cuts.items()):
             actions += ask_markers(cut, colours)
             if ready(cut, colours):
-                actions.append(AppendToLedger(record=closed(cut, colours, process=process, n=next_n())))
+                record = closed(cut, colours, ledger, process=process, next_n=next_n)
+                actions.append(AppendToLedger(record=record))
                 del self.cuts[epoch]
         for item in list(self.supplements):
             if item.ready:
@@ -139,6 +185,21 @@ class OpenCuts:
                 )
                 actions.append(AppendToLedger(record=record))
         return actions
+
+    def hold(self, cut: OpenCut, report: CutReport, ttl_ms: int) -> StartTimer:
+        """Hold a report back, to be one record with `Closed`; for half of the snapshot's time to live."""
+        cut.held = report
+        self.due.add(cut.epoch)
+        return StartTimer(epoch=cut.epoch, ttl_ms=ttl_ms // 2)
+
+    def release(self, epoch: int) -> list[Action]:
+        """Return the report that was held back for long enough, if it still is."""
+        self.due.discard(epoch)
+        cut = self.cuts.get(epoch)
+        if cut is None or cut.held is None:
+            return []
+        report, cut.held = cut.held, None
+        return [AppendToLedger(record=report)]
 
     def reported(self, n: int, offset: int) -> None:
         """Note that our report numbered `n` stands at this offset of the ledger."""

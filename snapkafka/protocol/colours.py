@@ -15,7 +15,7 @@ from functools import partial
 from typing import Final, NamedTuple
 
 from .exact import exact
-from .records import ChangelogEnd, SentEnd, TopicPartition
+from .records import ChangelogEnd, LogEnd, SentEnd, TopicPartition
 from .sent import Sent
 from .tearing import Cause, RunningEvents, Tally, Torn
 
@@ -169,12 +169,17 @@ class Colours(RunningEvents):
                 last_seq=last_seq,
                 marker=markers.get(tp, -1),
                 unacknowledged=sent.unacknowledged,
-                bare_end=sent.bare_end,
                 landed_end=sent.landed(markers.get(tp, -1)),
                 earlier_seq=earlier_seq,
                 earlier_end=earlier_end,
                 recreated=sent.recreated >= previous,
             )
+
+    def unstamped_ends(self) -> Iterator[LogEnd]:
+        """Yield the end of the records without a header in each partition that has any (R15)."""
+        for tp, sent in sorted(self.sent.items()):
+            if sent.bare_end:
+                yield LogEnd(topic=tp.topic, partition=tp.partition, end=sent.bare_end)
 
     def changelog_ends(self, epoch: int, recovered: tuple[ChangelogEnd, ...]) -> Iterator[ChangelogEnd]:
         """Yield per table partition one past our last white write, or the recovered end if we wrote nothing white

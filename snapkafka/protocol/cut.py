@@ -86,9 +86,10 @@ class Positions:
                 self._replay_until[tp] = until
         return sorted({tp for _, tp in since if tp in self._inputs and tp not in kept})
 
-    def take(self) -> None:
-        """Drop all inputs until the next assignment; what was started is remembered."""
-        for (_, tp), offset in self._next.items():
+    def take(self, *, undone: bool = False) -> None:
+        """Drop all inputs until the next assignment; what was started is remembered, unless its effects are
+        `undone`."""
+        for (_, tp), offset in () if undone else self._next.items():
             self._replay_until[tp] = max(self._replay_until.get(tp, 0), offset)
         self._next, self._inputs = {}, {}
         self.forget_cuts()
@@ -186,6 +187,7 @@ class OpenCut:
     changelogs: tuple[ChangelogEnd, ...] = ()  # as recovered, at the cut
     marker_topics: frozenset[str] = frozenset()  # where markers may go
     report: int | None = None  # ledger offset of the report, once that is known
+    held: CutReport | None = None  # the report, while it waits to be one record with `Closed`
     markers_asked: bool = False
     markers_due: set[TopicPartition] = field(default_factory=set)
     markers: dict[TopicPartition, int] = field(default_factory=dict)

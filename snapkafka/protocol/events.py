@@ -145,8 +145,11 @@ class InputsAdded:
 
 @value
 class InputsRevoked:
-    """A rebalance revoked all inputs. All events that start before the next `InputsAssigned` belong to the inputs in
-    that."""
+    """All inputs are revoked, by a rebalance or for now. All events that start before the next `InputsAssigned` belong
+    to the inputs in that. `undone`: what was started since the latest commit was undone, effects included (its
+    transaction was aborted): running it again is no replay."""
+
+    undone: bool = False
 
 
 @value

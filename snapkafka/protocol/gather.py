@@ -109,7 +109,16 @@ def _sender_ends(snapshot: SnapshotView) -> Iterator[SenderEnd]:
 
 def contaminated(state: LedgerView, snapshot: SnapshotView) -> str:
     """Return why a captured snapshot cannot be proved, whatever its checks find; empty: nothing is known against it."""
-    return snapshot.contaminated or _recreated(state, snapshot)
+    return snapshot.contaminated or _damaged(state, snapshot) or _recreated(state, snapshot)
+
+
+def _damaged(state: LedgerView, snapshot: SnapshotView) -> str:
+    """Return a process whose `Closed` cannot be read to its end; empty: there is none."""
+    for part in snapshot.parts():
+        if part.closed.damaged:
+            who = f"process {part.process} of app {state.app_of(part.process)}"
+            return f"the record by which {who} closed, at ledger offset {part.closed_at}, is damaged"
+    return ""
 
 
 def _recreated(state: LedgerView, snapshot: SnapshotView) -> str:

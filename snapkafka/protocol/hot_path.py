@@ -256,6 +256,15 @@ class Work(ABC):
             effect, "send-failed", f"a send to {tp} from before the cut was refused: {reason}", str(tp)
         )
 
+    def send_aborted(self, effect: Effect, tp: TopicPartition, seq: int) -> Sequence[Action]:
+        """Take back a send whose transaction was aborted, together with its cause, positions included (R7). Nobody
+        reads its record, so its seq is given again: a gap would look like a loss. To be called for the latest seq of
+        a partition first."""
+        effect.tally.unacked -= 1
+        Colours.unstamp(effect.sent[tp], seq)
+        what = f"a send to {tp} from before the cut was undone: its transaction was aborted"
+        return self._white_lost(effect, "send-failed", what, str(tp))
+
     def send_unsettled(
         self, effect: Effect, tp: TopicPartition, seq: int, reason: str, count: int = 1
     ) -> Sequence[Action]:

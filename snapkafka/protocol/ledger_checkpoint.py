@@ -164,9 +164,9 @@ class _Matter:
             case Assigned():
                 return at in self.assigned or at >= self.since
             case CutReport():
-                return any(record.previous < epoch <= record.epoch for epoch in self.epochs)
+                return self._serves(record)
             case Closed():
-                return record.report in self.reports
+                return record.report in self.reports or any(map(self._serves, record.cut))
             case Trigger():
                 return at + 1 in self.epochs
             case Abort() | Verdict() | Aligning() | Released():
@@ -183,6 +183,9 @@ class _Matter:
                 return False
             case _:
                 assert_never(record)
+
+    def _serves(self, report: CutReport) -> bool:
+        return any(report.previous < epoch <= report.epoch for epoch in self.epochs)
 
 
 def _restores(state: LedgerState, processes: set[int], since: int) -> set[int]:

@@ -190,24 +190,21 @@ class SnapshotFold(LedgerView):
                 snapshot.earlier[item] = ownership.earlier(owner, record.process)
 
     def _close(self, offset: int, record: Closed) -> None:
+        for cut in record.cut:
+            self._report(offset, cut)
+        at = offset if record.cut else record.report
         for snapshot in list(self.open.values()):
             report = snapshot.reports.get(record.process)
             # R4: a report counts only with its Closed, and a Closed only with the report that it names.
-            if report is not None and report[0] == record.report and record.process not in snapshot.closed:
+            if report is not None and report[0] == at and record.process not in snapshot.closed:
                 snapshot.closed[record.process] = (offset, record)
-            elif snapshot.supplements.get(record.report, _NO_REPORT).process == record.process:
-                snapshot.supplements_closed.setdefault(record.report, (offset, record))
+            elif snapshot.supplements.get(at, _NO_REPORT).process == record.process:
+                snapshot.supplements_closed.setdefault(at, (offset, record))
             else:
                 continue
-            for app, topics in snapshot.apps.items():
+            for app, topics in snapshot.apps.items() if record.unnamed else ():
                 # a partition that nobody had named: white lies in it, so somebody has to cut it
-                snapshot.expected |= {
-                    (app, TopicPartition(sent.topic, sent.partition))
-                    for sent in record.sent
-                    if sent.topic in topics
-                    and (sent.white_end or sent.landed_end or sent.bare_end)
-                    and (app, (sent.topic, sent.partition)) not in snapshot.expected
-                }
+                snapshot.expected |= {(app, tp) for tp in record.unnamed if tp.topic in topics}
             self._complete(offset, snapshot)
 
     def _abort(self, offset: int, record: Abort) -> None:

@@ -11,7 +11,7 @@ from collections.abc import Collection, Iterable, Iterator
 from .deduplication import Latest
 from .forking import ForkView
 from .lost_tail import LostTails
-from .ownership import Input, Owner
+from .ownership import Input, Owners
 from .records import FOREIGN, NOBODY, RESTORE, TopicPartition
 from .refusals import Refusals
 from .restores import Restores
@@ -30,7 +30,7 @@ class LedgerView:
         self.by_id: dict[tuple[str, int], int] = {}  # (id, attempt) -> epoch
         self.latest_of: dict[str, int] = {}  # id -> epoch of its last attempt
         self.retired: dict[str, int] = {}  # app -> ledger offset of its Retire
-        self.owners: dict[Input, Owner] = {}
+        self.owners = Owners()
         self.highest_epoch = 0
         self.paused_at: int | None = None  # ledger offset of the Pause that holds; None: not paused
         self.restores = Restores()
@@ -128,7 +128,7 @@ class LedgerView:
             return False
         app, left = view.hello.app, view.left
         assert left is not None, "who goes on has left"
-        if any((owner.process, a) == (view.process, app) for (a, _), owner in self.owners.items()):
+        if self.owners.of(app, view.process):
             return True
         return not any(v.hello.app == app and v.process > left for v in self.processes.values())
 
@@ -153,11 +153,13 @@ class LedgerView:
         that were added since and assigned to some process. Those are inputs of its app also when that process has
         left, and no `Hello` counts them."""
         hellos = list(hellos)
-        counted = {
-            (view.hello.app, TopicPartition(source.topic, partition))
+        sizes = {
+            (view.hello.app, source.topic, source.partitions)
             for view in hellos
             for source in view.hello.inputs
-            for partition in range(source.partitions)
+        }  # most processes of an app name the same
+        counted = {
+            (app, TopicPartition(topic, partition)) for app, topic, size in sizes for partition in range(size)
         }
         since: dict[str, int] = {}
         for view in hellos:
@@ -236,8 +238,7 @@ class LedgerView:
 
 def topics_read(hellos: Iterable[ProcessView]) -> dict[str, frozenset[str]]:
     """Return the topics that each app reads, by the `Hello`s of its processes."""
-    topics: dict[str, frozenset[str]] = {}
+    topics: dict[str, set[str]] = {}
     for view in hellos:
-        named = frozenset(source.topic for source in view.hello.inputs)
-        topics[view.hello.app] = topics.get(view.hello.app, frozenset()) | named
-    return topics
+        topics.setdefault(view.hello.app, set()).update(source.topic for source in view.hello.inputs)
+    return {app: frozenset(named) for app, named in topics.items()}

@@ -165,6 +165,7 @@ class Member(Work):
         self.ledger = LedgerState(history=False, start=start)
         self._refused.clear()
         self.open.aborted.clear()
+        self.open.due.clear()
 
     # -- records that readers with other keys refuse (R11) ----------------------------------------------------
 
@@ -235,6 +236,8 @@ class Member(Work):
     def _timer_expired(self, epoch: int) -> list[Action]:
         """Abort a snapshot that is not captured in time (R12) and name the culprit; a sender that gave no sign is not
         waited for again."""
+        if epoch in self.open.due:
+            return self.open.release(epoch)
         if self.process is None or epoch not in self.ledger.open or epoch in self.open.aborted:
             return []
         waits = self.ledger.waiting(epoch)

@@ -199,9 +199,8 @@ class SentEnd:
     below this offset; 0: there are none. `earlier_seq`, `earlier_end`: every record up to this seq was appended below
     this offset, as the process knew at an earlier cut (-1, 0: it knew of none).
 
-    `bare_end`: one past the last record that it sent there without a header, because a size limit had no room for it
-    (R15); 0: none. `recreated`: an acknowledgement since the cut before showed that the topic was recreated: a later
-    record lay below an earlier one. All ends belong to the present topic.
+    `recreated`: an acknowledgement since the cut before showed that the topic was recreated: a later record lay below
+    an earlier one. All ends belong to the present topic.
     """
 
     topic: str
@@ -210,7 +209,6 @@ class SentEnd:
     last_seq: int
     marker: int = -1
     unacknowledged: tuple[SeqRange, ...] = ()
-    bare_end: int = 0
     landed_end: int = 0
     earlier_seq: int = -1
     earlier_end: int = 0

@@ -6,7 +6,7 @@ that process, where it started (R10), or never: for later owners it is too late.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Set
 from typing import Final, NamedTuple
 
 from .records import NOBODY, CutReport, TopicPartition
@@ -47,6 +47,54 @@ class Owner(NamedTuple):
     earlier: tuple[Reader, ...]
 
 
+class Owners(Mapping[Input, Owner]):
+    """The owner of each input, and the inputs that a process has or once had, without a walk over all of them."""
+
+    def __init__(self) -> None:
+        self._owners: dict[Input, Owner] = {}
+        self._of: dict[tuple[str, int], set[TopicPartition]] = {}
+        self._once_of: dict[tuple[str, int], set[TopicPartition]] = {}
+
+    def __getitem__(self, item: Input) -> Owner:
+        return self._owners[item]
+
+    def __iter__(self) -> Iterator[Input]:
+        return iter(self._owners)
+
+    def __len__(self) -> int:
+        return len(self._owners)
+
+    def __setitem__(self, item: Input, owner: Owner) -> None:
+        last = self._owners.get(item)
+        self._owners[item] = owner
+        if last is None or last.process != owner.process:
+            _move(self._of, item, {last.process} if last else set(), {owner.process})
+        if last is None or last.earlier is not owner.earlier:
+            was = {reader.process for reader in last.earlier} if last else set()
+            _move(self._once_of, item, was, {reader.process for reader in owner.earlier})
+
+    def of(self, app: str, process: int) -> Set[TopicPartition]:
+        """Return the inputs that a process has."""
+        return self._of.get((app, process), frozenset())
+
+    def once_of(self, app: str, process: int) -> Set[TopicPartition]:
+        """Return the inputs of which a process is remembered as an earlier owner."""
+        return self._once_of.get((app, process), frozenset())
+
+
+def _move(
+    index: dict[tuple[str, int], set[TopicPartition]], item: Input, was: set[int], now: set[int]
+) -> None:
+    """Take an input from the processes that had it, and enter it for those that have it now."""
+    app, tp = item
+    for process in was - now:
+        index[app, process].discard(tp)
+        if not index[app, process]:
+            del index[app, process]
+    for process in now - was:
+        index.setdefault((app, process), set()).add(tp)
+
+
 def next_owner(
     last: Owner | None, *, offset: int, process: int, generation: int, red: int, unknown: bool
 ) -> Owner:
@@ -64,29 +112,27 @@ def next_owner(
     )
 
 
-def reads_red(owners: dict[Input, Owner], report: CutReport, app: str, inputs: set[TopicPartition]) -> None:
+def reads_red(owners: Owners, report: CutReport, app: str, inputs: set[TopicPartition]) -> None:
     """Mark the inputs of a report's author as read in red from here on, without those just revoked."""
-    for (owner_app, tp), owner in owners.items():
-        mine = (owner_app, owner.process) == (app, report.process)
-        if mine and (tp in inputs or owner.offset > report.assigned):
+    for tp in [*owners.of(app, report.process)]:
+        owner = owners[app, tp]
+        if tp in inputs or owner.offset > report.assigned:
             red = max(owner.red, report.epoch)
-            owners[app, tp] = Owner(
+            owners[app, tp] = Owner(  # `_replace` makes tuples that Python does not use again, see `exact`
                 owner.offset, owner.process, owner.generation, owner.before, red, owner.earlier
             )
 
 
-def came_and_went(owners: dict[Input, Owner], report: CutReport, app: str) -> dict[TopicPartition, int]:
+def came_and_went(owners: Owners, report: CutReport, app: str) -> dict[TopicPartition, int]:
     """Return the inputs assigned to a report's author after its cut and revoked before the report landed.
 
     It read them in red, and the next owner could not know. Each comes with the offset of the `Assigned` that gave it.
     """
-    since = report.assigned
     return {
         tp: reader.offset
-        for (owner_app, tp), owner in owners.items()
-        if owner.earlier and owner.earlier[-1].offset > since  # they stand in the order of their offsets
-        for reader in owner.earlier
-        if (owner_app, reader.process) == (app, report.process) and reader.offset > since
+        for tp in owners.once_of(app, report.process)
+        for reader in owners[app, tp].earlier
+        if reader.process == report.process and reader.offset > report.assigned
     }
 
 

@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from ._dataclass import value
+from ._dataclass import InParts, value
 from .alignment_records import Aligning, Released
 from .offsets import (
     NOBODY,
@@ -197,7 +197,8 @@ class Trigger:
     `ttl_ms`: if it is not captured within that time, any process that notices aborts it. `run_without`: apps out of
     scope, and retired ones, that ran without taking part as far as the author saw their groups. `asked_at`: how far the
     author had read the ledger when it asked for `ends`; -1: unknown. `align`: each process cuts when nothing is in
-    flight to it (R16); after `align_timeout_ms` it does not wait any more (0: until `ttl_ms` are over).
+    flight to it (R16); after `align_timeout_ms` it does not wait any more (0: until `ttl_ms` are over). `audit`:
+    workers send what their tables hold at the cut, for a comparison with the changelogs.
     """
 
     process: int = NOBODY
@@ -216,6 +217,7 @@ class Trigger:
     asked_at: int = -1
     align: bool = False
     align_timeout_ms: int = 0
+    audit: bool = False
 
 
 @value
@@ -245,13 +247,24 @@ class CutReport:
 
 
 @value
-class Closed:
-    """All white records of this process are in the log: the report at ledger offset `report` now counts (R4, R7)."""
+class Closed(InParts, rest="sent"):
+    """All white records of this process are in the log: the report at ledger offset `report` now counts (R4, R7).
+
+    `cut`: the report itself, where nothing white was running at the cut: it has no record of its own then, and `report`
+    is -1.
+    `unnamed`: partitions with white records of it that nobody had named as an input, as far as it had read the ledger.
+    `unstamped`: one past the last record that it sent somewhere without a header, because a size limit had no room for
+    it (R15). The fields from `sent` on change nothing in the fold of the ledger, so no process reads those of others:
+    whoever gathers a captured snapshot asks for them.
+    """
 
     process: int
     n: int
     epoch: int
-    report: int
+    report: int = -1
+    cut: tuple[CutReport, ...] = ()
+    unnamed: tuple[TopicPartition, ...] = ()
+    unstamped: tuple[LogEnd, ...] = ()
     sent: tuple[SentEnd, ...] = ()
     changelogs: tuple[ChangelogEnd, ...] = ()
     input_ends: tuple[LogEnd, ...] = ()

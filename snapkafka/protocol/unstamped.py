@@ -9,7 +9,7 @@ external: no colour, no seq, no cause. The consequences:
 * When none is open, an unstamped record is white for all later snapshots. In a changelog it is a part of the state,
   and its sender's end lies above it. If it was received, it lies below the position, as any external record does. If
   not, it belongs to the state of a channel, which the log does not show: `Closed` names the offset up to which a
-  sender has unstamped records (`bare_end`), and a snapshot with a position below that fails.
+  sender has unstamped records (`unstamped`), and a snapshot with a position below that fails.
 * It has no seq, so it leaves no gap. If it fails all the same, it gets a seq, by which its sender can report it.
 
 An unstamped record of a process that has left meanwhile is external input to every snapshot.
@@ -27,10 +27,9 @@ def in_flight(snapshot: SnapshotView, processes: Mapping[int, ProcessView]) -> F
     """Return the failure if an unstamped record lies where a reader has not got to. To be called when every input is
     cut and every sender has closed."""
     ends = {
-        TopicPartition(sent.topic, sent.partition): (sent.bare_end, process)
+        TopicPartition(last.topic, last.partition): (last.end, process)
         for process, (_, closed) in snapshot.closed.items()
-        for sent in closed.sent
-        if sent.bare_end
+        for last in closed.unstamped
     }
     for part in snapshot.parts() if ends else ():
         app = part.report.app or processes[part.process].hello.app

@@ -283,8 +283,11 @@ class WorkerProtocol(BarrierMember):
         cut.uncounted = frozenset(written if self._uncounted else written & self.earlier.unknown)
         known = cut.ends_known(self.ledger, snapshot, report.positions)
         tps = () if known else cut.asks(self.positions.inputs())
+        markers = closing.ask_markers(cut, self.colours)
+        if cut.markers_asked and not tps and snapshot is not None:
+            return [*held, turned, *markers, self.open.hold(cut, report, snapshot.trigger.ttl_ms)]
         asked = [AskEnds(report=report.n, tps=tps)] if tps else []
-        return [*held, turned, *closing.ask_markers(cut, self.colours), AppendToLedger(record=report), *asked]
+        return [*held, turned, *markers, AppendToLedger(record=report), *asked]
 
     # -- closing (R7) -----------------------------------------------------------------------------------------
 
@@ -293,7 +296,8 @@ class WorkerProtocol(BarrierMember):
         if self.process is None:
             return []
         aligned = self._align() if self.aligning else []
-        actions = [*aligned, *self.open.advance(self.colours, process=self.process, next_n=self._next_n)]
+        closed = self.open.advance(self.colours, self.ledger, process=self.process, next_n=self._next_n)
+        actions = [*aligned, *closed]
         if actions:
             self._rest()
         again = (item.due(self.ledger) for item in self.open.supplements)
@@ -310,8 +314,8 @@ class WorkerProtocol(BarrierMember):
                 self.inputs.assign(event)
             case InputsAdded():
                 self.inputs.add(event.inputs)
-            case InputsRevoked():
-                self.positions.take()
+            case InputsRevoked(undone=undone):
+                self.positions.take(undone=undone)
                 self.inputs.take()
                 return gave_up
             case _:

@@ -11,9 +11,10 @@ from snapkafka.errors import DependencyMissingError
 #: Extra -> the modules that it brings and that are used here. pyproject.toml has the distributions that hold them.
 EXTRAS: Final = {
     "faust": ("faust", "mode", "aiokafka"),
+    "clients": ("aiokafka", "confluent_kafka"),
     "cli": ("typer", "rich", "aiokafka"),
     "spark": ("pyspark", "pyarrow", "aiokafka"),
-    "embedded": ("pyarrow", "duckdb", "pytz", "xxhash", "confluent_kafka", "aiokafka"),
+    "embedded": ("pyarrow", "duckdb", "numpy", "pytz", "xxhash", "confluent_kafka", "aiokafka"),
     "query": ("duckdb", "pytz", "xxhash"),
     "service": (
         "aiokafka",

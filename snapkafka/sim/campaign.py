@@ -17,8 +17,8 @@ from .run import run
 RULES: Final[dict[str, tuple[str, ...]]] = {
     "R1": ("Trigger", "twin_triggers", "retries"),
     "R2": ("heard by marker", "heard by header"),
-    "R3": ("CutReport",),
-    "R4": ("lost_reports",),
+    "R3": ("CutReport", "combined"),
+    "R4": ("lost_reports", "combined"),
     "R5": ("white_sends_while_red",),
     "R6": ("torn", "later_looks_over_a_cut"),
     "R7": ("Closed",),

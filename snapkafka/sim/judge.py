@@ -178,7 +178,8 @@ class _Truth:
         if any((torn.agent, torn.offset) == (execution.agent, execution.offset) for torn in source.torn):
             return True  # it ran before, and was torn when it ran again
         until = max((agent.replay_until for agent in source.agents), default=0)
-        own = execution.process == source.receiver and execution.offset < until
+        same = self.view.worker(execution.process) == self.view.worker(source.receiver)
+        own = same and execution.offset < until
         return own or self._before(source, execution)
 
 

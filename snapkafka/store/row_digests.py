@@ -64,8 +64,8 @@ def row_digest(types: Sequence[str], rows: Iterator[Sequence[Any]]) -> tuple[int
         types: of the columns, in Spark's words (`bigint`, `map<string,binary>`).
         rows: values in the order of the columns.
     """
-    numbered = [(number, hasher(kind)) for number, kind in enumerate(types)]
-    whole, count, total = _int(), 0, 0
+    numbered = [(struct.pack("<i", number), hasher(kind)) for number, kind in enumerate(types)]
+    whole, count, total = _bytes(), 0, 0
     for row in rows:
         found = SEED
         for (number, column), value in zip(numbered, row, strict=True):

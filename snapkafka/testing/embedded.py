@@ -105,6 +105,7 @@ class EmbeddedKafka:
         self._was_up = False
         self._keep_data = keep_data
         self._overrides = dict(properties or {})
+        self._command: list[str] = []
         self._process: subprocess.Popen[bytes] | None = None
         self._watchdog: subprocess.Popen[bytes] | None = None
 
@@ -147,6 +148,7 @@ class EmbeddedKafka:
         if self._process is not None and self._process.poll() is None:
             return
         self._reap()
+        self._command = self._java()  # before the deadline: Java and jars may have to be fetched
         deadline = time.monotonic() + timeout_s
         self._write_config()
         if not (self.folder / "data" / "meta.properties").exists():
@@ -240,9 +242,8 @@ class EmbeddedKafka:
         self._config.write_text("".join(lines), encoding="utf-8")
 
     def _format(self, timeout_s: float) -> None:
-        command = self._java(
-            "kafka.tools.StorageTool", "format", "-t", self.cluster_id, "-c", str(self._config)
-        )
+        tool = ("kafka.tools.StorageTool", "format", "-t", self.cluster_id, "-c", str(self._config))
+        command = [*self._command, *tool]
         with self.log_file.open("ab") as log:
             try:
                 status = subprocess.run(
@@ -257,7 +258,7 @@ class EmbeddedKafka:
             )
 
     def _launch(self) -> None:
-        command = self._java("kafka.Kafka", str(self._config), flags=("-Xmx512m",))
+        command = [*self._command, "kafka.Kafka", str(self._config)]
         with self.log_file.open("ab") as log:
             # A session of its own: Ctrl-C goes to the owner alone, who stops the broker when its clients are gone.
             self._process = subprocess.Popen(
@@ -300,10 +301,10 @@ class EmbeddedKafka:
     def _config(self) -> Path:
         return self.folder / "server.properties"
 
-    def _java(self, *main: str, flags: tuple[str, ...] = ()) -> list[str]:
+    def _java(self) -> list[str]:
         return [
             str(java().executable),
-            *flags,
+            "-Xmx512m",
             "-XX:-UsePerfData",  # else it leaves a file behind, outside of its folder, when killed
             f"-Djava.io.tmpdir={self.folder / 'tmp'}",
             "-Dorg.slf4j.simpleLogger.showDateTime=true",
@@ -311,7 +312,6 @@ class EmbeddedKafka:
             "-Dorg.slf4j.simpleLogger.log.org.apache.kafka.common.config=warn",  # 300 lines of settings
             "-cp",
             os.pathsep.join(str(jar) for jar in kafka_jars()),
-            *main,
         ]
 
 

@@ -116,7 +116,8 @@ class RunningSystem:
             who="snapkafka.testing",
             wait=True,
         )
-        return Taken(self, name, await_work(taken).epoch)
+        epoch = await_work(taken).epoch
+        return Taken(self.connection, self.namespace, self.storage, name, epoch)
 
     def wait_until(self, what: str, condition: Callable[[], bool], *, timeout_s: float = 30.0) -> None:
         """Wait for a condition.

@@ -7,18 +7,19 @@ from collections.abc import Collection, Coroutine, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import cached_property
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from snapkafka import ops
 from snapkafka.checks.kinds import OF_STATE
 from snapkafka.errors import BadInputError
+from snapkafka.kafka.login.connection import Connection
 from snapkafka.store import read_manifest
 
 if TYPE_CHECKING:
     import pyarrow as pa  # type: ignore[import-untyped]
 
     from snapkafka.manifest import CheckEntry, WitnessEntry
-    from snapkafka.testing.systems import RunningSystem
 
 T = TypeVar("T")
 
@@ -27,16 +28,17 @@ T = TypeVar("T")
 class Taken:
     """A captured snapshot of a system under test; it is assembled and verified on first use."""
 
-    system: RunningSystem
+    connection: Connection
+    namespace: str
+    storage: Path
     id: str
     epoch: int
 
     @cached_property
     def assembled(self) -> ops.JobResult:
         """The result of assembly: verdict, checks, tables."""
-        where, namespace = self.system.connection, self.system.namespace
-        spec = ops.JobSpec(namespace=namespace, snapshots=(self.id,), storage=str(self.system.storage))
-        (found,) = await_work(ops.assemble(where, spec))
+        spec = ops.JobSpec(namespace=self.namespace, snapshots=(self.id,), storage=str(self.storage))
+        (found,) = await_work(ops.assemble(self.connection, spec))
         return found
 
     def assert_consistent(self, *, allow_split_keys: Collection[str] = ()) -> ops.JobResult:
@@ -64,7 +66,7 @@ class Taken:
     def query(self, sql: str) -> list[dict[str, Any]]:
         """Return the rows of a SELECT on the snapshot's tables (`state`, `messages`, ...), by column."""
         manifest = self.assembled.manifest
-        found = await_work(ops.query(None, self.system.namespace, sql, manifest=manifest))
+        found = await_work(ops.query(None, self.namespace, sql, manifest=manifest))
         return [dict(row) for row in found.rows]
 
     def tables(self, name: str) -> pa.Table:

@@ -4,6 +4,9 @@
 each type of `protocol.records`, and the single source of truth. `schemas/ledger/old/*.avsc` are those of earlier
 releases: their records are read with them and resolved to today's, and fields added since take their defaults.
 
+The ends and ranges of many partitions are columns (`columns`). The last fields of a `Closed` are read when somebody
+asks for one of them: of a snapshot of N processes each process reads N of these records, and needs no end in them.
+
 Records of today's schema are read by functions compiled for their types (`compiled`) and written field by field, by
 Avro's own primitives: a schema has its dataclass's fields in their order (tested). Avro's generic reader compares two
 schemas at every value and takes ten times as long, which slows down every start (docs/evidence/performance.md); it is
@@ -25,7 +28,8 @@ from typing import Any, Final, NamedTuple
 
 from snapkafka.protocol.records import LedgerRecord
 
-from .compiled import Read, Readers, hints_of, is_record
+from .columns import FORMS, packed, unpacked
+from .compiled import Read, Readers, columns_of, hints_of, is_record
 from .fingerprint import fingerprint
 
 if typing.TYPE_CHECKING:
@@ -190,6 +194,11 @@ def _writer_of(kind: Any) -> Write:
                 write(encoder, getattr(record, name))
 
         return write_record
+    if (listed := columns_of(kind)) is not None:
+        write_columns = _writer_of(FORMS[listed].columns)
+        return lambda encoder, items: write_columns(encoder, packed(listed, items))
+    if kind == tuple[int, ...]:
+        return _write_numbers
     if typing.get_origin(kind) is tuple:
         item = _writer_of(typing.get_args(kind)[0])
 
@@ -202,6 +211,18 @@ def _writer_of(kind: Any) -> Write:
 
         return write_array
     return getattr(BinaryEncoder, f"write_{_primitive(kind)}")  # type: ignore[no-any-return]
+
+
+def _write_numbers(encoder: Any, numbers: tuple[int, ...]) -> None:
+    """Write a list of numbers, without a call for each byte: a column has hundreds."""
+    data = bytearray()
+    for number in (len(numbers), *numbers, 0) if numbers else (0,):
+        left = (number << 1) ^ (number >> 63)
+        while left > 127:
+            data.append(left & 127 | 128)
+            left >>= 7
+        data.append(left)
+    encoder.write(bytes(data))
 
 
 def _primitive(kind: Any) -> str:
@@ -222,6 +243,9 @@ def _typed_of(kind: Any) -> Convert:
     if is_record(kind):
         fields = [(name, _typed_of(hint)) for name, hint in hints_of(kind).items()]
         return lambda value: kind(**{name: convert(value[name]) for name, convert in fields})
+    if (listed := columns_of(kind)) is not None:
+        columns = _typed_of(FORMS[listed].columns)
+        return lambda value: unpacked(listed, columns(value))
     if typing.get_origin(kind) is tuple:
         item = _typed_of(typing.get_args(kind)[0])
         return lambda value: tuple(item(element) for element in value)

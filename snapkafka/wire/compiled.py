@@ -12,10 +12,13 @@ from __future__ import annotations
 
 import typing
 from collections.abc import Callable
-from itertools import count
 from typing import Any
 
 from snapkafka.protocol import records
+from snapkafka.protocol._dataclass import InParts
+
+from . import columns
+from .columns import FORMS, unpacked
 
 #: Reads one value: the bytes, and the position where it begins; returns the value, and the position behind it.
 Read = Callable[[bytes, int], tuple[Any, int]]
@@ -45,6 +48,9 @@ if size < 0:
 at += size
 """
 )
+#: An item of a list: a number, and anything else.
+NUMBER = LONG.replace("{to}", "item")
+ITEM = "item, at = {item}(data, at)\n"
 #: A list: blocks, each with the number of its items first; below zero, the size of the block in bytes comes next.
 ARRAY = (
     "{to} = []\nwhile True:\n"
@@ -58,7 +64,7 @@ ARRAY = (
             at += 1
         at += 1
     for _ in range(left):
-        item, at = {item}(data, at)
+{read}
         {to}.append(item)
 {to} = (*{to},)
 """
@@ -67,7 +73,13 @@ ARRAY = (
 
 def hints_of(kind: type) -> dict[str, Any]:
     """Return the fields of a record type with their types, in their order."""
-    return typing.get_type_hints(kind, vars(records))
+    return typing.get_type_hints(kind, {**vars(records), **vars(columns)})
+
+
+def columns_of(kind: Any) -> type | None:
+    """Return the type whose lists are written as columns, where `kind` is such a list."""
+    item = typing.get_args(kind)[0] if typing.get_origin(kind) is tuple else None
+    return item if item in FORMS else None
 
 
 def is_record(kind: Any) -> bool:
@@ -84,7 +96,12 @@ class Readers:
 
     def __init__(self, within: Callable[[bytes], Any]) -> None:
         self._names: dict[Any, str] = {}
-        self._scope: dict[str, Any] = {"within": within, "new": object.__new__}
+        self._scope: dict[str, Any] = {
+            "within": within,
+            "new": object.__new__,
+            "unpacked": unpacked,
+            "defer": _defer,
+        }
 
     def reader(self, kind: type) -> Read:
         """Return the reader of a record type."""
@@ -94,23 +111,39 @@ class Readers:
         if kind not in self._names:
             name = self._names[kind] = f"read_{len(self._names)}"
             body = self._record(kind, name) if is_record(kind) else self._value(kind, "found")
-            source = f"def {name}(data, at):\n" + "".join(f"    {line}\n" for line in body.splitlines())
-            exec(source + "    return found, at\n", self._scope)
+            self._compile(name, "data, at", body)
         return self._names[kind]
+
+    def _compile(self, name: str, arguments: str, body: str) -> None:
+        source = f"def {name}({arguments}):\n" + "".join(f"    {line}\n" for line in body.splitlines())
+        exec(source + "    return found, at\n", self._scope)
 
     def _record(self, kind: type, name: str) -> str:
         """Return the code that reads the fields in their order, and makes the record of them."""
-        fields = [(f"_{place}", field, hint) for place, (field, hint) in zip(count(), hints_of(kind).items())]
-        code = "".join(self._value(hint, to) for to, _, hint in fields)
+        hints = hints_of(kind)
         self._scope[f"type_of_{name}"] = kind
         if issubclass(kind, tuple):
-            return code + f"found = type_of_{name}({', '.join(to for to, _, _ in fields)})\n"
-        code += (
-            f"found = new(type_of_{name})\n"  # it is frozen, so its slots are filled as its `__init__` does
-        )
-        for to, field, _ in fields:
+            code = "".join(self._value(hint, f"_{field}") for field, hint in hints.items())
+            return code + f"found = type_of_{name}({', '.join(f'_{field}' for field in hints)})\n"
+        rest = kind.rest() if issubclass(kind, InParts) else []
+        now = {field: hint for field, hint in hints.items() if field not in rest}
+        code = self._fields(kind, name, now, f"found = new(type_of_{name})\n")
+        if rest:
+            self._compile(
+                f"rest_of_{name}",
+                "data, at, found",
+                self._fields(kind, name, {f: hints[f] for f in rest}, ""),
+            )
+            code += f"at = defer(found, rest_of_{name}, data, at)\n"
+        return code
+
+    def _fields(self, kind: type, name: str, hints: dict[str, Any], made: str) -> str:
+        """Return the code that reads these fields in their order, and sets them; between the two the record is made.
+        It is frozen, so its slots are filled as its `__init__` does."""
+        code = "".join(self._value(hint, f"_{field}") for field, hint in hints.items()) + made
+        for field in hints:
             self._scope[f"set_{name}_{field}"] = getattr(kind, field).__set__
-            code += f"set_{name}_{field}(found, {to})\n"
+            code += f"set_{name}_{field}(found, _{field})\n"
         return code
 
     def _value(self, kind: Any, to: str) -> str:
@@ -123,7 +156,28 @@ class Readers:
             return BYTES.format(to=to) + f"{to} = within({to})\n"
         if is_record(kind):
             return f"{to}, at = {self._name(kind)}(data, at)\n"
+        if (item := columns_of(kind)) is not None:
+            self._scope[f"type_of_{item.__name__}"] = item
+            read = f"{to}, at = {self._name(FORMS[item].columns)}(data, at)\n"
+            return read + f"{to} = unpacked(type_of_{item.__name__}, {to})\n"
         if typing.get_origin(kind) is tuple:
-            return ARRAY.format(to=to, item=self._name(typing.get_args(kind)[0]))
+            item = typing.get_args(kind)[0]
+            read = NUMBER if item is int else ITEM.format(item=self._name(item))
+            return ARRAY.format(
+                to=to, read="".join(f"        {line}\n" for line in read.splitlines()).rstrip()
+            )
         assert kind is str or typing.get_origin(kind) is typing.Literal, f"no Avro type for {kind}"
         return BYTES.format(to=to) + f"{to} = {to}.decode()\n"
+
+
+def _defer(record: InParts, read: Callable[..., tuple[Any, int]], data: bytes, at: int) -> int:
+    """Leave the rest of the bytes until somebody asks for what stands in them; return where they end."""
+
+    def read_rest(of: InParts) -> bool:
+        try:
+            return read(data, at, of)[1] == len(data)
+        except Exception:  # whatever damaged bytes lead to
+            return False
+
+    record.defer(read_rest)
+    return len(data)

@@ -12,13 +12,16 @@ from pathlib import Path
 
 from tests.bench import (
     aligned,
+    auditing,
     building,
     busy,
     delays,
+    freezing,
     hot,
     ledger,
     live,
     mesh,
+    mesh_running,
     requests,
     restoring,
     scale,
@@ -37,13 +40,16 @@ def registered() -> dict[str, Callable[[], list[Figure]]]:
         name.removeprefix("bench_"): function
         for module in (
             aligned,
+            auditing,
             busy,
             delays,
+            freezing,
             hot,
             ledger,
             live,
             requests,
             mesh,
+            mesh_running,
             service,
             steady,
             building,

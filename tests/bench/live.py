@@ -46,13 +46,13 @@ def bench_system_latency() -> list[Figure]:
     with live("bench-latency", slow_every=0, env=_fetching_often) as system:
         transfers: list[Transfer] = []
         watching = asyncio.run_coroutine_threadsafe(
-            _watch_credits(system.bootstrap, transfers), system.observer.loop
+            watch_credits(system.bootstrap, transfers), system.observer.loop
         )
-        _wait_for_one_since(time.time(), transfers, system)
+        wait_for_one_since(time.time(), transfers, system)
         pairs = [
             [_turn(system, snapshots=(n + pair) % 2 == 0) for n in range(TURNS)] for pair in range(PAIRS)
         ]
-        _wait_for_one_since(time.time() + 1, transfers, system)  # by then those of the last turn are there
+        wait_for_one_since(time.time() + 1, transfers, system)  # by then those of the last turn are there
         watching.cancel()
     ratios, without, with_snapshots = [], [], []
     for turns in pairs:
@@ -109,7 +109,7 @@ def _turn(system: Live, *, snapshots: bool) -> Turn:
     return Turn(start, end, snapshots)
 
 
-def _wait_for_one_since(asked: float, transfers: list[Transfer], system: Live) -> None:
+def wait_for_one_since(asked: float, transfers: list[Transfer], system: Live) -> None:
     wait_until(
         "a later transfer to be credited",
         lambda: bool(transfers) and transfers[-1].asked >= asked,
@@ -118,7 +118,7 @@ def _wait_for_one_since(asked: float, transfers: list[Transfer], system: Live) -
     )
 
 
-async def _watch_credits(bootstrap: str, found: list[Transfer]) -> None:
+async def watch_credits(bootstrap: str, found: list[Transfer]) -> None:
     """What is credited from now on, until it is cancelled."""
     consumer = AIOKafkaConsumer(CREDITS, bootstrap_servers=bootstrap, auto_offset_reset="latest")
     await consumer.start()

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import gc
 import math
+import random
+import statistics
 import time
 from collections.abc import Iterator
 from typing import Final, NamedTuple
@@ -45,8 +47,8 @@ from tests.bench.figures import Figure, figure
 
 ROUNDS: Final = 15
 PROCESSES: Final = 100
-#: The growth of a worker's cost is the slope between these two.
-FEW, MANY = 10, 200
+#: The growth is the slope of the line through these, on logarithmic axes.
+SIZES: Final = (10, 20, 50, PROCESSES, 200)
 TOPIC: Final = "positions"
 #: Where the logs are: offsets of a system that has run for a while.
 AT: Final = 5_000_000
@@ -56,16 +58,21 @@ CODECS: Final = {"gzip": 1}
 
 def bench_mesh() -> list[Figure]:
     """CPU time of a worker for a snapshot of 9,900 channels, the bytes of it in the ledger, and how both grow."""
-    costs = {number: _costs(number) for number in (FEW, PROCESSES, MANY)}
-    exponents = [
-        math.log(many.worker_ms / few.worker_ms, MANY / FEW)
-        for few, many in zip(costs[FEW], costs[MANY], strict=True)
-    ]
+    costs = {number: _costs(number) for number in SIZES}
+    rounds = list(zip(*costs.values(), strict=True))
     return [
         figure("mesh_worker_ms", [cost.worker_ms for cost in costs[PROCESSES]], "ms"),
         figure("mesh_ledger_kb", [cost.ledger_kb for cost in costs[PROCESSES]], "kB"),
-        figure("mesh_worker_exponent", exponents, ""),
+        figure("mesh_worker_ms_200", [cost.worker_ms for cost in costs[SIZES[-1]]], "ms"),
+        figure("mesh_ledger_kb_200", [cost.ledger_kb for cost in costs[SIZES[-1]]], "kB"),
+        figure("mesh_worker_exponent", [_slope([cost.worker_ms for cost in of]) for of in rounds], ""),
+        figure("mesh_ledger_exponent", [_slope([cost.ledger_kb for cost in of]) for of in rounds], ""),
     ]
+
+
+def _slope(values: list[float]) -> float:
+    """Return the exponent by which values grow with `SIZES`, by least squares on logarithms."""
+    return statistics.linear_regression(list(map(math.log, SIZES)), list(map(math.log, values))).slope
 
 
 class Cost(NamedTuple):
@@ -86,6 +93,8 @@ class _Mesh:
 
     def __init__(self, processes: int) -> None:
         self._processes = processes
+        self._any = random.Random(1985).randrange
+        self._ends = [AT + self._any(1_000_000) for _ in range(processes)]
         self._machine = WorkerProtocol()
         self._at = 0
         self._n = 0
@@ -106,32 +115,29 @@ class _Mesh:
             self._read(Assigned(process=process, n=self._next(), generation=1, inputs=(tp,)))
 
     def snapshot(self, number: int) -> Cost:
-        """Take a snapshot; all that its records cost the first process, from their bytes on."""
+        """Take a snapshot; all that its records cost the first process: to read each from its bytes on, and to write
+        its own. Nothing white runs at the cuts."""
         previous, epoch = self._machine.colours.epoch, self._at + 1
-        began = time.thread_time()
-        sizes = [self._read_bytes(trigger := self._trigger(number))]
-        spent = time.thread_time() - began
-        assert trigger.id in self._machine.ledger.latest_of
-        (report,) = self._taken()
-        assert isinstance(report, CutReport)
-        reported = [report, *(self._report(p, epoch, previous) for p in range(1, self._processes))]
-        reports = {record.process: self._at + at for at, record in enumerate(reported)}
-        batches = [self._batch(record) for record in reported]
-        spent += self._read_batches(batches)
+        trigger = self._batch(self._trigger(number))
+        spent = self._read_batches([trigger])
         self._feed(CutTimed(epoch=epoch, us=150))
-        (closed,) = self._taken()
-        ended = [closed, *(self._closed(p, epoch, reports[p]) for p in range(1, self._processes))]
-        later = [self._batch(record) for record in ended]
-        spent += self._read_batches(later)
+        (own,) = self._taken()
+        assert isinstance(own, Closed)
+        batches = [self._batch(record) for record in (own, *self._closed_by_others(epoch, previous))]
+        spent += self._read_batches(batches) + self._own(epoch, previous)
         view = self._machine.ledger.snapshots[epoch]
         assert view.captured_at == self._at - 1, f"it is {view.status}: {view.failure}"
-        sizes += map(len, (*batches, *later))
-        return Cost(worker_ms=spent * 1_000, ledger_kb=sum(sizes) / 1_000)
+        return Cost(worker_ms=spent * 1_000, ledger_kb=sum(map(len, (trigger, *batches))) / 1_000)
 
-    def _read_bytes(self, record: LedgerRecord) -> int:
-        batch = self._batch(record)
-        self._read_batch(batch)
-        return len(batch)
+    def _closed_by_others(self, epoch: int, previous: int) -> Iterator[Closed]:
+        return (self._closed(process, epoch, previous) for process in range(1, self._processes))
+
+    def _own(self, epoch: int, previous: int) -> float:
+        """Return the time to write a record like those of the others: the machine here has no channels of its own."""
+        record = self._closed(1, epoch, previous)
+        began = time.thread_time()
+        self._batch(record)
+        return time.thread_time() - began
 
     def _read_batches(self, batches: list[bytes]) -> float:
         began = time.thread_time()
@@ -166,7 +172,10 @@ class _Mesh:
             if isinstance(action, AppendToLedger):
                 self._written.append(action.record)
             elif isinstance(action, AskEnds):
-                ends = tuple(LogEnd(topic=tp.topic, partition=tp.partition, end=AT) for tp in action.tps)
+                ends = tuple(
+                    LogEnd(topic=tp.topic, partition=tp.partition, end=self._ends[tp.partition])
+                    for tp in action.tps
+                )
                 self._feed(EndsSeen(report=action.report, ends=ends))
 
     def _taken(self) -> list[LedgerRecord]:
@@ -184,8 +193,9 @@ class _Mesh:
         return Trigger(
             n=1_000_000 + number,
             id=f"mesh-{number}",
-            ends=tuple(LogEnd(topic=TOPIC, partition=p, end=AT) for p in range(self._processes)),
+            ends=tuple(LogEnd(topic=TOPIC, partition=p, end=end) for p, end in enumerate(self._ends)),
             marker_topics=(TOPIC,),
+            asked_at=self._at,
         )
 
     def _report(self, process: int, epoch: int, previous: int) -> CutReport:
@@ -196,33 +206,44 @@ class _Mesh:
             previous=previous,
             heard="ledger",
             assigned=self._assigned[process],
-            positions=(Position(agent="mesh.take", topic=TOPIC, partition=process, offset=AT - process),),
+            positions=(
+                Position(
+                    agent="mesh.take", topic=TOPIC, partition=process, offset=self._ends[process] - process
+                ),
+            ),
         )
 
-    def _closed(self, process: int, epoch: int, report: int) -> Closed:
+    def _closed(self, process: int, epoch: int, previous: int) -> Closed:
+        report = self._report(process, epoch, previous)
         return Closed(
             process=process,
-            n=self._next(),
+            n=report.n,
             epoch=epoch,
-            report=report,
-            sent=tuple(
-                SentEnd(
-                    topic=TOPIC,
-                    partition=other,
-                    white_end=AT + 37 * process + other,
-                    last_seq=40_000 + process + other,
-                    marker=AT + 50 * process + other,
-                    earlier_seq=39_000 + process + other,
-                    earlier_end=AT - 1_000 + 37 * process + other,
-                )
-                for other in self._others(process)
-            ),
-            input_ends=(LogEnd(topic=TOPIC, partition=process, end=AT + 9_000),),
+            cut=(report,),
+            sent=tuple(self._sent(other) for other in self._others(process)),
+            input_ends=(LogEnd(topic=TOPIC, partition=process, end=self._ends[process] + 9_000),),
             recorded=tuple(
                 ChannelRange(
-                    sender=other, topic=TOPIC, partition=process, start=AT - process, end=AT + 50 * other
+                    sender=other,
+                    topic=TOPIC,
+                    partition=process,
+                    start=self._ends[process] - process,
+                    end=self._ends[process] + self._any(500),
                 )
                 for other in self._others(process)
             ),
             cut_us=150,
+        )
+
+    def _sent(self, partition: int) -> SentEnd:
+        """Return an end as many senders have it that write at their own pace: a regular one would compress too well."""
+        white_end, last_seq = self._ends[partition] - self._any(500), 40_000 - self._any(10_000)
+        return SentEnd(
+            topic=TOPIC,
+            partition=partition,
+            white_end=white_end,
+            last_seq=last_seq,
+            marker=self._ends[partition] + self._any(500),
+            earlier_seq=last_seq - self._any(50),
+            earlier_end=white_end - 500 - self._any(1_000),
         )

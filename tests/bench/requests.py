@@ -39,7 +39,7 @@ def bench_requests() -> list[Figure]:
     """Requests for one snapshot, as the broker counts them, of the workers and of whoever asks for it."""
     java = {"JDK_JAVA_OPTIONS": f"{os.environ.get('JDK_JAVA_OPTIONS', '')} {REQUEST_LOG}"}
     with mock.patch.dict(os.environ, java), live("bench-requests", slow_every=0) as system:
-        log = _RequestLog(system.broker.log_file)
+        log = RequestLog(system.broker.log_file)
         costs = _turns(system, log.counts)
     return _figures("snapshot_requests", costs, "", ("all", *ROLES.values(), *_apis(costs)))
 
@@ -80,7 +80,7 @@ def _turn(system: Live, *, snapshots: bool) -> None:
         time.sleep(max(0.0, began + (number + 1) * EVERY_S - time.monotonic()))
 
 
-class _RequestLog:
+class RequestLog:
     """The broker's log of requests, as far as it was read."""
 
     def __init__(self, path: Path) -> None:
@@ -107,7 +107,7 @@ def _apis(costs: list[Counts]) -> list[str]:
 
 def _cpu(pids: list[int], broker: int) -> Counts:
     """Return the CPU time of the workers' main threads (on average) and of the broker, in milliseconds."""
-    found = [_schedstat(Path(f"/proc/{pid}/task/{pid}/schedstat")) for pid in pids]
+    found = [schedstat(Path(f"/proc/{pid}/task/{pid}/schedstat")) for pid in pids]
     ticks = Path(f"/proc/{broker}/stat").read_text().rpartition(")")[2].split()[11:13]
     return {
         "worker_cpu_ms": sum(ran for ran, _ in found) / len(pids),
@@ -116,7 +116,7 @@ def _cpu(pids: list[int], broker: int) -> Counts:
     }
 
 
-def _schedstat(path: Path) -> tuple[float, float]:
+def schedstat(path: Path) -> tuple[float, float]:
     """Return for how long a thread ran, and waited for a core, in milliseconds."""
     ran, waited, _ = path.read_text().split()
     return int(ran) / NS_PER_MS, int(waited) / NS_PER_MS

@@ -76,8 +76,11 @@ STEPS: Final = (
     *(f"fed {_name(kind)}" for kind in FED),
 )
 
-#: Those that a worker meets only where the trigger does not tell when its log ends were asked for.
-ASKING_ENDS: Final = frozenset(step for step in STEPS if step.endswith(("AskEnds", "EndsSeen")))
+#: Those that a worker meets for certain only where the trigger does not tell when its log ends were asked for: it asks
+#: for them itself, and its report has a record of its own.
+ASKING_ENDS: Final = frozenset(
+    step for step in STEPS if step.endswith(("AskEnds", "EndsSeen", "CutReport", "ReportAppended"))
+)
 
 
 def all_names() -> set[str]:

@@ -31,7 +31,7 @@ RECORDS: Final = 5
 #: What runs all the time, whether a record is under way or not: tasks of the ledger, and Faust's fetches.
 BACKGROUND: Final = (
     "drivers/ledger_tasks.py",
-    "drivers/faust/waiting.py",
+    "drivers/waiting.py",
     "protocol/exact.py",
     "drivers/faust/inbound/resume.py",
     "kafka/",

@@ -13,8 +13,8 @@ import pytest
 from faust.types import TP
 
 from snapkafka.config import Config
-from snapkafka.drivers import ledger_wait
-from snapkafka.drivers.faust import hooks, waiting
+from snapkafka.drivers import ledger_wait, waiting
+from snapkafka.drivers.faust import hooks
 from snapkafka.drivers.faust.driver import FaustDriver
 from snapkafka.drivers.faust.inbound import assignment
 from snapkafka.protocol.colours import Cause
@@ -118,7 +118,7 @@ class Service:
             on_rebalance_complete=Signal(),
         )
         self.driver = cast(Any, FaustDriver(app=self.app, config=Config(namespace="n")))
-        self.driver.recorder = SimpleNamespace(take=self.driver._write)
+        self.driver.recorder = SimpleNamespace(take=self.driver.write)
         self.driver.outgoing = SimpleNamespace(
             attached=SimpleNamespace(on_assigned=lambda inputs: None, on_revoked=lambda: None),
             transactions=None,

@@ -150,7 +150,10 @@ def test_r15_a_worker_that_joins_and_cannot_take_part_withdraws(
                 timeout_s=60,
                 system=system,
             )
-            assert worker.log.read_text().count("snapkafka: failed to join") == 1, worker.last_lines(40)
+            log = worker.log.read_text()
+            said = "the broker of this app is confluent://, and workers take part over kafka:// only"
+            assert 0 < log.index(said) < log.index("snapkafka: failed to join"), worker.last_lines(40)
+            assert (log.count(said), log.count("snapkafka: failed to join")) == (1, 1), log
             with pytest.raises(TriggerRefusedError, match=r"no process takes part.*transport.*confluent"):
                 take(observer, "s")
             found = observer.call(doctor(observer.connection, namespace)).found

@@ -129,7 +129,7 @@ async def test_r10_what_was_asked_of_a_stopped_app_is_no_answer_in_another_ledge
             ends=tuple(LogEnd(topic=t, partition=p, end=9) for t, p in action.inputs),
         )
 
-    monkeypatch.setattr("snapkafka.drivers.faust.driver.stopped_app", slowly)
+    monkeypatch.setattr("snapkafka.drivers.kafka_process.stopped_app", slowly)
     driver, ledger = await joined()
     stop_another_app(ledger)
     ledger.put(Trigger(n=1, id="in the old one", ttl_ms=60_000))
@@ -150,7 +150,7 @@ async def test_r10_what_was_asked_of_a_stopped_app_is_no_answer_in_another_ledge
 async def joined() -> tuple[Any, Remade]:
     """A worker that has not been given its input yet, so that no snapshot is captured, and its ledger."""
     driver: Any = FaustDriver(app=None, config=Config(namespace="n"))
-    driver.recorder = SimpleNamespace(take=driver._write)
+    driver.recorder = SimpleNamespace(take=driver.write)
     ledger = Remade()
     ledger.may_open.set()
     ledger.may_write.set()

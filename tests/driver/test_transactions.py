@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 from aiokafka.errors import KafkaTimeoutError, ProducerFenced
 
-from snapkafka.drivers.faust.outbound.outcomes import Unacknowledged
 from snapkafka.drivers.faust.outbound.transactions import Transactions
+from snapkafka.drivers.outcomes import Unacknowledged
 
 TID = "app-0-1"
 

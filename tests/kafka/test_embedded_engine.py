@@ -25,6 +25,7 @@ from snapkafka.manifest import Manifest
 from snapkafka.protocol.captured_snapshot import Captured
 from snapkafka.store import Store, open_store, state_parts, state_sql
 from snapkafka.testing import Broker
+from tests.installed import write_sitecustomize
 from tests.kafka.waiting import until
 from tests.spark.scene import Stage, play, play_on
 from tools.s3 import EmbeddedS3
@@ -39,9 +40,8 @@ def stage(kafka: Broker) -> Stage:
 
 @pytest.fixture
 def bare(tmp_path: Path) -> dict[str, str]:
-    """An environment in which there is no Java, and in which pyspark cannot be imported."""
-    (tmp_path / "stub" / "pyspark").mkdir(parents=True)
-    (tmp_path / "stub" / "pyspark" / "__init__.py").write_text("raise ImportError('no Spark here')\n")
+    """The environment of `pip install 'snapkafka[cli,embedded]'` on a machine without Java."""
+    write_sitecustomize(tmp_path / "stub", "cli", "embedded")
     (tmp_path / "empty").mkdir()
     return {
         "PATH": str(tmp_path / "empty"),

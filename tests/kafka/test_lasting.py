@@ -83,7 +83,7 @@ async def test_until_when_it_lasts_is_when_the_broker_deletes_within_a_tenth(bro
         (start,) = (await admin.log_starts([TopicPartition("orders", 0)])).values()
         for offset in range(start):
             gone_ms.setdefault(offset, now_ms())
-        view = await look(connection, snapshot, isolation="read_uncommitted")
+        view = await look(admin, snapshot, isolation="read_uncommitted")
         if view.log_start(TopicPartition("orders", 0)) <= 1:
             require_offsets(view)  # as long as it is there, nobody refuses
         return start > 1
@@ -92,7 +92,7 @@ async def test_until_when_it_lasts_is_when_the_broker_deletes_within_a_tenth(bro
     assert gone_ms[0] < until_ms, "what was read goes first, and does not count"
     assert until_ms <= gone_ms[1] <= until_ms + RETENTION_MS / 10
 
-    view = await look(connection, snapshot, isolation="read_uncommitted")
+    view = await look(admin, snapshot, isolation="read_uncommitted")
     with pytest.raises(OffsetsGoneError, match=r"needs orders\[0\] from offset 1 to \d"):
         require_offsets(view)
     again = await restorable(admin, snapshot, cut_ms=written_ms, now=now_ms)

@@ -38,6 +38,7 @@ from snapkafka.protocol.records import (
     TornEvent,
     Trigger,
 )
+from snapkafka.wire.codec import decode, encode
 
 A0, A1 = TopicPartition("a", 0), TopicPartition("a", 1)
 
@@ -339,6 +340,17 @@ def test_r7_of_two_that_wrote_to_a_changelog_the_one_that_wrote_further_counts()
         Closed(process=3, n=2, epoch=5, report=5, sent=sent),
     )
     assert [cut.end for cut in whole.changelogs] == [8]
+
+
+def test_r11_a_closed_whose_ends_cannot_be_read_spoils_the_proof_by_name() -> None:
+    """It counts for all readers; of what stands in it nothing is known."""
+    closed = decode(encode(CLOSED)[:-1])
+    assert isinstance(closed, Closed)
+    found = captured(LEFT, Bye(process=0, n=1), HELLO, TRIGGER, REPORT, closed)
+    assert (
+        found.contaminated == "the record by which process 2 of app p closed, at ledger offset 5, is damaged"
+    )
+    assert found.senders == ()
 
 
 def test_r8_ranges_that_the_receivers_recorded(whole: Captured) -> None:

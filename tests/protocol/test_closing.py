@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from snapkafka.protocol.actions import AppendToLedger, SendMarkers, StartTimer, TurnedRed
+from snapkafka.protocol.actions import SendMarkers, StartTimer, TurnedRed
 from snapkafka.protocol.events import (
     ChannelEnded,
     CutTimed,
@@ -23,7 +23,6 @@ from snapkafka.protocol.records import (
     Bye,
     ChannelRange,
     Closed,
-    CutReport,
     Dead,
     LogEnd,
     SentEnd,
@@ -74,10 +73,10 @@ def test_r7_who_has_sent_nothing_and_reads_nothing_asks_the_broker_for_nothing(w
     p = Process(world, "p")
     epoch = world.trigger(ttl_ms=77)
     actions = p.feed(LedgerRead(offset=epoch - 1, record=world.ledger[-1]))
-    (report,) = records(p, CutReport)
+    ((report,),) = [closed.cut for closed in records(p, Closed)]
     assert actions == [
         TurnedRed(epoch=epoch, previous=0, heard="ledger"),
-        AppendToLedger(record=report),
+        StartTimer(epoch=epoch, ttl_ms=38),
         StartTimer(epoch=epoch, ttl_ms=77),
     ]
     assert report.assigned == -1, "no inputs yet"
@@ -255,6 +254,27 @@ def test_r7_a_seq_that_was_never_appended_is_given_again(world: World, pair: tup
     effect = p.machine.send_entered(None)
     p.machine.send_unstamped(effect, B, p.machine.send_stamped(effect, B))
     p.machine.marker_unstamped(B, p.machine.marker_stamped(B))
+    assert p.send(B).seq == 1
+
+
+def test_r7_the_seqs_of_an_aborted_transaction_are_given_again(
+    world: World, pair: tuple[Process, Process]
+) -> None:
+    """Nobody reads its records, so a gap would look like a loss; a snapshot for which they are white fails."""
+    p, q = pair
+    p.machine.send_no_markers()  # as in every transaction
+    assert p.send(B).seq == 0
+    for _ in range(2):
+        p.send(B, ack=False)
+    epoch = world.trigger()
+    settle(p, q)
+    while p.unacked:
+        effect, tp, seq, _ = p.unacked.pop()
+        p.do(p.machine.send_aborted(effect, tp, seq))
+    failure = world.snapshot(epoch).failure
+    assert failure is not None and failure.code == "send-failed"
+    assert "its transaction was aborted" in failure.reason
+    assert p.machine.colours.sent[B].unacknowledged == ()
     assert p.send(B).seq == 1
 
 

@@ -41,7 +41,7 @@ from snapkafka.protocol.records import (
 )
 from snapkafka.protocol.restores import Rule
 
-from .world import A, B, Process, World, records, settle
+from .world import A, B, Process, World, records, reports, settle
 
 
 def test_r10_a_white_input_given_to_a_red_process_is_cut_where_it_starts(
@@ -295,7 +295,7 @@ def let_land(process: Process) -> None:
     """The reports that were held back are in the ledger now."""
     process.hold = False
     for action in process.asked:
-        if isinstance(action, AppendToLedger) and isinstance(action.record, CutReport):
+        if isinstance(action, AppendToLedger) and reports(action.record):
             process.world.append(action.record)
 
 

@@ -30,6 +30,7 @@ from snapkafka.protocol.ledger_state import LedgerState, SnapshotView
 from snapkafka.protocol.records import (
     NOBODY,
     ChangelogEnd,
+    Closed,
     CutReport,
     Hello,
     InputTopic,
@@ -80,6 +81,11 @@ class World:
 
     def log(self, tp: TopicPartition) -> list[Stored]:
         return self.logs.setdefault(tp, [])
+
+
+def reports(record: LedgerRecord) -> bool:
+    """Whether a record is a report, or has one in it."""
+    return isinstance(record, CutReport) or (isinstance(record, Closed) and bool(record.cut))
 
 
 class Process:
@@ -167,7 +173,7 @@ class Process:
             match action:
                 case AppendToLedger(record=record):
                     self.asked.append(action)
-                    if not (self.hold and isinstance(record, CutReport)):
+                    if not (self.hold and reports(record)):
                         self.world.append(record)
                 case SendMarkers(epoch=epoch, previous=previous, tps=tps):
                     self.asked.append(action)

@@ -7,7 +7,7 @@ from typing import Any
 
 from prometheus_client import CollectorRegistry
 
-from snapkafka.drivers.faust.metrics import Metrics, families
+from snapkafka.drivers.metrics import Metrics, families
 from snapkafka.ops import Freshness, gauges
 from snapkafka.service.metrics import counted, described
 

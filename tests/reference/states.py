@@ -67,7 +67,7 @@ MACHINES: Final = (
             _to(
                 "closing",
                 "joined",
-                f"{DECIDED} EndsSeen MarkerSent event_ended send_acked",
+                f"{DECIDED} CutTimed EndsSeen MarkerSent event_ended reply_taken send_acked send_failed",
                 "`Closed` is appended (R7), or nobody waits for it any more",
             ),
             _to(
@@ -112,19 +112,19 @@ MACHINES: Final = (
             _to(
                 "white events run",
                 "answers awaited",
-                "event_ended reply_taken send_appended table_touched value_held",
+                "event_ended reply_taken send_appended table_iterated table_touched value_held",
                 "the last white event ended or was torn (R6), and its sends are appended",
             ),
             _to(
                 "white events run",
                 OUTSIDE,
-                f"{DECIDED} {ANOTHER} event_ended table_touched",
+                f"{DECIDED} {ANOTHER} event_ended reply_taken table_iterated table_touched value_held",
                 "nobody waits for it any more; or the last white event ends and all else was there: `Closed`",
             ),
             _to(
                 "answers awaited",
                 OUTSIDE,
-                f"{DECIDED} {ANOTHER} EndsSeen MarkerSent WentAbsent send_acked",
+                f"{DECIDED} {ANOTHER} CutTimed EndsSeen MarkerSent WentAbsent send_acked send_failed",
                 "the last answer is there: `Closed`; or nobody waits for it any more",
             ),
         ),
@@ -149,20 +149,20 @@ MACHINES: Final = (
                 "refused: an app in scope runs without snapkafka, snapshots are paused, a restore is under way, or the"
                 " number was used before the ledger lost its tail",
             ),
-            _to("INITIATED", "CAPTURING", "CutReport", "the first report"),
+            _to("INITIATED", "CAPTURING", "Closed CutReport", "the first report"),
             _to("CAPTURING", "CAPTURED", "Closed", "the last part is there"),
             _to("CAPTURED", "COMPLETED", "Verdict", "a verdict was recorded"),
             _to(
                 "INITIATED",
                 "FAILED",
-                "Abort Bye CutReport Dead Hello Pause Restore TailLost",
+                "Abort Bye Closed CutReport Dead Hello Pause Restore TailLost",
                 "given up; or a process in scope left, died or joined late; or paused, or restored; or the ledger has"
                 " lost its tail",
             ),
             _to(
                 "CAPTURING",
                 "FAILED",
-                "Abort Assigned Bye CutReport Dead Hello Pause Restore TailLost",
+                "Abort Assigned Bye Closed CutReport Dead Hello Pause Restore TailLost",
                 "likewise; or an input moved with events uncut (R9)",
             ),
         ),

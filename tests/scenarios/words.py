@@ -127,9 +127,11 @@ def record(record: LedgerRecord, stage: Stage) -> str:
             return (
                 f"{who} has cut {what}, for {epochs(record.previous, record.epoch, stage)}: {_report(record)}"
             )
-        case CutReport(unaligned=unaligned):
-            why = f"; {unaligned}" if unaligned else ""
-            return f"{who} has cut for {epochs(record.previous, record.epoch, stage)}: {_report(record)}{why}"
+        case CutReport():
+            return f"{who} has cut for {epochs(record.previous, record.epoch, stage)}: {_report(record)}"
+        case Closed(cut=(report, *_)):
+            epoch = epochs(report.previous, report.epoch, stage)
+            return f"{who} has cut for and closed {epoch}: {_report(report)}; {_closed(record)}"
         case Closed():
             return f"{who} has closed {stage.ids.get(record.epoch, record.epoch)}: {_closed(record)}"
         case Abort(epoch=number, code=code, reason=reason):
@@ -168,7 +170,8 @@ def _report(report: CutReport) -> str:
         for p in report.positions
     )
     running = listed(f"{TopicPartition(r.topic, r.partition)}@{r.offset}" for r in report.running)
-    return f"still to read {positions}" + (f"; running {running}" if report.running else "")
+    why = f"; {report.unaligned}" if report.unaligned else ""
+    return f"still to read {positions}" + (f"; running {running}" if report.running else "") + why
 
 
 def _closed(closed: Closed) -> str:

@@ -65,6 +65,7 @@ PINNED = {
     5274: "what an event sent that had started under a ledger that was gone was taken for nobody's",
     8054: "so was what it had sent before, and had not left",
     2727: "an event was torn after its input had moved on, and nobody listed it",
+    103618: "a replay under an identity that a lost tail has hidden was held against a snapshot",
     26099: "what the dead sent to a partition added of late was in flight to one of its readers only",
     85018: "who was taken for dead went on with its event, and what that sent was held against the next reader",
     5817: "what a process wrote without a result before it was declared dead was in memory, and not in its state",

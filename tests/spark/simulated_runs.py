@@ -18,7 +18,7 @@ from snapkafka.checks.log import EXTERNAL
 from snapkafka.protocol.captured_snapshot import Captured
 from snapkafka.protocol.records import TopicPartition
 from snapkafka.sim.run import judge, played
-from snapkafka.sim.world import world as sim_world
+from snapkafka.sim.world import surroundings
 from snapkafka.sim.world.broker_log import COMMITTED, OPEN, SimBroker, SimStored
 from snapkafka.sim.world.world import World as Simulated
 from snapkafka.sim.world.world_plan import make_plan
@@ -99,7 +99,7 @@ class _Recording(SimBroker):
 
 
 def _recorded() -> AbstractContextManager[None]:
-    return patching(sim_world, "Broker", lambda _: _Recording)()
+    return patching(surroundings, "SimBroker", lambda _: _Recording)()
 
 
 def healthy(count: int) -> list[Run]:

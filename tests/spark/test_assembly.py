@@ -18,16 +18,15 @@ import pytest
 from confluent_kafka import TIMESTAMP_LOG_APPEND_TIME, Consumer
 from confluent_kafka import TopicPartition as KafkaPartition
 from pyspark.sql import SparkSession
-from pyspark.sql import functions as fn
 
 from snapkafka import ops
 from snapkafka.assembly.ledger import Desk
+from snapkafka.assembly.rows import process_rows
 from snapkafka.assembly.schemas import SCHEMAS
 from snapkafka.assembly.settings import Stored
 from snapkafka.assembly.spark import job
-from snapkafka.assembly.spark.frames import Lookups, local_frame
+from snapkafka.assembly.spark.frames import local_frame
 from snapkafka.assembly.spark.reading import kafka_source, session
-from snapkafka.assembly.spark.tables import tables
 from snapkafka.assembly.spark.verify import v6_invariants
 from snapkafka.assembly.spark.write import parquet
 from snapkafka.checks import CheckOutcome, CutView, Status, Verdict
@@ -213,18 +212,15 @@ def times_in(bootstrap: str, topic: str) -> dict[int, datetime]:
     return found
 
 
-def test_times_are_in_the_manifest_so_that_verification_has_the_same(
-    spark: SparkSession, assembled: Assembled
-) -> None:
+def test_times_are_in_the_manifest_so_that_verification_has_the_same(assembled: Assembled) -> None:
     """`verify` makes the tables again without the ledger."""
     (printed,) = {row[:1] for row in assembled.rows("processes", "triggered_at")}
     rows = {row[0]: row[1:] for row in assembled.rows("processes", "process", "reported_at", "closed_at")}
     manifest = assembled.store.read(assembled.manifest.id)
-    again = tables.processes(Lookups(spark, CutView(manifest.captured)), manifest.ledger)
-    in_ms = [fn.unix_millis(name) for name in ("triggered_at", "reported_at", "closed_at")]
-    assert {row[0]: tuple(row[1:]) for row in again.select("process", *in_ms).collect()} == {
-        process: tuple(time and round(time.timestamp() * 1000) for time in (*printed, *times))
-        for process, times in rows.items()
+    again = process_rows(CutView(manifest.captured), manifest.ledger)
+    times = ("triggered_at", "reported_at", "closed_at")
+    assert {row["process"]: tuple(row[name] for name in times) for row in again} == {
+        process: (*printed, *others) for process, others in rows.items()
     }
 
 

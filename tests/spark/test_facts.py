@@ -28,9 +28,13 @@ def stage(kafka: Broker) -> Stage:
 
 
 def look(stage: Stage, isolation: str) -> dict[str, LogBounds]:
-    assert stage.captured is not None
+    captured = stage.captured
+    assert captured is not None
     view = asyncio.run(
-        cluster.look(Connection(bootstrap=stage.bootstrap), stage.captured, isolation=isolation)
+        cluster.ask_once(
+            Connection(bootstrap=stage.bootstrap),
+            lambda admin: cluster.look(admin, captured, isolation=isolation),
+        )
     )
     assert view.bounds is not None
     return {str(tp): bounds for tp, bounds in view.bounds.items()}
@@ -59,19 +63,25 @@ def test_ages_are_by_the_clock_of_the_broker(
 ) -> None:
     """Assembly appends a record that every reader skips, and whose time the broker says; a clock of this machine that
     is behind makes no cut younger, and where only that can be asked it makes the age unknown."""
-    assert stage.captured is not None
+    captured = stage.captured
+    assert captured is not None
     real = wall_ms
     monkeypatch.setattr("snapkafka.assembly.cluster.wall_ms", lambda: real() - behind_ms)
     connection = Connection(bootstrap=stage.bootstrap)
     with Desk(connection, stage.namespace) as desk:
         before = desk.reading.state.snapshots[stage.epoch]
-        keeping = desk.look(stage.captured, "read_uncommitted").keeping(stage.tp("balances"))
-        triggered_ms = desk.ledger(stage.captured).triggered_ms
+        keeping = desk.look(captured, "read_uncommitted").keeping(stage.tp("balances"))
+        triggered_ms = desk.ledger(captured).triggered_ms
         assert keeping is not None
         assert 0 <= keeping.age_ms <= real() - triggered_ms + 1_000
         assert desk.reading.state.snapshots[stage.epoch] == before, "it changes nothing"
     alone = asyncio.run(
-        cluster.look(connection, stage.captured, isolation="read_uncommitted", triggered_ms=triggered_ms)
+        cluster.ask_once(
+            connection,
+            lambda admin: cluster.look(
+                admin, captured, isolation="read_uncommitted", triggered_ms=triggered_ms
+            ),
+        )
     )
     assert (alone.keeping(stage.tp("balances")) is None) == bool(behind_ms)
 

@@ -483,7 +483,10 @@ async def look(bootstrap: str, spark: SparkSession, namespace: str) -> Examined:
     transactions = write(bootstrap, whole.records)
     _delete(bootstrap, [case.delete_before for case in there if case.delete_before])
 
-    view = await cluster.look(connection, captured(whole), isolation="read_committed", triggered_ms=1)
+    view = await cluster.ask_once(
+        connection,
+        lambda admin: cluster.look(admin, captured(whole), isolation="read_committed", triggered_ms=1),
+    )
     read = reading_ranges(view)
     source = read_ranges(spark, read, bootstrap=bootstrap, isolation="read_committed")
     seen = stamps(stamped(source, ledger_id=LEDGER)).persist()

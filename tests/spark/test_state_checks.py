@@ -280,11 +280,14 @@ def looked_at(*cuts: tuple[Topic, int], uncompacted_ms: int = 0) -> tuple[CutVie
     )
     bootstrap = cuts[0][0].bootstrap
     view = asyncio.run(
-        cluster.look(
+        cluster.ask_once(
             Connection(bootstrap=bootstrap),
-            promised(whole, uncompacted_ms=uncompacted_ms),
-            isolation="read_committed",
-            triggered_ms=an_hour_ago,
+            lambda admin: cluster.look(
+                admin,
+                promised(whole, uncompacted_ms=uncompacted_ms),
+                isolation="read_committed",
+                triggered_ms=an_hour_ago,
+            ),
         )
     )
     return view, settings_of(LEDGER, bootstrap=bootstrap, namespace="cleaned")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from base64 import b64encode
 from dataclasses import replace
+from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,7 @@ from confluent_kafka.admin import AdminClient, NewTopic
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as fn
 
+from snapkafka.assembly.rows import UNIX_EPOCH, position_rows, process_rows
 from snapkafka.assembly.spark.frames import Lookups, local_frame
 from snapkafka.assembly.spark.job import _unwritten
 from snapkafka.assembly.spark.reading.header_columns import stamped
@@ -275,7 +277,7 @@ def test_the_codec_of_each_table_counts_and_one_that_all_have_is_a_constant(
     assert reported == [[False, False], [True, False]]
 
 
-def test_torn_events_and_replays_are_in_the_tables(spark: SparkSession) -> None:
+def test_torn_events_and_replays_are_in_the_tables() -> None:
     """Who restores a snapshot sees what runs again without reading the manifest."""
     torn = TornEvent(agent="count", topic="in", partition=0, offset=7, was=3, met=EPOCH, table="counts")
     cut = ProcessCut(process=1, app="app", torn=(torn,))
@@ -284,9 +286,9 @@ def test_torn_events_and_replays_are_in_the_tables(spark: SparkSession) -> None:
         app="app", topic=INPUT.topic, topic_id="", partition=INPUT.partition, position=7, noted=7, low=0,
         log_end=9, receiver=1, agents=(agent,),
     )  # fmt: skip
-    lookups = Lookups(spark, CutView(replace(CAPTURED, processes=(cut,), inputs=(source,))))
-    (process,) = tables.processes(lookups, ENTRY).collect()
-    assert [row.asDict() for row in process.torn] == [
+    view = CutView(replace(CAPTURED, processes=(cut,), inputs=(source,)))
+    (process,) = process_rows(view, ENTRY)
+    assert process["torn"] == [
         {
             "agent": "count",
             "topic": "in",
@@ -297,24 +299,26 @@ def test_torn_events_and_replays_are_in_the_tables(spark: SparkSession) -> None:
             "table_name": "counts",
         }
     ]
-    (position,) = tables.positions(lookups).collect()
-    assert (position.position, position.replay_until) == (7, 9)
+    (position,) = position_rows(view)
+    assert (position["position"], position["replay_until"]) == (7, 9)
 
 
-def test_times_of_the_ledger_that_nobody_knows_are_null(spark: SparkSession) -> None:
+def test_times_of_the_ledger_that_nobody_knows_are_null() -> None:
     """A checkpoint of an older release knows none, and a producer may have written what it liked."""
     cut = ProcessCut(process=1, app="app", report=EPOCH, closed=EPOCH + 1)
     left = ProcessCut(process=2, app="app", left=True)
-    lookups = Lookups(spark, CutView(replace(CAPTURED, processes=(cut, left))))
+    view = CutView(replace(CAPTURED, processes=(cut, left)))
 
     def reported(triggered_ms: int, **appended_ms: int) -> list[tuple[int | None, ...]]:
         offsets = {"report": EPOCH, "closed": EPOCH + 1}
         appended = tuple(AppendedEntry(offset=offsets[who], at_ms=ms) for who, ms in appended_ms.items())
         ledger = replace(ENTRY, triggered_ms=triggered_ms, appended=appended)
-        rows = tables.processes(lookups, ledger).orderBy("process")
         columns = ("triggered_at", "reported_at", "closed_at")
-        in_ms = rows.select(*(fn.unix_millis(column).alias(column) for column in columns))
-        return [tuple(row) for row in in_ms.collect()]
+        rows = process_rows(view, ledger)
+        return [tuple(in_ms(row[name]) for name in columns) for row in rows]
+
+    def in_ms(time: datetime | None) -> int | None:
+        return None if time is None else (time - UNIX_EPOCH) // timedelta(milliseconds=1)
 
     now, last = TIMES["now"], TIMES["the last"]
     assert reported(now, report=now + 1, closed=last) == [(now, now + 1, last), (now, None, None)]

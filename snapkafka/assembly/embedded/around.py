@@ -7,11 +7,12 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from snapkafka.assembly.reaches import PREVIEW_CHARS, Reach
+from snapkafka.assembly.rows import Inputs
 from snapkafka.checks import CutView
 from snapkafka.wire.headers import topics_by_check
 
 from .log import Record
-from .tables import Inputs, is_void, still_to_start
+from .tables import is_void, still_to_start
 from .values import Decoder
 
 #: A place: app, topic, partition, offset.

@@ -8,12 +8,13 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from importlib.metadata import version
 from typing import Any, Final
 
+from snapkafka.assembly.arrow_tables import arrow
 from snapkafka.assembly.base import Base, building_on, require_columns, view_on
 from snapkafka.assembly.manifest import Clock, Made, manifest_of, unread_ranges
 from snapkafka.assembly.pipeline import Job, Task
 from snapkafka.assembly.progress import Work, Working, work_of
 from snapkafka.assembly.reaches import leads, per_kind, reach
-from snapkafka.assembly.rows import position_rows, process_rows
+from snapkafka.assembly.rows import channel_rows, inputs_of, position_rows, process_rows
 from snapkafka.assembly.schemas import TIMESTAMP_TYPE_NAMES
 from snapkafka.assembly.settings import Settings, Stored
 from snapkafka.checks import (
@@ -50,9 +51,9 @@ from .json_text import row_text
 from .log import Log, Record
 from .state import delta_rows, state_rows
 from .stored_tables import compare, files_in, stored_tables, whole_state
-from .tables import channel_rows, inputs_of, message_rows, other_headers
+from .tables import held_in, message_rows, other_headers
 from .values import Decoder
-from .write import arrow, digest, rows_of, write
+from .write import digest, rows_of, write
 
 #: The libraries of the engine, for the manifest.
 LIBRARIES: Final = ("confluent-kafka", "duckdb", "pyarrow")
@@ -236,7 +237,7 @@ def tables_of_log(
     rows: dict[str, Rows] = {
         name: list(state),
         "messages": messages,
-        "channels": list(channel_rows(view, messages, inputs)),
+        "channels": channel_rows(view, held_in(messages)),
         "processes": process_rows(view, settings.ledger),
         "positions": position_rows(view),
     }

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final, NoReturn
 
-from snapkafka.assembly.decoding import CONSTANTS, STRING_OR_CONSTANT
+from snapkafka.assembly.decoding import STRING_OR_CONSTANT
 from snapkafka.assembly.rows import UNIX_EPOCH
 from snapkafka.assembly.schemas import FIRST_WINDOW_S, LAST_WINDOW_S
 
@@ -41,7 +41,7 @@ def is_json(text: str) -> bool:
     if len(text) > NAME_MAX and any(len(name) > NAME_MAX for name in NAME.findall(text)):
         raise HandOverError("JSON with very long names")
     try:
-        json.loads(text, parse_constant=_no_constant, parse_int=str, parse_float=str)
+        _CHECKING.decode(text)
     except (ValueError, RecursionError):
         return False
     return True
@@ -49,7 +49,7 @@ def is_json(text: str) -> bool:
 
 def with_quoted_constants(text: str) -> str:
     """Return text with NaN, Infinity and -Infinity as strings, wherever JSON has numbers."""
-    if not any(constant in text for constant in CONSTANTS):
+    if "N" not in text and "I" not in text:
         return text
     return re.sub(STRING_OR_CONSTANT, lambda found: found[1] or f'"{found[2]}"', text)
 
@@ -67,6 +67,10 @@ def _depth(text: str) -> int:
 
 def _no_constant(text: str) -> NoReturn:
     raise ValueError(text)
+
+
+#: Made once: `json.loads` makes one for each text.
+_CHECKING: Final = json.JSONDecoder(parse_constant=_no_constant, parse_int=str, parse_float=str)
 
 
 def text_of(content: str) -> str | None:

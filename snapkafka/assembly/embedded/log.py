@@ -10,7 +10,7 @@ from typing import Any, Final, NamedTuple
 from xxhash import xxh64_intdigest
 
 from snapkafka.checks import LogRecord, ReadRange
-from snapkafka.checks.log import EXTERNAL
+from snapkafka.checks.log import EXTERNAL, place
 from snapkafka.errors import (
     BrokerUnavailableError,
     LedgerUnusableError,
@@ -53,7 +53,7 @@ class Record(NamedTuple):
 
     @property
     def tp(self) -> TopicPartition:
-        return TopicPartition(self.topic, self.partition)
+        return place(self.topic, self.partition)
 
     def for_checks(self, topics: Mapping[int, str] = MappingProxyType({})) -> LogRecord:
         """Return the facts that the checks need.
@@ -80,15 +80,13 @@ class Record(NamedTuple):
 
 def stamped(record: Record, ledger_id: int) -> Record:
     """Add the content of our header, if it has one of this ledger and partition."""
-    header = wire.find(list(record.headers))
+    header = wire.find(list(record.headers)) if record.headers else None
     if header is None:
         return record
     found = wire.read(header, ledger_id, wire.tp_check(record.topic, record.partition))
     if found is None:
         return record
-    return record._replace(
-        process=found.process, epoch=found.epoch, seq=found.seq, marker=found.marker, cause=found.cause
-    )
+    return Record(*record[:8], found.process, found.epoch, found.seq, found.marker, found.cause)
 
 
 class Log:

@@ -9,6 +9,7 @@ from typing import Any, Final
 import pyarrow as pa  # type: ignore[import-untyped]
 import pyarrow.parquet as pq  # type: ignore[import-untyped]
 
+from snapkafka.assembly.arrow_tables import columns_of, schema_of
 from snapkafka.assembly.stored_tables import DECODED, PLACE, Compared, OnlyThere, outcome_of
 from snapkafka.checks import WITNESSES_MAX, CheckOutcome
 from snapkafka.errors import StorageError
@@ -19,7 +20,7 @@ from snapkafka.store.state_chain import KEY
 
 from .handover import HandOverError
 from .json_text import row_text
-from .write import columns_of, digest, rows_of, schema_of
+from .write import digest, rows_of
 
 #: Rows that are read from a storage at most.
 ROWS_MAX: Final = 300_000

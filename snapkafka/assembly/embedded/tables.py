@@ -1,37 +1,23 @@
-"""The tables of messages and channels, row by row, as `spark.tables.tables` gives them."""
+"""The table of messages, row by row, as `spark.tables.tables` gives it."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from datetime import timedelta
 from typing import Any
 
-from snapkafka.assembly.rows import UNIX_EPOCH, input_rows
+from snapkafka.assembly.rows import UNIX_EPOCH, Channel, Held, Inputs
 from snapkafka.assembly.schemas import LAST_MS, TIMESTAMP_TYPE_NAMES
 from snapkafka.checks import CutView
-from snapkafka.protocol.records import TopicPartition
 from snapkafka.wire.headers import HEADER
 
 from .log import Record
 from .values import Decoder, text_in, why_undecoded
 
-#: The inputs of each partition, as `rows.input_rows` gives them.
-Inputs = Mapping[TopicPartition, Sequence[Mapping[str, Any]]]
-
-
-def inputs_of(view: CutView) -> Inputs:
-    """Return the inputs whose topics were not recreated, by partition."""
-    found: dict[TopicPartition, list[Mapping[str, Any]]] = {}
-    for row in input_rows(view):
-        tp = TopicPartition(row["topic"], row["partition"])
-        if tp not in view.recreated:
-            found.setdefault(tp, []).append(row)
-    return found
-
 
 def is_void(view: CutView, record: Record) -> bool:
     """Return whether a process that is older than a restore appended it to the restored log: workers skip it."""
-    base = view.bases.get(record.tp)
+    base = view.bases.get(record.tp) if view.bases else None
     return base is not None and record.process in view.before_restore and record.offset >= base.end
 
 
@@ -89,35 +75,12 @@ def other_headers(record: Record) -> list[dict[str, Any]]:
     return [{"key": name, "value": value} for name, value in record.headers if name != HEADER]
 
 
-def channel_rows(
-    view: CutView, messages: Iterable[Mapping[str, Any]], inputs: Inputs
-) -> Iterator[dict[str, Any]]:
-    """Yield every channel (sender, partition, receiving app) with its content, empty ones too; see
-    `spark.tables.tables.channels`."""
-    found: dict[tuple[int, str, str, str, int], list[int | None]] = {}
-    for tp, sources in inputs.items():
-        for source in sources:
-            for end in view.senders.get(tp, {}).values():
-                key = (end.process, view.processes[end.process].app, source["app"], tp.topic, tp.partition)
-                found[key] = [view.white_end(end.process, tp), 0, 0]
+def held_in(messages: Iterable[Mapping[str, Any]]) -> dict[Channel, Held]:
+    """Return the content of the channels that hold something."""
+    found: dict[Channel, Held] = {}
     for row in messages:
-        key = tuple(row[name] for name in ("sender", "sender_app", "receiver_app", "topic", "partition"))
-        channel = found.setdefault(key, [None, 0, 0])
-        channel[1] = (channel[1] or 0) + 1
-        channel[2] = (channel[2] or 0) + len(row["key_raw"] or b"") + len(row["value_raw"] or b"")
-    for (sender, sender_app, app, topic, partition), (white_end, held, size) in found.items():
-        for source in inputs[TopicPartition(topic, partition)]:
-            if source["app"] == app:
-                upto = source["log_end"] if white_end is None else white_end
-                yield {
-                    "sender": sender,
-                    "sender_app": sender_app,
-                    "receiver_app": app,
-                    "receiver": source["receiver"],
-                    "topic": topic,
-                    "partition": partition,
-                    "start_offset": source["position"],
-                    "end_offset": max(upto, source["position"]),
-                    "messages": held,
-                    "bytes": size,
-                }
+        of = Channel(*(row[name] for name in Channel._fields))
+        held = found.get(of, Held(0, 0))
+        size = len(row["key_raw"] or b"") + len(row["value_raw"] or b"")
+        found[of] = Held(held.messages + 1, held.bytes + size)
+    return found

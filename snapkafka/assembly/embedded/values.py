@@ -54,7 +54,7 @@ class Decoder:
         self._by_the_app = bool(decoding.codecs or decoding.unpickle)
         self._unpickle = decoding.unpickle
         self._open = codecs_of(decoding.codecs, unpickle=decoding.unpickle)
-        self._avro = decoding.avro
+        self._avro = sorted(decoding.avro.items(), reverse=True)
         self._decoders: dict[str, Callable[[bytes], str | None]] = {}
 
     @cached_property
@@ -77,7 +77,7 @@ class Decoder:
         """
         if raw is None:
             return NOTHING
-        for known, schema in sorted(self._avro.items(), reverse=True):
+        for known, schema in self._avro:
             data = _encoded(known, raw, codec, subject)
             if data is not None:
                 content = self._decoder(schema)(data)

@@ -13,7 +13,7 @@ INPUTS: Final = (
 )
 
 
-PROCESSES: Final = "process bigint, sender_app string, left boolean, worker bigint"
+WORKERS: Final = "process bigint, worker bigint"
 
 
 #: Below `sent_end` lies what a process sent of the events that were running at its cut. `failed`: ranges of seqs that
@@ -58,12 +58,6 @@ CHANGELOGS: Final = (
 RECORDED: Final = (
     "process bigint, topic string, partition int, app string, start bigint, end bigint, position bigint, "
     "white_end bigint"
-)
-
-
-#: Channels of living senders; `end` is the sender's white end.
-CHANNELS: Final = (
-    "sender bigint, sender_app string, receiver_app string, topic string, partition int, end bigint"
 )
 
 

@@ -26,16 +26,15 @@ from snapkafka.wire.headers import topic_check, topics_by_check
 from .frame_schemas import (
     CAUSES,
     CHANGELOGS,
-    CHANNELS,
     INPUTS,
     LAST,
     PLACES,
-    PROCESSES,
     RECORDED,
     SENDERS,
     STARTED,
     STRAY,
     TORN,
+    WORKERS,
 )
 from .values.values import CODECS
 
@@ -56,6 +55,14 @@ def cause_of() -> Column:
     """Return the number of a stamp's cause in `Lookups.started`."""
     check_and_partition = fn.shiftleft("cause_check", 16).bitwiseOR(fn.col("cause_partition"))
     return fn.shiftleft("process", 32).bitwiseOR(check_and_partition)
+
+
+def _by_process(processes: Mapping[Any, Sequence[int]], kind: str) -> Column:
+    """Return the value that belongs to the process of a record; null: none does."""
+    found = fn.lit(None).cast(kind)
+    for value, ids in processes.items():
+        found = fn.when(fn.expr(f"process IN ({', '.join(map(str, ids))})"), fn.lit(value)).otherwise(found)
+    return found
 
 
 def _signed(number: int) -> int:
@@ -168,17 +175,22 @@ class Lookups:
         return effects.join(fn.broadcast(strays), ["process", "cause_check"], "left_anti")
 
     @cached_property
-    def processes(self) -> DataFrame:
+    def of_senders(self) -> Mapping[str, Column]:
+        """The facts about the `process` of a record as expressions, which need no job: `left` (null: the snapshot does
+        not know it), and `sender_app`."""
+        by_left, by_app = defaultdict[bool, list[int]](list), defaultdict[str, list[int]](list)
+        for cut in self.view.captured.processes:
+            by_left[cut.left].append(cut.process)
+            by_app[cut.app].append(cut.process)
+        return {"left": _by_process(by_left, "boolean"), "sender_app": _by_process(by_app, "string")}
+
+    @cached_property
+    def workers(self) -> DataFrame:
         rows = [
-            {
-                "process": cut.process,
-                "sender_app": cut.app,
-                "left": cut.left,
-                "worker": self.view.worker(cut.process),
-            }
+            {"process": cut.process, "worker": self.view.worker(cut.process)}
             for cut in self.view.captured.processes
         ]
-        return local_frame(self.spark, PROCESSES, rows)
+        return local_frame(self.spark, WORKERS, rows)
 
     @cached_property
     def senders(self) -> DataFrame:
@@ -229,23 +241,6 @@ class Lookups:
     def any_windows(self) -> bool:
         """Whether there is a table with windows."""
         return any(cut.windowed for cut in self.view.captured.changelogs)
-
-    @cached_property
-    def channels(self) -> DataFrame:
-        rows = [
-            {
-                "sender": end.process,
-                "sender_app": self.view.processes[end.process].app,
-                "receiver_app": source.app,
-                "topic": tp.topic,
-                "partition": tp.partition,
-                "end": self.view.white_end(end.process, tp),
-            }
-            for tp, sources in self.view.inputs.items()
-            for source in sources
-            for end in self.view.senders.get(tp, {}).values()
-        ]
-        return self._readable(CHANNELS, rows)
 
     @cached_property
     def recorded(self) -> DataFrame:

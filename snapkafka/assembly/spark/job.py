@@ -10,16 +10,19 @@ from collections.abc import Callable, Collection, Container, Iterable, Iterator,
 from concurrent.futures import Executor, ThreadPoolExecutor
 from contextlib import contextmanager, nullcontext
 from dataclasses import replace
-from typing import Final, TypeVar
+from typing import Any, Final, TypeVar
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as fn
 from pyspark.sql.types import StructType
 
+from snapkafka.assembly.arrow_tables import arrow, put
 from snapkafka.assembly.base import Base, building_on, require_columns, view_on
 from snapkafka.assembly.ledger import NO_FACTS, ClusterFacts
 from snapkafka.assembly.manifest import Clock, Made, manifest_of, unread_ranges
 from snapkafka.assembly.reaches import leads, per_kind, reach
+from snapkafka.assembly.rows import position_rows, process_rows
+from snapkafka.assembly.schemas import SCHEMAS
 from snapkafka.assembly.settings import Settings, Stored
 from snapkafka.checks import Checked, CheckOutcome, CutView, ReadRange, reading_ranges, require_offsets
 from snapkafka.checks.invariants import Invariant
@@ -37,7 +40,7 @@ from snapkafka.protocol.records import TopicPartition
 from snapkafka.store import Folder, Store, state_parents
 from snapkafka.wire.headers import ledger_id
 
-from .frames import Lookups
+from .frames import Lookups, local_frame
 from .reading.header_columns import STAMPS_SCHEMA, stamped, stamps
 from .reading.kafka_source import read_ranges
 from .reading.meter import Meter
@@ -116,7 +119,7 @@ def assemble(
             pending = pool.submit(
                 clock.timed, "checks", lambda: _check(spark, records, lookups, ranges, settings)
             )
-            written = _write(pool, records, lookups, base, settings, folder, ranges)
+            written = _write(pool, records, lookups, base, settings, store, folder, ranges)
             sums = clock.timed("digests", lambda: parquet.digests(written))
             checked = pending.result()
         seen = written if base is None else _with_state(spark, written, base, store)
@@ -242,9 +245,19 @@ def _unwritten(records: DataFrame, lookups: Lookups, settings: Settings) -> dict
     return {
         "state": tables.state(records, lookups, settings.decoding),
         "messages": messages,
+        **{
+            name: local_frame(lookups.spark, SCHEMAS[name], rows)
+            for name, rows in _known_rows(messages, lookups, settings).items()
+        },
+    }
+
+
+def _known_rows(messages: DataFrame, lookups: Lookups, settings: Settings) -> dict[str, list[dict[str, Any]]]:
+    """Return the rows of the tables that follow from the captured snapshot, and from what is in flight."""
+    return {
         "channels": tables.channels(messages, lookups),
-        "processes": tables.processes(lookups, settings.ledger),
-        "positions": tables.positions(lookups),
+        "processes": process_rows(lookups.view, settings.ledger),
+        "positions": position_rows(lookups.view),
     }
 
 
@@ -311,6 +324,7 @@ def _write(
     lookups: Lookups,
     base: Base | None,
     settings: Settings,
+    store: Store,
     folder: Folder,
     ranges: list[ReadRange],
 ) -> dict[str, DataFrame]:
@@ -343,18 +357,16 @@ def _write(
         return write(INPUTS, inputs(_stamped(_source(lookups.spark, unread, settings), settings)))
 
     state = pool.submit(write_state)
-    processes = pool.submit(lambda: write("processes", tables.processes(lookups, settings.ledger)))
-    positions = pool.submit(lambda: write("positions", tables.positions(lookups)))
     near = pool.submit(write_around) if settings.spec.around else None
     external = pool.submit(write_inputs) if settings.spec.with_inputs else None
     messages = write("messages", tables.messages(records, lookups, settings.decoding), view.inputs)
-    channels = write("channels", tables.channels(messages, lookups))
+    known = _known_rows(messages, lookups, settings)
+    for name, rows in known.items():
+        put(name, arrow(name, rows), store, folder)
     return {
         STATE if base is None else STATE_DELTA: state.result(),
         "messages": messages,
-        "channels": channels,
-        "processes": processes.result(),
-        "positions": positions.result(),
+        **{name: parquet.read_back(lookups.spark, name, folder) for name in known},
         **({} if near is None else {AROUND: near.result()}),
         **({} if external is None else {INPUTS: external.result()}),
     }

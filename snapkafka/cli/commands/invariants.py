@@ -12,8 +12,12 @@ from snapkafka.cli.helps import command
 from snapkafka.cli.options import AsJson, Bootstrap, Namespace
 from snapkafka.cli.present.layout import Table
 from snapkafka.cli.running import connect, console, print_json, run
-from snapkafka.ops import Evaluation, Holding, InvariantHistory
+from snapkafka.manifest import WitnessEntry
+from snapkafka.ops import Evaluation, Holding, InvariantHistory, Trace
+from snapkafka.ops.invariants import STEPS_MAX
 from snapkafka.units import utc_time
+
+from .trace import step_line
 
 app = typer.Typer(
     help="List the invariants that snapshots evaluate, and the first violations.",
@@ -58,7 +62,7 @@ def history(
     namespace: Namespace = "",
     as_json: AsJson = False,
 ) -> None:
-    """Print which snapshot first violates an invariant, with the rows."""
+    """Print which snapshot first violates an invariant, with the rows and their causes."""
     found = run(lambda: ops.invariant_history(connect(bootstrap), namespace, name), as_json=as_json)
     if as_json:
         print_json(
@@ -95,11 +99,25 @@ def _print_rows(title: str, item: Evaluation) -> None:
     console.print(f"{title} {escape(item.id)}, {utc_time(item.triggered_ms)} UTC, rows: {item.found:,}")
     if item.unreadable:
         console.print(f"  its rows cannot be read: {escape(item.unreadable)}")
+    traced = {(it.topic, it.partition, it.offset): it.trace for it in item.causes}
+    printed: set[tuple[str, int, int]] = set()
     for row in item.rows:
         console.print(f"  {escape(row.what)}")
-        if row.topic and row.offset >= 0:
-            place = f"{escape(row.topic)} {row.partition} {row.offset}"
-            console.print(f"    causes: snapkafka trace {place}")
+        place = row.topic, row.partition, row.offset
+        if row.topic and row.offset >= 0 and place not in printed:
+            printed.add(place)
+            _print_causes(row, traced.get(place))
+
+
+def _print_causes(row: WitnessEntry, trace: Trace | None) -> None:
+    """Print the causes of a message; of one that was not traced, or has more of them, the command that does."""
+    for number, step in enumerate(trace.steps if trace is not None else ()):
+        console.print(f"    {'  because of ' if number else ''}{step_line(step)}", markup=False)
+    if trace is None or len(trace.steps) >= STEPS_MAX:
+        place = f"{row.topic} {row.partition} {row.offset}"
+        console.print(f"    causes: snapkafka trace {place}", markup=False)
+    else:
+        console.print(f"    {trace.end}", markup=False)
 
 
 def _coloured(holding: Holding) -> str:

@@ -62,11 +62,11 @@ def trace(
         print_json(found)
         return
     for number, step in enumerate(found.steps):
-        console.print(f"{'  because of ' if number else ''}{_line(step)}", markup=False)
+        console.print(f"{'  because of ' if number else ''}{step_line(step)}", markup=False)
     console.print(found.end, markup=False)
 
 
-def _line(step: ops.TraceStep) -> str:
+def step_line(step: ops.TraceStep) -> str:
     place = f"{step.topic}[{step.partition}] offset {step.offset}"
     if step.process < 0:
         return f"{place}, external"

@@ -18,7 +18,7 @@ from snapkafka.advice import Advice, Weight, worst_first
 from snapkafka.errors import BadInputError
 from snapkafka.logs import about
 
-from .support import not_as_expected
+from .support import not_as_expected, other_transport, wrong_transport
 
 logger = logging.getLogger("snapkafka")
 
@@ -267,6 +267,13 @@ def _about_joining(app: Any, driver: Any, topics: tuple[DescribedTopic, ...]) ->
             weight=Weight.PROBLEM,
             what=f"this release of Faust is not supported: {', '.join(found)}",
             do="its workers run without snapshots; use a release of Faust that README names",
+        )
+    if scheme := other_transport(app):
+        yield Advice(
+            code="other-transport",
+            weight=Weight.PROBLEM,
+            what=wrong_transport(scheme),
+            do="name the broker as kafka://, Faust's default; its workers run without snapshots until then",
         )
     if not topics:
         yield Advice(

@@ -36,16 +36,20 @@ sends has no stamp (R15).
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final
 
 from .factories import wrap_factory
+from .support import other_transport, wrong_transport
 from .tables.changelogs import delay_compaction
 from .tables.recovery import recover_to_the_end
 from .web import serve
 
 if TYPE_CHECKING:
     from .driver import FaustDriver
+
+logger = logging.getLogger("snapkafka")
 
 #: Where a fault is met at the end.
 STOPS: Final = "this worker stops anyway"
@@ -87,6 +91,11 @@ def _install_hooks(driver: FaustDriver) -> None:
 
 
 def _configured(driver: FaustDriver) -> None:
+    """Create what needs the settings of the app. Where they name another client library, that is known before the
+    worker joins; it joins all the same, and withdraws, so that the ledger names it (`inbound.membership`)."""
+    with driver.failing_open("to read the app's transport"):
+        if scheme := other_transport(driver.app):
+            logger.error("snapkafka: %s", wrong_transport(scheme), extra=driver.about())
     with driver.failing_open("to create its recorder", for_good=True):
         driver.app_configured()
 

@@ -39,8 +39,8 @@ from ..ledger_tasks import RETRY_S
 from .tables.store_note import store_of
 
 if TYPE_CHECKING:
+    from ..waiting import WorkerWaits
     from .host import Host
-    from .waiting import WorkerWaits
 
 logger = logging.getLogger("snapkafka")
 

@@ -17,6 +17,8 @@ from types import FunctionType, MethodType
 from typing import Any, Final
 from zlib import crc32
 
+#: The schemes of the one client library that is hooked into.
+TRANSPORTS: Final = frozenset({"kafka", "aiokafka"})
 #: By class: the names of what is used of it, with its arguments where ours takes its place.
 EXPECTED: Final[Mapping[str, tuple[str, ...]]] = {
     "faust.app.base:App": (
@@ -219,3 +221,16 @@ def checksum(functions: Iterable[Any]) -> int | None:
         except (OSError, TypeError):
             return None
     return found
+
+
+def other_transport(app: Any) -> str:
+    """Return the scheme of a client library that the app uses and snapkafka does not hook into; empty: there is none.
+    The app is configured."""
+    conf = app.conf
+    urls = [url for name in ("broker", "broker_consumer", "broker_producer") for url in getattr(conf, name)]
+    return next((url.scheme for url in urls if url.scheme not in TRANSPORTS), "")
+
+
+def wrong_transport(scheme: str) -> str:
+    """Explain why an app takes no part over another client library."""
+    return f"the broker of this app is {scheme}://, and workers take part over kafka:// only"

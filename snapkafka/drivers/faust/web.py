@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any, Final
 from snapkafka.errors import BadInputError, SnapkafkaError
 from snapkafka.runtime.browsers import foreign
 
+from ..metrics import rendered
 from .factories import wrap_factory
-from .metrics import rendered
 
 if TYPE_CHECKING:
     from snapkafka.protocol.ledger_state import SnapshotView

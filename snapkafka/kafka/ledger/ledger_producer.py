@@ -18,10 +18,14 @@ STOP_WITHIN_S: Final = 1.0
 
 
 class LedgerProducer:
-    """A producer that connects when first used."""
+    """A producer that connects when first used.
 
-    def __init__(self, connection: Connection, topic: str) -> None:
-        self._connection, self._topic = connection, topic
+    Args:
+        compression: of its batches; None: what is sent is compressed already.
+    """
+
+    def __init__(self, connection: Connection, topic: str, *, compression: str | None = COMPRESSION) -> None:
+        self._connection, self._topic, self._compression = connection, topic, compression
         self._producer: Any = None
         self._stopping: set[asyncio.Task[None]] = set()
         self._sending = asyncio.Lock()
@@ -40,7 +44,7 @@ class LedgerProducer:
                 acks="all",
                 enable_idempotence=True,
                 linger_ms=0,
-                compression_type=COMPRESSION,
+                compression_type=self._compression,
                 max_request_size=2 * RECORD_BYTES_MAX,
             )
             try:

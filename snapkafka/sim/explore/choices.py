@@ -18,9 +18,9 @@ from typing import Any, Final, NamedTuple, cast
 
 from snapkafka.protocol.colours import Cause
 from snapkafka.protocol.events import TriggerAppended
-from snapkafka.protocol.records import CutReport, TopicPartition, Trigger
+from snapkafka.protocol.records import TopicPartition, Trigger
 from snapkafka.sim.world.broker_log import SimBroker, SimStored
-from snapkafka.sim.world.process import Process
+from snapkafka.sim.world.process import Process, reports_a_cut
 from snapkafka.sim.world.rebalancing import rebalance
 from snapkafka.sim.world.surroundings import Surroundings
 from snapkafka.sim.world.world import World
@@ -283,7 +283,8 @@ class ExploredWorld(World):
             case "ledger" if process is not None:
                 return f"ledger {type(self.broker.ledger[process.read]).__name__}"
             case "post" if process is not None:
-                return f"post {type(process.posts[0]).__name__}"
+                record = process.posts[0]
+                return f"post {'CutReport' if reports_a_cut(record) else type(record).__name__}"
             case "append" | "ack" as kind if process is not None:
                 queue = (process.outbox if kind == "append" else process.unacked)[choice.what]
                 return f"{kind} {'marker' if queue[0].effect is None else choice.what.topic}"
@@ -312,7 +313,7 @@ class ExploredWorld(World):
                         yield Choice("restart", -1, a.name)
             case "lose-report":
                 for p in suffer:
-                    if p.posts and isinstance(p.posts[0], CutReport):
+                    if p.posts and reports_a_cut(p.posts[0]):
                         yield Choice("post", p.number, None, fault)
             case "fail-send" | "duplicate":
                 for p in suffer:

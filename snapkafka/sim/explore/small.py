@@ -88,7 +88,7 @@ SMALL: Final = (
         inputs=(A,),
         faults={"stop b": 1, "restart": 1},
         slow=frozenset({"b ledger Trigger"}),
-        states=3_028,
+        states=2_982,
     ),
     SmallWorld(
         name="moves",
@@ -116,7 +116,7 @@ SMALL: Final = (
         inputs=(A,),
         faults={"rebalance b": 1},
         slow=frozenset({"b ledger Trigger"}),
-        states=11_294,
+        states=9_423,
     ),
     SmallWorld(
         name="reply",
@@ -210,7 +210,7 @@ SMALL: Final = (
         inputs=(A,),
         faults={"fence": 1},
         slow=NEWS,
-        states=3_784,
+        states=3_404,
     ),
 )
 

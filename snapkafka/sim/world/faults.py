@@ -217,6 +217,7 @@ def _recreate_ledger(world: Surroundings[Process]) -> None:
         process.ends.clear()
         process.stopped.clear()
         process.timers.clear()
+        process.later_timers.clear()
         process.missed = None  # an offset of a ledger that is gone
         process.feed(LedgerRecreated())
         process.made_up_for()

@@ -30,6 +30,7 @@ from snapkafka.protocol.events import (
 )
 from snapkafka.protocol.records import (
     NOBODY,
+    Closed,
     CutReport,
     HeldInput,
     Hello,
@@ -49,6 +50,11 @@ if TYPE_CHECKING:
     from .surroundings import Surroundings
 
 Choice = tuple[str, object]
+
+
+def reports_a_cut(record: LedgerRecord) -> bool:
+    """Return whether a record is a report, or has one in it."""
+    return isinstance(record, CutReport) or (isinstance(record, Closed) and bool(record.cut))
 
 
 class Process(Runner):
@@ -74,6 +80,7 @@ class Process(Runner):
         self.stopped: deque[AskStopped] = deque()
         self.timers: set[int] = set()
         self.align_timers: set[int] = set()
+        self.later_timers: set[int] = set()  # of epochs with a second one
         self.missed: int | None = (
             None  # up to where the ledger should have been read, and did not answer (R15)
         )
@@ -108,7 +115,10 @@ class Process(Runner):
 
     def start_timer(self, action: StartTimer) -> None:
         """Let it expire later, or never."""
-        (self.align_timers if action.align else self.timers).add(action.epoch)
+        if action.align:
+            self.align_timers.add(action.epoch)
+        else:
+            (self.later_timers if action.epoch in self.timers else self.timers).add(action.epoch)
 
     def hold_inputs(self) -> None:
         """Start nothing more."""
@@ -235,9 +245,11 @@ class Process(Runner):
 
     def _post(self, _: object) -> None:
         record = self.posts.popleft()
-        if isinstance(record, CutReport) and self.world.chance("lose-report"):
+        if reports_a_cut(record) and self.world.chance("lose-report"):
             self.world.count("lost_reports")
             return
+        if reports_a_cut(record) and isinstance(record, Closed):
+            self.world.count("combined")
         offset = self.world.append_to_ledger(record, refused=self.signs_otherwise)
         if isinstance(record, CutReport) and self.world.plan.acknowledged:
             if again := self.world.rng.random() < self.world.plan.appended_again:
@@ -292,6 +304,7 @@ class Process(Runner):
         self.stopped.clear()
         self.timers.clear()
         self.align_timers.clear()
+        self.later_timers.clear()
         self.feed(event)
         self.made_up_for()
 
@@ -342,8 +355,13 @@ class Process(Runner):
         self.feed(self.world.stopped_app(self.stopped.popleft()))
 
     def expire(self, epoch: int) -> None:
-        """End the time to live of a snapshot."""
-        self.timers.discard(epoch)
+        """End the time to live of a snapshot, or that for which a report is held back."""
+        if epoch in self.later_timers:
+            self.later_timers.discard(epoch)
+        else:
+            self.timers.discard(epoch)
+        if epoch in self.machine.open.due:
+            self.world.count("timers_of_held_reports")
         self.feed(TimerExpired(epoch=epoch))
 
     def _unalign(self, _: object) -> None:

@@ -20,14 +20,21 @@ from typing import Any, Final
 #: With all that begins with one of these names.
 PACKAGES: Final = (
     "snapkafka.drivers.faust",
+    "snapkafka.drivers.guard",
+    "snapkafka.drivers.host",
+    "snapkafka.drivers.kafka_process",
     "snapkafka.drivers.ledger_",
     "snapkafka.drivers.machine_driver",
+    "snapkafka.drivers.metrics",
+    "snapkafka.drivers.outcomes",
+    "snapkafka.drivers.stamps",
+    "snapkafka.drivers.waiting",
     "snapkafka.protocol",
     "snapkafka.wire",
 )
 REACHED: Final = "__reached__"
 #: Where a worker withdraws: in these functions, and in whatever they call.
-WITHDRAWS: Final = frozenset({"Guard.stand_down", "FaustDriver.withdraw", "LedgerTasks._write"})
+WITHDRAWS: Final = frozenset({"Guard.stand_down", "KafkaProcess.withdraw", "LedgerTasks._write"})
 
 
 class FaultError(RuntimeError):

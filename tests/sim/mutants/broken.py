@@ -103,7 +103,7 @@ def closes_early(*, report: bool = True, running: bool = True, unacked: bool = T
             return (
                 cut.markers_asked
                 and not cut.markers_due
-                and (cut.report is not None or not report)
+                and (cut.report is not None or cut.held is not None or not report)
                 and cut.ends is not None
                 and not (running and colours.white_running(cut.epoch))
                 and not (unacked and colours.white_unacked(cut.epoch))
@@ -112,9 +112,8 @@ def closes_early(*, report: bool = True, running: bool = True, unacked: bool = T
         return ready
 
     def closed(make_closed: Any) -> Any:
-        def any_closed(cut: Any, colours: Colours, *, process: int, n: int) -> Closed:
-            cut.report = -1 if cut.report is None else cut.report
-            record: Closed = make_closed(cut, colours, process=process, n=n)
+        def any_closed(cut: Any, *seen: Any, **by: Any) -> Closed:
+            record: Closed = make_closed(cut, *seen, **by)
             return record
 
         return any_closed
@@ -151,7 +150,7 @@ def close_unreported(close: Any) -> Any:
     """Count a `Closed` although its report never landed."""
 
     def lax(self: ledger_state.LedgerState, offset: int, record: Closed) -> None:
-        if record.report < 0:
+        if record.report < 0 and not record.cut:
             for snapshot in self.open.values():
                 if record.process in snapshot.required and record.process not in snapshot.reports:
                     empty = CutReport(
@@ -258,6 +257,15 @@ def no_history(assigned: Any) -> Any:
 def stale_counts(report: Any) -> Any:
     def lax(self: ledger_state.LedgerState, offset: int, record: CutReport) -> None:
         report(self, offset, replace(record, assigned=offset))
+
+    return lax
+
+
+def one_record_is_never_void(close: Any) -> Any:
+    """Let a report count that stands in one record with its `Closed`, whoever has its inputs by then."""
+
+    def lax(self: ledger_state.LedgerState, offset: int, record: Closed) -> None:
+        close(self, offset, replace(record, cut=tuple(replace(cut, assigned=offset) for cut in record.cut)))
 
     return lax
 

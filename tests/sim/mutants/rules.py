@@ -178,6 +178,12 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
         faults(rebalance=0.02),
     ),
     Mutant(
+        "R9 one record",
+        "a report in one record with its Closed counts though its inputs have moved",
+        patching(ledger_state.LedgerState, "_close", broken.one_record_is_never_void),
+        faults(rebalance=0.02),
+    ),
+    Mutant(
         "R9 passed",
         "an input came and went, in red, while a report was in flight",
         patching(ownership, "came_and_went", broken.sees_none),

@@ -12,13 +12,14 @@ from snapkafka.assembly.embedded.handover import HandOverError
 from snapkafka.assembly.engines import opened
 from snapkafka.assembly.pipeline import Job
 from snapkafka.assembly.spec import JobSpec
-from snapkafka.checks import Checked, CheckOutcome, CutView, Status
+from snapkafka.checks import Checked, CheckOutcome, CutView, Status, Witness
 from snapkafka.checks.v3_state import StateFacts
 from snapkafka.errors import BadInputError, InternalError, OffsetsGoneError
 from snapkafka.protocol.records import TopicPartition
 from tests.worlds.little_log import CAPTURED
 
 PASSED = CheckOutcome(check="V4", status=Status.PASSED)
+NOTE = Witness(check="V4", topic="t", partition=0, offset=7, what="a note")
 SAME = Checked([PASSED], {TopicPartition("t", 0): StateFacts(held=3)})
 
 
@@ -63,6 +64,10 @@ def test_where_they_agree_a_line_says_on_what() -> None:
         ),
         (SAME._replace(outcomes=[]), "V4 check is V4 by the embedded one, and None by Spark"),
         (SAME._replace(held={}), r"changelog t\[0\] is StateFacts"),
+        (
+            SAME._replace(outcomes=[replace(PASSED, notes=(NOTE,))]),
+            r"V4 notes is None by the embedded one, and Witness\(check='V4', topic='t'",
+        ),
     ],
 )
 def test_a_finding_of_one_engine_alone_is_an_error(other: Checked, named: str) -> None:

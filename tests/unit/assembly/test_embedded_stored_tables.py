@@ -11,9 +11,10 @@ import pyarrow as pa  # type: ignore[import-untyped]
 import pyarrow.parquet as pq  # type: ignore[import-untyped]
 import pytest
 
+from snapkafka.assembly.arrow_tables import arrow
 from snapkafka.assembly.embedded import stored_tables
 from snapkafka.assembly.embedded.handover import HandOverError
-from snapkafka.assembly.embedded.write import arrow, write
+from snapkafka.assembly.embedded.write import write
 from snapkafka.errors import StorageError
 from snapkafka.manifest import TableEntry, file_stem
 from snapkafka.store import LocalStore

@@ -48,3 +48,20 @@ def test_options_come_from_standard_input_through_the_process_that_was_started()
             timeout=60,
         )
         assert json.loads(done.stdout)["error"]["code"] == "broker-unavailable", done.stdout
+
+
+def test_a_small_snapshot_starts_neither_pandas_nor_duckdb() -> None:
+    """Each takes longer to import than the rest of its assembly takes; both stay usable afterwards."""
+    code = """
+import sys
+from snapkafka.assembly.embedded import invariants
+from snapkafka.assembly.embedded.write import arrow, digest
+
+invariants.require_valid(())
+table = arrow("inputs", [{"topic": "orders", "partition": 0, "offset": 7, "headers": []}])
+assert invariants.check((), {"inputs": table}) == [] and digest("inputs", table)[0] == 1
+assert not {"pandas", "duckdb"} & sys.modules.keys(), sys.modules.keys()
+assert list(table.to_pandas()["offset"]) == [7]
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
+    assert done.returncode == 0, done.stderr

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
+from snapkafka.assembly.arrow_tables import arrow
 from snapkafka.assembly.embedded import invariants
-from snapkafka.assembly.embedded.write import arrow
 from snapkafka.assembly.schemas import SCHEMAS
 from snapkafka.checks.invariants import Invariant
 

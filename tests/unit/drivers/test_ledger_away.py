@@ -12,8 +12,7 @@ import pytest
 from faust.types import TP
 
 from snapkafka.config import Config
-from snapkafka.drivers import ledger_tasks, ledger_wait
-from snapkafka.drivers.faust import waiting
+from snapkafka.drivers import ledger_tasks, ledger_wait, waiting
 from snapkafka.drivers.faust.driver import FaustDriver
 from snapkafka.errors import BrokerUnavailableError, LedgerUnusableError, SnapkafkaError
 from snapkafka.protocol.events import AssignedInput, InputsAssigned
@@ -53,6 +52,7 @@ class Away(FakeLedger):
         self.reads.set()
         self.silent = False
         self.garbled = False
+        self.resting = False
         self.lost: SnapkafkaError | None = None
         self.tries = 0
         self.unanswered: type | None = None  # a record of this type lands, but its acknowledgement is lost
@@ -92,7 +92,9 @@ class Away(FakeLedger):
                 yield entry
                 at = entry.offset + 1
             if gulps is not None:
+                self.resting = True
                 await gulps.rest()
+                self.resting = False
             await asyncio.sleep(0.001)
 
 
@@ -111,7 +113,7 @@ class Service:
         self.callback: Any = conductor._build_handler(IN, set())
 
     def driver_append(self, record: Any) -> None:
-        self.driver._write(record)
+        self.driver.write(record)
 
     async def take_in(self, message: Any) -> None:
         self.came.append(message.offset)
@@ -308,16 +310,20 @@ async def test_r4_a_report_that_was_sent_again_is_known_when_it_is_read(service:
 async def test_the_ledger_is_read_in_gulps_while_a_snapshot_is_under_way(
     service: Service, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(ledger_tasks, "GULP_S", (0.4, 0.4))
+    """It rests, and reads nothing, until somebody waits for what stands there."""
+    monkeypatch.setattr(ledger_tasks, "GULP_S", (60.0, 60.0))
     other = service.ledger.put(Hello(n=9, app="other"))
     await until(lambda: other in service.driver.machine.ledger.processes)
     service.ledger.put(Trigger(n=1, id="s"))
-    await until(lambda: bool(service.said(Closed)))
+    await until(lambda: bool(service.said(Closed)) and service.ledger.resting)
     end = service.driver.machine.ledger.end
     service.ledger.put(Pause(n=2, paused=False))
-    await asyncio.sleep(0.1)
+    for _ in range(10):  # a reader that does not rest would have its turn
+        await asyncio.sleep(0)
+    assert service.ledger.resting
     assert service.driver.machine.ledger.end == end, "nobody waits for that"
-    await until(lambda: service.driver.machine.ledger.end == len(service.ledger.entries))
+    with service.driver.ledger_tasks.awaited():
+        await until(lambda: service.driver.machine.ledger.end == len(service.ledger.entries))
 
 
 async def test_r2_who_meets_a_red_record_reads_the_ledger_at_once(

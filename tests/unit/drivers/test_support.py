@@ -8,10 +8,11 @@ import sys
 from importlib import import_module
 from typing import Any
 
+import faust
 import pytest
 
 from snapkafka.drivers.faust import install
-from snapkafka.drivers.faust.support import EXPECTED, not_as_expected
+from snapkafka.drivers.faust.support import EXPECTED, not_as_expected, other_transport
 
 CONSUMER = "faust.transport.drivers.aiokafka:Consumer"
 SEAMS = [(owner, seam.partition("(")[0]) for owner, seams in EXPECTED.items() for seam in seams]
@@ -109,3 +110,26 @@ async def test_r15_a_driver_that_cannot_be_loaded_leaves_the_app_as_it_is(
     (said,) = caplog.messages
     assert said.startswith("snapkafka: its driver cannot be loaded here (")
     assert said.endswith("this worker runs without snapshots")
+
+
+@pytest.mark.parametrize("late", [False, True])
+@pytest.mark.parametrize("option", ["broker", "broker_consumer", "broker_producer"])
+def test_r15_another_client_library_is_named_before_the_worker_joins(
+    caplog: pytest.LogCaptureFixture, option: str, late: bool
+) -> None:
+    app = faust.App("elsewhere", **{"broker": "kafka://", option: "confluent://127.0.0.1:1"})
+    if late:
+        app.finalize()
+    driver = install(app, namespace="n")
+    app.finalize()
+    assert not driver.started
+    assert other_transport(app) == "confluent"
+    said = "snapkafka: the broker of this app is confluent://, and workers take part over kafka:// only"
+    assert [record.message for record in caplog.records if "confluent" in record.message] == [said]
+
+
+def test_the_client_library_of_faust_is_no_other_one() -> None:
+    for scheme in ("kafka", "aiokafka"):
+        app = faust.App("here", broker=f"{scheme}://127.0.0.1:1;127.0.0.1:2")
+        app.finalize()
+        assert other_transport(app) == ""

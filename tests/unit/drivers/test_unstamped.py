@@ -18,7 +18,7 @@ from snapkafka.drivers.faust.outbound import unstamped
 from snapkafka.drivers.faust.outbound.unstamped import AIOKAFKA, UnstampedRecords
 from snapkafka.drivers.faust.support import checksum
 from snapkafka.protocol.colours import Cause
-from snapkafka.protocol.records import Abort, Closed, TopicPartition
+from snapkafka.protocol.records import Abort, Closed, LogEnd, TopicPartition
 from snapkafka.wire import headers as wire
 from tests.unit.drivers.test_batches import THERE, Log, send, settle
 from tests.unit.drivers.test_outgoing import Driver
@@ -267,8 +267,7 @@ async def test_r15_open_snapshots_fail_by_name_and_the_next_one_is_reported_wher
     await driver.settle()
     await sent(log)
     (closed,) = [record for record in driver.ledger if isinstance(record, Closed)]
-    (end,) = [end for end in closed.sent if (end.topic, end.partition) == ("t", 0)]
-    assert end.bare_end == 1
+    assert closed.unstamped == (LogEnd(topic="t", partition=0, end=1),)
 
 
 async def test_r15_of_another_aiokafka_nothing_is_expected(

@@ -14,7 +14,7 @@ import yaml
 from prometheus_client.parser import text_string_to_metric_families
 
 from snapkafka import ops
-from snapkafka.drivers.faust.metrics import Metrics, rendered
+from snapkafka.drivers.metrics import Metrics, rendered
 from snapkafka.manifest import RestorableEntry
 
 DOCKER = Path(__file__).parents[3] / "docker"

@@ -158,3 +158,19 @@ def test_a_worker_reports_the_same_to_the_ledger() -> None:
     assert "'groups': ('json', 'json')" in done.stdout
     assert "'odd': ('raw', 'json|reversed'), 'odder': ('json', 'foreign')" in done.stdout
     assert "agent in-memory reads an in-memory channel" in done.stdout
+
+
+def test_an_app_over_another_client_library_takes_no_part() -> None:
+    code = (
+        "import sys\n"
+        "from snapkafka.cli import main\n"
+        "from tests.worlds import coverage\n"
+        "coverage.whole.conf.broker = 'confluent://127.0.0.1:1'\n"
+        f"sys.argv = ['snapkafka', 'doctor', '--offline', '{MODULE}:whole', '--json']\n"
+        "main()\n"
+    )
+    done = run_code(code)
+    assert done.returncode == 1, done.stderr
+    (advice,) = json.loads(done.stdout[done.stdout.index("{") :])["found"]
+    assert advice["code"] == "other-transport"
+    assert "confluent://" in advice["what"]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -17,8 +18,9 @@ from snapkafka.errors import BadInputError
 from snapkafka.manifest import CheckEntry, InvariantEntry, WitnessEntry, dump
 from snapkafka.ops import Holding
 from snapkafka.ops.in_use import snapshots_in_use
-from snapkafka.ops.invariants import WATCHED_IN
-from snapkafka.protocol.records import SENT_BARE, Abort, CheckResult, Trigger, Verdict
+from snapkafka.ops.invariants import TRACED_MAX, WATCHED_IN
+from snapkafka.protocol.records import SENT_BARE, Abort, CheckResult, TopicPartition, Trigger, Verdict
+from snapkafka.wire import headers
 from tests.unit.base.test_manifest import example
 from tests.worlds.fakes import FakeCluster, FakeTopic, Worker
 from tests.worlds.service_world import served
@@ -27,12 +29,23 @@ from tests.worlds.service_world import served
 Judged = tuple[str, int | None]
 
 
+ORDERS = TopicPartition("orders", 0)
+
+
 class Ledger:
     """A ledger with snapshots `s0`, `s1` ... that have evaluated invariant `money`."""
 
     def __init__(self, folder: Path) -> None:
         self.cluster, self.folder, self.count = FakeCluster(), folder, 0
-        Worker(self.cluster.the_ledger, "bank", "orders")
+        self.worker = Worker(self.cluster.the_ledger, "bank", "orders")
+        admin = self.cluster.the_admin
+        admin.topics = {"orders": FakeTopic(1), self.cluster.the_ledger.topic: FakeTopic(1)}
+        admin.ends, admin.starts = {ORDERS: 9}, {ORDERS: 1}
+        ours, check = headers.ledger_id(bytes(16)), headers.tp_check(*ORDERS)
+        cause = headers.topic_check(ORDERS.topic), ORDERS.partition
+        for offset in range(1, 9):  # each is the effect of the one before it
+            stamp = headers.stamp_with_cause(ours, check, 0, self.worker.process, offset, *cause, offset - 1)
+            admin.headers_at[ORDERS, offset] = [(headers.HEADER, stamp)]
 
     def take(
         self,
@@ -134,7 +147,7 @@ async def test_where_it_holds_and_where_it_broke_first(
     assert named == [last, last_ok, broke]
     (listed,) = await ops.invariants(cluster, "ns")
     assert (listed.last, listed.last_ok) == tuple(
-        it and dataclasses.replace(it, rows=(), sql="") for it in (found.last, found.last_ok)
+        it and dataclasses.replace(it, rows=(), sql="", causes=()) for it in (found.last, found.last_ok)
     )
     if listed.last and listed.last.holding is Holding.VIOLATED:
         assert listed.broke is not None and listed.broke.id == broke
@@ -212,7 +225,7 @@ async def test_a_query_that_was_changed_between_two_answers_is_reported(tmp_path
     ]
     with console.capture() as printed:
         command._print_history(history)
-    assert "the query was another one in s0" in printed.get()
+    assert "s0 evaluated another query" in printed.get()
     same = Ledger(tmp_path)
     for found in (0, 2):
         same.take("passed", found)
@@ -270,7 +283,36 @@ def test_the_command_prints_where_it_broke_and_the_rows(
     for line in ("violated", "first violated in s1", "last violated in s2", "last held in s0"):
         assert line in text, text
     assert '{"row": 1, "of": 1}' in text
-    assert "its causes: snapkafka trace orders 0 1" in text
+    gone = "offset 0 of orders[0] was deleted: the log begins at 1"
+    assert f'{{"row": 0, "of": 1}}\n    {gone}\n' in text
+    sent = "orders[0] offset 1, sent by bank (process 0, seq 1), before any snapshot"
+    assert f'{{"row": 1, "of": 1}}\n    {sent}\n    the record of its cause cannot be read: {gone}\n' in text
+
+
+async def test_the_history_has_the_causes_of_the_first_messages(tmp_path: Path) -> None:
+    """As far as the log has them, and a bounded number of them; `--json` has the same."""
+    found = await ops.invariant_history(judged(tmp_path, [("passed", 7)]), "ns", "money")
+    (broke,) = found.evaluations
+    assert len(broke.rows) == 7
+    assert [(it.topic, it.offset, len(it.trace.steps)) for it in broke.causes] == [
+        ("orders", offset, offset) for offset in range(TRACED_MAX)
+    ]
+    assert broke.causes[0].trace.end == "offset 0 of orders[0] was deleted: the log begins at 1"
+    assert [step.offset for step in broke.causes[3].trace.steps] == [3, 2, 1]
+
+
+def test_a_message_that_is_not_traced_has_the_command(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys.modules["snapkafka.ops.invariants"], "STEPS_MAX", 2)
+    monkeypatch.setattr(command, "STEPS_MAX", 2)
+    monkeypatch.setattr(command, "connect", lambda _: judged(tmp_path, [("passed", 7)]))
+    with console.capture() as printed:
+        command.history("money", namespace="ns")
+    text = printed.get()
+    assert [f"causes: snapkafka trace orders 0 {offset}" in text for offset in range(7)] == [
+        offset >= 2 for offset in range(7)
+    ]
 
 
 def test_the_service_lists_them_and_has_the_rows_of_manifests_below_its_roots(tmp_path: Path) -> None:

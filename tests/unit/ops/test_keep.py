@@ -473,7 +473,7 @@ async def test_a_round_has_the_invariants_that_failed_and_prints_their_first_row
     assert lines[1:] == [
         "  invariant money is violated, rows: 9",
         *(f'    {{"row":{row}}}' for row in range(5)),
-        "    the others: snapkafka invariants history money",
+        "    all of them: snapkafka invariants history money",
     ]
 
 

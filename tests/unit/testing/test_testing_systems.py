@@ -11,6 +11,7 @@ import pytest
 
 import snapkafka
 from snapkafka.errors import BadInputError, TimedOutError
+from snapkafka.kafka.login.connection import Connection
 from snapkafka.manifest import CheckEntry, WitnessEntry
 from snapkafka.ops import JobResult
 from snapkafka.testing import RunningSystem, Taken, system
@@ -32,7 +33,7 @@ async def read(stream: Any) -> None:
 
 
 def taken(verdict: str, good: bool, *checks: CheckEntry) -> Taken:
-    found = Taken(RunningSystem("127.0.0.1:1", "shop", Path("/nowhere")), "test-1", 7)
+    found = Taken(Connection(bootstrap="127.0.0.1:1"), "shop", Path("/nowhere"), "test-1", 7)
     found.__dict__["assembled"] = JobResult(
         id="test-1", epoch=7, verdict=verdict, good=good, manifest="", checks=checks
     )

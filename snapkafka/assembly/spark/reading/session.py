@@ -53,6 +53,9 @@ SMALL_MAX: Final = 500_000
 SMALL: Final[Mapping[str, str]] = {
     "spark.sql.adaptive.enabled": "false",
     "spark.sql.shuffle.partitions": "2",
+    # What a query says of one side of a join is not worked out for the other: tables that are joined twice stay the
+    # same, and are sent once.
+    "spark.sql.constraintPropagation.enabled": "false",
 }
 ALWAYS: Final[Mapping[str, str]] = {
     # The older form of times ends, for many readers, in the year 2262.

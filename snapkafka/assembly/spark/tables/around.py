@@ -36,7 +36,6 @@ REACHES: Final = (
     "app string, topic string, partition int, receiver bigint, position bigint, done array<bigint>, log_end bigint, "
     "key_codec string, value_codec string, check bigint, low bigint, middle bigint, late bigint, high bigint"
 )
-CHECKS: Final = "cause_check bigint, cause_topic string"
 
 
 def around(
@@ -55,13 +54,12 @@ def around(
     receipts = _receipts(records, lookups, reaches)
     if sum(item.high - item.low for item in reaches) <= BROADCAST_MAX:
         receipts = fn.broadcast(receipts)
-    checks = fn.broadcast(_checks(lookups))
     caused = fn.col("cause_topic").isNotNull()
     size = fn.coalesce(fn.length("key"), fn.lit(0)) + fn.coalesce(fn.length("value"), fn.lit(0))
     return (
         decoded(near, decoding)
         .join(receipts, ["app", "topic", "partition", "offset"], "left")
-        .join(checks, "cause_check", "left")
+        .withColumn("cause_topic", _cause_topic(lookups))
         .select(
             fn.col("process").alias("sender"),
             "sender_app",
@@ -99,7 +97,7 @@ def _near(records: DataFrame, lookups: Lookups, reaches: DataFrame) -> DataFrame
         .where(~fn.col("marker"))
         .join(fn.broadcast(reaches), ["topic", "partition"])
         .where(_is_within(offset))
-        .join(fn.broadcast(lookups.processes), "process", "left")
+        .withColumns(lookups.of_senders)
         .join(fn.broadcast(lookups.senders), ["process", "topic", "partition"], "left")
         .withColumns(lookups.shared_by_inputs)
         .withColumn(
@@ -133,7 +131,6 @@ def _receipts(records: DataFrame, lookups: Lookups, reaches: Sequence[Reach]) ->
     causes = _reaches(lookups, reaches).select(
         "app", "topic", "partition", "check", "low", "middle", "late", "high"
     )
-    senders = lookups.processes.select("process", "sender_app")
     lowest = min((item.low for item in reaches), default=0)
     caused = fn.col("cause_offset") >= lowest  # of what is kept, most is skipped unread
     return (
@@ -145,7 +142,7 @@ def _receipts(records: DataFrame, lookups: Lookups, reaches: Sequence[Reach]) ->
             & (fn.col("cause_partition") == fn.col("partition"))
             & _is_within(fn.col("cause_offset")),
         )
-        .join(fn.broadcast(senders), "process", "left")
+        .withColumns(lookups.of_senders)
         .where(fn.coalesce(fn.col("sender_app") == fn.col("app"), fn.lit(True)))
         .groupBy("app", "topic", "partition", fn.col("cause_offset").alias("offset"))
         .agg(
@@ -170,9 +167,12 @@ def _names(lookups: Lookups) -> Mapping[int, str]:
     return topics_by_check(source.topic for source in lookups.view.captured.inputs)
 
 
-def _checks(lookups: Lookups) -> DataFrame:
-    rows = [{"cause_check": check, "cause_topic": topic} for check, topic in _names(lookups).items()]
-    return local_frame(lookups.spark, CHECKS, rows)
+def _cause_topic(lookups: Lookups) -> Column:
+    """Return the topic that the cause of a record names; null: none, or none that is read."""
+    found = fn.lit(None).cast("string")
+    for check, topic in _names(lookups).items():
+        found = fn.when(fn.col("cause_check") == check, topic).otherwise(found)
+    return found
 
 
 def _reaches(lookups: Lookups, reaches: Sequence[Reach]) -> DataFrame:

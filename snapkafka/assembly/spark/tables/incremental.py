@@ -63,9 +63,8 @@ def _not_counted(last: DataFrame, parent: Lookups) -> DataFrame:
     ends = parent.changelogs.select(*place, fn.col("end").alias("parent_end"))
     counted = (fn.col("offset") < fn.col("parent_end")) & is_white(parent.view.epoch)
     return (
-        last.drop("left")
+        last.withColumns(parent.of_senders)
         .join(fn.broadcast(ends), place, "left")
-        .join(fn.broadcast(parent.processes.select("process", "left")), "process", "left")
         .where(~fn.coalesce(counted, fn.lit(False)))
     )
 

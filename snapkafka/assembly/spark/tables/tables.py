@@ -6,16 +6,19 @@ headers of ours.
 
 from __future__ import annotations
 
+from typing import Any
+
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as fn
 
 from snapkafka.assembly.decoding import PLAIN, Decoding
-from snapkafka.assembly.rows import position_rows, process_rows
-from snapkafka.assembly.schemas import LAST_MS, SCHEMAS, TIMESTAMP_TYPE_NAMES, columns
+from snapkafka.assembly.rows import Channel, Held, channel_rows
+from snapkafka.assembly.schemas import LAST_MS, TIMESTAMP_TYPE_NAMES, columns
 from snapkafka.assembly.spark.frames import Lookups, local_frame
 from snapkafka.assembly.spark.reading.header_columns import headers_as_text, other_headers
+from snapkafka.assembly.spark.reading.meter import step
 from snapkafka.assembly.spark.values.values import decoded, key_and_value
-from snapkafka.manifest import STATE, LedgerEntry
+from snapkafka.manifest import STATE
 
 from .state import fold
 
@@ -43,7 +46,7 @@ def of_changelogs(records: DataFrame, lookups: Lookups) -> DataFrame:
         .join(fn.broadcast(lookups.changelogs), ["topic", "partition"])
         .withColumns(lookups.shared_by_changelogs)
         .where(fn.col("offset") < fn.col("end"))
-        .join(fn.broadcast(lookups.processes), "process", "left")
+        .withColumns(lookups.of_senders)
         .withColumn("white", is_white(lookups.view.epoch))
     )
 
@@ -89,7 +92,8 @@ def messages(records: DataFrame, lookups: Lookups, decoding: Decoding = PLAIN) -
         .join(fn.broadcast(lookups.inputs), ["topic", "partition"])
         .withColumns(lookups.shared_by_inputs)
         .where(still_to_start(offset))
-        .join(fn.broadcast(lookups.processes), "process")
+        .withColumns(lookups.of_senders)
+        .where(left.isNotNull())
         .join(fn.broadcast(lookups.senders), ["process", "topic", "partition"], "left")
         .where((offset < end) & (left | (fn.col("epoch") < epoch)))
     )
@@ -134,38 +138,10 @@ def has_started(offset: Column, *, of: str = "") -> Column:
     return (offset < fn.col(f"{of}reach")) | fn.array_contains(f"{of}above", offset)
 
 
-def channels(in_flight: DataFrame, lookups: Lookups) -> DataFrame:
-    """Return every channel (sender, partition, receiving app) with its content, empty ones too.
-
-    Offsets `[start_offset, end_offset)` go from the receiver's position to the sender's end; both are the position if
-    nothing was in flight. Channels of senders that left are listed if they hold something.
-    """
-    keys = ["sender", "sender_app", "receiver_app", "topic", "partition"]
+def channels(in_flight: DataFrame, lookups: Lookups) -> list[dict[str, Any]]:
+    """Return the rows of every channel, from the messages in flight; see `rows.channel_rows`."""
     size = fn.coalesce(fn.length("key_raw"), fn.lit(0)) + fn.coalesce(fn.length("value_raw"), fn.lit(0))
-    held = in_flight.select(*keys, fn.lit(1).alias("held"), size.alias("size"), fn.lit(None).alias("end"))
-    known = lookups.channels.select(*keys, fn.lit(0).alias("held"), fn.lit(0).alias("size"), "end")
-    inputs = lookups.inputs.withColumnRenamed("app", "receiver_app")
-    return (
-        known.unionByName(held)
-        .groupBy(*keys)
-        .agg(fn.max("end").alias("end"), fn.sum("held").alias("messages"), fn.sum("size").alias("bytes"))
-        .join(fn.broadcast(inputs), ["receiver_app", "topic", "partition"])
-        .withColumnsRenamed({"position": "start_offset"})
-        .withColumn("end_offset", fn.greatest(fn.coalesce("end", "log_end"), "start_offset"))
-        .select(*columns("channels"))
-    )
-
-
-# --- Processes and positions ----------------------------------------------------------------------------------------
-
-
-def processes(lookups: Lookups, ledger: LedgerEntry) -> DataFrame:
-    """Return the participants; see `rows.process_rows`."""
-    rows = process_rows(lookups.view, ledger)
-    return local_frame(lookups.spark, SCHEMAS["processes"], rows).select(*columns("processes"))
-
-
-def positions(lookups: Lookups) -> DataFrame:
-    """Return the position of every agent; see `rows.position_rows`."""
-    rows = position_rows(lookups.view)
-    return local_frame(lookups.spark, SCHEMAS["positions"], rows).select(*columns("positions"))
+    with step(lookups.spark, "table channels"):
+        held = in_flight.groupBy(*Channel._fields).agg(fn.count("*"), fn.sum(size)).collect()
+    width = len(Channel._fields)
+    return channel_rows(lookups.view, {Channel(*row[:width]): Held(*row[width:]) for row in held})

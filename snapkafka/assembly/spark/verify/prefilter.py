@@ -147,11 +147,13 @@ def _in_turn(log: LogFrames) -> DataFrame:
 
 def _placed(log: LogFrames, tps: Collection[TopicPartition]) -> DataFrame:
     """Return the records of these partitions, with the facts about each (`Lookups.places`)."""
-    wanted = set(tps)
-    numbers = [number for number, tp in enumerate(log.lookups.partitions) if tp in wanted]
-    places = log.lookups.places.where(fn.col("place").isin(numbers))
-    # The topics are asked for, too: what is kept knows which of them a part of it has.
-    of_topics = log.stamps.where(fn.col("topic").isin(sorted({tp.topic for tp in wanted})))
+    wanted, places = set(tps), log.lookups.places
+    topics = {tp.topic for tp in wanted}
+    # What is kept knows which topics a part of it has. If they are enough, every query sends the same places.
+    of_topics = log.stamps.where(fn.col("topic").isin(sorted(topics)))
+    if wanted != {tp for tp in log.lookups.partitions if tp.topic in topics}:
+        numbers = [number for number, tp in enumerate(log.lookups.partitions) if tp in wanted]
+        places = places.where(fn.col("place").isin(numbers))
     return of_topics.join(fn.broadcast(places), list(TP))
 
 
@@ -194,7 +196,7 @@ def _runs(records: DataFrame, lookups: Lookups, suspects: Collection[Suspect]) -
         records: `with_highest`, with the columns of `Lookups.places`.
     """
     found: list[Row] = (
-        records.join(fn.broadcast(lookups.processes), "process", "left")
+        records.withColumns(lookups.of_senders)
         .withColumns({"by": fn.shiftleft("place", 32).bitwiseOR(fn.col("process")), "cause": cause_of()})
         .join(fn.broadcast(_by_sender(lookups)), "by", "left")
         .join(fn.broadcast(lookups.started), "cause", "left")

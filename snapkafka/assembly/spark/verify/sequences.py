@@ -81,11 +81,12 @@ def _high() -> Column:
 
 
 def of_known(records: DataFrame, lookups: Lookups) -> DataFrame:
-    """Return records of processes that the snapshot knows, with `left`, and the sender's report: the `white_end` (0:
-    none), `last_seq`, the seqs of `failed` sends, the `earlier` ones."""
+    """Return records of processes that the snapshot knows, with `left`, `sender_app`, and the sender's report: the
+    `white_end` (0: none), `last_seq`, the seqs of `failed` sends, the `earlier` ones."""
     return (
         records.where(fn.col("process").isNotNull())
-        .join(fn.broadcast(lookups.processes), "process")
+        .withColumns(lookups.of_senders)
+        .where(fn.col("left").isNotNull())
         .join(fn.broadcast(lookups.senders), ["process", *TP], "left")
         .withColumn("white_end", fn.coalesce("white_end", fn.lit(0)))
         .withColumn("failed", fn.coalesce("failed", fn.array().cast(RANGES)))

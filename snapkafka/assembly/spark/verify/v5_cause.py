@@ -103,7 +103,7 @@ def _red(log: LogFrames) -> DataFrame:
     by_header = ~sequences.has_left() & (fn.col("epoch") >= epoch)
     return (
         log.stamps.where(fn.col("process").isNotNull() & ~fn.col("marker"))
-        .join(fn.broadcast(log.lookups.processes), "process", "left")
+        .withColumns(log.lookups.of_senders)
         .where((fn.col("process") >= epoch) | by_header)
         .dropDuplicates([*TP, "offset"])
     )
@@ -151,6 +151,7 @@ def _ran_twice(log: LogFrames) -> list[Finding]:
         .where(offset.between(fn.col("first"), fn.col("last")))
         .join(fn.broadcast(lookups.places), list(TP))
         .join(fn.broadcast(lookups.causes), [*INPUT])
+        .join(fn.broadcast(lookups.workers), "process")
         .where(sequences.counts_white(log.view.epoch) & ~still_to_start(offset, of="cause_"))
         .groupBy("sender_app", "cause_topic", "cause_partition", "cause_offset")
         .agg(fn.min("worker").alias("one"), fn.max("worker").alias("other"))
@@ -200,13 +201,13 @@ def _spans(log: LogFrames) -> dict[tuple[str, int, int], list[Span]]:
     rows = (
         log.caused()
         .where(white & ~fn.col("marker"))
-        .groupBy(*INPUT, "worker")
-        .agg(fn.min("cause_offset").alias("first"), fn.max("cause_offset").alias("last"))
+        .groupBy(*INPUT, "process")
+        .agg(fn.min("cause_offset"), fn.max("cause_offset"))
         .collect()
     )
-    found = defaultdict(list)
-    for row in rows:
-        found[row.sender_app, row.cause_check, row.cause_partition].append(
-            Span(row.worker, row.first, row.last)
-        )
-    return found
+    found: dict[tuple[str, int, int], dict[int, Span]] = defaultdict(dict)
+    for app, check, partition, process, first, last in rows:
+        worker, spans = log.view.worker(process), found[app, check, partition]
+        known = spans.get(worker, Span(worker, first, last))
+        spans[worker] = Span(worker, min(first, known.first), max(last, known.last))
+    return {place: list(spans.values()) for place, spans in found.items()}

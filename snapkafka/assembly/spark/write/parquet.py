@@ -16,7 +16,7 @@ from pyspark.sql import functions as fn
 from snapkafka.assembly.schemas import SORTED_BY, comments, schema
 from snapkafka.assembly.spark.reading.meter import step
 from snapkafka.errors import StorageError
-from snapkafka.manifest import Column, TableEntry
+from snapkafka.manifest import Column, FileEntry, TableEntry
 from snapkafka.store import Folder, RemoteFolder, Store
 from snapkafka.store.local import spark_uri
 
@@ -128,10 +128,11 @@ def entries(
         sums: the result of `digests`.
     """
     if isinstance(folder, RemoteFolder):
-        stem, uri, sha256 = folder.path, folder.uri, store.sha256
+        stem = folder.path
+        places = {f"{stem}/{name}": f"{folder.uri}/{name}" for name in written}
+        files = file_hashes.files(spark, places, store.sha256)
     else:
-        uri, sha256 = spark_uri(folder), functools.partial(_sha256, folder)
-    files = file_hashes.files(spark, {f"{stem}/{name}": f"{uri}/{name}" for name in written}, sha256)
+        files = [entry for name in written for entry in _files(folder / name, f"{stem}/{name}")]
     return tuple(
         TableEntry(
             name=name,
@@ -145,7 +146,11 @@ def entries(
     )
 
 
-def _sha256(folder: Path, path: str) -> str:
-    """Compute the SHA-256 of a file in a folder of tables, by its path in a manifest."""
-    with folder.joinpath(*path.split("/")[-2:]).open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
+def _files(place: Path, path: str) -> list[FileEntry]:
+    """Return the entries of the files of a local table; `path` is that of the table in a manifest."""
+    found = []
+    for file in sorted(place.iterdir()):
+        with file.open("rb") as content:
+            sha256 = hashlib.file_digest(content, "sha256").hexdigest()
+        found.append(FileEntry(path=f"{path}/{file.name}", bytes=file.stat().st_size, sha256=sha256))
+    return found

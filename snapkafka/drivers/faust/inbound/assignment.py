@@ -31,14 +31,14 @@ from faust.exceptions import ConsumerNotStarted, NotReady
 from snapkafka.protocol.events import AssignedInput, InputsAssigned, InputsRevoked
 from snapkafka.protocol.records import ChangelogEnd, TopicPartition
 
+from ...guard import CLUSTER_AT_FAULT
 from ...ledger_tasks import RETRY_S
 from ..describe import internal_topics
-from ..guard import CLUSTER_AT_FAULT
 
 if TYPE_CHECKING:
+    from ...waiting import WorkerWaits
     from ..host import Host
     from ..tables.changelogs import Tables
-    from ..waiting import WorkerWaits
     from .running_events import Events
 
 #: What may pass; anything else is a fault of ours, or a client that we do not know.

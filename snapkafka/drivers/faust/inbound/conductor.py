@@ -13,21 +13,21 @@ from collections.abc import Awaitable, Callable, Collection, Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from snapkafka.protocol.actions import HoldRecord
 from snapkafka.protocol.events import ChannelEnded, MarkerMet, RecordMet
 from snapkafka.protocol.records import TopicPartition
 from snapkafka.wire import headers as wire
 
+from ...waiting import meet
 from ..plain_headers import is_marker, without_ours
 from .holding import HeldInputs
 
 if TYPE_CHECKING:
+    from ...stamps import Stamps
+    from ...waiting import WorkerWaits
     from ..host import Host
-    from ..outbound.stamps import Stamps
     from ..own_headers import OwnHeaders
     from ..restores import AppliedRestores
     from ..tables.changelogs import Tables
-    from ..waiting import WorkerWaits
     from .replies import Replies
     from .running_events import Events
 
@@ -60,7 +60,7 @@ class IncomingRecords:
         self.host = host
         self.events, self.replies, self.tables, self.restored = events, replies, tables, restored
         self.stamps, self.own_headers = stamps, own_headers
-        self._waiting, self._record = waiting, record
+        self.waiting, self._record = waiting, record
         self.build_plain: Callable[[Any, Any], Callback] = conductor._build_handler
         conductor._build_handler = self.build
         self.held = HeldInputs(host, conductor)
@@ -94,7 +94,7 @@ class IncomingRecords:
         try:
             await self.take_out(message)
             self.host.metrics.markers += 1
-            await asyncio.shield(self.host.spawn(self.meet(MarkerMet(epoch=stamp.epoch))))
+            await asyncio.shield(self.host.spawn(meet(self.host, self.waiting, MarkerMet(epoch=stamp.epoch))))
             self._record(
                 ChannelEnded(
                     tp=tp,
@@ -112,27 +112,6 @@ class IncomingRecords:
         await self.take_out(message)
         with self.host.failing_open("to record a marker without a header", for_good=True):
             self.own_headers.lost(message.topic)
-
-    async def meet(self, event: RecordMet | MarkerMet) -> bool:
-        """Feed the machine; if it wants the ledger read first, do that and feed it again. If the ledger does not
-        answer, the record is taken in all the same (R15), and the machine vouches for nothing meanwhile.
-
-        Returns:
-            whether the record has to be held back (R16).
-        """
-        try:
-            asked = self.host.feed(event)
-            if asked is None or isinstance(asked, HoldRecord):
-                return asked is not None
-            if not await self._waiting.ledger_to(asked.offset):
-                return False
-            asked = self.host.feed(event)
-            if asked is not None and not isinstance(asked, HoldRecord):
-                self.host.metrics.disbelieved += 1  # the ledger holds no such trigger: forged or foreign
-            return isinstance(asked, HoldRecord)
-        except Exception as error:
-            self.host.stand_down("to handle a record from after a cut", error)
-            return False
 
 
 class _Partition:
@@ -200,7 +179,7 @@ class _Partition:
         way = self._take_in
         try:
             met = RecordMet(epoch=stamp.epoch, may_wait=not self._notifies)
-            if await asyncio.shield(self._host.spawn(self._incoming.meet(met))):
+            if await asyncio.shield(self._host.spawn(meet(self._host, self._incoming.waiting, met))):
                 message.headers = given  # it comes here again
                 self._incoming.held.hold(self._faust_tp, message)
                 return

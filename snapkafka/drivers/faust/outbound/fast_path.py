@@ -45,11 +45,11 @@ from .carried_effect import keep_partition, split
 from .partition import Partitions, PartitionState, Run
 
 if TYPE_CHECKING:
+    from ...stamps import Stamps
     from ..host import Host
     from ..inbound.running_events import Events
     from ..own_headers import OwnHeaders
     from .settle import SendOutcomes
-    from .stamps import Stamps
     from .unstamped import UnstampedRecords
 
 StandDown = Callable[[str, Exception], None]

@@ -14,16 +14,16 @@ from typing import TYPE_CHECKING, Any
 from snapkafka.protocol.events import MarkerFailed, MarkerSent
 from snapkafka.wire import headers as wire
 
-from .outcomes import outcome
+from ...outcomes import outcome
 
 if TYPE_CHECKING:
     from snapkafka.protocol.actions import SendMarkers
     from snapkafka.protocol.events import Event
     from snapkafka.protocol.records import TopicPartition
 
+    from ...stamps import Stamps
     from ..host import Host
     from .partition import Partitions, PartitionState
-    from .stamps import Stamps
 
 
 class Markers:

@@ -33,11 +33,11 @@ from .transactions import Transactions
 from .unstamped import UnstampedRecords
 
 if TYPE_CHECKING:
+    from ...stamps import Stamps
+    from ...waiting import WorkerWaits
     from ..host import Host
     from ..inbound.running_events import Events
     from ..own_headers import OwnHeaders
-    from ..waiting import WorkerWaits
-    from .stamps import Stamps
 
 logger = logging.getLogger("snapkafka")
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from snapkafka.protocol.colours import Effect
 from snapkafka.protocol.records import TopicPartition
 
-from .outcomes import Unacknowledged, outcome
+from ...outcomes import Unacknowledged, outcome
 from .partition import PartitionState, Run
 from .unstamped import RECORDS, UnstampedRecords, is_too_large
 

@@ -18,12 +18,12 @@ from .partition import Partitions, PartitionState
 from .unstamped import is_too_large
 
 if TYPE_CHECKING:
+    from ...stamps import Stamps
+    from ...waiting import WorkerWaits
     from ..host import Host
-    from ..waiting import WorkerWaits
     from .entry import RecordEntry
     from .markers import Markers
     from .settle import SendOutcomes
-    from .stamps import Stamps
     from .unstamped import UnstampedRecords
 
 #: Topic, key, value, partition, timestamp.

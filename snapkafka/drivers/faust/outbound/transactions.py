@@ -15,7 +15,7 @@ from collections.abc import Awaitable, Callable
 from functools import partial
 from typing import Any
 
-from .outcomes import Unacknowledged, not_committed
+from ...outcomes import Unacknowledged, not_committed
 
 Future = asyncio.Future[Any]
 #: What became of a send: its future where it counts, or why it does not.

@@ -15,6 +15,7 @@ from snapkafka.protocol.records import TopicPartition
 from snapkafka.units import duration_ms
 from snapkafka.wire import headers as wire
 
+from ..describe import is_global
 from .reads import Reads, is_fixed
 from .store_note import Place, StoreNote, store_of
 from .table_class import reporting
@@ -59,6 +60,9 @@ class Tables:
         self._disk: StoreNote | None = None
         self._asked: set[Any] = set()  # changelog partitions of which a store was asked what it holds
         self._holds_known = self._holds_unknown = False  # did one hold anything, and is it known of what?
+        self._applied: dict[
+            Any, int
+        ] = {}  # changelog partition of a global table -> one past the last applied
         self._bounds: dict[TopicPartition, int] = {}  # input -> where its log ended, when first given
 
     def attach(self) -> None:
@@ -113,6 +117,15 @@ class Tables:
         met, noted = self._effects.get(_place(tp), 0), self._noted.get(_place(tp), 0)
         return max(met, noted, self._bounds.get(tp, 0))
 
+    def applied(self, table: Any, tp: TopicPartition) -> int | None:
+        """Return up to which offset the copy of a global table has applied its changelog; None: the table is not
+        global."""
+        if not is_global(table):
+            return None
+        if tp not in self._applied and (stored := table.persisted_offset(tp)) is not None:
+            self._applied[tp] = stored + 1
+        return self._applied.get(tp, 0)
+
     def void(self, tp: Any, offset: int) -> None:
         """Drop a record of a changelog by a process that is older than a restore: it is not applied."""
         self._void.add((tp, offset))
@@ -160,6 +173,7 @@ class Tables:
 
     def _attach_to_changelog(self, table: Any) -> None:
         heard, apply = table.on_changelog_event, table.apply_changelog_batch
+        note_applied = is_global(table)
 
         def apply_changelog_batch(batch: Any) -> Any:
             batch = list(batch)
@@ -168,6 +182,11 @@ class Tables:
                     places = [(event.message.tp, event.message.offset) for event in batch]
                     batch = [event for event, at in zip(batch, places, strict=True) if at not in self._void]
                     self._void.difference_update(places)
+                if self._reads.scan is not None and table.of_sets:
+                    for event in batch:
+                        self._reads.scan.before_use(table, _key(table, event.key))
+                if note_applied:
+                    self._applied.update((event.message.tp, event.message.offset + 1) for event in batch)
             except Exception as error:
                 self._host.stand_down(COMES_IN, error)
             return apply(batch)

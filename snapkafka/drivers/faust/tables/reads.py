@@ -24,6 +24,7 @@ from typing import TYPE_CHECKING, Any, Final
 from snapkafka.protocol.colours import Cause
 
 if TYPE_CHECKING:
+    from ..audit.scan import Scan
     from ..host import Host
     from ..inbound.running_events import Events
     from .thread_reads import ThreadReads
@@ -61,6 +62,8 @@ class Reads:
         self._host = host
         self._machine = host.machine
         self._events, self._threads = events, threads
+        #: An audit that encodes a key before it is handed out or changed, while one runs.
+        self.scan: Scan | None = None
 
     def by_threads(self) -> tuple[str, ...]:
         """List the state that no snapshot holds, because other threads have read it."""
@@ -71,6 +74,8 @@ class Reads:
     def touched(self, table: Any, key: Any, *, write: bool) -> None:
         """Note that the event running here reads or writes a key."""
         try:
+            if self.scan is not None:
+                self.scan.before_use(table, key)
             if get_ident() != self._host.thread and self._elsewhere(table, key, write=write):
                 return
             if self._machine.colours.tearing:
@@ -82,6 +87,8 @@ class Reads:
     def note_lookup(self, table: Any, key: Any) -> None:
         """Note that the event running here has read a value that it can see change."""
         try:
+            if self.scan is not None:
+                self.scan.before_use(table, key)
             if not table.in_place or self._host.absent:
                 self.touched(table, key, write=False)
             elif get_ident() == self._host.thread or not self._elsewhere(table, key, write=False):
@@ -134,6 +141,8 @@ class Reads:
     def copied(self, table: Any) -> None:
         """Note that a table was copied: the copy contains the objects of the table."""
         try:
+            if self.scan is not None:
+                self.scan.read_whole(table)
             if not (table.in_place and self._iterate(table)):
                 self.read_whole(table)
         except Exception as error:
@@ -147,6 +156,8 @@ class Reads:
             has returned may still change.
         """
         try:
+            if self.scan is not None and of_values:
+                self.scan.read_whole(table)
             cause = self._iterate(table)
             if cause is None:
                 self.read_whole(table)

@@ -10,14 +10,15 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
 from snapkafka.errors import SnapkafkaError
-from snapkafka.protocol.events import CameBack, WentAbsent
+from snapkafka.protocol.actions import HoldRecord
+from snapkafka.protocol.events import CameBack, MarkerMet, RecordMet, WentAbsent
 
-from ..ledger_tasks import RETRY_S
-from ..ledger_wait import LEDGER_WAIT_S, OPEN_S, LedgerWait
+from .ledger_tasks import RETRY_S
+from .ledger_wait import LEDGER_WAIT_S, OPEN_S, LedgerWait
 
 if TYPE_CHECKING:
-    from ..ledger_tasks import LedgerTasks
-    from .host import Host
+    from .host import KafkaHost
+    from .ledger_tasks import LedgerTasks
 
 logger = logging.getLogger("snapkafka")
 
@@ -36,7 +37,7 @@ class WorkerWaits:
         ledger_tasks: notified when the app goes on without an id.
     """
 
-    def __init__(self, host: Host, ledger_tasks: LedgerTasks) -> None:
+    def __init__(self, host: KafkaHost, ledger_tasks: LedgerTasks) -> None:
         self._host, self._ledger_tasks = host, ledger_tasks
         self._ledger_wait = LedgerWait()
         self._waiters: list[asyncio.Future[None]] = []
@@ -193,3 +194,25 @@ class WorkerWaits:
             self._missed.append(made_up_for)
         if not self._host.machine.absent:
             self._host.feed(WentAbsent())
+
+
+async def meet(host: KafkaHost, waiting: WorkerWaits, event: RecordMet | MarkerMet) -> bool:
+    """Feed the machine; if it wants the ledger read first, do that and feed it again (R2). If the ledger does not
+    answer, the record is taken in all the same (R15), and the machine vouches for nothing meanwhile.
+
+    Returns:
+        whether the record has to be held back (R16).
+    """
+    try:
+        asked = host.feed(event)
+        if asked is None or isinstance(asked, HoldRecord):
+            return asked is not None
+        if not await waiting.ledger_to(asked.offset):
+            return False
+        asked = host.feed(event)
+        if asked is not None and not isinstance(asked, HoldRecord):
+            host.metrics.disbelieved += 1  # the ledger holds no such trigger: forged or foreign
+        return isinstance(asked, HoldRecord)
+    except Exception as error:
+        host.stand_down("to handle a record from after a cut", error)
+        return False

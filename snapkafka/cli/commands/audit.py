@@ -1,0 +1,104 @@
+"""`snapkafka audit`: the tables of the workers, compared with their changelogs."""
+
+from __future__ import annotations
+
+from typing import Annotated, Final
+
+import typer
+from rich.markup import escape
+
+from snapkafka import ops
+from snapkafka.cli.job_options import READING, Spec, job_options
+from snapkafka.cli.options import AsJson, Bootstrap, Namespace, Ttl, names_in, ttl_ms_of
+from snapkafka.cli.present.layout import Table
+from snapkafka.cli.progress import job_log, progress_lines
+from snapkafka.cli.running import connect, console, print_json, run, who
+from snapkafka.errors import EXIT_NOT_GOOD
+from snapkafka.units import duration_ms
+
+#: So many findings are printed; `--json` has all of them.
+SHOWN: Final = 20
+
+
+@job_options("storage", *READING)
+def audit(
+    snapshot: Annotated[
+        str,
+        typer.Argument(metavar="ID", help="One that was triggered for an audit. Default: trigger one."),
+    ] = "",
+    bootstrap: Bootstrap = None,
+    namespace: Namespace = "",
+    apps: Annotated[
+        list[str] | None,
+        typer.Option("--apps", metavar="APP", help="Only these apps, comma-separated. Repeatable."),
+    ] = None,
+    ttl: Ttl = "5s",
+    within: Annotated[
+        str, typer.Option("--within", metavar="TIME", help="Wait at most TIME for the workers' answers.")
+    ] = "5min",
+    spec: Spec = ops.JobSpec,
+    as_json: AsJson = False,
+) -> None:
+    """Compare the tables of running workers with their changelogs.
+
+    Finds values that were changed in place and never assigned, which every recovery loses.
+    """
+    with progress_lines(printed=not as_json) as capturing, job_log(printed=not as_json) as log:
+        found = run(
+            lambda: ops.audit(
+                connect(bootstrap),
+                spec(namespace=namespace),
+                snapshot=snapshot,
+                apps=names_in(apps or ()),
+                who=who(),
+                ttl_ms=ttl_ms_of(ttl),
+                within_s=duration_ms(within, "--within") / 1_000,
+                capturing=capturing,
+                notify=log.print_line,
+                progress=log.progress,
+            ),
+            as_json=as_json,
+        )
+    if as_json:
+        print_json(found)
+    else:
+        _print(found)
+    if not found.same:
+        raise typer.Exit(EXIT_NOT_GOOD)
+
+
+def _print(found: ops.AuditReport) -> None:
+    rows = Table("app", "table", "partition", "keys", "result", right=("partition", "keys"))
+    for part in found.partitions:
+        partition = "-" if part.partition < 0 else f"{part.partition}"
+        rows.add(escape(part.app), escape(part.table), partition, f"{part.keys:,}", _result(part))
+    console.print(rows)
+    for finding in found.findings[:SHOWN]:
+        console.print(f"[red]differs[/]: {escape(finding.cause)}")
+    if len(found.findings) > SHOWN:
+        console.print(f"and {len(found.findings) - SHOWN:,} more: --json has them")
+    for worker in found.workers:
+        if worker.not_forked:
+            said = f"process {worker.process} of {worker.app} scanned: {worker.not_forked}"
+            console.print(f"[yellow]note[/]: {escape(said)}")
+    unaudited = sum(bool(part.reason) for part in found.partitions)
+    verdict = "[green]are what their changelogs say[/]"
+    if found.findings:
+        verdict = f"[red]differ from their changelogs in {len(found.findings):,} keys[/]"
+    elif unaudited:
+        verdict = f"[yellow]were not all audited: {unaudited:,} partitions were not[/]"
+    console.print(
+        f"the tables at snapshot [bold]{escape(found.snapshot)}[/] {verdict} ({found.seconds:.1f} s)"
+    )
+
+
+def _result(part: ops.AuditedPartition) -> str:
+    if part.reason:
+        return f"[yellow]not audited: {escape(part.reason)}[/]"
+    left_out = [
+        f"{count:,} {what}"
+        for count, what in ((part.in_progress, "in progress"), (part.expired, "expired"))
+        if count
+    ]
+    result = f"[red]{part.differing:,} differ[/]" if part.differing else "[green]same[/]"
+    return ", ".join([result, *left_out])

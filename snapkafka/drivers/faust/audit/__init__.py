@@ -1,0 +1,1 @@
+"""The audit: what the tables of a worker hold at its cut, sent for a comparison with their changelogs."""

@@ -1,0 +1,171 @@
+"""The audit of one app in one worker: asked for by a trigger, taken at the cut, sent in the background (R15).
+
+Whatever fails here, the snapshot stands and the app runs on: the audit reports why it did not happen.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from contextlib import aclosing
+from typing import TYPE_CHECKING, Any, Final
+
+import msgspec
+
+from snapkafka.kafka.ledger.ledger_producer import LedgerProducer
+from snapkafka.protocol.records import TopicPartition
+from snapkafka.wire.audit import TOPIC, Audited, chunk, last
+
+from ..connection import connection_of
+from .forked import Child, fork, why_not
+from .image import TableImage, images
+from .scan import Scan
+
+if TYPE_CHECKING:
+    from ..host import Host
+    from ..tables.changelogs import Tables
+    from ..tables.reads import Reads
+
+#: An audit that is not done by then ends: its child is killed.
+WITHIN_S: Final = 300.0
+#: What a failure is not followed by.
+GOES_ON: Final = "the snapshot stands, without an audit of this worker"
+BUSY: Final = "the audit of an earlier snapshot still runs"
+SEVERAL: Final = "one cut served several snapshots; the latest is audited"
+
+
+class TableAudit:
+    """The audit of one app.
+
+    Args:
+        host: whose machine has cut.
+        reads: notifies a scan before an object is handed out.
+        tables: knows how far copies of global tables have come.
+    """
+
+    def __init__(self, host: Host, reads: Reads, tables: Tables) -> None:
+        self._host, self._reads, self._tables = host, reads, tables
+        self._running: asyncio.Task[None] | None = None
+
+    def turned_red(self, previous: int, epoch: int) -> None:
+        """Audit the tables as they are now, if a snapshot of this cut asks for it. Never raises."""
+        try:
+            asked = self._asked(previous, epoch)
+            if asked:
+                self._begin(asked)
+        except Exception as error:
+            self._host.log_failed("to audit its tables", error, GOES_ON)
+
+    def _asked(self, previous: int, epoch: int) -> list[int]:
+        """Return the epochs of this cut whose triggers ask for an audit of this app."""
+        ledger, found = self._host.machine.ledger, []
+        for at in sorted(ledger.open):
+            view = ledger.snapshots.get(at) if previous < at <= epoch else None
+            if view is not None and view.trigger.audit:
+                apps = view.trigger.apps
+                if not apps or self._host.app.conf.id in apps:
+                    found.append(at)
+        return found
+
+    def _begin(self, asked: list[int]) -> None:
+        *earlier, epoch = asked
+        process = self._host.machine.process
+        if process is None:
+            return
+        for at in earlier:
+            self._host.spawn(self._decline(Audited(epoch=at, process=process, reason=SEVERAL)))
+        if self._running is not None and not self._running.done():
+            self._host.spawn(self._decline(Audited(epoch=epoch, process=process, reason=BUSY)))
+            return
+        started = time.perf_counter()
+        found = self._images(epoch)
+        not_forked = why_not(found)
+        source: Child | Scan | None = None
+        if not not_forked:
+            try:
+                source = fork(found, WITHIN_S)
+            except OSError as error:
+                not_forked = f"the fork failed: {error}"
+        if source is None:
+            source = self._reads.scan = Scan(found)
+        audited = Audited(
+            epoch=epoch,
+            process=process,
+            how="fork" if isinstance(source, Child) else "scan",
+            not_forked=not_forked,
+            pause_us=round((time.perf_counter() - started) * 1e6),
+        )
+        self._running = self._host.spawn(self._run(source, audited, found))
+
+    def _images(self, epoch: int) -> list[TableImage]:
+        machine = self._host.machine
+        writes_on = machine.colours.white_running(epoch)
+        recovered = {TopicPartition(end.topic, end.partition): end.end for end in machine.inputs.tables}
+
+        def judged_below(table: Any, tp: TopicPartition) -> int | None:
+            if (applied := self._tables.applied(table, tp)) is not None:
+                return applied
+            if not writes_on:
+                return None
+            sent = machine.colours.sent.get(tp)
+            return max(recovered.get(tp, 0), sent.top if sent is not None else 0)
+
+        return images(self._host.app, tuple(recovered), judged_below)
+
+    # -- in the background --------------------------------------------------------------------------------------------
+
+    async def _run(self, source: Child | Scan, audited: Audited, found: list[TableImage]) -> None:
+        producer = self._producer()
+        try:
+            sent: list[int] = []
+            reason = await self._relay(source, audited, producer, sent)
+            tables = tuple(
+                msgspec.structs.replace(image.described, reason=source.failed.get(n, image.reason))
+                for n, image in enumerate(found)
+            )
+            done = msgspec.structs.replace(
+                audited,
+                how="" if reason else audited.how,
+                reason=reason,
+                chunks=len(sent),
+                tables=tables,
+                child_bytes=source.bytes if isinstance(source, Child) else 0,
+            )
+            await producer.send(b"", last(done), ())
+        except Exception as error:
+            self._host.log_failed("to audit its tables", error, GOES_ON)
+        finally:
+            if isinstance(source, Child):
+                source.kill()
+                await source.end()
+            elif self._reads.scan is source:
+                self._reads.scan = None
+            await producer.close()
+
+    async def _relay(
+        self, source: Child | Scan, audited: Audited, producer: LedgerProducer, sent: list[int]
+    ) -> str:
+        """Send the pieces as they come, and number them in `sent`; return why they do not all come."""
+        try:
+            async with asyncio.timeout(WITHIN_S), aclosing(source.pieces()) as pieces:
+                async for piece in pieces:
+                    await producer.send(b"", chunk(audited.epoch, audited.process, len(sent), piece), ())
+                    sent.append(len(piece))
+        except TimeoutError:
+            return f"it was not done after {WITHIN_S:g} s"
+        except ChildProcessError as error:
+            return str(error)
+        return ""
+
+    def _producer(self) -> LedgerProducer:
+        topic = TOPIC + self._host.config.namespace
+        return LedgerProducer(connection_of(self._host.app), topic, compression=None)
+
+    async def _decline(self, audited: Audited) -> None:
+        producer = self._producer()
+        try:
+            await producer.send(b"", last(audited), ())
+        except Exception as error:
+            self._host.log_failed("to report that it audits nothing", error, GOES_ON)
+        finally:
+            await producer.close()

@@ -1,0 +1,232 @@
+"""One process that speaks Kafka, in the protocol: the hooks of its loop, and how it joins, stands down and leaves.
+
+Drivers of such processes (Faust workers, plain clients) add how records come in and leave.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import random
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from snapkafka.errors import SnapkafkaError, TriggerRefusedError
+from snapkafka.kafka.cluster.stopped_app import stopped_app
+from snapkafka.protocol.actions import AskEnds, AskStopped, StartTimer, TurnedRed
+from snapkafka.protocol.events import EndsSeen, Event, Joined, StopAsked, TimerExpired
+from snapkafka.protocol.events import TriggerAppended as TriggerAppendedEvent
+from snapkafka.protocol.exact import exact
+from snapkafka.protocol.records import (
+    NOBODY,
+    Bye,
+    Closed,
+    CutReport,
+    Hello,
+    LedgerRecord,
+    LogEnd,
+    TopicPartition,
+)
+
+from .host import KafkaHost
+from .ledger_wait import LEDGER_WAIT_S
+
+if TYPE_CHECKING:
+    from snapkafka.config import Config
+    from snapkafka.kafka.cluster.admin import KafkaTopicAdmin
+    from snapkafka.kafka.ledger.kafka_ledger import KafkaLedger
+
+    from .ledger_tasks import LedgerTasks
+    from .waiting import WorkerWaits
+
+logger = logging.getLogger("snapkafka")
+
+
+class KafkaProcess(KafkaHost):
+    """One process in the ledger. A subclass creates `ledger_tasks` and `waiting`.
+
+    Args:
+        config: validated settings.
+        aligns: see `WorkerProtocol`.
+    """
+
+    ledger_tasks: LedgerTasks
+    waiting: WorkerWaits
+
+    def __init__(self, config: Config, *, aligns: bool = False) -> None:
+        super().__init__(config, aligns=aligns)
+        self._cut_at: dict[int, float] = {}  # epoch -> when, until it is closed
+        self._hello: Hello | None = None
+
+    # -- the hooks of the loop ----------------------------------------------------------------------------------------
+
+    def append(self, record: LedgerRecord) -> None:
+        """Append to the ledger in the background; what reports on a cut goes through `report`."""
+        if not isinstance(record, CutReport | Closed):
+            self.write(record)
+            return
+        if isinstance(record, Closed) and record.epoch in self._cut_at:
+            self.metrics.closing_s.add(time.perf_counter() - self._cut_at.pop(record.epoch))
+        self.report(record)
+
+    def write(self, record: LedgerRecord) -> None:
+        """Append a record; a worker that stood down may only write its `Bye`."""
+        if not self.absent or isinstance(record, Bye):
+            self.ledger_tasks.append(record)
+
+    def report(self, record: CutReport | Closed) -> None:
+        """Append a report on a cut."""
+        self.write(record)
+
+    def ask_ends(self, action: AskEnds) -> None:
+        """Ask in the background."""
+        self.spawn(self._ask_ends(action, self.answering()))
+
+    def ask_stopped(self, action: AskStopped) -> None:
+        """Ask in the background."""
+        self.spawn(self._ask_stopped(action, self.answering()))
+
+    def start_timer(self, action: StartTimer) -> None:
+        """Answer in this ledger only."""
+        answer = self.answering()
+        self.loop.call_later(action.ttl_ms / 1000, lambda: self.spawn(self._expired(action, answer)))
+
+    def append_hello(self, was: int) -> None:
+        """Join again as a new process."""
+        if not self.absent:
+            logger.warning("snapkafka: joining again as a new process", extra=self.about())
+            self._append_hello(was)
+
+    def turned_red(self, action: TurnedRed, us: int) -> None:
+        """Measure the cut."""
+        self.metrics.cuts += 1
+        self.metrics.cut_s.add(us / 1_000_000)
+        self._cut_at = {action.epoch: time.perf_counter()}  # no older one is worth measuring
+        logger.debug(
+            "turned red for epoch %d (%s) in %d us",
+            action.epoch,
+            action.heard,
+            us,
+            extra=self.about(action.epoch),
+        )
+
+    def changed(self) -> None:
+        """Wake the tasks that wait for the ledger."""
+        self.waiting.machine_changed()
+
+    async def _expired(self, timer: StartTimer, answer: Callable[[Event], None]) -> None:
+        """Read the ledger to its end first (R12)."""
+        if timer.epoch in self.machine.ledger.open:
+            with contextlib.suppress(SnapkafkaError):
+                await self.waiting.read_to(await self.ledger.end())
+        answer(TimerExpired(epoch=timer.epoch, align=timer.align))
+
+    async def _ask_ends(self, action: AskEnds, answer: Callable[[Event], None]) -> None:
+        ends = await self.admin.log_ends(action.tps)
+        answer(
+            EndsSeen(
+                report=action.report,
+                ends=exact(
+                    LogEnd(topic=tp.topic, partition=tp.partition, end=end) for tp, end in ends.items()
+                ),
+            )
+        )
+
+    async def _ask_stopped(self, action: AskStopped, answer: Callable[[Event], None]) -> None:
+        """Ask whether the groups of stopped apps are empty. Members may have joined since: the `Hello` of a worker is
+        in the ledger before it joins its group."""
+        seen = await stopped_app(self.admin, action)
+        if seen.members:
+            with contextlib.suppress(SnapkafkaError):
+                await self.waiting.read_to(await self.ledger.end())
+        answer(seen)
+
+    # -- life ---------------------------------------------------------------------------------------------------------
+
+    def connected(self, ledger: KafkaLedger, admin: KafkaTopicAdmin) -> None:
+        """Start the tasks of the ledger by these clients."""
+        self.started = True
+        self.ledger, self.admin = ledger, admin
+        self.ledger_tasks.start()
+
+    async def join(self, hello: Hello) -> None:
+        """Append `Hello` with the inputs of this worker, and wait for its id, at most `LEDGER_WAIT_S` (R11, R15)."""
+        self._hello = hello
+        self._append_hello(NOBODY)
+        self.spawn(self._warm_up(hello))
+        await self.waiting.for_identity()
+
+    async def _warm_up(self, hello: Hello) -> None:
+        """Ask for log ends once before a snapshot does: the first time, connections have to be made."""
+        await self.admin.log_ends(TopicPartition(source.topic, 0) for source in hello.inputs)
+
+    def _append_hello(self, was: int) -> None:
+        assert self._hello is not None
+        self._hello = replace(self._hello, n=random.getrandbits(63), was=was)
+        self.feed(Joined(hello=self._hello))
+        self.append(self._hello)
+
+    async def stop(self) -> None:
+        """Append `Bye`, so that no snapshot waits for this process. The app has stopped and flushed."""
+        if not self.started:
+            return
+        if self.machine.process is not None or self.machine.stood_down is not None:
+            self.feed(StopAsked())
+            try:
+                await asyncio.wait_for(self.ledger_tasks.written(), LEDGER_WAIT_S)
+            except TimeoutError:
+                logger.warning(
+                    "snapkafka: could not announce that this worker stops; the next snapshot may wait for it",
+                    extra=self.about(),
+                )
+        await self.end_tasks()
+        await self.ledger.close()
+        await self.admin.close()
+
+    def withdraw(self) -> None:
+        """Give up the identity and write that to the ledger. Runs in the loop's thread. Never raises."""
+        process, actions = None, []
+        try:
+            process = self.ledger_tasks.identity
+            actions = self.machine.stand_down(self.reason, process)
+        except Exception:
+            self.machine.lose_identity(process)
+        if not self.started:
+            return
+        try:
+            if actions:
+                self.do(actions)
+            else:
+                self.ledger_tasks.append_bye(process)
+        except Exception as also:
+            self.log_failed("to record in the ledger that it stands down", also)
+
+    def quiet_s(self) -> float:
+        """Return for how many seconds no snapshot has been in progress, as far as this worker saw."""
+        return 0.0 if self.machine.ledger.open else self.loop.time() - self.ledger_tasks.quiet_since
+
+    # -- for the app --------------------------------------------------------------------------------------------------
+
+    async def trigger(self, snapshot_id: str = "", **options: Any) -> str:
+        """Request a snapshot from inside the service; return its id at once (R1).
+
+        Raises:
+            TriggerRefusedError: this worker has not started, or takes no part.
+        """
+        from snapkafka.kafka.preflight import compose_trigger
+
+        if self.absent or not self.started:
+            raise TriggerRefusedError(
+                f"this worker takes no part in snapshots: it {self.absent or 'has not started'}",
+                hint="`snapkafka trigger` asks for a snapshot from anywhere; the worker's log has more",
+            )
+        options.setdefault("ttl_ms", self.config.ttl_ms)
+        trigger = await compose_trigger(self.admin, self.machine.ledger, snapshot_id=snapshot_id, **options)
+        for unread in self.machine.ledger.unread(trigger.apps):
+            logger.warning("snapkafka: %s", unread, extra=self.about(snapshot=trigger.id))
+        self.feed(TriggerAppendedEvent(n=trigger.n))
+        self.append(trigger)
+        return trigger.id

@@ -1,0 +1,298 @@
+"""A loop with aiokafka as a participant: all of it runs in the app's own loop of asyncio."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import time
+from collections.abc import AsyncIterator, Callable, Collection
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, Final, Self
+
+from aiokafka import ConsumerRebalanceListener, errors
+
+from snapkafka.errors import BadInputError
+from snapkafka.protocol.records import TopicPartition
+from snapkafka.wire import headers as wire
+
+from ..outcomes import FENCED
+from ..waiting import meet
+from .aio_sends import AioSends
+from .aio_settings import connection_of, require_usable
+from .participant import Participant, Plan
+from .running_events import place_of
+
+if TYPE_CHECKING:
+    from snapkafka.protocol.colours import Cause
+
+logger = logging.getLogger("snapkafka")
+
+#: `stop` is noticed as soon.
+LOOK_S: Final = 0.2
+
+
+class AsyncRunningEvent:
+    """The block in which a record is processed: what is sent in it has the record as its cause."""
+
+    def __init__(self, participant: AioParticipant, cause: Cause) -> None:
+        self._events, self._sends, self._cause = participant.events, participant.sends, cause
+
+    async def __aenter__(self) -> None:
+        self._token = self._events.enter(self._cause)
+
+    async def __aexit__(self, *error: object) -> None:
+        try:
+            if self._sends is not None:
+                await self._sends.send_changes()
+        finally:
+            self._events.leave(self._token)
+            self._events.end(self._cause)
+
+
+class AioParticipant(Participant):
+    """A loop with aiokafka in a snapshot; its clients have started.
+
+    Args:
+        plan: what takes part.
+        on_assign, on_revoke: the loop's own callbacks, which get the partitions.
+    """
+
+    def __init__(self, plan: Plan, *, on_assign: Any = None, on_revoke: Any = None) -> None:
+        require_usable(plan)
+        client = plan.producer.client if plan.consumer is None else plan.consumer._client
+        reset = "" if plan.consumer is None else plan.consumer._auto_offset_reset
+        super().__init__(plan, connection_of(client), reset=reset)
+        self._on_assign, self._on_revoke = on_assign, on_revoke
+        self._consumer, self._producer = plan.consumer, plan.producer
+        self._assigned = asyncio.Event()
+        self._generation = 0  # of our own count: what was fetched under an earlier one is fetched again
+        self._failed: BaseException | None = None  # in a callback of aiokafka, which swallows it
+        self.sends: AioSends | None = None
+        self._theirs: dict[str, Any] = {}
+        if plan.producer is not None:
+            self.sends = AioSends(self.host, plan.producer, events=self.events, outcomes=self.outcomes)
+            self.host.marked = self.sends.send_markers
+            if getattr(plan.producer, "_txn_manager", None) is not None:
+                self._transact(plan.producer)
+        self.bind_table(self._change, before=lambda: None)
+
+    # -- life -------------------------------------------------------------------------------------------------------
+
+    async def __aenter__(self) -> Self:
+        try:
+            await self.join()
+        except BaseException:
+            await self.leave(in_order=True)
+            raise
+        if self.sends is not None:
+            self.sends.attach()
+        if self._consumer is not None:
+            self._consumer.subscribe(list(self.plan.inputs), listener=_Listener(self))
+        return self
+
+    async def __aexit__(self, *error: object) -> None:
+        self.stopping = True
+        if self.sends is not None:
+            if self.transactions is not None:
+                self.transactions.left()
+            else:
+                with contextlib.suppress(errors.KafkaError):
+                    await self._producer.flush()
+            self.sends.detach()
+            for name, theirs in self._theirs.items():
+                setattr(self._producer, name, theirs)
+        self.events.on_revoked()
+        if self._consumer is not None:
+            self._consumer.unsubscribe()
+        await self.leave(in_order=True)
+
+    def _transact(self, producer: Any) -> None:
+        if producer._txn_manager.transactional_id is None:
+            return  # it is idempotent alone
+        self.transact(lambda error: isinstance(error, FENCED))
+        transactions = self.transactions
+        assert transactions is not None
+        begin, commit, abort = (
+            producer.begin_transaction,
+            producer.commit_transaction,
+            producer.abort_transaction,
+        )
+
+        async def begun() -> None:
+            await begin()
+            transactions.began()
+
+        async def committed() -> None:
+            try:
+                await commit()
+            except BaseException as error:
+                transactions.failed(error)
+                raise
+            transactions.committed()
+
+        async def aborted() -> None:
+            try:
+                await abort()
+            finally:
+                transactions.aborted()
+
+        self._theirs = {
+            "begin_transaction": begin,
+            "commit_transaction": commit,
+            "abort_transaction": abort,
+        }
+        producer.begin_transaction, producer.commit_transaction = begun, committed
+        producer.abort_transaction = aborted
+
+    # -- for the loop -----------------------------------------------------------------------------------------------
+
+    async def poll(self, quiet_s: float | None = None) -> AsyncIterator[Any]:
+        """Yield the messages of the inputs, each to be processed in its `event`.
+
+        Args:
+            quiet_s: end when there was no message for so many seconds; None: go on until `stop`.
+
+        Raises:
+            BadInputError: the last message was processed outside of an event.
+            KafkaError: the client's own errors.
+        """
+        if self._consumer is None:
+            raise BadInputError("a participant without a consumer has nothing to poll", hint="give it one")
+        quiet_since = time.monotonic()
+        while not self.stopping:
+            self.require_in_order()
+            message = await self._fetched(LOOK_S if quiet_s is None else min(LOOK_S, quiet_s))
+            if self._failed is not None:
+                failed, self._failed = self._failed, None
+                raise failed
+            if message is None:
+                if quiet_s is not None and time.monotonic() - quiet_since >= quiet_s:
+                    return
+                continue
+            passed = await self._take_in(message)
+            if passed is not None:
+                yield passed
+                quiet_since = time.monotonic()
+
+    def event(self, message: Any) -> AsyncRunningEvent:
+        """Return the block in which a message of `poll` is processed: `async with part.event(message)`.
+
+        Raises:
+            BadInputError: its event is over, or `poll` did not hand it out.
+        """
+        return AsyncRunningEvent(self, self.events.claim(*place_of(message)))
+
+    def skip(self, message: Any) -> None:
+        """Skip a message: it is processed, and had no effect."""
+        self.events.end(self.events.claim(*place_of(message)))
+
+    async def rewind(self) -> None:
+        """Go back to the committed positions, after an aborted transaction.
+
+        Raises:
+            KafkaError: the committed positions are unknown.
+        """
+        if self._consumer is not None and (tps := self._consumer.assignment()):
+            self.events.on_revoked()
+            await self._announce(tps)
+        self.rewound()
+
+    # -- records that come in ---------------------------------------------------------------------------------------
+
+    async def _fetched(self, within_s: float) -> Any:
+        """Return the next record, or None. One that was fetched under an earlier assignment is fetched again."""
+        try:
+            async with asyncio.timeout(within_s):
+                await self._assigned.wait()
+        except TimeoutError:
+            return None
+        generation = self._generation
+        fetching = asyncio.ensure_future(self._consumer.getone())
+        try:
+            await asyncio.wait({fetching}, timeout=within_s)
+        finally:
+            if not fetching.done():
+                fetching.cancel()
+                await asyncio.wait({fetching})
+        if fetching.cancelled() or generation != self._generation:
+            return None
+        return fetching.result()
+
+    async def _take_in(self, message: Any) -> Any:
+        """Return the record as the loop gets it; None: it does not."""
+        tp, offset = place_of(message)
+        generation, header = self._generation, None
+        if message.headers:
+            header, rest = wire.take_out(message.headers)
+            if header is not None:
+                message = replace(message, headers=rest)
+        gate = self.incoming.ask(tp, offset, message.key, message.value, header)
+        if gate.met is not None and not self.host.absent:
+            await meet(self.host, self.host.waiting, gate.met)
+        if gate.ended is not None:
+            self.host.feed(gate.ended)
+        if not gate.passes or generation != self._generation:
+            return None
+        self.events.hand_out(tp, offset)
+        return message
+
+    # -- inputs that come and go --------------------------------------------------------------------------------------
+
+    async def assigned(self, tps: Collection[Any]) -> None:
+        """Announce the inputs that aiokafka assigns."""
+        if self.stopping:
+            return
+        try:
+            await self._announce(tps)
+            self.rewound()
+        except Exception as error:
+            self._failed = error
+        self._assigned.set()
+        if self._on_assign is not None:
+            await _called(self._on_assign, tps)
+
+    async def _announce(self, tps: Collection[Any]) -> None:
+        consumer = self._consumer
+        self._generation += 1
+        committed = {TopicPartition(*tp): await consumer.committed(tp) for tp in tps}
+        coordinator = consumer._coordinator
+        starts = await self.assignments.assigned(
+            committed, generation=coordinator.generation, member=coordinator.member_id
+        )
+        self._generation += 1
+        for tp in tps:
+            consumer.seek(tp, starts[TopicPartition(*tp)])
+
+    async def revoked(self, tps: Collection[Any]) -> None:
+        """Forget the inputs that aiokafka revokes."""
+        if self.stopping:
+            return
+        self._assigned.clear()
+        if self._on_revoke is not None:
+            await _called(self._on_revoke, tps)
+        self._generation += 1
+        self.assignments.revoked()
+
+    # -- the table ----------------------------------------------------------------------------------------------------
+
+    def _change(self, partition: int, key: bytes, value: bytes | None) -> None:
+        assert self.sends is not None
+        self.sends.change(TopicPartition(self.plan.changelog, partition), key, value)
+
+
+class _Listener(ConsumerRebalanceListener):
+    def __init__(self, participant: AioParticipant) -> None:
+        self._participant = participant
+
+    async def on_partitions_revoked(self, revoked: Collection[Any]) -> None:
+        await self._participant.revoked(revoked)
+
+    async def on_partitions_assigned(self, assigned: Collection[Any]) -> None:
+        await self._participant.assigned(assigned)
+
+
+async def _called(callback: Callable[[Any], Any], tps: Collection[Any]) -> None:
+    found = callback(tps)
+    if asyncio.iscoroutine(found):
+        await found

@@ -1,0 +1,263 @@
+"""A loop with confluent-kafka as a participant: its clients block, so the ledger has a thread of its own."""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import time
+from collections.abc import Callable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any, Final, Self
+
+from confluent_kafka import KafkaError, KafkaException
+
+from snapkafka.errors import BadInputError
+from snapkafka.protocol.records import TopicPartition
+from snapkafka.wire import headers as wire
+
+from ..waiting import meet
+from .confluent_clients import Consumer, Producer
+from .confluent_sends import ConfluentSends
+from .confluent_settings import connection_of, generation_of, require_usable
+from .loop_thread import LoopThread
+from .participant import Participant, Plan
+from .running_events import place_of
+
+if TYPE_CHECKING:
+    from snapkafka.protocol.colours import Cause
+
+logger = logging.getLogger("snapkafka")
+
+#: One call of the consumer; between two the producer's callbacks run.
+POLL_S: Final = 0.1
+FLUSH_S: Final = 10.0
+COMMITTED_S: Final = 10.0
+FENCED: Final = frozenset({KafkaError._FENCED, KafkaError.PRODUCER_FENCED, KafkaError.INVALID_PRODUCER_EPOCH})
+
+Rebalanced = Callable[[Any, list[Any]], None]
+
+
+class RunningEvent:
+    """The block in which a record is processed: what is sent in it has the record as its cause."""
+
+    def __init__(self, participant: ConfluentParticipant, cause: Cause) -> None:
+        self._events, self._cause = participant.events, cause
+
+    def __enter__(self) -> None:
+        self._token = self._events.enter(self._cause)
+
+    def __exit__(self, *error: object) -> None:
+        self._events.leave(self._token)
+        self._events.end(self._cause)
+
+
+class ConfluentParticipant(Participant):
+    """A loop with confluent-kafka in a snapshot; threads may share it.
+
+    Args:
+        plan: what takes part.
+        on_assign, on_revoke: the loop's own callbacks, after ours at an assignment and before ours at a revocation.
+    """
+
+    def __init__(
+        self, plan: Plan, *, on_assign: Rebalanced | None = None, on_revoke: Rebalanced | None = None
+    ) -> None:
+        self._consumer: Consumer | None = plan.consumer
+        self._producer: Producer | None = plan.producer
+        require_usable(plan)
+        clients = [client for client in (plan.consumer, plan.producer) if client is not None]
+        super().__init__(plan, connection_of(clients[0].config), reset=_reset(plan.consumer))
+        self._on_assign, self._on_revoke = on_assign, on_revoke
+        self._left = False
+        if self._producer is not None:
+            self._sends = ConfluentSends(
+                self.host,
+                self._producer,
+                events=self.events,
+                outcomes=self.outcomes,
+                await_identity=self._await_identity,
+            )
+            self.host.marked = self._sends.send_markers
+            if "transactional.id" in self._producer.config:
+                self.transact(_is_fenced)
+        self.bind_table(self._change, before=self._await_identity)
+
+    # -- life -------------------------------------------------------------------------------------------------------
+
+    def __enter__(self) -> Self:
+        self._thread = LoopThread()
+        try:
+            self._thread.call(self.join())
+        except BaseException:
+            self._thread.call(self.leave(in_order=True))
+            self._thread.close()
+            raise
+        if self._producer is not None:
+            self._producer.sends, self._producer.transactions = self._sends, self.transactions
+        if self._consumer is not None:
+            self._consumer.subscribe(
+                list(self.plan.inputs), on_assign=self._assigned, on_revoke=self._revoked, on_lost=self._lost
+            )
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self._left = True
+        in_order = True
+        if self._producer is not None:
+            if self.transactions is not None:
+                self.transactions.left()
+            elif left := self._producer.flush(FLUSH_S):
+                in_order = False
+                logger.warning("snapkafka: %d records are not acknowledged at the end", left)
+            self._producer.sends = self._producer.transactions = None
+        self.events.on_revoked()
+        if self._consumer is not None:
+            with contextlib.suppress(KafkaException, RuntimeError):  # the loop has closed it
+                self._consumer.unsubscribe()
+        self._thread.call(self.leave(in_order=in_order))
+        self._thread.close()
+
+    def _await_identity(self) -> None:
+        """Wait until this process has an id, as long as R15 allows."""
+        if self.host.machine.process is None and not self.host.absent:
+            self._thread.call(self.host.waiting.for_identity())
+
+    # -- for the loop -----------------------------------------------------------------------------------------------
+
+    def poll(self, quiet_s: float | None = None) -> Iterator[Any]:
+        """Yield the messages of the inputs, each to be processed in its `event`.
+
+        Args:
+            quiet_s: end when there was no message for so many seconds; None: go on until `stop`.
+
+        Raises:
+            BadInputError: the last message was processed outside of an event.
+            KafkaException: the client's own errors.
+        """
+        consumer = self._consumer
+        if consumer is None:
+            raise BadInputError("a participant without a consumer has nothing to poll", hint="give it one")
+        quiet_since = time.monotonic()
+        while not self.stopping:
+            self.require_in_order()
+            message = consumer.poll(POLL_S if quiet_s is None else min(POLL_S, quiet_s))
+            if self._producer is not None:
+                self._producer.poll(0)
+            if message is None:
+                if quiet_s is not None and time.monotonic() - quiet_since >= quiet_s:
+                    return
+                continue
+            if not self._is_record(message) or not self._take_in(message):
+                continue
+            yield message
+            quiet_since = time.monotonic()
+
+    def event(self, message: Any) -> RunningEvent:
+        """Return the block in which a message of `poll` is processed.
+
+        Raises:
+            BadInputError: its event is over, or `poll` did not hand it out.
+        """
+        return RunningEvent(self, self.events.claim(*place_of(message)))
+
+    def skip(self, message: Any) -> None:
+        """Skip a message: it is processed, and had no effect."""
+        self.events.end(self.events.claim(*place_of(message)))
+
+    def rewind(self) -> None:
+        """Go back to the committed positions, after an aborted transaction.
+
+        Raises:
+            KafkaException: the committed positions are unknown.
+        """
+        consumer = self._consumer
+        if consumer is not None and (tps := consumer.assignment()):
+            self.events.on_revoked()
+            for tp in self._announced(consumer, tps):
+                consumer.seek(tp)
+        self.rewound()
+
+    # -- records that come in ---------------------------------------------------------------------------------------
+
+    def _is_record(self, message: Any) -> bool:
+        """Return whether this is a record; raise the client's own errors."""
+        error = message.error()
+        if error is None:
+            return True
+        if error.code() == KafkaError._MAX_POLL_EXCEEDED:
+            logger.warning(
+                "snapkafka: poll was not called for max.poll.interval.ms, so the group goes on without this member;"
+                " raise it, or process less between two messages"
+            )
+        elif error.code() != KafkaError._PARTITION_EOF:
+            raise KafkaException(error)
+        return False
+
+    def _take_in(self, message: Any) -> bool:
+        tp, offset = place_of(message)
+        header = None
+        if headers := message.headers():
+            header, rest = wire.take_out(headers)
+            if header is not None:
+                message.set_headers(rest)
+        gate = self.incoming.ask(tp, offset, message.key(), message.value(), header)
+        if gate.met is not None and not self.host.absent:
+            self._thread.call(meet(self.host, self.host.waiting, gate.met))
+        if gate.ended is not None:
+            self.host.feed(gate.ended)
+        if gate.passes:
+            self.events.hand_out(tp, offset)
+        return gate.passes
+
+    # -- inputs that come and go --------------------------------------------------------------------------------------
+
+    def _assigned(self, consumer: Any, partitions: list[Any]) -> None:
+        if self._left:
+            return
+        partitions = self._announced(consumer, partitions)
+        consumer.assign(partitions)
+        self.rewound()
+        if self._on_assign is not None:
+            self._on_assign(consumer, partitions)
+
+    def _announced(self, consumer: Any, partitions: list[Any]) -> list[Any]:
+        """Announce inputs; return them with the offsets at which they start."""
+        try:
+            found = consumer.committed(partitions, COMMITTED_S)
+        except KafkaException as error:
+            if self.plan.table is not None:
+                raise
+            self.host.log_failed("to announce its inputs", error)
+            self.host.loop.call_soon_threadsafe(self.host.waiting.without_inputs)
+            return partitions
+        committed = {
+            TopicPartition(tp.topic, tp.partition): tp.offset if tp.offset >= 0 else None for tp in found
+        }
+        generation, member = generation_of(consumer.consumer_group_metadata())
+        starts = self._thread.call(self.assignments.assigned(committed, generation=generation, member=member))
+        for tp in found:
+            tp.offset = starts[TopicPartition(tp.topic, tp.partition)]
+        return list(found)
+
+    def _revoked(self, consumer: Any, partitions: list[Any]) -> None:
+        if self._on_revoke is not None:
+            self._on_revoke(consumer, partitions)
+        self._lost(consumer, partitions)
+
+    def _lost(self, consumer: Any, partitions: Sequence[Any]) -> None:
+        if not self._left:
+            self.assignments.revoked()
+
+    # -- the table ----------------------------------------------------------------------------------------------------
+
+    def _change(self, partition: int, key: bytes, value: bytes | None) -> None:
+        record = {"key": key, "value": value, "partition": partition, "timestamp": 0}
+        self._sends.append(self.plan.changelog, record)
+
+
+def _reset(consumer: Consumer | None) -> str:
+    reset = "" if consumer is None else str(consumer.config.get("auto.offset.reset", "largest"))
+    return "earliest" if reset in ("smallest", "earliest", "beginning") else "latest"
+
+
+def _is_fenced(error: BaseException) -> bool:
+    return isinstance(error, KafkaException) and error.args[0].code() in FENCED

@@ -1,0 +1,133 @@
+"""A loop with plain Kafka clients as one process of the protocol. It decides nothing.
+
+The loop may run in threads, so every call of the machine is made under one lock: that lock is the one thread which the
+machine asks for, and a cut is one instant (R3). The ledger is read and written in a loop of asyncio: that of a thread
+of ours where the clients block, the app's own where they are aiokafka's.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import threading
+import time
+from collections.abc import Callable, Coroutine, Sequence
+from typing import TYPE_CHECKING, Any, Final, TypeVar, cast
+
+from snapkafka.config import Config
+from snapkafka.kafka.cluster.admin import KafkaTopicAdmin
+from snapkafka.kafka.ledger.kafka_ledger import KafkaLedger
+from snapkafka.protocol.actions import Action, SendMarkers, StartTimer
+from snapkafka.protocol.events import Event
+from snapkafka.protocol.records import LedgerRecord
+
+from ..kafka_process import KafkaProcess
+from ..ledger_tasks import LedgerTasks
+from ..machine_driver import First
+from ..stamps import Stamps
+from ..waiting import WorkerWaits
+
+if TYPE_CHECKING:
+    from snapkafka.kafka.login.connection import Connection
+
+logger = logging.getLogger("snapkafka")
+
+T = TypeVar("T")
+
+#: Of the time to live of a snapshot: then a loop that keeps it waiting is named.
+LATE: Final = 0.8
+
+
+class PlainDriver(KafkaProcess):
+    """One loop in the protocol.
+
+    Args:
+        config: validated settings.
+        connection: the cluster, for clients of our own.
+
+    Attributes:
+        lock: covers every call of the machine.
+        marked: called with the markers that are to be sent, under the lock.
+        polled_at: when the loop asked for a record last.
+    """
+
+    def __init__(self, config: Config, connection: Connection) -> None:
+        super().__init__(config)
+        self.lock = threading.RLock()
+        self.connection = connection
+        self.stamps = Stamps(self.machine, with_cause=config.cause)
+        self.ledger_tasks = LedgerTasks(
+            self, self.stamps, restore_read=lambda: None, other_ledger=lambda: None
+        )
+        self.waiting = WorkerWaits(self, self.ledger_tasks)
+        self.polled_at = time.monotonic()
+        self.marked: Callable[[SendMarkers], None] = lambda action: None
+
+    # -- the loop, under the lock -----------------------------------------------------------------------------------
+
+    def feed(self, event: Event) -> First | None:
+        """Feed the machine an event, from any thread."""
+        with self.lock:
+            return super().feed(event)
+
+    def do(self, actions: Sequence[Action], *, us: int = 0) -> First | None:
+        """Do the actions of the machine, from any thread."""
+        with self.lock:
+            return super().do(actions, us=us)
+
+    def withdraw(self) -> None:
+        """Give up the identity."""
+        with self.lock:
+            super().withdraw()
+
+    # -- the hooks of the loop, from any thread ---------------------------------------------------------------------
+
+    def write(self, record: LedgerRecord) -> None:
+        """Append in the background, in the order asked."""
+        self.loop.call_soon_threadsafe(super().write, record)
+
+    def send_markers(self, action: SendMarkers) -> None:
+        """Send them at once: nothing is sent meanwhile."""
+        self.marked(action)
+
+    def start_timer(self, action: StartTimer) -> None:
+        """Start it in the loop, and a look at whether the loop keeps the snapshot waiting."""
+        self.loop.call_soon_threadsafe(super().start_timer, action)
+        late_s = action.ttl_ms / 1_000 * LATE
+        self.loop.call_soon_threadsafe(self.loop.call_later, late_s, self.look_at_poll, action.epoch, late_s)
+
+    def look_at_poll(self, epoch: int, late_s: float) -> None:
+        """Log that a snapshot waits for a loop that has not polled since it was requested."""
+        quiet_s = time.monotonic() - self.polled_at
+        if epoch in self.machine.open.cuts and quiet_s >= late_s:
+            logger.warning(
+                "snapkafka: a snapshot waits for this loop, which has not called poll for %.0f s; process less"
+                " between two messages, or trigger with a longer time to live",
+                quiet_s,
+                extra=self.about(epoch),
+            )
+
+    def changed(self) -> None:
+        """Wake the tasks that wait for the ledger, which only its reader changes."""
+        if self.runs_here():
+            self.waiting.machine_changed()
+
+    def spawn(self, work: Coroutine[Any, Any, T]) -> asyncio.Task[T]:
+        """Start a task, from any thread; only the loop's own gets it."""
+        if self.runs_here():
+            return super().spawn(work)
+        self.loop.call_soon_threadsafe(super().spawn, work)
+        return cast("asyncio.Task[T]", None)
+
+    # -- life -------------------------------------------------------------------------------------------------------
+
+    def begin(self) -> None:
+        """Start the tasks of the ledger, in the loop that runs here."""
+        self.loop, self.thread = asyncio.get_running_loop(), threading.get_ident()
+        self.metrics.requests = self.connection.requests
+        self.connected(KafkaLedger(self.connection, self.config.namespace), KafkaTopicAdmin(self.connection))
+
+    @property
+    def stamping(self) -> bool:
+        """Whether what is sent now gets a stamp. To be asked under the lock."""
+        return not self.absent and self.machine.process is not None

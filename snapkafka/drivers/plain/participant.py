@@ -1,0 +1,183 @@
+"""What a participant is, whichever client library its loop has: the parts of the driver, wired."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from snapkafka.config import Config
+from snapkafka.errors import BadInputError, SnapkafkaError
+from snapkafka.kafka.cluster.admin import KafkaTopicAdmin
+
+from .assignment import Assignments
+from .conductor import IncomingRecords
+from .driver import PlainDriver
+from .hello import hello_of
+from .running_events import Events
+from .settle import SendOutcomes
+from .transactions import Transactions
+
+if TYPE_CHECKING:
+    from snapkafka.kafka.login.connection import Connection
+
+    from .table import Table
+
+logger = logging.getLogger("snapkafka")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Plan:
+    """What takes part: the clients of a loop, its inputs and its state.
+
+    `group`: its consumer group, and its app in the snapshot.
+    """
+
+    config: Config
+    group: str
+    consumer: Any = None
+    producer: Any = None
+    inputs: tuple[str, ...] = ()
+    table: Table | None = None
+
+    @property
+    def changelog(self) -> str:
+        return "" if self.table is None else self.table.changelog
+
+    def validate(self) -> None:
+        """Refuse what cannot take part.
+
+        Raises:
+            BadInputError: names what is wrong.
+        """
+        self.config.validate(BadInputError)
+        if self.consumer is None and self.producer is None:
+            raise BadInputError("a participant needs a consumer or a producer", hint="give it one of them")
+        if (self.consumer is None) != (not self.inputs):
+            raise BadInputError(
+                "a participant with a consumer needs its inputs, and one without has none",
+                hint='participant(consumer=c, inputs=["orders"]): it subscribes to them',
+            )
+        if self.table is not None and (self.consumer is None or self.producer is None):
+            raise BadInputError(
+                f"table {self.table.name} needs a consumer and a producer",
+                hint="its partitions are those of the inputs, its changes are records of the producer",
+            )
+
+
+class Participant:
+    """The common parts of a participant.
+
+    Args:
+        plan: what takes part.
+        connection: the cluster, for clients of our own.
+        reset: where an input without a committed offset starts.
+    """
+
+    def __init__(self, plan: Plan, connection: Connection, *, reset: str) -> None:
+        self.plan, self._reset = plan, reset
+        self.host = PlainDriver(plan.config, connection)
+        self.events = Events(self.host)
+        self.outcomes = SendOutcomes(self.host)
+        self.incoming = IncomingRecords(self.host)
+        self.assignments = Assignments(self.host, self.events, plan.table, reset=reset)
+        self.transactions: Transactions | None = None
+        self.stopping = False
+
+    def transact(self, fenced: Callable[[BaseException], bool]) -> None:
+        """Prepare for a producer with transactions: a marker would open one, or overtake one, so none is sent."""
+        self.host.machine.send_no_markers()
+        self.transactions = Transactions(self.host, events=self.events, outcomes=self.outcomes, fenced=fenced)
+
+    def bind_table(
+        self, send: Callable[[int, bytes, bytes | None], None], *, before: Callable[[], None]
+    ) -> None:
+        """Make the table that of this participant."""
+        if self.plan.table is not None:
+            self.plan.table.bind(self.host, self.plan.group, events=self.events, send=send, before=before)
+
+    def stop(self) -> None:
+        """End `poll` after the present message; to be called from anywhere, also by a handler of a signal."""
+        self.stopping = True
+
+    def trigger(self, snapshot_id: str = "", **options: Any) -> None:
+        """Request a snapshot in the background (R1); to be called from anywhere."""
+        self.host.spawn(self.host.trigger(snapshot_id, **options))
+
+    def require_in_order(self) -> None:
+        """Refuse to hand out a record while the loop is not ready for it.
+
+        Raises:
+            BadInputError: the last one is in no event, or an aborted transaction is not undone.
+        """
+        self.host.polled_at = time.monotonic()
+        self.events.require_claimed()
+        if self.transactions is not None and self.transactions.unwound:
+            raise BadInputError(
+                "a transaction was aborted, and the loop was not rewound",
+                hint="call part.rewind() after abort_transaction()",
+            )
+
+    def rewound(self) -> None:
+        """Note that the loop stands where the group has committed."""
+        if self.transactions is not None:
+            self.transactions.unwound = False
+
+    # -- in the loop of the ledger ------------------------------------------------------------------------------------
+
+    async def join(self) -> None:
+        """Start the tasks of the ledger, and join it before the group (R11).
+
+        Raises:
+            BadInputError: the inputs or the changelog are not as they have to be.
+        """
+        plan, host = self.plan, self.host
+        if not plan.config.enabled or plan.config.mode in ("off", "observe"):
+            host.absent = "is disabled"
+            host.admin = KafkaTopicAdmin(host.connection)
+            await hello_of(
+                host.admin, plan.group, plan.inputs, plan.table, reset=self._reset, mode=plan.config.mode
+            )
+            return
+        host.begin()
+        try:
+            hello = await hello_of(
+                host.admin, plan.group, plan.inputs, plan.table, reset=self._reset, mode=plan.config.mode
+            )
+        except BadInputError:
+            raise
+        except SnapkafkaError as error:
+            if plan.table is not None:
+                raise
+            host.stand_down("to join", error)
+            return
+        await host.join(hello)
+        await self._wait_for_restore()
+
+    async def _wait_for_restore(self) -> None:
+        """Wait until no restore of this app is open: it sets the offsets of the group."""
+        host, logged = self.host, False
+        while not host.absent and (view := host.machine.ledger.restores.holds(self.plan.group)) is not None:
+            if not logged:
+                logged = True
+                logger.warning("snapkafka: %s waits: %s is %s", self.plan.group, view, view.stage)
+            await host.waiting.changed()
+
+    async def leave(self, *, in_order: bool) -> None:
+        """Append `Bye`, and close our own clients. `in_order`: all that was sent is acknowledged; otherwise the next
+        snapshot finds out that this process is gone (R12)."""
+        host = self.host
+        try:
+            if not host.started:
+                await host.admin.close()
+            elif in_order:
+                await host.stop()
+            else:
+                await host.end_tasks()
+                await host.ledger.close()
+                await host.admin.close()
+        except Exception as error:
+            host.log_failed("to leave", error)
+        host.absent = host.absent or "has left"

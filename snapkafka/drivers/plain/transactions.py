@@ -1,0 +1,80 @@
+"""The transactions of a loop: what is sent, and the events that send it, are done once their transaction is committed.
+
+No cut for which they are white closes before (R7). An aborted transaction undoes its events, positions included: the
+inputs count as revoked until the loop is rewound to what is committed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from snapkafka.protocol.events import InputsRevoked
+
+from ..outcomes import Unacknowledged
+from .settle import SendOutcomes
+
+if TYPE_CHECKING:
+    from .driver import PlainDriver
+    from .running_events import Events
+
+
+class Transactions:
+    """The transactions of one producer.
+
+    Args:
+        host: whose machine is fed.
+        fenced: does this error mean that the transaction was aborted?
+
+    Attributes:
+        unwound: the loop is to be rewound before it goes on.
+    """
+
+    def __init__(
+        self,
+        host: PlainDriver,
+        *,
+        events: Events,
+        outcomes: SendOutcomes,
+        fenced: Callable[[BaseException], bool],
+    ) -> None:
+        self._host, self._events, self._outcomes, self._fenced = host, events, outcomes, fenced
+        self.unwound = False
+        self._open = False
+        events.defers = True
+
+    def began(self) -> None:
+        """Note that a transaction has begun."""
+        self._open = True
+        self._outcomes.began()
+
+    def committed(self) -> None:
+        """Note that it is committed."""
+        self._end(None)
+
+    def aborted(self) -> None:
+        """Note that it is aborted, or has to be."""
+        self._end(Unacknowledged("its transaction was aborted", refused=True, undone=True))
+
+    def failed(self, error: BaseException) -> None:
+        """Note that it could not be committed. It stays open where the client says that it is to be aborted."""
+        if self._fenced(error):
+            self.aborted()
+
+    def left(self) -> None:
+        """Note that the loop has ended: what is open is committed by nobody."""
+        if self._open:
+            self.aborted()
+
+    def _end(self, failure: Unacknowledged | None) -> None:
+        host, self._open = self._host, False
+        try:
+            with host.lock:
+                self._outcomes.ended(failure)
+                self._events.transaction_ended(undone=failure is not None)
+                if failure is not None:
+                    self.unwound = True
+                    if not host.absent:
+                        host.feed(InputsRevoked(undone=True))
+        except Exception as error:
+            host.stand_down("to end a transaction", error)

@@ -1,0 +1,198 @@
+"""`audit`: are the tables of the workers what their changelogs say?"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Collection, Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from snapkafka.assembly.progress import Working
+from snapkafka.assembly.spec import JobSpec, changed
+from snapkafka.errors import BadInputError, LedgerUnusableError, Verb
+from snapkafka.kafka.cluster.admin import KafkaTopicAdmin
+from snapkafka.kafka.ledger.reading import find_captured, find_snapshot, opened
+from snapkafka.kafka.login.connection import Connection
+from snapkafka.kafka.records.to_end import records_to_end
+from snapkafka.protocol.captured_snapshot import Captured
+from snapkafka.protocol.records import TopicPartition
+from snapkafka.query.engine import MAIN, Placed, engine, in_thread
+from snapkafka.runtime.extras import require_extra
+from snapkafka.store import read_manifest
+from snapkafka.until import Tries
+from snapkafka.wire.audit import TOPIC, read
+
+from .assembling import assemble
+from .audit_comparison import (
+    Answer,
+    AuditedPartition,
+    AuditFinding,
+    Comparison,
+    StateRow,
+    audited_processes,
+)
+from .following import CaptureProgress
+from .triggering import trigger
+
+if TYPE_CHECKING:
+    from duckdb import DuckDBPyConnection
+
+#: What the topic is created with: its messages are read within minutes.
+TOPIC_SETTINGS: Final = {"cleanup.policy": "delete", "retention.ms": "21600000", "segment.ms": "3600000"}
+#: How often the topic is read for answers.
+LOOK_EVERY_S: Final = 0.5
+ROWS_AT_ONCE: Final = 10_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AuditedWorker:
+    """How a worker was audited: see `wire.audit.Audited`."""
+
+    app: str
+    process: int
+    how: str
+    reason: str
+    not_forked: str
+    pause_us: int
+    child_bytes: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AuditReport:
+    """The result of an audit. `same`: every partition was audited, and nothing differs."""
+
+    snapshot: str
+    epoch: int
+    verdict: str
+    same: bool
+    partitions: tuple[AuditedPartition, ...]
+    findings: tuple[AuditFinding, ...]
+    workers: tuple[AuditedWorker, ...]
+    seconds: float
+
+
+async def audit(
+    where: Connection,
+    spec: JobSpec,
+    *,
+    snapshot: str = "",
+    apps: Collection[str] = (),
+    who: str = "",
+    ttl_ms: int = 5_000,
+    within_s: float = 300.0,
+    capturing: Callable[[CaptureProgress], None] | None = None,
+    notify: Callable[[str], None] | None = None,
+    progress: Callable[[Working], None] | None = None,
+) -> AuditReport:
+    """Compare the tables of the workers with the assembled state, key by key, as both were at one cut.
+
+    Args:
+        spec: how the snapshot is assembled; namespace and storage.
+        snapshot: one that was triggered for an audit, lately; empty: a new one is triggered.
+        within_s: a worker that has not answered by then counts as not audited.
+
+    Raises:
+        BadInputError: the snapshot was not triggered for an audit.
+        SnapkafkaError: the snapshot fails, or cannot be assembled.
+    """
+    started = time.monotonic()
+    require_extra("query", "an audit")
+    if not snapshot:
+        await _create_topic(where, TOPIC + spec.namespace)
+        found = await trigger(
+            where,
+            spec.namespace,
+            storage=spec.storage,
+            who=who,
+            ttl_ms=ttl_ms,
+            apps=apps,
+            wait=True,
+            progress=capturing,
+            audit=True,
+        )
+        snapshot = found.id
+    async with opened(where, spec.namespace) as work:
+        if not find_snapshot(work.reading.state, snapshot).trigger.audit:
+            raise BadInputError(
+                f"snapshot {snapshot} was not triggered for an audit",
+                hint=("without a snapshot ", Verb("audit"), " triggers one"),
+            )
+        captured = find_captured(work.reading.state, snapshot)
+    (result,) = await assemble(
+        where, changed(spec, snapshots=(captured.id,)), notify=notify, progress=progress
+    )
+    answers = await _answers(where, TOPIC + spec.namespace, captured, within_s)
+    comparison = Comparison(captured, answers)
+    with engine({MAIN: Placed(*read_manifest(result.manifest))}) as database:
+        await in_thread(database, lambda: comparison.take(_state(database)))
+    written: dict[str, list[bytes]] = {}
+    if tails := comparison.tails():
+        starts = {tp: start for tp, (start, _) in tails.items()}
+        async for tp, record in records_to_end(where, starts, "read changelog"):
+            if record.offset < tails[tp][1] and record.key is not None:
+                written.setdefault(tp.topic, []).append(record.key)
+    partitions, findings = comparison.finish(written)
+    return AuditReport(
+        snapshot=captured.id,
+        epoch=captured.epoch,
+        verdict=result.verdict,
+        same=not findings and not any(part.reason for part in partitions),
+        partitions=tuple(partitions),
+        findings=tuple(findings),
+        workers=tuple(_workers(captured, answers)),
+        seconds=round(time.monotonic() - started, 3),
+    )
+
+
+async def _create_topic(where: Connection, topic: str) -> None:
+    admin = KafkaTopicAdmin(where)
+    try:
+        await admin.create_topic(topic, settings=TOPIC_SETTINGS)
+    finally:
+        await admin.close()
+
+
+async def _answers(where: Connection, topic: str, captured: Captured, within_s: float) -> dict[int, Answer]:
+    """Read what the processes of the snapshot send, until each has ended."""
+    place = TopicPartition(topic, 0)
+    answers = {process: Answer(process) for process in audited_processes(captured)}
+    position = 0
+    async for _ in Tries(within_s, every_s=LOOK_EVERY_S):
+        try:
+            async for _, record in records_to_end(where, {place: position}, "read what workers sent to"):
+                position = record.offset + 1
+                message = read(record.value or b"", captured.epoch)
+                if message is not None and message.process in answers:
+                    answers[message.process].take(message)
+        except LedgerUnusableError as error:
+            raise BadInputError(
+                f"what the workers sent cannot be read: {error.message}",
+                hint=("an audit needs topic ", topic, ", which ", Verb("audit"), " creates"),
+            ) from error
+        if all(answer.ended is not None for answer in answers.values()):
+            break
+    return answers
+
+
+def _state(database: DuckDBPyConnection) -> Iterator[StateRow]:
+    rows = database.execute(
+        "SELECT changelog_topic, partition, changelog_offset, key_raw, value_raw FROM state "
+        "WHERE key_raw IS NOT NULL AND value_raw IS NOT NULL"
+    )
+    while some := rows.fetchmany(ROWS_AT_ONCE):
+        yield from (StateRow(*row) for row in some)
+
+
+def _workers(captured: Captured, answers: dict[int, Answer]) -> Iterator[AuditedWorker]:
+    apps = audited_processes(captured)
+    for process, answer in sorted(answers.items()):
+        ended = answer.ended
+        yield AuditedWorker(
+            app=apps[process],
+            process=process,
+            how="" if ended is None else ended.how,
+            reason="it has not answered" if ended is None else ended.reason,
+            not_forked="" if ended is None else ended.not_forked,
+            pause_us=0 if ended is None else ended.pause_us,
+            child_bytes=0 if ended is None else ended.child_bytes,
+        )

@@ -1,0 +1,1 @@
+"""The same scenarios on every driver: money is conserved, row by row."""

@@ -1,0 +1,136 @@
+"""Services of the scenarios as processes, their ticks, and what their snapshots hold."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from snapkafka.clients import Producer, participant
+from snapkafka.demo.observer import Observer, observing
+from snapkafka.testing import Broker, RunningSystem, create_topics
+from snapkafka.testing.systems import settled
+from snapkafka.testing.taken import Taken
+from snapkafka.until import blocking_until
+from tests.conformance.money import PARTITIONS, Names, Role
+
+ROOT = Path(__file__).parents[2]
+KEYS = [f"k{number}" for number in range(12)]
+READY_S = 90.0
+
+
+@dataclass
+class Running:
+    """The processes of one run."""
+
+    names: Names
+    observer: Observer
+    system: RunningSystem
+    environ: dict[str, str]
+    processes: list[subprocess.Popen[bytes]] = field(default_factory=list)
+    logs: list[Path] = field(default_factory=list)
+    ticked: int = 0
+
+    def start(self, kind: str, role: Role, **more: str) -> subprocess.Popen[bytes]:
+        """Start a service of that library."""
+        number = len(self.processes)
+        log = self.system.folder / f"{number}-{kind}-{role}.txt"
+        with log.open("wb") as out:
+            process = subprocess.Popen(
+                [sys.executable, "-m", f"tests.conformance.{kind}_app", role],
+                env=os.environ
+                | self.environ
+                | more
+                | {
+                    "CONFORMANCE_DATA": str(self.system.folder / str(number)),
+                    "CONFORMANCE_ROLE": role,
+                },
+                stdout=out,
+                stderr=out,
+                cwd=ROOT,
+            )
+        self.processes.append(process)
+        self.logs.append(log)
+        return process
+
+    def living(self) -> int:
+        return sum(process.poll() is None for process in self.processes)
+
+    def await_ready(self, extra: int = 1) -> None:
+        """Wait until all have joined, and every input has one owner. `extra`: the source of ticks."""
+
+        def ready() -> bool:
+            self.check_alive()
+            return settled(self.observer.state, self.living() + extra)
+
+        blocking_until(ready, READY_S, "the services to have their inputs")
+
+    def check_alive(self) -> None:
+        for process, log in zip(self.processes, self.logs, strict=True):
+            assert process.poll() in (None, -9), log.read_text()[-3000:]
+
+    def snapshot(self, ttl_ms: int = 20_000) -> Taken:
+        self.check_alive()
+        return self.system.snapshot(ttl_ms=ttl_ms)
+
+    def stop(self) -> None:
+        for process in self.processes:
+            process.terminate()
+        for process, log in zip(self.processes, self.logs, strict=True):
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                process.wait(20)
+            if process.poll() is None:
+                process.kill()
+                process.wait()
+            print(f"--- {log.name}\n{log.read_text()[-2000:]}")
+
+
+@contextlib.contextmanager
+def running(kafka: Broker, namespace: str, folder: Path) -> Iterator[Running]:
+    """The topics, and ticks from a source that takes part: a loop with a producer only."""
+    names = Names(namespace)
+    create_topics(kafka.bootstrap, names.ticks, names.coins, names.change, partitions=PARTITIONS)
+    environ = {
+        "CONFORMANCE_RUN": namespace,
+        "SNAPKAFKA_NAMESPACE": namespace,
+        "SNAPKAFKA_BOOTSTRAP": kafka.bootstrap,
+        "PYTHONPATH": str(ROOT),
+    }
+    with observing(kafka.bootstrap, namespace) as observer:
+        found = Running(names, observer, RunningSystem(kafka.bootstrap, namespace, folder), environ)
+        stopped = threading.Event()
+        ticking = threading.Thread(target=_tick, args=(found, kafka.bootstrap, stopped))
+        ticking.start()
+        try:
+            yield found
+        finally:
+            stopped.set()
+            ticking.join()
+            found.stop()
+
+
+def _tick(run: Running, bootstrap: str, stopped: threading.Event) -> None:
+    producer = Producer({"bootstrap.servers": bootstrap, "enable.idempotence": True})
+    with participant(namespace=run.system.namespace, group=run.names.app("source"), producer=producer):
+        while not stopped.wait(0.01):
+            producer.produce(run.names.ticks, key=KEYS[run.ticked % len(KEYS)], value=str(run.ticked % 3 + 1))
+            producer.poll(0)
+            run.ticked += 1
+
+
+MONEY = """
+SELECT 'state' AS what, table_name AS name, key AS key, CAST(value AS BIGINT) AS coins FROM state
+UNION ALL SELECT 'in flight', topic, key, CAST(value AS BIGINT) FROM messages
+WHERE topic IN ('{coins}', '{change}')
+"""
+
+
+def money_of(run: Running, taken: Taken) -> list[tuple[str, str, str, int]]:
+    """The rows of a snapshot that hold money: what, name, key, coins."""
+    sql = MONEY.format(coins=run.names.coins, change=run.names.change)
+    return [(row["what"], row["name"], row["key"], row["coins"]) for row in taken.query(sql)]

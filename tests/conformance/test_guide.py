@@ -1,0 +1,67 @@
+"""The loops of docs/guide/clients.md as they stand: they run, and their snapshot holds their tables."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from confluent_kafka import Consumer, Producer
+
+from snapkafka.testing import Broker, RunningSystem, create_topics
+from snapkafka.until import blocking_until
+
+pytestmark = [pytest.mark.kafka, pytest.mark.timeout(200)]
+
+ROOT = Path(__file__).parents[2]
+GUIDE = ROOT / "docs" / "guide" / "clients.md"
+ORDERS = 20
+
+
+@pytest.mark.parametrize("which", ["confluent-kafka", "aiokafka"])
+def test_the_loop_of_the_guide_runs(kafka: Broker, namespace: str, tmp_path: Path, which: str) -> None:
+    blocks = re.findall(r"```python\n(.*?)```", GUIDE.read_text(), re.DOTALL)
+    assert len(blocks) == 2
+    text = blocks[which == "aiokafka"]
+    for name in ("shop", "billing", "orders", "invoices"):
+        text = text.replace(f'"{name}"', f'"{namespace}-{name}"')
+    text = text.replace("localhost:9092", kafka.bootstrap)
+    text = text.replace("AIOKafkaConsumer(", f'AIOKafkaConsumer(bootstrap_servers="{kafka.bootstrap}", ')
+    text = text.replace("AIOKafkaProducer(", f'AIOKafkaProducer(bootstrap_servers="{kafka.bootstrap}", ')
+    (tmp_path / "loop.py").write_text(text)
+    create_topics(kafka.bootstrap, f"{namespace}-orders", f"{namespace}-invoices", partitions=2)
+    producer = Producer({"bootstrap.servers": kafka.bootstrap})
+    for number in range(ORDERS):
+        producer.produce(f"{namespace}-orders", str(number), f"customer-{number % 3}")
+    producer.flush(30)
+    reader = Consumer(
+        {
+            "bootstrap.servers": kafka.bootstrap,
+            "group.id": f"{namespace}-reader",
+            "auto.offset.reset": "earliest",
+        }
+    )
+    reader.subscribe([f"{namespace}-invoices"])
+    with (tmp_path / "loop.txt").open("w") as out:
+        loop = subprocess.Popen([sys.executable, "loop.py"], cwd=tmp_path, stdout=out, stderr=out)
+    found: list[int] = []
+
+    def billed() -> bool:
+        assert loop.poll() is None, (tmp_path / "loop.txt").read_text()[-3000:]
+        message = reader.poll(0.2)
+        if message is not None and message.error() is None:
+            found.append(int(message.value()))
+        return len(found) == ORDERS
+
+    try:
+        blocking_until(billed, 90, "all orders to be billed", every_s=0)
+        assert sorted(found) == list(range(ORDERS))
+        taken = RunningSystem(kafka.bootstrap, f"{namespace}-shop", tmp_path).snapshot()
+        rows = taken.query("SELECT key, CAST(value AS BIGINT) AS owed FROM state")
+        assert sum(row["owed"] for row in rows) == sum(range(ORDERS)), rows
+    finally:
+        loop.kill()
+        loop.wait()
+        reader.close()

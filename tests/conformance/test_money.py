@@ -1,0 +1,49 @@
+"""Each driver alone, and in mixed systems: a snapshot is VERIFIED, and not a coin is missing or made."""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from snapkafka.testing import Broker
+from snapkafka.until import blocking_until
+from tests.conformance.running import Running, money_of, running
+
+pytestmark = [pytest.mark.kafka, pytest.mark.timeout(300)]
+
+
+def conserved(run: Running, snapshots: int = 3) -> Counter[str]:
+    """Take snapshots under load; return how many rows there were, by what they are."""
+    rows: Counter[str] = Counter()
+    for _ in range(snapshots):
+        so_far = run.ticked
+        blocking_until(lambda least=so_far + 100: run.ticked > least, 60, "100 more ticks")  # type: ignore[misc]
+        taken = run.snapshot()
+        found = taken.assert_consistent()
+        assert found.verdict == "VERIFIED"
+        money = money_of(run, taken)
+        assert sum(coins for *_, coins in money) == 0, money
+        rows.update(f"{what} {name}" for what, name, *_ in money)
+    return rows
+
+
+@pytest.mark.parametrize(
+    ("spender", "keeper"),
+    [
+        ("confluent", "confluent"),
+        ("aiokafka", "aiokafka"),
+        ("confluent", "aiokafka"),
+        ("threads", "threads"),
+        ("faust", "confluent"),
+        ("aiokafka", "faust"),
+    ],
+)
+def test_money_is_conserved(kafka: Broker, namespace: str, tmp_path: Path, spender: str, keeper: str) -> None:
+    with running(kafka, namespace, tmp_path) as run:
+        run.start(spender, "spender")
+        run.start(keeper, "keeper")
+        run.await_ready()
+        rows = conserved(run)
+    assert rows["state cash"] and rows["state purses"], rows

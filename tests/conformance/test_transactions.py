@@ -1,0 +1,28 @@
+"""Exactly-once loops, which abort some of their transactions: what is aborted is in no snapshot."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from snapkafka.testing import Broker
+from snapkafka.until import blocking_until
+from tests.conformance.running import running
+from tests.conformance.test_members import captured, require_conserved
+
+pytestmark = [pytest.mark.kafka, pytest.mark.timeout(400)]
+
+
+@pytest.mark.parametrize("kind", ["confluent_tx", "aiokafka_tx"])
+def test_what_a_transaction_aborts_is_in_no_snapshot(
+    kafka: Broker, namespace: str, tmp_path: Path, kind: str
+) -> None:
+    with running(kafka, namespace, tmp_path) as run:
+        run.start(kind, "spender")
+        run.start(kind, "keeper")
+        run.await_ready()
+        for _ in range(3):
+            so_far = run.ticked
+            blocking_until(lambda least=so_far + 200: run.ticked > least, 60, "200 more ticks")  # type: ignore[misc]
+            require_conserved(run, captured(run))

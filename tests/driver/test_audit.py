@@ -1,0 +1,277 @@
+"""`snapkafka audit` on real workers: what was changed in place is found by its key, and nothing else is."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import subprocess
+import sys
+import threading
+import uuid
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from aiokafka import AIOKafkaProducer
+from msgspec import to_builtins
+
+from snapkafka import ops
+from snapkafka.demo.observer import observing
+from snapkafka.demo.system import System, wait_until
+from snapkafka.kafka.login.connection import Connection
+from snapkafka.kafka.records.to_end import records_to_end
+from snapkafka.protocol.records import TopicPartition
+from snapkafka.testing import Broker, create_topics
+from snapkafka.until import until
+
+pytestmark = [pytest.mark.kafka, pytest.mark.timeout(500)]
+
+TABLES = ("accounts", "counts", "lists", "members", "windows", "world")
+
+
+class Running:
+    """Workers of the audited app, one for each of `envs`."""
+
+    def __init__(self, kafka: Broker, folder: Path, *envs: dict[str, str], **env: str) -> None:
+        self.kafka, self.folder = kafka, folder
+        self.namespace = f"a{uuid.uuid4().hex[:8]}"
+        self.app = f"audited-{self.namespace}"
+        self.envs, self.env = envs or ({}, {}), {"SMALL_APP_ID": self.app} | env
+        self.sent = 0
+
+    @contextmanager
+    def started(self) -> Iterator[System]:
+        topics = [f"{self.app}-{name}" for name in ("in", "out")]
+        changelogs = [f"{self.app}-{name}-changelog" for name in (*TABLES[:-1], "stored")]
+        create_topics(self.kafka.bootstrap, *topics, partitions=2)
+        create_topics(self.kafka.bootstrap, *changelogs, partitions=2, config={"cleanup.policy": "compact"})
+        create_topics(self.kafka.bootstrap, f"{self.app}-world")
+        create_topics(
+            self.kafka.bootstrap, f"{self.app}-world-changelog", config={"cleanup.policy": "compact"}
+        )
+        system = System(bootstrap=self.kafka.bootstrap, namespace=self.namespace, folder=self.folder)
+        try:
+            with observing(self.kafka.bootstrap, self.namespace) as self.observer:
+                for env in self.envs:
+                    system.start_worker(self.app, self.env | env, module="tests.driver.audited_app")
+                self.observer.wait_for_workers(system)
+                self.system = system
+                yield system
+                system.check_alive()
+        finally:
+            system.stop()
+
+    async def _send(self, records: list[tuple[str, str, str]]) -> None:
+        async with AIOKafkaProducer(bootstrap_servers=self.kafka.bootstrap, linger_ms=5) as producer:
+            for topic, key, value in records:
+                await producer.send(f"{self.app}-{topic}", value.encode(), key.encode())
+
+    def send(self, *values: str, keys: int = 40) -> None:
+        """Send events, and as many for the global table."""
+        records = [("in", f"k{n % keys}", value) for n, value in enumerate(values)]
+        worldly = [("world", f'"w{n % 5}"', value) for n, value in enumerate(values) if value.isdigit()]
+        asyncio.run(self._send(records + worldly))
+        self.sent += len(values)
+
+    def outputs(self) -> int:
+        tps = [TopicPartition(f"{self.app}-out", partition) for partition in range(2)]
+        return sum(self.observer.call(self.observer.admin.log_ends(tps)).values())
+
+    def settle(self) -> None:
+        """Wait until every event has been processed; markers count as well, so this is a lower bound."""
+        wait_until("the events", lambda: self.outputs() >= self.sent, timeout_s=90, system=self.system)
+
+    @contextmanager
+    def under_load(self) -> Iterator[None]:
+        """Send events until the end of the block, at most 60 ahead of the workers."""
+        done = threading.Event()
+
+        async def load() -> None:
+            async with AIOKafkaProducer(bootstrap_servers=self.kafka.bootstrap, linger_ms=5) as producer:
+                while not done.is_set():
+                    for n in range(self.sent, self.sent + 20):
+                        await producer.send(f"{self.app}-in", b"%d" % n, b"k%d" % (n % 40))
+                        await producer.send(f"{self.app}-world", b"%d" % n, b'"w%d"' % (n % 300))
+                    self.sent += 20
+                    await until(lambda: done.is_set() or self.outputs() >= self.sent - 60, 120, "the workers")
+
+        thread = threading.Thread(target=lambda: asyncio.run(load()))
+        thread.start()
+        try:
+            yield
+        finally:
+            done.set()
+            thread.join()
+
+    async def _outputs(self) -> Counter[bytes]:
+        found: Counter[bytes] = Counter()
+        tps = {TopicPartition(f"{self.app}-out", partition): 0 for partition in range(2)}
+        async for _, record in records_to_end(Connection(bootstrap=self.kafka.bootstrap), tps):
+            if record.value.isdigit():
+                found[record.value] += 1
+        return found
+
+    def check_outputs(self) -> None:
+        """Wait until each event has its output, and compare them one by one."""
+        expected = Counter(b"%d" % n for n in range(self.sent))
+        wait_until(
+            "each output",
+            lambda: asyncio.run(self._outputs()).keys() >= expected.keys(),
+            timeout_s=180,
+            system=self.system,
+            period_s=1.0,
+        )
+        assert asyncio.run(self._outputs()) == expected
+
+    def command(self, snapshot: str) -> tuple[int, Any, str]:
+        """Return status, JSON and text of the command for a snapshot of an earlier audit."""
+        command = [sys.executable, "-m", "snapkafka.cli", "audit", snapshot, "--engine", "embedded"]
+        command += ["--storage", str(self.folder / "snapshots")]
+        command += ["--bootstrap", self.kafka.bootstrap, "--namespace", self.namespace]
+        done = [
+            subprocess.run([*command, *more], capture_output=True, text=True, timeout=200)
+            for more in (["--json"], [])
+        ]
+        assert done[0].returncode == done[1].returncode, [it.stderr for it in done]
+        return done[0].returncode, json.loads(done[0].stdout), " ".join(done[1].stdout.split())
+
+    def audit(self, **options: object) -> ops.AuditReport:
+        spec = ops.JobSpec(
+            namespace=self.namespace, storage=str(self.folder / "snapshots"), engine="embedded"
+        )
+        where = Connection(bootstrap=self.kafka.bootstrap)
+        return asyncio.run(ops.audit(where, spec, ttl_ms=30_000, **options))  # type: ignore[arg-type]
+
+
+def faults(found: ops.AuditReport) -> list[str]:
+    return [finding.cause for finding in found.findings]
+
+
+def test_a_value_changed_in_place_is_found_by_its_key(kafka: Broker, tmp_path: Path) -> None:
+    running = Running(kafka, tmp_path)
+    with running.started():
+        running.send(*map(str, range(400)))
+        running.settle()
+        clean = running.audit()
+        assert clean.same, (faults(clean), clean.partitions, clean.workers)
+        assert {part.table for part in clean.partitions} == set(TABLES)
+        assert all(worker.how == "fork" for worker in clean.workers), clean.workers
+        running.send("in-place", keys=1)
+        running.settle()
+        found = running.audit()
+        assert [(it.table, it.key, it.kind) for it in found.findings] == [
+            ("accounts", '"k0"', "changed"),
+            ("lists", '"k0"', "changed"),
+        ]
+        lists = found.findings[1]
+        assert lists.worker is not None
+        assert lists.changelog is not None
+        assert '"in-place"' in lists.worker
+        assert '"in-place"' not in lists.changelog
+        assert not found.same
+        status, again, printed = running.command(found.snapshot)
+        assert status == 1
+        assert again["findings"] == [to_builtins(finding) for finding in found.findings]
+        assert [(part["table"], part["differing"]) for part in again["partitions"] if part["differing"]] == [
+            ("accounts", 1),
+            ("lists", 1),
+        ]
+        assert 'changed in place and never assigned: table lists, key "k0": the worker has [' in printed
+
+
+def in_place(found: ops.AuditReport) -> set[tuple[str, str, str]]:
+    return {(it.table, it.key, it.kind) for it in found.findings}
+
+
+IN_PLACE = {("accounts", '"k0"', "changed"), ("lists", '"k0"', "changed")}
+
+
+@pytest.mark.parametrize(
+    ("hindered", "why"),
+    [
+        ("thread", "thread of-a-library may hold a lock"),
+        ("platform", "a fork is safe on Linux only, this is darwin"),
+        ("rocksdb", "table stored is not in memory: threads of RocksDB hold locks"),
+    ],
+)
+def test_a_scan_finds_the_same_where_a_fork_is_not_safe(
+    kafka: Broker, tmp_path: Path, hindered: str, why: str
+) -> None:
+    running = Running(kafka, tmp_path, {"AUDITED_HINDERED": hindered})
+    with running.started():
+        running.send(*map(str, range(300)))
+        running.settle()
+        clean = running.audit()
+        assert clean.same, (faults(clean), clean.partitions)
+        assert [(it.how, it.not_forked) for it in clean.workers] == [("scan", why)]
+        audited = {part.table for part in clean.partitions if part.keys}
+        assert audited >= {"accounts", "lists", "members"} | ({"stored"} if hindered == "rocksdb" else set())
+        running.send("in-place", keys=1)
+        running.settle()
+        assert in_place(running.audit()) == IN_PLACE
+
+
+@pytest.mark.parametrize(
+    "rounds", [5, pytest.param(100, marks=[pytest.mark.long, pytest.mark.timeout(1800)])]
+)
+@pytest.mark.parametrize("guarantee", ["at_least_once", "exactly_once"])
+def test_a_healthy_app_under_load_has_no_finding(
+    kafka: Broker, tmp_path: Path, rounds: int, guarantee: str
+) -> None:
+    """One worker forks and the other one scans; what they send is complete in the end, record by record."""
+    scans = {"AUDITED_HINDERED": "thread"}
+    running = Running(kafka, tmp_path, {}, scans, AUDITED_GUARANTEE=guarantee)
+    with running.started():
+        seen: Counter[str] = Counter()
+        with running.under_load():
+            for _ in range(rounds):
+                found = running.audit()
+                assert found.same, (faults(found), [it for it in found.partitions if it.reason])
+                assert sorted(worker.how for worker in found.workers) == ["fork", "scan"]
+                for part in found.partitions:
+                    seen[part.table] += part.keys
+                    seen["in progress"] += part.in_progress
+                    seen["expired"] += part.expired
+        print(dict(seen))
+        assert all(seen[table] for table in TABLES if table != "windows"), seen
+        assert seen["in progress"], "events ran across cuts"
+        running.check_outputs()
+
+
+@pytest.mark.parametrize(
+    ("child", "reason"),
+    [("hangs", "it was not done after 3 s"), ("killed", "its child ended early, with status -9")],
+)
+def test_a_child_that_fails_harms_neither_the_app_nor_the_snapshot(
+    kafka: Broker, tmp_path: Path, child: str, reason: str
+) -> None:
+    running = Running(kafka, tmp_path, {"AUDITED_CHILD": child})
+    with running.started() as system:
+        running.send(*map(str, range(100)))
+        running.settle()
+        with running.under_load():
+            found = running.audit()
+        assert found.verdict.startswith("VERIFIED")
+        assert [(it.how, it.reason) for it in found.workers] == [("", reason)]
+        assert not found.same
+        assert not found.findings
+        assert {part.reason for part in found.partitions} == {f"process {found.workers[0].process}: {reason}"}
+        running.check_outputs()
+        pid = system.workers[0].process.pid
+        children = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
+        assert not children, "no child is left"
+
+
+def test_a_damaged_auditor_is_seen(kafka: Broker, tmp_path: Path) -> None:
+    running = Running(kafka, tmp_path, {"AUDITED_CHILD": "wrong"})
+    with running.started():
+        running.send(*map(str, range(50)))
+        running.settle()
+        found = running.audit()
+        compared = sum(part.keys for part in found.partitions)
+        assert compared > 50
+        assert len(found.findings) == compared
+        assert all(part.differing == part.keys for part in found.partitions)

@@ -1,0 +1,89 @@
+"""R11: every reader of a ledger folds it to the same state, whatever of it he reads."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import pytest
+
+from snapkafka.protocol.ledger_state import LedgerState
+from snapkafka.protocol.records import Closed, LedgerRecord
+from snapkafka.sim.run import played
+from snapkafka.wire.codec import decode, encode
+
+
+def fold_of(records: Sequence[LedgerRecord], *, history: bool) -> LedgerState:
+    state = LedgerState(history=history)
+    for offset, record in enumerate(records):
+        state.apply(offset, record)
+    return state
+
+
+def known(state: LedgerState) -> tuple[object, ...]:
+    """All that a participant goes by."""
+    views = {
+        epoch: (
+            view.status,
+            view.failure,
+            view.failed_at,
+            view.captured_at,
+            view.contaminated,
+            view.required,
+            view.expected,
+            view.claims,
+            view.earlier,
+        )
+        for epoch, view in state.snapshots.items()
+    }
+    return (state.end, state.highest_epoch, views, state.processes, state.owners, state.taken(), state.paused)
+
+
+@pytest.mark.parametrize("history", [True, False])
+@pytest.mark.parametrize("start", range(0, 60, 10))
+def test_r11_who_reads_all_of_a_closed_and_who_reads_none_of_its_ends_fold_alike(
+    start: int, history: bool
+) -> None:
+    """A worker leaves the ends of others unread; here they could not even be read."""
+    closed = 0
+    for seed in range(start, start + 10):
+        records = played(seed)[0].broker.ledger
+        closed += sum(isinstance(record, Closed) for record in records)
+        whole = known(fold_of(records, history=history))
+        assert known(fold_of([unreadable(record) for record in records], history=history)) == whole
+        assert known(fold_of([without_ends(record) for record in records], history=history)) == whole
+    assert closed > 20
+
+
+def unreadable(record: LedgerRecord) -> LedgerRecord:
+    """The record as it is read, with a damaged tail."""
+    if not isinstance(record, Closed):
+        return record
+    read = decode(encode(record) + b"\xff")
+    assert isinstance(read, Closed)
+    return read
+
+
+def without_ends(record: LedgerRecord) -> LedgerRecord:
+    if not isinstance(record, Closed):
+        return record
+    return replace(record, sent=(), changelogs=(), input_ends=(), recorded=(), torn=(), cut_us=0)
+
+
+def test_r11_the_index_of_owners_agrees_with_a_walk_over_all_of_them() -> None:
+    for seed in range(10):
+        owners = fold_of(played(seed)[0].broker.ledger, history=True).owners
+        assert owners
+        pairs = {
+            (app, process)
+            for (app, _), owner in owners.items()
+            for process in (owner.process, *(reader.process for reader in owner.earlier))
+        }
+        for app, process in pairs:
+            has = {tp for (a, tp), owner in owners.items() if (a, owner.process) == (app, process)}
+            had = {
+                tp
+                for (a, tp), owner in owners.items()
+                if a == app and process in {reader.process for reader in owner.earlier}
+            }
+            assert (owners.of(app, process), owners.once_of(app, process)) == (has, had)
