@@ -1,6 +1,6 @@
 """Check that each protocol rule has its place: in docs/explanation/protocol.md, in code, tests and a scenario.
 
-Part of `make lint`. The page gives for each rule R1 to R15 the lines Why, Source, Code, Tests and Scenario. Code names
+Part of `make lint`. The page gives for each rule R1 to R16 the lines Why, Source, Code, Tests and Scenario. Code names
 files below snapkafka/ that cite the rule; Tests names functions whose names begin with the rule's number; Scenario is
 a golden file of tests/scenarios that opens with the rule. No file may cite a rule that does not exist.
 """
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 ROOT: Final = Path(__file__).resolve().parents[1]
 PAGE: Final = "docs/explanation/protocol.md"
-RULES: Final = range(1, 16)
+RULES: Final = range(1, 17)
 LINES: Final = ("Why", "Source", "Code", "Tests", "Scenario")
 
 

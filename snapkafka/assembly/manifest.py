@@ -5,6 +5,7 @@ from __future__ import annotations
 import platform
 import time
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import NamedTuple, TypeVar
 
@@ -37,6 +38,7 @@ from snapkafka.manifest import (
     content_digest,
     open_paths,
 )
+from snapkafka.protocol.alignment import Outcome
 from snapkafka.protocol.captured_snapshot import Captured
 from snapkafka.protocol.records import TopicPartition
 from snapkafka.version import __version__
@@ -112,7 +114,7 @@ def manifest_of(
         times=Times(assembled_at=clock.started, verified_at=_now(), seconds=clock.seconds),
         tables=made.tables,
         checks=check_entries(checked.outcomes),
-        captured=captured,
+        captured=replace(captured, alignment=alignment_of(captured, made.tables)),
         invariants=tuple(InvariantEntry(name=item.name, sql=item.sql) for item in wanted),
         read=_entries(made.ranges),
         inputs=_entries(unread_ranges(view)) if spec.with_inputs else (),
@@ -127,6 +129,17 @@ def manifest_of(
         topics=facts.topics,
         logs=logs_of(view, None if base is None else base.parent),
         versions={"snapkafka": __version__, "python": platform.python_version(), **made.versions},
+    )
+
+
+def alignment_of(captured: Captured, tables: Iterable[TableEntry]) -> Outcome | None:
+    """Return the alignment of a snapshot (R16). By its log it may be another one than by its ledger, which does not
+    know what processes that had left before had in flight."""
+    in_flight = sum(table.rows for table in tables if table.name == "messages")
+    if captured.alignment is None or not captured.alignment.aligned or not in_flight:
+        return captured.alignment
+    return Outcome(
+        aligned=False, why=f"{in_flight:,} messages of processes that had left before were in flight"
     )
 
 

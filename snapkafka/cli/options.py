@@ -17,6 +17,10 @@ Namespace = Annotated[str, option_of("namespace")]
 Ttl = Annotated[
     str, typer.Option("--ttl", metavar="TIME", help="Fail if not captured within TIME: 5s, 1min, 500 (ms).")
 ]
+Align = Annotated[bool, typer.Option("--align", help="Hold inputs back until no message is in flight.")]
+AlignTimeout = Annotated[
+    str, typer.Option("--align-timeout", metavar="TIME", help="Align for TIME at most, then do not wait: 2s.")
+]
 AllowUnmatched = Annotated[
     bool, typer.Option("--allow-unmatched", help="Accept rules of --suppress or --mask that match nothing.")
 ]
@@ -60,6 +64,11 @@ def names_in(given: Iterable[str]) -> list[str]:
     if not all(names):
         raise BadInputError("a name is empty", hint="write --apps a,b, or leave it out for all")
     return names
+
+
+def align_ms_of(text: str) -> int:
+    """Read `--align-timeout`, in milliseconds; empty: 0."""
+    return duration_ms(text, "--align-timeout", bare="ms") if text else 0
 
 
 def ttl_ms_of(text: str) -> int:

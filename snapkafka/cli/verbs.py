@@ -36,10 +36,13 @@ from .commands import storage as stored_files
 from .helps import HELPS, SNAPKAFKA, START, command
 from .job_options import READING, Spec, job_options
 from .options import (
+    Align,
+    AlignTimeout,
     AsJson,
     Bootstrap,
     Namespace,
     Ttl,
+    align_ms_of,
     names_in,
     ttl_ms_of,
 )
@@ -108,6 +111,8 @@ def trigger(
             "--knows-markers", metavar="GROUP", help="Consumer group that accepts markers. Repeatable."
         ),
     ] = None,
+    align: Align = False,
+    align_timeout: AlignTimeout = "",
     retries: Annotated[
         int, typer.Option("--retries", metavar="N", help="Retry a failed snapshot up to N times.")
     ] = 0,
@@ -135,6 +140,8 @@ def trigger(
                 apps=names_in(apps or ()),
                 ttl_ms=ttl_ms_of(ttl),
                 knowing=knowing or (),
+                align=align,
+                align_timeout_ms=align_ms_of(align_timeout),
                 retries=retries,
                 wait=wait,
                 progress=progress,

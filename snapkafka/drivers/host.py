@@ -16,14 +16,14 @@ from snapkafka.logs import about
 from snapkafka.protocol.worker import WorkerProtocol
 
 from .guard import CLUSTER_AT_FAULT, GOES_ON, Guard
-from .machine_driver import MachineDriver
+from .machine_driver import First, MachineDriver
 from .metrics import Metrics
 
 if TYPE_CHECKING:
     from snapkafka.config import Config
     from snapkafka.kafka.cluster.admin import KafkaTopicAdmin
     from snapkafka.kafka.ledger.kafka_ledger import KafkaLedger
-    from snapkafka.protocol.actions import Action, ReadLedgerTo
+    from snapkafka.protocol.actions import Action
     from snapkafka.protocol.events import Event
 
 logger = logging.getLogger("snapkafka")
@@ -43,9 +43,9 @@ class KafkaHost(Guard, MachineDriver):
         started: whether it has started.
     """
 
-    def __init__(self, config: Config) -> None:
+    def __init__(self, config: Config, *, aligns: bool) -> None:
         Guard.__init__(self)
-        MachineDriver.__init__(self, WorkerProtocol(hear=config.hear))
+        MachineDriver.__init__(self, WorkerProtocol(hear=config.hear, aligns=aligns))
         self.config = config
         self.metrics = Metrics()
         self.started = False
@@ -55,7 +55,7 @@ class KafkaHost(Guard, MachineDriver):
 
     # -- the loop, which never raises -------------------------------------------------------------------------------
 
-    def feed(self, event: Event) -> ReadLedgerTo | None:
+    def feed(self, event: Event) -> First | None:
         """Feed the machine an event, and do what it asks for. Never raises."""
         try:
             return super().feed(event)
@@ -63,7 +63,7 @@ class KafkaHost(Guard, MachineDriver):
             self.stand_down(f"to receive {type(event).__name__}", error)
             return None
 
-    def do(self, actions: Sequence[Action], *, us: int = 0) -> ReadLedgerTo | None:
+    def do(self, actions: Sequence[Action], *, us: int = 0) -> First | None:
         """Do the actions, in their order. The app's own code is on the call stack, so a fault of ours is contained
         (R15). Never raises."""
         try:

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from snapkafka.errors import SnapkafkaError, TriggerRefusedError
 from snapkafka.kafka.cluster.stopped_app import stopped_app
-from snapkafka.protocol.actions import AskEnds, AskStopped, TurnedRed
+from snapkafka.protocol.actions import AskEnds, AskStopped, StartTimer, TurnedRed
 from snapkafka.protocol.events import EndsSeen, Event, Joined, StopAsked, TimerExpired
 from snapkafka.protocol.events import TriggerAppended as TriggerAppendedEvent
 from snapkafka.protocol.exact import exact
@@ -50,13 +50,14 @@ class KafkaProcess(KafkaHost):
 
     Args:
         config: validated settings.
+        aligns: see `WorkerProtocol`.
     """
 
     ledger_tasks: LedgerTasks
     waiting: WorkerWaits
 
-    def __init__(self, config: Config) -> None:
-        super().__init__(config)
+    def __init__(self, config: Config, *, aligns: bool = False) -> None:
+        super().__init__(config, aligns=aligns)
         self._cut_at: dict[int, float] = {}  # epoch -> when, until it is closed
         self._hello: Hello | None = None
 
@@ -88,10 +89,10 @@ class KafkaProcess(KafkaHost):
         """Ask in the background."""
         self.spawn(self._ask_stopped(action, self.answering()))
 
-    def start_timer(self, epoch: int, ttl_ms: int) -> None:
+    def start_timer(self, action: StartTimer) -> None:
         """Answer in this ledger only."""
         answer = self.answering()
-        self.loop.call_later(ttl_ms / 1000, lambda: self.spawn(self._expired(epoch, answer)))
+        self.loop.call_later(action.ttl_ms / 1000, lambda: self.spawn(self._expired(action, answer)))
 
     def append_hello(self, was: int) -> None:
         """Join again as a new process."""
@@ -116,12 +117,12 @@ class KafkaProcess(KafkaHost):
         """Wake the tasks that wait for the ledger."""
         self.waiting.machine_changed()
 
-    async def _expired(self, epoch: int, answer: Callable[[Event], None]) -> None:
+    async def _expired(self, timer: StartTimer, answer: Callable[[Event], None]) -> None:
         """Read the ledger to its end first (R12)."""
-        if epoch in self.machine.ledger.open:
+        if timer.epoch in self.machine.ledger.open:
             with contextlib.suppress(SnapkafkaError):
                 await self.waiting.read_to(await self.ledger.end())
-        answer(TimerExpired(epoch=epoch))
+        answer(TimerExpired(epoch=timer.epoch, align=timer.align))
 
     async def _ask_ends(self, action: AskEnds, answer: Callable[[Event], None]) -> None:
         ends = await self.admin.log_ends(action.tps)

@@ -17,6 +17,9 @@ from snapkafka.protocol.actions import (
     AppendToLedger,
     AskEnds,
     AskStopped,
+    HoldInputs,
+    HoldRecord,
+    LetGo,
     ReadLedgerTo,
     SendMarkers,
     StartTimer,
@@ -25,6 +28,9 @@ from snapkafka.protocol.actions import (
 from snapkafka.protocol.events import CutTimed, Event
 from snapkafka.protocol.records import LedgerRecord
 from snapkafka.protocol.worker import WorkerProtocol
+
+#: What the machine wants first, before a record or marker is taken in.
+First = ReadLedgerTo | HoldRecord
 
 
 class MachineDriver(ABC):
@@ -40,18 +46,18 @@ class MachineDriver(ABC):
     def __init__(self, machine: WorkerProtocol) -> None:
         self.machine = machine
 
-    def feed(self, event: Event) -> ReadLedgerTo | None:
+    def feed(self, event: Event) -> First | None:
         """Feed the machine an event, and do what it asks for.
 
         Returns:
-            the read that the machine wants first, if the event is a record or marker that is about to be taken in:
-            read the ledger up to there, and feed the event again (R2).
+            what the machine wants first, if the event is a record or marker that is about to be taken in: read the
+            ledger up to there, and feed the event again (R2), or hold the record back (R16).
         """
         started = self.clock_ns()
         actions = self.machine.handle(event)
         return self.do(actions, us=(self.clock_ns() - started) // 1_000)
 
-    def do(self, actions: Sequence[Action], *, us: int = 0) -> ReadLedgerTo | None:
+    def do(self, actions: Sequence[Action], *, us: int = 0) -> First | None:
         """Do the actions of the machine, in their order.
 
         Args:
@@ -60,7 +66,7 @@ class MachineDriver(ABC):
         Returns:
             see `feed`.
         """
-        asked = None
+        asked: First | None = None
         for action in actions:
             match action:
                 case AppendToLedger(record=record):
@@ -71,11 +77,15 @@ class MachineDriver(ABC):
                     self.ask_ends(action)
                 case AskStopped():
                     self.ask_stopped(action)
-                case StartTimer(epoch=epoch, ttl_ms=ttl_ms):
-                    self.start_timer(epoch, ttl_ms)
+                case StartTimer():
+                    self.start_timer(action)
+                case HoldInputs():
+                    self.hold_inputs()
+                case LetGo(epoch=epoch):
+                    self.let_go(epoch)
                 case AppendHello(was=was):
                     self.append_hello(was)
-                case ReadLedgerTo():
+                case ReadLedgerTo() | HoldRecord():
                     asked = action
                 case TurnedRed(epoch=epoch):
                     self.turned_red(action, us)
@@ -104,7 +114,7 @@ class MachineDriver(ABC):
         """Ask the broker about an app that does not run, and feed `StoppedSeen`."""
 
     @abstractmethod
-    def start_timer(self, epoch: int, ttl_ms: int) -> None:
+    def start_timer(self, action: StartTimer) -> None:
         """Feed `TimerExpired` after that time, once the ledger is read to its end: who has reported there is not to be
         declared dead (R12)."""
 
@@ -116,6 +126,15 @@ class MachineDriver(ABC):
 
     def turned_red(self, action: TurnedRed, us: int) -> None:  # noqa: B027
         """Note that the cut was taken, within so many microseconds."""
+
+    def hold_inputs(self) -> None:
+        """Start no event before `let_go` (R16). Only a machine that `aligns` asks for this."""
+        raise NotImplementedError
+
+    def let_go(self, epoch: int) -> None:
+        """Let go what was held back, in its order; feed `InputsReleased`. Only a machine that `aligns` asks for
+        this."""
+        raise NotImplementedError
 
     def changed(self) -> None:  # noqa: B027
         """Wake the tasks that wait for the machine: it has taken something in, and its actions are done."""

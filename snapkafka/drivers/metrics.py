@@ -24,6 +24,7 @@ CAPTURE_S: Final = (0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0
 OUTCOMES: Final = (
     "captured",
     "aborted",
+    "alignment-cycle",
     "app-runs-without",
     "contaminated",
     "input-moved",
@@ -87,6 +88,7 @@ class Metrics:
     cut_s: Histogram = field(default_factory=lambda: Histogram(CUT_S))
     closing_s: Histogram = field(default_factory=lambda: Histogram(CLOSING_S))
     capture_s: Histogram = field(default_factory=lambda: Histogram(CAPTURE_S))
+    held_s: Histogram = field(default_factory=lambda: Histogram(CLOSING_S))
     _triggered_ms: dict[int, int] = field(default_factory=dict)  # of snapshots that are under way
 
     def triggered(self, view: SnapshotView, at_ms: int) -> None:
@@ -186,6 +188,11 @@ def families(metrics: Metrics, *, participating: bool, ledger_lag: int | None) -
             "capture",
             "From the trigger until captured, by the ledger's clock",
             metrics.capture_s,
+        ),
+        (
+            "alignment",
+            "How long an input of this worker was held back for an aligned snapshot",
+            metrics.held_s,
         ),
     ):
         yield HistogramMetricFamily(

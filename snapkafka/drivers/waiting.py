@@ -10,6 +10,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
 from snapkafka.errors import SnapkafkaError
+from snapkafka.protocol.actions import HoldRecord
 from snapkafka.protocol.events import CameBack, MarkerMet, RecordMet, WentAbsent
 
 from .ledger_tasks import RETRY_S
@@ -195,14 +196,23 @@ class WorkerWaits:
             self._host.feed(WentAbsent())
 
 
-async def meet(host: KafkaHost, waiting: WorkerWaits, event: RecordMet | MarkerMet) -> None:
+async def meet(host: KafkaHost, waiting: WorkerWaits, event: RecordMet | MarkerMet) -> bool:
     """Feed the machine; if it wants the ledger read first, do that and feed it again (R2). If the ledger does not
-    answer, the record is taken in all the same (R15), and the machine vouches for nothing meanwhile."""
+    answer, the record is taken in all the same (R15), and the machine vouches for nothing meanwhile.
+
+    Returns:
+        whether the record has to be held back (R16).
+    """
     try:
         asked = host.feed(event)
-        if asked is None or not await waiting.ledger_to(asked.offset):
-            return
-        if host.feed(event) is not None:
+        if asked is None or isinstance(asked, HoldRecord):
+            return asked is not None
+        if not await waiting.ledger_to(asked.offset):
+            return False
+        asked = host.feed(event)
+        if asked is not None and not isinstance(asked, HoldRecord):
             host.metrics.disbelieved += 1  # the ledger holds no such trigger: forged or foreign
+        return isinstance(asked, HoldRecord)
     except Exception as error:
         host.stand_down("to handle a record from after a cut", error)
+        return False

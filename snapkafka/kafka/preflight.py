@@ -17,6 +17,7 @@ from snapkafka.config import TTL_MS_RANGE
 from snapkafka.errors import BadInputError, Option, SnapkafkaError, TriggerRefusedError, Verb
 from snapkafka.logs import about
 from snapkafka.ports import Group, TopicAdmin
+from snapkafka.protocol.alignment import known_graph
 from snapkafka.protocol.ledger_state import LedgerState, ProcessView
 from snapkafka.protocol.records import Hello, LogEnd, RunsWithout, Trigger
 from snapkafka.store import lies_in, written_down
@@ -48,6 +49,8 @@ class TriggerOptions(TypedDict, total=False):
     ttl_ms: int
     apps: Collection[str]
     knowing: Collection[str]
+    align: bool
+    align_timeout_ms: int
     audit: bool
 
 
@@ -64,6 +67,8 @@ async def compose_trigger(
     ttl_ms: int = 5_000,
     apps: Collection[str] = (),
     knowing: Collection[str] = (),
+    align: bool = False,
+    align_timeout_ms: int = 0,
     audit: bool = False,
 ) -> Trigger:
     """Compose a trigger that is ready to be appended.
@@ -77,6 +82,8 @@ async def compose_trigger(
         storage: a path means one on this machine.
         apps: those in scope, empty for all.
         knowing: consumer groups that know markers although they send no `Hello`.
+        align: hold inputs back until no message is in flight, and cut then (R16).
+        align_timeout_ms: take an ordinary snapshot if it is not aligned within this time; 0: it fails by `ttl_ms`.
         audit: whether workers send what their tables hold.
 
     Raises:
@@ -86,6 +93,8 @@ async def compose_trigger(
         StorageError: the URI of the storage contains a secret.
     """
     check_trigger(state, snapshot_id=snapshot_id, type_=type, ttl_ms=ttl_ms, apps=apps)
+    align = align or align_timeout_ms != 0
+    check_alignment(state, apps, ttl_ms, align=align, timeout_ms=align_timeout_ms)
     storage = written_down(storage)
     parent = _parent(state, type, parent, storage)
     snapshot_id = snapshot_id or made_id()
@@ -106,6 +115,8 @@ async def compose_trigger(
         marker_topics=_marker_topics(groups, state, knowing, fields) if groups is not None else (),
         run_without=tuple(_run_without(groups or (), state, apps)),
         asked_at=asked_at,
+        align=align,
+        align_timeout_ms=align_timeout_ms,
         audit=audit,
     )
 
@@ -202,6 +213,21 @@ def check_trigger(
                 "make the counts equal and restart the app (Faust fails at a write), or leave it out of ",
                 Option("apps"),
             ),
+        )
+
+
+def check_alignment(
+    state: LedgerState, apps: Collection[str], ttl_ms: int, *, align: bool, timeout_ms: int
+) -> None:
+    """Refuse to align apps that send to each other in a cycle, as far as earlier snapshots show it."""
+    if not 0 <= timeout_ms <= ttl_ms:
+        raise BadInputError(
+            f"must be 0 to {ttl_ms:,} ms, the ttl; got {timeout_ms:,} ms", field="align-timeout"
+        )
+    if align and (cycle := known_graph(state, state.topics_of(state.standing(apps))).cycle()):
+        raise TriggerRefusedError(
+            f"these apps cannot be aligned, they send to each other in a cycle: {cycle}",
+            hint=("leave out ", Option("align"), ": any other snapshot works on a cycle"),
         )
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -64,8 +64,8 @@ class Summary:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WaitRow:
-    """One thing that a running snapshot waits for: `what` is "input", "report" or "closing"; for how long, by this
-    clock. `rebalance`: it is an input that Kafka moves from one process to another."""
+    """One thing that a running snapshot waits for: `what` is "input", "report", "alignment" or "closing"; for how
+    long, by this clock. `rebalance`: it is an input that Kafka moves from one process to another."""
 
     what: str
     text: str
@@ -107,10 +107,21 @@ class PositionRow:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class HeldRow:
+    """An input that a process held back for an aligned snapshot, and for how long: its alignment duration."""
+
+    app: str
+    topic: str
+    partition: int
+    process: int
+    held_us: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Details:
     """Everything about one snapshot. `captured` is the vector of offsets itself, None while it runs or if it failed;
     `restorable`: how long the log keeps those records, as of now. `uncaptured`: state of its apps that it does not
-    hold."""
+    hold. `held`: the inputs that were held back for it; a process reports its own when they go on."""
 
     summary: Summary
     age_ms: int
@@ -121,6 +132,7 @@ class Details:
     captured: Captured | None
     uncaptured: tuple[Uncaptured, ...] = ()
     restorable: RestorableEntry | None = None
+    held: tuple[HeldRow, ...] = ()
 
 
 async def list_snapshots(where: Connection | Cluster, namespace: str) -> tuple[Summary, ...]:
@@ -216,7 +228,20 @@ def details(reading: LedgerReading, view: SnapshotView, now_ms: int) -> Details:
         checks=view.verdict.checks if view.verdict else (),
         captured=captured,
         uncaptured=captured.uncaptured if captured else (),
+        held=tuple(_held(reading.state, view)),
     )
+
+
+def _held(state: LedgerState, view: SnapshotView) -> Iterator[HeldRow]:
+    for process, released in sorted(view.released.items()):
+        for item in released.inputs:
+            yield HeldRow(
+                app=state.app_of(process),
+                topic=item.topic,
+                partition=item.partition,
+                process=process,
+                held_us=item.held_us,
+            )
 
 
 #: What a process that has not cut yet is shown to have learned it by.

@@ -66,10 +66,32 @@ class AskStopped:
 
 @value
 class StartTimer:
-    """`TimerExpired(epoch)` after `ttl_ms`; harmless once the snapshot is decided."""
+    """`TimerExpired(epoch, align)` after `ttl_ms`; harmless once the snapshot is decided."""
 
     epoch: int
     ttl_ms: int
+    align: bool = False
+
+
+@value
+class HoldRecord:
+    """Do not take the record in, nor what is behind it in its partition, before `LetGo`; then ask again (R16)."""
+
+    epoch: int
+
+
+@value
+class HoldInputs:
+    """Start nothing of any input before `LetGo`, also nothing that was taken in and has not started (R16)."""
+
+    epoch: int
+
+
+@value
+class LetGo:
+    """Let what is held back go on, in its order, and ask again for each record. The answer is `InputsReleased`."""
+
+    epoch: int
 
 
 @value
@@ -82,5 +104,15 @@ class AppendHello:
 
 
 Action = (
-    AppendHello | TurnedRed | AppendToLedger | ReadLedgerTo | SendMarkers | AskEnds | AskStopped | StartTimer
+    AppendHello
+    | TurnedRed
+    | AppendToLedger
+    | ReadLedgerTo
+    | SendMarkers
+    | AskEnds
+    | AskStopped
+    | StartTimer
+    | HoldRecord
+    | HoldInputs
+    | LetGo
 )

@@ -9,12 +9,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ._dataclass import value
+from .alignment import Outcome
 from .facts import OldTopic, Renewed
 from .records import (
     NOBODY,
     Agent,
     Heard,
     Position,
+    Released,
     Retention,
     Running,
     RunsWithout,
@@ -196,7 +198,8 @@ class Captured:
     whose external records are no effects of its apps, as these declare. `uncaptured`: state of its apps that it does
     not hold. `bases`: of the restores before it. `code`: of each app; none: an earlier release gathered this.
     `outsiders`: processes that are not part of it. `run_without`: see `records.Trigger`. `renewed`: topics that were
-    recreated while a process of it ran. `old_topics`: those that a process knew before they were recreated."""
+    recreated while a process of it ran. `old_topics`: those that a process knew before they were recreated.
+    `alignment`: of an aligned snapshot (R16), the result. `released`: what its processes held back for that."""
 
     id: str
     attempt: int
@@ -220,6 +223,8 @@ class Captured:
     run_without: tuple[RunsWithout, ...] = ()
     renewed: tuple[Renewed, ...] = ()
     old_topics: tuple[OldTopic, ...] = ()
+    alignment: Outcome | None = None
+    released: tuple[Released, ...] = ()
 
     @property
     def replays(self) -> int:

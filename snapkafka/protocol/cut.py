@@ -140,6 +140,10 @@ class Positions:
         """Forget the positions that cuts have noted: events that start from here on may be replays."""
         self._noted.clear()
 
+    def behind(self, ends: Mapping[TopicPartition, int]) -> TopicPartition | None:
+        """Return an input of which some agent has not started all below its end; None: there is none."""
+        return next((tp for (_, tp), offset in self._next.items() if offset < ends.get(tp, 0)), None)
+
     def inputs(self) -> tuple[TopicPartition, ...]:
         return tuple(sorted(self._inputs))
 
@@ -260,6 +264,7 @@ def take_cut(
     heard: Heard,
     assigned: int,
     changelogs: tuple[ChangelogEnd, ...] = (),
+    unaligned: str = "",
 ) -> tuple[OpenCut, CutReport]:
     """Cut (R3): note positions, note the running events, turn the colour. After this line the process is red for
     `epoch`."""
@@ -276,6 +281,7 @@ def take_cut(
         positions=noted,
         running=exact(colours.running_white()),
         changelogs=tuple(sorted(TopicPartition(end.topic, end.partition) for end in changelogs)),
+        unaligned=unaligned,
     )
     colours.turn(epoch)
     starts: dict[TopicPartition, int] = {}

@@ -4,7 +4,7 @@ all."""
 from __future__ import annotations
 
 from ._dataclass import value
-from .records import ChangelogEnd, Hello, LedgerRecord, LogEnd, Position, TopicPartition
+from .records import ChangelogEnd, HeldInput, Hello, LedgerRecord, LogEnd, Position, TopicPartition
 
 
 @value
@@ -81,9 +81,13 @@ class TriggerAppended:
 
 @value
 class RecordMet:
-    """A record with the header epoch `epoch` is about to be taken in, whoever reads it (R2)."""
+    """A record with the header epoch `epoch` is about to be taken in, whoever reads it (R2).
+
+    `may_wait`: it is one of an input, and its partition can be held back (R16).
+    """
 
     epoch: int
+    may_wait: bool = False
 
 
 @value
@@ -211,9 +215,18 @@ class CutTimed:
 
 @value
 class TimerExpired:
-    """The time to live of the snapshot of `epoch` is over."""
+    """The time to live of the snapshot of `epoch` is over; `align`: the time in which it was to be aligned (R16)."""
 
     epoch: int
+    align: bool = False
+
+
+@value
+class InputsReleased:
+    """What was held back for the snapshot of `epoch` goes on. `inputs`: how long each was held back."""
+
+    epoch: int
+    inputs: tuple[HeldInput, ...] = ()
 
 
 @value
@@ -253,6 +266,7 @@ Event = (
     | RanWithout
     | CutTimed
     | TimerExpired
+    | InputsReleased
     | WentAbsent
     | CameBack
     | StopAsked

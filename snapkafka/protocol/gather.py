@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from .alignment import outcome
 from .captured_snapshot import (
     BaseCut,
     Captured,
@@ -46,6 +47,7 @@ def gather(state: LedgerView, epoch: int) -> Captured:
     hellos = [*stated.standing().values()]
     inputs = tuple(_input_cuts(state, snapshot, parts, stated))
     cut = {(source.app, source.topic) for source in inputs}
+    senders = tuple(_sender_ends(snapshot))
     return Captured(
         id=trigger.id,
         attempt=trigger.attempt,
@@ -59,22 +61,7 @@ def gather(state: LedgerView, epoch: int) -> Captured:
             if p in state.processes
         ),
         inputs=inputs,
-        senders=tuple(
-            SenderEnd(
-                process=p,
-                topic=sent.topic,
-                partition=sent.partition,
-                white_end=sent.white_end,
-                last_seq=sent.last_seq,
-                marker=sent.marker,
-                unacknowledged=sent.unacknowledged,
-                landed_end=sent.landed_end,
-                earlier_seq=sent.earlier_seq,
-                earlier_end=sent.earlier_end,
-            )
-            for p, (_, closed) in sorted(snapshot.closed.items())
-            for sent in closed.sent
-        ),
+        senders=senders,
         changelogs=tuple(_changelog_cuts(state, snapshot, parts, stated)),
         recorded=tuple(_recorded(state, snapshot, parts)),
         contaminated=contaminated(state, snapshot),
@@ -97,7 +84,27 @@ def gather(state: LedgerView, epoch: int) -> Captured:
         old_topics=tuple(
             stated.old_topics({source.topic: source.topic_id for source in inputs if source.topic_id})
         ),
+        alignment=outcome(state, snapshot, inputs, senders),
+        released=tuple(released for _, released in sorted(snapshot.released.items())),
     )
+
+
+def _sender_ends(snapshot: SnapshotView) -> Iterator[SenderEnd]:
+    """Yield the ends of what each process has sent in white."""
+    for process, (_, closed) in sorted(snapshot.closed.items()):
+        for sent in closed.sent:
+            yield SenderEnd(
+                process=process,
+                topic=sent.topic,
+                partition=sent.partition,
+                white_end=sent.white_end,
+                last_seq=sent.last_seq,
+                marker=sent.marker,
+                unacknowledged=sent.unacknowledged,
+                landed_end=sent.landed_end,
+                earlier_seq=sent.earlier_seq,
+                earlier_end=sent.earlier_end,
+            )
 
 
 def contaminated(state: LedgerView, snapshot: SnapshotView) -> str:

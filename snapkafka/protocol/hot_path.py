@@ -11,6 +11,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Sequence
 
 from .actions import Action, SendMarkers
+from .aligner import Aligner
 from .closing import OpenCuts
 from .colours import Cause, Colours, Effect, Torn, effect_of
 from .cut import Positions
@@ -36,6 +37,8 @@ class Work(ABC):
         self.colours = Colours()
         self.positions = Positions()
         self.open = OpenCuts()
+        self.aligner = Aligner()
+        self.aligning = self.aligner.open  # by epoch
         self.earlier = EarlierIncarnations()
         self._batches: dict[Cause, tuple[Cause, ...]] = {}  # running event -> those that were started with it
 
@@ -105,7 +108,7 @@ class Work(ABC):
             self._batches.pop(event, None)
         if self.earlier.busy:
             self.earlier.event_ended(event)
-        return self._advance() if self.open.cuts else _NOTHING
+        return self._advance() if self.open.cuts or self.aligning else _NOTHING
 
     # -- torn events (R6) -------------------------------------------------------------------------------------
 

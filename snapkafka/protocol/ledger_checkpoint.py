@@ -18,6 +18,7 @@ from .ledger_state import LedgerState
 from .records import (
     NOBODY,
     Abort,
+    Aligning,
     Assigned,
     Bye,
     Checkpoint,
@@ -30,6 +31,7 @@ from .records import (
     LedgerRecord,
     Pause,
     Refused,
+    Released,
     Restore,
     Retire,
     TailLost,
@@ -167,7 +169,7 @@ class _Matter:
                 return record.report in self.reports or any(map(self._serves, record.cut))
             case Trigger():
                 return at + 1 in self.epochs
-            case Abort() | Verdict():
+            case Abort() | Verdict() | Aligning() | Released():
                 return record.epoch in self.epochs
             case Retire():
                 return at in self.retired or at >= self.since

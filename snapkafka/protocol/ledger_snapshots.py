@@ -10,6 +10,7 @@ from collections.abc import Iterable
 from typing import Final, assert_never
 
 from . import ownership, unstamped
+from .alignment import ALIGNMENT_CYCLE, graph_of
 from .deduplication import Latest
 from .ledger_view import LedgerView
 from .records import (
@@ -20,8 +21,10 @@ from .records import (
     RESTORE,
     RESTORING,
     Abort,
+    Aligning,
     Closed,
     CutReport,
+    Released,
     TopicPartition,
     Trigger,
     Verdict,
@@ -50,11 +53,19 @@ class SnapshotFold(LedgerView):
         self._names: Latest[tuple[str, int]] = Latest(KEEP_NAMES)  # those that are taken (R1)
         self._latest_captured: dict[str, int] = {}  # app -> epoch, without a history
 
-    def _of_snapshot(self, offset: int, record: Trigger | CutReport | Closed | Abort | Verdict) -> None:
+    def _of_snapshot(
+        self, offset: int, record: Trigger | Aligning | CutReport | Closed | Released | Abort | Verdict
+    ) -> None:
         """Apply a record about one snapshot, or several at once."""
         match record:
             case Trigger():
                 self._trigger(offset, record)
+            case Aligning():
+                self._aligning(offset, record)
+            case Released():
+                snapshot = self.snapshots.get(record.epoch)
+                if snapshot is not None:
+                    snapshot.released.setdefault(record.process, record)
             case CutReport():
                 self._report(offset, record)
             case Closed():
@@ -111,6 +122,17 @@ class SnapshotFold(LedgerView):
         self.highest_epoch = epoch
         self._epochs.add(epoch)
 
+    def _aligning(self, offset: int, record: Aligning) -> None:
+        """Note where a process sends (R16). Once all have stated that, a cycle fails the snapshot: on it each waits for
+        the others."""
+        snapshot = self.open.get(record.epoch)
+        if snapshot is None or not snapshot.trigger.align or record.process not in snapshot.required:
+            return
+        snapshot.aligning.setdefault(record.process, record.topics)
+        if snapshot.required <= snapshot.aligning.keys() and (cycle := graph_of(self, snapshot).cycle()):
+            reason = f"these apps send to each other in a cycle, each waits for the next one: {cycle}"
+            self._fail(offset, snapshot, Failure(code=ALIGNMENT_CYCLE, reason=reason, culprit=cycle))
+
     def _report(self, offset: int, record: CutReport) -> None:
         view = self.processes.get(record.process)
         if view is None or view.left is not None:
@@ -142,6 +164,7 @@ class SnapshotFold(LedgerView):
                     snapshot.supplements[offset] = record
                 else:
                     snapshot.reports[record.process] = (offset, record)
+                    snapshot.unaligned = snapshot.unaligned or record.unaligned
                 tps = {*inputs, *record.changelogs}
                 self._claim(
                     offset, snapshot, app, record, tps - ownership.moved(self.owners, record, app, tps)

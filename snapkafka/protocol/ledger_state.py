@@ -23,6 +23,7 @@ from .ledger_snapshots import KEEP_NAMES
 from .ownership import Input
 from .records import (
     Abort,
+    Aligning,
     Assigned,
     Bye,
     Checkpoint,
@@ -35,6 +36,7 @@ from .records import (
     Number,
     Pause,
     Refused,
+    Released,
     Restore,
     Retire,
     Seen,
@@ -128,7 +130,7 @@ class LedgerState(ProcessFold):
         match record:
             case Hello() | Assigned() | Dead() | Refused() | Bye() | TailLost():
                 self._of_process(offset, record)
-            case Trigger() | CutReport() | Closed() | Abort() | Verdict():
+            case Trigger() | Aligning() | CutReport() | Closed() | Released() | Abort() | Verdict():
                 self._of_snapshot(offset, record)
             case Retire() | Pause() | Restore() | Fork() | Checkpoint():
                 self._of_operator(offset, record)

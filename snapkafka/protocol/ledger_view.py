@@ -89,7 +89,7 @@ class LedgerView:
         """List what the snapshot of `epoch` still waits for, most informative first; empty when it is captured."""
         snapshot = self.snapshots[epoch]
         waits = [
-            Waiting(what="closing" if p in snapshot.reports else "report", process=p, app=self.app_of(p))
+            Waiting(what=snapshot.stage(p), process=p, app=self.app_of(p))
             for p in sorted(snapshot.required - snapshot.closed.keys())
         ]
         for app, (topic, partition) in sorted(snapshot.expected - snapshot.counted()):

@@ -115,7 +115,8 @@ class Member(Work):
         self._batches.clear()
         earlier, self.colours = self.colours, Colours(self.ledger.highest_epoch)
         self.colours.keep_unstamped(earlier)
-        return [AppendHello(void=void, was=void if (busy or went_on) and not recreated else NOBODY)]
+        hello = AppendHello(void=void, was=void if (busy or went_on) and not recreated else NOBODY)
+        return [*self.aligner.clear(), hello]
 
     def _has_left(self) -> bool:
         """Return whether a record has ended this identity: a restore of our app, or a lost tail with our number."""
@@ -224,7 +225,7 @@ class Member(Work):
         self.stood_down, self.process, self._hello_n = process, None, None
         self.open.clear()
         bye = Bye(process=process, n=self._next_n(), goes_on=True, since=self.ledger.end, reason=why)
-        return [AppendToLedger(record=bye)]
+        return [*self.aligner.clear(), AppendToLedger(record=bye)]
 
     def lose_identity(self, process: int | None) -> None:
         """Take no part any more, where `stand_down` could not be called or has failed: `process` is the id it had."""

@@ -14,6 +14,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from ._dataclass import InParts, value
+from .alignment_records import Aligning, Released
 from .offsets import (
     NOBODY,
     Agent,
@@ -24,6 +25,7 @@ from .offsets import (
     ForkStage,
     ForkTopic,
     Heard,
+    HeldInput,
     InputTopic,
     LogEnd,
     Position,
@@ -56,6 +58,7 @@ __all__ = [
     "Abort",
     "Agent",
     "AgentPosition",
+    "Aligning",
     "Assigned",
     "Bye",
     "ChangelogEnd",
@@ -69,6 +72,7 @@ __all__ = [
     "ForkStage",
     "ForkTopic",
     "Heard",
+    "HeldInput",
     "Hello",
     "InputTopic",
     "Kept",
@@ -78,6 +82,7 @@ __all__ = [
     "Pause",
     "Position",
     "Refused",
+    "Released",
     "Restore",
     "RestoreStage",
     "Retention",
@@ -191,8 +196,9 @@ class Trigger:
     empty where the author may not read them. `marker_topics`: topics whose every consumer group knows markers.
     `ttl_ms`: if it is not captured within that time, any process that notices aborts it. `run_without`: apps out of
     scope, and retired ones, that ran without taking part as far as the author saw their groups. `asked_at`: how far the
-    author had read the ledger when it asked for `ends`; -1: unknown. `audit`: workers send what their tables hold at
-    the cut, for a comparison with the changelogs.
+    author had read the ledger when it asked for `ends`; -1: unknown. `align`: each process cuts when nothing is in
+    flight to it (R16); after `align_timeout_ms` it does not wait any more (0: until `ttl_ms` are over). `audit`:
+    workers send what their tables hold at the cut, for a comparison with the changelogs.
     """
 
     process: int = NOBODY
@@ -209,6 +215,8 @@ class Trigger:
     marker_topics: tuple[str, ...] = ()
     run_without: tuple[RunsWithout, ...] = ()
     asked_at: int = -1
+    align: bool = False
+    align_timeout_ms: int = 0
     audit: bool = False
 
 
@@ -220,7 +228,8 @@ class CutReport:
     latest for every input named, the report is void (R9).
 
     A supplement is the cut of inputs where they start: they came, uncut, to a process that was red already (R10), or
-    belong to `app`, which does not run. `changelogs` are the table partitions that came with them.
+    belong to `app`, which does not run. `changelogs` are the table partitions that came with them. `unaligned`: why it
+    did not wait until an aligned snapshot was aligned (R16); empty: it did, or the snapshot is none.
     """
 
     process: int
@@ -234,6 +243,7 @@ class CutReport:
     supplement: bool = False
     app: str = ""
     changelogs: tuple[TopicPartition, ...] = ()
+    unaligned: str = ""
 
 
 @value
@@ -388,6 +398,8 @@ LedgerRecord = (
     Hello
     | Assigned
     | Trigger
+    | Aligning
+    | Released
     | CutReport
     | Closed
     | Abort

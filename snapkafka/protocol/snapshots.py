@@ -8,7 +8,7 @@ from enum import StrEnum
 
 from ._dataclass import value
 from .ownership import Input, Reader
-from .records import NOBODY, Closed, CutReport, Hello, TopicPartition, Trigger, Verdict
+from .records import NOBODY, Closed, CutReport, Hello, Released, TopicPartition, Trigger, Verdict
 
 
 class Status(StrEnum):
@@ -49,7 +49,7 @@ class Waiting:
     inputs for `static_ms`.
     """
 
-    what: str  # "input", "report" or "closing"
+    what: str  # "input", "report", "alignment" or "closing"
     process: int = NOBODY
     app: str = ""
     topic: str = ""
@@ -71,6 +71,8 @@ class Waiting:
                 return f"the cut of input {self.topic}[{self.partition}] by {who}"
             case "report":
                 return f"{who} to report its cut"
+            case "alignment":
+                return f"{who} to read what is in flight to it"
             case _:
                 return f"{who} to finish events that began before the cut"
 
@@ -123,7 +125,8 @@ class SnapshotView:
     inputs that were cut where they start (R10), by the ledger offset of the report. `claims`: the report that is the
     cut of an input or of a table partition, which is the first one that landed (R11). `unread`: inputs in scope that
     no process had when the snapshot was triggered. `beside`: processes of apps out of scope that turned red for it in
-    time.
+    time. `aligning`: of an aligned snapshot (R16), the topics to which each process sends, as it has stated.
+    `unaligned`: why the first process that did not wait cut; empty: none. `released`: what each has held back.
     """
 
     epoch: int
@@ -148,6 +151,9 @@ class SnapshotView:
     verdict: Verdict | None = None
     unread: tuple[Unread, ...] = ()
     beside: set[int] = field(default_factory=set)
+    aligning: dict[int, tuple[str, ...]] = field(default_factory=dict)
+    unaligned: str = ""
+    released: dict[int, Released] = field(default_factory=dict)
     forgotten: bool = False  # how it was decided, see `forget`
 
     def forget(self) -> None:
@@ -159,6 +165,12 @@ class SnapshotView:
             kept.clear()
         self.claims.clear()
         self.earlier.clear()
+
+    def stage(self, process: int) -> str:
+        """Return the kind of wait (see `Waiting`) for a process that has not closed."""
+        if process in self.reports:
+            return "closing"
+        return "alignment" if process in self.aligning else "report"
 
     @property
     def open(self) -> bool:

@@ -49,9 +49,11 @@ from .actions import (
     Action,
     AppendToLedger,
     AskEnds,
+    HoldRecord,
     ReadLedgerTo,
     TurnedRed,
 )
+from .barriers import BarrierMember
 from .cut import take_cut
 from .events import (
     AssignedInput,
@@ -63,6 +65,7 @@ from .events import (
     Event,
     InputsAdded,
     InputsAssigned,
+    InputsReleased,
     InputsRevoked,
     Joined,
     LedgerBegins,
@@ -81,7 +84,7 @@ from .events import (
     TriggerAppended,
     WentAbsent,
 )
-from .membership import Member, timer
+from .membership import timer
 from .records import (
     APP_RUNS_WITHOUT,
     Assigned,
@@ -101,17 +104,20 @@ from .restores import Rule
 HEAR_ALL = frozenset({"ledger", "markers", "headers"})
 
 
-class WorkerProtocol(Member):
+class WorkerProtocol(BarrierMember):
     """The machine: feed it events, do its actions in their order, and feed back the results.
 
     Args:
         hear: the sources ("ledger", "markers", "headers") from which it may learn of a snapshot.
         classic: red sends wait until the markers are out, as in 1985: then markers alone keep the cut safe.
+        aligns: the driver can hold back inputs (R16). Otherwise it cuts for an aligned snapshot at its trigger.
     """
 
-    def __init__(self, *, hear: frozenset[str] = HEAR_ALL, classic: bool = False) -> None:
+    def __init__(
+        self, *, hear: frozenset[str] = HEAR_ALL, classic: bool = False, aligns: bool = False
+    ) -> None:
         assert hear and hear <= HEAR_ALL, "hear is a part of ledger, markers, headers"
-        super().__init__(classic=classic)
+        super().__init__(classic=classic, aligns=aligns and "ledger" in hear)
         self.hear = hear
         self._own_triggers: set[int] = set()
 
@@ -127,8 +133,10 @@ class WorkerProtocol(Member):
                 self._own_triggers.add(event.n)
                 return []
             case RecordMet():
-                return self._met(event.epoch, "header", may="headers" in self.hear)
+                return self._red_met(event)
             case MarkerMet():
+                if self.aligning and event.epoch <= self.ledger.end and self.aligner.is_ahead(event.epoch):
+                    return []  # a barrier that it waits for; white records of other senders may follow it
                 return self._met(event.epoch, "marker", may="markers" in self.hear)
             case ChannelEnded():
                 self.open.take(event)
@@ -141,7 +149,9 @@ class WorkerProtocol(Member):
                 what = f"the marker for {event.tp} could not be sent: {event.reason}"
                 return self._abort_open(event.epoch - 1, event.epoch, "marker-failed", what, str(event.tp))
             case TimerExpired():
-                return self._timer_expired(event.epoch)
+                return self._not_aligned(event.epoch) if event.align else self._timer_expired(event.epoch)
+            case InputsReleased():
+                return self._inputs_released(event)
             case InputsAssigned() | InputsAdded() | InputsRevoked():
                 return self._of_inputs(event)
             case StoppedSeen():
@@ -153,7 +163,7 @@ class WorkerProtocol(Member):
             case WentAbsent() | CameBack():
                 self.absent = isinstance(event, WentAbsent)
                 self._strayed = True
-                return [] if self.process is None else self._contaminated()
+                return [] if self.process is None else [*self.aligner.clear(), *self._contaminated()]
             case _:
                 assert_never(event)
 
@@ -210,11 +220,18 @@ class WorkerProtocol(Member):
         it."""
         if self.absent:
             return self._contaminated()
-        actions: list[Action] = []
-        if own or "ledger" in self.hear:
-            actions = self._cut(epoch, "trigger" if own else "ledger")
+        actions = self._begin_to_align(epoch)
+        if not self.aligner.is_white(epoch) and (own or "ledger" in self.hear):
+            actions += self._cut(epoch, "trigger" if own else "ledger")
         asked = self.open.ask(reassignment.ask_stopped(self.ledger, epoch, self.process))
         return [*actions, *asked, timer(self.ledger.snapshots[epoch])]
+
+    def _red_met(self, event: RecordMet) -> list[Action]:
+        """Hold a red record back while this process aligns (R16), unless that cannot wait; else it cuts (R2)."""
+        known = self.colours.epoch < event.epoch <= self.ledger.end
+        if self.aligning and known and event.may_wait and self.aligner.holds(event.epoch):
+            return [HoldRecord(epoch=event.epoch)]
+        return self._met(event.epoch, "header", may="headers" in self.hear)
 
     def _met(self, epoch: int, heard: Heard, *, may: bool) -> list[Action]:
         """Handle a red record that is about to be taken in (R2): read the ledger up to its trigger first, then believe
@@ -228,8 +245,9 @@ class WorkerProtocol(Member):
 
     # -- the cut (R3, R4) -------------------------------------------------------------------------------------
 
-    def _cut(self, epoch: int, heard: Heard) -> list[Action]:
-        """Turn red here and now (R3). The report is in flight, and nothing waits for it (R4)."""
+    def _cut(self, epoch: int, heard: Heard, *, unaligned: str | None = None) -> list[Action]:
+        """Turn red here and now (R3). The report is in flight, and nothing waits for it (R4). `unaligned`: why the
+        snapshot is not aligned; empty: it is; None: it was cut for something else (R16)."""
         if self.process is None or epoch <= self.colours.epoch:
             return []
         previous = self.colours.epoch
@@ -243,7 +261,9 @@ class WorkerProtocol(Member):
             heard=heard,
             assigned=self.inputs.assigned,
             changelogs=self.earlier.ends(self.inputs.tables),
+            unaligned=self._why_unaligned(heard) if unaligned is None and self.aligning else unaligned or "",
         )
+        held = self.aligner.cut(self.ledger, epoch, self.process, aligned=unaligned == "")
         turned = TurnedRed(epoch=epoch, previous=previous, heard=heard)
         if not self.open.wants(cut, self.ledger.open.keys()):
             self._rest()
@@ -265,9 +285,9 @@ class WorkerProtocol(Member):
         tps = () if known else cut.asks(self.positions.inputs())
         markers = closing.ask_markers(cut, self.colours)
         if cut.markers_asked and not tps and snapshot is not None:
-            return [turned, *markers, self.open.hold(cut, report, snapshot.trigger.ttl_ms)]
+            return [*held, turned, *markers, self.open.hold(cut, report, snapshot.trigger.ttl_ms)]
         asked = [AskEnds(report=report.n, tps=tps)] if tps else []
-        return [turned, *markers, AppendToLedger(record=report), *asked]
+        return [*held, turned, *markers, AppendToLedger(record=report), *asked]
 
     # -- closing (R7) -----------------------------------------------------------------------------------------
 
@@ -275,7 +295,9 @@ class WorkerProtocol(Member):
         """Return the actions that became possible: markers that can be sent, cuts that can be closed."""
         if self.process is None:
             return []
-        actions = self.open.advance(self.colours, self.ledger, process=self.process, next_n=self._next_n)
+        aligned = self._align() if self.aligning else []
+        closed = self.open.advance(self.colours, self.ledger, process=self.process, next_n=self._next_n)
+        actions = [*aligned, *closed]
         if actions:
             self._rest()
         again = (item.due(self.ledger) for item in self.open.supplements)
@@ -284,6 +306,7 @@ class WorkerProtocol(Member):
     # -- inputs that come and go (R9, R10) --------------------------------------------------------------------
 
     def _of_inputs(self, event: InputsAssigned | InputsAdded | InputsRevoked) -> list[Action]:
+        gave_up = [] if isinstance(event, InputsAdded) else self._inputs_move()
         match event:
             case InputsAssigned():
                 if not self.inputs.taken:
@@ -294,10 +317,10 @@ class WorkerProtocol(Member):
             case InputsRevoked(undone=undone):
                 self.positions.take(undone=undone)
                 self.inputs.take()
-                return []
+                return gave_up
             case _:
                 assert_never(event)
-        return [] if self.process is None else self._announce()
+        return gave_up if self.process is None else [*gave_up, *self._announce()]
 
     def _assigned(self, offset: int) -> list[Action]:
         """Take over the inputs (R9): the ledger is read up to our `Assigned`, so we turn as red as any of them was."""

@@ -55,6 +55,7 @@ REFUSALS: Final[Mapping[str, int]] = {
 
 #: Option -> its field or parameter in a request, where that has another name.
 FIELDS: Final[Mapping[str, str]] = {
+    "align-timeout": "align_timeout_ms",
     "id": "snapshot_id",
     "parent": "parent_snapshot_id",
     "set": "parameters",

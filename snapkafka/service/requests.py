@@ -53,6 +53,8 @@ class TriggerRequest(Body, frozen=True, kw_only=True):
     apps: Texts = ()
     ttl_ms: int = 5_000
     knows_markers: Texts = ()
+    align: bool = False
+    align_timeout_ms: int = 0
     retries: int = 0
 
 

@@ -92,6 +92,8 @@ class Handlers:
             apps=asked.apps,
             ttl_ms=asked.ttl_ms,
             knowing=asked.knows_markers,
+            align=asked.align,
+            align_timeout_ms=asked.align_timeout_ms,
             retries=asked.retries,
         )
         estimate = answers.estimated_ms(

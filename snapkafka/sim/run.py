@@ -21,6 +21,7 @@ from snapkafka.checks import (
     outcome,
     outside_senders,
 )
+from snapkafka.protocol.alignment import MEANWHILE
 from snapkafka.protocol.ledger_state import Status
 from snapkafka.protocol.records import Dead, TopicPartition
 from snapkafka.protocol.refusals import Refusals
@@ -32,6 +33,8 @@ from .world.world_plan import WorldPlan, make_plan
 
 #: The liveness phase: a snapshot triggered when nothing goes wrong any more is captured within so many steps.
 LIVENESS_STEPS = 20_000
+#: So many records come in before a snapshot that must be aligned, and so many steps after each.
+LOAD: Final = 8
 #: The checks of its logs. No record here has a key, so there is no V3.
 CHECKS: Final = ("V1", "V2", "V4", "V5")
 #: With other faults a record may get into the log when its sender has left.
@@ -94,9 +97,11 @@ def judge(world: World, epoch: int) -> tuple[list[Violation], Verdict | None]:
     captured = world.fold.captured(epoch)
     records = world.broker.records(world.fold)
     view = CutView(captured, _bounds(world) if world.plan.recreated else None)
+    in_flight_of_living = 0
     for record in records:
         if any(view.in_channel(record, source) for source in view.inputs.get(record.tp, ())):
             world.count("in_flight_of_left" if view.left(record.process) else "in_flight")
+            in_flight_of_living += view.living(record.process)
     findings = [*findings_of(view, records), *bounds_findings(view)[0]]
     open_paths = _open_paths(view, records, world.fold.refusals)
     verdict = verdict_of(view, findings, open_paths)
@@ -116,6 +121,7 @@ def judge(world: World, epoch: int) -> tuple[list[Violation], Verdict | None]:
         outgrown=world.broker.outgrown,
     )
     found += [] if not verdict.good else list(_unreported(world, view))
+    found += _aligned(world, view, in_flight_of_living)
     if world.plan.stripped and not _shows_stripping(world, view):
         found = []  # nobody who lives had sent there in white: no check can see it
         world.count("stripped_unseen")
@@ -123,6 +129,18 @@ def judge(world: World, epoch: int) -> tuple[list[Violation], Verdict | None]:
     doubted = [*_doubted(world, findings), *_doubted_topics(world, view, findings)]
     doubted += _doubted_left(world, findings)
     return [*found, *doubted, *_unlisted(world, view, findings)], verdict
+
+
+def _aligned(world: World, view: CutView, in_flight: int) -> Iterator[Violation]:
+    """Check that an aligned snapshot has no message in flight, and that one that has states why."""
+    alignment = view.captured.alignment
+    if alignment is None:
+        return
+    world.count("aligned" if alignment.aligned else "not_aligned")
+    if alignment.aligned and in_flight:
+        yield Violation(
+            "aligned", f"snapshot {view.epoch} is aligned, and {in_flight} messages are in flight"
+        )
 
 
 def _unreported(world: World, view: CutView) -> Iterator[Violation]:
@@ -260,10 +278,12 @@ def _liveness(world: World) -> list[Violation]:
     )  # who has noticed a loss of the ledger may have left a Hello behind that it had not read back
     if not any(True for _ in world.fold.living()) or "ledger" not in world.plan.hear:
         return []  # whoever is told by markers or headers only may never hear of it: no bound holds
-    epoch = world.trigger("at the end")
+    if world.plan.acyclic:
+        _load(world)
+    epoch = world.trigger("at the end", align=world.plan.acyclic)
     if world.fold.tails.hides(epoch - 1):
         _settle(world)  # who has read of it passes what was lost
-        epoch = world.trigger("at the very end")
+        epoch = world.trigger("at the very end", align=world.plan.acyclic)
     steps = 0
     while world.fold.snapshots[epoch].open and steps < LIVENESS_STEPS and world.step():
         steps += 1
@@ -275,7 +295,18 @@ def _liveness(world: World) -> list[Violation]:
             [str(wait) for wait in world.fold.waiting(epoch)] if snapshot.open else [str(snapshot.failure)]
         )
         return [Violation("liveness", f"snapshot {epoch} was not captured in {steps} steps: {waits}")]
+    alignment = world.fold.captured(epoch).alignment
+    if alignment is not None and not alignment.aligned and not alignment.why.endswith(MEANWHILE):
+        return [Violation("liveness", f"snapshot {epoch} is not aligned: {alignment.why}")]
     return []
+
+
+def _load(world: World) -> None:
+    """Put records in flight: nothing else could show whether a snapshot is aligned."""
+    for _ in range(LOAD):
+        world.input_comes()
+        for _ in range(LOAD):
+            world.step()
 
 
 def _bury(world: World) -> None:

@@ -17,7 +17,8 @@ from typing import Any
 import faust
 
 import snapkafka
-from snapkafka.protocol.actions import Action, ReadLedgerTo
+from snapkafka.drivers.machine_driver import First
+from snapkafka.protocol.actions import Action
 from snapkafka.protocol.events import Event, LedgerRead
 
 from .steps import name_of
@@ -73,8 +74,8 @@ def die_at(step: str, event: Event | None = None) -> None:
 do, feed = driver.do, driver.feed
 
 
-def do_or_die(actions: Sequence[Action], *, us: int = 0) -> ReadLedgerTo | None:
-    asked: ReadLedgerTo | None = None
+def do_or_die(actions: Sequence[Action], *, us: int = 0) -> First | None:
+    asked: First | None = None
     for action in actions:
         die_at(f"before {name_of(action)}")
         asked = do([action], us=us) or asked
@@ -82,9 +83,9 @@ def do_or_die(actions: Sequence[Action], *, us: int = 0) -> ReadLedgerTo | None:
     return asked
 
 
-def feed_or_die(event: Event) -> ReadLedgerTo | None:
+def feed_or_die(event: Event) -> First | None:
     die_at(f"fed {name_of(event)}", event)
-    asked: ReadLedgerTo | None = feed(event)
+    asked: First | None = feed(event)
     return asked
 
 

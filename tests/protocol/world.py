@@ -103,7 +103,7 @@ class Process:
         join: bool = True,
     ) -> None:
         self.world, self.app, self.inputs = world, app, inputs
-        self.machine = WorkerProtocol(hear=hear, classic=classic)
+        self.machine = WorkerProtocol(hear=hear, classic=classic, aligns=True)
         self.read = 0
         self.asked: list[Action] = []
         self.asked_ends: list[AskEnds] = []

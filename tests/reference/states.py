@@ -41,7 +41,7 @@ def _to(before: str, after: str, at: str, meaning: str) -> Transition:
 
 #: Records after which nobody waits for a cut any more: the snapshot has failed, another one's report is the cut, or it
 #: is captured without an app out of scope.
-DECIDED: Final = "Abort Assigned Bye Closed CutReport Dead Hello StoppedSeen TailLost TimerExpired"
+DECIDED: Final = "Abort Aligning Assigned Bye Closed CutReport Dead Hello StoppedSeen TailLost TimerExpired"
 #: After these the ledger is another one than a process has read.
 ANOTHER: Final = "LedgerRecreated LedgerCutShort"
 

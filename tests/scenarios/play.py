@@ -127,7 +127,7 @@ class Play:
             actor.catch_up()
 
     def do_trigger(self, command: Words) -> None:
-        """trigger s1 [by=P1] [attempt=2] [ttl_ms=100] [apps=a,b] [markers=none]"""
+        """trigger s1 [by=P1] [attempt=2] [ttl_ms=100] [apps=a,b] [markers=none] [align] [align_ms=50]"""
         asker = command.option("by")
         topics = {source.topic for actor in self.stage.actors.values() for source in actor.hello.inputs}
         trigger = Trigger(
@@ -140,6 +140,8 @@ class Play:
             marker_topics=() if command.option("markers") == "none" else tuple(sorted(topics)),
             ends=self._asked[1],
             asked_at=self._asked[0],
+            align=command.flag("align"),
+            align_timeout_ms=int(command.option("align_ms", "0")),
         )
         self._asked = (-1, ())
         if asker:
@@ -416,8 +418,9 @@ class Play:
         self.stage.append(Dead(n=self.stage.number(), dead=process))
 
     def do_expire(self, command: Words) -> None:
-        """expire P1 s1: the time to live of s1 is over, and P1 notices"""
-        self.actor(command).feed(TimerExpired(epoch=self.epoch(command.next())))
+        """expire P1 s1 [align]: the time to live of s1 is over, or that to align, and P1 notices"""
+        actor, epoch = self.actor(command), self.epoch(command.next())
+        actor.feed(TimerExpired(epoch=epoch, align=command.flag("align")))
 
     def do_abort(self, command: Words) -> None:
         """abort s1 REASON"""

@@ -11,12 +11,16 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 
 from snapkafka.checks import LogRecord
+from snapkafka.drivers.machine_driver import First
 from snapkafka.protocol.actions import (
     Action,
     AppendHello,
     AppendToLedger,
     AskEnds,
     AskStopped,
+    HoldInputs,
+    HoldRecord,
+    LetGo,
     ReadLedgerTo,
     SendMarkers,
     TurnedRed,
@@ -29,6 +33,7 @@ from snapkafka.protocol.events import (
     EndsSeen,
     Event,
     InputsAssigned,
+    InputsReleased,
     Joined,
     LedgerRead,
     MarkerFailed,
@@ -172,7 +177,7 @@ class Actor:
         self, stage: Stage, name: str, hello: Hello, *, hear: frozenset[str] = HEAR_ALL, classic: bool = False
     ) -> None:
         self.stage, self.name, self.hello = stage, name, hello
-        self.machine = WorkerProtocol(hear=hear, classic=classic)
+        self.machine = WorkerProtocol(hear=hear, classic=classic, aligns=True)
         self.read = 0
         self.held: dict[str, deque[Action]] = {}
         self.sending: list[Sending] = []  # entered, and neither acknowledged nor failed
@@ -187,10 +192,10 @@ class Actor:
         offset = self.stage.append(self.hello)
         self.stage.names[offset] = self.name
 
-    def feed(self, event: Event) -> ReadLedgerTo | None:
+    def feed(self, event: Event) -> First | None:
         actions = self.machine.handle(event)
         self.do(actions)
-        return next((action for action in actions if isinstance(action, ReadLedgerTo)), None)
+        return next((action for action in actions if isinstance(action, First)), None)
 
     def do(self, actions: Sequence[Action]) -> None:
         """Do the actions in their order, or hold them back."""
@@ -220,7 +225,10 @@ class Actor:
             case AppendHello():
                 self.stage.says(f"{self.name} {words.action(action, self.stage)}")
                 self.append_hello()
-            case ReadLedgerTo():
+            case LetGo(epoch=epoch):
+                self.stage.says(f"{self.name} {words.action(action, self.stage)}")
+                self.feed(InputsReleased(epoch=epoch))
+            case ReadLedgerTo() | HoldRecord() | HoldInputs():
                 self.stage.says(f"{self.name} {words.action(action, self.stage)}")
             case _:
                 pass  # timers run out when the scenario says so
@@ -271,7 +279,7 @@ class Actor:
     def meet(self, event: RecordMet | MarkerMet) -> bool:
         """R2: may it be taken in? Read the ledger first where the machine says so. Did that help?"""
         asked = self.feed(event)
-        if asked is not None:
+        if isinstance(asked, ReadLedgerTo):
             self.catch_up(asked.offset)
             asked = self.feed(event)
         return asked is None
@@ -291,7 +299,7 @@ class Actor:
                 )
             )
         elif stored.epoch > self.machine.colours.epoch:
-            self.meet(RecordMet(epoch=stored.epoch))
+            self.meet(RecordMet(epoch=stored.epoch, may_wait=True))
         return stored
 
     # -- what goes out ----------------------------------------------------------------------------------------

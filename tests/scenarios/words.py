@@ -12,6 +12,9 @@ from snapkafka.protocol.actions import (
     AppendToLedger,
     AskEnds,
     AskStopped,
+    HoldInputs,
+    HoldRecord,
+    LetGo,
     ReadLedgerTo,
     SendMarkers,
 )
@@ -20,6 +23,7 @@ from snapkafka.protocol.captured_snapshot import Captured
 from snapkafka.protocol.ledger_state import LedgerState, SnapshotView, Waiting
 from snapkafka.protocol.records import (
     Abort,
+    Aligning,
     Assigned,
     Bye,
     Checkpoint,
@@ -31,6 +35,7 @@ from snapkafka.protocol.records import (
     LedgerRecord,
     Pause,
     Refused,
+    Released,
     Restore,
     Retire,
     TailLost,
@@ -74,6 +79,12 @@ def action(action: Action, stage: Stage) -> str:
             return f"asks again whether app {app} has stood still, for everybody has closed"
         case AskStopped(app=app):
             return f"asks the broker where app {app} stands, which does not run"
+        case HoldRecord():
+            return "holds it back, and all behind it"
+        case HoldInputs():
+            return "holds back all of its inputs"
+        case LetGo():
+            return "lets go what it held back"
         case AppendHello(void=void):
             return f"is not process {void} any more, and says hello anew"
         case _:
@@ -105,7 +116,12 @@ def record(record: LedgerRecord, stage: Stage) -> str:
             return f"{who} was given {listed(str(tp) for tp in tps)}"
         case Trigger(id=name, attempt=attempt, who=asked):
             again = "" if attempt == 1 else f", attempt {attempt}"
-            return f"trigger {name}{again}, asked for by {asked or 'somebody'}"
+            aligned = ", to be aligned" if record.align else ""
+            return f"trigger {name}{again}, asked for by {asked or 'somebody'}{aligned}"
+        case Aligning(topics=topics):
+            return f"{who} aligns; it sends to {listed(topics)}"
+        case Released():
+            return f"{who} has let its inputs go on"
         case CutReport(supplement=True, app=app):
             what = f"app {app}, which does not run" if app else "what it was given, where that starts"
             return (
@@ -154,7 +170,8 @@ def _report(report: CutReport) -> str:
         for p in report.positions
     )
     running = listed(f"{TopicPartition(r.topic, r.partition)}@{r.offset}" for r in report.running)
-    return f"still to read {positions}" + (f"; running {running}" if report.running else "")
+    why = f"; {report.unaligned}" if report.unaligned else ""
+    return f"still to read {positions}" + (f"; running {running}" if report.running else "") + why
 
 
 def _closed(closed: Closed) -> str:
@@ -181,7 +198,8 @@ def waiting(wait: Waiting, stage: Stage) -> str:
     who = stage.actor_of(wait.process) if wait.process >= 0 else f"app {wait.app}"
     if wait.what == "input":
         return f"{who} to cut input {wait.topic}[{wait.partition}] of app {wait.app}"
-    return f"{who} to {'close' if wait.what == 'closing' else 'cut'}"
+    what = {"closing": "close", "alignment": "read what is in flight to it"}.get(wait.what, "cut")
+    return f"{who} to {what}"
 
 
 def snapshot(view: SnapshotView, stage: Stage) -> list[str]:
@@ -191,6 +209,10 @@ def snapshot(view: SnapshotView, stage: Stage) -> list[str]:
         waits = stage.fold.waiting(view.epoch) if view.open else []
         return lines + [f"  waits for {waiting(wait, stage)}" for wait in waits]
     captured = stage.fold.captured(view.epoch)
+    if captured.alignment is not None:
+        lines.append(
+            "  aligned" if captured.alignment.aligned else f"  not aligned: {captured.alignment.why}"
+        )
     whose = {cut.process: cut.app for cut in captured.processes}
     for cut in captured.processes:
         reported = "had left before" if cut.left else _stood(captured, cut.process, cut.app, stage)

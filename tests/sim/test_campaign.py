@@ -18,7 +18,8 @@ from snapkafka.protocol.records import APP_RUNS_WITHOUT, OUT_OF_ORDER
 from snapkafka.sim.__main__ import main
 from snapkafka.sim.campaign import RULES, campaign
 from snapkafka.sim.run import run
-from snapkafka.sim.world.world_plan import WorldPlan, make_plan
+from snapkafka.sim.world.world_plan import WorldPlan, acyclic, make_plan
+from tests.sim.mutants.alignment import ALIGNED, ALIGNED_LIVENESS, ALIGNED_VERDICTS
 from tests.sim.mutants.lost import LOST, LOST_LIVENESS, LOST_VERDICTS
 from tests.sim.mutants.mutant import EXPLORED, SEEDS, Mutant
 from tests.sim.mutants.outside import OUTSIDE, RENEWED
@@ -42,6 +43,11 @@ from tests.sim.mutants.rules import MUTANTS, STRIPPED, VERDICTS, WITHOUT
 from tests.sim.mutants.search import caught_by
 
 CAMPAIGN = 250
+#: The mutants that a run in a moment catches.
+NOT_LONG = (
+    *(MUTANTS + OUTSIDE + STRIPPED + VERDICTS + RENEWED + LOST + LOST_LIVENESS + LOST_VERDICTS),
+    *(ALIGNED + ALIGNED_LIVENESS + ALIGNED_VERDICTS),
+)
 #: Seeds of worlds in which the ledger does not always answer.
 UNANSWERED = 120
 #: Seeds of worlds in which sends have no result.
@@ -295,23 +301,33 @@ def _losing(seeds: range) -> None:
     assert counts["UNVERIFIABLE"] > 0
 
 
+@pytest.mark.parametrize("seeds", [range(30), pytest.param(range(30, 400), marks=pytest.mark.long)], ids=str)
+def test_r16_aligned_snapshots_have_nothing_in_flight_whatever_goes_wrong(seeds: range) -> None:
+    """Also in worlds with cycles, which fail by name; in the others the last snapshot of each is aligned."""
+    counts: Counter[str] = Counter()
+    for seed in seeds:
+        plan = make_plan(seed)
+        for world in (acyclic(plan), replace(plan, align=True)):
+            outcome = run(seed, world)
+            assert outcome.violations == [], seed
+            counts += outcome.counts
+    for name in ("aligned", "not_aligned", "inputs_held", "records_held", "failed: alignment-cycle"):
+        assert counts[name] > 0, name
+    assert counts["aligned"] > len(seeds)
+
+
 @pytest.mark.parametrize("seed", PINNED, ids=str)
 def test_a_seed_that_once_showed_something(seed: int) -> None:
     assert run(seed).violations == []
 
 
 def test_every_rule_has_a_seed_that_misses_it() -> None:
-    every = MUTANTS + WITHOUT + OUTSIDE + STRIPPED + VERDICTS + RENEWED + LOST + LOST_LIVENESS + LOST_VERDICTS
-    assert {mutant.name for mutant in every} == SEEDS.keys() | EXPLORED
+    assert {mutant.name for mutant in (*NOT_LONG, *WITHOUT)} == SEEDS.keys() | EXPLORED
 
 
 @pytest.mark.parametrize(
     "mutant",
-    [
-        mutant
-        for mutant in MUTANTS + OUTSIDE + STRIPPED + VERDICTS + RENEWED + LOST + LOST_LIVENESS + LOST_VERDICTS
-        if mutant.name not in EXPLORED
-    ],
+    [mutant for mutant in NOT_LONG if mutant.name not in EXPLORED],
     ids=lambda mutant: mutant.name.replace(" ", "-"),
 )
 def test_a_rule_that_is_switched_off_is_missed(mutant: Mutant) -> None:

@@ -41,6 +41,8 @@ COLOURS: Final = {
 }
 #: Where a list of positions stops; `--json` has them all.
 POSITIONS_SHOWN: Final = 40
+#: So many inputs that an aligned snapshot held back are printed, the longest first.
+HELD_SHOWN: Final = 5
 #: As many findings of V5 are printed: events that ran twice must not hide behind a replay.
 NOTES_SHOWN: Final = 5
 
@@ -138,6 +140,7 @@ def print_details(console: Screen, found: Details, *, everything: bool = False) 
     console.print(f"triggered {when}{by}, {rounded_ms(found.age_ms)} ago; {escape(item.type)}")
     if item.capture_ms is not None:
         console.print(f"captured in {rounded_ms(item.capture_ms)}")
+    _print_alignment(console, found)
     for line in _problems(item):
         console.print(line)
     if item.culprit and item.culprit not in item.failure_reason:
@@ -162,6 +165,20 @@ def print_details(console: Screen, found: Details, *, everything: bool = False) 
             console.print(f"[yellow]note:[/] {NOTHING_SEEN}")
         for remark in (remark for check in found.checks for remark in check.remarks):
             console.print(f"[yellow]note:[/] {escape(remark)}")
+
+
+def _print_alignment(console: Screen, found: Details) -> None:
+    """Print whether an aligned snapshot has no message in flight, and what that has cost."""
+    alignment = None if found.captured is None else found.captured.alignment
+    if alignment is None:
+        return
+    if alignment.aligned:
+        console.print("aligned: no message between its processes was in flight")
+    else:
+        console.print(f"[yellow]not aligned:[/] {escape(alignment.why)}")
+    for row in sorted(found.held, key=lambda row: -row.held_us)[:HELD_SHOWN]:
+        where = escape(f"{row.app} {row.topic}[{row.partition}]")
+        console.print(f"held back {rounded_ms(row.held_us // 1_000)}: {where}, process {row.process}")
 
 
 def _went(check: CheckResult) -> str:

@@ -79,6 +79,7 @@ class FaustDriver(Host):
         self._audit = TableAudit(self, self.reads, self.tables)
         # until Faust has made what they are parts of
         self.recorder: Recorder
+        self.incoming: IncomingRecords | None = None
         self.outgoing: OutgoingRecords
         self.membership: Membership | None = None
 
@@ -111,7 +112,7 @@ class FaustDriver(Host):
 
     def conductor_made(self, conductor: Any) -> None:
         """Patch `app.topics`, which Faust has created."""
-        IncomingRecords(
+        self.incoming = IncomingRecords(
             self,
             conductor,
             events=self.events,
@@ -149,6 +150,8 @@ class FaustDriver(Host):
         """Forget all inputs: Faust gives them back."""
         if self.membership is not None:
             self.membership.on_revoked()  # also where we take no part any more: it may hold some
+        if self.incoming is not None:
+            self.incoming.held.forget()
         if self.absent:
             return
         for part in (self.events, self.replies, self.tables, self.outgoing.attached):
@@ -186,6 +189,21 @@ class FaustDriver(Host):
         """Measure the cut, and audit the tables if that is asked for."""
         self._audit.turned_red(action.previous, action.epoch)
         super().turned_red(action, us)
+
+    def hold_inputs(self) -> None:
+        """Keep what arrives, and what waits for its agent."""
+        assert self.incoming is not None
+        self.incoming.held.hold_all()
+
+    def let_go(self, epoch: int) -> None:
+        """Take in what was kept."""
+        if self.incoming is not None:
+            self.incoming.held.let_go(epoch)
+
+    def withdraw(self) -> None:
+        """Let go what is held back, and give up the identity. Never raises."""
+        self.let_go(0)
+        super().withdraw()
 
     # -- life ---------------------------------------------------------------------------------------------------------
 

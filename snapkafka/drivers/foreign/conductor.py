@@ -15,6 +15,7 @@ from enum import Enum
 from snapkafka.errors import SnapkafkaError
 from snapkafka.kafka.records.read import Record
 from snapkafka.ports import Ledger
+from snapkafka.protocol.actions import ReadLedgerTo
 from snapkafka.protocol.events import ChannelEnded, MarkerMet, RecordMet
 from snapkafka.protocol.records import TopicPartition
 from snapkafka.wire import headers as wire
@@ -94,7 +95,7 @@ class Gate:
     def _met(self, event: RecordMet | MarkerMet) -> bool:
         """Feed the machine. False: it wants the ledger read first, which waits for the state of the process."""
         asked = self._host.feed(event)
-        if asked is None:
+        if not isinstance(asked, ReadLedgerTo):
             return True
         if asked.offset not in self._goals:
             self._goals[asked.offset] = None

@@ -9,7 +9,7 @@ from typing import Any
 
 from snapkafka.errors import SnapkafkaError
 from snapkafka.kafka.cluster.stopped_app import stopped_app
-from snapkafka.protocol.actions import AskEnds, AskStopped, SendMarkers, TurnedRed
+from snapkafka.protocol.actions import AskEnds, AskStopped, SendMarkers, StartTimer, TurnedRed
 from snapkafka.protocol.events import EndsSeen
 from snapkafka.protocol.records import LedgerRecord, LogEnd
 from snapkafka.protocol.worker import WorkerProtocol
@@ -57,9 +57,9 @@ class ForeignHost(MachineDriver):
         """Ask in the background."""
         self.spawn(self._ask_stopped(action))
 
-    def start_timer(self, epoch: int, ttl_ms: int) -> None:
+    def start_timer(self, action: StartTimer) -> None:
         """Notify the driver, which may wait for a state."""
-        asyncio.get_running_loop().call_later(ttl_ms / 1_000, self._expire, epoch)
+        asyncio.get_running_loop().call_later(action.ttl_ms / 1_000, self._expire, action.epoch)
 
     def append_hello(self, was: int) -> None:
         """Leave: a process whose id is void has to join by itself."""

@@ -17,12 +17,13 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar, cast
 from snapkafka.config import Config
 from snapkafka.kafka.cluster.admin import KafkaTopicAdmin
 from snapkafka.kafka.ledger.kafka_ledger import KafkaLedger
-from snapkafka.protocol.actions import Action, ReadLedgerTo, SendMarkers
+from snapkafka.protocol.actions import Action, SendMarkers, StartTimer
 from snapkafka.protocol.events import Event
 from snapkafka.protocol.records import LedgerRecord
 
 from ..kafka_process import KafkaProcess
 from ..ledger_tasks import LedgerTasks
+from ..machine_driver import First
 from ..stamps import Stamps
 from ..waiting import WorkerWaits
 
@@ -64,12 +65,12 @@ class PlainDriver(KafkaProcess):
 
     # -- the loop, under the lock -----------------------------------------------------------------------------------
 
-    def feed(self, event: Event) -> ReadLedgerTo | None:
+    def feed(self, event: Event) -> First | None:
         """Feed the machine an event, from any thread."""
         with self.lock:
             return super().feed(event)
 
-    def do(self, actions: Sequence[Action], *, us: int = 0) -> ReadLedgerTo | None:
+    def do(self, actions: Sequence[Action], *, us: int = 0) -> First | None:
         """Do the actions of the machine, from any thread."""
         with self.lock:
             return super().do(actions, us=us)
@@ -89,11 +90,11 @@ class PlainDriver(KafkaProcess):
         """Send them at once: nothing is sent meanwhile."""
         self.marked(action)
 
-    def start_timer(self, epoch: int, ttl_ms: int) -> None:
+    def start_timer(self, action: StartTimer) -> None:
         """Start it in the loop, and a look at whether the loop keeps the snapshot waiting."""
-        self.loop.call_soon_threadsafe(super().start_timer, epoch, ttl_ms)
-        late_s = ttl_ms / 1_000 * LATE
-        self.loop.call_soon_threadsafe(self.loop.call_later, late_s, self.look_at_poll, epoch, late_s)
+        self.loop.call_soon_threadsafe(super().start_timer, action)
+        late_s = action.ttl_ms / 1_000 * LATE
+        self.loop.call_soon_threadsafe(self.loop.call_later, late_s, self.look_at_poll, action.epoch, late_s)
 
     def look_at_poll(self, epoch: int, late_s: float) -> None:
         """Log that a snapshot waits for a loop that has not polled since it was requested."""

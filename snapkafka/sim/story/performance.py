@@ -20,8 +20,8 @@ from dataclasses import dataclass
 from itertools import count
 from typing import Final, NamedTuple, assert_never
 
-from snapkafka.drivers.machine_driver import MachineDriver
-from snapkafka.protocol.actions import Action, AskEnds, AskStopped, ReadLedgerTo, SendMarkers
+from snapkafka.drivers.machine_driver import First, MachineDriver
+from snapkafka.protocol.actions import Action, AskEnds, AskStopped, ReadLedgerTo, SendMarkers, StartTimer
 from snapkafka.protocol.colours import Cause
 from snapkafka.protocol.events import (
     AssignedInput,
@@ -156,11 +156,11 @@ class StoryMember(MachineDriver):
     def meet_marker(self, epoch: int) -> None:
         """Meet a marker: read the ledger up to the trigger first, if the machine asks for that (R2)."""
         asked = self.feed(MarkerMet(epoch=epoch))
-        if asked is not None:
+        if isinstance(asked, ReadLedgerTo):
             self._read_to(asked.offset)
             self.feed(MarkerMet(epoch=epoch))
 
-    def do(self, actions: Sequence[Action], *, us: int = 0) -> ReadLedgerTo | None:
+    def do(self, actions: Sequence[Action], *, us: int = 0) -> First | None:
         """Do the actions in their order; their results come at once."""
         asked = super().do(actions, us=us)
         if actions:
@@ -191,7 +191,7 @@ class StoryMember(MachineDriver):
         """Fail: nobody stops in a story."""
         raise AssertionError(action)
 
-    def start_timer(self, epoch: int, ttl_ms: int) -> None:
+    def start_timer(self, action: StartTimer) -> None:
         """Start none: a story has no clock."""
 
     def append_hello(self, was: int) -> None:

@@ -11,12 +11,13 @@ from collections import deque
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from snapkafka.protocol.actions import AskEnds, AskStopped, TurnedRed
+from snapkafka.protocol.actions import AskEnds, AskStopped, HoldRecord, StartTimer, TurnedRed
 from snapkafka.protocol.events import (
     CameBack,
     ChannelEnded,
     EndsSeen,
     InputsAssigned,
+    InputsReleased,
     Joined,
     LedgerCutShort,
     LedgerRead,
@@ -31,6 +32,7 @@ from snapkafka.protocol.records import (
     NOBODY,
     Closed,
     CutReport,
+    HeldInput,
     Hello,
     InputTopic,
     LedgerRecord,
@@ -77,6 +79,7 @@ class Process(Runner):
         self.ends: deque[AskEnds] = deque()
         self.stopped: deque[AskStopped] = deque()
         self.timers: set[int] = set()
+        self.align_timers: set[int] = set()
         self.later_timers: set[int] = set()  # of epochs with a second one
         self.missed: int | None = (
             None  # up to where the ledger should have been read, and did not answer (R15)
@@ -110,9 +113,25 @@ class Process(Runner):
         """Answer later."""
         self.stopped.append(action)
 
-    def start_timer(self, epoch: int, ttl_ms: int) -> None:
+    def start_timer(self, action: StartTimer) -> None:
         """Let it expire later, or never."""
-        (self.later_timers if epoch in self.timers else self.timers).add(epoch)
+        if action.align:
+            self.align_timers.add(action.epoch)
+        else:
+            (self.later_timers if action.epoch in self.timers else self.timers).add(action.epoch)
+
+    def hold_inputs(self) -> None:
+        """Start nothing more."""
+        self.world.count("inputs_held")
+        self.consumer.held_all = True
+
+    def let_go(self, epoch: int) -> None:
+        """Let everything go on."""
+        held = self.consumer.fetch.keys() if self.consumer.held_all else self.consumer.held
+        inputs = tuple(HeldInput(topic=tp.topic, partition=tp.partition, held_us=1) for tp in sorted(held))
+        self.consumer.held_all = False
+        self.consumer.held.clear()
+        self.feed(InputsReleased(epoch=epoch, inputs=inputs))
 
     def turned_red(self, action: TurnedRed, us: int) -> None:
         """Count by what the process has heard of the snapshot."""
@@ -191,6 +210,8 @@ class Process(Runner):
             return
         if self.buffer:
             yield "stamp", None
+        if self.align_timers:
+            yield "unalign", None
         for running in self.running:
             if (
                 not running.awaits or running.answer is not None or world.healthy
@@ -201,11 +222,11 @@ class Process(Runner):
         broker, queues = world.broker, self.consumer.queues
         full = {tp for (_, tp), waiting in queues.items() if len(waiting) > 1}
         for tp, offset in self.consumer.fetch.items():
-            if tp not in full and broker.is_readable(tp, offset):
+            if tp not in full and tp not in self.consumer.held and broker.is_readable(tp, offset):
                 yield "fetch", tp
         runs = [running.cause.agent for running in self.running]
         for (agent, tp), waiting in queues.items():
-            if waiting and runs.count(agent) < world.agents[agent].concurrency:
+            if waiting and not self.consumer.held_all and runs.count(agent) < world.agents[agent].concurrency:
                 yield "start", (agent, tp)
         if world.plan.global_table and self.shared_at < len(broker.log(world.shared_tp)):
             yield "global", None
@@ -282,6 +303,7 @@ class Process(Runner):
         self.ends.clear()
         self.stopped.clear()
         self.timers.clear()
+        self.align_timers.clear()
         self.later_timers.clear()
         self.feed(event)
         self.made_up_for()
@@ -342,34 +364,43 @@ class Process(Runner):
             self.world.count("timers_of_held_reports")
         self.feed(TimerExpired(epoch=epoch))
 
+    def _unalign(self, _: object) -> None:
+        self.feed(TimerExpired(epoch=self.align_timers.pop(), align=True))
+
     # -- taking in ---------------------------------------------------------------------------------------------
 
-    def meet(self, record: SimStored) -> None:
-        """Meet a record before it is taken in, whoever reads it (R2). A record without a header, or with that of
-        another ledger, is external."""
+    def meet(self, record: SimStored, *, may_wait: bool) -> bool:
+        """Meet a record before it is taken in, whoever reads it (R2); return whether it is held back (R16). A record
+        without a header, or with that of another ledger, is external."""
         if not self.is_ours(record):
-            return
-        event = MarkerMet(epoch=record.epoch) if record.marker else RecordMet(epoch=record.epoch)
+            return False
+        if record.marker:
+            event: MarkerMet | RecordMet = MarkerMet(epoch=record.epoch)
+        else:
+            event = RecordMet(epoch=record.epoch, may_wait=may_wait)
         asked = self.feed(event)
-        if asked is None:
-            return
+        if asked is None or isinstance(asked, HoldRecord):
+            return asked is not None
         if self.machine.absent or self.hung or self.world.chance("silent-ledger"):
             self.world.count("silent_ledgers")
             self.go_on(missed=min(asked.offset + 1, len(self.world.broker.ledger)))
             self.made_up_for()
-            return
+            return False
         self.read_ledger_to(asked.offset)
-        self.feed(event)
+        return isinstance(self.feed(event), HoldRecord)
 
     def _fetch(self, tp: object) -> None:
         assert isinstance(tp, TopicPartition)
         offset = self.consumer.fetch[tp]
         record = self.world.broker.log(tp)[offset]
-        self.consumer.fetch[tp] = offset + 1
         self.progress = True
+        if record.state != ABORTED and self.world.meets(self, record, "fetch"):
+            self.consumer.held.add(tp)
+            self.world.count("records_held")
+            return
+        self.consumer.fetch[tp] = offset + 1
         if record.state == ABORTED:
             return
-        self.world.meets(self, record, "fetch")
         if record.marker:
             if record.ledger == self.world.broker.ledger_id and not record.stripped:
                 self.feed(

@@ -48,7 +48,7 @@ class Sender(MachineDriver):
     clock_ns = count(step=1_000).__next__
 
     def __init__(self, world: Surroundings[Any], number: int, app: App) -> None:
-        super().__init__(WorkerProtocol(hear=world.plan.hear, classic=world.plan.classic))
+        super().__init__(WorkerProtocol(hear=world.plan.hear, classic=world.plan.classic, aligns=True))
         self.world, self.number, self.app = world, number, app
         self.buffer: deque[SimSending] = deque()
         self.waiting: deque[SimSending] = deque()  # classic mode: red sends behind the markers

@@ -125,8 +125,9 @@ class Surroundings(ABC, Generic[P]):
         return True
 
     @abstractmethod
-    def meets(self, process: P, record: SimStored, how: str) -> None:
-        """Note that a record is about to be taken in, by a consumer, a table, a reply (`how`)."""
+    def meets(self, process: P, record: SimStored, how: str) -> bool:
+        """Note that a record is about to be taken in, by a consumer, a table, a reply (`how`); return whether it is
+        held back."""
 
     @abstractmethod
     def forget_due(self, since: int) -> None:

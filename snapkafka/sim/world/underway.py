@@ -24,6 +24,8 @@ class SimConsumer:
         default_factory=dict
     )  # offset -> agents still to be done
     generation: int = 0
+    held: set[TopicPartition] = field(default_factory=set)  # a red record waits there (R16)
+    held_all: bool = False
 
 
 @dataclass(slots=True, eq=False)

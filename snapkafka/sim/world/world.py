@@ -23,7 +23,7 @@ from .surroundings import Surroundings
 from .world_plan import WorldPlan
 
 #: What a process does now and then, by how often beside all else; in some worlds other things are slow, too.
-RARE: Final = dict.fromkeys(("commit", "commit-transaction", "tick"), 0.1)
+RARE: Final = dict.fromkeys(("commit", "commit-transaction", "tick", "unalign"), 0.1)
 #: Steps of the system between a failed attempt and the next one: the first time, and at most.
 PAUSE_STEPS: Final = 10
 PAUSE_STEPS_MAX: Final = 100
@@ -78,9 +78,7 @@ class World(Surroundings[Process]):
         """Send external input, or trigger a snapshot."""
         if self._inputs_left and self.rng.random() < 0.05:
             self._inputs_left -= 1
-            tp = self.any_input()
-            self.broker.append(tp, SimStored(hops=self.plan.hops))
-            self.say(f"outside {tp}")
+            self.input_comes()
             return True
         if self.plan.asked_early and (self._asked is None or self.rng.random() < 0.02):
             self._asked = len(self.broker.ledger), self._ends()
@@ -89,6 +87,12 @@ class World(Surroundings[Process]):
             self.trigger(f"s{self._snapshots_left}")
             return True
         return self.plan.retries > 0 and self._ask_again()
+
+    def input_comes(self) -> None:
+        """Append a record from outside."""
+        tp = self.any_input()
+        self.broker.append(tp, SimStored(hops=self.plan.hops))
+        self.say(f"outside {tp}")
 
     def _ask_again(self) -> bool:
         """Trigger a snapshot again that failed some time ago, as the next attempt."""
@@ -107,8 +111,12 @@ class World(Surroundings[Process]):
                 return True
         return False
 
-    def trigger(self, name: str, attempt: int = 1) -> int:
-        """Trigger a snapshot; return its epoch."""
+    def trigger(self, name: str, attempt: int = 1, *, align: bool | None = None) -> int:
+        """Trigger a snapshot; return its epoch. `align`: None: by chance, if the plan has aligned ones."""
+        timeout_ms = 0
+        if align is None:
+            align = self.plan.align and self.rng.random() < 0.7
+            timeout_ms = self.rng.choice((0, 1_000)) if align else 0
         asked_at, ends = self._asked if self._asked is not None else (-1, self._ends())
         self._asked = None
         times = 2 if self.chance("twin-trigger") else 1
@@ -121,6 +129,8 @@ class World(Surroundings[Process]):
             apps=self.plan.scope,
             run_without=run_without(self) if self.plan.scope else (),
             asked_at=asked_at,
+            align=align,
+            align_timeout_ms=timeout_ms,
         )
         if "ledger" not in self.plan.hear:
             self._trigger_by_a_process(record)
@@ -161,9 +171,9 @@ class World(Surroundings[Process]):
 
     # -- what processes ask ------------------------------------------------------------------------------------
 
-    def meets(self, process: Process, record: SimStored, how: str) -> None:
+    def meets(self, process: Process, record: SimStored, how: str) -> bool:
         """Note that a record is about to be taken in, by a consumer, a table, a reply (`how`)."""
-        process.meet(record)
+        return process.meet(record, may_wait=how == "fetch")
 
     def commit(self, process: Process) -> None:
         """Commit for a process."""

@@ -13,6 +13,10 @@ from dataclasses import dataclass, field, replace
 Op = tuple[str, ...]
 
 
+#: By what a process hears of a snapshot, unless a plan is about that.
+HEARD = frozenset({"ledger", "markers", "headers"})
+
+
 @dataclass(frozen=True, slots=True)
 class AgentPlan:
     """An agent: its topic, how many of its events may run at once, their programs (in turn)."""
@@ -56,7 +60,7 @@ class WorldPlan:
     global_table: bool = False
     stripped: tuple[str, ...] = ()  # topics on whose way headers are removed
     exactly_once: bool = False
-    hear: frozenset[str] = frozenset({"ledger", "markers", "headers"})
+    hear: frozenset[str] = HEARD
     classic: bool = False
     inputs: int = 12  # records from outside
     hops: int = 2  # messages that one of them may lead to, in a row
@@ -72,6 +76,8 @@ class WorldPlan:
     acknowledged: bool = False  # processes learn where their reports are by an acknowledgement, too
     appended_again: float = 0.0  # the share of reports that are sent by two producers
     asked_early: bool = False  # triggers have log ends that were asked for some time before, and tell when
+    align: bool = False  # some snapshots are aligned (R16)
+    acyclic: bool = False  # and nothing is in the way of that
     off: tuple[str, ...] = ()  # apps that joined once, and whose workers run without snapkafka
 
 
@@ -103,6 +109,8 @@ UNSETTLED_SEEDS = frozenset({4, 8, 9, 14})
 WINDOWS = {"window": 0.02}
 WINDOW_SEEDS = frozenset({4, 9, 13, 14})
 PINNED_BELOW = 1_000
+#: So many of the later ones have aligned snapshots.
+ALIGNS, ALIGNED = "aligns 2", 0.25
 #: A ledger that loses its tail: likewise, with no other ledger beside it, and nobody who makes numbers up.
 CUT_SHORT = {"cut-short": 0.003, "fill-ends": 0.2}
 CUT_SHORT_SEEDS = frozenset({2, 12})
@@ -155,7 +163,7 @@ def make_plan(seed: int) -> WorldPlan:
     global_table = rng.random() < 0.2
     apps = _apps(rng, names, topics, partitions, global_table)
     chosen = [fault for fault in FAULTS if rng.random() < 0.45]
-    hear = frozenset({"ledger", "markers", "headers"})
+    hear = HEARD
     classic, markers = False, tuple(t for t in topics if rng.random() < 0.7)
     style = rng.random()
     if style < 0.1:
@@ -185,6 +193,7 @@ def make_plan(seed: int) -> WorldPlan:
     acknowledged = seed >= PINNED_BELOW and random.Random(f"{ACKNOWLEDGES} {seed}").random() < ACKNOWLEDGED
     asked_early = seed >= PINNED_BELOW and random.Random(f"{ASKS_EARLY} {seed}").random() < ASKED_EARLY
     unsettled = UNSETTLED if seed % 16 in UNSETTLED_SEEDS else {}
+    aligning = seed >= PINNED_BELOW and random.Random(f"{ALIGNS} {seed}").random() < ALIGNED
     return WorldPlan(
         apps=tuple(apps),
         externals=tuple(topics),
@@ -210,6 +219,55 @@ def make_plan(seed: int) -> WorldPlan:
         acknowledged=acknowledged,
         asked_early=asked_early,
         appended_again=APPENDED_AGAIN if acknowledged else 0.0,
+        align=aligning,
+    )
+
+
+def acyclic(plan: WorldPlan) -> WorldPlan:
+    """Return a world in which snapshots are aligned: each app sends only to later ones, and only by its events."""
+    topics = [f"topic{n}" for n in range(len(plan.apps) + 1)]
+    apps = []
+    for n, app in enumerate(plan.apps):
+        agents = app.agents[:2] or (AgentPlan("", "", 1, ((("send", ""),),)),)
+        apps.append(
+            replace(
+                app,
+                agents=tuple(
+                    replace(
+                        agent,
+                        name=f"{app.name}.{k}",
+                        topic=topics[n],
+                        programs=tuple(_sending_on(program, topics[n + 1 :]) for program in agent.programs),
+                    )
+                    for k, agent in enumerate(agents)
+                ),
+                timer="",
+            )
+        )
+    return replace(
+        plan,
+        apps=tuple(apps),
+        externals=tuple(topics),
+        marker_topics=tuple(topics[: len(topics) // 2 + 1]),
+        global_table=False,
+        hear=HEARD,
+        classic=False,
+        hops=len(topics),
+        scope=(),
+        align=True,
+        acyclic=True,
+    )
+
+
+def _sending_on(program: tuple[Op, ...], topics: list[str]) -> tuple[Op, ...]:
+    """Send to these topics instead, in turn."""
+    return tuple(
+        (op[0], topics[i % len(topics)])
+        if op[0] in ("send", "buffer", "ask")
+        else ("pause",)
+        if op[0].startswith("g")
+        else op
+        for i, op in enumerate(program)
     )
 
 

@@ -10,7 +10,9 @@ from snapkafka.protocol.actions import (
     AppendToLedger,
     AskEnds,
     AskStopped,
+    ReadLedgerTo,
     SendMarkers,
+    StartTimer,
     TurnedRed,
 )
 from snapkafka.protocol.events import (
@@ -148,7 +150,7 @@ class Node(MachineDriver):
         """Handle something red: the ledger may have to be read first, which takes a round trip; then it is met
         again."""
         asked = self.feed(event)
-        if asked is not None:
+        if isinstance(asked, ReadLedgerTo):
             self.process.stall(2 * DELAY_S)
             self.catch_up(asked.offset)
             self.feed(event)
@@ -175,10 +177,10 @@ class Node(MachineDriver):
         """Fail: nobody stops here."""
         raise AssertionError(action)
 
-    def start_timer(self, epoch: int, ttl_ms: int) -> None:
+    def start_timer(self, action: StartTimer) -> None:
         """Let it expire at its time."""
         world = self.method.world
-        world.at(world.now + ttl_ms / 1000, self._timer, epoch)
+        world.at(world.now + action.ttl_ms / 1000, self._timer, action.epoch)
 
     def append_hello(self, was: int) -> None:
         """Fail: nobody dies here."""

@@ -13,7 +13,7 @@ from snapkafka.kafka.cluster.admin import KafkaTopicAdmin
 from snapkafka.kafka.ledger.kafka_ledger import KafkaLedger
 from snapkafka.kafka.login.connection import Connection
 from snapkafka.kafka.preflight import compose_trigger
-from snapkafka.protocol.actions import AskEnds, AskStopped, SendMarkers
+from snapkafka.protocol.actions import AskEnds, AskStopped, SendMarkers, StartTimer
 from snapkafka.protocol.events import (
     AssignedInput,
     EndsSeen,
@@ -105,7 +105,7 @@ class Peer(MachineDriver):
     def ask_stopped(self, action: AskStopped) -> None:
         """Of an app that does not run the worker asks, too."""
 
-    def start_timer(self, epoch: int, ttl_ms: int) -> None:
+    def start_timer(self, action: StartTimer) -> None:
         """That of the worker is enough."""
 
     def append_hello(self, was: int) -> None:

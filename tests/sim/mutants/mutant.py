@@ -95,4 +95,11 @@ SEEDS: Final = {
     "V1 lost": 54,
     "V1 undone": 3,
     "V5 twice": 0,
+    "R16 hold": 6,
+    "R16 ends": 4,
+    "R16 senders": 1,
+    "R16 together": 6,
+    "R16 marker": 2,
+    "R16 let go": 3,
+    "R16 outcome": 0,
 }

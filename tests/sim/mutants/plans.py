@@ -11,6 +11,7 @@ from snapkafka.sim.world.world_plan import (
     AgentPlan,
     App,
     WorldPlan,
+    acyclic,
     plain,
     with_reads,
 )
@@ -53,6 +54,17 @@ def alone(
         inputs=10,
         hops=2,
     )
+
+
+def aligned(plan: WorldPlan) -> WorldPlan:
+    """Take aligned snapshots where nothing is in the way of that."""
+    return replace(acyclic(plan), faults={}, slow={}, retries=0)
+
+
+def aligned_slowly(plan: WorldPlan) -> WorldPlan:
+    """Take aligned snapshots while records wait long for their agents."""
+    slow = {"start": 0.1, "step": 0.2, "unalign": 0.02}
+    return replace(aligned(plan), slow=slow, snapshots=6, inputs=14)
 
 
 def unreported(plan: WorldPlan) -> WorldPlan:

@@ -10,6 +10,7 @@ from snapkafka.sim.judge import Violation
 from snapkafka.sim.run import run
 from snapkafka.sim.world.world_plan import make_plan
 
+from .alignment import ALIGNED, ALIGNED_LIVENESS, ALIGNED_VERDICTS
 from .lost import LOST, LOST_LIVENESS, LOST_VERDICTS
 from .mutant import EXPLORED, Mutant
 from .outside import OUTSIDE, RENEWED
@@ -27,6 +28,9 @@ EVERY: Final = (
     *LOST,
     *LOST_LIVENESS,
     *LOST_VERDICTS,
+    *ALIGNED,
+    *ALIGNED_LIVENESS,
+    *ALIGNED_VERDICTS,
 )
 
 #: What the causal checker says; anything else (an assertion, a time-out) does not count as having caught a mutant.
@@ -34,7 +38,7 @@ CAUSAL: Final = frozenset({"whole", "consistent", "channels"})
 
 #: What is wrong with a verdict: a sound snapshot is accused, or doubted for what its event undid, or what a process
 #: reports as lost is not in it.
-OF_VERDICTS: Final = frozenset({"accused", "doubted", "lost", "unlisted"})
+OF_VERDICTS: Final = frozenset({"accused", "doubted", "lost", "unlisted", "aligned"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,9 +77,9 @@ def caught_by(mutant: Mutant, seed: int) -> Violation | None:
     plan = mutant.plan(replace(make_plan(seed), retries=0))
     wanted = (
         CAUSAL | {"liveness"}
-        if mutant in LIVENESS + LOST_LIVENESS
+        if mutant in LIVENESS + LOST_LIVENESS + ALIGNED_LIVENESS
         else OF_VERDICTS
-        if mutant in VERDICTS + RENEWED + LOST_VERDICTS
+        if mutant in VERDICTS + RENEWED + LOST_VERDICTS + ALIGNED_VERDICTS
         else CAUSAL
     )
     try:

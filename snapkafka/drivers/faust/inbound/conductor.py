@@ -19,6 +19,7 @@ from snapkafka.wire import headers as wire
 
 from ...waiting import meet
 from ..plain_headers import is_marker, without_ours
+from .holding import HeldInputs
 
 if TYPE_CHECKING:
     from ...stamps import Stamps
@@ -62,6 +63,7 @@ class IncomingRecords:
         self.waiting, self._record = waiting, record
         self.build_plain: Callable[[Any, Any], Callback] = conductor._build_handler
         conductor._build_handler = self.build
+        self.held = HeldInputs(host, conductor)
 
     def build(self, tp: Any, channels: Any) -> Callback:
         """Replace `Conductor._build_handler`: return the callback for one partition."""
@@ -137,8 +139,8 @@ class _Partition:
         incoming = self._incoming
         try:
             raw = stamp = None
-            if message.headers:
-                raw, message.headers = wire.take_out(message.headers)
+            if given := message.headers:
+                raw, message.headers = wire.take_out(given)
             if raw is not None:
                 stamp = wire.read(raw, incoming.stamps.ledger_id, self._check)
                 if stamp is None:
@@ -153,7 +155,7 @@ class _Partition:
                         return incoming.take_out(message)
                     self._tables.void(self._faust_tp, message.offset)  # recovery waits for this offset
                 elif stamp.epoch > self._host.machine.colours.epoch:
-                    return self._red_comes_in(message, stamp)
+                    return self._red_comes_in(message, stamp, given)
             elif message.value is None and wire.is_marker_key(message.key):
                 return incoming.drop_marker(message)
             if self._notifies:
@@ -173,12 +175,14 @@ class _Partition:
             self._to_some[skipping] = build(self._faust_tp, left) if left else self._incoming.take_out
         return self._to_some[skipping]
 
-    async def _red_comes_in(self, message: Any, stamp: wire.Stamp) -> None:
+    async def _red_comes_in(self, message: Any, stamp: wire.Stamp, given: Any) -> None:
         way = self._take_in
         try:
-            await asyncio.shield(
-                self._host.spawn(meet(self._host, self._incoming.waiting, RecordMet(epoch=stamp.epoch)))
-            )
+            met = RecordMet(epoch=stamp.epoch, may_wait=not self._notifies)
+            if await asyncio.shield(self._host.spawn(meet(self._host, self._incoming.waiting, met))):
+                message.headers = given  # it comes here again
+                self._incoming.held.hold(self._faust_tp, message)
+                return
             self._notify_met(message, stamp)
             if message.offset < self._scope.until:
                 way = self._for_some(message)

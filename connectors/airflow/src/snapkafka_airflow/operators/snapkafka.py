@@ -56,6 +56,8 @@ class SnapkafkaTriggerOperator(SnapkafkaBaseOperator):
         parent: what an incremental one builds on; empty: the latest verified one.
         apps: those in scope; empty: all.
         ttl: a snapshot that is not captured in that time fails.
+        align: hold inputs back until no message is in flight; False: do not.
+        align_timeout: align for that time at most, then take an ordinary snapshot; 0: until `ttl`.
         wait: until it is captured, in this task.
         attempts: with `wait`: how many of the same id are made before the task fails.
     """
@@ -72,6 +74,8 @@ class SnapkafkaTriggerOperator(SnapkafkaBaseOperator):
         parent: str = "",
         apps: Collection[str] = (),
         ttl: timedelta = timedelta(seconds=5),
+        align: bool = False,
+        align_timeout: timedelta = timedelta(),
         wait: bool = False,
         attempts: int = 1,
         **kwargs: Any,
@@ -79,6 +83,7 @@ class SnapkafkaTriggerOperator(SnapkafkaBaseOperator):
         super().__init__(**kwargs)
         self.snapshot_id, self.snapshot_type, self.parent = snapshot_id, snapshot_type, parent
         self.apps, self.ttl, self.wait, self.attempts = apps, ttl, wait, attempts
+        self.align, self.align_timeout = align, align_timeout
 
     def execute(self, context: Any) -> str:
         """Append the trigger, unless the ledger has one of this id."""
@@ -98,6 +103,8 @@ class SnapkafkaTriggerOperator(SnapkafkaBaseOperator):
                     who=f"airflow:{ti.dag_id}",
                     apps=self.apps,
                     ttl_ms=round(self.ttl.total_seconds() * 1_000),
+                    align=self.align,
+                    align_timeout_ms=round(self.align_timeout.total_seconds() * 1_000),
                     retries=retries,
                     wait=self.wait,
                 )

@@ -1,0 +1,118 @@
+"""The aligned snapshots that one process has not cut for yet, or for which it holds back its inputs (R16)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from .actions import HoldInputs, LetGo
+from .alignment import ends_of, graph_of, holds_after, unstated
+from .records import TopicPartition
+
+if TYPE_CHECKING:
+    from .colours import Colours
+    from .cut import Positions
+    from .ledger_view import LedgerView
+
+
+@dataclass(slots=True)
+class _Aligned:
+    """One aligned snapshot. `senders`: the processes that send to this one; `ends`: where the white records of all
+    senders end, once they have closed."""
+
+    cut: bool = False
+    senders: frozenset[int] | None = None
+    ends: dict[TopicPartition, int] | None = None
+
+
+class Aligner:
+    """The alignments of one process, by epoch."""
+
+    def __init__(self) -> None:
+        self.open: dict[int, _Aligned] = {}
+        #: The lowest epoch of a record that is held back, 0: all inputs are; None: nothing is.
+        self._held_from: int | None = None
+        self._last = 0  # the epoch that was cut last
+
+    def begin(self, epoch: int) -> None:
+        """Begin to align for a snapshot."""
+        self.open[epoch] = _Aligned()
+
+    def is_white(self, epoch: int) -> bool:
+        """Return whether the process still waits before it cuts for this snapshot."""
+        return epoch in self.open and not self.open[epoch].cut
+
+    def white(self) -> list[int]:
+        """List the snapshots for which the process still waits before it cuts."""
+        return [epoch for epoch, item in self.open.items() if not item.cut]
+
+    def is_ahead(self, epoch: int) -> bool:
+        """Return whether something of this epoch is red for a snapshot for which the process has not cut."""
+        return any(since <= epoch for since, item in self.open.items() if not item.cut)
+
+    def holds(self, epoch: int) -> bool:
+        """Return whether a record of this epoch has to wait. If so, it counts as held back."""
+        if not self.is_ahead(epoch):
+            return False
+        self._held_from = epoch if self._held_from is None else min(epoch, self._held_from)
+        return True
+
+    def due(
+        self, ledger: LedgerView, process: int, positions: Positions, colours: Colours
+    ) -> tuple[int, str] | None:
+        """Return a snapshot for which to cut now, and why it is not aligned (empty: it is); None: there is none.
+        Alignments that are over are dropped."""
+        for epoch, item in sorted(self.open.items()):
+            snapshot = ledger.open.get(epoch)
+            if snapshot is None or (not item.cut and epoch <= colours.epoch):
+                del self.open[epoch]
+            elif item.cut:
+                if not holds_after(ledger, snapshot, process):
+                    del self.open[epoch]
+            elif snapshot.unaligned or not self.waits_for(ledger, epoch, process, positions):
+                return epoch, snapshot.unaligned
+        return None
+
+    def waits_for(self, ledger: LedgerView, epoch: int, process: int, positions: Positions) -> str:
+        """Return the first thing that the process waits for before it cuts; empty: nothing is in flight to it."""
+        snapshot, item = ledger.open[epoch], self.open[epoch]
+        if item.senders is None:
+            if missing := unstated(snapshot):
+                return f"process {missing[0]} of app {ledger.app_of(missing[0])} to state where it sends"
+            apps = graph_of(ledger, snapshot).senders(ledger.app_of(process))
+            item.senders = frozenset(p for p in snapshot.required if ledger.app_of(p) in apps)
+        if item.ends is None:
+            if late := sorted(item.senders - snapshot.closed.keys()):
+                return f"process {late[0]} of app {ledger.app_of(late[0])} to close"
+            item.ends = ends_of(snapshot, snapshot.apps[ledger.app_of(process)])
+        behind = positions.behind(item.ends)
+        return "" if behind is None else f"input {behind} to be read up to its barrier"
+
+    def cut(self, ledger: LedgerView, epoch: int, process: int, *, aligned: bool) -> list[HoldInputs]:
+        """Note a cut, which serves all epochs up to this one. Return whether all inputs are held back from now on."""
+        self._last = epoch
+        for served in [e for e, item in self.open.items() if e <= epoch and not item.cut]:
+            snapshot = ledger.open.get(served)
+            if aligned and snapshot is not None and holds_after(ledger, snapshot, process):
+                self.open[served].cut = True
+                self._held_from = 0
+            else:
+                del self.open[served]
+        return [HoldInputs(epoch=epoch)] if any(item.cut for item in self.open.values()) and aligned else []
+
+    def give_up(self, epoch: int) -> None:
+        """Hold back nothing more for this snapshot."""
+        self.open.pop(epoch, None)
+
+    def clear(self) -> list[LetGo]:
+        """Give up all alignments."""
+        self.open.clear()
+        return self.let_go()
+
+    def let_go(self) -> list[LetGo]:
+        """Return whether what is held back may go on: it asks again."""
+        held_from = self._held_from
+        if held_from is None or any(item.cut or epoch <= held_from for epoch, item in self.open.items()):
+            return []
+        self._held_from = None
+        return [LetGo(epoch=self._last)]

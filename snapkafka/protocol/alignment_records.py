@@ -1,0 +1,26 @@
+"""The records of aligned snapshots (R16). See `records` for what holds of every record."""
+
+from __future__ import annotations
+
+from ._dataclass import value
+from .offsets import HeldInput
+
+
+@value
+class Aligning:
+    """A process takes part in an aligned snapshot: it sends to `topics`, of those that apps of the snapshot read."""
+
+    process: int
+    n: int
+    epoch: int
+    topics: tuple[str, ...] = ()
+
+
+@value
+class Released:
+    """A process has let the inputs go on that it held back for an aligned snapshot: which, and for how long."""
+
+    process: int
+    n: int
+    epoch: int
+    inputs: tuple[HeldInput, ...] = ()

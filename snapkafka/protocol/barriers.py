@@ -1,0 +1,94 @@
+"""Barrier alignment by one process: it states where it sends, waits, cuts, and lets its inputs go (R16).
+
+When it cuts is decided in `aligner`, from what is known of all processes in `alignment`.
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+
+from .actions import Action, AppendToLedger, StartTimer
+from .events import InputsReleased
+from .membership import Member
+from .records import Aligning, Heard, Released
+
+
+class BarrierMember(Member):
+    """A process that waits with its cut while messages are in flight to it, if a snapshot asks for that.
+
+    Args:
+        classic: see `Work`.
+        aligns: the driver can hold back inputs. Otherwise the process cuts at the trigger.
+    """
+
+    def __init__(self, *, classic: bool, aligns: bool) -> None:
+        super().__init__(classic=classic)
+        self._aligns = aligns
+
+    @abstractmethod
+    def _cut(self, epoch: int, heard: Heard, *, unaligned: str | None = None) -> list[Action]:
+        """Turn red here and now (R3)."""
+
+    def _begin_to_align(self, epoch: int) -> list[Action]:
+        """State where this process sends, and wait, if the snapshot is to be aligned."""
+        snapshot = self.ledger.open.get(epoch)
+        if snapshot is None or not snapshot.trigger.align or self.process not in snapshot.required:
+            return []
+        inputs = {topic for topics in snapshot.apps.values() for topic in topics}
+        topics = tuple(sorted({tp.topic for tp in self.colours.sent} & inputs))
+        actions: list[Action] = [
+            AppendToLedger(record=Aligning(process=self._me, n=self._next_n(), epoch=epoch, topics=topics))
+        ]
+        if self._aligns:
+            self.aligner.begin(epoch)
+            if snapshot.trigger.align_timeout_ms:
+                timeout_ms = snapshot.trigger.align_timeout_ms
+                actions.append(StartTimer(epoch=epoch, ttl_ms=timeout_ms, align=True))
+        return actions
+
+    def _align(self) -> list[Action]:
+        """Cut for what is aligned by now; let go what need not wait any more."""
+        actions: list[Action] = []
+        while due := self.aligner.due(self.ledger, self._me, self.positions, self.colours):
+            epoch, why = due
+            actions += self._cut(epoch, "ledger", unaligned=why)
+        return [*actions, *self.aligner.let_go()]
+
+    def _why_unaligned(self, heard: Heard) -> str:
+        match heard:
+            case "assigned":
+                how = "a rebalance moved its inputs"
+            case "header":
+                how = "a red reply or table change cannot be held back"
+            case _:
+                how = "it cut for another snapshot meanwhile"
+        return f"{self._name} did not wait: {how}"
+
+    def _inputs_move(self) -> list[Action]:
+        """Give up to align, as the inputs are revoked: their positions are known here for the last time."""
+        if self.process is None or not self.aligning:
+            return []
+        actions: list[Action] = []
+        if white := self.aligner.white():
+            actions = self._cut(max(white), "ledger", unaligned=self._why_unaligned("assigned"))
+        return [*actions, *self.aligner.clear()]
+
+    def _not_aligned(self, epoch: int) -> list[Action]:
+        """Turn an aligned snapshot into an ordinary one: it took too long."""
+        snapshot = self.ledger.open.get(epoch)
+        if self.process is None or snapshot is None:
+            return []
+        actions: list[Action] = []
+        if self.aligner.is_white(epoch):
+            first = self.aligner.waits_for(self.ledger, epoch, self.process, self.positions)
+            took = f"within {snapshot.trigger.align_timeout_ms} ms"
+            why = f"{self._name} was not aligned {took}: it waited for {first}"
+            actions = self._cut(epoch, "ledger", unaligned=why)
+        self.aligner.give_up(epoch)
+        return [*actions, *self.aligner.let_go(), *self._advance()]
+
+    def _inputs_released(self, event: InputsReleased) -> list[Action]:
+        if self.process is None or event.epoch not in self.ledger.snapshots:
+            return []
+        released = Released(process=self.process, n=self._next_n(), epoch=event.epoch, inputs=event.inputs)
+        return [AppendToLedger(record=released)]

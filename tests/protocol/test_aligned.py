@@ -1,0 +1,285 @@
+"""R16: an aligned snapshot has no message in flight, and one that is not aligned says why."""
+
+from __future__ import annotations
+
+import pytest
+
+from snapkafka.errors import BadInputError, TriggerRefusedError
+from snapkafka.kafka.preflight import check_alignment
+from snapkafka.protocol.actions import HoldInputs, HoldRecord, LetGo, StartTimer
+from snapkafka.protocol.alignment import Graph
+from snapkafka.protocol.events import (
+    InputsReleased,
+    InputsRevoked,
+    MarkerMet,
+    RecordMet,
+    TimerExpired,
+    WentAbsent,
+)
+from snapkafka.protocol.ledger_checkpoint import take_checkpoint
+from snapkafka.protocol.ledger_state import LedgerState
+from snapkafka.protocol.records import Abort, Aligning, CutReport, HeldInput, Released, TopicPartition
+
+from .world import A, B, Process, World, records, settle
+
+C = TopicPartition("c", 0)
+
+
+def system(world: World) -> tuple[Process, Process]:
+    """One process that reads `a` and sends to `b`, and one that reads `b`; a record is on its way."""
+    front, back = Process(world, "front", (A,)), Process(world, "back", (B,))
+    settle(front, back)
+    front.send(B)
+    return front, back
+
+
+def read_one(process: Process, offset: int) -> None:
+    process.end(process.start(B, offset))
+
+
+def alignment(world: World, epoch: int) -> tuple[bool, str]:
+    found = world.fold.captured(epoch).alignment
+    assert found is not None
+    return found.aligned, found.why
+
+
+def test_r16_a_process_cuts_when_nothing_is_in_flight_to_it() -> None:
+    world = World()
+    front, back = system(world)
+    epoch = world.trigger(align=True)
+    settle(front, back)
+    assert [record.topics for record in records(front, Aligning)] == [("b",)]
+    assert front.epoch == epoch, "a source cuts at once"
+    assert back.epoch == 0, "a record is in flight to it"
+    red = front.send(B)
+    assert back.feed(RecordMet(epoch=red.epoch, may_wait=True)) == [HoldRecord(epoch=epoch)]
+    assert back.feed(MarkerMet(epoch=epoch)) == [], "white records of another sender may follow a marker"
+    read_one(back, 0)
+    assert back.epoch == epoch
+    assert LetGo(epoch=epoch) not in back.asked, "a red event could tear one of its own"
+    settle(front, back)
+    assert back.asked.count(LetGo(epoch=epoch)) == 1
+    assert alignment(world, epoch) == (True, "")
+
+
+def test_r16_without_alignment_the_same_record_is_in_flight() -> None:
+    world = World()
+    front, back = system(world)
+    epoch = world.trigger()
+    settle(front, back)
+    assert back.epoch == epoch
+    assert world.fold.captured(epoch).alignment is None
+    assert not records(front, Aligning)
+
+
+def test_r16_an_input_is_held_until_all_who_send_to_the_same_topic_have_closed() -> None:
+    world = World()
+    (front, back), other = system(world), Process(world, "other", (A,))
+    running = other.start(A, 0)
+    other.send(B, running)
+    epoch = world.trigger(align=True)
+    settle(front, back, other)
+    assert front.epoch == other.epoch == epoch
+    assert HoldInputs(epoch=epoch) in front.asked and LetGo(epoch=epoch) not in front.asked
+    other.send(B, running)
+    other.end(running)
+    settle(front, back, other)
+    assert LetGo(epoch=epoch) in front.asked and LetGo(epoch=epoch) in other.asked
+    assert back.epoch == 0
+    assert world.log(B)[2].marker, "that of front stands before a white record of other"
+    read_one(back, 3)
+    settle(front, back, other)
+    assert alignment(world, epoch) == (True, "")
+
+
+def test_r16_processes_of_an_app_go_on_together() -> None:
+    """Each may have a copy of the other's table: a red change of it could not be held back."""
+    world = World()
+    one, two = Process(world, "front", (A,)), Process(world, "front")
+    settle(one, two)
+    running = two.start(A, 7)
+    epoch = world.trigger(align=True)
+    settle(one, two)
+    assert HoldInputs(epoch=epoch) in one.asked and LetGo(epoch=epoch) not in one.asked
+    two.end(running)
+    settle(one, two)
+    assert LetGo(epoch=epoch) in one.asked
+
+
+def test_r16_a_timeout_makes_it_an_ordinary_snapshot() -> None:
+    world = World()
+    front, back = system(world)
+    epoch = world.trigger(align=True, align_timeout_ms=50)
+    settle(front, back)
+    assert StartTimer(epoch=epoch, ttl_ms=50, align=True) in back.asked
+    assert back.feed(RecordMet(epoch=epoch, may_wait=True)) == [HoldRecord(epoch=epoch)]
+    back.feed(TimerExpired(epoch=epoch, align=True))
+    assert back.epoch == epoch and LetGo(epoch=epoch) in back.asked
+    settle(front, back)
+    aligned, why = alignment(world, epoch)
+    assert not aligned
+    waited = "it waited for input b[0] to be read up to its barrier"
+    assert why == f"process {back.id} was not aligned within 50 ms: {waited}"
+    assert back.feed(TimerExpired(epoch=epoch, align=True)) == [], "a late timer is harmless"
+
+
+def test_r16_once_a_process_did_not_wait_nobody_does() -> None:
+    world = World()
+    front, back = system(world)
+    third = Process(world, "third", (C,))
+    back.send(C)
+    epoch = world.trigger(align=True, align_timeout_ms=50)
+    settle(front, back, third)
+    assert back.epoch == third.epoch == 0
+    back.feed(TimerExpired(epoch=epoch, align=True))
+    settle(front, back, third)
+    assert third.epoch == epoch
+
+
+def test_r16_a_red_reply_cannot_wait() -> None:
+    world = World()
+    front, back = system(world)
+    epoch = world.trigger(align=True)
+    settle(front, back)
+    back.feed(RecordMet(epoch=epoch))
+    assert back.epoch == epoch
+    settle(front, back)
+    assert alignment(world, epoch) == (
+        False,
+        f"process {back.id} did not wait: a red reply or table change cannot be held back",
+    )
+
+
+def test_r16_another_snapshot_ends_the_alignment() -> None:
+    world = World()
+    front, back = system(world)
+    epoch = world.trigger(align=True)
+    settle(front, back)
+    later = world.trigger("later")
+    settle(front, back)
+    assert back.epoch == later
+    assert alignment(world, epoch) == (
+        False,
+        f"process {back.id} did not wait: it cut for another snapshot meanwhile",
+    )
+
+
+def test_r16_a_rebalance_ends_the_alignment() -> None:
+    world = World()
+    front, back = system(world)
+    epoch = world.trigger(align=True)
+    settle(front, back)
+    assert back.feed(RecordMet(epoch=epoch, may_wait=True)) == [HoldRecord(epoch=epoch)]
+    back.feed(InputsRevoked())
+    assert back.epoch == epoch and LetGo(epoch=epoch) in back.asked
+    (report,) = records(back, CutReport)
+    assert [(p.topic, p.offset) for p in report.positions] == [("b", 0)], "the last that is known of them"
+    assert report.unaligned == f"process {back.id} did not wait: a rebalance moved its inputs"
+
+
+def test_r16_what_is_held_goes_on_when_the_snapshot_fails() -> None:
+    world = World()
+    front, back = system(world)
+    epoch = world.trigger(align=True)
+    settle(front, back)
+    assert back.feed(RecordMet(epoch=epoch, may_wait=True)) == [HoldRecord(epoch=epoch)]
+    world.append(Abort(n=77, epoch=epoch, code="by-hand", reason="enough"))
+    settle(back)
+    assert LetGo(epoch=0) in back.asked
+    assert back.feed(RecordMet(epoch=epoch, may_wait=True))[0].epoch == epoch  # type: ignore[union-attr]
+    assert back.epoch == epoch, "R2 holds as ever"
+
+
+def test_r16_who_is_absent_holds_nothing() -> None:
+    world = World()
+    front, back = system(world)
+    epoch = world.trigger(align=True)
+    settle(front, back)
+    assert back.feed(RecordMet(epoch=epoch, may_wait=True)) == [HoldRecord(epoch=epoch)]
+    back.feed(WentAbsent())
+    assert LetGo(epoch=0) in back.asked
+    assert world.fold.snapshots[epoch].failure is not None
+
+
+def test_r16_who_cannot_hold_back_cuts_at_the_trigger() -> None:
+    world = World()
+    front, back = system(world)
+    back.machine._aligns = False
+    epoch = world.trigger(align=True)
+    settle(front, back)
+    assert back.epoch == epoch
+    aligned, why = alignment(world, epoch)
+    assert not aligned and why == f"input b[0] of app back had messages of process {front.id} in flight"
+
+
+def test_r16_the_time_to_live_names_who_is_waited_for_and_buries_nobody() -> None:
+    world = World()
+    front, back = system(world)
+    epoch = world.trigger(align=True)
+    settle(front, back)
+    front.feed(TimerExpired(epoch=epoch))
+    failure = world.fold.snapshots[epoch].failure
+    assert failure is not None and failure.code == "ttl"
+    assert failure.culprit == f"process {back.id} of app back to read what is in flight to it"
+    assert world.fold.is_alive(back.id)
+
+
+def test_r16_a_cycle_fails_by_name_and_is_refused_the_next_time() -> None:
+    world = World()
+    front, back = system(world)
+    back.send(A)
+    check_alignment(world.fold, (), 5_000, align=True, timeout_ms=0)  # nobody knows of the cycle yet
+    epoch = world.trigger(align=True)
+    settle(front, back)
+    failure = world.fold.snapshots[epoch].failure
+    assert failure is not None
+    assert (failure.code, failure.culprit) == ("alignment-cycle", "back -> a -> front -> b -> back")
+    with pytest.raises(TriggerRefusedError, match="in a cycle: back -> a -> front -> b -> back"):
+        check_alignment(world.fold, (), 5_000, align=True, timeout_ms=0)
+    check_alignment(world.fold, (), 5_000, align=False, timeout_ms=0)
+    check_alignment(world.fold, ("front",), 5_000, align=True, timeout_ms=0)
+
+
+def test_r16_an_ordinary_snapshot_shows_the_cycle_as_well() -> None:
+    world = World()
+    front, back = system(world)
+    back.send(A)
+    world.trigger()
+    settle(front, back)
+    with pytest.raises(TriggerRefusedError, match="cannot be aligned"):
+        check_alignment(world.fold, (), 5_000, align=True, timeout_ms=0)
+
+
+@pytest.mark.parametrize("timeout_ms", [-1, 5_001])
+def test_r16_a_time_to_align_lies_within_the_time_to_live(timeout_ms: int) -> None:
+    with pytest.raises(BadInputError, match="must be 0 to 5,000 ms"):
+        check_alignment(World().fold, (), 5_000, align=True, timeout_ms=timeout_ms)
+
+
+def test_r16_an_app_that_reads_what_it_sends_is_a_cycle() -> None:
+    assert Graph({"a": ["t"]}, {"a": ["t"]}).cycle() == "a -> t -> a"
+    assert Graph({"a": ["t"], "b": ["u"]}, {"a": ["s"], "b": ["t"]}).cycle() == ""
+    diamond = Graph({"a": ["t", "u"], "b": ["v"], "c": ["v"]}, {"b": ["t"], "c": ["u"], "d": ["v"]})
+    assert diamond.cycle() == ""
+    assert diamond.senders("d") == diamond.together("b") == {"b", "c"}
+
+
+def test_r16_what_was_held_is_in_the_ledger_and_in_its_checkpoint() -> None:
+    world = World()
+    front, back = system(world)
+    epoch = world.trigger(align=True)
+    settle(front, back)
+    read_one(back, 0)
+    settle(front, back)
+    held = (HeldInput(topic="b", partition=0, held_us=1_200),)
+    back.feed(InputsReleased(epoch=epoch, inputs=held))
+    settle(front, back)
+    released = world.fold.captured(epoch).released
+    assert [(record.process, record.inputs) for record in released] == [(back.id, held)]
+    chunks = take_checkpoint(enumerate(world.ledger), first_n=1)
+    fold = LedgerState(start=len(world.ledger))
+    for at, chunk in enumerate(chunks, len(world.ledger)):
+        fold.apply(at, chunk)
+    ours, theirs = fold.captured(epoch), world.fold.captured(epoch)
+    assert (ours.alignment, ours.released) == (theirs.alignment, theirs.released)
+    assert any(isinstance(record, Released) for record in world.ledger)
