@@ -120,7 +120,8 @@ class LedgerTasks:
             self.append(Bye(process=process, n=n, goes_on=True, since=since, reason=self._host.reason))
 
     async def written(self) -> None:
-        """Wait until nothing is left to be written."""
+        """Wait until nothing is left to be written, also of what other threads have just asked for."""
+        await asyncio.sleep(0)
         await self._outbox.join()
 
     async def _read(self) -> None:

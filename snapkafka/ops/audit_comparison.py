@@ -1,11 +1,13 @@
 """What workers had in their tables at the cut, compared with what the changelogs say, key by key.
 
 A key that may have been written between a worker's cut and the end of the white records is not judged: an event that
-ran at the cut has finished in white since.
+ran at the cut has finished in white since. One that was torn has finished in red: of its process a key that was
+assigned at any time since is not judged.
 """
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple
@@ -121,6 +123,7 @@ class Comparison:
         self._holders: dict[str, list[_Held]] = {}
         self._reasons: dict[str, str] = {}
         self._apps = audited_processes(captured)
+        self._torn = {cut.process for cut in captured.processes if cut.torn}
         for process, app in sorted(self._apps.items()):
             self._hold(process, app, answers.get(process))
         self._parts: dict[tuple[int, TopicPartition], AuditedPartition] = {}
@@ -218,6 +221,10 @@ class Comparison:
                 tp = TopicPartition(held.table.changelog, partition)
                 if tp in self._cuts and below < self._cuts[tp].end:
                     found[tp] = min(below, found.get(tp, (below, 0))[0]), self._cuts[tp].end
+        for held, _, finding in self._unsure():
+            tp = TopicPartition(held.table.changelog, finding.partition)
+            below = held.table.judged_below.get(finding.partition, self._cuts[tp].end)
+            found[tp] = min(below, found.get(tp, (below, 0))[0]), sys.maxsize
         return found
 
     def finish(
@@ -228,10 +235,18 @@ class Comparison:
         Args:
             written: changelog -> the keys of the records in its `tails`.
         """
+        late = {
+            held.table.changelog: {_key_of(raw, held.table) for raw in written.get(held.table.changelog, ())}
+            for holders in self._holders.values()
+            for held in holders
+        }
+        for held, place, finding in list(self._unsure()):
+            if place[2] in late[held.table.changelog]:
+                del self._suspects[place]
+                self._part(held, finding.partition).in_progress += 1
         for held, key in list(self._unmatched()):
             table = held.table
-            late = {_key_of(raw, table) for raw in written.get(table.changelog, ())}
-            if key not in late:
+            if key not in late[table.changelog]:
                 place = held.answer.process, held.number, key
                 part = AuditedPartition(
                     app=self._apps[held.answer.process],
@@ -250,6 +265,15 @@ class Comparison:
                 )
             parts[where].differing += 1
         return sorted(parts.values(), key=lambda it: (it.app, it.table, it.partition, it.process)), findings
+
+    def _unsure(self) -> Iterator[tuple[_Held, tuple[int, int, bytes], AuditFinding]]:
+        """Yield the keys that an event may have changed at the cut, to assign them in red."""
+        for holders in self._holders.values():
+            for held in holders:
+                for place, finding in self._suspects.items():
+                    ours = place[:2] == (held.answer.process, held.number)
+                    if ours and finding.kind == "changed" and finding.process in self._torn:
+                        yield held, place, finding
 
     def _unmatched(self) -> Iterator[tuple[_Held, bytes]]:
         """Yield the keys that workers have and the state has not."""

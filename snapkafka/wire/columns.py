@@ -14,7 +14,7 @@ from typing import Any, Final, NamedTuple
 from snapkafka.protocol._dataclass import value
 from snapkafka.protocol.records import ChangelogEnd, ChannelRange, LogEnd, SentEnd, SeqRange
 
-#: No list is longer: a record of 256 KB names some 3,000 partitions, and a damaged one must not fill the memory.
+#: No list is longer: a record of 256 KB names some 6,000 partitions, and a damaged one must not fill the memory.
 ITEMS_MAX: Final = 100_000
 
 

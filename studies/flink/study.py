@@ -12,6 +12,7 @@ from collections.abc import Iterable, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
+from statistics import median
 from typing import Final
 
 from snapkafka.errors import EXIT_OK, SnapkafkaError
@@ -23,6 +24,15 @@ from .settings import PARTITIONS, Side
 
 #: Seconds between two checkpoints.
 EVERY_S: Final = 1.0
+COLUMNS: Final = (
+    "keys",
+    "side",
+    "in flight without: p50 / p99",
+    "in flight with: p50 / p99",
+    "ratio of p99",
+    "taken: p50 / p99",
+    "bytes each",
+)
 
 
 @dataclass(slots=True)
@@ -54,10 +64,8 @@ def main(arguments: Sequence[str]) -> int:
 
 
 def _print(options: argparse.Namespace, load: float) -> None:
-    print(
-        "| keys | side | way without: p50 / p99 | way with: p50 / p99 | ratio of p99 | taken: p50 / p99 | bytes each |"
-    )
-    print("|---|---|---|---|---|---|---|", flush=True)
+    print(f"| {' | '.join(COLUMNS)} |")
+    print(f"|{'---|' * len(COLUMNS)}", flush=True)
     for keys in options.keys:
         for line in _lines(keys, _study(keys, options)):
             print(line, flush=True)
@@ -147,7 +155,7 @@ def _turn(
 def _lines(keys: int, found: dict[str, Found]) -> Iterable[str]:
     names = {"aligned": "Flink, aligned", "unaligned": "Flink, unaligned"}
     for name, it in found.items():
-        ratios = f"{share(it.ratios, 0.5):.2f} ({min(it.ratios):.2f} to {max(it.ratios):.2f})"
+        ratios = f"{median(it.ratios):.2f} ({min(it.ratios):.2f} to {max(it.ratios):.2f})"
         ways = (f"{share(it.way_ms[w], 0.5):.1f} / {share(it.way_ms[w], 0.99):.0f} ms" for w in (False, True))
         taken = f"{share(it.taken_ms, 0.5):.0f} / {share(it.taken_ms, 0.99):.0f} ms"
         size = f"{share(it.bytes_each, 0.5) / 1_000:,.1f} kB"

@@ -21,31 +21,32 @@ from snapkafka.drivers.faust.audit.image import TableImage
 from snapkafka.drivers.faust.audit.scan import Scan
 from tests.bench.figures import Figure, figure
 
+UNITS: Final = {
+    "fork_pause": "ms",
+    "fork_stall": "ms",
+    "scan_pause": "ms",
+    "scan_stall": "ms",
+    "fork_seconds": "s",
+    "scan_seconds": "s",
+    "child_mb": "MB",
+    "worker_mb": "MB",
+}
 KEYS: Final = 1_000_000
 #: Of a table of a gigabyte with so many keys, each value has so many bytes; of a small one a number.
 GIGABYTE, NUMBERS = 950, 0
 ROUNDS: Final = 3
+WITHIN_S: Final = 3_000.0
 #: The loop is asked for so short a pause, over and over.
 TICK_S: Final = 0.001
 
 
 def bench_audit() -> list[Figure]:
     """How long a worker stands still for an audit, and what memory it takes."""
-    figures = []
+    figures: list[Figure] = []
     for name, size in (("numbers", NUMBERS), ("gigabyte", GIGABYTE)):
         command = [sys.executable, "-m", "tests.bench.auditing", str(KEYS), str(size)]
         found = json.loads(subprocess.run(command, capture_output=True, text=True, check=True).stdout)
-        for what, unit in (
-            ("fork_pause", "ms"),
-            ("fork_stall", "ms"),
-            ("scan_pause", "ms"),
-            ("scan_stall", "ms"),
-            ("fork_seconds", "s"),
-            ("scan_seconds", "s"),
-            ("child_mb", "MB"),
-            ("worker_mb", "MB"),
-        ):
-            figures.append(figure(f"audit_{name}_{what}", found[what], unit))
+        figures += [figure(f"audit_{name}_{what}", values, UNITS[what]) for what, values in found.items()]
     return figures
 
 
@@ -61,14 +62,25 @@ def main(keys: int, size: int) -> None:
     found: dict[str, list[float]] = {"worker_mb": [_resident_mb()]}
     for _ in range(ROUNDS):
         for how in ("fork", "scan"):
-            for what, value in asyncio.run(_audit(how, image)).items():
+            audit = _pause(how, image) if size else _audit(how, image)
+            for what, value in asyncio.run(audit).items():
                 found.setdefault(what, []).append(value)
     print(json.dumps(found))
 
 
+async def _pause(how: str, image: TableImage) -> dict[str, float]:
+    """Measure the instant of the cut alone: what follows takes time in proportion to the keys."""
+    before = time.thread_time()
+    source: Any = forked.fork([image], WITHIN_S) if how == "fork" else Scan([image])
+    paused = time.thread_time() - before
+    if how == "fork":
+        await source.end()
+    return {f"{how}_pause": paused * 1e3}
+
+
 async def _audit(how: str, image: TableImage) -> dict[str, float]:
     before, started = time.thread_time(), time.perf_counter()
-    source: Any = forked.fork([image], 300.0) if how == "fork" else Scan([image])
+    source: Any = forked.fork([image], WITHIN_S) if how == "fork" else Scan([image])
     paused = time.thread_time() - before
     stall = asyncio.ensure_future(_longest_stall())
     async for _ in source.pieces():

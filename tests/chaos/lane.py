@@ -58,7 +58,7 @@ class Lane:
         """Let the worker die there in mid-snapshot, start the next, and take snapshots until one is captured."""
         (worker,) = self.system.workers
         dead = set(self.observer.state.processes)
-        self.order.write_text(step)
+        self.order.write_text(f"{self.observer.state.end} {step}")
         epoch = self._trigger(f"dying-{len(self.deaths)}", TTL_MS, by_earlier_release=step in ASKING_ENDS)
         wait_until(f"death at: {step}", lambda: worker.process.poll() is not None, timeout_s=STEP_S)
         assert worker.process.returncode == -signal.SIGKILL, worker.last_lines()

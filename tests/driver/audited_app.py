@@ -65,7 +65,7 @@ async def keep(stream: Any) -> None:
             del counts[key]
         found = lists[key]
         found.append(number)
-        await asyncio.sleep(0.001 * (number % 4))  # an event that holds a changed object across a cut
+        await asyncio.sleep(0.02 * (number % 4))  # an event that holds a changed object across a cut
         lists[key] = found[-20:]
         account = accounts.get(key) or Account(owner=key, entries=[])
         account.entries = [*account.entries[-9:], number]

@@ -29,6 +29,8 @@ from snapkafka.until import until
 
 pytestmark = [pytest.mark.kafka, pytest.mark.timeout(500)]
 
+#: So many events are under way around each cut: what all rounds write stays one small log.
+ROUND = 150
 TABLES = ("accounts", "counts", "lists", "members", "windows", "world")
 
 
@@ -40,7 +42,7 @@ class Running:
         self.namespace = f"a{uuid.uuid4().hex[:8]}"
         self.app = f"audited-{self.namespace}"
         self.envs, self.env = envs or ({}, {}), {"SMALL_APP_ID": self.app} | env
-        self.sent = 0
+        self.sent = self.wanted = 0
 
     @contextmanager
     def started(self) -> Iterator[System]:
@@ -76,6 +78,10 @@ class Running:
         asyncio.run(self._send(records + worldly))
         self.sent += len(values)
 
+    def more(self) -> None:
+        """Let `under_load` send another round of events."""
+        self.wanted = self.sent + ROUND
+
     def outputs(self) -> int:
         tps = [TopicPartition(f"{self.app}-out", partition) for partition in range(2)]
         return sum(self.observer.call(self.observer.admin.log_ends(tps)).values())
@@ -86,17 +92,19 @@ class Running:
 
     @contextmanager
     def under_load(self) -> Iterator[None]:
-        """Send events until the end of the block, at most 60 ahead of the workers."""
+        """Send `ROUND` events when asked by `more`, until the end of the block; at most 60 ahead of the workers."""
         done = threading.Event()
 
         async def load() -> None:
             async with AIOKafkaProducer(bootstrap_servers=self.kafka.bootstrap, linger_ms=5) as producer:
                 while not done.is_set():
-                    for n in range(self.sent, self.sent + 20):
+                    for n in range(self.sent, self.sent + 5):
                         await producer.send(f"{self.app}-in", b"%d" % n, b"k%d" % (n % 40))
                         await producer.send(f"{self.app}-world", b"%d" % n, b'"w%d"' % (n % 300))
-                    self.sent += 20
+                    self.sent += 5
+                    await asyncio.sleep(0.15)
                     await until(lambda: done.is_set() or self.outputs() >= self.sent - 60, 120, "the workers")
+                    await until(lambda: done.is_set() or self.sent < self.wanted, 600, "the next round")
 
         thread = threading.Thread(target=lambda: asyncio.run(load()))
         thread.start()
@@ -215,7 +223,7 @@ def test_a_scan_finds_the_same_where_a_fork_is_not_safe(
 
 
 @pytest.mark.parametrize(
-    "rounds", [5, pytest.param(100, marks=[pytest.mark.long, pytest.mark.timeout(1800)])]
+    "rounds", [5, pytest.param(100, marks=[pytest.mark.long, pytest.mark.timeout(3600)])]
 )
 @pytest.mark.parametrize("guarantee", ["at_least_once", "exactly_once"])
 def test_a_healthy_app_under_load_has_no_finding(
@@ -228,6 +236,7 @@ def test_a_healthy_app_under_load_has_no_finding(
         seen: Counter[str] = Counter()
         with running.under_load():
             for _ in range(rounds):
+                running.more()
                 found = running.audit()
                 assert found.same, (faults(found), [it for it in found.partitions if it.reason])
                 assert sorted(worker.how for worker in found.workers) == ["fork", "scan"]
@@ -253,6 +262,7 @@ def test_a_child_that_fails_harms_neither_the_app_nor_the_snapshot(
         running.send(*map(str, range(100)))
         running.settle()
         with running.under_load():
+            running.more()
             found = running.audit()
         assert found.verdict.startswith("VERIFIED")
         assert [(it.how, it.reason) for it in found.workers] == [("", reason)]

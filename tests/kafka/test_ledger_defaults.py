@@ -34,7 +34,7 @@ LARGE = Closed(
     n=1,
     epoch=1,
     report=0,
-    sent=tuple(SentEnd(topic="t" * 200, partition=i, white_end=1, last_seq=1) for i in range(1_200)),
+    sent=tuple(SentEnd(topic=f"{i:0200}", partition=i, white_end=1, last_seq=1) for i in range(1_200)),
 )
 
 

@@ -214,7 +214,8 @@ def play(
             before it cuts. "hangs": it was red, and the relay did not cut; "refused": nor did the ledger take its
             Hello; "cuts": it was white, and the relay cuts after it.
         split: `x` is also in partition 1 of the table, whose keys belong in one partition each.
-        shared: alpha's table is a global one, written in both partitions: `x` and `y` in 1 too.
+        shared: alpha's table is a global one, which two of its processes write, in turns and in both partitions: `x`
+            and `y` in 1 too. The second one ends later: past a red write of the first it has a white one.
         nanoseconds: a message in flight and a change of the table have times that Spark's source cannot read.
         bulk: let alpha write so many keys to balances[1] before its cut.
     """
@@ -261,16 +262,20 @@ async def _play(bootstrap: str, namespace: str, acts: _Acts) -> Stage:
             await admin.create_topic(stage.topic(name), partitions=2, settings=settings)
         ids = {name: found.topic_id for name, found in (await admin.describe_topics()).items()}
         sources = (stage.topic("orders"),) if acts.declared else ()
-        old, a, b = await _join(stage, ids, sources, keyed=acts.split, shared=acts.shared)
+        old, a, b, other = await _join(stage, ids, sources, keyed=acts.split, shared=acts.shared)
         stage.players = (a, b)
         _white(stage, old, a, b, acts)
-        if acts.shared:
+        if other is not None:
             a.send(stage.tp("balances", 1), b'"x"', b"6")
             a.send(stage.tp("balances", 1), b'"y"', b"7")
+            for number, who in enumerate((other, a, other)):
+                who.send(stage.tp("balances", 1), b'"w"', b"%d" % number)
         if acts.split:
             a.send(stage.tp("balances", 1), b'"x"', b"5")
         a.fill(stage.tp("balances", 1), acts.bulk)
         await _cut(stage, a, b, acts, await _relay(stage, ids, acts.relay))
+        if other is not None:
+            await _cut_other(stage, a, other)
         stage.captured = stage.state.captured(stage.epoch)
         return stage
     finally:
@@ -280,7 +285,7 @@ async def _play(bootstrap: str, namespace: str, acts: _Acts) -> Stage:
 
 async def _join(
     stage: Stage, ids: dict[str, str], sources: tuple[str, ...], *, keyed: bool, shared: bool
-) -> tuple[Sender, Sender, Sender]:
+) -> tuple[Sender, Sender, Sender, Sender | None]:
     orders, back, balances = (stage.topic(name) for name in ("orders", "credits", "balances"))
 
     async def hello(app: str, n: int, topic: str, *tables: Table) -> Sender:
@@ -313,8 +318,26 @@ async def _join(
     old = await hello("beta", 1, back)
     a = await hello("alpha", 2, orders, table)
     b = await hello("beta", 3, back)
+    other = await hello("alpha", 4, orders, table) if shared else None
     await old.write_record(Bye)
-    return old, a, b
+    return old, a, b, other
+
+
+async def _cut_other(stage: Stage, a: Sender, other: Sender) -> None:
+    """The second writer of a global table, which has no inputs; its event writes in white behind a red one of `a`."""
+    place = stage.tp("balances", 1)
+    report = await other.write_record(
+        CutReport, epoch=stage.epoch, previous=0, heard="ledger", assigned=-1, positions=()
+    )
+    a.send(place, b'"w"', b"7", epoch=stage.epoch)
+    end = other.send(place, b'"v"', b"8") + 1
+    await other.write_record(
+        Closed,
+        epoch=stage.epoch,
+        report=report,
+        sent=tuple(other.ends.values()),
+        changelogs=(ChangelogEnd(table="balances", topic=place.topic, partition=1, end=end),),
+    )
 
 
 async def _relay(stage: Stage, ids: dict[str, str], kind: str) -> Sender | None:
@@ -407,7 +430,7 @@ async def _cut(stage: Stage, a: Sender, b: Sender, acts: _Acts, relay: Sender | 
         sent=tuple(a.ends.values()),
         changelogs=tuple(
             ChangelogEnd(table="balances", topic=balances.topic, partition=partition, end=end)
-            for partition, end in ((0, 7 if acts.calm else 9), (1, acts.split + 2 * acts.shared + acts.bulk))
+            for partition, end in ((0, 7 if acts.calm else 9), (1, acts.split + 5 * acts.shared + acts.bulk))
         ),
         input_ends=(ends[orders], ends[stage.tp("orders", 1)]),
         recorded=(

@@ -13,7 +13,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as fn
 
 from snapkafka.assembly.manifest import check_entries
-from snapkafka.assembly.spark.reading.session import having
+from snapkafka.assembly.spark.reading.session import SMALL_MAX, having, sized
 from snapkafka.assembly.spark.verify import rules
 from snapkafka.assembly.spark.verify.log_frames import LogFrames
 from snapkafka.assembly.spark.verify.rules import RULES, SEARCHES
@@ -127,7 +127,15 @@ def _frames(spark: SparkSession, world: World, stretch: int = 0) -> LogFrames:
 def test_spark_and_lists_find_the_same(
     spark: SparkSession, seed: int | None, stretch: int, tail_max: int, still_there: StillThere
 ) -> None:
-    """Record by record, whatever is found; and what comes of it: outcomes, witnesses, and what was read."""
+    """Record by record, whatever is found; and what comes of it: outcomes, witnesses, and what was read. The long ones
+    are planned as large logs are."""
+    with sized(spark, SMALL_MAX + 1 if stretch or seed is None else 0):
+        _agree(spark, seed, stretch, tail_max, still_there)
+
+
+def _agree(
+    spark: SparkSession, seed: int | None, stretch: int, tail_max: int, still_there: StillThere
+) -> None:
     kinds = KINDS.keys() - OF_STATE if (seed, tail_max) == (EVERY_KIND, TAIL_MAX) else set[str]()
     seed = random.randrange(10**9) if seed is None else seed
     snapshot = damaged(seed, tail_max=tail_max)

@@ -166,6 +166,7 @@ def test_nothing_is_held_against_what_is_sound(spark: SparkSession, runs: Played
     assert len(runs.sound) == SHORT or all(runs.counts[name] > few for name in HAPPENS), runs.counts
 
 
+@pytest.mark.long
 def test_what_is_broken_is_accused(spark: SparkSession, runs: Played) -> None:
     outcomes = _verified(spark, runs, runs.broken)
     accused = {

@@ -40,7 +40,9 @@ class StateDue:
         self._node, self._host, self._task, self._notify = node, host, task, notify
         self.now: Due | None = None
         self._left = False  # the process takes part no more
-        self._expired: set[int] = set()  # timers that went off while the machine was not fed
+        self._expired: list[
+            int
+        ] = []  # timers that went off while the machine was not fed; up to two of an epoch
 
     def of(self, snapshot_id: str) -> Due | None:
         """Return it, if it is that of this snapshot."""
@@ -74,7 +76,7 @@ class StateDue:
             due.timer.cancel()
         self._task.go_on()
         if self.now is None:
-            expired, self._expired = self._expired, set()
+            expired, self._expired = self._expired, []
             for epoch in sorted(expired):
                 self.expire(epoch)
 
@@ -92,7 +94,7 @@ class StateDue:
         """Pass an expired timer to the machine, unless a trigger waits: it judges by what it was fed, and would take
         others for late."""
         if self.now is not None:
-            self._expired.add(epoch)
+            self._expired.append(epoch)
         elif epoch in self._task.ahead.open and not self._left:
             self._host.feed(TimerExpired(epoch=epoch))
 

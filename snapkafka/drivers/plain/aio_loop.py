@@ -71,7 +71,14 @@ class AioParticipant(Participant):
         self.sends: AioSends | None = None
         self._theirs: dict[str, Any] = {}
         if plan.producer is not None:
-            self.sends = AioSends(self.host, plan.producer, events=self.events, outcomes=self.outcomes)
+            self.sends = AioSends(
+                self.host,
+                plan.producer,
+                stamps=self.stamps,
+                waiting=self.waiting,
+                events=self.events,
+                outcomes=self.outcomes,
+            )
             self.host.marked = self.sends.send_markers
             if getattr(plan.producer, "_txn_manager", None) is not None:
                 self._transact(plan.producer)
@@ -229,7 +236,7 @@ class AioParticipant(Participant):
                 message = replace(message, headers=rest)
         gate = self.incoming.ask(tp, offset, message.key, message.value, header)
         if gate.met is not None and not self.host.absent:
-            await meet(self.host, self.host.waiting, gate.met)
+            await meet(self.host, self.waiting, gate.met)
         if gate.ended is not None:
             self.host.feed(gate.ended)
         if not gate.passes or generation != self._generation:
@@ -273,6 +280,7 @@ class AioParticipant(Participant):
             await _called(self._on_revoke, tps)
         self._generation += 1
         self.assignments.revoked()
+        self.rewound()  # the next assignment starts where the group has committed
 
     # -- the table ----------------------------------------------------------------------------------------------------
 

@@ -25,6 +25,8 @@ from ..outcomes import outcome
 from .settle import SendOutcomes, Sent
 
 if TYPE_CHECKING:
+    from ..stamps import Stamps
+    from ..waiting import WorkerWaits
     from .driver import PlainDriver
     from .running_events import Events
 
@@ -57,8 +59,18 @@ class AioSends:
         producer: aiokafka's; its `send` is patched between `attach` and `detach`.
     """
 
-    def __init__(self, host: PlainDriver, producer: Any, *, events: Events, outcomes: SendOutcomes) -> None:
+    def __init__(
+        self,
+        host: PlainDriver,
+        producer: Any,
+        *,
+        stamps: Stamps,
+        waiting: WorkerWaits,
+        events: Events,
+        outcomes: SendOutcomes,
+    ) -> None:
         self._host, self._producer, self._events, self._outcomes = host, producer, events, outcomes
+        self._stamps, self._waiting = stamps, waiting
         self._partitions: defaultdict[TopicPartition, PartitionState] = defaultdict(PartitionState)
         self._changes: deque[Change] = deque()
         self._changing = asyncio.Lock()
@@ -105,7 +117,7 @@ class AioSends:
 
     async def _has_identity(self, effect: Effect) -> bool:
         host = self._host
-        if host.machine.process is None and not await host.waiting.for_identity():
+        if host.machine.process is None and not await self._waiting.for_identity():
             host.do(host.machine.send_withdrawn(effect))
             return False
         return True
@@ -162,7 +174,7 @@ class AioSends:
                     host.do(machine.send_withdrawn(effect))
                     effect = machine.send_entered_again(effect)
                 seq = machine.send_stamped(effect, tp)
-                header = host.stamps.of(wire.tp_check(*tp), effect, seq)
+                header = self._stamps.of(wire.tp_check(*tp), effect, seq)
                 return effect, seq, [*others, (wire.HEADER, header)]
         except Exception as error:
             host.stand_down("to stamp a record", error)
@@ -205,7 +217,7 @@ class AioSends:
         if host.stamping:
             assert host.machine.process is not None
             seq, answer = host.machine.marker_stamped(tp), host.answering()
-            header = host.stamps.marker(tp, action, seq)
+            header = self._stamps.marker(tp, action, seq)
             try:
                 future = await self._send(
                     tp.topic,

@@ -16,6 +16,8 @@ from .recovery import Recovered, recover
 from .running_events import LOOP
 
 if TYPE_CHECKING:
+    from ..stamps import Stamps
+    from ..waiting import WorkerWaits
     from .driver import PlainDriver
     from .running_events import Events
     from .table import Table
@@ -29,8 +31,18 @@ class Assignments:
         reset: where an input without a committed offset starts, "earliest" or "latest".
     """
 
-    def __init__(self, host: PlainDriver, events: Events, table: Table | None, *, reset: str) -> None:
+    def __init__(
+        self,
+        host: PlainDriver,
+        events: Events,
+        table: Table | None,
+        *,
+        stamps: Stamps,
+        waiting: WorkerWaits,
+        reset: str,
+    ) -> None:
         self._host, self._events, self._table, self._reset = host, events, table, reset
+        self._stamps, self._waiting = stamps, waiting
 
     async def assigned(
         self, committed: Mapping[TopicPartition, int | None], *, generation: int, member: str
@@ -49,7 +61,8 @@ class Assignments:
         host.feed(InputsRevoked())  # what starts from here on starts under this assignment
         found = Recovered()
         if self._table is not None:
-            found = await recover(host, self._table, {tp.partition for tp in committed})
+            partitions = {tp.partition for tp in committed}
+            found = await recover(host, self._table, partitions, stamps=self._stamps, waiting=self._waiting)
             self._table.replace(found.data)
         positions = await self._positions(committed)
         if host.absent or not host.started:
@@ -68,7 +81,7 @@ class Assignments:
                 changelogs=changelogs,
             )
         )
-        await host.waiting.for_inputs()
+        await self._waiting.for_inputs()
         return positions
 
     async def _positions(self, committed: Mapping[TopicPartition, int | None]) -> dict[TopicPartition, int]:

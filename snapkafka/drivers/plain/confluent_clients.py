@@ -6,19 +6,23 @@ Outside of a participant they do what confluent-kafka's own do.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final, Protocol
 
 import confluent_kafka
 
 from snapkafka.errors import BadInputError
 
-if TYPE_CHECKING:
-    from .confluent_sends import ConfluentSends
-    from .transactions import Transactions
+from .transactions import Transactions
 
 #: As librdkafka has it: the settings may come as a mapping, or as keywords.
 Settings = Mapping[str, Any]
 UNASSIGNED: Final = -1
+
+
+class Sends(Protocol):
+    """What a participant does with a record that is sent."""
+
+    def produce(self, topic: str, record: dict[str, Any], headers: Any, notify: Any) -> None: ...
 
 
 class Consumer(confluent_kafka.Consumer):
@@ -43,7 +47,7 @@ class Producer(confluent_kafka.Producer):
     def __init__(self, config: Settings, **more: Any) -> None:
         super().__init__(dict(config), **more)
         self.config = {**config, **more}
-        self.sends: ConfluentSends | None = None
+        self.sends: Sends | None = None
         self.transactions: Transactions | None = None
 
     def plainly(self, topic: str, **record: Any) -> None:

@@ -72,6 +72,7 @@ class ConfluentParticipant(Participant):
             self._sends = ConfluentSends(
                 self.host,
                 self._producer,
+                stamps=self.stamps,
                 events=self.events,
                 outcomes=self.outcomes,
                 await_identity=self._await_identity,
@@ -119,7 +120,7 @@ class ConfluentParticipant(Participant):
     def _await_identity(self) -> None:
         """Wait until this process has an id, as long as R15 allows."""
         if self.host.machine.process is None and not self.host.absent:
-            self._thread.call(self.host.waiting.for_identity())
+            self._thread.call(self.waiting.for_identity())
 
     # -- for the loop -----------------------------------------------------------------------------------------------
 
@@ -201,7 +202,7 @@ class ConfluentParticipant(Participant):
                 message.set_headers(rest)
         gate = self.incoming.ask(tp, offset, message.key(), message.value(), header)
         if gate.met is not None and not self.host.absent:
-            self._thread.call(meet(self.host, self.host.waiting, gate.met))
+            self._thread.call(meet(self.host, self.waiting, gate.met))
         if gate.ended is not None:
             self.host.feed(gate.ended)
         if gate.passes:
@@ -227,7 +228,7 @@ class ConfluentParticipant(Participant):
             if self.plan.table is not None:
                 raise
             self.host.log_failed("to announce its inputs", error)
-            self.host.loop.call_soon_threadsafe(self.host.waiting.without_inputs)
+            self.host.loop.call_soon_threadsafe(self.waiting.without_inputs)
             return partitions
         committed = {
             TopicPartition(tp.topic, tp.partition): tp.offset if tp.offset >= 0 else None for tp in found
@@ -246,6 +247,7 @@ class ConfluentParticipant(Participant):
     def _lost(self, consumer: Any, partitions: Sequence[Any]) -> None:
         if not self._left:
             self.assignments.revoked()
+            self.rewound()  # the next assignment starts where the group has committed
 
     # -- the table ----------------------------------------------------------------------------------------------------
 

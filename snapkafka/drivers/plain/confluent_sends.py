@@ -22,6 +22,7 @@ from .partitioner import partitioner_of
 from .settle import SendOutcomes, Sent
 
 if TYPE_CHECKING:
+    from ..stamps import Stamps
     from .confluent_clients import Producer
     from .driver import PlainDriver
     from .running_events import Events
@@ -29,6 +30,9 @@ if TYPE_CHECKING:
 #: librdkafka asks for partitions that were added as often.
 PARTITIONS_HOLD_S: Final = 300.0
 METADATA_S: Final = 10.0
+#: A broker that is away delays a record no longer where the partitions were known before, and not again for a while.
+LOOK_S: Final = 1.0
+ASK_AGAIN_S: Final = 30.0
 LOOK_AGAIN_S: Final = 0.1
 TOO_LARGE: Final = KafkaError.MSG_SIZE_TOO_LARGE
 #: The record itself is at fault, or it never left the queue.
@@ -59,11 +63,12 @@ class ConfluentSends:
         host: PlainDriver,
         producer: Producer,
         *,
+        stamps: Stamps,
         events: Events,
         outcomes: SendOutcomes,
         await_identity: Callable[[], None],
     ) -> None:
-        self._host, self._producer = host, producer
+        self._host, self._producer, self._stamps = host, producer, stamps
         self._events, self._outcomes, self._await_identity = events, outcomes, await_identity
         self._partitioner = partitioner_of(producer.config)
         self._counts: dict[str, tuple[int, float]] = {}  # partitions of a topic, and until when that holds
@@ -106,7 +111,7 @@ class ConfluentSends:
         try:
             if host.stamping:
                 effect, seq = host.machine.send_at_once(self._events.cause(), tp)
-                header = host.stamps.of(wire.tp_check(*tp), effect, seq)
+                header = self._stamps.of(wire.tp_check(*tp), effect, seq)
                 return Sent(effect, tp, seq), [*others, (wire.HEADER, header)]
         except Exception as error:
             host.stand_down("to stamp a record", error)
@@ -145,7 +150,13 @@ class ConfluentSends:
             return count
         deadline = time.monotonic() + METADATA_S
         while True:
-            found = self._producer.list_topics(topic, METADATA_S).topics[topic]
+            try:
+                found = self._producer.list_topics(topic, LOOK_S if count else METADATA_S).topics[topic]
+            except KafkaException:
+                if not count:
+                    raise
+                self._counts[topic] = count, time.monotonic() + ASK_AGAIN_S
+                return count
             if found.partitions:
                 break
             if time.monotonic() > deadline:
@@ -164,7 +175,7 @@ class ConfluentSends:
         answer = host.answering()
         for tp in action.tps:
             seq = host.machine.marker_stamped(tp)
-            header = host.stamps.marker(tp, action, seq)
+            header = self._stamps.marker(tp, action, seq)
 
             def delivered(
                 error: Any, message: Any, tp: TopicPartition = tp, seq: int = seq, epoch: int = action.epoch

@@ -79,10 +79,18 @@ class Participant:
     def __init__(self, plan: Plan, connection: Connection, *, reset: str) -> None:
         self.plan, self._reset = plan, reset
         self.host = PlainDriver(plan.config, connection)
+        self.stamps, self.waiting = self.host.stamps, self.host.waiting
         self.events = Events(self.host)
         self.outcomes = SendOutcomes(self.host)
-        self.incoming = IncomingRecords(self.host)
-        self.assignments = Assignments(self.host, self.events, plan.table, reset=reset)
+        self.incoming = IncomingRecords(self.host, self.stamps)
+        self.assignments = Assignments(
+            self.host,
+            self.events,
+            plan.table,
+            stamps=self.stamps,
+            waiting=self.waiting,
+            reset=reset,
+        )
         self.transactions: Transactions | None = None
         self.stopping = False
 
@@ -163,7 +171,7 @@ class Participant:
             if not logged:
                 logged = True
                 logger.warning("snapkafka: %s waits: %s is %s", self.plan.group, view, view.stage)
-            await host.waiting.changed()
+            await self.waiting.changed()
 
     async def leave(self, *, in_order: bool) -> None:
         """Append `Bye`, and close our own clients. `in_order`: all that was sent is acknowledged; otherwise the next

@@ -20,6 +20,8 @@ from snapkafka.wire import headers as wire
 from ..waiting import meet
 
 if TYPE_CHECKING:
+    from ..stamps import Stamps
+    from ..waiting import WorkerWaits
     from .driver import PlainDriver
     from .table import Table
 
@@ -48,7 +50,9 @@ class Recovered:
         return self.effects.get((wire.topic_check(tp.topic), tp.partition), 0)
 
 
-async def recover(host: PlainDriver, table: Table, partitions: Collection[int]) -> Recovered:
+async def recover(
+    host: PlainDriver, table: Table, partitions: Collection[int], *, stamps: Stamps, waiting: WorkerWaits
+) -> Recovered:
     """Read these partitions of a changelog to their ends; records of aborted transactions are none.
 
     Raises:
@@ -69,32 +73,42 @@ async def recover(host: PlainDriver, table: Table, partitions: Collection[int]) 
             while unread := {tp for tp in unread if await consumer.position(tp) < found.ends[tp.partition]}:
                 for tp, records in (await consumer.getmany(*unread, timeout_ms=FETCH_MS)).items():
                     for record in records:
-                        await _apply(host, found, TopicPartition(*tp), record)
+                        if await _counts(host, TopicPartition(*tp), record, found, stamps, waiting):
+                            _apply(found.data[tp.partition], record)
         finally:
             await consumer.stop()
     return found
 
 
-async def _apply(host: PlainDriver, found: Recovered, tp: TopicPartition, record: Any) -> None:
-    header = wire.find(record.headers)
-    stamp = None
-    if header is not None and not host.absent:
-        stamp = wire.read(header, host.stamps.ledger_id, wire.tp_check(*tp))
+async def _counts(
+    host: PlainDriver,
+    tp: TopicPartition,
+    record: Any,
+    found: Recovered,
+    stamps: Stamps,
+    waiting: WorkerWaits,
+) -> bool:
+    """Return whether a record is a change of the table; note what it is an effect of."""
     if record.value is None and wire.is_marker(record.key, record.headers):
-        return
-    if stamp is not None:
-        ledger = host.machine.ledger
-        if ledger.is_void(stamp.process, tp, record.offset):
-            return
-        if stamp.epoch > host.machine.colours.epoch:
-            await meet(host, host.waiting, RecordMet(epoch=stamp.epoch))
-        base = ledger.restores.bases.get(tp)
-        if stamp.cause is not None and (
-            base is None or (record.offset >= base.end and stamp.process > base.author)
-        ):
-            topic, partition, offset = stamp.cause
-            found.effects[topic, partition] = max(offset + 1, found.effects.get((topic, partition), 0))
-    data = found.data[tp.partition]
+        return False
+    header = None if host.absent else wire.find(record.headers)
+    stamp = None if header is None else wire.read(header, stamps.ledger_id, wire.tp_check(*tp))
+    if stamp is None:
+        return True
+    ledger = host.machine.ledger
+    if ledger.is_void(stamp.process, tp, record.offset):
+        return False
+    if stamp.epoch > host.machine.colours.epoch:
+        await meet(host, waiting, RecordMet(epoch=stamp.epoch))
+    base = ledger.restores.bases.get(tp)
+    now = base is None or (record.offset >= base.end and stamp.process > base.author)
+    if stamp.cause is not None and now:
+        topic, partition, offset = stamp.cause
+        found.effects[topic, partition] = max(offset + 1, found.effects.get((topic, partition), 0))
+    return True
+
+
+def _apply(data: dict[bytes, bytes], record: Any) -> None:
     if record.value is None:
         data.pop(record.key, None)
     else:

@@ -17,7 +17,7 @@ from aiokafka import codec
 
 from snapkafka.topic_config import TopicSettings
 
-#: Larger records would be chunked, which is not built yet. A report of 256 KB is that of some 3,000 partitions.
+#: Larger records would be chunked, which is not built yet. A report of 256 KB is that of some 6,000 partitions.
 RECORD_BYTES_MAX: Final = 256 * 1024
 #: A batch of one such record is larger than it by its key and two headers.
 BATCH_BYTES_MIN: Final = RECORD_BYTES_MAX + 1_024

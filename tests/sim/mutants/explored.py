@@ -43,6 +43,7 @@ CAUGHT_IN: Final[dict[str, tuple[str, int]]] = {
     "R9 history": ("red-input", 2),
     "R9 stale": ("moves", 18),
     "R9 passed": ("passed", 29),
+    "R9 one record": ("passed", 29),
     "R10 uncut": ("uncut", 1),
     "R11 lost": ("moves", 18),
     "R11 last": ("red-input", 2),

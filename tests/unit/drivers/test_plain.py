@@ -7,10 +7,12 @@ from typing import Any, cast
 
 import pytest
 from aiokafka import AIOKafkaConsumer
+from confluent_kafka import KafkaException
 
 from snapkafka.clients import Consumer, Producer, Table, participant
 from snapkafka.config import Config
 from snapkafka.drivers.outcomes import Unacknowledged
+from snapkafka.drivers.plain import confluent_sends
 from snapkafka.drivers.plain.confluent_sends import ConfluentSends
 from snapkafka.drivers.plain.confluent_settings import generation_of
 from snapkafka.drivers.plain.driver import PlainDriver
@@ -111,7 +113,12 @@ def busy(driver: Driver) -> bool:
 
 def sends_of(driver: Driver, queue: Queue, events: Events, outcomes: SendOutcomes) -> ConfluentSends:
     return ConfluentSends(
-        driver, cast(Producer, queue), events=events, outcomes=outcomes, await_identity=lambda: None
+        driver,
+        cast(Producer, queue),
+        stamps=driver.stamps,
+        events=events,
+        outcomes=outcomes,
+        await_identity=lambda: None,
     )
 
 
@@ -267,6 +274,28 @@ def test_r15_a_fault_of_ours_leaves_the_record_to_the_client(monkeypatch: pytest
     assert "stamp a record" in driver.absent
     sends.append("invoices", {"partition": 0, "value": b"w"})
     assert queue.sent[1][1]["headers"] is None
+
+
+def test_r15_a_broker_that_is_away_delays_no_record_whose_partitions_were_known(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    driver, queue = Driver(), Queue()
+    sends = sends_of(driver, queue, Events(driver), SendOutcomes(driver))
+    asked: list[float] = []
+
+    def listed(topic: str, timeout_s: float) -> Any:
+        asked.append(timeout_s)
+        if len(asked) > 1:
+            raise KafkaException("no answer")
+        return SimpleNamespace(topics={topic: SimpleNamespace(partitions={0: None, 1: None, 2: None})})
+
+    monkeypatch.setattr(queue, "list_topics", listed, raising=False)
+    monkeypatch.setattr(confluent_sends, "PARTITIONS_HOLD_S", 0.0)
+    record = {"value": b"", "key": b"ann", "timestamp": 0}
+    for _ in range(3):
+        sends.produce("invoices", record | {"partition": -1}, None, None)
+    assert asked == [confluent_sends.METADATA_S, confluent_sends.LOOK_S], "it is asked again after a while"
+    assert len({sent["partition"] for _, sent in queue.sent}) == 1 and len(queue.sent) == 3
 
 
 def test_a_full_queue_is_the_clients_own_error_and_takes_no_seq() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from dataclasses import replace
 from typing import Any
 
@@ -14,7 +15,7 @@ from snapkafka.ops.audit_comparison import (
     audited_processes,
 )
 from snapkafka.protocol.captured_snapshot import Captured, ChangelogCut, ProcessCut
-from snapkafka.protocol.records import FOREIGN_STATE, TopicPartition
+from snapkafka.protocol.records import FOREIGN_STATE, TopicPartition, TornEvent
 from snapkafka.wire.audit import Audited, AuditedTable, Chunk, chunk, content, digest, last, pack, read, shown
 
 LOG = "app-t-changelog"
@@ -97,6 +98,20 @@ def test_what_was_deleted_after_the_cut_is_not_judged() -> None:
     assert comparison.tails() == {TopicPartition(LOG, 0): (50, 100)}
     _, findings = comparison.finish({LOG: [b'"a"']})
     assert [(finding.key, finding.kind) for finding in findings] == [('"b"', "only-worker")]
+
+
+def test_what_a_torn_event_assigns_later_is_not_judged() -> None:
+    """It had changed the value at the cut, and its assignment is red: no snapshot has it."""
+    (process,) = captured().processes
+    torn = TornEvent(agent="a", topic="in", partition=0, offset=3, was=4, met=5)
+    whole = replace(captured(), processes=(replace(process, torn=(torn,)),))
+    answer = answered({b'"a"': b"[1,2]", b'"b"': b"[1,2]"}, judged_below={0: 50})
+    comparison = Comparison(whole, {7: answer})
+    comparison.take([row(b'"a"', b"[1]"), row(b'"b"', b"[1]")])
+    assert comparison.tails() == {TopicPartition(LOG, 0): (50, sys.maxsize)}
+    parts, findings = comparison.finish({LOG: [b'"a"']})
+    assert [finding.key for finding in findings] == ['"b"']
+    assert (parts[0].in_progress, parts[0].differing) == (1, 1)
 
 
 def test_without_events_at_the_cut_every_key_is_judged() -> None:

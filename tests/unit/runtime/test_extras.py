@@ -27,7 +27,7 @@ PARTS = {
     "assembly": (*EXTRAS["spark"], *EXTRAS["embedded"], "py4j"),
     "cli": EXTRAS["cli"],
     "demo": EXTRAS["demo"],
-    "drivers": (*EXTRAS["faust"], "prometheus_client"),
+    "drivers": (*EXTRAS["faust"], *EXTRAS["clients"], "prometheus_client"),
     "testing": ("pytest", "yarl"),  # Faust is there, and has URLs of it
     "kafka": ("aiokafka",),
     "service": (

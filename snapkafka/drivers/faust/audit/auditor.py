@@ -136,7 +136,6 @@ class TableAudit:
             self._host.log_failed("to audit its tables", error, GOES_ON)
         finally:
             if isinstance(source, Child):
-                source.kill()
                 await source.end()
             elif self._reads.scan is source:
                 self._reads.scan = None

@@ -112,7 +112,7 @@ class Child:
 
     async def end(self) -> None:
         """Kill it if it still runs, and take its exit status."""
-        for _ in range(REAP_TRIES):
+        for _ in range(REAP_TRIES if self._status is None else 0):
             try:
                 pid, status = os.waitpid(self.pid, os.WNOHANG)  # noqa: ASYNC222 -- it returns at once
             except ChildProcessError:
@@ -120,13 +120,9 @@ class Child:
             if pid:
                 self._status = os.waitstatus_to_exitcode(status)
                 return
-            self.kill()
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(self.pid, signal.SIGKILL)  # its status is not taken, so its id is no other process's
             await asyncio.sleep(REAP_EVERY_S)
-
-    def kill(self) -> None:
-        """Kill it; its status is not taken yet, so its id is no other process's."""
-        with contextlib.suppress(ProcessLookupError):
-            os.kill(self.pid, signal.SIGKILL)
 
 
 def fork(images: list[TableImage], within_s: float) -> Child:
@@ -182,8 +178,10 @@ def _stand_apart(pipe: int, within_s: float) -> None:
     null = os.open(os.devnull, os.O_RDWR)
     for descriptor in range(3):
         os.dup2(null, descriptor)
-    os.closerange(3, pipe)
-    os.closerange(pipe + 1, os.sysconf("SC_OPEN_MAX"))
+    for descriptor in [int(path.name) for path in Path("/proc/self/fd").iterdir()]:
+        if descriptor > 2 and descriptor != pipe:
+            with contextlib.suppress(OSError):  # the one of the list itself is closed by now
+                os.close(descriptor)
     os.nice(10)
     with contextlib.suppress(OSError):
         score = os.open("/proc/self/oom_score_adj", os.O_WRONLY)
