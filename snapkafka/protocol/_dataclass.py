@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final, TypeVar, dataclass_transform
+from typing import Any, Final, TypeVar, dataclass_transform
 
 T = TypeVar("T")
 
@@ -85,11 +85,14 @@ class InParts:
         names = list(cls.__dataclass_fields__)  # type: ignore[attr-defined]
         return names[names.index(cls.REST) :]
 
-    if not TYPE_CHECKING:  # no name would be unknown to the type checker
 
-        def __getattr__(self, name: str) -> Any:
-            """Return a field that was not set: only then does Python ask here."""
-            if name.startswith("_") or name not in self.__dataclass_fields__:
-                raise AttributeError(f"{type(self).__name__} has no {name}")
-            self._read()
-            return object.__getattribute__(self, name)
+def _read_field(self: Any, name: str) -> Any:
+    """Return a field that was not set: only then does Python ask here."""
+    if name.startswith("_") or name not in self.__dataclass_fields__:
+        raise AttributeError(f"{type(self).__name__} has no {name}")
+    self._read()
+    return object.__getattribute__(self, name)
+
+
+# In the class itself it would leave no name unknown to the type checker.
+InParts.__getattr__ = _read_field  # type: ignore[attr-defined]

@@ -6,8 +6,6 @@ The records of one epoch, gathered into one value once every expected input is c
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from ._dataclass import value
 from .alignment import Outcome
 from .facts import OldTopic, Renewed
@@ -25,9 +23,6 @@ from .records import (
     TornEvent,
 )
 from .snapshots import Unread
-
-if TYPE_CHECKING:
-    pass
 
 
 @value

@@ -8,6 +8,7 @@ from snapkafka.errors import BadInputError, TriggerRefusedError
 from snapkafka.kafka.preflight import check_alignment
 from snapkafka.protocol.actions import HoldInputs, HoldRecord, LetGo, StartTimer
 from snapkafka.protocol.alignment import Graph
+from snapkafka.protocol.colours import Cause
 from snapkafka.protocol.events import (
     InputsReleased,
     InputsRevoked,
@@ -18,7 +19,15 @@ from snapkafka.protocol.events import (
 )
 from snapkafka.protocol.ledger_checkpoint import take_checkpoint
 from snapkafka.protocol.ledger_state import LedgerState
-from snapkafka.protocol.records import Abort, Aligning, CutReport, HeldInput, Released, TopicPartition
+from snapkafka.protocol.records import (
+    Abort,
+    Aligning,
+    Bye,
+    CutReport,
+    HeldInput,
+    Released,
+    TopicPartition,
+)
 
 from .world import A, B, Process, World, records, settle
 
@@ -92,18 +101,74 @@ def test_r16_an_input_is_held_until_all_who_send_to_the_same_topic_have_closed()
     assert alignment(world, epoch) == (True, "")
 
 
-def test_r16_processes_of_an_app_go_on_together() -> None:
-    """Each may have a copy of the other's table: a red change of it could not be held back."""
-    world = World()
+def holding(world: World) -> tuple[Process, Process, Cause, int]:
+    """Two processes of an app. One has cut, and holds back its inputs until the other one ends an event and closes."""
     one, two = Process(world, "front", (A,)), Process(world, "front")
     settle(one, two)
     running = two.start(A, 7)
     epoch = world.trigger(align=True)
     settle(one, two)
     assert HoldInputs(epoch=epoch) in one.asked and LetGo(epoch=epoch) not in one.asked
+    return one, two, running, epoch
+
+
+def test_r16_processes_of_an_app_go_on_together() -> None:
+    """Each may have a copy of the other's table: a red change of it could not be held back."""
+    one, two, running, epoch = holding(World())
     two.end(running)
     settle(one, two)
     assert LetGo(epoch=epoch) in one.asked
+
+
+def test_r16_inputs_that_are_held_after_the_cut_go_on_once_they_are_revoked() -> None:
+    one, _, _, epoch = holding(World())
+    assert one.feed(InputsRevoked()) == [LetGo(epoch=epoch)]
+
+
+def test_r16_a_timeout_after_the_cut_lets_the_inputs_go_on_and_the_snapshot_stays_aligned() -> None:
+    world = World()
+    one, two, running, epoch = holding(world)
+    assert one.feed(TimerExpired(epoch=epoch, align=True)) == [LetGo(epoch=epoch)]
+    two.end(running)
+    settle(one, two)
+    assert one.asked.count(LetGo(epoch=epoch)) == 1
+    assert alignment(world, epoch) == (True, "")
+
+
+def test_r16_who_begins_to_send_after_it_stated_where_it_sends_is_named() -> None:
+    world = World()
+    front, back = Process(world, "front", (A,)), Process(world, "back", (B,))
+    settle(front, back)
+    running = front.start(A, 0)
+    epoch = world.trigger(align=True)
+    settle(front, back)
+    assert back.epoch == epoch, "nobody is known to send to it"
+    assert front.send(B, running).epoch == 0
+    front.end(running)
+    settle(front, back)
+    why = f"process {front.id} of app front began to send to b meanwhile, for the first time"
+    assert alignment(world, epoch) == (False, why)
+
+
+def test_r16_a_red_record_of_an_earlier_snapshot_does_not_wait() -> None:
+    """That one failed. Its records are white for the next one, so they are in flight until they are taken in."""
+    world = World()
+    front, back = system(world)
+    failed = world.trigger("failed", align=True)
+    settle(front, back)
+    world.append(Abort(n=77, epoch=failed, code="by-hand", reason="enough"))
+    settle(front, back)
+    assert (front.send(B).epoch, world.log(B)[1].marker) == (failed, True)
+    epoch = world.trigger(align=True)
+    settle(front, back)
+    read_one(back, 0)
+    assert (front.epoch, back.epoch) == (epoch, 0)
+    back.feed(RecordMet(epoch=failed, may_wait=True))
+    assert back.epoch == failed, "it turns red for the failed one only"
+    read_one(back, 2)
+    assert back.epoch == epoch
+    settle(front, back)
+    assert alignment(world, epoch) == (True, "")
 
 
 def test_r16_a_timeout_makes_it_an_ordinary_snapshot() -> None:
@@ -186,6 +251,7 @@ def test_r16_what_is_held_goes_on_when_the_snapshot_fails() -> None:
     world.append(Abort(n=77, epoch=epoch, code="by-hand", reason="enough"))
     settle(back)
     assert LetGo(epoch=0) in back.asked
+    assert back.feed(InputsReleased(epoch=0, inputs=())) == [], "it was held for no snapshot"
     assert back.feed(RecordMet(epoch=epoch, may_wait=True))[0].epoch == epoch  # type: ignore[union-attr]
     assert back.epoch == epoch, "R2 holds as ever"
 
@@ -248,6 +314,10 @@ def test_r16_an_ordinary_snapshot_shows_the_cycle_as_well() -> None:
     settle(front, back)
     with pytest.raises(TriggerRefusedError, match="cannot be aligned"):
         check_alignment(world.fold, (), 5_000, align=True, timeout_ms=0)
+    check_alignment(world.fold, ("front",), 5_000, align=True, timeout_ms=0)
+    world.append(Bye(process=back.id, n=78))
+    Process(world, "back", (B,))
+    check_alignment(world.fold, (), 5_000, align=True, timeout_ms=0)  # nobody knows where the new one sends
 
 
 @pytest.mark.parametrize("timeout_ms", [-1, 5_001])
@@ -283,3 +353,29 @@ def test_r16_what_was_held_is_in_the_ledger_and_in_its_checkpoint() -> None:
     ours, theirs = fold.captured(epoch), world.fold.captured(epoch)
     assert (ours.alignment, ours.released) == (theirs.alignment, theirs.released)
     assert any(isinstance(record, Released) for record in world.ledger)
+
+
+def test_r16_who_states_where_it_sends_after_the_snapshot_failed_states_it_in_vain() -> None:
+    world = World()
+    front, _ = system(world)
+    epoch = world.trigger(align=True)
+    world.append(Abort(n=77, epoch=epoch, code="by-hand", reason="enough"))
+    front.catch_up()
+    assert [record.epoch for record in records(front, Aligning)] == [epoch]
+    assert world.snapshot(epoch).aligning == {}
+
+
+def test_r16_what_was_held_for_a_snapshot_that_a_process_has_forgotten_changes_nothing(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("snapkafka.protocol.ledger_snapshots.KEEP_DECIDED", 1)
+    world = World()
+    front, _ = system(world)
+    first, second = world.trigger("first", align=True), world.trigger("second", align=True)
+    for epoch in (first, second):
+        world.append(Abort(n=epoch, epoch=epoch, code="by-hand", reason="enough"))
+    world.append(Released(process=front.id, n=78, epoch=first, inputs=()))
+    front.catch_up()
+    assert world.snapshot(first).released.keys() == {front.id}, "who has a history knows it"
+    (known,) = front.machine.ledger.snapshots.values()
+    assert (known.epoch, known.released) == (second, {})

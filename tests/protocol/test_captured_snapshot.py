@@ -353,6 +353,13 @@ def test_r11_a_closed_whose_ends_cannot_be_read_spoils_the_proof_by_name() -> No
     assert found.senders == ()
 
 
+def test_r11_the_ends_in_a_closed_are_read_once_somebody_asks_for_them(whole: Captured) -> None:
+    closed = decode(encode(CLOSED))
+    assert isinstance(closed, Closed)
+    assert captured(LEFT, Bye(process=0, n=1), HELLO, TRIGGER, REPORT, closed) == whole
+    assert (closed.damaged, closed) == (False, CLOSED)
+
+
 def test_r8_ranges_that_the_receivers_recorded(whole: Captured) -> None:
     assert whole.recorded == (Recorded(app="p", sender=2, topic="a", partition=0, start=7, end=21),)
     elsewhere = replace(CLOSED, recorded=(replace(CLOSED.recorded[0], partition=7),))
