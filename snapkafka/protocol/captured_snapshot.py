@@ -9,7 +9,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ._dataclass import value
-from .alignment import Outcome
 from .facts import OldTopic, Renewed
 from .records import (
     NOBODY,
@@ -28,6 +27,14 @@ from .snapshots import Unread
 
 if TYPE_CHECKING:
     pass
+
+
+@value
+class Outcome:
+    """The result of an alignment (R16): `aligned`, no message between its processes was in flight. Otherwise `why`."""
+
+    aligned: bool
+    why: str = ""
 
 
 @value

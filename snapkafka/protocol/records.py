@@ -124,6 +124,8 @@ FOREIGN_STATE: Final = "_snapkafka-state."
 NOT_GIVEN: Final = "state-not-given"
 #: The code of a failure: the ledger has lost records that were acknowledged and read.
 LEDGER_CUT_SHORT: Final = "ledger-cut-short"
+#: The code of a failure: the apps of an aligned snapshot send to each other in a circle, so each waits for the others.
+ALIGNMENT_CYCLE: Final = "alignment-cycle"
 #: What these report may have happened before the capture, though it stands behind it in the ledger.
 CONTAMINATING: Final = frozenset({OUT_OF_ORDER, SENT_BARE, APP_RUNS_WITHOUT, MIXED})
 

@@ -11,7 +11,6 @@ from collections.abc import Callable
 from pathlib import Path
 
 from tests.bench import (
-    aligned,
     auditing,
     building,
     busy,
@@ -39,7 +38,6 @@ def registered() -> dict[str, Callable[[], list[Figure]]]:
     return {
         name.removeprefix("bench_"): function
         for module in (
-            aligned,
             auditing,
             busy,
             delays,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
 import signal
 import sys
@@ -10,6 +11,7 @@ from typing import cast
 
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
 from aiokafka.coordinator.assignors.range import RangePartitionAssignor
+from aiokafka.errors import CommitFailedError
 
 from snapkafka.clients import Table, participant
 from tests.conformance.damage import damage
@@ -40,7 +42,9 @@ async def main(role: Role) -> None:
                     if sent is not None:
                         await producer.send(sent[0], str(sent[1]).encode(), message.key, partition_of(key))
                 await producer.flush()
-                await consumer.commit({TopicPartition(message.topic, message.partition): message.offset + 1})
+                place = TopicPartition(message.topic, message.partition)
+                with contextlib.suppress(CommitFailedError):  # rebalanced meanwhile: it is processed again
+                    await consumer.commit({place: message.offset + 1})
 
 
 if __name__ == "__main__":

@@ -39,7 +39,7 @@ class Load:
 
     def __post_init__(self) -> None:
         self._thread = threading.Thread(target=self.run)
-        self.passed = self.waiting = 0
+        self.passed = 0
 
     def __enter__(self) -> Load:
         self._thread.start()
@@ -52,18 +52,13 @@ class Load:
     def run(self) -> None:
         producer = Producer({"bootstrap.servers": self.bootstrap, "partitioner": "murmur2_random"})
         while not self.stopped.wait(0.01):
-            extra, self.waiting = self.waiting, 0
-            for _ in range(max(1, self.rate // 100) + extra):
+            for _ in range(max(1, self.rate // 100)):
                 key = KEYS[self.passed % len(KEYS)]
                 producer.produce(self.topic, b"1", key=key.encode())
                 self.sent[key] += 1
                 self.passed += 1
             producer.poll(0)
         assert producer.flush(30) == 0
-
-    def burst(self, records: int) -> None:
-        """Send so many more at once."""
-        self.waiting += records
 
 
 @dataclass
@@ -97,9 +92,6 @@ class Two:
             return await ops.show(self.where, self.system.namespace, name)
 
         return asyncio.run(take())
-
-    def show(self, name: str) -> Details:
-        return asyncio.run(ops.show(self.where, self.system.namespace, name))
 
     def ready(self, processes: int) -> bool:
         """Return whether so many processes have joined, and all partitions are assigned."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import itertools
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
 from typing import Any
 
@@ -59,9 +59,18 @@ def cause_of() -> Column:
 
 def _by_process(processes: Mapping[Any, Sequence[int]], kind: str) -> Column:
     """Return the value that belongs to the process of a record; null: none does."""
-    found = fn.lit(None).cast(kind)
-    for value, ids in processes.items():
-        found = fn.when(fn.expr(f"process IN ({', '.join(map(str, ids))})"), fn.lit(value)).otherwise(found)
+    return one_of(
+        ((fn.expr(f"process IN ({', '.join(map(str, ids))})"), value) for value, ids in processes.items()),
+        kind,
+    )
+
+
+def one_of(cases: Iterable[tuple[Column, Any]], kind: str) -> Column:
+    """Return the value of the first condition that holds; null: none does. Spark has no stack for hundreds of nested
+    conditions, so there is one expression with all of them."""
+    found = fn.when(fn.lit(False), fn.lit(None).cast(kind))
+    for condition, value in cases:
+        found = found.when(condition, fn.lit(value))
     return found
 
 
