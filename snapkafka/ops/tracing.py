@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from snapkafka.drawing.around import has_around
-from snapkafka.errors import BadInputError, SnapkafkaError
+from snapkafka.errors import BadInputError, Option, SnapkafkaError
 from snapkafka.kafka.ledger.reading import LATEST, Opened, opened
 from snapkafka.kafka.login.connection import Connection
 from snapkafka.manifest import AROUND, Manifest
@@ -115,7 +115,7 @@ def require_numbers(partition: int, offset: int, most: int) -> None:
     """
     if partition < 0 or offset < 0 or most < 1:
         raise BadInputError(
-            f"partition and offset must be 0 or more, --steps 1 or more: got {partition}, {offset}, {most}"
+            f"partition and offset must be 0 or more, steps 1 or more: got {partition}, {offset}, {most}"
         )
 
 
@@ -163,7 +163,9 @@ class _Tracer:
                     end="the topic of its cause is unknown: deleted, or its name is not unique",
                 )
             if len(steps) >= most:
-                return Trace(steps=tuple(steps), end=f"more causes follow: raise --steps (now {most})")
+                return Trace(
+                    steps=tuple(steps), end=f"more causes follow than the {most} that were asked for"
+                )
             tp, offset = TopicPartition(self._topics[check], partition), cause
 
     async def _stamp(self, tp: TopicPartition, offset: int) -> tuple[headers.Stamp | None, str]:
@@ -252,7 +254,7 @@ async def trace_stored(
     if not has_around(found):
         raise BadInputError(
             f"snapshot {found.id} has no table {AROUND}: it was assembled without it",
-            hint="leave --snapshot out to read the log, or assemble it again",
+            hint=("leave ", Option("snapshot"), " out to read the log, or assemble it again"),
         )
     sql = _CHAIN.format(topic=sql_text(topic), partition=partition, offset=offset, most=most)
     asked = await query(where, namespace, sql, manifest=place, bounds=bounds)
@@ -287,6 +289,6 @@ def _end(last: Mapping[str, Any], manifest: Manifest, *, longer: bool, most: int
     if last["cause_topic"] is None:
         return "the last record was sent outside any event, or without a cause"
     if longer:
-        return f"more causes follow: raise --steps (now {most})"
+        return f"more causes follow than the {most} that were asked for"
     cause = f"{last['cause_topic']}[{last['cause_partition']}] offset {last['cause_offset']}"
     return f"its cause is {cause}, and snapshot {manifest.id} keeps only records near its cut"

@@ -21,7 +21,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from itertools import pairwise
 from typing import TYPE_CHECKING, Final
 
-from ._dataclass import value
+from .captured_snapshot import Outcome
 from .records import NOBODY, TopicPartition
 
 if TYPE_CHECKING:
@@ -29,18 +29,8 @@ if TYPE_CHECKING:
     from .ledger_view import LedgerView
     from .snapshots import SnapshotView
 
-#: The code of a failure: the apps of an aligned snapshot send to each other in a circle, so each waits for the others.
-ALIGNMENT_CYCLE: Final = "alignment-cycle"
 #: When an app sends to a topic for the first time that it has not stated: its readers do not wait for it.
 MEANWHILE: Final = "meanwhile, for the first time"
-
-
-@value
-class Outcome:
-    """The result of an alignment: `aligned`, no message between its processes was in flight. Otherwise `why`."""
-
-    aligned: bool
-    why: str = ""
 
 
 class Graph:

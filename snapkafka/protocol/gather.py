@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import replace
 from typing import TYPE_CHECKING
@@ -20,6 +21,7 @@ from .captured_snapshot import (
     Uncaptured,
 )
 from .facts import Stated
+from .offsets import SOMEBODY
 from .records import (
     NOBODY,
     InputTopic,
@@ -179,9 +181,10 @@ def _bases(state: LedgerView, epoch: int) -> Iterator[BaseCut]:
 def _process_cut(state: LedgerView, snapshot: SnapshotView, part: Part | None, process: int) -> ProcessCut:
     """Return one process of the snapshot. `part`: its own report, None if it had left."""
     hello = state.processes[process].hello
+    formerly = NOBODY if hello.was == SOMEBODY else hello.was
     if part is None:
         return ProcessCut(
-            process=process, app=hello.app, host=hello.host, pid=hello.pid, left=True, formerly=hello.was
+            process=process, app=hello.app, host=hello.host, pid=hello.pid, left=True, formerly=formerly
         )
     return ProcessCut(
         process=process,
@@ -195,7 +198,7 @@ def _process_cut(state: LedgerView, snapshot: SnapshotView, part: Part | None, p
         cut_us=part.closed.cut_us,
         running=part.report.running,
         torn=_torn(part, snapshot.epoch),
-        formerly=hello.was,
+        formerly=formerly,
     )
 
 
@@ -208,9 +211,10 @@ def _input_cuts(
 ) -> Iterator[InputCut]:
     """Yield the inputs, each as cut by the report that claimed it first; in the order of apps and partitions."""
     low = {(end.topic, end.partition): end.end for end in snapshot.trigger.ends}
-    predecessors = {
-        p: view.hello.was for p, view in sorted(state.processes.items()) if view.hello.was != NOBODY
-    }
+    predecessors: dict[str, dict[int, int]] = defaultdict(dict)
+    for process, view in sorted(state.processes.items()):
+        if view.hello.was != NOBODY and process < snapshot.epoch:
+            predecessors[view.hello.app][process] = view.hello.was
     cuts = []
     for part in parts:
         app = _app(state, part)
@@ -237,7 +241,7 @@ def _input_cuts(
                     receiver=part.process,
                     agents=agents,
                     torn=torn,
-                    earlier=_with_successors(snapshot.earlier.get((app, tp), ()), predecessors),
+                    earlier=_with_successors(snapshot.earlier.get((app, tp), ()), predecessors[app]),
                     steady=state.processes[part.process].assigned == part.report.assigned,
                     key_codec=topic.key_codec,
                     value_codec=topic.value_codec,
@@ -247,15 +251,15 @@ def _input_cuts(
 
 
 def _with_successors(readers: tuple[Reader, ...], predecessors: dict[int, int]) -> tuple[int, ...]:
-    """Add the later ids of processes that were declared dead in the midst of an event and continue under another id
-    (R12).
+    """Add the later ids of processes that went on with an event under another id: they were declared dead (R12), or
+    came from a ledger that is gone, where any of them may have read the input.
 
     Args:
-        predecessors: process -> its earlier id, in the order of the ledger.
+        predecessors: process of the app -> its earlier id, in the order of the ledger.
     """
     found = dict.fromkeys(reader.process for reader in readers)
     for process, was in predecessors.items():
-        if was in found:
+        if was == SOMEBODY or was in found:
             found[process] = None
     return tuple(found)
 

@@ -10,10 +10,11 @@ from collections.abc import Iterable
 from typing import Final, assert_never
 
 from . import ownership, unstamped
-from .alignment import ALIGNMENT_CYCLE, graph_of
+from .alignment import graph_of
 from .deduplication import Latest
 from .ledger_view import LedgerView
 from .records import (
+    ALIGNMENT_CYCLE,
     APP_RUNS_WITHOUT,
     CONTAMINATING,
     LEDGER_CUT_SHORT,

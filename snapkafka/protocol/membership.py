@@ -17,6 +17,7 @@ from .colours import Colours
 from .events import Joined, LedgerBegins, LedgerCutShort, LedgerRecreated, StopAsked
 from .hot_path import Work
 from .ledger_state import LedgerState, SnapshotView
+from .offsets import SOMEBODY
 from .records import (
     APP_RUNS_WITHOUT,
     NOBODY,
@@ -110,13 +111,15 @@ class Member(Work):
         self.open.clear()
         self.inputs.lose()
         self.positions.forget_cuts()
-        busy = self.colours.busy
         self.earlier.add(self.colours)
+        self.earlier.settle()
         self._batches.clear()
         earlier, self.colours = self.colours, Colours(self.ledger.highest_epoch)
         self.colours.keep_unstamped(earlier)
-        hello = AppendHello(void=void, was=void if (busy or went_on) and not recreated else NOBODY)
-        return [*self.aligner.clear(), hello]
+        was = SOMEBODY if recreated and self.earlier.busy else NOBODY
+        if not recreated and (self.earlier.busy or went_on):
+            was = void
+        return [*self.aligner.clear(), AppendHello(void=void, was=was)]
 
     def _has_left(self) -> bool:
         """Return whether a record has ended this identity: a restore of our app, or a lost tail with our number."""

@@ -11,6 +11,8 @@ from ._dataclass import value
 
 #: The author of a record that no process wrote.
 NOBODY: Final = -1
+#: The id of a process in a ledger that is gone.
+SOMEBODY: Final = -2
 
 #: How a process learnt of the snapshot that it cut for; `trigger` is the process that asked for it itself.
 #: (`stopped`: it cut for an app that does not run).

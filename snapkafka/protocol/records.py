@@ -124,6 +124,8 @@ FOREIGN_STATE: Final = "_snapkafka-state."
 NOT_GIVEN: Final = "state-not-given"
 #: The code of a failure: the ledger has lost records that were acknowledged and read.
 LEDGER_CUT_SHORT: Final = "ledger-cut-short"
+#: The code of a failure: the apps of an aligned snapshot send to each other in a circle, so each waits for the others.
+ALIGNMENT_CYCLE: Final = "alignment-cycle"
 #: What these report may have happened before the capture, though it stands behind it in the ledger.
 CONTAMINATING: Final = frozenset({OUT_OF_ORDER, SENT_BARE, APP_RUNS_WITHOUT, MIXED})
 
@@ -133,7 +135,8 @@ class Hello:
     """A process joins. Its id is the ledger offset of this record (R11).
 
     `was`: the id that it had until it was declared dead, if it had work in flight then (-1: none): the sends of that
-    id are only a part of its work, so no snapshot that counts it among the processes that left can be proven.
+    id are only a part of its work, so no snapshot that counts it among the processes that left can be proven. -2: it
+    had work in flight when its ledger was recreated, and may have read any input of its app before.
     `uncaptured`: the state of the app that no snapshot holds, a sentence each. `mode`: "on", or "stamp" if it takes no
     part in snapshots yet, "restore" for the process that re-appends records in a restore, or "foreign" (`FOREIGN`).
     `retention`: of the changelogs of its tables, as far as it may read their settings. `reset`: where it starts an

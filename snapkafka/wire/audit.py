@@ -9,7 +9,7 @@ import zlib
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from hashlib import blake2b
-from typing import Any, Final
+from typing import Final
 
 import msgspec
 
@@ -59,6 +59,12 @@ class Audited(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     tables: tuple[AuditedTable, ...] = ()
     pause_us: int = 0
     child_bytes: int = 0
+
+
+#: The place of a message, and its bytes.
+_MESSAGE: Final = msgspec.msgpack.Decoder(tuple[int, int, int, bytes]).decode
+_AUDITED: Final = msgspec.json.Decoder(Audited).decode
+_ROWS: Final = msgspec.msgpack.Decoder(list[tuple[int, bytes, bytes, bytes]]).decode
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,12 +138,12 @@ def last(audited: Audited) -> bytes:
 def read(message: bytes, epoch: int) -> Chunk | Audited | None:
     """Read a message of this snapshot; None: it is of another one, or unreadable."""
     try:
-        of, process, number, data = msgspec.msgpack.decode(message, type=tuple[int, int, int, bytes])
+        of, process, number, data = _MESSAGE(message)
         if of != epoch:
             return None
         if number < 0:
-            return msgspec.json.decode(data, type=Audited)
-        rows: Any = msgspec.msgpack.decode(zlib.decompress(data), type=list[tuple[int, bytes, bytes, bytes]])
+            return _AUDITED(data)
+        rows = _ROWS(zlib.decompress(data))
         return Chunk(epoch, process, number, rows)
     except (msgspec.MsgspecError, zlib.error):
         return None

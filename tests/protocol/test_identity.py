@@ -22,6 +22,7 @@ from snapkafka.protocol.events import (
 )
 from snapkafka.protocol.identity import EarlierIncarnations
 from snapkafka.protocol.ledger_state import Failure, LedgerState, Status
+from snapkafka.protocol.offsets import SOMEBODY
 from snapkafka.protocol.records import NOBODY, Abort, ChangelogEnd, Dead, Hello, TopicPartition
 from snapkafka.protocol.sent import Sent
 
@@ -423,13 +424,18 @@ def test_r12_snapshots_captured_while_somebody_was_wrongly_dead_cannot_be_proven
     assert world.snapshot(before).contaminated == "", "there it was required, and failed it"
 
 
-def test_a_recreated_ledger_asks_for_no_past(world: World, pair: tuple[Process, Process]) -> None:
-    """Every id and epoch of the old one is void, so none of them can be named."""
+@pytest.mark.parametrize(("busy", "was"), [(False, NOBODY), (True, SOMEBODY)])
+def test_a_recreated_ledger_asks_for_no_past(
+    world: World, pair: tuple[Process, Process], *, busy: bool, was: int
+) -> None:
+    """Every id and epoch of the old one is void, so none of them can be named: only that there was one, where it has
+    work under way."""
     p, _ = pair
-    p.start(A, 0)
+    if busy:
+        p.start(A, 0)
     void = p.id
     p.feed(LedgerRecreated())
-    assert [a for a in p.asked if isinstance(a, AppendHello)] == [AppendHello(void=void, was=NOBODY)]
+    assert [a for a in p.asked if isinstance(a, AppendHello)] == [AppendHello(void=void, was=was)]
 
 
 def test_what_an_event_of_an_earlier_life_sends_is_still_its_effect(

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
-from snapkafka.protocol.events import InputsRevoked, WentAbsent
-from snapkafka.protocol.ledger_state import Status
+import pytest
+
+from snapkafka.checks.view import read_before
+from snapkafka.protocol.actions import AppendHello
+from snapkafka.protocol.events import InputsRevoked, LedgerRecreated, WentAbsent
+from snapkafka.protocol.ledger_state import LedgerState, Status
 from snapkafka.protocol.records import Abort, Dead, TopicPartition
 
-from .world import A, Process, World, records, settle
+from .world import A, B, Process, World, records, settle
 
 
 def another_life(p: Process, n: int) -> None:
@@ -47,3 +51,65 @@ def test_r15_an_absence_says_nothing_against_what_is_captured(
     p.feed(WentAbsent())
     settle(p, q)
     assert records(p, Abort) == []
+
+
+def next_life(p: Process) -> AppendHello:
+    """Join as the machine asked it to."""
+    hello = [action for action in p.asked if isinstance(action, AppendHello)][-1]
+    p.join(was=hello.was)
+    p.catch_up()
+    return hello
+
+
+def recreate_ledger(world: World, *processes: Process) -> None:
+    world.ledger, world.fold = [], LedgerState()
+    for process in processes:
+        process.read = 0
+        process.feed(LedgerRecreated())
+
+
+def test_r12_what_a_life_before_the_last_has_under_way_is_named_as_well(world: World) -> None:
+    """It had nothing of its own under way in between, and its event went on."""
+    p = Process(world, "p", (A,))
+    first = p.id
+    event = p.start(A, 0)
+    for n in range(2):
+        void = p.id
+        world.append(Dead(n=n, dead=void))
+        p.catch_up()
+        assert next_life(p).was == void
+    p.end(event)
+    p.give(generation=2)
+    heir = Process(world, "p", ())
+    heir.give(A, generation=3)
+    epoch = world.trigger()
+    settle(p, heir)
+    assert {first, p.id} < {*world.fold.captured(epoch).inputs[0].earlier}
+
+
+@pytest.mark.parametrize("ledgers", [1, 2])
+def test_r11_who_may_have_read_an_input_in_a_ledger_that_is_gone_is_an_earlier_reader(
+    world: World, ledgers: int
+) -> None:
+    """Its event goes on, under an id of the new ledger, which does not know that it had the input: what that sends is
+    run again where the next reader stands. The simulator found verdicts that blamed it."""
+    p, heir, q = Process(world, "p", (A,)), Process(world, "p", ()), Process(world, "q", (B,))
+    event = p.start(A, 0)
+    p.feed(InputsRevoked())
+    p.give(generation=2)
+    heir.give(A, generation=2)
+    for _ in range(ledgers):
+        recreate_ledger(world, p, heir, q)
+        for process in (p, heir, q):
+            next_life(process)
+    sent = p.machine.send_entered(event)
+    assert sent.cause == event
+    p.end(event)
+    p.do(p.machine.send_withdrawn(sent))
+    epoch = world.trigger()
+    settle(p, heir, q)
+    cuts = {cut.app: cut for cut in world.fold.captured(epoch).inputs}
+    assert cuts["p"].receiver == heir.id
+    assert read_before(cuts["p"], p.id)
+    assert not read_before(cuts["p"], heir.id), "it had nothing under way"
+    assert cuts["q"].earlier == (), "its app does not read that"

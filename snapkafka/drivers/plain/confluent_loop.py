@@ -108,7 +108,9 @@ class ConfluentParticipant(Participant):
                 self.transactions.left()
             elif left := self._producer.flush(FLUSH_S):
                 in_order = False
-                logger.warning("snapkafka: %d records are not acknowledged at the end", left)
+                logger.warning(
+                    "snapkafka: %d records are not acknowledged at the end", left, extra=self.host.about()
+                )
             self._producer.sends = self._producer.transactions = None
         self.events.on_revoked()
         if self._consumer is not None:
@@ -187,7 +189,8 @@ class ConfluentParticipant(Participant):
         if error.code() == KafkaError._MAX_POLL_EXCEEDED:
             logger.warning(
                 "snapkafka: poll was not called for max.poll.interval.ms, so the group goes on without this member;"
-                " raise it, or process less between two messages"
+                " raise it, or process less between two messages",
+                extra=self.host.about(),
             )
         elif error.code() != KafkaError._PARTITION_EOF:
             raise KafkaException(error)

@@ -170,7 +170,9 @@ class Participant:
         while not host.absent and (view := host.machine.ledger.restores.holds(self.plan.group)) is not None:
             if not logged:
                 logged = True
-                logger.warning("snapkafka: %s waits: %s is %s", self.plan.group, view, view.stage)
+                logger.warning(
+                    "snapkafka: %s waits: %s is %s", self.plan.group, view, view.stage, extra=host.about()
+                )
             await self.waiting.changed()
 
     async def leave(self, *, in_order: bool) -> None:

@@ -55,7 +55,8 @@ def test_a_small_snapshot_starts_neither_pandas_nor_duckdb() -> None:
     code = """
 import sys
 from snapkafka.assembly.embedded import invariants
-from snapkafka.assembly.embedded.write import arrow, digest
+from snapkafka.assembly.arrow_tables import arrow
+from snapkafka.assembly.embedded.write import digest
 
 invariants.require_valid(())
 table = arrow("inputs", [{"topic": "orders", "partition": 0, "offset": 7, "headers": []}])

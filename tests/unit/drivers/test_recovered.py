@@ -26,6 +26,7 @@ class Table:
 
     def __init__(self, folder: Path) -> None:
         self.held: int | None = None
+        self.is_global = False
         self.data = SimpleNamespace(partition_path=lambda partition: folder / f"counts-{partition}.db")
 
     def persisted_offset(self, tp: Any) -> int | None:

@@ -216,6 +216,7 @@ class Table:
     """A table in RocksDB, as far as `Tables` knows it."""
 
     name = "counts"
+    is_global = False
 
     def __init__(self, folder: Path) -> None:
         self._dbs: dict[int, Any] = {}
@@ -255,7 +256,7 @@ def attached(worker: Any, table: Table, folder: Path) -> Tables:
     worker.app.tables = SimpleNamespace(values=lambda: [table], changelog_topics={CHANGELOG.topic})
     worker.app.conf.tabledir = folder
     sensors: Any = SimpleNamespace(attach_table=lambda table: None)
-    reads: Any = None
+    reads: Any = SimpleNamespace(scan=None)
     worker.tables = Tables(worker, reads, sensors, worker.restored)
     worker.tables.attach()
     return cast(Tables, worker.tables)

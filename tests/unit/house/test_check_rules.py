@@ -42,5 +42,5 @@ def test_what_is_missing_is_named(before: str, after: str, problem: str) -> None
 
 def test_a_rule_that_does_not_exist_is_cited_nowhere(tmp_path: Path) -> None:
     (tmp_path / "snapkafka").mkdir()
-    (tmp_path / "snapkafka/value.py").write_text('"""As R16 has it, and R15."""\n')
-    assert cited(tmp_path / "snapkafka") == ["snapkafka/value.py cites R16, which is no rule"]
+    (tmp_path / "snapkafka/value.py").write_text('"""As R99 has it, and R15."""\n')
+    assert cited(tmp_path / "snapkafka") == ["snapkafka/value.py cites R99, which is no rule"]

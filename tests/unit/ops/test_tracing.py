@@ -67,7 +67,7 @@ async def test_it_reports_why_it_ends(cluster: FakeCluster) -> None:
     admin = cluster.the_admin
     assert (
         await ops.trace(cluster, "ns", "bills", 0, 5, most=1)
-    ).end == "more causes follow: raise --steps (now 1)"
+    ).end == "more causes follow than the 1 that were asked for"
     admin.starts[RAW] = 8
     found = await ops.trace(cluster, "ns", "bills", 0, 5)
     assert len(found.steps) == 2
