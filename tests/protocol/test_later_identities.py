@@ -113,3 +113,20 @@ def test_r11_who_may_have_read_an_input_in_a_ledger_that_is_gone_is_an_earlier_r
     assert read_before(cuts["p"], p.id)
     assert not read_before(cuts["p"], heir.id), "it had nothing under way"
     assert cuts["q"].earlier == (), "its app does not read that"
+
+
+def test_r12_a_life_that_goes_on_with_an_event_is_an_earlier_reader_of_its_own_inputs_only(
+    world: World,
+) -> None:
+    p, other = Process(world, "p", (A,)), Process(world, "p", (B,))
+    first, event = other.id, other.start(B, 0)
+    world.append(Dead(n=1, dead=first))
+    other.catch_up()
+    assert next_life(other).was == first
+    other.end(event)
+    p.give(A, B, generation=2)
+    epoch = world.trigger()
+    settle(p, other)
+    cuts = {cut.topic: cut for cut in world.fold.captured(epoch).inputs}
+    assert {first, other.id} <= {*cuts["b"].earlier}
+    assert other.id not in cuts["a"].earlier
