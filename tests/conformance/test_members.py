@@ -34,7 +34,7 @@ def captured(run: Running) -> Taken:
     return taken
 
 
-@pytest.mark.parametrize("kind", ["confluent", "aiokafka"])
+@pytest.mark.parametrize("kind", ["confluent", pytest.param("aiokafka", marks=pytest.mark.long)])
 def test_a_member_joins_and_one_is_killed(kafka: Broker, namespace: str, tmp_path: Path, kind: str) -> None:
     with running(kafka, namespace, tmp_path) as run:
         run.start(kind, "spender")

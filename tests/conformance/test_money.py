@@ -32,9 +32,9 @@ def conserved(run: Running, snapshots: int = 3) -> Counter[str]:
 @pytest.mark.parametrize(
     ("spender", "keeper"),
     [
-        ("confluent", "confluent"),
-        ("aiokafka", "aiokafka"),
-        ("confluent", "aiokafka"),
+        pytest.param("confluent", "confluent", marks=pytest.mark.long),
+        pytest.param("aiokafka", "aiokafka", marks=pytest.mark.long),
+        pytest.param("confluent", "aiokafka", marks=pytest.mark.long),
         ("threads", "threads"),
         ("faust", "confluent"),
         ("aiokafka", "faust"),

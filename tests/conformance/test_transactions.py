@@ -14,7 +14,7 @@ from tests.conformance.test_members import captured, require_conserved
 pytestmark = [pytest.mark.kafka, pytest.mark.timeout(400)]
 
 
-@pytest.mark.parametrize("kind", ["confluent_tx", "aiokafka_tx"])
+@pytest.mark.parametrize("kind", ["confluent_tx", pytest.param("aiokafka_tx", marks=pytest.mark.long)])
 def test_what_a_transaction_aborts_is_in_no_snapshot(
     kafka: Broker, namespace: str, tmp_path: Path, kind: str
 ) -> None:

@@ -225,7 +225,7 @@ def test_a_scan_finds_the_same_where_a_fork_is_not_safe(
 @pytest.mark.parametrize(
     "rounds", [5, pytest.param(100, marks=[pytest.mark.long, pytest.mark.timeout(3600)])]
 )
-@pytest.mark.parametrize("guarantee", ["at_least_once", "exactly_once"])
+@pytest.mark.parametrize("guarantee", ["at_least_once", pytest.param("exactly_once", marks=pytest.mark.long)])
 def test_a_healthy_app_under_load_has_no_finding(
     kafka: Broker, tmp_path: Path, rounds: int, guarantee: str
 ) -> None:
