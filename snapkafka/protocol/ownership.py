@@ -6,7 +6,7 @@ that process, where it started (R10), or never: for later owners it is too late.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Set
+from collections.abc import Iterable, Iterator, Mapping, Set
 from typing import Final, NamedTuple
 
 from .records import NOBODY, CutReport, TopicPartition
@@ -47,17 +47,26 @@ class Owner(NamedTuple):
     earlier: tuple[Reader, ...]
 
 
-class Owners(dict[Input, Owner]):
+class Owners(Mapping[Input, Owner]):
     """The owner of each input, and the inputs that a process has or once had, without a walk over all of them."""
 
     def __init__(self) -> None:
-        super().__init__()
+        self._owners: dict[Input, Owner] = {}
         self._of: dict[tuple[str, int], set[TopicPartition]] = {}
         self._once_of: dict[tuple[str, int], set[TopicPartition]] = {}
 
+    def __getitem__(self, item: Input) -> Owner:
+        return self._owners[item]
+
+    def __iter__(self) -> Iterator[Input]:
+        return iter(self._owners)
+
+    def __len__(self) -> int:
+        return len(self._owners)
+
     def __setitem__(self, item: Input, owner: Owner) -> None:
-        last = self.get(item)
-        super().__setitem__(item, owner)
+        last = self._owners.get(item)
+        self._owners[item] = owner
         if last is None or last.process != owner.process:
             _move(self._of, item, {last.process} if last else set(), {owner.process})
         if last is None or last.earlier is not owner.earlier:

@@ -8,6 +8,7 @@ differences is written as one. What is left compresses well. A record needs no o
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import fields
 from itertools import groupby
 from typing import Any, Final, NamedTuple
 
@@ -110,13 +111,18 @@ FORMS: Final[dict[type, Form]] = {
     ChannelRange: Form(ChannelRangeColumns, {}),
 }
 _TEXTS: Final = frozenset({"topic", "table"})
+_FIELDS: Final[dict[type, list[str]]] = {
+    kind: [field.name for field in fields(kind)]
+    for item, form in FORMS.items()
+    for kind in (item, form.columns)
+}
 
 
 def packed(kind: type, items: Sequence[Any]) -> Any:
     """Return the columns of a list of this type."""
     form = FORMS[kind]
     found: dict[str, Any] = {}
-    for name in _fields(form.columns):
+    for name in _FIELDS[form.columns]:
         values = [getattr(item, name) for item in items]
         if name in _TEXTS:
             found[name] = tuple(Run(text=text, items=len([*run])) for text, run in groupby(values))
@@ -141,7 +147,7 @@ def unpacked(kind: type, columns: Any) -> tuple[Any, ...]:
     if size > ITEMS_MAX or any(run.items <= 0 for run in columns.topic):
         raise ValueError(f"a list of {size} items")
     found: dict[str, Sequence[Any]] = {}
-    for name in sorted(_fields(form.columns), key=form.beside.__contains__):
+    for name in sorted(_FIELDS[form.columns], key=form.beside.__contains__):
         column = getattr(columns, name)
         if name in _TEXTS:
             found[name] = [run.text for run in column for _ in range(run.items)]
@@ -157,15 +163,11 @@ def unpacked(kind: type, columns: Any) -> tuple[Any, ...]:
             found[name] = [*_summed(_lengthened(column, size))]
     if "recreated" in found:
         found["recreated"] = [(False, True)[flag] for flag in found["recreated"]]
-    names = _fields(kind)
+    names = _FIELDS[kind]
     return tuple(
         kind(**dict(zip(names, row, strict=True)))
         for row in zip(*(found[name] for name in names), strict=True)
     )
-
-
-def _fields(kind: type) -> list[str]:
-    return [*kind.__dataclass_fields__]  # type: ignore[attr-defined]
 
 
 def _shortened(numbers: Iterable[int]) -> tuple[int, ...]:

@@ -21,7 +21,7 @@ def test_r16_an_aligned_snapshot_of_real_workers_has_no_message_in_flight(
 ) -> None:
     """Two apps with two workers each, the second one slower than its load. What was held back is neither lost nor
     processed twice."""
-    with two(kafka.bootstrap, namespace, tmp_path, slow_s=0.004) as apps:
+    with two(kafka.bootstrap, namespace, tmp_path, slow_s=0.007) as apps:
         with Load(kafka.bootstrap, f"{apps.id}-in", rate=300) as load:
             ordinary = [apps.snapshot("ordinary-1", align=False)]
             aligned = [apps.snapshot(f"aligned-{n}") for n in range(3)]

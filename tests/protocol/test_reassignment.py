@@ -210,6 +210,7 @@ def test_of_what_one_says_that_wakes_up_late_the_rest_is_heard(world: World) -> 
     p.give(A, other, generation=2)
     assert [world.fold.owner(("p", tp)) for tp in (A, other)] == [heir.id, p.id]
     assert world.fold.owners["p", other].offset == p.machine.inputs.assigned
+    assert len(world.fold.owners) == len({*world.fold.owners})
 
 
 def test_r9_a_late_report_after_a_move_is_void(world: World) -> None:

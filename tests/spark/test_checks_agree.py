@@ -376,7 +376,7 @@ def test_no_consistent_snapshot_is_accused(spark: SparkSession, snapshots: int) 
         doubted = list(what_is_found(log, look, kinds=of_state).elements())
         _passes_what_is_whole(world, log.view, doubted, counts)
     for name in HAPPENS:
-        assert counts[name] > snapshots // 75, (name, counts)
+        assert counts[name] >= max(1, snapshots // 75), (name, counts)
 
 
 def _nobody_can_tell(world: World, finding: Finding) -> bool:

@@ -59,19 +59,16 @@ def cause_of() -> Column:
 
 def _by_process(processes: Mapping[Any, Sequence[int]], kind: str) -> Column:
     """Return the value that belongs to the process of a record; null: none does."""
-    return one_of(
-        ((fn.expr(f"process IN ({', '.join(map(str, ids))})"), value) for value, ids in processes.items()),
-        kind,
-    )
+    return value_of(fn.col("process"), ((it, value) for value, ids in processes.items() for it in ids), kind)
 
 
-def one_of(cases: Iterable[tuple[Column, Any]], kind: str) -> Column:
-    """Return the value of the first condition that holds; null: none does. Spark has no stack for hundreds of nested
-    conditions, so there is one expression with all of them."""
-    found = fn.when(fn.lit(False), fn.lit(None).cast(kind))
-    for condition, value in cases:
-        found = found.when(condition, fn.lit(value))
-    return found
+def value_of(key: Column, pairs: Iterable[tuple[int, Any]], kind: str) -> Column:
+    """Return the value that belongs to a number; null: none does. A map is one literal to Spark, whatever its size:
+    hundreds of conditions would be compiled in every expression that uses the fact."""
+    found = [fn.lit(part) for number, value in pairs for part in (fn.lit(number).cast("long"), value)]
+    if not found:
+        return fn.lit(None).cast(kind)
+    return fn.element_at(fn.create_map(*found), key.cast("long")).cast(kind)
 
 
 def _signed(number: int) -> int:

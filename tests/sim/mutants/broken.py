@@ -58,20 +58,18 @@ def _nothing() -> Iterator[None]:
 def unmet(*ways: str) -> Patch:
     """Take in records from these sources, whatever their colour."""
 
-    def make(meets: Callable[..., None]) -> Callable[..., None]:
-        def blind(self: World, process: Process, record: SimStored, how: str) -> None:
-            if how not in ways:
-                meets(self, process, record, how)
+    def make(meets: Callable[..., bool]) -> Callable[..., bool]:
+        def blind(self: World, process: Process, record: SimStored, how: str) -> bool:
+            return how not in ways and meets(self, process, record, how)
 
         return blind
 
     return patching(World, "meets", make)
 
 
-def no_headers(meet: Callable[..., None]) -> Callable[..., None]:
-    def deaf(self: Process, record: SimStored) -> None:
-        if record.marker:
-            meet(self, record)
+def no_headers(meet: Callable[..., bool]) -> Callable[..., bool]:
+    def deaf(self: Process, record: SimStored, *, may_wait: bool) -> bool:
+        return record.marker and meet(self, record, may_wait=may_wait)
 
     return deaf
 

@@ -80,7 +80,6 @@ SEEDS: Final = {
     "R11 refused": 11,
     "R11 last": 0,
     "R11 born": 0,
-    "R11 gone": 59,
     "R12 dead": 15,
     "R15 bare": 1,
     "R15 bare in flight": 19,

@@ -220,11 +220,6 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
         alone(apps=1, workers=2, slow={"ledger": 0.02}, stop=0.02, restart=0.2),
     ),
     Mutant(
-        "R11 gone",
-        "who had work under way in a ledger that is gone is taken for no earlier reader",
-        patching(gather, "SOMEBODY", lambda _: None),
-    ),
-    Mutant(
         "R12 dead",
         "somebody closes for the dead",
         patching(ledger_state.LedgerState, "_leave", broken.close_for_the_dead),

@@ -20,7 +20,7 @@ from pyspark.sql import functions as fn
 from snapkafka.assembly.decoding import PLAIN, Decoding
 from snapkafka.assembly.reaches import PREVIEW_CHARS, Reach
 from snapkafka.assembly.schemas import columns
-from snapkafka.assembly.spark.frames import Lookups, local_frame, one_of
+from snapkafka.assembly.spark.frames import Lookups, local_frame, value_of
 from snapkafka.assembly.spark.values.values import decoded
 from snapkafka.manifest import AROUND
 from snapkafka.wire.headers import topics_by_check
@@ -169,8 +169,7 @@ def _names(lookups: Lookups) -> Mapping[int, str]:
 
 def _cause_topic(lookups: Lookups) -> Column:
     """Return the topic that the cause of a record names; null: none, or none that is read."""
-    checks = _names(lookups).items()
-    return one_of(((fn.col("cause_check") == check, topic) for check, topic in checks), "string")
+    return value_of(fn.col("cause_check"), _names(lookups).items(), "string")
 
 
 def _reaches(lookups: Lookups, reaches: Sequence[Reach]) -> DataFrame:

@@ -28,6 +28,8 @@ if TYPE_CHECKING:
 
 #: An audit that is not done by then ends: its child is killed.
 WITHIN_S: Final = 300.0
+#: A child that nobody has killed so long after that ends by itself.
+GRACE_S: Final = 10.0
 #: What a failure is not followed by.
 GOES_ON: Final = "the snapshot stands, without an audit of this worker"
 BUSY: Final = "the audit of an earlier snapshot still runs"
@@ -48,11 +50,12 @@ class TableAudit:
         self._running: asyncio.Task[None] | None = None
 
     def turned_red(self, previous: int, epoch: int) -> None:
-        """Audit the tables as they are now, if a snapshot of this cut asks for it. Never raises."""
+        """Audit the tables as they are now, if a snapshot of this cut asks for it."""
+        asked = self._asked(previous, epoch)
+        if not asked:
+            return
         try:
-            asked = self._asked(previous, epoch)
-            if asked:
-                self._begin(asked)
+            self._begin(asked)
         except Exception as error:
             self._host.log_failed("to audit its tables", error, GOES_ON)
 
@@ -83,7 +86,7 @@ class TableAudit:
         source: Child | Scan | None = None
         if not not_forked:
             try:
-                source = fork(found, WITHIN_S)
+                source = fork(found, WITHIN_S + GRACE_S)
             except OSError as error:
                 not_forked = f"the fork failed: {error}"
         if source is None:
