@@ -21,7 +21,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from itertools import pairwise
 from typing import TYPE_CHECKING, Final
 
-from .captured_snapshot import Outcome
+from .alignment_records import Outcome
 from .records import NOBODY, TopicPartition
 
 if TYPE_CHECKING:

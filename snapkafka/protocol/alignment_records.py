@@ -1,4 +1,4 @@
-"""The records of aligned snapshots (R16). See `records` for what holds of every record."""
+"""The records of aligned snapshots (R16), and their result. See `records` for what holds of every record."""
 
 from __future__ import annotations
 
@@ -24,3 +24,11 @@ class Released:
     n: int
     epoch: int
     inputs: tuple[HeldInput, ...] = ()
+
+
+@value
+class Outcome:
+    """The result of an alignment (R16): `aligned`, no message between its processes was in flight. Otherwise `why`."""
+
+    aligned: bool
+    why: str = ""

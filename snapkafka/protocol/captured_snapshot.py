@@ -7,6 +7,7 @@ The records of one epoch, gathered into one value once every expected input is c
 from __future__ import annotations
 
 from ._dataclass import value
+from .alignment_records import Outcome
 from .facts import OldTopic, Renewed
 from .records import (
     NOBODY,
@@ -22,14 +23,6 @@ from .records import (
     TornEvent,
 )
 from .snapshots import Unread
-
-
-@value
-class Outcome:
-    """The result of an alignment (R16): `aligned`, no message between its processes was in flight. Otherwise `why`."""
-
-    aligned: bool
-    why: str = ""
 
 
 @value

@@ -25,7 +25,7 @@ from snapkafka.protocol.records import (
 from ..ledger_tasks import LedgerTasks
 from ..stamps import Stamps
 from ..waiting import WorkerWaits
-from .audit.auditor import TableAudit
+from .audit import audited_epochs
 from .connection import connection_of
 from .describe import in_transactions
 from .hello import hello_of, process_hello, report_missing, report_uncaptured
@@ -49,6 +49,8 @@ from .tables.thread_reads import ThreadReads
 
 if TYPE_CHECKING:
     from snapkafka.config import Config
+
+    from .audit.auditor import TableAudit
 
 logger = logging.getLogger("snapkafka")
 
@@ -76,7 +78,7 @@ class FaustDriver(Host):
         self.reads = Reads(self, self.events, thread_reads)
         self.sensors = Sensors(self, self.events, self.replies, self.reads)
         self.tables = Tables(self, self.reads, self.sensors, self.restored)
-        self._audit = TableAudit(self, self.reads, self.tables)
+        self._audit: TableAudit | None = None
         # until Faust has made what they are parts of
         self.recorder: Recorder
         self.incoming: IncomingRecords | None = None
@@ -187,8 +189,17 @@ class FaustDriver(Host):
 
     def turned_red(self, action: TurnedRed, us: int) -> None:
         """Measure the cut, and audit the tables if that is asked for."""
-        self._audit.turned_red(action.previous, action.epoch)
+        asked = audited_epochs(self.machine.ledger, self.app.conf.id, action.previous, action.epoch)
+        if asked:
+            self._begin_audit(asked)
         super().turned_red(action, us)
+
+    def _begin_audit(self, asked: list[int]) -> None:
+        from .audit.auditor import TableAudit
+
+        if self._audit is None:
+            self._audit = TableAudit(self, self.reads, self.tables)
+        self._audit.begin(asked)
 
     def hold_inputs(self) -> None:
         """Keep what arrives, and what waits for its agent."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, Final
 
 from snapkafka.protocol import aligner, cut, gather
-from snapkafka.protocol.captured_snapshot import Outcome
+from snapkafka.protocol.alignment_records import Outcome
 from snapkafka.protocol.worker import WorkerProtocol
 from snapkafka.sim.world.process import Process
 

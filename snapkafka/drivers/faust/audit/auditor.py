@@ -49,26 +49,12 @@ class TableAudit:
         self._host, self._reads, self._tables = host, reads, tables
         self._running: asyncio.Task[None] | None = None
 
-    def turned_red(self, previous: int, epoch: int) -> None:
-        """Audit the tables as they are now, if a snapshot of this cut asks for it."""
-        asked = self._asked(previous, epoch)
-        if not asked:
-            return
+    def begin(self, asked: list[int]) -> None:
+        """Audit the tables as they are now, for the snapshots of this cut that ask for it. Never raises."""
         try:
             self._begin(asked)
         except Exception as error:
             self._host.log_failed("to audit its tables", error, GOES_ON)
-
-    def _asked(self, previous: int, epoch: int) -> list[int]:
-        """Return the epochs of this cut whose triggers ask for an audit of this app."""
-        ledger, found = self._host.machine.ledger, []
-        for at in sorted(ledger.open):
-            view = ledger.snapshots.get(at) if previous < at <= epoch else None
-            if view is not None and view.trigger.audit:
-                apps = view.trigger.apps
-                if not apps or self._host.app.conf.id in apps:
-                    found.append(at)
-        return found
 
     def _begin(self, asked: list[int]) -> None:
         *earlier, epoch = asked
