@@ -189,7 +189,7 @@ class FaustDriver(Host):
 
     def turned_red(self, action: TurnedRed, us: int) -> None:
         """Measure the cut, and audit the tables if that is asked for."""
-        asked = audited_epochs(self.machine.ledger, self.app.conf.id, action.previous, action.epoch)
+        asked = audited_epochs(self.machine.ledger, self.app, action.previous, action.epoch)
         if asked:
             self._begin_audit(asked)
         super().turned_red(action, us)
