@@ -137,6 +137,7 @@ class AioParticipant(Participant):
             transactions.began()
 
         async def committed() -> None:
+            transactions.require_kept()
             try:
                 await commit()
             except BaseException as error:
@@ -252,7 +253,7 @@ class AioParticipant(Participant):
 
     # -- inputs that come and go --------------------------------------------------------------------------------------
 
-    async def assigned(self, tps: Collection[Any]) -> None:
+    async def on_assigned(self, tps: Collection[Any]) -> None:
         """Announce the inputs that aiokafka assigns."""
         if self.stopping:
             return
@@ -277,7 +278,7 @@ class AioParticipant(Participant):
         for tp in tps:
             consumer.seek(tp, starts[TopicPartition(*tp)])
 
-    async def revoked(self, tps: Collection[Any]) -> None:
+    async def on_revoked(self, tps: Collection[Any]) -> None:
         """Forget the inputs that aiokafka revokes, once the loop has finished its message.
 
         aiokafka rebalances beside the loop. What it processes would have effects, but its position could no longer be
@@ -294,8 +295,7 @@ class AioParticipant(Participant):
         self._generation += 1
         if self.sends is not None:
             self.sends.forget_changes()
-        self.assignments.revoked()
-        self.rewound()  # the next assignment starts where the group has committed
+        self.revoked()
 
     async def _finished(self) -> None:
         """Wait until the loop has finished and committed what it got, as long as the group waits for this member."""
@@ -327,10 +327,10 @@ class _Listener(ConsumerRebalanceListener):
         self._participant = participant
 
     async def on_partitions_revoked(self, revoked: Collection[Any]) -> None:
-        await self._participant.revoked(revoked)
+        await self._participant.on_revoked(revoked)
 
     async def on_partitions_assigned(self, assigned: Collection[Any]) -> None:
-        await self._participant.assigned(assigned)
+        await self._participant.on_assigned(assigned)
 
 
 async def _cancelled(work: asyncio.Future[Any]) -> None:

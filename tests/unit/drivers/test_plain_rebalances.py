@@ -1,4 +1,7 @@
-"""Rebalances of aiokafka loops, which run beside the loop: no record is lost, and none is cut off in mid-processing."""
+"""Rebalances of plain loops: no record is lost, and none is processed by two members.
+
+Those of aiokafka run beside the loop, those of confluent-kafka while it polls.
+"""
 
 from __future__ import annotations
 
@@ -12,11 +15,12 @@ from typing import Any
 import pytest
 from aiokafka import AIOKafkaConsumer, TopicPartition
 
-from snapkafka.clients import Table, participant
+from snapkafka.clients import Producer, Table, participant
 from snapkafka.drivers.plain.aio_loop import AioParticipant
 from snapkafka.drivers.plain.aio_sends import AioSends
 from snapkafka.drivers.plain.running_events import Events
 from snapkafka.drivers.plain.settle import SendOutcomes
+from snapkafka.drivers.plain.transactions import Transactions
 from snapkafka.errors import BadInputError
 from snapkafka.protocol.records import TopicPartition as OurPartition
 from tests.unit.drivers.test_plain import ORDERS as OURS
@@ -87,11 +91,11 @@ async def test_a_record_that_arrives_for_a_fetch_from_before_a_rebalance_is_not_
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     async with loop_of(monkeypatch, []) as (part, source):
-        await part.assigned([ORDERS])
+        await part.on_assigned([ORDERS])
         fetched = asyncio.ensure_future(anext(part.poll(quiet_s=2)))
         await source.asked.wait()
-        await part.revoked([ORDERS])
-        await part.assigned([ORDERS])
+        await part.on_revoked([ORDERS])
+        await part.on_assigned([ORDERS])
         source.append()
         assert (await fetched).offset == 0
 
@@ -101,11 +105,11 @@ async def test_a_revocation_waits_until_the_loop_has_committed_its_record(
 ) -> None:
     revocations: list[int] = []
     async with loop_of(monkeypatch, revocations) as (part, source):
-        await part.assigned([ORDERS])
+        await part.on_assigned([ORDERS])
         source.append()
         messages = part.poll(quiet_s=0.5)
         async with part.event(await anext(messages)):
-            revoking = asyncio.ensure_future(part.revoked([ORDERS]))
+            revoking = asyncio.ensure_future(part.on_revoked([ORDERS]))
             await asyncio.wait({revoking}, timeout=0.3)
             assert not revoking.done() and not revocations, "it is in an event"
         await asyncio.wait({revoking}, timeout=0.3)
@@ -125,13 +129,46 @@ async def test_a_record_that_takes_longer_than_the_group_waits_is_left_to_anothe
         table.bind(
             part.host, "billing", events=part.events, send=lambda *c: changes.append(c), before=lambda: None
         )
-        await part.assigned([ORDERS])
+        await part.on_assigned([ORDERS])
         source.append()
         async with part.event(await anext(part.poll(quiet_s=0.5))):
-            await asyncio.wait_for(part.revoked([ORDERS]), 2)
+            await asyncio.wait_for(part.on_revoked([ORDERS]), 2)
             with pytest.raises(BadInputError, match="is not assigned to this process"):
                 table["ann"] = 1
         assert changes == []
+
+
+@pytest.mark.parametrize("revoked", [True, False])
+def test_a_transaction_in_which_inputs_were_revoked_is_not_committed(revoked: bool) -> None:
+    """The broker would take it: the member has joined the group again, and names its new generation."""
+    driver = Driver()
+    transactions = Transactions(
+        driver, events=Events(driver), outcomes=SendOutcomes(driver), fenced=lambda error: False
+    )
+    transactions.began()
+    transactions.committed()
+    transactions.revoked()
+    transactions.began()
+    if not revoked:
+        transactions.require_kept()
+        return
+    transactions.revoked()
+    with pytest.raises(BadInputError, match="inputs were revoked in this transaction"):
+        transactions.require_kept()
+    transactions.aborted()
+    transactions.began()
+    transactions.require_kept()
+
+
+def test_confluents_commit_is_refused_before_the_broker_gets_it() -> None:
+    producer, driver = Producer({"bootstrap.servers": "127.0.0.1:1", "log_level": 0}), Driver()
+    producer.transactions = Transactions(
+        driver, events=Events(driver), outcomes=SendOutcomes(driver), fenced=lambda error: False
+    )
+    producer.transactions.began()
+    producer.transactions.revoked()
+    with pytest.raises(BadInputError, match="inputs were revoked in this transaction"):
+        producer.commit_transaction(0.1)
 
 
 class Log:
