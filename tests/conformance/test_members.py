@@ -1,4 +1,8 @@
-"""Loops whose inputs move: a second member joins, one is killed; not a coin is missing or made."""
+"""Loops whose inputs move: a second member joins, one is killed; not a coin is missing, and none is made.
+
+They are at-least-once: the message that a member has when it is killed may be processed again. Its coins are then there
+twice, in the service as in the snapshot, and the snapshot lists that it ran twice. A rebalance alone makes none twice.
+"""
 
 from __future__ import annotations
 
@@ -15,10 +19,23 @@ from tests.conformance.running import Running, money_of, running
 pytestmark = [pytest.mark.kafka, pytest.mark.timeout(400)]
 
 
-def require_conserved(run: Running, taken: Taken) -> None:
-    assert taken.assert_consistent().verdict == "VERIFIED"
+#: What a snapshot lists of events that ran twice.
+AGAIN = {"ran-twice", "replayed"}
+#: A message has as many at most.
+MOST_COINS = 3
+
+
+def require_conserved(run: Running, taken: Taken, *, killed: int = 0) -> None:
+    """`killed`: so many members had a message at most that another one has processed again."""
+    found = taken.assert_consistent()
+    again = [note.what for check in found.checks for note in check.notes if note.kind in AGAIN]
     money = money_of(run, taken)
-    assert sum(coins for *_, coins in money) == 0, money
+    made = sum(coins for *_, coins in money)
+    if found.verdict == "VERIFIED_WITH_REPLAYS" or again:
+        assert 0 <= made <= killed * MOST_COINS, (found.verdict, again, money)
+        assert killed, (found.verdict, again)
+    else:
+        assert (found.verdict, made) == ("VERIFIED", 0), money
 
 
 def captured(run: Running) -> Taken:
@@ -52,8 +69,8 @@ def test_a_member_joins_and_one_is_killed(kafka: Broker, namespace: str, tmp_pat
         require_conserved(run, captured(run))
         second.kill()
         second.wait()
-        require_conserved(run, captured(run))
+        require_conserved(run, captured(run), killed=1)
         run.start(kind, "keeper")
         so_far = run.ticked
         blocking_until(lambda: run.ticked > so_far + 300, 60, "300 more ticks")
-        require_conserved(run, captured(run))
+        require_conserved(run, captured(run), killed=1)

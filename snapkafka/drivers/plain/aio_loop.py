@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING, Any, Final, Self
 
 from aiokafka import ConsumerRebalanceListener, errors
 
-from snapkafka.errors import BadInputError
+from snapkafka.errors import BadInputError, TimedOutError
 from snapkafka.protocol.records import TopicPartition
+from snapkafka.until import until
 from snapkafka.wire import headers as wire
 
 from ..outcomes import FENCED
@@ -30,6 +31,9 @@ logger = logging.getLogger("snapkafka")
 
 #: `stop` is noticed as soon.
 LOOK_S: Final = 0.2
+#: Of the time that the group waits for a member: so long a revocation waits for the loop.
+FINISHES: Final = 0.5
+FINISHED_EVERY_S: Final = 0.01
 
 
 class AsyncRunningEvent:
@@ -67,6 +71,8 @@ class AioParticipant(Participant):
         self._consumer, self._producer = plan.consumer, plan.producer
         self._assigned = asyncio.Event()
         self._generation = 0  # of our own count: what was fetched under an earlier one is fetched again
+        self._fetching: asyncio.Future[Any] | None = None
+        self._has_message = False  # from `poll` until the loop calls it again: its position is committed then
         self._failed: BaseException | None = None  # in a callback of aiokafka, which swallows it
         self.sends: AioSends | None = None
         self._theirs: dict[str, Any] = {}
@@ -99,7 +105,7 @@ class AioParticipant(Participant):
         return self
 
     async def __aexit__(self, *error: object) -> None:
-        self.stopping = True
+        self.stopping, self._has_message = True, False
         if self.sends is not None:
             if self.transactions is not None:
                 self.transactions.left()
@@ -131,6 +137,7 @@ class AioParticipant(Participant):
             transactions.began()
 
         async def committed() -> None:
+            transactions.require_kept()
             try:
                 await commit()
             except BaseException as error:
@@ -169,6 +176,7 @@ class AioParticipant(Participant):
         quiet_since = time.monotonic()
         while not self.stopping:
             self.require_in_order()
+            self._has_message = False
             message = await self._fetched(LOOK_S if quiet_s is None else min(LOOK_S, quiet_s))
             if self._failed is not None:
                 failed, self._failed = self._failed, None
@@ -215,13 +223,11 @@ class AioParticipant(Participant):
         except TimeoutError:
             return None
         generation = self._generation
-        fetching = asyncio.ensure_future(self._consumer.getone())
+        self._fetching = fetching = asyncio.ensure_future(self._consumer.getone())
         try:
             await asyncio.wait({fetching}, timeout=within_s)
         finally:
-            if not fetching.done():
-                fetching.cancel()
-                await asyncio.wait({fetching})
+            await _cancelled(fetching)
         if fetching.cancelled() or generation != self._generation:
             return None
         return fetching.result()
@@ -241,12 +247,13 @@ class AioParticipant(Participant):
             self.host.feed(gate.ended)
         if not gate.passes or generation != self._generation:
             return None
+        self._has_message = True
         self.events.hand_out(tp, offset)
         return message
 
     # -- inputs that come and go --------------------------------------------------------------------------------------
 
-    async def assigned(self, tps: Collection[Any]) -> None:
+    async def on_assigned(self, tps: Collection[Any]) -> None:
         """Announce the inputs that aiokafka assigns."""
         if self.stopping:
             return
@@ -271,16 +278,42 @@ class AioParticipant(Participant):
         for tp in tps:
             consumer.seek(tp, starts[TopicPartition(*tp)])
 
-    async def revoked(self, tps: Collection[Any]) -> None:
-        """Forget the inputs that aiokafka revokes."""
+    async def on_revoked(self, tps: Collection[Any]) -> None:
+        """Forget the inputs that aiokafka revokes, once the loop has finished its message.
+
+        aiokafka rebalances beside the loop. What it processes would have effects, but its position could no longer be
+        committed; a fetch that goes on would take a record of the next assignment.
+        """
+        self._assigned.clear()
+        await self._finished()
         if self.stopping:
             return
-        self._assigned.clear()
+        if self._fetching is not None:
+            await _cancelled(self._fetching)
         if self._on_revoke is not None:
             await _called(self._on_revoke, tps)
         self._generation += 1
-        self.assignments.revoked()
-        self.rewound()  # the next assignment starts where the group has committed
+        if self.sends is not None:
+            self.sends.forget_changes()
+        self.revoked()
+
+    async def _finished(self) -> None:
+        """Wait until the loop has finished and committed what it got, as long as the group waits for this member."""
+        limit_s = self._consumer._rebalance_timeout_ms / 1_000 * FINISHES
+        try:
+            await until(
+                lambda: not (self._has_message or self.events.run()),
+                limit_s,
+                "the loop to finish its message",
+                every_s=FINISHED_EVERY_S,
+            )
+        except TimedOutError:
+            logger.warning(
+                "snapkafka: inputs are revoked while a message is processed for more than %.0f s; raise"
+                " rebalance_timeout_ms, or process less between two messages",
+                limit_s,
+                extra=self.host.about(),
+            )
 
     # -- the table ----------------------------------------------------------------------------------------------------
 
@@ -294,10 +327,16 @@ class _Listener(ConsumerRebalanceListener):
         self._participant = participant
 
     async def on_partitions_revoked(self, revoked: Collection[Any]) -> None:
-        await self._participant.revoked(revoked)
+        await self._participant.on_revoked(revoked)
 
     async def on_partitions_assigned(self, assigned: Collection[Any]) -> None:
-        await self._participant.assigned(assigned)
+        await self._participant.on_assigned(assigned)
+
+
+async def _cancelled(work: asyncio.Future[Any]) -> None:
+    if not work.done():
+        work.cancel()
+        await asyncio.wait({work})
 
 
 async def _called(callback: Callable[[Any], Any], tps: Collection[Any]) -> None:

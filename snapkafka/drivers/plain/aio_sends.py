@@ -15,8 +15,9 @@ from typing import TYPE_CHECKING, Any
 
 from aiokafka.errors import MessageSizeTooLargeError
 
+from snapkafka.errors import BadInputError
 from snapkafka.protocol.actions import SendMarkers
-from snapkafka.protocol.colours import Effect
+from snapkafka.protocol.colours import Cause, Effect
 from snapkafka.protocol.events import MarkerFailed, MarkerSent
 from snapkafka.protocol.records import TopicPartition
 from snapkafka.wire import headers as wire
@@ -45,7 +46,8 @@ class PartitionState:
 class Change:
     """A change of the table that has its colour, and is not sent yet."""
 
-    effect: Effect
+    cause: Cause | None
+    effect: Effect | None
     tp: TopicPartition
     key: bytes
     value: bytes | None
@@ -56,7 +58,7 @@ class AioSends:
 
     Args:
         host: whose machine gives colours and seqs.
-        producer: aiokafka's; its `send` is patched between `attach` and `detach`.
+        producer: aiokafka's; its `send` and `send_batch` are patched between `attach` and `detach`.
     """
 
     def __init__(
@@ -73,16 +75,26 @@ class AioSends:
         self._stamps, self._waiting = stamps, waiting
         self._partitions: defaultdict[TopicPartition, PartitionState] = defaultdict(PartitionState)
         self._changes: deque[Change] = deque()
+        self._withdrawn: set[Cause | None] = set()  # events whose changes were
         self._changing = asyncio.Lock()
         self._send: Callable[..., Awaitable[Future]] = producer.send
+        self._send_batch = producer.send_batch
 
     def attach(self) -> None:
         """Stamp what the producer sends from now on."""
-        self._producer.send = self.send
+        self._producer.send, self._producer.send_batch = self.send, self.send_batch
 
     def detach(self) -> None:
-        """Give the producer its own `send` back."""
-        self._producer.send = self._send
+        """Give the producer its own methods back."""
+        self._producer.send, self._producer.send_batch = self._send, self._send_batch
+
+    async def send_batch(self, *arguments: Any, **more: Any) -> Future:
+        """Refuse a batch.
+
+        Raises:
+            BadInputError: its records get no stamps.
+        """
+        raise BadInputError("send_batch is not supported in a participant", hint="call send for each record")
 
     async def send(
         self,
@@ -187,15 +199,37 @@ class AioSends:
 
     def change(self, tp: TopicPartition, key: bytes, value: bytes | None) -> None:
         """Note a change of the table, in the colour of the event that runs here."""
-        self._changes.append(Change(self._host.machine.send_entered(self._events.cause()), tp, key, value))
+        self._changes.append(Change(self._events.cause(), self._entered(), tp, key, value))
+
+    def forget_changes(self) -> None:
+        """Withdraw the changes that wait: their partitions are revoked, and their changelogs another member's."""
+        while self._changes:
+            change = self._changes.popleft()
+            self._withdrawn.add(change.cause)
+            if change.effect is not None and not self._host.absent:
+                self._host.do(self._host.machine.send_withdrawn(change.effect))
 
     async def send_changes(self) -> None:
-        """Send all changes that wait. Errors of the client are its own."""
+        """Send all changes that wait. Errors of the client are its own.
+
+        Raises:
+            BadInputError: changes of the event that runs here were withdrawn.
+        """
+        cause = self._events.cause()
+        if cause in self._withdrawn:
+            self._withdrawn.discard(cause)
+            raise BadInputError(
+                "the inputs were revoked before the changes of this event were sent",
+                hint="the group was rebalanced meanwhile: the message is processed again",
+            )
         async with self._changing:
             while self._changes:
                 change = self._changes.popleft()
                 record = {"value": change.value, "key": change.key}
-                await self._append(change.effect, change.tp, record, [])
+                if change.effect is None:  # a fault of ours (R15)
+                    await self._send(change.tp.topic, **record, partition=change.tp.partition)
+                else:
+                    await self._append(change.effect, change.tp, record, [])
 
     # -- markers ------------------------------------------------------------------------------------------------------
 

@@ -93,7 +93,13 @@ class Producer(confluent_kafka.Producer):
             self.transactions.began()
 
     def commit_transaction(self, *arguments: Any) -> None:
-        """Commit the transaction: what was sent in it counts from now on."""
+        """Commit the transaction: what was sent in it counts from now on.
+
+        Raises:
+            BadInputError: inputs were revoked in it.
+        """
+        if self.transactions is not None:
+            self.transactions.require_kept()
         try:
             super().commit_transaction(*arguments)
         except BaseException as error:

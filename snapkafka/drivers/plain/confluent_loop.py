@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import logging
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any, Final, Self
 
 from confluent_kafka import KafkaError, KafkaException
@@ -96,7 +96,7 @@ class ConfluentParticipant(Participant):
             self._producer.sends, self._producer.transactions = self._sends, self.transactions
         if self._consumer is not None:
             self._consumer.subscribe(
-                list(self.plan.inputs), on_assign=self._assigned, on_revoke=self._revoked, on_lost=self._lost
+                list(self.plan.inputs), on_assign=self._assigned, on_revoke=self._revoked
             )
         return self
 
@@ -245,12 +245,8 @@ class ConfluentParticipant(Participant):
     def _revoked(self, consumer: Any, partitions: list[Any]) -> None:
         if self._on_revoke is not None:
             self._on_revoke(consumer, partitions)
-        self._lost(consumer, partitions)
-
-    def _lost(self, consumer: Any, partitions: Sequence[Any]) -> None:
         if not self._left:
-            self.assignments.revoked()
-            self.rewound()  # the next assignment starts where the group has committed
+            self.revoked()
 
     # -- the table ----------------------------------------------------------------------------------------------------
 

@@ -133,6 +133,12 @@ class Participant:
         if self.transactions is not None:
             self.transactions.unwound = False
 
+    def revoked(self) -> None:
+        """Forget the inputs: the next assignment starts where the group has committed."""
+        self.assignments.revoked()
+        if self.transactions is not None:
+            self.transactions.revoked()
+
     # -- in the loop of the ledger ------------------------------------------------------------------------------------
 
     async def join(self) -> None:

@@ -39,6 +39,10 @@ class Events:
         """Return the event that runs here and now."""
         return self._cause.get()
 
+    def run(self) -> bool:
+        """Return whether one runs."""
+        return bool(self._running)
+
     def hand_out(self, tp: TopicPartition, offset: int) -> None:
         """Start the event of a record that the loop gets now."""
         cause = Cause(LOOP, tp, offset)

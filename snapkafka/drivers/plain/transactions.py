@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
+from snapkafka.errors import BadInputError
 from snapkafka.protocol.events import InputsRevoked
 
 from ..outcomes import Unacknowledged
@@ -41,12 +42,29 @@ class Transactions:
         self._host, self._events, self._outcomes, self._fenced = host, events, outcomes, fenced
         self.unwound = False
         self._open = False
+        self._revoked = False  # inputs were, in this transaction
         events.defers = True
 
     def began(self) -> None:
         """Note that a transaction has begun."""
-        self._open = True
+        self._open, self._revoked = True, False
         self._outcomes.began()
+
+    def revoked(self) -> None:
+        """Note that inputs are revoked: another member starts where the group has committed."""
+        self.unwound, self._revoked = False, self._open
+
+    def require_kept(self) -> None:
+        """Refuse to commit what another member processes as well.
+
+        Raises:
+            BadInputError: inputs were revoked in this transaction.
+        """
+        if self._revoked:
+            raise BadInputError(
+                "inputs were revoked in this transaction, and another member processes their messages again",
+                hint="abort an open transaction in on_revoke",
+            )
 
     def committed(self) -> None:
         """Note that it is committed."""
@@ -67,7 +85,7 @@ class Transactions:
             self.aborted()
 
     def _end(self, failure: Unacknowledged | None) -> None:
-        host, self._open = self._host, False
+        host, self._open, self._revoked = self._host, False, False
         try:
             with host.lock:
                 self._outcomes.ended(failure)
