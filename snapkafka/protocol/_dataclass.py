@@ -73,11 +73,11 @@ class InParts:
         read = getattr(self, "_unread", None)
         if read is None:
             return
-        object.__delattr__(self, "_unread")
         if not read(self):
             object.__setattr__(self, "_damaged", True)
             for name in self.rest():
                 object.__setattr__(self, name, self.__dataclass_fields__[name].default)  # type: ignore[attr-defined]
+        object.__setattr__(self, "_unread", None)  # last: another thread that asks meanwhile reads it, too
 
     @classmethod
     def rest(cls) -> list[str]:

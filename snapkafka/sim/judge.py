@@ -178,9 +178,13 @@ class _Truth:
         if any((torn.agent, torn.offset) == (execution.agent, execution.offset) for torn in source.torn):
             return True  # it ran before, and was torn when it ran again
         until = max((agent.replay_until for agent in source.agents), default=0)
-        same = self.view.worker(execution.process) == self.view.worker(source.receiver)
-        own = same and execution.offset < until
-        return own or self._before(source, execution)
+        own = execution.process == source.receiver or self.sent_as(execution) == {source.receiver}
+        return (own and execution.offset < until) or self._before(source, execution)
+
+    def sent_as(self, execution: Execution) -> set[int]:
+        """Return the processes that sent what the snapshot has of an execution: it may go on under another id."""
+        places = (self.steps[n].record for n in execution.steps if self.record_in(self.steps[n]))
+        return {self.at[place].process for place in places if place is not None}
 
 
 def causal(

@@ -26,6 +26,7 @@ from functools import cache
 from io import BytesIO
 from typing import Any, Final, NamedTuple
 
+from snapkafka.protocol._dataclass import InParts
 from snapkafka.protocol.records import LedgerRecord
 
 from .columns import FORMS, packed, unpacked
@@ -188,9 +189,13 @@ def _writer_of(kind: Any) -> Write:
         return lambda encoder, record: encoder.write_bytes(encode(record))
     if is_record(kind):
         fields = [(name, _writer_of(hint)) for name, hint in hints_of(kind).items()]
+        head = len(fields) - len(kind.rest()) if issubclass(kind, InParts) else 0
 
         def write_record(encoder: Any, record: Any) -> None:
-            for name, write in fields:
+            unreadable = (
+                head and record.damaged
+            )  # so that it is for whoever reads the copy, too (a checkpoint)
+            for name, write in fields[:head] if unreadable else fields:
                 write(encoder, getattr(record, name))
 
         return write_record

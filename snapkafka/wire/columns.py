@@ -150,6 +150,8 @@ def unpacked(kind: type, columns: Any) -> tuple[Any, ...]:
     for name in sorted(_FIELDS[form.columns], key=form.beside.__contains__):
         column = getattr(columns, name)
         if name in _TEXTS:
+            if sum(run.items for run in column) != size:
+                raise ValueError(f"{name}s of {sum(run.items for run in column)} items for {size}")
             found[name] = [run.text for run in column for _ in range(run.items)]
         elif name == "unacknowledged":
             seqs: dict[int, Any] = {part.item: part.seqs for part in column}

@@ -29,7 +29,7 @@ PARTITIONS: Final = 2
 
 @dataclass
 class Load:
-    """Records that are sent until the end of a test, so many a second."""
+    """Records that are sent until the end of a test, so many a second. `burst`: so many more at once."""
 
     bootstrap: str
     topic: str
@@ -39,7 +39,7 @@ class Load:
 
     def __post_init__(self) -> None:
         self._thread = threading.Thread(target=self.run)
-        self.passed = 0
+        self.passed = self.burst = 0
 
     def __enter__(self) -> Load:
         self._thread.start()
@@ -52,7 +52,8 @@ class Load:
     def run(self) -> None:
         producer = Producer({"bootstrap.servers": self.bootstrap, "partitioner": "murmur2_random"})
         while not self.stopped.wait(0.01):
-            for _ in range(max(1, self.rate // 100)):
+            more, self.burst = self.burst, 0
+            for _ in range(max(1, self.rate // 100) + more):
                 key = KEYS[self.passed % len(KEYS)]
                 producer.produce(self.topic, b"1", key=key.encode())
                 self.sent[key] += 1

@@ -26,6 +26,7 @@ def test_r16_an_aligned_snapshot_of_real_workers_has_no_message_in_flight(
             ordinary = [apps.snapshot("ordinary-1", align=False)]
             aligned = [apps.snapshot(f"aligned-{n}") for n in range(3)]
             ordinary.append(apps.snapshot("ordinary-2", align=False))
+            load.burst = 300  # a second and more of work for each worker, in which no cut can be aligned
             hurried = apps.snapshot("hurried", align_timeout_ms=50)
         for found in aligned:
             assert found.captured is not None and found.captured.alignment is not None

@@ -184,7 +184,8 @@ class Lookups:
         takes a job."""
         cuts = self.view.captured.processes
         if len(cuts) > EXPRESSIONS_MAX:
-            return records.join(fn.broadcast(self._senders_known), "process", "left")
+            bare = records.drop("left", "sender_app")  # what another snapshot knows
+            return bare.join(fn.broadcast(self._senders_known), "process", "left")
         process = fn.col("process")
         left = value_of(process, ((cut.process, cut.left) for cut in cuts), "boolean")
         app = value_of(process, ((cut.process, cut.app) for cut in cuts), "string")

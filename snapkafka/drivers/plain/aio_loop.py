@@ -146,10 +146,12 @@ class AioParticipant(Participant):
             transactions.committed()
 
         async def aborted() -> None:
+            confirmed = False
             try:
                 await abort()
+                confirmed = True
             finally:
-                transactions.aborted()
+                transactions.aborted(confirmed=confirmed)
 
         self._theirs = {
             "begin_transaction": begin,

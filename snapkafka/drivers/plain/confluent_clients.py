@@ -111,8 +111,10 @@ class Producer(confluent_kafka.Producer):
 
     def abort_transaction(self, *arguments: Any) -> None:
         """Abort the transaction; in a participant, `rewind()` it afterwards."""
+        confirmed = False
         try:
             super().abort_transaction(*arguments)
+            confirmed = True
         finally:
             if self.transactions is not None:
-                self.transactions.aborted()
+                self.transactions.aborted(confirmed=confirmed)

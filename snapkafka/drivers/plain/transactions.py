@@ -42,12 +42,13 @@ class Transactions:
         self._host, self._events, self._outcomes, self._fenced = host, events, outcomes, fenced
         self.unwound = False
         self._open = False
+        self._in_doubt = False  # a commit failed, and may have gone through
         self._revoked = False  # inputs were, in this transaction
         events.defers = True
 
     def began(self) -> None:
         """Note that a transaction has begun."""
-        self._open, self._revoked = True, False
+        self._open, self._in_doubt, self._revoked = True, False, False
         self._outcomes.began()
 
     def revoked(self) -> None:
@@ -70,19 +71,25 @@ class Transactions:
         """Note that it is committed."""
         self._end(None)
 
-    def aborted(self) -> None:
-        """Note that it is aborted, or has to be."""
-        self._end(Unacknowledged("its transaction was aborted", refused=True, undone=True))
+    def aborted(self, *, confirmed: bool = True) -> None:
+        """Note that it is aborted, or has to be. `confirmed`: the broker has answered. Otherwise a commit that failed
+        before may have gone through, and then no seq may be given again."""
+        if confirmed or not self._in_doubt:
+            self._end(Unacknowledged("its transaction was aborted", refused=True, undone=True))
+        else:
+            self._end(Unacknowledged("its transaction may be committed, or aborted"))
 
     def failed(self, error: BaseException) -> None:
         """Note that it could not be committed. It stays open where the client says that it is to be aborted."""
         if self._fenced(error):
-            self.aborted()
+            self.aborted(confirmed=False)
+        else:
+            self._in_doubt = True
 
     def left(self) -> None:
         """Note that the loop has ended: what is open is committed by nobody."""
         if self._open:
-            self.aborted()
+            self.aborted(confirmed=False)
 
     def _end(self, failure: Unacknowledged | None) -> None:
         host, self._open, self._revoked = self._host, False, False
@@ -93,6 +100,6 @@ class Transactions:
                 if failure is not None:
                     self.unwound = True
                     if not host.absent:
-                        host.feed(InputsRevoked(undone=True))
+                        host.feed(InputsRevoked(undone=failure.undone))
         except Exception as error:
             host.stand_down("to end a transaction", error)

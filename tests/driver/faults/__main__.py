@@ -38,6 +38,8 @@ from tests.driver.faults.wide_app import LATE_PARTITIONS, WideApp  # noqa: E402
 AT_ONCE: Final = 7
 #: Events before the snapshot, with each snapshot, and at last.
 EVENTS: Final = 8
+#: Between events that are sent while a snapshot is taken: a worker sees its trigger within 250 ms.
+PACE_S: Final = 0.04
 #: Snapshots until a fault is met at the latest.
 SNAPSHOTS: Final = 6
 #: Of a run, where Faust does not get as far as the fault.
@@ -139,7 +141,9 @@ class Run:
         await self._done("before the snapshot")
         self.fault.armed = True
         for number in range(SNAPSHOTS):
+            during = asyncio.create_task(self._produce(PACE_S))  # so that some event runs at the cut
             snapshot = await self._peer.trigger(f"s{number}")
+            await during
             await self._produce()
             if not self.fault.where:
                 await self._peer.until("the snapshot", lambda s=snapshot: not s.open)
@@ -166,8 +170,9 @@ class Run:
     def _in_context(self, work: Any) -> asyncio.Task[Any]:
         return asyncio.get_running_loop().create_task(work, context=self._context)
 
-    async def _produce(self) -> None:
+    async def _produce(self, pace_s: float = 0.0) -> None:
         for number in range(self._sent, self._sent + EVENTS):
+            await asyncio.sleep(pace_s)
             await self._producer.send(f"{self.name}-in", str(number).encode(), b"k%d" % (number % 5))
         self._sent += EVENTS
         await self._producer.flush()

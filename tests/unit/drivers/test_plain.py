@@ -383,6 +383,36 @@ def test_what_is_sent_in_a_transaction_is_acknowledged_with_it() -> None:
     assert not busy(driver)
 
 
+@pytest.mark.parametrize(
+    ("commit_failed", "confirmed", "next_seq", "until"),
+    [(True, False, 1, 1), (True, True, 0, 0), (False, False, 0, 0)],
+)
+def test_what_a_failed_commit_may_have_committed_keeps_its_seqs(
+    commit_failed: bool, confirmed: bool, next_seq: int, until: int
+) -> None:
+    """If the abort fails as well, its records may be there: two of one seq would accuse the next snapshot."""
+    driver, queue = Driver(), Queue()
+    events, outcomes = Events(driver), SendOutcomes(driver)
+    transactions = Transactions(driver, events=events, outcomes=outcomes, fenced=lambda error: False)
+    sends = sends_of(driver, queue, events, outcomes)
+    transactions.began()
+    events.hand_out(ORDERS, 0)
+    cause = events.claim(ORDERS, 0)
+    sends.append("invoices", {"partition": 0})
+    queue.acknowledge()
+    events.end(cause)
+    if commit_failed:
+        transactions.failed(KafkaException())
+    transactions.aborted(confirmed=confirmed)
+    sent = driver.machine.colours.sent[TopicPartition("invoices", 0)]
+    assert (sent.next_seq, [item.refused for item in sent.unacknowledged]) == (next_seq, [False] * next_seq)
+    given = AssignedInput(tp=ORDERS, agents=("loop",), position=0)
+    driver.feed(InputsAssigned(generation=1, inputs=(given,), changelogs=()))
+    driver.catch_up()
+    assert [item.replay_until for item in driver.machine.positions.note()] == [until]
+    assert not busy(driver)
+
+
 def test_the_generation_of_a_group_is_read_from_librdkafkas_own_bytes() -> None:
     assert generation_of(b"CGMDv2:\x07\x00\x00\x00billing\0member-1\0\0\1") == (7, "member-1")
     assert generation_of(consumer().consumer_group_metadata()) == (-1, "")

@@ -12,6 +12,7 @@ import typing
 from collections.abc import Callable, Iterator
 from io import BytesIO
 from pathlib import Path
+from threading import Thread
 from typing import Any
 
 import pytest
@@ -19,7 +20,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from snapkafka.protocol import records
-from snapkafka.protocol.records import Abort, Closed, CutReport, LedgerRecord, Running, SentEnd, Trigger
+from snapkafka.protocol.records import Abort, Closed, CutReport, Kept, LedgerRecord, Running, SentEnd, Trigger
 from snapkafka.wire import codec, columns, fingerprint
 from snapkafka.wire.codec import UndecodableError, decode, encode
 from snapkafka.wire.compiled import columns_of
@@ -368,7 +369,7 @@ def damaged(record: LedgerRecord) -> bool:
 
 
 def unread(record: Closed) -> bool:
-    return hasattr(record, "_unread")
+    return getattr(record, "_unread", None) is not None
 
 
 @given(values(Closed))
@@ -400,6 +401,38 @@ def test_a_closed_with_a_damaged_tail_counts_for_every_reader_and_says_so_to_who
     assert (read.sent, read.cut_us) == ((), 0)
 
 
+def test_a_closed_with_a_damaged_tail_is_damaged_in_a_checkpoint_as_well() -> None:
+    """Otherwise its snapshot could be VERIFIED, without its ends, by whoever starts at the checkpoint."""
+    record = decode(encode(CLOSED)[:-1])
+    kept = records.Checkpoint(n=1, upto=9, highest_epoch=5, kept=(Kept(offset=8, record=record),))
+    copy = decode(encode(kept))
+    assert isinstance(copy, records.Checkpoint)
+    read = copy.kept[0].record
+    assert isinstance(read, Closed)
+    assert (read.process, read.n, read.epoch, read.report) == (3, 8, 5, 6)
+    assert read.damaged
+
+
+def test_two_threads_may_ask_for_the_ends_of_a_closed_at_once() -> None:
+    """The service draws in a thread what its ledger follower reads."""
+    read = decode(encode(CLOSED))
+    assert isinstance(read, Closed)
+    read_rest = read._unread  # type: ignore[attr-defined]
+    found: list[Any] = []
+
+    def interrupted(record: Closed) -> bool:
+        if not found:
+            found.append(None)
+            other = Thread(target=lambda: found.append(record.sent))
+            other.start()
+            other.join()
+        return bool(read_rest(record))
+
+    read.defer(interrupted)
+    assert read.sent == CLOSED.sent
+    assert found == [None, CLOSED.sent]
+
+
 @pytest.mark.parametrize(
     "spoilt",
     [
@@ -416,6 +449,28 @@ def test_columns_that_do_not_fit_together_are_damaged(spoilt: dict[str, Any]) ->
     assert columns.unpacked(SentEnd, fitting) == CLOSED.sent
     with pytest.raises((ValueError, IndexError)):
         columns.unpacked(SentEnd, dataclasses.replace(fitting, **spoilt))
+
+
+@pytest.mark.parametrize("items", [0, 2, columns.ITEMS_MAX + 1])
+def test_a_second_column_of_texts_is_as_long_as_the_first(items: int) -> None:
+    """One flipped bit could fill the memory otherwise, and would be found only then."""
+    end = records.ChangelogEnd(table="t", topic="c", partition=0, end=1)
+    fitting = columns.packed(records.ChangelogEnd, (end,))
+    with pytest.raises(ValueError, match="tables of"):
+        columns.unpacked(
+            records.ChangelogEnd, dataclasses.replace(fitting, table=(columns.Run(text="t", items=items),))
+        )
+
+
+@pytest.mark.parametrize("number", [0, 1, 2**62, 2**63 - 2])
+def test_columns_hold_the_largest_offsets(number: int) -> None:
+    ends = (
+        SentEnd(topic="t", partition=0, white_end=number, last_seq=-1, marker=number, earlier_end=number),
+        SentEnd(topic="t", partition=1, white_end=0, last_seq=number, marker=number, landed_end=number),
+        SentEnd(topic="u", partition=0, white_end=number, last_seq=0, earlier_seq=number, recreated=True),
+    )
+    record = dataclasses.replace(CLOSED, sent=ends)
+    assert decode(encode(record)) == record
 
 
 # -- starting fast -------------------------------------------------------------------------------------------
