@@ -66,6 +66,15 @@ class Plan:
                 hint="its partitions are those of the inputs, its changes are records of the producer",
             )
 
+    def require_equal_partitions(self, equal: bool, hint: str) -> None:
+        """Refuse a table whose partitions two members may write. `equal`: a member has the same ones of all inputs.
+
+        Raises:
+            BadInputError: it has several inputs.
+        """
+        if self.table is not None and len(self.inputs) > 1 and not equal:
+            raise BadInputError(f"table {self.table.name} needs equal partitions of all inputs", hint=hint)
+
 
 class Participant:
     """The common parts of a participant.
