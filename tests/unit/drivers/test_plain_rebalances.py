@@ -6,6 +6,8 @@ Those of aiokafka run beside the loop, those of confluent-kafka while it polls.
 from __future__ import annotations
 
 import asyncio
+import threading
+import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -136,6 +138,33 @@ async def test_a_record_that_takes_longer_than_the_group_waits_is_left_to_anothe
             with pytest.raises(BadInputError, match="is not assigned to this process"):
                 table["ann"] = 1
         assert changes == []
+
+
+def test_a_revocation_of_confluents_waits_for_the_events_of_threads() -> None:
+    """An event that goes on would write to a table that was read again meanwhile."""
+    settings = {"bootstrap.servers": "127.0.0.1:1", "group.id": "billing", "log_level": 0}
+    consumer = Consumer(settings | {"enable.auto.commit": False})
+    seen: list[str] = []
+    part = participant(
+        namespace="shop", consumer=consumer, inputs=["orders"], on_revoke=lambda *_: seen.append("revoked")
+    )
+    part.host.absent = "is disabled"
+    part.events.hand_out(OURS, 0)
+    event = part.event(Message(0))
+    entered = threading.Event()
+
+    def work() -> None:
+        with event:
+            entered.set()
+            time.sleep(0.3)
+            seen.append("processed")
+
+    thread = threading.Thread(target=work)
+    thread.start()
+    entered.wait()
+    part._revoked(consumer, [])
+    thread.join()
+    assert seen == ["processed", "revoked"]
 
 
 def test_a_table_of_two_inputs_is_refused_where_their_partitions_may_go_to_two_members() -> None:
