@@ -13,6 +13,7 @@ INPUTS: Final = (
 )
 
 
+PROCESSES: Final = "process bigint, sender_app string, left boolean"
 WORKERS: Final = "process bigint, worker bigint"
 
 

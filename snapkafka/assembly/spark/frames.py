@@ -10,7 +10,7 @@ import itertools
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
-from typing import Any
+from typing import Any, Final
 
 import pyarrow as pa  # type: ignore[import-untyped]
 from pyspark.sql import Column, DataFrame, SparkSession
@@ -29,6 +29,7 @@ from .frame_schemas import (
     INPUTS,
     LAST,
     PLACES,
+    PROCESSES,
     RECORDED,
     SENDERS,
     STARTED,
@@ -37,6 +38,9 @@ from .frame_schemas import (
     WORKERS,
 )
 from .values.values import CODECS
+
+#: The facts about so many processes are expressions of a query.
+EXPRESSIONS_MAX: Final = 64
 
 
 def local_frame(spark: SparkSession, schema: str, rows: list[dict[str, Any]]) -> DataFrame:
@@ -57,14 +61,8 @@ def cause_of() -> Column:
     return fn.shiftleft("process", 32).bitwiseOR(check_and_partition)
 
 
-def _by_process(processes: Mapping[Any, Sequence[int]], kind: str) -> Column:
-    """Return the value that belongs to the process of a record; null: none does."""
-    return value_of(fn.col("process"), ((it, value) for value, ids in processes.items() for it in ids), kind)
-
-
 def value_of(key: Column, pairs: Iterable[tuple[int, Any]], kind: str) -> Column:
-    """Return the value that belongs to a number; null: none does. A map is one literal to Spark, whatever its size:
-    hundreds of conditions would be compiled in every expression that uses the fact."""
+    """Return the value that belongs to a number; null: none does."""
     found = [fn.lit(part) for number, value in pairs for part in (fn.lit(number).cast("long"), value)]
     if not found:
         return fn.lit(None).cast(kind)
@@ -180,15 +178,25 @@ class Lookups:
             return effects
         return effects.join(fn.broadcast(strays), ["process", "cause_check"], "left_anti")
 
+    def with_senders(self, records: DataFrame) -> DataFrame:
+        """Add the facts about the `process` of each record: `left` (null: the snapshot does not know it), and
+        `sender_app`. Few processes are a part of the query; many would make its planning slow, and are joined, which
+        takes a job."""
+        cuts = self.view.captured.processes
+        if len(cuts) > EXPRESSIONS_MAX:
+            return records.join(fn.broadcast(self._senders_known), "process", "left")
+        process = fn.col("process")
+        left = value_of(process, ((cut.process, cut.left) for cut in cuts), "boolean")
+        app = value_of(process, ((cut.process, cut.app) for cut in cuts), "string")
+        return records.withColumns({"left": left, "sender_app": app})
+
     @cached_property
-    def of_senders(self) -> Mapping[str, Column]:
-        """The facts about the `process` of a record as expressions, which need no job: `left` (null: the snapshot does
-        not know it), and `sender_app`."""
-        by_left, by_app = defaultdict[bool, list[int]](list), defaultdict[str, list[int]](list)
-        for cut in self.view.captured.processes:
-            by_left[cut.left].append(cut.process)
-            by_app[cut.app].append(cut.process)
-        return {"left": _by_process(by_left, "boolean"), "sender_app": _by_process(by_app, "string")}
+    def _senders_known(self) -> DataFrame:
+        rows = [
+            {"process": cut.process, "sender_app": cut.app, "left": cut.left}
+            for cut in self.view.captured.processes
+        ]
+        return local_frame(self.spark, PROCESSES, rows)
 
     @cached_property
     def workers(self) -> DataFrame:

@@ -20,7 +20,8 @@ from snapkafka.protocol.colours import Cause
 from snapkafka.protocol.events import TriggerAppended
 from snapkafka.protocol.records import TopicPartition, Trigger
 from snapkafka.sim.world.broker_log import SimBroker, SimStored
-from snapkafka.sim.world.process import Process, reports_a_cut
+from snapkafka.sim.world.ledger_user import reports_a_cut
+from snapkafka.sim.world.process import Process
 from snapkafka.sim.world.rebalancing import rebalance
 from snapkafka.sim.world.surroundings import Surroundings
 from snapkafka.sim.world.world import World

@@ -97,7 +97,7 @@ def _near(records: DataFrame, lookups: Lookups, reaches: DataFrame) -> DataFrame
         .where(~fn.col("marker"))
         .join(fn.broadcast(reaches), ["topic", "partition"])
         .where(_is_within(offset))
-        .withColumns(lookups.of_senders)
+        .transform(lookups.with_senders)
         .join(fn.broadcast(lookups.senders), ["process", "topic", "partition"], "left")
         .withColumns(lookups.shared_by_inputs)
         .withColumn(
@@ -142,7 +142,7 @@ def _receipts(records: DataFrame, lookups: Lookups, reaches: Sequence[Reach]) ->
             & (fn.col("cause_partition") == fn.col("partition"))
             & _is_within(fn.col("cause_offset")),
         )
-        .withColumns(lookups.of_senders)
+        .transform(lookups.with_senders)
         .where(fn.coalesce(fn.col("sender_app") == fn.col("app"), fn.lit(True)))
         .groupBy("app", "topic", "partition", fn.col("cause_offset").alias("offset"))
         .agg(

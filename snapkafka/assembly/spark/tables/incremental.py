@@ -63,7 +63,7 @@ def _not_counted(last: DataFrame, parent: Lookups) -> DataFrame:
     ends = parent.changelogs.select(*place, fn.col("end").alias("parent_end"))
     counted = (fn.col("offset") < fn.col("parent_end")) & is_white(parent.view.epoch)
     return (
-        last.withColumns(parent.of_senders)
+        last.transform(parent.with_senders)
         .join(fn.broadcast(ends), place, "left")
         .where(~fn.coalesce(counted, fn.lit(False)))
     )

@@ -46,7 +46,7 @@ def of_changelogs(records: DataFrame, lookups: Lookups) -> DataFrame:
         .join(fn.broadcast(lookups.changelogs), ["topic", "partition"])
         .withColumns(lookups.shared_by_changelogs)
         .where(fn.col("offset") < fn.col("end"))
-        .withColumns(lookups.of_senders)
+        .transform(lookups.with_senders)
         .withColumn("white", is_white(lookups.view.epoch))
     )
 
@@ -92,7 +92,7 @@ def messages(records: DataFrame, lookups: Lookups, decoding: Decoding = PLAIN) -
         .join(fn.broadcast(lookups.inputs), ["topic", "partition"])
         .withColumns(lookups.shared_by_inputs)
         .where(still_to_start(offset))
-        .withColumns(lookups.of_senders)
+        .transform(lookups.with_senders)
         .where(left.isNotNull())
         .join(fn.broadcast(lookups.senders), ["process", "topic", "partition"], "left")
         .where((offset < end) & (left | (fn.col("epoch") < epoch)))

@@ -106,7 +106,7 @@ class LogFrames:
             self.stamps.where(fn.col("process").isNotNull() & ~fn.col("marker"))
             .join(fn.broadcast(self.lookups.inputs), list(TP))
             .where(has_started(fn.col("offset")))
-            .withColumns(self.lookups.of_senders)
+            .transform(self.lookups.with_senders)
             .join(fn.broadcast(self.lookups.senders), ["process", *TP], "left")
             .withColumn("white_end", fn.coalesce("white_end", fn.lit(0)))
         )

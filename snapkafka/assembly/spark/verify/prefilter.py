@@ -196,7 +196,7 @@ def _runs(records: DataFrame, lookups: Lookups, suspects: Collection[Suspect]) -
         records: `with_highest`, with the columns of `Lookups.places`.
     """
     found: list[Row] = (
-        records.withColumns(lookups.of_senders)
+        records.transform(lookups.with_senders)
         .withColumns({"by": fn.shiftleft("place", 32).bitwiseOR(fn.col("process")), "cause": cause_of()})
         .join(fn.broadcast(_by_sender(lookups)), "by", "left")
         .join(fn.broadcast(lookups.started), "cause", "left")

@@ -85,7 +85,7 @@ def of_known(records: DataFrame, lookups: Lookups) -> DataFrame:
     `white_end` (0: none), `last_seq`, the seqs of `failed` sends, the `earlier` ones."""
     return (
         records.where(fn.col("process").isNotNull())
-        .withColumns(lookups.of_senders)
+        .transform(lookups.with_senders)
         .where(fn.col("left").isNotNull())
         .join(fn.broadcast(lookups.senders), ["process", *TP], "left")
         .withColumn("white_end", fn.coalesce("white_end", fn.lit(0)))

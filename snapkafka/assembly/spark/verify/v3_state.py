@@ -74,7 +74,7 @@ def _unordered_keys(log: LogFrames, tables: list[tuple[TopicPartition, ...]]) ->
     ]
     places = (
         log.stamps.join(fn.broadcast(local_frame(log.lookups.spark, GLOBAL, rows)), list(TP))
-        .withColumns(log.lookups.of_senders)
+        .transform(log.lookups.with_senders)
         .where(~fn.col("marker") & (fn.col("offset") < fn.col("state_end")) & is_white(view.epoch))
         .where(fn.col("key_hash").isNotNull())
         .groupBy("of_table", "key_hash", *TP)
@@ -158,7 +158,7 @@ def _of_changelogs(log: LogFrames, asked: dict[TopicPartition, StateFacts]) -> D
     ]
     return (
         log.stamps.join(fn.broadcast(local_frame(log.lookups.spark, ENDS, rows)), list(TP))
-        .withColumns(log.lookups.of_senders)
+        .transform(log.lookups.with_senders)
         .withColumn(
             "in_state",
             ~fn.col("marker") & (fn.col("offset") < fn.col("state_end")) & is_white(view.epoch),

@@ -103,7 +103,7 @@ def _red(log: LogFrames) -> DataFrame:
     by_header = ~sequences.has_left() & (fn.col("epoch") >= epoch)
     return (
         log.stamps.where(fn.col("process").isNotNull() & ~fn.col("marker"))
-        .withColumns(log.lookups.of_senders)
+        .transform(log.lookups.with_senders)
         .where((fn.col("process") >= epoch) | by_header)
         .dropDuplicates([*TP, "offset"])
     )

@@ -2,8 +2,8 @@
 
 Faust looks a partition's callback up for each record, so a partition is held by another callback in its place; who is
 not held pays nothing. That one keeps the records. Faust's own mark for a full buffer stops the fetching, so a partition
-keeps no more than Faust had fetched already. Records that wait in the queue of an agent are taken out of it, and put
-back. What is kept is not acknowledged: after a crash or a rebalance it is read again.
+keeps no more than Faust had fetched already. The queues of agents are closed: what waits in them, and what is still on
+its way there, stays in its order. What is kept is not acknowledged: after a crash or a rebalance it is read again.
 """
 
 from __future__ import annotations
@@ -17,19 +17,36 @@ from snapkafka.protocol.events import InputsReleased
 from snapkafka.protocol.records import HeldInput
 
 if TYPE_CHECKING:
+    import asyncio
+
     from ..host import Host
 
 Callback = Callable[[Any], Awaitable[Any]]
 
 
+class ClosedQueue(deque[Any]):
+    """The items of an agent's queue while it is closed: the queue counts as empty for who takes something out of it."""
+
+    def __bool__(self) -> bool:
+        return False
+
+
 class HeldPartition:
-    """A partition that is held back: its own callback, and its records in their order."""
+    """A partition that is held back.
+
+    Attributes:
+        callback: its own.
+        records: what is kept, in its order.
+        going: the records are being taken in, by `task`; `current` is the last one that was.
+    """
 
     def __init__(self, callback: Callback, buffer_full: Callable[[], None]) -> None:
         self.callback = callback
         self.records: deque[Any] = deque()
+        self.current: Any = None
         self.since = time.perf_counter()
-        self.going = False  # the records are being taken in
+        self.going = False
+        self.task: asyncio.Task[None] | None = None
         self._buffer_full = buffer_full
 
     async def keep(self, message: Any) -> None:
@@ -49,14 +66,13 @@ class HeldInputs:
     def __init__(self, host: Host, conductor: Any) -> None:
         self._host, self._conductor = host, conductor
         self._partitions: dict[Any, HeldPartition] = {}
-        self._queues: dict[Any, list[Any]] = {}  # of agents -> what waited in them
+        self._queues: set[Any] = set()  # of agents, that are closed
 
     def hold(self, tp: Any, message: Any) -> None:
         """Hold a record back, and all that follows it in its partition."""
         held = self._hold(tp)
-        if held.going:
-            held.going = False  # the snapshot after that one
-            held.records.appendleft(message)
+        if message is held.current:
+            held.records.appendleft(message)  # it was just let go, and has to wait for another snapshot
         else:
             held.records.append(message)
 
@@ -66,10 +82,9 @@ class HeldInputs:
         for tp in [tp for tp in self._conductor._tp_to_callback if tp in inputs]:
             self._hold(tp)
             for channel in self._conductor._tp_index.get(tp, ()):
-                waiting = channel.queue._queue
-                if channel.queue not in self._queues and waiting:
-                    self._queues[channel.queue] = list(waiting)
-                    waiting.clear()
+                if channel.queue not in self._queues:
+                    channel.queue._queue = ClosedQueue(channel.queue._queue)
+                    self._queues.add(channel.queue)
 
     def let_go(self, epoch: int) -> None:
         """Let everything go on in its order."""
@@ -83,17 +98,22 @@ class HeldInputs:
         )
         for held_input in inputs:
             self._host.metrics.held_s.add(held_input.held_us / 1_000_000)
-        self._put_back()
+        self._open_queues()
         for tp, held in self._partitions.items():
             if not held.going:
                 held.going = True
-                self._host.spawn(self._go_on(tp, held))
+                if held.task is None or held.task.done():  # otherwise it still waits with a record
+                    held.task = self._host.spawn(self._go_on(tp, held))
         self._host.feed(InputsReleased(epoch=epoch, inputs=inputs))
 
     def forget(self) -> None:
         """Forget what is held: the inputs are revoked, and it will be read again."""
-        self._queues.clear()
+        for queue in self._queues:
+            queue._queue.clear()
+        self._open_queues()
         for tp, held in self._partitions.items():
+            if held.task is not None:
+                held.task.cancel()  # as Faust does with its own callback
             held.records.clear()
             self._restore(tp, held)
         self._partitions.clear()
@@ -108,20 +128,26 @@ class HeldInputs:
             callbacks[tp] = held.keep
             consumer.on_buffer_full(tp)
         elif held.going:
-            held.since = time.perf_counter()
+            held.going, held.since = False, time.perf_counter()
         return held
 
-    def _put_back(self) -> None:
-        queues, self._queues = self._queues, {}
-        for queue, waited in queues.items():
-            for event in waited:
-                queue.force_put_nowait(event)
-                queue._unfinished_tasks -= 1  # it counted when it was put there first
+    def _open_queues(self) -> None:
+        queues, self._queues = self._queues, set()
+        for queue in queues:
+            queue._queue = deque(queue._queue)
+            for _ in queue._queue:
+                queue._wakeup_next(queue._getters)
 
     async def _go_on(self, tp: Any, held: HeldPartition) -> None:
-        """Take in what was kept, record by record; what arrives meanwhile stays behind it."""
-        while held.going and held.records:
-            await held.callback(held.records.popleft())
+        """Take in what was kept, record by record; what arrives meanwhile stays behind it. An error of Faust's crashes
+        its consumer, as it would have without us."""
+        try:
+            while held.going and held.records:
+                held.current = held.records.popleft()
+                await held.callback(held.current)
+        except Exception as error:
+            await self._host.app.consumer.crash(error)
+            return
         if held.going and self._partitions.get(tp) is held:
             del self._partitions[tp]
             self._restore(tp, held)

@@ -1,0 +1,243 @@
+"""What a process of the simulator does with the ledger: it writes and reads records, waits for answers, or goes on
+without them (R15). Each is a step of its own."""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import TYPE_CHECKING, Any
+
+from snapkafka.protocol.actions import AskEnds, AskStopped, StartTimer
+from snapkafka.protocol.events import (
+    CameBack,
+    EndsSeen,
+    Joined,
+    LedgerCutShort,
+    LedgerRead,
+    RanWithout,
+    ReportAppended,
+    TimerExpired,
+    WentAbsent,
+)
+from snapkafka.protocol.records import (
+    NOBODY,
+    Closed,
+    CutReport,
+    Hello,
+    InputTopic,
+    LedgerRecord,
+    LogEnd,
+    Table,
+    TailLost,
+)
+
+from .executions import Runner
+from .world_plan import App
+
+if TYPE_CHECKING:
+    from .surroundings import Surroundings
+
+
+def reports_a_cut(record: LedgerRecord) -> bool:
+    """Return whether a record is a report, or has one in it."""
+    return isinstance(record, CutReport) or (isinstance(record, Closed) and bool(record.cut))
+
+
+class LedgerUser(Runner):
+    """The part of a process that uses the ledger."""
+
+    def __init__(self, world: Surroundings[Any], number: int, app: App, *, without: bool, late: bool) -> None:
+        super().__init__(world, number, app)
+        self.launched_at = len(world.broker.ledger) if late else 0  # nothing of it ran before
+        self.read = self.seen = 0  # of the ledger; `seen`: read, or written and acknowledged
+        self.lost: tuple[int, int] | None = None  # what of that the ledger has lost: from, to
+        self.posts: deque[LedgerRecord] = deque()
+        self.reported: deque[ReportAppended] = deque()  # acknowledged, and it does not know yet
+        self.ends: deque[AskEnds] = deque()
+        self.stopped: deque[AskStopped] = deque()
+        self.timers: set[int] = set()
+        self.align_timers: set[int] = set()
+        self.later_timers: set[int] = set()  # of epochs with a second one
+        #: Up to where the ledger should have been read, and did not answer (R15).
+        self.missed: int | None = None
+        self.impatient = False  # its inputs run unannounced
+        self.hung = False  # the ledger answers nothing, and nothing arrives there
+        self.late = late  # the ledger does not take its Hello yet, and it has not waited for that
+        self.greeting = False  # it said so late, and has not read it yet: it has no id to say `Bye` with
+        self.bare = without or late
+
+    # -- the hooks of the loop ------------------------------------------------------------------------------------
+
+    def append(self, record: LedgerRecord) -> None:
+        """Write it later."""
+        self.posts.append(record)
+
+    def ask_ends(self, action: AskEnds) -> None:
+        """Answer later."""
+        self.ends.append(action)
+
+    def ask_stopped(self, action: AskStopped) -> None:
+        """Answer later."""
+        self.stopped.append(action)
+
+    def start_timer(self, action: StartTimer) -> None:
+        """Let it expire later, or never."""
+        if action.align:
+            self.align_timers.add(action.epoch)
+        else:
+            (self.later_timers if action.epoch in self.timers else self.timers).add(action.epoch)
+
+    def append_hello(self, was: int = NOBODY) -> None:
+        """Join, maybe again."""
+        app, world = self.app, self.world
+        hello = Hello(
+            n=world.number(),
+            app=app.name,
+            pid=self.number,
+            inputs=tuple(
+                InputTopic(topic=t, partitions=world.partitions[t], topic_id=world.topic_id(t))
+                for t in app.topics
+            ),
+            tables=(
+                Table(
+                    name="t",
+                    changelog=app.changelog,
+                    partitions=max((world.partitions[t] for t in app.topics), default=0),
+                ),
+                *((Table(name="g", changelog="global", partitions=1),) if world.plan.global_table else ()),
+            ),
+            was=was,
+        )
+        self.feed(Joined(hello=hello))
+        self.posts.append(hello)
+
+    @property
+    def joined(self) -> bool:
+        return self.machine.process is not None and self.machine.inputs.ready
+
+    @property
+    def knows_of_a_loss(self) -> bool:
+        """Has it seen records that the ledger has lost, and not reported that yet?"""
+        return self.lost is not None or any(isinstance(record, TailLost) for record in self.posts)
+
+    # -- the ledger --------------------------------------------------------------------------------------------
+
+    def _post(self, _: object) -> None:
+        record = self.posts.popleft()
+        if reports_a_cut(record) and self.world.chance("lose-report"):
+            self.world.count("lost_reports")
+            return
+        if reports_a_cut(record) and isinstance(record, Closed):
+            self.world.count("combined")
+        offset = self.world.append_to_ledger(record, refused=self.signs_otherwise)
+        if isinstance(record, CutReport) and self.world.plan.acknowledged:
+            if again := self.world.rng.random() < self.world.plan.appended_again:
+                offset = self.world.append_to_ledger(record, refused=self.signs_otherwise)
+            self.reported.append(ReportAppended(n=record.n, offset=offset, repeated=again))
+        self.seen = max(self.seen, offset + 1)
+
+    def _reported(self, _: object) -> None:
+        self.world.count("acknowledged_reports")
+        self.feed(self.reported.popleft())
+
+    @property
+    def signs_otherwise(self) -> bool:
+        plan = self.world.plan
+        return self.app.name in plan.other_key or self.app.name in plan.own_key
+
+    def _ledger(self, _: object) -> None:
+        self.read += 1
+        self.seen = max(self.seen, self.read)
+        offset, broker = self.read - 1, self.world.broker
+        record, other = broker.ledger[offset], offset in broker.refused
+        refuses = (
+            not other if self.app.name in self.world.plan.own_key else other and not self.signs_otherwise
+        )
+        self.feed(
+            LedgerRead(
+                offset=offset,
+                record=None if refuses else record,
+                refused=record if refuses else None,
+            )
+        )
+        if self.machine.withdrawn and not self.bare:
+            self.world.count("withdrawn")
+            self.bare = True
+        if self.bare and self.machine.process is not None:
+            self.bare = self.greeting = False
+            self.world.count("late_hellos")
+            self.feed(RanWithout(since=self.launched_at))
+        self.made_up_for()
+
+    def _notice(self, _: object) -> None:
+        """Find that the ledger is not the one that this process has read."""
+        assert self.lost is not None
+        since, upto = self.lost
+        event = LedgerCutShort(since=since, upto=upto, n=self.world.number())
+        self.world.count("losses_noticed")
+        self.lost = self.missed = None
+        self.read = self.seen = 0
+        self.posts.clear()
+        self.reported.clear()
+        self.ends.clear()
+        self.stopped.clear()
+        self.timers.clear()
+        self.align_timers.clear()
+        self.later_timers.clear()
+        self.feed(event)
+        self.made_up_for()
+
+    def _late(self, _: object) -> None:
+        self.late, self.greeting = False, True
+        self.append_hello()
+
+    def stand_down(self) -> None:
+        """Stand down after a fault of ours: the worker runs on without taking part."""
+        self.world.count("stood_down")
+        self.posts.clear()
+        self.do(self.machine.stand_down())
+        self.bare = True
+
+    def made_up_for(self) -> None:
+        """Ask the machine again for everything, once it was fed what it had to do without."""
+        if self.missed is not None and self.read >= self.missed:
+            self.missed = None
+        if self.joined:
+            self.impatient = False
+        if self.machine.absent and self.missed is None and not self.impatient:
+            self.feed(CameBack())
+
+    def go_on(self, *, missed: int | None = None) -> None:
+        """Stop waiting (R15). `missed`: see there; None: for the announcement of the inputs."""
+        if missed is None:
+            self.impatient = True
+        else:
+            self.missed = max(missed, self.missed or 0)
+        self.feed(WentAbsent())
+
+    def read_ledger_to(self, offset: int) -> None:
+        while self.read <= min(offset, len(self.world.broker.ledger) - 1):
+            self._ledger(None)
+
+    def _ends(self, _: object) -> None:
+        ask = self.ends.popleft()
+        ends = (
+            LogEnd(topic=tp.topic, partition=tp.partition, end=len(self.world.broker.log(tp)))
+            for tp in ask.tps
+        )
+        self.feed(EndsSeen(report=ask.report, ends=tuple(ends)))
+
+    def _stopped(self, _: object) -> None:
+        self.feed(self.world.stopped_app(self.stopped.popleft()))
+
+    def expire(self, epoch: int) -> None:
+        """End the time to live of a snapshot, or that for which a report is held back."""
+        if epoch in self.later_timers:
+            self.later_timers.discard(epoch)
+        else:
+            self.timers.discard(epoch)
+        if epoch in self.machine.open.due:
+            self.world.count("timers_of_held_reports")
+        self.feed(TimerExpired(epoch=epoch))
+
+    def _unalign(self, _: object) -> None:
+        self.feed(TimerExpired(epoch=self.align_timers.pop(), align=True))
