@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import logging
 import time
 from collections.abc import AsyncIterator, Callable, Collection
 from dataclasses import replace
@@ -21,19 +20,16 @@ from ..outcomes import FENCED
 from ..waiting import meet
 from .aio_sends import AioSends
 from .aio_settings import connection_of, require_usable
-from .participant import Participant, Plan
+from .participant import FINISHED_EVERY_S, UNFINISHED, Participant, Plan
 from .running_events import place_of
 
 if TYPE_CHECKING:
     from snapkafka.protocol.colours import Cause
 
-logger = logging.getLogger("snapkafka")
-
 #: `stop` is noticed as soon.
 LOOK_S: Final = 0.2
 #: Of the time that the group waits for a member: so long a revocation waits for the loop.
 FINISHES: Final = 0.5
-FINISHED_EVERY_S: Final = 0.01
 
 
 class AsyncRunningEvent:
@@ -306,16 +302,11 @@ class AioParticipant(Participant):
             await until(
                 lambda: not (self._has_message or self.events.run()),
                 limit_s,
-                "the loop to finish its message",
+                UNFINISHED,
                 every_s=FINISHED_EVERY_S,
             )
         except TimedOutError:
-            logger.warning(
-                "snapkafka: inputs are revoked while a message is processed for more than %.0f s; raise"
-                " rebalance_timeout_ms, or process less between two messages",
-                limit_s,
-                extra=self.host.about(),
-            )
+            self.log_unfinished(limit_s)
 
     # -- the table ----------------------------------------------------------------------------------------------------
 

@@ -11,6 +11,7 @@ from snapkafka.errors import BadInputError
 from snapkafka.kafka.login.connection import Connection
 from snapkafka.kafka.login.security import Security
 
+from .aio_sends import AioSends
 from .participant import Plan
 
 
@@ -21,6 +22,8 @@ def require_usable(plan: Plan) -> None:
         BadInputError: names the setting.
     """
     plan.validate()
+    if isinstance(getattr(getattr(plan.producer, "send", None), "__self__", None), AioSends):
+        raise BadInputError("the producer is another participant's", hint="make one for each participant")
     consumer = plan.consumer
     if consumer is None:
         return
@@ -34,12 +37,10 @@ def require_usable(plan: Plan) -> None:
             f"the consumer is in group {consumer._group_id}, not in {plan.group}",
             hint="leave group= out, or make it the consumer's group_id",
         )
-    strategy = consumer._partition_assignment_strategy
-    if plan.table is not None and len(plan.inputs) > 1 and tuple(strategy) != (RangePartitionAssignor,):
-        raise BadInputError(
-            f"table {plan.table.name} needs equal partitions of all inputs",
-            hint="set partition_assignment_strategy to (RangePartitionAssignor,)",
-        )
+    plan.require_equal_partitions(
+        tuple(consumer._partition_assignment_strategy) == (RangePartitionAssignor,),
+        hint="set partition_assignment_strategy to (RangePartitionAssignor,)",
+    )
 
 
 def connection_of(client: Any) -> Connection:

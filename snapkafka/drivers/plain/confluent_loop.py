@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Any, Final, Self
 
 from confluent_kafka import KafkaError, KafkaException
 
-from snapkafka.errors import BadInputError
+from snapkafka.errors import BadInputError, TimedOutError
 from snapkafka.protocol.records import TopicPartition
+from snapkafka.until import blocking_until
 from snapkafka.wire import headers as wire
 
 from ..waiting import meet
@@ -19,7 +20,7 @@ from .confluent_clients import Consumer, Producer
 from .confluent_sends import ConfluentSends
 from .confluent_settings import connection_of, generation_of, require_usable
 from .loop_thread import LoopThread
-from .participant import Participant, Plan
+from .participant import FINISHED_EVERY_S, UNFINISHED, Participant, Plan
 from .running_events import place_of
 
 if TYPE_CHECKING:
@@ -30,6 +31,8 @@ logger = logging.getLogger("snapkafka")
 #: One call of the consumer; between two the producer's callbacks run.
 POLL_S: Final = 0.1
 FLUSH_S: Final = 10.0
+#: So long a revocation waits for the events of threads.
+FINISH_S: Final = 5.0
 COMMITTED_S: Final = 10.0
 FENCED: Final = frozenset({KafkaError._FENCED, KafkaError.PRODUCER_FENCED, KafkaError.INVALID_PRODUCER_EPOCH})
 
@@ -243,6 +246,10 @@ class ConfluentParticipant(Participant):
         return list(found)
 
     def _revoked(self, consumer: Any, partitions: list[Any]) -> None:
+        try:
+            blocking_until(lambda: not self.events.run(), FINISH_S, UNFINISHED, every_s=FINISHED_EVERY_S)
+        except TimedOutError:
+            self.log_unfinished(FINISH_S)
         if self._on_revoke is not None:
             self._on_revoke(consumer, partitions)
         if not self._left:

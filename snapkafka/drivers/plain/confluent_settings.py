@@ -53,6 +53,10 @@ def require_usable(plan: Plan) -> None:
             "incremental rebalances are not supported in a participant",
             hint="set partition.assignment.strategy to range, and leave group.protocol out",
         )
+    plan.require_equal_partitions(
+        strategy.startswith("range") or not strategy,  # the default of librdkafka is range, too
+        hint="set partition.assignment.strategy to range",
+    )
 
 
 def connection_of(config: Mapping[str, Any]) -> Connection:

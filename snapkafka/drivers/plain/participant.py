@@ -6,7 +6,7 @@ import logging
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from snapkafka.config import Config
 from snapkafka.errors import BadInputError, SnapkafkaError
@@ -26,6 +26,10 @@ if TYPE_CHECKING:
     from .table import Table
 
 logger = logging.getLogger("snapkafka")
+
+#: A revocation waits for this, and looks as often.
+UNFINISHED: Final = "the loop to finish its messages"
+FINISHED_EVERY_S: Final = 0.01
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,6 +69,15 @@ class Plan:
                 f"table {self.table.name} needs a consumer and a producer",
                 hint="its partitions are those of the inputs, its changes are records of the producer",
             )
+
+    def require_equal_partitions(self, equal: bool, hint: str) -> None:
+        """Refuse a table whose partitions two members may write. `equal`: a member has the same ones of all inputs.
+
+        Raises:
+            BadInputError: it has several inputs.
+        """
+        if self.table is not None and len(self.inputs) > 1 and not equal:
+            raise BadInputError(f"table {self.table.name} needs equal partitions of all inputs", hint=hint)
 
 
 class Participant:
@@ -132,6 +145,15 @@ class Participant:
         """Note that the loop stands where the group has committed."""
         if self.transactions is not None:
             self.transactions.unwound = False
+
+    def log_unfinished(self, limit_s: float) -> None:
+        """Log that inputs are revoked in mid-processing."""
+        logger.warning(
+            "snapkafka: inputs are revoked while a message is processed for more than %.0f s, so it is processed again;"
+            " process less in one event",
+            limit_s,
+            extra=self.host.about(),
+        )
 
     def revoked(self) -> None:
         """Forget the inputs: the next assignment starts where the group has committed."""

@@ -6,6 +6,8 @@ Those of aiokafka run beside the loop, those of confluent-kafka while it polls.
 from __future__ import annotations
 
 import asyncio
+import threading
+import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -13,9 +15,9 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from aiokafka import AIOKafkaConsumer, TopicPartition
+from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
 
-from snapkafka.clients import Producer, Table, participant
+from snapkafka.clients import Consumer, Producer, Table, participant
 from snapkafka.drivers.plain.aio_loop import AioParticipant
 from snapkafka.drivers.plain.aio_sends import AioSends
 from snapkafka.drivers.plain.running_events import Events
@@ -136,6 +138,62 @@ async def test_a_record_that_takes_longer_than_the_group_waits_is_left_to_anothe
             with pytest.raises(BadInputError, match="is not assigned to this process"):
                 table["ann"] = 1
         assert changes == []
+
+
+def test_a_revocation_of_confluents_waits_for_the_events_of_threads() -> None:
+    """An event that goes on would write to a table that was read again meanwhile."""
+    settings = {"bootstrap.servers": "127.0.0.1:1", "group.id": "billing", "log_level": 0}
+    consumer = Consumer(settings | {"enable.auto.commit": False})
+    seen: list[str] = []
+    part = participant(
+        namespace="shop", consumer=consumer, inputs=["orders"], on_revoke=lambda *_: seen.append("revoked")
+    )
+    part.host.absent = "is disabled"
+    part.events.hand_out(OURS, 0)
+    event = part.event(Message(0))
+    entered = threading.Event()
+
+    def work() -> None:
+        with event:
+            entered.set()
+            time.sleep(0.3)
+            seen.append("processed")
+
+    thread = threading.Thread(target=work)
+    thread.start()
+    entered.wait()
+    part._revoked(consumer, [])
+    thread.join()
+    assert seen == ["processed", "revoked"]
+
+
+def test_a_table_of_two_inputs_is_refused_where_their_partitions_may_go_to_two_members() -> None:
+    """Both would write to one partition of the changelog."""
+    clients: dict[str, Any] = {
+        "consumer": Consumer(
+            {
+                "bootstrap.servers": "127.0.0.1:1",
+                "group.id": "billing",
+                "enable.auto.commit": False,
+                "partition.assignment.strategy": "roundrobin",
+                "log_level": 0,
+            }
+        ),
+        "producer": Producer({"bootstrap.servers": "127.0.0.1:1", "log_level": 0}),
+    }
+    with pytest.raises(BadInputError, match="table owed needs equal partitions of all inputs"):
+        participant(namespace="shop", inputs=["orders", "refunds"], state=Table("owed"), **clients)
+    participant(namespace="shop", inputs=["orders"], state=Table("owed"), **clients)
+
+
+async def test_a_producer_of_aiokafka_is_in_one_participant_only() -> None:
+    producer = AIOKafkaProducer(bootstrap_servers="127.0.0.1:1")
+    first = participant(namespace="shop", group="billing", producer=producer)
+    first.sends.attach()
+    with pytest.raises(BadInputError, match="the producer is another participant's"):
+        participant(namespace="shop", group="audit", producer=producer)
+    first.sends.detach()
+    participant(namespace="shop", group="audit", producer=producer)
 
 
 @pytest.mark.parametrize("revoked", [True, False])
