@@ -135,6 +135,14 @@ def test_keys_of_partitions_that_the_worker_had_before_are_no_findings() -> None
     assert not findings
 
 
+def test_a_key_that_another_partition_has_as_well_still_counts_in_ours() -> None:
+    rows = row(b'"a"', b"2", partition=1), row(b'"a"', b"2")
+    for order in (rows, rows[::-1]):
+        parts, findings, _ = compared(answered({b'"a"': b"1"}), *order, partitions=2)
+        assert [(finding.kind, finding.partition) for finding in findings] == [("changed", 0)]
+        assert parts[0].differing == 1
+
+
 def test_a_key_in_two_partitions_is_right_where_it_equals_one_of_them() -> None:
     for rows in ((row(b'"a"', b"1"), row(b'"a"', b"2", partition=1)),) * 2:
         for order in (rows, rows[::-1]):
