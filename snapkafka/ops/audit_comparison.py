@@ -8,7 +8,7 @@ assigned at any time since is not judged.
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
@@ -108,6 +108,11 @@ def audited_processes(captured: Captured) -> dict[int, str]:
     """Return the processes that are asked, with their apps: those that were there, of apps with tables."""
     apps = {cut.app for cut in audited_cuts(captured)}
     return {cut.process: cut.app for cut in captured.processes if not cut.left and cut.app in apps}
+
+
+def all_same(partitions: Collection[AuditedPartition], findings: Collection[AuditFinding]) -> bool:
+    """Return whether there was something to audit, all of it was audited, and nothing differs."""
+    return bool(partitions) and not findings and not any(part.reason for part in partitions)
 
 
 class Comparison:

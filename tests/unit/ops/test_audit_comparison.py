@@ -12,6 +12,7 @@ from snapkafka.ops.audit_comparison import (
     AuditFinding,
     Comparison,
     StateRow,
+    all_same,
     audited_processes,
 )
 from snapkafka.protocol.captured_snapshot import Captured, ChangelogCut, ProcessCut
@@ -205,3 +206,12 @@ def test_a_message_that_comes_twice_counts_once_and_others_not_at_all() -> None:
 def test_long_values_are_shown_by_both_ends() -> None:
     assert shown(b"x" * 120) == b"x" * 120
     assert shown(b"a" * 100 + b"z" * 100) == b"a" * 60 + b" ... " + b"z" * 60
+
+
+def test_only_an_audit_of_all_that_there_is_says_that_all_is_the_same() -> None:
+    parts, findings, _ = compared(answered({b'"a"': b"1"}), row(b'"a"', b"1"))
+    assert all_same(parts, findings)
+    assert not all_same([], []), "nothing was audited"
+    assert not all_same([*parts, replace(parts[0], reason="it has not answered")], [])
+    parts, findings, _ = compared(answered({b'"a"': b"1"}), row(b'"a"', b"2"))
+    assert not all_same(parts, findings)
