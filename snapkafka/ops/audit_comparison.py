@@ -8,7 +8,7 @@ assigned at any time since is not judged.
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
@@ -110,6 +110,11 @@ def audited_processes(captured: Captured) -> dict[int, str]:
     return {cut.process: cut.app for cut in captured.processes if not cut.left and cut.app in apps}
 
 
+def all_same(partitions: Collection[AuditedPartition], findings: Collection[AuditFinding]) -> bool:
+    """Return whether there was something to audit, all of it was audited, and nothing differs."""
+    return bool(partitions) and not findings and not any(part.reason for part in partitions)
+
+
 class Comparison:
     """The comparison of one snapshot.
 
@@ -129,6 +134,7 @@ class Comparison:
         self._parts: dict[tuple[int, TopicPartition], AuditedPartition] = {}
         self._suspects: dict[tuple[int, int, bytes], AuditFinding] = {}
         self._seen: set[tuple[int, int, bytes]] = set()
+        self._elsewhere: set[tuple[int, int, bytes]] = set()  # in partitions that the worker does not have
 
     def _hold(self, process: int, app: str, answer: Answer | None) -> None:
         ended = answer.ended if answer is not None else None
@@ -164,7 +170,7 @@ class Comparison:
         had = held.answer.rows.get((held.number, key))
         if row.partition not in table.partitions:
             if had is not None:
-                self._seen.add(place)  # kept from a partition that it had before
+                self._elsewhere.add(place)  # maybe kept from a partition that it had before
             return
         part = self._part(held, row.partition)
         below = table.judged_below.get(row.partition)
@@ -281,7 +287,8 @@ class Comparison:
             for held in holders:
                 for number, key in held.answer.rows:
                     place = held.answer.process, number, key
-                    if number == held.number and not held.table.reason and place not in self._seen:
+                    known = place in self._seen or place in self._elsewhere
+                    if number == held.number and not held.table.reason and not known:
                         yield held, key
 
     def _all_parts(self) -> Iterator[AuditedPartition]:

@@ -29,6 +29,7 @@ from .audit_comparison import (
     AuditFinding,
     Comparison,
     StateRow,
+    all_same,
     audited_processes,
 )
 from .following import CaptureProgress
@@ -59,7 +60,7 @@ class AuditedWorker:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AuditReport:
-    """The result of an audit. `same`: every partition was audited, and nothing differs."""
+    """The result of an audit. `same`: there are tables, all were audited, and nothing differs."""
 
     snapshot: str
     epoch: int
@@ -136,7 +137,7 @@ async def audit(
         snapshot=captured.id,
         epoch=captured.epoch,
         verdict=result.verdict,
-        same=not findings and not any(part.reason for part in partitions),
+        same=all_same(partitions, findings),
         partitions=tuple(partitions),
         findings=tuple(findings),
         workers=tuple(_workers(captured, answers)),

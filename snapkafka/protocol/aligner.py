@@ -89,7 +89,7 @@ class Aligner:
         return "" if behind is None else f"input {behind} to be read up to its barrier"
 
     def cut(self, ledger: LedgerView, epoch: int, process: int, *, aligned: bool) -> list[HoldInputs]:
-        """Note a cut, which serves all epochs up to this one. Return whether all inputs are held back from now on."""
+        """Note a cut, which serves all epochs up to this one. Return the action that holds back all inputs, if any."""
         self._last = epoch
         for served in [e for e, item in self.open.items() if e <= epoch and not item.cut]:
             snapshot = ledger.open.get(served)
@@ -110,7 +110,7 @@ class Aligner:
         return self.let_go()
 
     def let_go(self) -> list[LetGo]:
-        """Return whether what is held back may go on: it asks again."""
+        """Return the action that lets go what is held back, unless some of it still waits. Each record asks again."""
         held_from = self._held_from
         if held_from is None or any(item.cut or epoch <= held_from for epoch, item in self.open.items()):
             return []

@@ -65,7 +65,7 @@ class BarrierMember(Member):
         return f"{self._name} did not wait: {how}"
 
     def _inputs_move(self) -> list[Action]:
-        """Give up to align, as the inputs are revoked: their positions are known here for the last time."""
+        """Stop aligning, as the inputs are revoked: their positions are known here for the last time."""
         if self.process is None or not self.aligning:
             return []
         actions: list[Action] = []

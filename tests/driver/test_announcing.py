@@ -87,7 +87,7 @@ class Consumer:
     def __init__(self, app: Any) -> None:
         self.app, self.client = app, Client()
         self._thread = Thread(self.client)
-        self.resume_partitions = self.resume_flow = self.ack = lambda *args: True
+        self.resume_partitions = self.resume_flow = self.stop_flow = self.ack = lambda *args: True
         self.perform_seek = self._getmany = self.subscribe = self.highwaters = None
 
     def assignment(self) -> set[Any]:

@@ -11,6 +11,7 @@ from snapkafka import ops
 from snapkafka.cli.job_options import READING, Spec, job_options
 from snapkafka.cli.options import AsJson, Bootstrap, Namespace, Ttl, names_in, ttl_ms_of
 from snapkafka.cli.present.layout import Table
+from snapkafka.cli.present.printed import count
 from snapkafka.cli.progress import job_log, progress_lines
 from snapkafka.cli.running import connect, console, print_json, run, who
 from snapkafka.errors import EXIT_NOT_GOOD
@@ -79,14 +80,16 @@ def _print(found: ops.AuditReport) -> None:
         console.print(f"and {len(found.findings) - SHOWN:,} more: --json has them")
     for worker in found.workers:
         if worker.not_forked:
-            said = f"process {worker.process} of {worker.app} scanned: {worker.not_forked}"
-            console.print(f"[yellow]note[/]: {escape(said)}")
+            note = f"process {worker.process} of {worker.app} scanned its tables: {worker.not_forked}"
+            console.print(f"[yellow]note[/]: {escape(note)}")
     unaudited = sum(bool(part.reason) for part in found.partitions)
     verdict = "[green]are what their changelogs say[/]"
-    if found.findings:
-        verdict = f"[red]differ from their changelogs in {len(found.findings):,} keys[/]"
+    if not found.partitions:
+        verdict = "[yellow]were not audited: no app of it has tables[/]"
+    elif found.findings:
+        verdict = f"[red]differ from their changelogs in {count(len(found.findings), 'key')}[/]"
     elif unaudited:
-        verdict = f"[yellow]were not all audited: {unaudited:,} partitions were not[/]"
+        verdict = f"[yellow]were not all audited: {count(unaudited, 'partition')} left out[/]"
     console.print(
         f"the tables at snapshot [bold]{escape(found.snapshot)}[/] {verdict} ({found.seconds:.1f} s)"
     )
@@ -96,9 +99,9 @@ def _result(part: ops.AuditedPartition) -> str:
     if part.reason:
         return f"[yellow]not audited: {escape(part.reason)}[/]"
     left_out = [
-        f"{count:,} {what}"
-        for count, what in ((part.in_progress, "in progress"), (part.expired, "expired"))
-        if count
+        f"{keys:,} {what}"
+        for keys, what in ((part.in_progress, "in progress"), (part.expired, "expired"))
+        if keys
     ]
     result = f"[red]{part.differing:,} differ[/]" if part.differing else "[green]same[/]"
     return ", ".join([result, *left_out])

@@ -146,19 +146,23 @@ class FaustDriver(Host):
             events=self.events,
             restored=self.restored,
             rebalanced=self._transactions_rebalanced,
+            flow_stops=self._forget_held,
         )
 
     def inputs_revoked(self) -> None:
         """Forget all inputs: Faust gives them back."""
         if self.membership is not None:
             self.membership.on_revoked()  # also where we take no part any more: it may hold some
-        if self.incoming is not None:
-            self.incoming.held.forget()
+        self._forget_held()
         if self.absent:
             return
         for part in (self.events, self.replies, self.tables, self.outgoing.attached):
             part.on_revoked()
         self.feed(InputsRevoked())
+
+    def _forget_held(self) -> None:
+        if self.incoming is not None:
+            self.incoming.held.forget()
 
     def _attachments_assigned(self, inputs: Any) -> None:
         self.outgoing.attached.on_assigned(inputs)

@@ -104,7 +104,7 @@ EXPECTED: Final[Mapping[str, tuple[str, ...]]] = {
         "_sensor_on_set",
         "_sensor_on_del",
     ),
-    "faust.transport.conductor:Conductor": ("_build_handler(tp, channels)",),
+    "faust.transport.conductor:Conductor": ("_build_handler(tp, channels)", "_tp_to_callback", "_tp_index"),
     "faust.transport.consumer:TransactionManager": ("_tps_to_transactional_ids",),
     "faust.transport.drivers.aiokafka:AIOKafkaConsumerThread": ("_ensure_consumer", "thread_loop"),
     "faust.transport.drivers.aiokafka:Consumer": (
@@ -112,6 +112,9 @@ EXPECTED: Final[Mapping[str, tuple[str, ...]]] = {
         "resume_partitions(tps)",
         "perform_seek()",
         "resume_flow()",
+        "stop_flow()",
+        "on_buffer_full(tp)",
+        "on_buffer_drop(tp)",
         "_getmany(active_partitions, timeout)",
         "ack(message)",
         "assignment",

@@ -10,7 +10,7 @@ from typing import Any
 
 import faust
 import pytest
-from faust.types import TP, ConsumerMessage
+from faust.types import TP, ConsumerMessage, Message
 
 from snapkafka.config import Config
 from snapkafka.drivers.faust.driver import FaustDriver
@@ -170,3 +170,29 @@ async def test_r15_who_takes_no_part_any_more_holds_no_input_that_is_taken_away(
     await _on_revoked(driver)()
     worker.consumer.resume_flow()
     assert worker.active == set()
+
+
+async def test_r16_faust_does_not_wait_for_records_that_are_held_back_when_inputs_are_revoked(
+    worker: Worker,
+) -> None:
+    """It waits until all that it has taken in is acknowledged, and nothing held back ever would be."""
+    driver = FaustDriver(worker.app, Config(namespace="n"))
+    driver.consumer_made(worker.consumer)
+    driver.conductor_made(worker.app.topics)
+    assert driver.incoming is not None
+    worker.app.topics._tp_to_callback[INPUT] = worker.hand_out
+    driver.incoming.held.hold(INPUT, _record(worker, 0))
+    await worker.app.topics._tp_to_callback[INPUT](_record(worker, 1))
+    assert len(worker.consumer.unacked) == 2 and not worker.handed_out
+    worker.consumer.commit = lambda: asyncio.sleep(0)
+    worker.consumer.commit_and_end_transactions = lambda: asyncio.sleep(0)
+    worker.consumer.stop_flow()
+    assert not worker.consumer.unacked
+    await worker.consumer.wait_empty()
+    assert worker.app.topics._tp_to_callback[INPUT] == worker.hand_out
+
+
+def _record(worker: Worker, offset: int) -> Message:
+    message = Message("requests", 0, offset, 0.0, 0, None, b"k", b"v", None)
+    worker.consumer.track_message(message)
+    return message

@@ -12,6 +12,7 @@ from snapkafka.ops.audit_comparison import (
     AuditFinding,
     Comparison,
     StateRow,
+    all_same,
     audited_processes,
 )
 from snapkafka.protocol.captured_snapshot import Captured, ChangelogCut, ProcessCut
@@ -135,6 +136,14 @@ def test_keys_of_partitions_that_the_worker_had_before_are_no_findings() -> None
     assert not findings
 
 
+def test_a_key_that_another_partition_has_as_well_still_counts_in_ours() -> None:
+    rows = row(b'"a"', b"2", partition=1), row(b'"a"', b"2")
+    for order in (rows, rows[::-1]):
+        parts, findings, _ = compared(answered({b'"a"': b"1"}), *order, partitions=2)
+        assert [(finding.kind, finding.partition) for finding in findings] == [("changed", 0)]
+        assert parts[0].differing == 1
+
+
 def test_a_key_in_two_partitions_is_right_where_it_equals_one_of_them() -> None:
     for rows in ((row(b'"a"', b"1"), row(b'"a"', b"2", partition=1)),) * 2:
         for order in (rows, rows[::-1]):
@@ -197,3 +206,12 @@ def test_a_message_that_comes_twice_counts_once_and_others_not_at_all() -> None:
 def test_long_values_are_shown_by_both_ends() -> None:
     assert shown(b"x" * 120) == b"x" * 120
     assert shown(b"a" * 100 + b"z" * 100) == b"a" * 60 + b" ... " + b"z" * 60
+
+
+def test_only_an_audit_of_all_that_there_is_says_that_all_is_the_same() -> None:
+    parts, findings, _ = compared(answered({b'"a"': b"1"}), row(b'"a"', b"1"))
+    assert all_same(parts, findings)
+    assert not all_same([], []), "nothing was audited"
+    assert not all_same([*parts, replace(parts[0], reason="it has not answered")], [])
+    parts, findings, _ = compared(answered({b'"a"': b"1"}), row(b'"a"', b"2"))
+    assert not all_same(parts, findings)

@@ -36,9 +36,10 @@ class Membership:
 
     Args:
         host: whose machine is fed.
-        consumer: Faust's; its `subscribe` and `ack` are patched.
+        consumer: Faust's; its `subscribe`, `ack` and `stop_flow` are patched.
         join: appends our `Hello` to the ledger, as a reader of these topics.
         rebalanced: called when the inputs are announced.
+        flow_stops: called when Faust takes in nothing more, for a rebalance or as the app stops.
     """
 
     def __init__(
@@ -52,6 +53,7 @@ class Membership:
         events: Events,
         restored: AppliedRestores,
         rebalanced: Callable[[Any], None],
+        flow_stops: Callable[[], None],
     ) -> None:
         self._host, self._consumer, self._join = host, consumer, join
         self._announcing, self._resuming, self._rebalanced = announcing, resuming, rebalanced
@@ -59,6 +61,9 @@ class Membership:
         self._subscribe: Callable[[Any], Awaitable[None]] = consumer.subscribe
         self._ack: Callable[[Any], Any] = consumer.ack
         consumer.ack = self.ack
+        self._flow_stops = flow_stops
+        self._stop_flow: Callable[[], None] = consumer.stop_flow
+        consumer.stop_flow = self.stop_flow
         host.app.on_rebalance_complete.connect(self.announce, weak=False)
         consumer.subscribe = self.subscribe
 
@@ -96,6 +101,15 @@ class Membership:
         except Exception as error:
             self._host.stand_down("to record that an event is acknowledged", error)
         return done
+
+    def stop_flow(self) -> None:
+        """Replace `Consumer.stop_flow`: forget what is held back first, for Faust waits until all that it has taken in
+        is acknowledged."""
+        try:
+            self._flow_stops()
+        except Exception as error:
+            self._host.stand_down("to forget what it holds back", error)
+        self._stop_flow()
 
     def on_revoked(self) -> None:
         """Forget the held and the unannounced inputs."""
