@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Callable, Hashable
 from functools import cache
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
 from .running_events import Events, StreamRecords
@@ -141,18 +142,17 @@ def _by_hand(cls: Hashable) -> Any:
     base: Any = cls
 
     class ByHand(base):
-        @property
-        def current_event(self) -> Any:
-            return self.__dict__.get("_current_event")
+        _current_event: Any = None
 
-        @current_event.setter
-        def current_event(self, event: Any) -> None:
-            self.__dict__["_current_event"] = event
+        def set_current_event(self, event: Any) -> None:
+            self._current_event = event
             try:
                 if event is None:
                     self.watched_by.left(self.reading)
             except Exception as error:
                 self.watched_by.stand_down(error)
+
+        current_event = property(attrgetter("_current_event"), set_current_event)
 
     return _named_like(ByHand, base)
 
