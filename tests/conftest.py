@@ -12,7 +12,7 @@ import pytest
 IN_ONE_PROCESS: Final = "spark"
 #: About how long a file of a folder takes, in seconds. Those of the former wait for brokers and workers much of it,
 #: those of the latter compute.
-WAIT: Final = {"e2e": 30, "features": 18, "driver": 8, "kafka": 12, "chaos": 1, "bench": 1}
+WAIT: Final = {"e2e": 30, "conformance": 25, "features": 18, "driver": 8, "kafka": 12, "chaos": 1}
 COMPUTE: Final = {"spark": 20, "sim": 25, "scenarios": 1, "protocol": 1, "golden": 15, "unit": 3}
 #: Files that take much longer than the others of their folder: one that begins late is all that runs in the end.
 LONGEST: Final = {
