@@ -8,6 +8,8 @@ that was cut short afterwards: its size is noted when it is first seen whole.
 from __future__ import annotations
 
 import contextlib
+import os
+import time
 from collections.abc import Iterable
 from hashlib import sha256
 from pathlib import Path
@@ -17,8 +19,10 @@ from snapkafka.errors import DependencyMissingError
 
 from .fetching import cache_dir
 
-#: Of one purpose; each takes some 50 to 100 MB. Another Java, or other jars, need another one.
-KEPT_MAX: Final = 3
+#: Of one purpose; that of Spark takes 170 MB. Each Java, and each set of jars, needs one.
+KEPT_MAX: Final = 4
+#: One that nobody has mapped for so long gives way to another.
+UNUSED_S: Final = 7 * 24 * 3600
 #: Else Java reports to standard output that it does without an archive.
 QUIET: Final = "-Xlog:cds*=off"
 #: How an archive is mapped: if it is fit, and once its bytes were checked.
@@ -37,14 +41,19 @@ def archive_options(purpose: str, java_home: Path, jars: Iterable[Path], *, reco
     try:
         archive = cache_dir() / "classes" / f"{purpose}-{_key(java_home, jars)}.jsa"
         if _is_whole(archive):
+            with contextlib.suppress(PermissionError):  # another user's
+                os.utime(archive)
             return [f"-XX:SharedArchiveFile={archive}", *MAPPED]
         if not record:
             return []
         archive.parent.mkdir(parents=True, exist_ok=True)
-        others = sorted(archive.parent.glob(f"{purpose}-*.jsa"), key=lambda path: path.stat().st_mtime)
-        for old in (*others[: -KEPT_MAX + 1], archive):
+        others = {path: path.stat().st_mtime for path in archive.parent.glob(f"{purpose}-*.jsa")}
+        unused = [path for path, mapped in others.items() if mapped < time.time() - UNUSED_S]
+        for old in (*unused, archive):
             old.unlink(missing_ok=True)
             _noted(old).unlink(missing_ok=True)
+        if len(others.keys() - {*unused, archive}) >= KEPT_MAX:
+            return []
     except (OSError, DependencyMissingError):  # no cache, or not ours to write
         return []
     return [f"-XX:ArchiveClassesAtExit={archive}", QUIET]
