@@ -43,7 +43,7 @@ from .spec import JobResult, JobSpec, changed
 
 
 class Engine(Protocol):
-    """What reads the log, writes tables and runs the checks."""
+    """An engine: it reads the log, writes tables and runs the checks."""
 
     def require_valid(self, invariants: tuple[Invariant, ...]) -> None:
         """Refuse SQL that cannot be run."""

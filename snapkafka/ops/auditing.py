@@ -1,4 +1,4 @@
-"""`audit`: are the tables of the workers what their changelogs say?"""
+"""`audit`: the tables of the workers, compared with their changelogs."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ ROWS_AT_ONCE: Final = 10_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AuditedWorker:
-    """How a worker was audited: see `wire.audit.Audited`."""
+    """The audit of one worker: see `wire.audit.Audited`."""
 
     app: str
     process: int

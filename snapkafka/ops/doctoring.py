@@ -65,7 +65,7 @@ async def doctor(
 async def examine(
     work: Opened, namespace: str, *, assembly_within_ms: int = ASSEMBLY_WITHIN_MS, now_ms: int
 ) -> Checkup:
-    """Examine them for who has read the ledger, as `doctor`."""
+    """Examine them as `doctor` does, by a ledger that was read."""
     state = work.reading.state
     views = latest_of_apps(state)
     found = [*_about_apps(state, views), *_about_releases(state), *_about_uncaptured(views)]

@@ -71,9 +71,9 @@ def options(scheme: str) -> dict[str, Any]:
     }
 
 
-def asks_to_be_spared(error: BaseException) -> bool:
-    """Return whether s3fs should try again after its client has given up. It recognises SlowDown by the text of an
-    answer, and the answer to HEAD has none."""
+def is_throttled(error: BaseException) -> bool:
+    """Return whether the server throttles its clients, so that s3fs should try again. s3fs recognises SlowDown by the
+    text of an answer, and the answer to HEAD has none."""
     response = getattr(error, "response", None) or {}
     return bool(response.get("ResponseMetadata", {}).get("HTTPStatusCode") == 503)
 

@@ -152,7 +152,7 @@ def _require_common_casts(name: str, plain: str) -> None:
 
 
 def _casts(plain: str) -> Iterator[str]:
-    """Yield what stands in the brackets of each cast."""
+    """Yield the text in the brackets of each cast."""
     for found in CAST.finditer(plain):
         depth, at = 1, found.end()
         while depth and at < len(plain):
@@ -174,7 +174,7 @@ class Numbers:
         self._name, self._cast, self._fractions = "", False, False
 
     def require_plain(self, name: str, sql: str, plan: str, tables: Mapping[str, Any]) -> None:
-        """Look at the texts in an invariant and in the tables.
+        """Check the texts in an invariant and in the tables.
 
         Args:
             plan: of DuckDB, with all its casts.

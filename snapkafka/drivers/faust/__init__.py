@@ -153,7 +153,7 @@ def _refuse_if_restored(app: Any, why: str) -> None:
 
 
 def _checked(namespace: str | None, config: Settings, switch: str) -> Config:
-    """Make the settings of an app.
+    """Build the settings of an app, and validate them.
 
     Args:
         switch: the mode that the environment sets; empty: none.

@@ -225,7 +225,7 @@ async def _described(
 
 
 async def _describe(admin: Any, name: str, kind: str, coordinator: int) -> ConsumerGroup:
-    """Describe a group; its positions are asked for first, for a broker does not tell there that it coordinates the
+    """Describe a group; its positions are asked for first, for a broker does not report there that it coordinates the
     group no more. One group at a time: aiokafka cannot read an answer about several."""
     found = await admin.list_consumer_group_offsets(name, group_coordinator_id=coordinator)
     committed = {tp.topic for tp in found}

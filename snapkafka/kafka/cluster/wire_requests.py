@@ -2,9 +2,6 @@
 
 Metadata, version 12, shows topic ids: they distinguish a recreated topic from its predecessor. DescribeCluster shows
 our rights: without the right to see every consumer group, a list of groups proves nothing.
-
-They work with the request classes of aiokafka 0.12 (which are sent as they are) and of 0.13 and later (which are asked
-to `prepare` for the versions that a broker has).
 """
 
 from __future__ import annotations
@@ -13,8 +10,7 @@ from dataclasses import dataclass
 from io import BytesIO
 from typing import Any, Final
 
-from aiokafka.protocol import api
-from aiokafka.protocol.api import Response
+from aiokafka.protocol.api import RequestStruct, Response
 from aiokafka.protocol.types import Boolean, CompactArray, CompactString, Int16, Int32, Schema, TaggedFields
 
 from snapkafka.errors import LedgerUnusableError
@@ -34,9 +30,6 @@ RIGHT_BITS: Final = {
 RIGHTS_UNKNOWN: Final = -(2**31)
 NO_ID: Final = bytes(16)
 
-#: Base of a request's wire format: its name since aiokafka 0.13, and before.
-RequestStruct: Any = getattr(api, "RequestStruct", api.Request)
-
 
 class OwnRequest(RequestStruct):  # type: ignore[misc]  # aiokafka is not looked into
     """A request that the client library lacks: sent in one version. `ANSWER`: the form of its response."""
@@ -50,7 +43,7 @@ class OwnRequest(RequestStruct):  # type: ignore[misc]  # aiokafka is not looked
         super().__init_subclass__()
 
     def prepare(self, versions: dict[int, tuple[int, int]]) -> OwnRequest:
-        """Check that the broker has this version, as aiokafka 0.13 and later ask."""
+        """Check that the broker has this version: the client library asks."""
         low, high = versions.get(self.API_KEY, (0, -1))
         if not low <= self.API_VERSION <= high:
             raise LedgerUnusableError(

@@ -129,7 +129,7 @@ class translated:  # noqa: N801 -- it is used as a function
 
 
 def _named(connection: Connection, what: str, error: Exception) -> SnapkafkaError | None:
-    """Return the failure by our name; None: it keeps its own."""
+    """Translate a failure to one of our errors; None: it stays as it is."""
     if isinstance(error, SnapkafkaError):
         return None
     if isinstance(error, _FORBIDDEN):

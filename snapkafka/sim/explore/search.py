@@ -32,9 +32,6 @@ from .lens import SmallWorld
 from .moves import choices
 from .small import SMALL, by_name
 
-#: What the causal checker says. "accused" and "liveness" are said here.
-CAUSAL = frozenset({"whole", "consistent", "channels"})
-
 #: Of one snapshot: its id, how it ended, and what it holds.
 End = tuple[str, str, tuple[Any, ...]]
 

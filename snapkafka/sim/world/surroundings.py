@@ -143,7 +143,7 @@ class Surroundings(ABC, Generic[P]):
 
     @abstractmethod
     def announce(self, process: P) -> None:
-        """Let a process hear where its inputs start."""
+        """Report to a process where its inputs start."""
 
     @abstractmethod
     def stopped_app(self, ask: AskStopped) -> StoppedSeen:
