@@ -49,7 +49,7 @@ __all__ = [
 ]
 
 EXIT_OK: Final = 0
-#: A snapshot was examined and is not good (INCONSISTENT, UNVERIFIABLE): a result, told by the exit status as well.
+#: A snapshot was examined and is not good (INCONSISTENT, UNVERIFIABLE): a result, which the exit status shows as well.
 EXIT_NOT_GOOD: Final = 1
 
 

@@ -107,7 +107,7 @@ def run(
             details = {"code": code, "message": message, "hint": hint, "exit_status": exit_status}
             print_json({**(beside or {}), "error": details}, in_lines=in_lines)
 
-    # What the client library thinks of a broker that is away is said by us, once.
+    # We report an unavailable broker ourselves, once.
     logging.getLogger("aiokafka").setLevel(logging.CRITICAL)
     try:
         require_text()

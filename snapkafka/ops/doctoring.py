@@ -86,7 +86,7 @@ async def examine(
     )
 
 
-# -- what the ledger says ------------------------------------------------------------------------------------
+# -- findings in the ledger ----------------------------------------------------------------------------------
 
 
 def _about_apps(state: LedgerState, views: list[ProcessView]) -> Iterator[Advice]:
@@ -334,4 +334,4 @@ def _about_signatures(work: Opened) -> Iterator[Advice]:
         )
 
 
-# -- what the cluster says -----------------------------------------------------------------------------------
+# -- findings in the cluster ---------------------------------------------------------------------------------

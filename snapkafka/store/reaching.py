@@ -19,7 +19,7 @@ ATTEMPTS_MAX: Final = 6
 
 _BUCKET: Final = ("create it, or check ", Option("storage"))
 _RIGHTS: Final = "check the credentials (AWS_ACCESS_KEY_ID or AWS_PROFILE) and their rights on the bucket"
-#: What is in the name of an error or in what it says -> what it means, what to do. The first that fits counts.
+#: A part of an error's name or message -> its meaning, and what to do. The first that fits counts.
 _SIGNS: Final = (
     ("NoSuchBucket", "there is no such bucket", _BUCKET),
     ("bucket does not exist", "there is no such bucket", _BUCKET),

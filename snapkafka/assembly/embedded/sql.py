@@ -143,7 +143,7 @@ def _require_common_casts(name: str, plain: str) -> None:
             raise HandOverError(f"a cast to {kind} in invariant {name}")
     if any(kinds) and re.search(
         r"\bexplode\s*\(", plain, re.IGNORECASE
-    ):  # parts of texts, which nobody looks at
+    ):  # parts of texts, which do not matter
         raise HandOverError(f"a cast beside explode in invariant {name}")
     if any(map(TO_WHOLE.fullmatch, kinds)) and (
         any(map(TO_FRACTION.fullmatch, kinds)) or FRACTION.search(plain)

@@ -17,7 +17,7 @@ from snapkafka.protocol.records import TopicPartition
 
 from .wire_requests import OwnRequest
 
-#: What a broker says with a code alone, and the client library does not know.
+#: Reasons that a broker gives by a code alone, and that the client library does not know.
 WITHOUT_WORDS: Final = {
     60: "its partitions are being moved",
     73: "topic deletion is disabled (delete.topic.enable)",

@@ -34,7 +34,7 @@ from snapkafka.until import succeed
 
 from .wire_requests import OwnRequest
 
-#: The client id of a member that holds a group: `members` tells it from a worker by it.
+#: The client id of a member that holds a group, by which others distinguish it from a worker.
 HOLDER: Final = "snapkafka-restore"
 #: A holder that is silent for so long has lost the group. A broker allows 6 s to 30 min by default.
 SESSION_S: Final = 30.0

@@ -45,7 +45,7 @@ READING: Final = frozenset({"consumer", "share", "streams", ""})
 CLASSIC: Final = frozenset({"consumer", ""})
 #: Kafka's error code of a group that does not exist, or is of another type.
 GROUP_ID_NOT_FOUND: Final = 69
-#: What a group is said to be that the classic `DescribeGroups` does not know, though it was listed.
+#: The state of a listed group that the classic `DescribeGroups` does not know.
 UNDESCRIBED: Final = "Dead"
 
 

@@ -140,7 +140,7 @@ def _named(connection: Connection, what: str, error: Exception) -> SnapkafkaErro
     if refused := refusal(connection.bootstrap, error):
         return refused
     if isinstance(error, _ABSENT):
-        # The client library does not say why it could not: wrong credentials look like a broker that is away.
+        # The client library does not report why it could not: wrong credentials look like an unavailable broker.
         return BrokerUnavailableError(
             f"no Kafka broker answers at {connection.bootstrap}"
             f"{', or not for these credentials' if connection.security else ''}: could not {what}",
