@@ -65,7 +65,7 @@ class Process(LedgerUser):
         self.feed(InputsReleased(epoch=epoch, inputs=inputs))
 
     def turned_red(self, action: TurnedRed, us: int) -> None:
-        """Count by what the process has heard of the snapshot."""
+        """Count the source from which the process has learned of the snapshot."""
         self.world.count(f"heard by {action.heard}")
 
     def changed(self) -> None:
@@ -217,6 +217,22 @@ class Process(LedgerUser):
     def _commit(self, _: object) -> None:
         self.progress = False
         self.world.commit(self)
+
+    def may_abort(self) -> bool:
+        """Return whether it has an open transaction, in which nothing runs or leaves any more, with events that are
+        in no other one."""
+        busy = (self.running, self.buffer, self.waiting, self.to_announce is not None)
+        if not self.transaction or not self.joined or any(busy) or any(self.outbox.values()):
+            return False
+        history = self.world.history.steps
+        places = (history[n].record for s in self.transaction if s.execution for n in s.execution.steps)
+        return all(tp is None or self.world.broker.log(tp[0])[tp[1]].state == OPEN for tp in places)
+
+    def _abort_transaction(self, _: object) -> None:
+        """Abort the transaction, and go back to what is committed, as a plain loop does."""
+        self.world.count("aborted_transactions")
+        self.abort_transaction()
+        self.world.rewind(self)
 
     def _commit_transaction(self, _: object) -> None:
         for sending in self.transaction:

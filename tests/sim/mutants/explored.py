@@ -9,10 +9,11 @@ from __future__ import annotations
 from typing import Final
 
 from snapkafka.sim.explore.lens import SmallWorld
-from snapkafka.sim.explore.search import CAUSAL, explore
+from snapkafka.sim.explore.search import explore
 from snapkafka.sim.explore.small import by_name
 
 from .mutant import Mutant
+from .search import CAUSAL
 
 #: Several runs to the end.
 STATES_MAX: Final = 150
@@ -34,6 +35,7 @@ CAUGHT_IN: Final[dict[str, tuple[str, int]]] = {
     "R7 event": ("closing", 0),
     "R7 ack": ("closing", 0),
     "R7 transaction": ("transactions", 0),
+    "R7 aborted": ("aborted", 0),
     "R7 failed": ("fenced", 5),
     "R7 report": ("cut", 0),
     "R8 end": ("cut", 0),
@@ -45,6 +47,7 @@ CAUGHT_IN: Final[dict[str, tuple[str, int]]] = {
     "R9 passed": ("passed", 29),
     "R9 one record": ("passed", 29),
     "R10 uncut": ("uncut", 1),
+    "R10 undone": ("went-back", 8),
     "R11 lost": ("moves", 18),
     "R11 last": ("red-input", 2),
     "R11 born": ("late-large", 4),
