@@ -8,7 +8,7 @@ from typing import Any, Final
 
 import pytest
 
-#: One process runs all of this folder: each other one would start a Spark of its own, and Java would compile it once more.
+#: One process runs all of this folder: each other one would start a Spark of its own, and compile it once more.
 IN_ONE_PROCESS: Final = "spark"
 #: About how long a file of a folder takes, in seconds. Those of the former wait for brokers and workers much of it,
 #: those of the latter compute.
