@@ -60,6 +60,7 @@ class Execution:
     steps: list[int] = field(default_factory=list)
     torn_at: dict[tuple[int, int], int] = field(default_factory=dict)  # (was, met) -> number of steps before
     died: bool = False  # its process crashed before all of its effects were acknowledged
+    undone: bool = False  # its process aborted its transaction, and goes back
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,9 +96,19 @@ class _Truth:
 
     def lost(self, step: Step, execution: Execution) -> bool:
         """Return whether the record of a step is nowhere, without a report. A crash does not excuse a process that
-        closed: it reported that all records were there."""
+        closed: it reported that all records were there. An abort excuses it for an event that ran again."""
         excused = step.failed or (execution.died and not self.view.living(execution.process))
+        excused = excused or (execution.undone and self.ran_again(execution))
         return step.effect and not excused and not self.logged(step)
+
+    def ran_again(self, execution: Execution) -> bool:
+        """Return whether its event ran once more, and the snapshot has that."""
+        return any(
+            (other.agent, other.tp, other.offset) == (execution.agent, execution.tp, execution.offset)
+            and other.number > execution.number
+            and all(self.record_in(self.steps[n]) is not False for n in other.steps)
+            for other in self.executions
+        )
 
     def record_in(self, step: Step) -> bool | None:
         """Return whether the record of a step is in the snapshot; None: it left nothing that the snapshot could

@@ -35,6 +35,8 @@ class Running:
     processes: list[subprocess.Popen[bytes]] = field(default_factory=list)
     logs: list[Path] = field(default_factory=list)
     ticked: int = 0
+    stopped: threading.Event = field(default_factory=threading.Event)
+    ticking: threading.Thread | None = None
 
     def start(self, kind: str, role: Role, **more: str) -> subprocess.Popen[bytes]:
         """Start a service of that library."""
@@ -74,9 +76,15 @@ class Running:
         for process, log in zip(self.processes, self.logs, strict=True):
             assert process.poll() in (None, -9), log.read_text()[-3000:]
 
-    def snapshot(self, ttl_ms: int = 20_000) -> Taken:
+    def snapshot(self, ttl_ms: int = 20_000, *, align: bool = False) -> Taken:
         self.check_alive()
-        return self.system.snapshot(ttl_ms=ttl_ms)
+        return self.system.snapshot(ttl_ms=ttl_ms, align=align)
+
+    def stop_ticks(self) -> None:
+        """End the ticks; the source leaves."""
+        self.stopped.set()
+        if self.ticking is not None:
+            self.ticking.join()
 
     def stop(self) -> None:
         for process in self.processes:
@@ -91,36 +99,41 @@ class Running:
 
 
 @contextlib.contextmanager
-def running(kafka: Broker, namespace: str, folder: Path) -> Iterator[Running]:
+def running(kafka: Broker, namespace: str, folder: Path, *, one_way: bool = False) -> Iterator[Running]:
     """The topics, and ticks from a source that takes part: a loop with a producer only."""
-    names = Names(namespace)
+    names = Names(namespace, one_way)
     create_topics(kafka.bootstrap, names.ticks, names.coins, names.change, partitions=PARTITIONS)
     environ = {
         "CONFORMANCE_RUN": namespace,
         "SNAPKAFKA_NAMESPACE": namespace,
         "SNAPKAFKA_BOOTSTRAP": kafka.bootstrap,
         "PYTHONPATH": str(ROOT),
-    }
+    } | ({"CONFORMANCE_ONE_WAY": "1"} if one_way else {})
     with observing(kafka.bootstrap, namespace) as observer:
         found = Running(names, observer, RunningSystem(kafka.bootstrap, namespace, folder), environ)
-        stopped = threading.Event()
-        ticking = threading.Thread(target=_tick, args=(found, kafka.bootstrap, stopped))
-        ticking.start()
+        found.ticking = threading.Thread(target=_tick, args=(found, kafka.bootstrap))
+        found.ticking.start()
         try:
             yield found
         finally:
-            stopped.set()
-            ticking.join()
+            found.stop_ticks()
             found.stop()
 
 
-def _tick(run: Running, bootstrap: str, stopped: threading.Event) -> None:
+def _tick(run: Running, bootstrap: str) -> None:
     producer = Producer({"bootstrap.servers": bootstrap, "enable.idempotence": True})
     with participant(namespace=run.system.namespace, group=run.names.app("source"), producer=producer):
-        while not stopped.wait(0.01):
-            producer.produce(run.names.ticks, key=KEYS[run.ticked % len(KEYS)], value=str(run.ticked % 3 + 1))
+        while not run.stopped.wait(0.01):
+            producer.produce(
+                run.names.ticks, key=KEYS[run.ticked % len(KEYS)], value=str(coins_of(run.ticked))
+            )
             producer.poll(0)
             run.ticked += 1
+
+
+def coins_of(tick: int) -> int:
+    """How many coins a tick is worth."""
+    return tick % 3 + 1
 
 
 MONEY = """

@@ -15,6 +15,7 @@ from snapkafka.testing import Broker
 from snapkafka.testing.taken import Taken
 from snapkafka.until import blocking_until
 from tests.conformance.running import Running, money_of, running
+from tests.conformance.scenarios import MEMBERS
 
 pytestmark = [pytest.mark.kafka, pytest.mark.timeout(400)]
 
@@ -51,14 +52,16 @@ def captured(run: Running) -> Taken:
     return taken
 
 
-@pytest.mark.parametrize("kind", ["confluent", pytest.param("aiokafka", marks=pytest.mark.long)])
-def test_a_member_joins_and_one_is_killed(kafka: Broker, namespace: str, tmp_path: Path, kind: str) -> None:
+@pytest.mark.parametrize(("spender", "keeper"), MEMBERS.cases())
+def test_a_member_joins_and_one_is_killed(
+    kafka: Broker, namespace: str, tmp_path: Path, spender: str, keeper: str
+) -> None:
     with running(kafka, namespace, tmp_path) as run:
-        run.start(kind, "spender")
-        run.start(kind, "keeper")
+        run.start(spender, "spender")
+        run.start(keeper, "keeper")
         run.await_ready()
         require_conserved(run, captured(run))
-        second = run.start(kind, "keeper")
+        second = run.start(keeper, "keeper")
         run.await_ready()
         owners = {
             view.process
@@ -70,7 +73,7 @@ def test_a_member_joins_and_one_is_killed(kafka: Broker, namespace: str, tmp_pat
         second.kill()
         second.wait()
         require_conserved(run, captured(run), killed=1)
-        run.start(kind, "keeper")
+        run.start(keeper, "keeper")
         so_far = run.ticked
         blocking_until(lambda: run.ticked > so_far + 300, 60, "300 more ticks")
         require_conserved(run, captured(run), killed=1)

@@ -10,6 +10,7 @@ import pytest
 from snapkafka.testing import Broker
 from snapkafka.until import blocking_until
 from tests.conformance.running import Running, money_of, running
+from tests.conformance.scenarios import MONEY
 
 pytestmark = [pytest.mark.kafka, pytest.mark.timeout(300)]
 
@@ -29,17 +30,7 @@ def conserved(run: Running, snapshots: int = 3) -> Counter[str]:
     return rows
 
 
-@pytest.mark.parametrize(
-    ("spender", "keeper"),
-    [
-        pytest.param("confluent", "confluent", marks=pytest.mark.long),
-        pytest.param("aiokafka", "aiokafka", marks=pytest.mark.long),
-        pytest.param("confluent", "aiokafka", marks=pytest.mark.long),
-        ("threads", "threads"),
-        ("faust", "confluent"),
-        ("aiokafka", "faust"),
-    ],
-)
+@pytest.mark.parametrize(("spender", "keeper"), MONEY.cases())
 def test_money_is_conserved(kafka: Broker, namespace: str, tmp_path: Path, spender: str, keeper: str) -> None:
     with running(kafka, namespace, tmp_path) as run:
         run.start(spender, "spender")

@@ -9,18 +9,19 @@ import pytest
 from snapkafka.testing import Broker
 from snapkafka.until import blocking_until
 from tests.conformance.running import running
+from tests.conformance.scenarios import TRANSACTIONS
 from tests.conformance.test_members import captured, require_conserved
 
 pytestmark = [pytest.mark.kafka, pytest.mark.timeout(400)]
 
 
-@pytest.mark.parametrize("kind", ["confluent_tx", pytest.param("aiokafka_tx", marks=pytest.mark.long)])
+@pytest.mark.parametrize(("spender", "keeper"), TRANSACTIONS.cases())
 def test_what_a_transaction_aborts_is_in_no_snapshot(
-    kafka: Broker, namespace: str, tmp_path: Path, kind: str
+    kafka: Broker, namespace: str, tmp_path: Path, spender: str, keeper: str
 ) -> None:
     with running(kafka, namespace, tmp_path) as run:
-        run.start(kind, "spender")
-        run.start(kind, "keeper")
+        run.start(spender, "spender")
+        run.start(keeper, "keeper")
         run.await_ready()
         for _ in range(3):
             so_far = run.ticked

@@ -7,7 +7,7 @@ import contextlib
 import time
 from collections.abc import AsyncIterator, Callable, Collection
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Final, Self
+from typing import Any, Final, Self
 
 from aiokafka import ConsumerRebalanceListener, errors
 
@@ -20,11 +20,10 @@ from ..outcomes import FENCED
 from ..waiting import meet
 from .aio_sends import AioSends
 from .aio_settings import connection_of, require_usable
-from .participant import FINISHED_EVERY_S, UNFINISHED, Participant, Plan
-from .running_events import place_of
-
-if TYPE_CHECKING:
-    from snapkafka.protocol.colours import Cause
+from .participant import FINISHED_EVERY_S, READ_AROUND, READ_BY, UNFINISHED, Participant, Plan
+from .patches import Patches
+from .running_events import Run, place_of
+from .transactions import Transactions
 
 #: `stop` is noticed as soon.
 LOOK_S: Final = 0.2
@@ -35,11 +34,11 @@ FINISHES: Final = 0.5
 class AsyncRunningEvent:
     """The block in which a record is processed: what is sent in it has the record as its cause."""
 
-    def __init__(self, participant: AioParticipant, cause: Cause) -> None:
-        self._events, self._sends, self._cause = participant.events, participant.sends, cause
+    def __init__(self, participant: AioParticipant, run: Run) -> None:
+        self._events, self._sends, self._run = participant.events, participant.sends, run
 
     async def __aenter__(self) -> None:
-        self._token = self._events.enter(self._cause)
+        self._token = self._events.enter(self._run)
 
     async def __aexit__(self, *error: object) -> None:
         try:
@@ -47,7 +46,7 @@ class AsyncRunningEvent:
                 await self._sends.send_changes()
         finally:
             self._events.leave(self._token)
-            self._events.end(self._cause)
+            self._events.end(self._run)
 
 
 class AioParticipant(Participant):
@@ -61,17 +60,18 @@ class AioParticipant(Participant):
     def __init__(self, plan: Plan, *, on_assign: Any = None, on_revoke: Any = None) -> None:
         require_usable(plan)
         client = plan.producer.client if plan.consumer is None else plan.consumer._client
-        reset = "" if plan.consumer is None else plan.consumer._auto_offset_reset
-        super().__init__(plan, connection_of(client), reset=reset)
+        reset = "none" if plan.consumer is None else plan.consumer._auto_offset_reset
+        super().__init__(plan, connection_of(client), reset="" if reset == "none" else reset)
         self._on_assign, self._on_revoke = on_assign, on_revoke
         self._consumer, self._producer = plan.consumer, plan.producer
+        self._getone: Callable[[], Any] = getattr(plan.consumer, "getone", None) or _read_around
         self._assigned = asyncio.Event()
         self._generation = 0  # of our own count: what was fetched under an earlier one is fetched again
         self._fetching: asyncio.Future[Any] | None = None
         self._has_message = False  # from `poll` until the loop calls it again: its position is committed then
         self._failed: BaseException | None = None  # in a callback of aiokafka, which swallows it
         self.sends: AioSends | None = None
-        self._theirs: dict[str, Any] = {}
+        self._patches = Patches()
         if plan.producer is not None:
             self.sends = AioSends(
                 self.host,
@@ -82,22 +82,28 @@ class AioParticipant(Participant):
                 outcomes=self.outcomes,
             )
             self.host.marked = self.sends.send_markers
-            if getattr(plan.producer, "_txn_manager", None) is not None:
-                self._transact(plan.producer)
+            manager = getattr(plan.producer, "_txn_manager", None)
+            if (
+                manager is not None and manager.transactional_id is not None
+            ):  # otherwise it is idempotent alone
+                self.transact(lambda error: isinstance(error, FENCED))
         self.bind_table(self._change, before=lambda: None)
 
     # -- life -------------------------------------------------------------------------------------------------------
 
     async def __aenter__(self) -> Self:
+        self.take_clients()
         try:
             await self.join()
+            if self.sends is not None:
+                self.sends.attach()
+            self._patch()
+            if self._consumer is not None:
+                self._consumer.subscribe(list(self.plan.inputs), listener=_Listener(self))
         except BaseException:
+            self._leave_clients()
             await self.leave(in_order=True)
             raise
-        if self.sends is not None:
-            self.sends.attach()
-        if self._consumer is not None:
-            self._consumer.subscribe(list(self.plan.inputs), listener=_Listener(self))
         return self
 
     async def __aexit__(self, *error: object) -> None:
@@ -108,20 +114,27 @@ class AioParticipant(Participant):
             else:
                 with contextlib.suppress(errors.KafkaError):
                     await self._producer.flush()
-            self.sends.detach()
-            for name, theirs in self._theirs.items():
-                setattr(self._producer, name, theirs)
+        self._leave_clients()
         self.events.on_revoked()
         if self._consumer is not None:
             self._consumer.unsubscribe()
         await self.leave(in_order=True)
 
-    def _transact(self, producer: Any) -> None:
-        if producer._txn_manager.transactional_id is None:
-            return  # it is idempotent alone
-        self.transact(lambda error: isinstance(error, FENCED))
-        transactions = self.transactions
-        assert transactions is not None
+    def _leave_clients(self) -> None:
+        self.release_clients()
+        self._patches.undo()
+        if self.sends is not None:
+            self.sends.detach()
+
+    def _patch(self) -> None:
+        if self._consumer is not None:
+            self._getone = self._consumer.getone
+            for name in ("getone", "getmany"):
+                self._patches.put(self._consumer, name, _read_around)
+        if self.transactions is not None:
+            self._patch_transactions(self._producer, self.transactions)
+
+    def _patch_transactions(self, producer: Any, transactions: Transactions) -> None:
         begin, commit, abort = (
             producer.begin_transaction,
             producer.commit_transaction,
@@ -149,13 +162,9 @@ class AioParticipant(Participant):
             finally:
                 transactions.aborted(confirmed=confirmed)
 
-        self._theirs = {
-            "begin_transaction": begin,
-            "commit_transaction": commit,
-            "abort_transaction": abort,
-        }
-        producer.begin_transaction, producer.commit_transaction = begun, committed
-        producer.abort_transaction = aborted
+        self._patches.put(producer, "begin_transaction", begun)
+        self._patches.put(producer, "commit_transaction", committed)
+        self._patches.put(producer, "abort_transaction", aborted)
 
     # -- for the loop -----------------------------------------------------------------------------------------------
 
@@ -192,13 +201,13 @@ class AioParticipant(Participant):
         """Return the block in which a message of `poll` is processed: `async with part.event(message)`.
 
         Raises:
-            BadInputError: its event is over, or `poll` did not hand it out.
+            BadInputError: it has begun already, or `poll` did not hand it out last.
         """
         return AsyncRunningEvent(self, self.events.claim(*place_of(message)))
 
     def skip(self, message: Any) -> None:
         """Skip a message: it is processed, and had no effect."""
-        self.events.end(self.events.claim(*place_of(message)))
+        self.events.skip(self.events.claim(*place_of(message)))
 
     async def rewind(self) -> None:
         """Go back to the committed positions, after an aborted transaction.
@@ -208,6 +217,8 @@ class AioParticipant(Participant):
         """
         if self._consumer is not None and (tps := self._consumer.assignment()):
             self.events.on_revoked()
+            if self.sends is not None:
+                self.sends.forget_changes()
             await self._announce(tps)
         self.rewound()
 
@@ -221,7 +232,7 @@ class AioParticipant(Participant):
         except TimeoutError:
             return None
         generation = self._generation
-        self._fetching = fetching = asyncio.ensure_future(self._consumer.getone())
+        self._fetching = fetching = asyncio.ensure_future(self._getone())
         try:
             await asyncio.wait({fetching}, timeout=within_s)
         finally:
@@ -288,12 +299,14 @@ class AioParticipant(Participant):
             return
         if self._fetching is not None:
             await _cancelled(self._fetching)
-        if self._on_revoke is not None:
-            await _called(self._on_revoke, tps)
-        self._generation += 1
-        if self.sends is not None:
-            self.sends.forget_changes()
-        self.revoked()
+        try:
+            if self._on_revoke is not None:
+                await _called(self._on_revoke, tps)
+        finally:
+            self._generation += 1
+            if self.sends is not None:
+                self.sends.forget_changes()
+            self.revoked()
 
     async def _finished(self) -> None:
         """Wait until the loop has finished and committed what it got, as long as the group waits for this member."""
@@ -324,6 +337,10 @@ class _Listener(ConsumerRebalanceListener):
 
     async def on_partitions_assigned(self, assigned: Collection[Any]) -> None:
         await self._participant.on_assigned(assigned)
+
+
+async def _read_around(*arguments: Any, **more: Any) -> Any:
+    raise BadInputError(READ_AROUND, hint=f"async {READ_BY}")
 
 
 async def _cancelled(work: asyncio.Future[Any]) -> None:

@@ -17,7 +17,7 @@ from aiokafka.errors import MessageSizeTooLargeError
 
 from snapkafka.errors import BadInputError
 from snapkafka.protocol.actions import SendMarkers
-from snapkafka.protocol.colours import Cause, Effect
+from snapkafka.protocol.colours import Effect
 from snapkafka.protocol.events import MarkerFailed, MarkerSent
 from snapkafka.protocol.records import TopicPartition
 from snapkafka.wire import headers as wire
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from ..stamps import Stamps
     from ..waiting import WorkerWaits
     from .driver import PlainDriver
-    from .running_events import Events
+    from .running_events import Events, Run
 
 Future = asyncio.Future[Any]
 
@@ -46,7 +46,7 @@ class PartitionState:
 class Change:
     """A change of the table that has its colour, and is not sent yet."""
 
-    cause: Cause | None
+    run: Run | None
     effect: Effect | None
     tp: TopicPartition
     key: bytes
@@ -75,7 +75,6 @@ class AioSends:
         self._stamps, self._waiting = stamps, waiting
         self._partitions: defaultdict[TopicPartition, PartitionState] = defaultdict(PartitionState)
         self._changes: deque[Change] = deque()
-        self._withdrawn: set[Cause | None] = set()  # events whose changes were
         self._changing = asyncio.Lock()
         self._send: Callable[..., Awaitable[Future]] = producer.send
         self._send_batch = producer.send_batch
@@ -199,13 +198,14 @@ class AioSends:
 
     def change(self, tp: TopicPartition, key: bytes, value: bytes | None) -> None:
         """Note a change of the table, in the colour of the event that runs here."""
-        self._changes.append(Change(self._events.cause(), self._entered(), tp, key, value))
+        self._changes.append(Change(self._events.here(), self._entered(), tp, key, value))
 
     def forget_changes(self) -> None:
         """Withdraw the changes that wait: their partitions are revoked, and their changelogs another member's."""
         while self._changes:
             change = self._changes.popleft()
-            self._withdrawn.add(change.cause)
+            if change.run is not None:
+                change.run.withdrawn = True
             if change.effect is not None and not self._host.absent:
                 self._host.do(self._host.machine.send_withdrawn(change.effect))
 
@@ -215,9 +215,8 @@ class AioSends:
         Raises:
             BadInputError: changes of the event that runs here were withdrawn.
         """
-        cause = self._events.cause()
-        if cause in self._withdrawn:
-            self._withdrawn.discard(cause)
+        run = self._events.here()
+        if run is not None and run.withdrawn:
             raise BadInputError(
                 "the inputs were revoked before the changes of this event were sent",
                 hint="the group was rebalanced meanwhile: the message is processed again",

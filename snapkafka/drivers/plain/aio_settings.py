@@ -11,7 +11,6 @@ from snapkafka.errors import BadInputError
 from snapkafka.kafka.login.connection import Connection
 from snapkafka.kafka.login.security import Security
 
-from .aio_sends import AioSends
 from .participant import Plan
 
 
@@ -22,8 +21,6 @@ def require_usable(plan: Plan) -> None:
         BadInputError: names the setting.
     """
     plan.validate()
-    if isinstance(getattr(getattr(plan.producer, "send", None), "__self__", None), AioSends):
-        raise BadInputError("the producer is another participant's", hint="make one for each participant")
     consumer = plan.consumer
     if consumer is None:
         return

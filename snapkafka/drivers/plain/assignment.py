@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from typing import TYPE_CHECKING
 
+from snapkafka.errors import BadInputError
 from snapkafka.protocol.events import AssignedInput, InputsAssigned, InputsRevoked
 from snapkafka.protocol.records import TopicPartition
 
@@ -28,7 +29,7 @@ class Assignments:
 
     Args:
         host: whose machine is fed.
-        reset: where an input without a committed offset starts, "earliest" or "latest".
+        reset: where an input without a committed offset starts, "earliest" or "latest"; empty: it must have one.
     """
 
     def __init__(
@@ -55,7 +56,7 @@ class Assignments:
             member: the id of this process in it.
 
         Raises:
-            SnapkafkaError: the table cannot be recovered, or the broker does not show where an input starts.
+            SnapkafkaError: the table cannot be recovered, or where an input starts is unknown.
         """
         host = self._host
         host.feed(InputsRevoked())  # what starts from here on starts under this assignment
@@ -86,6 +87,11 @@ class Assignments:
 
     async def _positions(self, committed: Mapping[TopicPartition, int | None]) -> dict[TopicPartition, int]:
         unknown = [tp for tp, offset in committed.items() if offset is None]
+        if unknown and not self._reset:
+            raise BadInputError(
+                f"the group has committed no offset of {unknown[0]}, and its reset policy is an error",
+                hint="commit where the loop is to start, or set auto.offset.reset",
+            )
         starts = await self._starts(unknown)
         return {tp: starts[tp] if offset is None else offset for tp, offset in committed.items()}
 

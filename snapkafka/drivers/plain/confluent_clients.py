@@ -12,6 +12,7 @@ import confluent_kafka
 
 from snapkafka.errors import BadInputError
 
+from .participant import READ_AROUND, READ_BY
 from .transactions import Transactions
 
 #: As librdkafka has it: the settings may come as a mapping, or as keywords.
@@ -30,11 +31,39 @@ class Consumer(confluent_kafka.Consumer):
 
     Attributes:
         config: its settings.
+        taken: a participant reads it.
     """
 
     def __init__(self, config: Settings, **more: Any) -> None:
         super().__init__(dict(config), **more)
         self.config = {**config, **more}
+        self.taken = False
+
+    def plainly(self, timeout_s: float) -> Any:
+        """Read a record, as confluent-kafka does."""
+        return super().poll(timeout_s)
+
+    def poll(self, *arguments: Any, **more: Any) -> Any:
+        """Read a record; outside of a participant only.
+
+        Raises:
+            BadInputError: a participant reads them.
+        """
+        self._require_free()
+        return super().poll(*arguments, **more)
+
+    def consume(self, *arguments: Any, **more: Any) -> Any:
+        """Read some records; outside of a participant only.
+
+        Raises:
+            BadInputError: a participant reads them.
+        """
+        self._require_free()
+        return super().consume(*arguments, **more)
+
+    def _require_free(self) -> None:
+        if self.taken:
+            raise BadInputError(READ_AROUND, hint=READ_BY)
 
 
 class Producer(confluent_kafka.Producer):

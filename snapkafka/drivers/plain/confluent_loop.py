@@ -6,7 +6,7 @@ import contextlib
 import logging
 import time
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, Any, Final, Self
+from typing import Any, Final, Self
 
 from confluent_kafka import KafkaError, KafkaException
 
@@ -21,10 +21,7 @@ from .confluent_sends import ConfluentSends
 from .confluent_settings import connection_of, generation_of, require_usable
 from .loop_thread import LoopThread
 from .participant import FINISHED_EVERY_S, UNFINISHED, Participant, Plan
-from .running_events import place_of
-
-if TYPE_CHECKING:
-    from snapkafka.protocol.colours import Cause
+from .running_events import Run, place_of
 
 logger = logging.getLogger("snapkafka")
 
@@ -42,15 +39,15 @@ Rebalanced = Callable[[Any, list[Any]], None]
 class RunningEvent:
     """The block in which a record is processed: what is sent in it has the record as its cause."""
 
-    def __init__(self, participant: ConfluentParticipant, cause: Cause) -> None:
-        self._events, self._cause = participant.events, cause
+    def __init__(self, participant: ConfluentParticipant, run: Run) -> None:
+        self._events, self._run = participant.events, run
 
     def __enter__(self) -> None:
-        self._token = self._events.enter(self._cause)
+        self._token = self._events.enter(self._run)
 
     def __exit__(self, *error: object) -> None:
         self._events.leave(self._token)
-        self._events.end(self._cause)
+        self._events.end(self._run)
 
 
 class ConfluentParticipant(Participant):
@@ -88,19 +85,22 @@ class ConfluentParticipant(Participant):
     # -- life -------------------------------------------------------------------------------------------------------
 
     def __enter__(self) -> Self:
+        self.take_clients()
         self._thread = LoopThread()
         try:
             self._thread.call(self.join())
+            if self._producer is not None:
+                self._producer.sends, self._producer.transactions = self._sends, self.transactions
+            if self._consumer is not None:
+                self._consumer.subscribe(
+                    list(self.plan.inputs), on_assign=self._assigned, on_revoke=self._revoked
+                )
+                self._consumer.taken = True
         except BaseException:
+            self._leave_clients()
             self._thread.call(self.leave(in_order=True))
             self._thread.close()
             raise
-        if self._producer is not None:
-            self._producer.sends, self._producer.transactions = self._sends, self.transactions
-        if self._consumer is not None:
-            self._consumer.subscribe(
-                list(self.plan.inputs), on_assign=self._assigned, on_revoke=self._revoked
-            )
         return self
 
     def __exit__(self, *error: object) -> None:
@@ -114,13 +114,20 @@ class ConfluentParticipant(Participant):
                 logger.warning(
                     "snapkafka: %d records are not acknowledged at the end", left, extra=self.host.about()
                 )
-            self._producer.sends = self._producer.transactions = None
         self.events.on_revoked()
+        self._leave_clients()
         if self._consumer is not None:
             with contextlib.suppress(KafkaException, RuntimeError):  # the loop has closed it
                 self._consumer.unsubscribe()
         self._thread.call(self.leave(in_order=in_order))
         self._thread.close()
+
+    def _leave_clients(self) -> None:
+        self.release_clients()
+        if self._producer is not None:
+            self._producer.sends = self._producer.transactions = None
+        if self._consumer is not None:
+            self._consumer.taken = False
 
     def _await_identity(self) -> None:
         """Wait until this process has an id, as long as R15 allows."""
@@ -145,7 +152,7 @@ class ConfluentParticipant(Participant):
         quiet_since = time.monotonic()
         while not self.stopping:
             self.require_in_order()
-            message = consumer.poll(POLL_S if quiet_s is None else min(POLL_S, quiet_s))
+            message = consumer.plainly(POLL_S if quiet_s is None else min(POLL_S, quiet_s))
             if self._producer is not None:
                 self._producer.poll(0)
             if message is None:
@@ -161,13 +168,13 @@ class ConfluentParticipant(Participant):
         """Return the block in which a message of `poll` is processed.
 
         Raises:
-            BadInputError: its event is over, or `poll` did not hand it out.
+            BadInputError: it has begun already, or `poll` did not hand it out last.
         """
         return RunningEvent(self, self.events.claim(*place_of(message)))
 
     def skip(self, message: Any) -> None:
         """Skip a message: it is processed, and had no effect."""
-        self.events.end(self.events.claim(*place_of(message)))
+        self.events.skip(self.events.claim(*place_of(message)))
 
     def rewind(self) -> None:
         """Go back to the committed positions, after an aborted transaction.
@@ -230,6 +237,8 @@ class ConfluentParticipant(Participant):
         """Announce inputs; return them with the offsets at which they start."""
         try:
             found = consumer.committed(partitions, COMMITTED_S)
+            if failed := next((tp.error for tp in found if tp.error is not None), None):
+                raise KafkaException(failed)
         except KafkaException as error:
             if self.plan.table is not None:
                 raise
@@ -250,10 +259,12 @@ class ConfluentParticipant(Participant):
             blocking_until(lambda: not self.events.run(), FINISH_S, UNFINISHED, every_s=FINISHED_EVERY_S)
         except TimedOutError:
             self.log_unfinished(FINISH_S)
-        if self._on_revoke is not None:
-            self._on_revoke(consumer, partitions)
-        if not self._left:
-            self.revoked()
+        try:
+            if self._on_revoke is not None:
+                self._on_revoke(consumer, partitions)
+        finally:
+            if not self._left:
+                self.revoked()
 
     # -- the table ----------------------------------------------------------------------------------------------------
 
@@ -263,7 +274,9 @@ class ConfluentParticipant(Participant):
 
 
 def _reset(consumer: Consumer | None) -> str:
-    reset = "" if consumer is None else str(consumer.config.get("auto.offset.reset", "largest"))
+    reset = "error" if consumer is None else str(consumer.config.get("auto.offset.reset", "largest"))
+    if reset == "error":
+        return ""
     return "earliest" if reset in ("smallest", "earliest", "beginning") else "latest"
 
 

@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
+from weakref import WeakSet
 
 from snapkafka.config import Config
 from snapkafka.errors import BadInputError, SnapkafkaError
@@ -30,6 +31,10 @@ logger = logging.getLogger("snapkafka")
 #: A revocation waits for this, and looks as often.
 UNFINISHED: Final = "the loop to finish its messages"
 FINISHED_EVERY_S: Final = 0.01
+READ_AROUND: Final = "the consumer is read around its participant, and its records would be in no event"
+READ_BY: Final = "for message in part.poll()"
+#: The clients of the participants that have begun.
+TAKEN: Final[WeakSet[Any]] = WeakSet()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -86,7 +91,7 @@ class Participant:
     Args:
         plan: what takes part.
         connection: the cluster, for clients of our own.
-        reset: where an input without a committed offset starts.
+        reset: where an input without a committed offset starts; empty: it must have one.
     """
 
     def __init__(self, plan: Plan, connection: Connection, *, reset: str) -> None:
@@ -119,13 +124,41 @@ class Participant:
         if self.plan.table is not None:
             self.plan.table.bind(self.host, self.plan.group, events=self.events, send=send, before=before)
 
+    def take_clients(self) -> None:
+        """Make the clients those of this participant.
+
+        Raises:
+            BadInputError: one of them is another one's.
+        """
+        for name, client in (("consumer", self.plan.consumer), ("producer", self.plan.producer)):
+            if client is not None and client in TAKEN:
+                raise BadInputError(
+                    f"the {name} is another participant's", hint="make one for each participant"
+                )
+        TAKEN.update(self._clients())
+
+    def release_clients(self) -> None:
+        """Leave the clients to other participants."""
+        TAKEN.difference_update(self._clients())
+
+    def _clients(self) -> list[Any]:
+        return [client for client in (self.plan.consumer, self.plan.producer) if client is not None]
+
     def stop(self) -> None:
         """End `poll` after the present message; to be called from anywhere, also by a handler of a signal."""
         self.stopping = True
 
     def trigger(self, snapshot_id: str = "", **options: Any) -> None:
         """Request a snapshot in the background (R1); to be called from anywhere."""
-        self.host.spawn(self.host.trigger(snapshot_id, **options))
+        host = self.host
+        if host.absent or not host.started:
+            logger.error(
+                "snapkafka: no snapshot is requested: this loop takes no part in snapshots, it %s",
+                host.absent or "has not started",
+                extra=host.about(),
+            )
+            return
+        host.spawn(host.trigger(snapshot_id, **options))
 
     def require_in_order(self) -> None:
         """Refuse to hand out a record while the loop is not ready for it.

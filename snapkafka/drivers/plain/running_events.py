@@ -6,6 +6,7 @@ no gaps. The event that runs in a context causes what is sent there; a thread ha
 
 from __future__ import annotations
 
+from collections import Counter
 from contextvars import ContextVar, Token
 from typing import TYPE_CHECKING, Any, Final
 
@@ -20,6 +21,22 @@ if TYPE_CHECKING:
 LOOP: Final = "loop"
 
 
+class Run:
+    """One run of an event. After a rebalance the same record may be handed out again while its first run goes on.
+
+    Attributes:
+        current: its inputs were not revoked since.
+        withdrawn: changes of the table that it made were.
+        undone: whether its transaction was aborted; None: none has ended since it began.
+    """
+
+    __slots__ = ("cause", "current", "undone", "withdrawn")
+
+    def __init__(self, cause: Cause) -> None:
+        self.cause, self.current, self.withdrawn = cause, True, False
+        self.undone: bool | None = None
+
+
 class Events:
     """The events of one loop.
 
@@ -29,15 +46,22 @@ class Events:
 
     def __init__(self, host: PlainDriver) -> None:
         self._host = host
-        self._cause: ContextVar[Cause | None] = ContextVar("snapkafka_cause", default=None)
-        self._unclaimed: Cause | None = None  # handed out, and not in an `event` yet
-        self._running: set[Cause] = set()
+        self._here: ContextVar[Run | None] = ContextVar("snapkafka_event", default=None)
+        self._unclaimed: Run | None = None  # handed out, and not in an `event` yet
+        self._running: set[Run] = set()
+        self._of_cause: Counter[Cause] = Counter()  # runs that have not ended for the machine
         self.defers = False  # events end with their transaction
-        self._deferred: list[Cause] = []
+        self._open = False  # one is
+        self._deferred: list[Run] = []
+
+    def here(self) -> Run | None:
+        """Return the event that runs here and now."""
+        return self._here.get()
 
     def cause(self) -> Cause | None:
-        """Return the event that runs here and now."""
-        return self._cause.get()
+        """Return the event that runs here and now, as the machine knows it."""
+        run = self._here.get()
+        return None if run is None else run.cause
 
     def run(self) -> bool:
         """Return whether one runs."""
@@ -45,12 +69,12 @@ class Events:
 
     def hand_out(self, tp: TopicPartition, offset: int) -> None:
         """Start the event of a record that the loop gets now."""
-        cause = Cause(LOOP, tp, offset)
-        self._unclaimed = cause
+        run = self._unclaimed = Run(Cause(LOOP, tp, offset))
         with self._host.lock:
-            self._running.add(cause)
+            self._running.add(run)
+            self._of_cause[run.cause] += 1
             if not self._host.absent:
-                self._host.do(self._host.machine.event_started(cause))
+                self._host.do(self._host.machine.event_started(run.cause))
 
     def require_claimed(self) -> None:
         """Refuse to go on while the last record is in no event.
@@ -60,61 +84,82 @@ class Events:
         """
         if (left := self._unclaimed) is not None:
             raise BadInputError(
-                f"record {left.tp}@{left.offset} was processed outside of an event",
+                f"record {left.cause.tp}@{left.cause.offset} was processed outside of an event",
                 hint="process it in `with part.event(message)`; part.skip(message) if there is none",
             )
 
-    def claim(self, tp: TopicPartition, offset: int) -> Cause:
+    def claim(self, tp: TopicPartition, offset: int) -> Run:
         """Return the event of a record that was handed out.
 
         Raises:
-            BadInputError: it was not, or its event is over.
+            BadInputError: it was not, or it has an event already.
         """
-        cause = Cause(LOOP, tp, offset)
-        if cause == self._unclaimed:
-            self._unclaimed = None
-        elif cause not in self._running:
+        run = self._unclaimed
+        if run is None or run.cause != Cause(LOOP, tp, offset):
             raise BadInputError(
-                f"record {tp}@{offset} has no running event: poll() did not hand it out, or it is over",
+                f"record {tp}@{offset} has no event to begin: poll() did not hand it out last, or it has begun",
                 hint="call part.event(message) once for each message of part.poll()",
             )
-        return cause
+        self._unclaimed = None
+        return run
 
-    def enter(self, cause: Cause) -> Token[Cause | None]:
+    def enter(self, run: Run) -> Token[Run | None]:
         """Run an event in this context."""
-        return self._cause.set(cause)
+        return self._here.set(run)
 
-    def leave(self, token: Token[Cause | None]) -> None:
+    def leave(self, token: Token[Run | None]) -> None:
         """Go back to what ran before in this context."""
-        self._cause.reset(token)
+        self._here.reset(token)
 
-    def end(self, cause: Cause) -> None:
+    def skip(self, run: Run) -> None:
+        """End an event that has no effects: it waits for a transaction only if one is open."""
+        run.undone = False
+        self.end(run)
+
+    def end(self, run: Run) -> None:
         """End an event: at once, or with its transaction."""
         with self._host.lock:
-            self._running.discard(cause)
-            if self.defers:
-                self._deferred.append(cause)
+            if run not in self._running:
+                return
+            self._running.remove(run)
+            if self.defers and (self._open or run.undone is None):
+                self._deferred.append(run)
             else:
-                self._ended(cause)
+                self._ended(run, undone=bool(run.undone))
+
+    def transaction_began(self) -> None:
+        """Note that a transaction is open."""
+        self._open = True
 
     def transaction_ended(self, *, undone: bool) -> None:
         """End the events of a transaction; where it was aborted, no snapshot may count them as done."""
-        host = self._host
-        with host.lock:
+        with self._host.lock:
+            self._open = False
             ending, self._deferred = self._deferred, []
-            for cause in ending:
-                if undone and host.stamping:
-                    effect = host.machine.send_entered(cause)
-                    why = "was undone: its transaction was aborted"
-                    host.do(host.machine.send_given_up(effect, why, culprit=str(cause.tp)))
-                self._ended(cause)
+            for run in ending:
+                self._ended(run, undone=undone)
+            for run in self._running:
+                run.undone = undone
 
-    def _ended(self, cause: Cause) -> None:
-        if not self._host.absent:
-            self._host.do(self._host.machine.event_ended(cause))
+    def _ended(self, run: Run, *, undone: bool) -> None:
+        host, cause = self._host, run.cause
+        if undone and host.stamping:
+            effect = host.machine.send_entered(cause)
+            why = "was undone: its transaction was aborted"
+            host.do(host.machine.send_given_up(effect, why, culprit=str(cause.tp)))
+        self._of_cause[cause] -= 1
+        if self._of_cause[cause]:
+            return  # its record was handed out again meanwhile
+        del self._of_cause[cause]
+        if not host.absent:
+            host.do(host.machine.event_ended(cause))
 
     def on_revoked(self) -> None:
-        """Forget the record that was handed out last: another member of the group gets it."""
+        """Forget the record that was handed out last: another member of the group gets it, as it gets those of the
+        events that run."""
+        with self._host.lock:
+            for run in self._running:
+                run.current = False
         if (left := self._unclaimed) is not None:
             self._unclaimed = None
             self.end(left)

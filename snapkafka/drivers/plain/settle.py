@@ -16,12 +16,13 @@ if TYPE_CHECKING:
 
 @dataclass(slots=True, eq=False)
 class Sent:
-    """A record that is in flight. `seq`: None: it has no stamp. `reported`: the client's word on it, held back by a
-    transaction: its offset, or why it failed. `over`: nothing more is awaited of it."""
+    """A record that is in flight. `seq`: None: it has no stamp. `held`: by its transaction; `reported`: the client's
+    word on it meanwhile: its offset, or why it failed. `over`: nothing more is awaited of it."""
 
     effect: Effect
     tp: TopicPartition
     seq: int | None
+    held: bool = False
     reported: tuple[int, Unacknowledged | None] | None = None
     over: bool = False
 
@@ -45,6 +46,7 @@ class SendOutcomes:
     def sent(self, sent: Sent) -> None:
         """Note that a record is in flight; to be called under the lock, in the instant in which it was appended."""
         if self._transaction is not None:
+            sent.held = True
             self._transaction.append(sent)
 
     def ended(self, failure: Unacknowledged | None) -> None:
@@ -52,6 +54,7 @@ class SendOutcomes:
         with self._host.lock:
             held, self._transaction = self._transaction or [], None
             for sent in reversed(held):  # the latest seq first, for those that are given again
+                sent.held = False
                 if failure is not None:
                     sent.over = True
                     self._settled(sent, -1, failure)
@@ -62,7 +65,7 @@ class SendOutcomes:
         """Take in the outcome of a send. Never raises."""
         try:
             with self._host.lock:
-                if self._transaction is not None:
+                if sent.held:
                     sent.reported = offset, failure
                 elif not sent.over:
                     self._settled(sent, offset, failure)

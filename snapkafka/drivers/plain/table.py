@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from .driver import PlainDriver
-    from .running_events import Events
+    from .running_events import Events, Run
 
 MISSING: Final = object()
 
@@ -126,34 +126,44 @@ class Table:
         return self._host
 
     def _read(self, key: bytes) -> bytes | None:
-        host, cause = self._bound(), self._events.cause()
+        host, run = self._bound(), self._events.here()
         with host.lock:
-            if cause is not None:
-                self._touched(cause, key, write=False)
-                return self._data.get(cause.tp.partition, {}).get(key)
+            if run is not None:
+                data = self._of(run)
+                self._touched(run.cause, key, write=False)
+                return data.get(key)
             return next((data[key] for data in self._data.values() if key in data), None)
 
     def _write(self, key: bytes, value: bytes | None) -> None:
-        host, cause = self._bound(), self._events.cause()
-        if cause is None:
+        host, run = self._bound(), self._events.here()
+        if run is None:
             raise BadInputError(
                 f"table {self.name} was written outside of an event",
                 hint="write it in `with part.event(message)`: a write goes to the partition of its message",
             )
-        partition = cause.tp.partition
-        if partition not in self._data:
-            raise BadInputError(
-                f"partition {partition} of table {self.name} is not assigned to this process",
-                hint="the group was rebalanced meanwhile: another member processes that message again",
-            )
         self._before()
         with host.lock:
-            self._touched(cause, key, write=True)
-            self._send(partition, key, value)
+            data = self._of(run)
+            self._touched(run.cause, key, write=True)
+            self._send(run.cause.tp.partition, key, value)
             if value is None:
-                self._data[partition].pop(key, None)
+                data.pop(key, None)
             else:
-                self._data[partition][key] = value
+                data[key] = value
+
+    def _of(self, run: Run) -> dict[bytes, bytes]:
+        """Return the partition of an event.
+
+        Raises:
+            BadInputError: it was revoked meanwhile.
+        """
+        partition = run.cause.tp.partition
+        if not run.current or partition not in self._data:
+            raise BadInputError(
+                f"partition {partition} of table {self.name} is not assigned to this event: inputs were revoked",
+                hint="the group was rebalanced meanwhile: that message is processed again",
+            )
+        return self._data[partition]
 
     def _touched(self, cause: Cause, key: bytes, *, write: bool) -> None:
         host = self._bound()

@@ -50,6 +50,7 @@ class Transactions:
         """Note that a transaction has begun."""
         self._open, self._in_doubt, self._revoked = True, False, False
         self._outcomes.began()
+        self._events.transaction_began()
 
     def revoked(self) -> None:
         """Note that inputs are revoked: another member starts where the group has committed."""

@@ -330,6 +330,10 @@ class ExploredWorld(World):
                     for kind, what in p.choices():
                         if kind == "start" and len(p.consumer.queues[cast(Any, what)]) > 1:
                             yield Choice(kind, p.number, what, fault)
+            case "abort":
+                for p in suffer:
+                    if p.may_abort():
+                        yield Choice("abort-transaction", p.number)
             case "crash" | "stop":
                 for p in suffer:
                     if fault == "crash" or self._idle(p):

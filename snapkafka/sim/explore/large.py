@@ -44,6 +44,14 @@ LARGE: Final = (
         states=152_639,
     ),
     SmallWorld(
+        name="went-back",
+        what="R10, V5: an input moves, and comes back, and what was sent is sent again by the same process",
+        plan=plan(app("a", "A", LOOP, workers=2)),
+        inputs=(A,),
+        faults={"rebalance": 2},
+        slow=NEWS | {"commit"},
+    ),
+    SmallWorld(
         name="replay",
         what="R10, V5: a rebalance sets an input back, and what was sent is sent again",
         plan=plan(app("a", "A", LOOP, workers=2)),

@@ -46,10 +46,10 @@ from .choices import Choice, ExploredWorld
 from .lens import PROMPT, SmallWorld
 
 #: Faults by which somebody leaves, or an input moves.
-MOVES: Final = frozenset({"crash", "fence", "rebalance", "restart", "stop", "expire"})
+MOVES: Final = frozenset({"abort", "crash", "fence", "rebalance", "restart", "stop", "expire"})
 
 #: Those after which inputs are assigned again.
-GIVEN_ANEW: Final = frozenset({"fence", "rebalance", "restart"})
+GIVEN_ANEW: Final = frozenset({"abort", "fence", "rebalance", "restart"})
 
 
 def choices(world: ExploredWorld, small: SmallWorld, *, reduced: bool = True) -> list[Choice]:

@@ -85,7 +85,9 @@ class NamedHistory(History):
             steps = [number[n] for n in e.steps]
             place = len(plain.executions)
             plain.executions.append(
-                Execution(place, e.process, e.app, e.agent, e.tp, e.offset, steps, e.torn_at, e.died)
+                Execution(
+                    place, e.process, e.app, e.agent, e.tp, e.offset, steps, e.torn_at, e.died, e.undone
+                )
             )
         return plain
 
@@ -94,7 +96,10 @@ class NamedHistory(History):
         names = self.names
         steps = frozenset([names.once(step, _step_key) for step in self.by_number.values()])
         runs = frozenset(
-            [(e.number, len(e.steps), tuple(sorted(e.torn_at.items())), e.died) for e in self.runs.values()]
+            [
+                (e.number, len(e.steps), tuple(sorted(e.torn_at.items())), e.died, e.undone)
+                for e in self.runs.values()
+            ]
         )
         return steps, runs
 

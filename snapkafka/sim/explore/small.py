@@ -204,6 +204,15 @@ SMALL: Final = (
         states=2_086,
     ),
     SmallWorld(
+        name="aborted",
+        what="R7, R10, exactly-once: a process aborts its transaction before or after the cut, and goes back",
+        plan=plan(app("a", "A", WRITE), markers="", exactly_once=True),
+        inputs=(A,),
+        faults={"abort a": 1},
+        slow=NEWS,
+        states=113,
+    ),
+    SmallWorld(
         name="fenced",
         what="R7, R9, exactly-once: who has an input now aborts what a zombie left open, and the zombie sends on",
         plan=plan(app("a", "A", WRITE, workers=2), markers="", exactly_once=True),

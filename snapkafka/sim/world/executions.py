@@ -220,6 +220,10 @@ class Runner(Sender):
         self.memory = {}  # what was aborted is in it
         super().fence()
 
+    def abort_transaction(self) -> None:
+        self.memory = {}  # likewise
+        super().abort_transaction()
+
     def _settled(self, sending: SimSending) -> None:
         for running in (*self.running, *self.finished):
             if running.execution is sending.execution:

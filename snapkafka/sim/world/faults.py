@@ -80,10 +80,21 @@ def strike(world: Surroundings[Process]) -> bool:
         _recreate_topic(world)
     elif world.chance("hang"):
         return _hang(world)
+    elif world.chance("abort"):
+        return _abort(world, processes)
     elif processes and world.chance("window"):
         return world.rng.choice(processes).expire_window()
     else:
         return False
+    return True
+
+
+def _abort(world: Surroundings[Process], processes: list[Process]) -> bool:
+    """Let a process abort its transaction, and go back."""
+    able = [p for p in processes if p.may_abort()]
+    if not able:
+        return False
+    world.rng.choice(able).perform("abort-transaction", None)
     return True
 
 

@@ -218,6 +218,22 @@ class Process(LedgerUser):
         self.progress = False
         self.world.commit(self)
 
+    def may_abort(self) -> bool:
+        """Return whether it has an open transaction, in which nothing runs or leaves any more, with events that are
+        in no other one."""
+        busy = (self.running, self.buffer, self.waiting, self.to_announce is not None)
+        if not self.transaction or not self.joined or any(busy) or any(self.outbox.values()):
+            return False
+        history = self.world.history.steps
+        places = (history[n].record for s in self.transaction if s.execution for n in s.execution.steps)
+        return all(tp is None or self.world.broker.log(tp[0])[tp[1]].state == OPEN for tp in places)
+
+    def _abort_transaction(self, _: object) -> None:
+        """Abort the transaction, and go back to what is committed, as a plain loop does."""
+        self.world.count("aborted_transactions")
+        self.abort_transaction()
+        self.world.rewind(self)
+
     def _commit_transaction(self, _: object) -> None:
         for sending in self.transaction:
             sending.record = self.world.broker.end(sending.tp, sending.offset, COMMITTED)

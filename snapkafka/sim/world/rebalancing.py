@@ -48,6 +48,13 @@ def revoke(world: Surroundings[Process], process: Process) -> None:
     process.feed(InputsRevoked())
 
 
+def rewind(world: Surroundings[Process], process: Process) -> None:
+    inputs = list(process.consumer.fetch)
+    process.consumer = SimConsumer()
+    process.feed(InputsRevoked(undone=True))
+    give(world, process, inputs)
+
+
 def give(world: Surroundings[Process], process: Process, inputs: list[TopicPartition]) -> None:
     """Recover the tables (R2 holds for their records too), and start at the committed offsets. The broker may be slow
     to report these."""

@@ -219,6 +219,17 @@ class Sender(MachineDriver):
             self.unacked[sending.tp].remove(sending)
             self._lose(sending, "its transaction was aborted", undone=True)
 
+    def abort_transaction(self) -> None:
+        """Abort its own transaction: what it has sent there is undone, the latest first."""
+        open_sends, self.transaction = self.transaction, []
+        for sending in reversed(open_sends):
+            assert sending.effect is not None and sending.execution is not None
+            sending.record = self.world.broker.end(sending.tp, sending.offset, ABORTED)
+            self.unacked[sending.tp].remove(sending)
+            sending.execution.undone = True
+            self._settled(sending)
+            self.do(self.machine.send_aborted(sending.effect, sending.tp, sending.record.seq))
+
     @staticmethod
     def acknowledged(sending: SimSending) -> bool:
         """Return whether a send counts; in a transaction only once that has ended."""

@@ -142,6 +142,10 @@ class Surroundings(ABC, Generic[P]):
         """Commit for a process."""
 
     @abstractmethod
+    def rewind(self, process: P) -> None:
+        """Let a process go back to what is committed: it has aborted its transaction."""
+
+    @abstractmethod
     def announce(self, process: P) -> None:
         """Report to a process where its inputs start."""
 

@@ -18,7 +18,7 @@ from snapkafka.protocol.records import Bye, Hello, LogEnd, TopicPartition, Trigg
 from .broker_log import ABORTED, SimStored
 from .faults import strike
 from .process import Process
-from .rebalancing import announce_inputs, commit, rebalance, revoke, run_without, stopped_app
+from .rebalancing import announce_inputs, commit, rebalance, revoke, rewind, run_without, stopped_app
 from .surroundings import Surroundings
 from .world_plan import WorldPlan
 
@@ -178,6 +178,10 @@ class World(Surroundings[Process]):
     def commit(self, process: Process) -> None:
         """Commit for a process."""
         commit(self, process)
+
+    def rewind(self, process: Process) -> None:
+        """Let a process go back to what is committed: it has aborted its transaction."""
+        rewind(self, process)
 
     def announce(self, process: Process) -> None:
         """Report to a process where its inputs start."""

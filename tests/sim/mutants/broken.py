@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import Any
 
 from snapkafka.checks import view
-from snapkafka.protocol import closing, gather, ledger_state, worker
+from snapkafka.protocol import closing, gather, hot_path, ledger_state, worker
 from snapkafka.protocol.actions import Action
 from snapkafka.protocol.colours import Colours
 from snapkafka.protocol.events import ReportAppended
@@ -142,6 +142,22 @@ def counts_all_the_same(lose: Any) -> Any:
         self.do(self.machine.send_acked(sending.effect, sending.tp, sending.record.seq, offset))
 
     return acked
+
+
+def takes_back_unnoticed(_: Any) -> Any:
+    """Take back a send with its transaction, and let a cut for which it is white close all the same."""
+
+    def aborted(self: hot_path.Work, effect: Any, tp: Any, seq: int) -> Any:
+        effect.tally.unacked -= 1
+        Colours.unstamp(effect.sent[tp], seq)
+        return self._advance()
+
+    return aborted
+
+
+def forgets_what_ran(take: Any) -> Any:
+    """Take whatever ran before inputs were revoked for undone."""
+    return lambda self, undone=False: take(self, undone=True)
 
 
 def close_unreported(close: Any) -> Any:

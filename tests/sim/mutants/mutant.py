@@ -36,7 +36,7 @@ class Mutant:
 #: Too rare for random worlds (no seed of those tried): a process that is wrongly taken for dead is mostly still a
 #: member of its group, and a snapshot whose inputs move mostly fails by name. The exhaustive search catches them.
 EXPLORED: Final = frozenset(
-    {"R9 one record", "R9 passed", "R9 stale", "R11 lost", "R12 back", "V1 zombie", "V5 replay"}
+    {"R9 one record", "R9 passed", "R9 stale", "R10 undone", "R11 lost", "R12 back", "V1 zombie", "V5 replay"}
 )
 
 #: A seed that is known to catch each of the others. `mutate` tries it first, then others.
@@ -60,6 +60,7 @@ SEEDS: Final = {
     "V5 recreated": 0,
     "R7 transaction": 29,
     "R7 failed": 1,
+    "R7 aborted": 33,
     "R7 report": 5,
     "R8 end": 5,
     "R8 start": 0,

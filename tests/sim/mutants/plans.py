@@ -98,6 +98,12 @@ def in_transactions(plan: WorldPlan) -> WorldPlan:
     return replace(lonely, exactly_once=True, classic=False)
 
 
+def aborting(plan: WorldPlan) -> WorldPlan:
+    """Keep one worker, which aborts some of its transactions."""
+    lonely = alone(apps=1, workers=1, abort=0.03)(plan)
+    return replace(lonely, exactly_once=True, classic=False)
+
+
 def fenced(plan: WorldPlan) -> WorldPlan:
     """Move inputs, and abort the transactions of their former owner."""
     lonely = alone(apps=1, workers=2, rebalance=0.02, fence=0.7)(plan)

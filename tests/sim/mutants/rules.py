@@ -35,6 +35,7 @@ from . import broken
 from .broken import both, patching
 from .mutant import Mutant
 from .plans import (
+    aborting,
     alone,
     as_in_1985,
     asking_early,
@@ -145,6 +146,12 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
         in_transactions,
     ),
     Mutant(
+        "R7 aborted",
+        "a white send that its transaction takes back fails no snapshot",
+        patching(hot_path.Work, "send_aborted", broken.takes_back_unnoticed),
+        aborting,
+    ),
+    Mutant(
         "R7 failed",
         "a white send that failed counts as acknowledged",
         patching(Sender, "_lose", broken.counts_all_the_same),
@@ -236,6 +243,12 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
         "the verdict is blind to a zombie's records",
         patching(v1_colour, "left_late", broken.sees_nothing),
         faults(pause=0.01, wake=0.05, expire=0.02),
+    ),
+    Mutant(
+        "R10 undone",
+        "what ran before inputs were revoked counts as undone, as after an aborted transaction",
+        patching(cut.Positions, "take", broken.forgets_what_ran),
+        faults(crash=0.01, rebalance=0.02),
     ),
     Mutant(
         "V5 replay",

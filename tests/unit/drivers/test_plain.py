@@ -180,7 +180,7 @@ def test_a_message_outside_of_an_event_is_refused_by_the_next_poll() -> None:
     cause = events.claim(ORDERS, 7)
     events.require_claimed()
     events.end(cause)
-    with pytest.raises(BadInputError, match="has no running event"):
+    with pytest.raises(BadInputError, match="has no event to begin"):
         events.claim(ORDERS, 7)
 
 
@@ -232,11 +232,11 @@ def test_r6_a_white_event_that_reads_what_red_wrote_is_torn() -> None:
     token = events.enter(red)
     table["ann"] = 1
     events.leave(token)
-    assert driver.machine.colours.running[white] == 0
+    assert driver.machine.colours.running[white.cause] == 0
     token = events.enter(white)
     assert table["ann"] == 1
     events.leave(token)
-    assert driver.machine.colours.running[white] == epoch, "it goes on in red"
+    assert driver.machine.colours.running[white.cause] == epoch, "it goes on in red"
 
 
 def test_r5_a_send_has_its_event_as_its_cause_and_its_colour_though_the_process_is_red() -> None:
