@@ -49,7 +49,7 @@ __all__ = [
 ]
 
 EXIT_OK: Final = 0
-#: A snapshot was examined and is not good (INCONSISTENT, UNVERIFIABLE): a result, told by the exit status as well.
+#: A snapshot was examined and is not good (INCONSISTENT, UNVERIFIABLE): a result, which the exit status shows as well.
 EXIT_NOT_GOOD: Final = 1
 
 
@@ -173,11 +173,11 @@ class Reported:
 
     @classmethod
     def of(cls, error: SnapkafkaError) -> Reported:
-        """Take an error apart."""
+        """Build it from an error."""
         return cls(error.code, _as_data(error.problem), _as_data(error.see), error.field)
 
     def error(self) -> SnapkafkaError:
-        """Return the error again, of the same class; one of a class that is unknown here is internal."""
+        """Rebuild the error, of the same class; one of a class that is unknown here is internal."""
         classes = {cls.code: cls for cls in all_errors()}
         kind = classes.get(self.code, InternalError)
         return kind(_as_text(self.problem), hint=_as_text(self.see), field=self.field)

@@ -102,7 +102,7 @@ class Both(Engine):
 
 
 def not_done(reason: str) -> BadInputError:
-    """Create the error for what the embedded engine is to do, and does not."""
+    """Create the error for work that the embedded engine cannot do."""
     return BadInputError(
         f"the embedded engine does not do {reason}",
         hint=("leave ", Option("engine"), " to auto, or take spark"),

@@ -32,7 +32,7 @@ from .spec import JobError, JobReport
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the job; an error becomes one line, a line of advice, and an exit status."""
     options = parser().parse_args(arguments)
-    # What the client library thinks of a broker that is away is said by us, once.
+    # We report an unavailable broker ourselves, once.
     logging.getLogger("aiokafka").setLevel(logging.CRITICAL)
     output = sys.stdout
     try:

@@ -72,7 +72,7 @@ class _Chosen:
         self._engine: Engine | None = None
 
     def hand_over(self, reason: str) -> Engine:
-        """Take Spark from now on.
+        """Use Spark from now on.
 
         Raises:
             BadInputError: the options name the embedded engine.

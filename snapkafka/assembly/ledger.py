@@ -46,7 +46,7 @@ NO_EPOCH: Final = 0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClusterFacts:
-    """What the cluster says about a snapshot, for its manifest.
+    """The facts that the cluster knows about a snapshot, for its manifest.
 
     `external_readers`: groups that read outputs (`kafka.cluster.external_groups`); they count where inputs hold
     external records. `restorable`: how long the log keeps what it needs. `topics`: as they are now.

@@ -1,4 +1,4 @@
-"""The time until which records that are gone were expected to last."""
+"""The time until which lost records were expected to last."""
 
 from __future__ import annotations
 

@@ -70,7 +70,7 @@ def _now() -> str:
 
 
 class Made(NamedTuple):
-    """What an engine has read, written and found: the offsets, the tables, the findings, and its own versions."""
+    """The work of an engine: the offsets, the tables, the findings, and its own versions."""
 
     ranges: Sequence[ReadRange]
     tables: tuple[TableEntry, ...]

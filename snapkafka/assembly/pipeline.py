@@ -43,7 +43,7 @@ from .spec import JobResult, JobSpec, changed
 
 
 class Engine(Protocol):
-    """What reads the log, writes tables and runs the checks."""
+    """An engine: it reads the log, writes tables and runs the checks."""
 
     def require_valid(self, invariants: tuple[Invariant, ...]) -> None:
         """Refuse SQL that cannot be run."""
@@ -172,7 +172,7 @@ def _to_assemble(job: Job, desk: Desk, failures: Failures) -> tuple[list[tuple[C
         with failures.of(captured.id):
             store = given if given is not None else _store(captured.storage)
             view = desk.look(captured, job.isolation)
-            # A parent that is assembled on the way is looked at when it is there.
+            # A parent that is assembled on the way is examined once it exists.
             parent_is_there = (captured.parent, store.uri) not in to_come
             base = _base(job, desk, captured, store)[0] if parent_is_there else None
             view = view_on(base, captured, view.bounds)

@@ -192,7 +192,7 @@ class Registry:
                 continue
             self._lost_s += self._clock() - began
             break
-        # One schema at which it fails says nothing of others; no connection does.
+        # A failure at one schema shows nothing about others; a failed connection does.
         if answer.why in (AWAY, REFUSES) or self._lost_s >= LOST_MAX_S:
             self._given_up = answer.why
         self._notify(f"schema registry {self.place}: {answer.why} ({detail})")

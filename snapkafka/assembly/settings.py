@@ -1,4 +1,4 @@
-"""How the log is read, and the place of an assembled snapshot."""
+"""The settings by which the log is read, and the place of an assembled snapshot."""
 
 from __future__ import annotations
 

@@ -309,7 +309,7 @@ class JobError(Reported):
 
     @classmethod
     def of(cls, error: SnapkafkaError, snapshot_id: str = "") -> JobError:
-        """Take an error apart."""
+        """Build it from an error."""
         return cls(
             **asdict(Reported.of(error)),
             message=COMMAND.message(error),
@@ -320,7 +320,7 @@ class JobError(Reported):
 
 
 class JobReport(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What the job prints: its results, and the snapshots that failed while others did not; or its error."""
+    """The output of the job: its results, and the snapshots that failed while others did not; or its error."""
 
     snapshots: tuple[JobResult, ...] = ()
     failed: tuple[JobError, ...] = ()

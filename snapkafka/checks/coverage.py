@@ -23,7 +23,7 @@ from snapkafka.protocol.records import TopicPartition
 from .log import EXTERNAL, NO_END, LogRecord
 from .view import CutView, received
 
-#: What a report says where every count is 0.
+#: The text of a report where every count is 0.
 NOTHING_SEEN: Final = "no check read any record: the snapshot is empty, so its verdict proves nothing"
 
 

@@ -21,7 +21,7 @@ from .kinds import KINDS
 from .view import CutView
 from .witness import WITNESSES_MAX, Finding
 
-#: How many offsets past the ends of a snapshot are looked at, per partition. Assembly follows the capture within
+#: How many offsets past the ends of a snapshot are read, per partition. Assembly follows the capture within
 #: seconds or minutes, so this is the whole log there; for a verification years later it is what bounds the reading.
 TAIL_MAX: Final = 100_000
 

@@ -41,7 +41,7 @@ class How(StrEnum):
     ALWAYS = "always"
     #: It is gone already.
     GONE = "gone"
-    #: It may not be looked at.
+    #: Unauthorized.
     UNKNOWN = "unknown"
 
 

@@ -51,7 +51,7 @@ from .sequences import CutLog
 from .view import CutView
 from .witness import Finding
 
-#: Broker, services and whoever looks may disagree about the time by so much.
+#: The clocks of broker, services and reader may differ by so much.
 CLOCKS_MS: Final = 60_000
 
 

@@ -1,4 +1,4 @@
-"""The verdict: it follows from the outcomes of the checks, and tells whether a snapshot may be relied on."""
+"""The verdict: it follows from the outcomes of the checks, and shows whether a snapshot may be relied on."""
 
 from __future__ import annotations
 

@@ -19,7 +19,7 @@ from typing import Any, Final, NoReturn, TextIO, TypeVar
 from snapkafka.errors import COMMAND, BadInputError, OutputError
 from snapkafka.runtime.signals import Interrupted, ending_signals, exit_status, raise_on_ending_signals
 
-#: What a shell says of a command whose output nobody reads any more (`| head`).
+#: The status that a shell gives a command whose output nobody reads any more (`| head`).
 EXIT_UNREAD: Final = 141
 #: A command that was asked to end does so, whatever a broker or a storage keeps it waiting for.
 ENDS_WITHIN_S: Final = 4.8

@@ -247,6 +247,12 @@ def command(app: typer.Typer, name: str, **settings: Any) -> Callable[[F], F]:
     return registered
 
 
+def group(app: typer.Typer, name: str, commands: typer.Typer) -> None:
+    """Register a group of commands."""
+    found = HELPS[name]
+    app.add_typer(commands, name=name, epilog=f"Example: {found.example}", rich_help_panel=found.panel)
+
+
 def _begun(
     name: str, function: Callable[..., Any], hints: dict[str, Any], *, tables: bool
 ) -> Callable[..., Any]:

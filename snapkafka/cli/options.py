@@ -49,7 +49,6 @@ KeepDays = Annotated[
 ]
 AsJson = Annotated[bool, typer.Option("--json", help="Print the result as JSON.")]
 
-Storage = Annotated[str, option_of("storage")]
 Invariants = Annotated[list[str] | None, option_of("invariants")]
 Parameters = Annotated[list[str] | None, option_of("parameters")]
 

@@ -107,7 +107,7 @@ def run(
             details = {"code": code, "message": message, "hint": hint, "exit_status": exit_status}
             print_json({**(beside or {}), "error": details}, in_lines=in_lines)
 
-    # What the client library thinks of a broker that is away is said by us, once.
+    # We report an unavailable broker ourselves, once.
     logging.getLogger("aiokafka").setLevel(logging.CRITICAL)
     try:
         require_text()
@@ -138,7 +138,10 @@ def print_json(value: Any, *, in_lines: bool = False) -> None:
     """Print a result as JSON on standard output; `in_lines`: on one line, for programs that read along."""
     indent = None if in_lines else 2
     ascii_alone = not (sys.stdout.encoding or "").lower().startswith("utf")
-    print(json.dumps(value, indent=indent, ensure_ascii=ascii_alone, default=_plain_data), flush=in_lines)
+    print(
+        json.dumps(value, indent=indent, ensure_ascii=ascii_alone, default=msgspec.to_builtins),
+        flush=in_lines,
+    )
 
 
 def data_output() -> TextIO:
@@ -155,10 +158,6 @@ def who() -> str:
     except (KeyError, OSError):
         user = str(os.getuid())
     return f"{user}@{socket.gethostname()}"
-
-
-def _plain_data(value: Any) -> Any:
-    return msgspec.to_builtins(value)
 
 
 def _plain(text: str) -> str:

@@ -33,7 +33,7 @@ from .commands import (
 )
 from .commands import doctor as doctor_ways
 from .commands import storage as stored_files
-from .helps import HELPS, SNAPKAFKA, START, command
+from .helps import SNAPKAFKA, START, command, group
 from .job_options import READING, Spec, job_options
 from .options import (
     Align,
@@ -298,18 +298,8 @@ command(app, "audit")(audit.audit)
 command(app, "verdicts")(verdicts.verdicts)
 command(app, "drill")(drill.drill)
 command(app, "restore")(restore.restore)
-app.add_typer(
-    fork.app,
-    name="fork",
-    epilog=f"Example: {HELPS['fork'].example}",
-    rich_help_panel=HELPS["fork"].panel,
-)
-app.add_typer(
-    invariants.app,
-    name="invariants",
-    epilog=f"Example: {HELPS['invariants'].example}",
-    rich_help_panel=HELPS["invariants"].panel,
-)
+group(app, "fork", fork.app)
+group(app, "invariants", invariants.app)
 
 
 @command(app, "doctor")
@@ -364,12 +354,7 @@ command(app, "resume")(switches.resume)
 command(app, "retire")(switches.retire)
 command(app, "checkpoint")(switches.checkpoint)
 command(app, "prune")(stored_files.prune)
-app.add_typer(
-    topics.app,
-    name="topics",
-    epilog=f"Example: {HELPS['topics'].example}",
-    rich_help_panel=HELPS["topics"].panel,
-)
+group(app, "topics", topics.app)
 command(app, "metrics")(metrics.metrics)
 command(app, "namespaces")(namespaces.namespaces)
 command(app, "serve")(serve.serve)

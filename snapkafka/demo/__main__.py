@@ -36,7 +36,7 @@ from snapkafka.testing import EmbeddedKafka
 
 #: Where things are kept and fetched from, and settings of the demo and of its broker.
 OF_THIS_MACHINE: Final = ("SNAPKAFKA_CACHE", "SNAPKAFKA_IVY_SETTINGS", "SNAPKAFKA_DEMO_", "SNAPKAFKA_TEST_")
-#: What Faust reads before it looks at any app.
+#: The variables that Faust reads before any app.
 OF_FAUST: Final = ("FAUST_DATADIR", "F_DATADIR", "FAUST_LOOP", "F_LOOP", "F_WORKDIR")
 #: Kafka's own.
 KAFKA_PORT: Final = 9092

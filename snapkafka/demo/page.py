@@ -21,7 +21,7 @@ CHUNK: Final = 65_536
 
 
 async def _pass_on(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, behind: int) -> None:
-    """Pass a connection on until both of its sides have ended."""
+    """Forward a connection until both sides have closed it."""
     try:
         far_reader, far_writer = await asyncio.open_connection("127.0.0.1", behind)
     except OSError:  # it does not listen yet

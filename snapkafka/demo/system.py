@@ -133,7 +133,7 @@ class System:
         return self.start_worker(worker.app)
 
     def check_alive(self) -> None:
-        """Raise if a worker has ended by itself, with its last words."""
+        """Raise if a worker has ended by itself, with the end of its log."""
         for worker in self.ended():
             raise TimedOutError(
                 f"worker {worker.name} ended with status {worker.process.returncode}; its last lines:\n"

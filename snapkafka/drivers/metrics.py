@@ -107,7 +107,7 @@ class Metrics:
 
     @property
     def ledgers(self) -> int:
-        """How often the ledger has become another one."""
+        """The number of times the ledger was recreated, or cut short."""
         return self.ledger_recreated + self.ledger_cut_short
 
     def decided(self, view: SnapshotView, at_ms: int) -> None:

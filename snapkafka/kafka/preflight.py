@@ -28,7 +28,7 @@ logger = logging.getLogger("snapkafka")
 
 #: Snapshots that run at once. Each process holds one open cut for each; more than this is somebody's loop gone wrong.
 RUNNING_MAX: Final = 16
-#: A big cluster may have thousands of groups. What cannot be looked at in this time counts as not allowed to be seen.
+#: A big cluster may have thousands of groups. Those that cannot be described in this time count as unauthorized.
 LOOK_S: Final = 3.0
 #: Groups that hold the positions of a snapshot for other tools to show; nobody reads with them.
 OWN_GROUPS: Final = "snapkafka."
@@ -317,7 +317,7 @@ def _parent(state: LedgerState, type_: str, parent: str, storage: str) -> str:
     return found.trigger.id
 
 
-# -- what may be looked at -----------------------------------------------------------------------------------
+# -- what is authorized --------------------------------------------------------------------------------------
 
 
 async def _ends(

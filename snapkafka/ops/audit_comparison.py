@@ -1,4 +1,4 @@
-"""What workers had in their tables at the cut, compared with what the changelogs say, key by key.
+"""The tables of the workers at the cut, compared with their changelogs, key by key.
 
 A key that may have been written between a worker's cut and the end of the white records is not judged: an event that
 ran at the cut has finished in white since. One that was torn has finished in red: of its process a key that was
@@ -64,7 +64,7 @@ class AuditedPartition:
 
 @dataclass(slots=True)
 class Answer:
-    """What a worker has sent: its rows by table and key, and its last message once it has come."""
+    """The messages of a worker: its rows by table and key, and its last message once it has come."""
 
     process: int
     rows: dict[tuple[int, bytes], tuple[bytes, bytes]] = field(default_factory=dict)
@@ -282,7 +282,7 @@ class Comparison:
                         yield held, place, finding
 
     def _unmatched(self) -> Iterator[tuple[_Held, bytes]]:
-        """Yield the keys that workers have and the state has not."""
+        """Yield the keys that workers have and the state lacks."""
         for holders in self._holders.values():
             for held in holders:
                 for number, key in held.answer.rows:

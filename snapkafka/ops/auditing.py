@@ -1,9 +1,9 @@
-"""`audit`: are the tables of the workers what their changelogs say?"""
+"""`audit`: the tables of the workers, compared with their changelogs."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
@@ -20,7 +20,7 @@ from snapkafka.query.engine import MAIN, Placed, engine, in_thread
 from snapkafka.runtime.extras import require_extra
 from snapkafka.store import read_manifest
 from snapkafka.until import Tries
-from snapkafka.wire.audit import TOPIC, read
+from snapkafka.wire.audit import TOPIC, Audited, read
 
 from .assembling import assemble
 from .audit_comparison import (
@@ -47,7 +47,7 @@ ROWS_AT_ONCE: Final = 10_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AuditedWorker:
-    """How a worker was audited: see `wire.audit.Audited`."""
+    """The audit of one worker: see `wire.audit.Audited`."""
 
     app: str
     process: int
@@ -126,13 +126,7 @@ async def audit(
     comparison = Comparison(captured, answers)
     with engine({MAIN: Placed(*read_manifest(result.manifest))}) as database:
         await in_thread(database, lambda: comparison.take(_state(database)))
-    written: dict[str, list[bytes]] = {}
-    if tails := comparison.tails():
-        starts = {tp: start for tp, (start, _) in tails.items()}
-        async for tp, record in records_to_end(where, starts, "read changelog"):
-            if record.offset < tails[tp][1] and record.key is not None:
-                written.setdefault(tp.topic, []).append(record.key)
-    partitions, findings = comparison.finish(written)
+    partitions, findings = comparison.finish(await _written(where, comparison.tails()))
     return AuditReport(
         snapshot=captured.id,
         epoch=captured.epoch,
@@ -184,16 +178,29 @@ def _state(database: DuckDBPyConnection) -> Iterator[StateRow]:
         yield from (StateRow(*row) for row in some)
 
 
+async def _written(
+    where: Connection, tails: Mapping[TopicPartition, tuple[int, int]]
+) -> dict[str, list[bytes]]:
+    """Read the keys of the records in these ranges, by topic."""
+    found: dict[str, list[bytes]] = {}
+    starts = {tp: start for tp, (start, _) in tails.items()}
+    async for tp, record in records_to_end(where, starts, "read changelog"):
+        if record.offset < tails[tp][1] and record.key is not None:
+            found.setdefault(tp.topic, []).append(record.key)
+    return found
+
+
 def _workers(captured: Captured, answers: dict[int, Answer]) -> Iterator[AuditedWorker]:
     apps = audited_processes(captured)
     for process, answer in sorted(answers.items()):
-        ended = answer.ended
+        silent = Audited(epoch=captured.epoch, process=process, reason="it has not answered")
+        ended = answer.ended or silent
         yield AuditedWorker(
             app=apps[process],
             process=process,
-            how="" if ended is None else ended.how,
-            reason="it has not answered" if ended is None else ended.reason,
-            not_forked="" if ended is None else ended.not_forked,
-            pause_us=0 if ended is None else ended.pause_us,
-            child_bytes=0 if ended is None else ended.child_bytes,
+            how=ended.how,
+            reason=ended.reason,
+            not_forked=ended.not_forked,
+            pause_us=ended.pause_us,
+            child_bytes=ended.child_bytes,
         )

@@ -182,7 +182,7 @@ def compared(manifest: Manifest) -> ComparedTables:
 
 # -- what DuckDB compares -------------------------------------------------------------------------------------
 
-#: Per table and change the number of keys, and the first few of them; $1: how few. Values are told apart by their MD5:
+#: Per table and change the number of keys, and the first few of them; $1: how few. Values are compared by their MD5:
 #: what has to be remembered of a key does not depend on how large they are. A key may have several rows (operations on
 #: a set that could not be read): it is as before if they are the same ones.
 TABLES: Final = """

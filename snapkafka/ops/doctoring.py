@@ -65,7 +65,7 @@ async def doctor(
 async def examine(
     work: Opened, namespace: str, *, assembly_within_ms: int = ASSEMBLY_WITHIN_MS, now_ms: int
 ) -> Checkup:
-    """Examine them for who has read the ledger, as `doctor`."""
+    """Examine them as `doctor` does, by a ledger that was read."""
     state = work.reading.state
     views = latest_of_apps(state)
     found = [*_about_apps(state, views), *_about_releases(state), *_about_uncaptured(views)]
@@ -86,7 +86,7 @@ async def examine(
     )
 
 
-# -- what the ledger says ------------------------------------------------------------------------------------
+# -- findings in the ledger ----------------------------------------------------------------------------------
 
 
 def _about_apps(state: LedgerState, views: list[ProcessView]) -> Iterator[Advice]:
@@ -334,4 +334,4 @@ def _about_signatures(work: Opened) -> Iterator[Advice]:
         )
 
 
-# -- what the cluster says -----------------------------------------------------------------------------------
+# -- findings in the cluster ---------------------------------------------------------------------------------

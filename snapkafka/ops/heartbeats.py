@@ -34,7 +34,7 @@ class Heartbeat:
 
 
 async def heartbeats(admin: TopicAdmin, processes: Iterable[ProcessView]) -> dict[int, Heartbeat]:
-    """Look up the sessions of processes that the ledger takes for living.
+    """Look up the sessions of the processes that the ledger counts as living.
 
     A member that no process has announced may be one of them with a new id, which it announces once its tables are
     recovered: until then no process of its app counts as lost.

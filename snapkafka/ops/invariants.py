@@ -37,7 +37,7 @@ STEPS_MAX: Final = 10
 
 
 class Holding(StrEnum):
-    """What a snapshot says of an invariant."""
+    """The answer of a snapshot about an invariant."""
 
     HOLDS = "holds"
     VIOLATED = "violated"

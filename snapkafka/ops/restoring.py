@@ -1,4 +1,4 @@
-"""What surrounds a restore: the wait for the workers to leave, and giving it up."""
+"""Around a restore: the wait for the workers to leave, and the abort."""
 
 from __future__ import annotations
 
@@ -97,7 +97,7 @@ async def _safety_snapshot(
 
 
 async def abort_restore(where: Connection | Cluster, namespace: str, *, reason: str) -> str:
-    """Give up the open restore, as long as it has appended nothing; return its plan.
+    """Abort the open restore, as long as it has appended nothing; return its plan.
 
     Appended records lie above the present positions: a worker that started would take them in, also one without
     snapkafka. So after the first append a restore is finished, or replaced by the restore of another snapshot.

@@ -223,7 +223,7 @@ class TimerExpired:
 
 @value
 class InputsReleased:
-    """What was held back for the snapshot of `epoch` goes on. `inputs`: how long each was held back."""
+    """The records that were held back for the snapshot of `epoch` go on. `inputs`: how long each was held back."""
 
     epoch: int
     inputs: tuple[HeldInput, ...] = ()

@@ -149,7 +149,7 @@ def _outsiders(state: LedgerView, snapshot: SnapshotView) -> Iterator[Outsider]:
     before = max((epoch for epoch in earlier if epoch < snapshot.epoch), default=0)
     for process, hello in state.refusals.hellos.items():
         if process < snapshot.epoch:
-            # That it has left is refused as well: it may be a stranger's word, and makes nothing white.
+            # Its `Bye` is refused as well: it may be forged, and makes nothing white.
             left = state.refusals.left.get(process, snapshot.epoch) < snapshot.epoch
             yield Outsider(process=process, app=hello.app, refused=process >= before and not left)
 
@@ -323,7 +323,7 @@ def _changelog_cuts(
                 value_codec=table.value_codec,
                 expires_ms=table.expires_ms,
                 sets=table.sets,
-                # Releases before this field tell of windows only that they expire.
+                # Releases before this field report of windows only that they expire.
                 windowed=table.windowed or table.expires_ms > 0,
                 is_global=table.is_global,
                 keyed=table.keyed,

@@ -105,7 +105,7 @@ class ProcessFold(SnapshotFold):
         for tp in (*record.inputs, *record.changelogs):
             last = self.owners.get((app, tp))
             if last is not None and last.generation > record.generation and self.is_alive(last.process):
-                continue  # who wakes up late is not the owner any more, whatever it says
+                continue  # a process that wakes up late is not the owner any more, whatever it reports
             self.owners[app, tp] = ownership.next_owner(
                 last,
                 offset=offset,

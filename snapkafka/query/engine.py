@@ -218,7 +218,7 @@ async def in_thread(database: DuckDBPyConnection, work: Callable[[], T]) -> T:
     try:
         return await asyncio.shield(task)
     except asyncio.CancelledError:
-        while not task.done():  # one that comes before the query has started is not heard
+        while not task.done():  # one that comes before the query has started has no effect
             database.interrupt()
             await asyncio.wait([task], timeout=INTERRUPT_EVERY_S)
         if not task.cancelled():

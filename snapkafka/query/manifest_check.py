@@ -88,7 +88,7 @@ async def trusted(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Examined:
-    """What storage says of the snapshots that are read: every manifest involved, and `files` as in `Trust`."""
+    """The files of the snapshots that are read: every manifest involved, and `files` as in `Trust`."""
 
     manifests: tuple[StoredManifest, ...]
     files: Trust

@@ -54,7 +54,7 @@ class Answer:
 
 
 class Answers(msgspec.Struct, frozen=True, kw_only=True, tag=True):
-    """What storage says of the snapshots, and an answer to each SELECT."""
+    """The checks of the snapshots' files, and an answer to each SELECT."""
 
     examined: Examined
     answers: tuple[Answer, ...]

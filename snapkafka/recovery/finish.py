@@ -16,7 +16,7 @@ from .plan import Plan
 from .positions import group_offsets
 from .stored_rows import GroupAdmin, Hold
 
-#: What a committed offset that a restore has set says: a worker that cannot read the ledger then does not start.
+#: The metadata of an offset that a restore has committed: a worker that cannot read the ledger then does not start.
 NOTE: Final = RESTORED_METADATA + "{plan}"
 
 

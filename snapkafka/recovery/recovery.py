@@ -11,7 +11,6 @@ from typing import Final
 
 from snapkafka.config import namespace_problem
 from snapkafka.errors import BadInputError, ForkRefusedError, RestoreRefusedError, SnapkafkaError
-from snapkafka.kafka.cluster.group_hold import HOLDER
 from snapkafka.kafka.ledger.reading import LATEST, opened
 from snapkafka.kafka.login.connection import Connection
 from snapkafka.manifest import Manifest
@@ -26,6 +25,7 @@ from .reasons import member_refusals
 from .session import RestoreBulk, admin_of, held, opened_session, opened_state
 from .steps import RecoveryRun
 from .still_held import with_held
+from .stored_rows import workers_of
 from .target import Target
 from .target_cluster import OtherCluster
 from .target_fork import ForkTarget
@@ -212,7 +212,7 @@ async def _plan_to_finish(where: Connection | Cluster, request: Request) -> Plan
 async def _finishing(admin: Topics, request: Request, view: RestoreView) -> Plan:
     offsets = group_offsets(view.positions())
     groups = {app: await admin.committed(app) for app in offsets}
-    members = {app: await _workers(admin, app) for app in view.apps}
+    members = await workers_of(admin, view.apps)
     return Plan(
         kind=request.kind,
         plan=view.plan,
@@ -242,10 +242,6 @@ async def _finishing(admin: Topics, request: Request, view: RestoreView) -> Plan
         stage=view.stage,
         consistent=not view.begun.only,
     )
-
-
-async def _workers(admin: Topics, app: str) -> int:
-    return len([it for it in await admin.group_members(app) if it.client != HOLDER])
 
 
 async def _finish(

@@ -10,6 +10,7 @@ from typing import Any, Final, Protocol
 
 from snapkafka.checks import ReadRange
 from snapkafka.errors import SnapkafkaError
+from snapkafka.kafka.cluster.group_hold import HOLDER
 from snapkafka.kafka.cluster.groups import Member
 from snapkafka.kafka.records.bulk import KafkaRecord
 from snapkafka.manifest import STATE
@@ -55,6 +56,11 @@ class GroupAdmin(TopicAdmin, Protocol):
 
     def hold(self, group: str) -> Hold:
         """Create a hold of a group, which is still to be acquired."""
+
+
+async def workers_of(admin: GroupAdmin, apps: Iterable[str]) -> dict[str, int]:
+    """Count the members of each app's group, without a restore that holds it."""
+    return {app: sum(it.client != HOLDER for it in await admin.group_members(app)) for app in apps}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

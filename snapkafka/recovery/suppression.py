@@ -121,15 +121,6 @@ class _Object(dict[str, Any]):
 _decoder: Final = json.JSONDecoder(object_pairs_hook=_Object)
 
 
-def key_text(key: bytes | None, cut: ChangelogCut | None) -> str | None:
-    """Read a key as text: a JSON string as its content, for a window or a set the key within; None: it has no text.
-
-    Args:
-        cut: of its changelog; None: it is from an input.
-    """
-    return read_key(key, cut).text
-
-
 def read_key(key: bytes | None, cut: ChangelogCut | None) -> Key:
     """Parse a key.
 

@@ -13,7 +13,6 @@ from collections.abc import AsyncIterator, Callable, Collection, Iterable, Itera
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 
-from snapkafka.kafka.cluster.group_hold import HOLDER
 from snapkafka.kafka.ledger.reading import Opened, opened
 from snapkafka.kafka.records.bulk import KafkaRecord
 from snapkafka.protocol.captured_snapshot import Captured
@@ -31,7 +30,7 @@ from .positions import Appended, apps_of, changelogs_of, inputs_of
 from .selection import SelectedKeys
 from .session import RecoverySession
 from .state import Row
-from .stored_rows import rows_of_state
+from .stored_rows import rows_of_state, workers_of
 from .target_facts import Carried, Facts, Refusal, TopicFacts
 
 
@@ -196,16 +195,13 @@ class Target(ABC):
             },
             starts=await session.admin.log_starts(there) if there else {},
             ends=await session.admin.log_ends(there) if there else {},
-            members={app: await self._workers(app) for app in apps_of(self.captured)},
+            members=await workers_of(session.admin, apps_of(self.captured)),
             hellos=session.hellos,
             files=session.tables.damage,
             carried=carried,
             state_largest={topic: largest for topic, (_, _, largest) in session.tables.state.items()},
             other_plan=other_plan,
         )
-
-    async def _workers(self, app: str) -> int:
-        return len([it for it in await self.session.admin.group_members(app) if it.client != HOLDER])
 
     # -- what the steps ask -----------------------------------------------------------------------------------
 

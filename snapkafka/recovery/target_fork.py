@@ -31,7 +31,7 @@ from .plan import Plan
 from .positions import Appended, apps_of, changelogs_of, inputs_of, lowest_positions
 from .reasons import copy_refusals, external_refusals, member_refusals
 from .state import Row, keep_all
-from .stored_rows import carried_by, rows_of_state
+from .stored_rows import carried_by, rows_of_state, workers_of
 from .target import Target, TargetRun, unforced
 from .target_facts import Refusal, TopicFacts
 from .topics import Contents, NewTopic, Source, new_topics, settle, topics_of, validated
@@ -119,7 +119,7 @@ class ForkTarget(Target):
                     ),
                     *unfit,
                     *await validated(session.admin, [it for it in self._new if it.topic not in own]),
-                    *member_refusals({app: await self._workers(app) for app in apps_of(self.captured)}),
+                    *member_refusals(await workers_of(session.admin, apps_of(self.captured))),
                 ],
                 force=request.force,
             ),

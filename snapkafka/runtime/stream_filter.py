@@ -154,7 +154,7 @@ def _of_socket() -> Iterator[Line]:
 
 
 def _one_of(values: tuple[int, ...], found: str, what: str) -> Iterator[Line]:
-    """Jump if the loaded value is one of these."""
+    """Return instructions that jump if the loaded value is one of these."""
     for value in values:
         yield (JEQ, value, found, f"{what} is not {value}")
         yield f"{what} is not {value}"

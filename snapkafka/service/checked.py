@@ -1,4 +1,4 @@
-"""What a request asks for, checked against what the service can answer."""
+"""Checks of requests against what the service can answer."""
 
 from __future__ import annotations
 

@@ -117,7 +117,7 @@ class Doors:
         return lock
 
     def of(self, node: str, session: str) -> Participant:
-        """Return the participant of a process that has joined, for who knows its session.
+        """Return the participant of a process that has joined, if the caller knows its session.
 
         Raises:
             TriggerRefusedError: it has not joined, or has left.

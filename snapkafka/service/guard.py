@@ -44,7 +44,7 @@ SECURITY_HEADERS: Final = {
 HEAD_BYTES_MAX: Final = 16 * 1024
 #: A burst may have so many times what is allowed in a second.
 BURST: Final = 10
-#: So many clients are told apart; of those beyond, the one that was quiet longest is forgotten.
+#: So many clients are distinguished; of those beyond, the one that was quiet longest is forgotten.
 CLIENTS_MAX: Final = 10_000
 #: After these refusals the rest of the request may still come: the connection is closed. After others it stays open, so
 #: that a client that is throttled costs no further handshake.

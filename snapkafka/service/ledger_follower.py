@@ -320,7 +320,7 @@ class Standing:
         return details(self.reading, view, self.clock())
 
     async def heartbeats(self, within_s: float) -> Mapping[int, Heartbeat]:
-        """Return the sessions of the processes that the ledger takes for living; some seconds old at most.
+        """Return the sessions of the processes that the ledger counts as living; some seconds old at most.
 
         Raises:
             TimeoutError: the broker does not answer within `within_s` seconds.

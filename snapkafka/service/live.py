@@ -14,7 +14,7 @@ from .ledger_follower import Standing
 from .problems import RefusedError
 
 EVENT_STREAM: Final = "text/event-stream"
-#: A stream on which nothing happens says so now and then, so that a client that has gone is noticed.
+#: A stream on which nothing happens sends a comment now and then, so that a lost client is noticed.
 BEAT_S: Final = 10.0
 #: Of what changes more often only the last is sent.
 AT_MOST_EVERY_S: Final = 0.1

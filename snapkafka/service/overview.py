@@ -1,4 +1,4 @@
-"""What concerns the namespace as a whole, over HTTP: what this client may do, what `doctor` finds, how invariants
+"""The namespace as a whole, over HTTP: what this client may do, what `doctor` finds, how invariants
 stand."""
 
 from __future__ import annotations

@@ -39,7 +39,7 @@ Few = Annotated[int, Meta(ge=0, le=KEYS_MAX)]
 
 
 class Body(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What a request holds. Other names than these are refused."""
+    """The content of a request. Unknown names are refused."""
 
 
 class TriggerRequest(Body, frozen=True, kw_only=True):

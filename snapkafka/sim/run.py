@@ -216,7 +216,7 @@ def _unlisted(world: World, view: CutView, findings: list[Finding]) -> Iterator[
         left = (at[place] for place in places if place in at)
         left = (
             record for record in left if not world.fold.tails.hides(record.process)
-        )  # whose, nobody can tell
+        )  # of an unknown process
         by_event[execution.app, execution.tp, execution.offset] |= {
             view.worker(record.process) for record in left if view.counts_white(record)
         }

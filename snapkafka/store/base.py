@@ -50,7 +50,7 @@ class Leftover:
 class Store(ABC):
     """Manifests and tables in one place. Every failure to read or write is a `StorageError`."""
 
-    #: What has to be known to reach it: `file`, `s3a` and so on, as Spark says it.
+    #: The file system: `file`, `s3a` and so on, as Spark names it.
     scheme: str
 
     @property

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
-#: In the name of every folder that is still being written; `list` and readers of tables never look into these.
+#: In the name of every folder that is still being written; `list` and readers of tables ignore these.
 UNFINISHED: Final = ".tmp-"
 #: Our own names of what is unfinished, and of what; `old.tmp-backup` is somebody else's.
 UNFINISHED_NAME: Final = re.compile(rf"(.*){re.escape(UNFINISHED)}[0-9a-f]{{32}}", re.DOTALL)

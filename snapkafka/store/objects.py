@@ -28,7 +28,7 @@ from snapkafka.errors import DependencyMissingError, SnapkafkaError, StorageErro
 from snapkafka.manifest import Manifest, TableEntry, dump, file_stem
 
 from .base import LEFTOVER_AFTER_S, Folder, Hashed, Leftover, RemoteFolder, Store, manifest_name, same_rows
-from .reaching import asks_to_be_spared, options, reason
+from .reaching import is_throttled, options, reason
 
 #: Writers that begin at the same moment hit a limit of requests together, and together again when they retry.
 JITTER_S: Final = 0.5
@@ -60,7 +60,7 @@ class ObjectStore(Store):
             if scheme == "s3a":
                 from s3fs.core import set_custom_error_handler
 
-                set_custom_error_handler(asks_to_be_spared)
+                set_custom_error_handler(is_throttled)
         except (ImportError, OSError) as error:  # the latter of a library of the system's that is not there
             extra = "snapkafka[s3]" if scheme == "s3a" else "fsspec's support of it"
             raise DependencyMissingError(

@@ -19,7 +19,7 @@ ATTEMPTS_MAX: Final = 6
 
 _BUCKET: Final = ("create it, or check ", Option("storage"))
 _RIGHTS: Final = "check the credentials (AWS_ACCESS_KEY_ID or AWS_PROFILE) and their rights on the bucket"
-#: What is in the name of an error or in what it says -> what it means, what to do. The first that fits counts.
+#: A part of an error's name or message -> its meaning, and what to do. The first that fits counts.
 _SIGNS: Final = (
     ("NoSuchBucket", "there is no such bucket", _BUCKET),
     ("bucket does not exist", "there is no such bucket", _BUCKET),
@@ -71,9 +71,9 @@ def options(scheme: str) -> dict[str, Any]:
     }
 
 
-def asks_to_be_spared(error: BaseException) -> bool:
-    """Return whether s3fs should try again after its client has given up. It recognises SlowDown by the text of an
-    answer, and the answer to HEAD has none."""
+def is_throttled(error: BaseException) -> bool:
+    """Return whether the server throttles its clients, so that s3fs should try again. s3fs recognises SlowDown by the
+    text of an answer, and the answer to HEAD has none."""
     response = getattr(error, "response", None) or {}
     return bool(response.get("ResponseMetadata", {}).get("HTTPStatusCode") == 503)
 

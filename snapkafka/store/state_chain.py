@@ -15,7 +15,7 @@ from snapkafka.manifest import FileEntry, Manifest, state_table
 from .base import Store, first_change
 from .duckdb_sql import sql_name, sql_of_files
 
-#: What tells a key of a table; `key_raw` may be null.
+#: The columns that identify a key of a table; `key_raw` may be null.
 KEY: Final = ("app", "table_name", "changelog_topic", "partition", "key_raw")
 
 

@@ -1,4 +1,4 @@
-"""What a worker sends about its tables for an audit: one digest per key, in chunks, and a last message.
+"""The messages in which a worker describes its tables for an audit: one digest per key, in chunks, and a last message.
 
 Both sides compute digests here. A value counts by its content: two texts of one JSON value have one digest.
 """

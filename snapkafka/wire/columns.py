@@ -90,7 +90,7 @@ class Beside(NamedTuple):
 
 
 class Form(NamedTuple):
-    """How a list of one type is written: by which columns, and which numbers lie beside another one."""
+    """The form in which a list of one type is written: by which columns, and which numbers lie beside another one."""
 
     columns: type
     beside: dict[str, Beside]

@@ -117,7 +117,7 @@ class Shop:
         )
 
     def _committed(self, topic: str) -> int:
-        """Return how many records the service has committed."""
+        """Return the number of records of a topic that the service has committed."""
         consumer = Consumer({"bootstrap.servers": self.bootstrap, "group.id": "shop"})
         try:
             found = consumer.committed([KafkaPartition(topic, n) for n in range(2)], timeout=10)

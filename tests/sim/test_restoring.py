@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from snapkafka.sim.restore_runs import BREAKS, RestoreWorld, explore
+from .restore_runs import BREAKS, RestoreWorld, explore
 
 SEEDS = range(120)
 

@@ -143,7 +143,7 @@ def _require_common_casts(name: str, plain: str) -> None:
             raise HandOverError(f"a cast to {kind} in invariant {name}")
     if any(kinds) and re.search(
         r"\bexplode\s*\(", plain, re.IGNORECASE
-    ):  # parts of texts, which nobody looks at
+    ):  # parts of texts, which do not matter
         raise HandOverError(f"a cast beside explode in invariant {name}")
     if any(map(TO_WHOLE.fullmatch, kinds)) and (
         any(map(TO_FRACTION.fullmatch, kinds)) or FRACTION.search(plain)
@@ -152,7 +152,7 @@ def _require_common_casts(name: str, plain: str) -> None:
 
 
 def _casts(plain: str) -> Iterator[str]:
-    """Yield what stands in the brackets of each cast."""
+    """Yield the text in the brackets of each cast."""
     for found in CAST.finditer(plain):
         depth, at = 1, found.end()
         while depth and at < len(plain):
@@ -174,7 +174,7 @@ class Numbers:
         self._name, self._cast, self._fractions = "", False, False
 
     def require_plain(self, name: str, sql: str, plan: str, tables: Mapping[str, Any]) -> None:
-        """Look at the texts in an invariant and in the tables.
+        """Check the texts in an invariant and in the tables.
 
         Args:
             plan: of DuckDB, with all its casts.

@@ -157,7 +157,7 @@ def look_offline(path: str, *, verbose: bool, as_json: bool) -> None:
 
 
 async def _given(found: DescribedApp) -> DescribedApp:
-    """Import an app outside of any event loop, as Faust does."""
+    """Return an app that was imported before the event loop started, as Faust imports it."""
     return found
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Annotated
 
 import typer
@@ -86,7 +87,7 @@ def keep(
             once=once,
             who=who(),
             spec=spec(),
-            report=_print_round_as_json if as_json else _print_round,
+            report=partial(print_json, in_lines=True) if as_json else _print_round,
             notify=None if as_json else print_line,
         ),
         as_json=as_json,
@@ -96,10 +97,6 @@ def keep(
         raise typer.Exit(EXIT_NOT_GOOD)
     if found.outcome is Outcome.FAILED:
         raise typer.Exit({cls.code: cls.exit_status for cls in all_errors()}[found.code])
-
-
-def _print_round_as_json(item: KeptRound) -> None:
-    print_json(item, in_lines=True)
 
 
 def _print_round(item: KeptRound) -> None:

@@ -97,14 +97,7 @@ def restore(
         as_json=as_json,
     )
     if abort:
-        plan = run(
-            lambda: ops.abort_restore(connect(into or bootstrap), namespace, reason=f"aborted by {who()}"),
-            as_json=as_json,
-        )
-        if as_json:
-            print_json({"aborted": plan})
-        else:
-            console.print(f"Plan {plan} is aborted. Nothing was appended; start the workers.")
+        _abort(into or bootstrap, namespace, as_json=as_json)
         return
     given = {"--app": app, "--table": tables, "--keys": keys, "--wait": wait, "--no-safety": not safety}
     in_place_only = [option for option, value in given.items() if value]
@@ -163,6 +156,17 @@ def restore(
         as_json=as_json,
         dry_run=dry_run,
     )
+
+
+def _abort(bootstrap: str | None, namespace: str, *, as_json: bool) -> None:
+    plan = run(
+        lambda: ops.abort_restore(connect(bootstrap), namespace, reason=f"aborted by {who()}"),
+        as_json=as_json,
+    )
+    if as_json:
+        print_json({"aborted": plan})
+    else:
+        console.print(f"Plan {plan} is aborted. Nothing was appended; start the workers.")
 
 
 async def _restore(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Annotated
 
 import typer
@@ -73,7 +74,7 @@ def watch(
             ),
             who=who(),
             spec=spec(),
-            report=_print_round_as_json if as_json else _print_round,
+            report=partial(print_json, in_lines=True) if as_json else _print_round,
             notify=None if as_json else print_line,
         ),
         as_json=as_json,
@@ -81,18 +82,15 @@ def watch(
     )
 
 
-def _print_round_as_json(item: Round) -> None:
-    print_json(item, in_lines=True)
-
-
 def _print_round(item: Round) -> None:
     console.print(
         f"{item.number}  {escape(item.id)}  [{COLOURS[item.answer]}]{item.answer}[/]  {escape(_more(item))}"
     )
     if item.holds_ms is not None:
-        console.print(
-            f"It has held since {local_time(item.holds_ms, 'milliseconds')} at the latest{_before(item)}"
-        )
+        held = f"It has held since {local_time(item.holds_ms, 'milliseconds')} at the latest"
+        if item.not_yet_ms is not None:
+            held += f"; at {local_time(item.not_yet_ms, 'milliseconds')} it did not hold"
+        console.print(held)
         console.print(f"manifest: {escape(item.manifest)}")
 
 
@@ -100,11 +98,3 @@ def _more(item: Round) -> str:
     if item.witnesses:
         return f"{item.found:,} rows, first: {witness_line(item.witnesses[0])}"
     return item.why or item.verdict
-
-
-def _before(item: Round) -> str:
-    return (
-        ""
-        if item.not_yet_ms is None
-        else f"; at {local_time(item.not_yet_ms, 'milliseconds')} it did not hold"
-    )

@@ -11,7 +11,7 @@ from snapkafka.errors import ForkIsolationError, InstallError
 
 #: The environment variable that goes before `Config.mode`.
 SWITCH: Final = "SNAPKAFKA"
-#: The one that names the namespace where `install` is not told.
+#: The variable that names the namespace where `install` does not.
 NAMESPACE: Final = "SNAPKAFKA_NAMESPACE"
 #: The one that makes the process a part of a fork, by its name.
 FORK: Final = "SNAPKAFKA_FORK"
@@ -47,7 +47,7 @@ def install(app: Any, namespace: str | None = None, **config: Unpack[Settings]) 
     if fork:
         return _install_fork(app, namespace, config, switch, fork)
     if switch == "off":
-        # whatever else is said: what an earlier or later release does not know is no reason to fail
+        # whatever the other settings: one that this release does not know is no reason to fail
         _refuse_if_restored(app, f"{SWITCH}=off")
         return None
     settings = _checked(os.environ.get(NAMESPACE) if namespace is None else namespace, config, switch)
@@ -153,7 +153,7 @@ def _refuse_if_restored(app: Any, why: str) -> None:
 
 
 def _checked(namespace: str | None, config: Settings, switch: str) -> Config:
-    """Make the settings of an app.
+    """Build the settings of an app, and validate them.
 
     Args:
         switch: the mode that the environment sets; empty: none.

@@ -1,4 +1,4 @@
-"""What a snapshot holds of an app, derived from the app alone: no broker is asked.
+"""The content of an app's snapshots, derived from the app alone: no broker is asked.
 
 A worker reports at its start which parts of its app no snapshot holds; `snapkafka doctor --offline` reports the same,
 and more, before the app is ever started. Both use this module.

@@ -150,7 +150,7 @@ class FaustDriver(Host):
         )
 
     def inputs_revoked(self) -> None:
-        """Forget all inputs: Faust gives them back."""
+        """Forget all inputs: they are revoked."""
         if self.membership is not None:
             self.membership.on_revoked()  # also where we take no part any more: it may hold some
         self._forget_held()

@@ -12,7 +12,7 @@ from snapkafka.protocol.forking import of_fork, prefix_of
 
 
 class Patches:
-    """Patches that can be put back.
+    """Patches that can be undone.
 
     Args:
         fork: its name.
@@ -48,7 +48,7 @@ class Patches:
         self.replace(owner, name, checked)
 
     def put_back(self) -> None:
-        """Remove all hooks."""
+        """Undo all patches."""
         for owner, name, original in reversed(self._replaced):
             setattr(owner, name, original) if original is not None else delattr(owner, name)
         self._replaced.clear()

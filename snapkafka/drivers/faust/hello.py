@@ -35,7 +35,7 @@ logger = logging.getLogger("snapkafka")
 
 #: A start waits no longer than this for topics that do not show, and looks so often.
 SEEN_WITHIN_S: Final = 1.0
-#: The broker has answered already; what it does not tell of a changelog by then no snapshot can be proved from (V3).
+#: The broker has answered already. Without its answer about a changelog by then, no snapshot can be proved (V3).
 PROMISED_WITHIN_S: Final = 5.0
 LOOK_AGAIN_S: Final = 0.05
 #: A process that runs no agents joins as an app of its own, named after its app.

@@ -84,7 +84,7 @@ class InputWatch:
                 return
             added = {
                 tp: at.get(tp, 0) for tp in sorted(new - self._known)
-            }  # another look may have been faster
+            }  # another check may have been faster
             self._known |= new
             if added:
                 self._added(added)

@@ -118,7 +118,7 @@ class LedgerTask:
             self._failed(f"the ledger cannot be read: {error!r}")
 
     async def _say_lost(self, error: LedgerCutShortError) -> None:
-        """Drop the records that wait, which name a void id, and have the loss written instead."""
+        """Drop the waiting records, which name a void id, and append the loss instead."""
         while not self._outbox.empty():
             self._outbox.get_nowait()
             self._outbox.task_done()

@@ -1,4 +1,4 @@
-"""How far a foreign process is in its inputs: received, begun, processed. No I/O.
+"""The progress of a foreign process in its inputs: received, begun, processed. No I/O.
 
 First offsets per partition: `processed` <= the next valid position <= `received`. `begun` is one past the last record
 that it has named as the cause of a send: that send is in the log, so a state without that record cannot belong to the

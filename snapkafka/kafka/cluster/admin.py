@@ -361,26 +361,14 @@ class KafkaTopicAdmin:
         async with self._lock:
             if self._admin is None:
                 async with translated(self.connection, "connect"):
-                    admin = clients.admin_client(self.connection)
-                    try:
-                        await admin.start()
-                    except BaseException:
-                        await admin.close()
-                        raise
-                    self._admin = admin
+                    self._admin = await clients.started(clients.admin_client(self.connection))
         return self._admin
 
     async def _reader(self) -> Any:
         async with self._lock:
             if self._consumer is None:
                 async with translated(self.connection, "connect"):
-                    consumer = clients.consumer(self.connection, group_id=None)
-                    try:
-                        await consumer.start()
-                    except BaseException:
-                        await consumer.stop()
-                        raise
-                    self._consumer = consumer
+                    self._consumer = await clients.started(clients.consumer(self.connection, group_id=None))
         return self._consumer
 
     async def _ask_any(self, request: Any) -> Any:

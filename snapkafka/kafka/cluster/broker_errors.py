@@ -7,21 +7,17 @@ or with the verdict of a policy of the cluster. The code alone does not show wha
 from __future__ import annotations
 
 from collections.abc import Collection
-from typing import Any, Final
+from typing import Final
 
 from aiokafka import errors
-from aiokafka.protocol.api import Response
 from aiokafka.protocol.types import CompactArray, CompactString, Int16, Int32, Schema, TaggedFields
 
 from snapkafka.errors import LedgerUnusableError
 from snapkafka.protocol.records import TopicPartition
 
-from .wire_requests import RequestStruct, check_version
+from .wire_requests import OwnRequest
 
-API_KEY_DELETE_TOPICS: Final = 20
-#: The first version whose response states a reason; Kafka 2.7 has it.
-DELETE_TOPICS_VERSION: Final = 5
-#: What a broker says with a code alone, and the client library does not know.
+#: Reasons that a broker gives by a code alone, and that the client library does not know.
 WITHOUT_WORDS: Final = {
     60: "its partitions are being moved",
     73: "topic deletion is disabled (delete.topic.enable)",
@@ -49,10 +45,19 @@ def raise_refusal(code: int, why: str | None, about: str) -> None:
     raise kind(why or f"{about}: {kind.description or kind.message}")
 
 
-class DeleteTopicsResponse(Response):  # type: ignore[misc]  # aiokafka is not looked into
-    API_KEY = API_KEY_DELETE_TOPICS
-    API_VERSION = DELETE_TOPICS_VERSION
+class DeleteTopicsRequest(OwnRequest):
+    """The request to delete topics; the client's own one is of a version whose response has no reasons.
+
+    Args:
+        timeout_ms: how long the broker may wait for that.
+    """
+
+    FLEXIBLE_VERSION = True
+    API_KEY, API_VERSION = 20, 5  # the first version whose response states a reason; Kafka 2.7 has it
     SCHEMA = Schema(
+        ("topics", CompactArray(CompactString("utf-8"))), ("timeout_ms", Int32), ("tags", TaggedFields)
+    )
+    ANSWER = Schema(
         ("throttle_time_ms", Int32),
         (
             "topics",
@@ -66,30 +71,9 @@ class DeleteTopicsResponse(Response):  # type: ignore[misc]  # aiokafka is not l
         ("tags", TaggedFields),
     )
 
-
-class DeleteTopicsRequest(RequestStruct):  # type: ignore[misc]  # aiokafka is not looked into
-    """The request to delete topics; the client's own one is of a version whose response has no reasons.
-
-    Args:
-        timeout_ms: how long the broker may wait for that.
-    """
-
-    FLEXIBLE_VERSION = True
-    API_KEY = API_KEY_DELETE_TOPICS
-    API_VERSION = DELETE_TOPICS_VERSION
-    RESPONSE_TYPE = DeleteTopicsResponse
-    SCHEMA = Schema(
-        ("topics", CompactArray(CompactString("utf-8"))), ("timeout_ms", Int32), ("tags", TaggedFields)
-    )
-
     def __init__(self, topics: Collection[str], timeout_ms: int) -> None:
         no_tags: dict[int, bytes] = {}
         super().__init__(list(topics), timeout_ms, no_tags)
-
-    def prepare(self, versions: dict[int, tuple[int, int]]) -> Any:
-        """Check that the broker has this version, as aiokafka 0.13 and later ask."""
-        check_version(versions, API_KEY_DELETE_TOPICS, DELETE_TOPICS_VERSION)
-        return self
 
 
 class ExistingOffsets(dict[TopicPartition, int]):

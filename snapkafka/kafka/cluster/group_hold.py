@@ -25,7 +25,6 @@ from typing import Any, Final
 
 from aiokafka import errors
 from aiokafka.client import AIOKafkaClient
-from aiokafka.protocol.api import Response
 from aiokafka.protocol.types import Array, Bytes, Int16, Int32, Int64, Schema, String
 
 from snapkafka.errors import OvertakenError
@@ -33,9 +32,9 @@ from snapkafka.kafka.login.connection import Connection, translated
 from snapkafka.protocol.records import TopicPartition
 from snapkafka.until import succeed
 
-from .wire_requests import RequestStruct, check_version
+from .wire_requests import OwnRequest
 
-#: The client id of a member that holds a group: `members` tells it from a worker by it.
+#: The client id of a member that holds a group, by which others distinguish it from a worker.
 HOLDER: Final = "snapkafka-restore"
 #: A holder that is silent for so long has lost the group. A broker allows 6 s to 30 min by default.
 SESSION_S: Final = 30.0
@@ -67,40 +66,20 @@ class GroupTakenError(Exception):
     """A group that has members."""
 
 
-def _request(key: int, version: int, fields: Schema, answer: Schema) -> Any:
-    """Create the class of a request that aiokafka names differently in each release."""
-    response = type("GroupResponse", (Response,), {"API_KEY": key, "API_VERSION": version, "SCHEMA": answer})
-
-    def prepare(self: Any, versions: dict[int, tuple[int, int]]) -> Any:
-        check_version(versions, key, version)
-        return self
-
-    return type(
-        "GroupRequest",
-        (RequestStruct,),
-        {
-            "API_KEY": key,
-            "API_VERSION": version,
-            "RESPONSE_TYPE": response,
-            "SCHEMA": fields,
-            "prepare": prepare,
-        },
-    )
+# In versions that every broker from Kafka 0.11 to 4 has.
 
 
-#: Versions that every broker from Kafka 0.11 to 4 has.
-JoinGroup: Final = _request(
-    11,
-    2,
-    Schema(
+class JoinGroup(OwnRequest):
+    API_KEY, API_VERSION = 11, 2
+    SCHEMA = Schema(
         ("group", _TEXT),
         ("session_timeout", Int32),
         ("rebalance_timeout", Int32),
         ("member_id", _TEXT),
         ("protocol_type", _TEXT),
         ("protocols", Array(("name", _TEXT), ("metadata", Bytes))),
-    ),
-    Schema(
+    )
+    ANSWER = Schema(
         ("throttle_time_ms", Int32),
         ("error_code", Int16),
         ("generation_id", Int32),
@@ -108,35 +87,35 @@ JoinGroup: Final = _request(
         ("leader_id", _TEXT),
         ("member_id", _TEXT),
         ("members", Array(("member_id", _TEXT), ("metadata", Bytes))),
-    ),
-)
-SyncGroup: Final = _request(
-    14,
-    1,
-    Schema(
+    )
+
+
+class SyncGroup(OwnRequest):
+    API_KEY, API_VERSION = 14, 1
+    SCHEMA = Schema(
         ("group", _TEXT),
         ("generation_id", Int32),
         ("member_id", _TEXT),
         ("assignment", Array(("member_id", _TEXT), ("metadata", Bytes))),
-    ),
-    Schema(("throttle_time_ms", Int32), ("error_code", Int16), ("assignment", Bytes)),
-)
-Heartbeat: Final = _request(
-    12,
-    1,
-    Schema(("group", _TEXT), ("generation_id", Int32), ("member_id", _TEXT)),
-    Schema(("throttle_time_ms", Int32), ("error_code", Int16)),
-)
-LeaveGroup: Final = _request(
-    13,
-    1,
-    Schema(("group", _TEXT), ("member_id", _TEXT)),
-    Schema(("throttle_time_ms", Int32), ("error_code", Int16)),
-)
-OffsetCommit: Final = _request(
-    8,
-    2,
-    Schema(
+    )
+    ANSWER = Schema(("throttle_time_ms", Int32), ("error_code", Int16), ("assignment", Bytes))
+
+
+class Heartbeat(OwnRequest):
+    API_KEY, API_VERSION = 12, 1
+    SCHEMA = Schema(("group", _TEXT), ("generation_id", Int32), ("member_id", _TEXT))
+    ANSWER = Schema(("throttle_time_ms", Int32), ("error_code", Int16))
+
+
+class LeaveGroup(OwnRequest):
+    API_KEY, API_VERSION = 13, 1
+    SCHEMA = Schema(("group", _TEXT), ("member_id", _TEXT))
+    ANSWER = Schema(("throttle_time_ms", Int32), ("error_code", Int16))
+
+
+class OffsetCommit(OwnRequest):
+    API_KEY, API_VERSION = 8, 2
+    SCHEMA = Schema(
         ("group", _TEXT),
         ("generation_id", Int32),
         ("member_id", _TEXT),
@@ -148,14 +127,13 @@ OffsetCommit: Final = _request(
                 ("partitions", Array(("partition", Int32), ("offset", Int64), ("metadata", _TEXT))),
             ),
         ),
-    ),
-    Schema(
+    )
+    ANSWER = Schema(
         (
             "topics",
             Array(("topic", _TEXT), ("partitions", Array(("partition", Int32), ("error_code", Int16)))),
         )
-    ),
-)
+    )
 
 
 class GroupHold:

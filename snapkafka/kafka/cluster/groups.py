@@ -13,7 +13,6 @@ from io import BytesIO
 from typing import Any, Final, NamedTuple
 
 from aiokafka import errors
-from aiokafka.protocol.api import Response
 from aiokafka.protocol.types import (
     Array,
     Boolean,
@@ -31,7 +30,7 @@ from snapkafka.errors import LedgerUnusableError
 from snapkafka.protocol.forking import fork_of, prefixed
 
 from .asking_again import COORDINATOR_MOVES
-from .wire_requests import RequestStruct, check_version, uuid_type
+from .wire_requests import OwnRequest, uuid_type
 
 #: The head of a member's subscription, and of its assignment, that all versions of Kafka's consumers share.
 _SUBSCRIPTION: Final = Schema(("version", Int16), ("topics", Array(String("utf-8"))), ("user_data", Bytes))
@@ -44,10 +43,9 @@ CONCURRENCY: Final = 8
 #: requests that we have; others (Connect's, ...) read no topics.
 READING: Final = frozenset({"consumer", "share", "streams", ""})
 CLASSIC: Final = frozenset({"consumer", ""})
-API_KEY_CONSUMER_GROUP_DESCRIBE: Final = 69
 #: Kafka's error code of a group that does not exist, or is of another type.
 GROUP_ID_NOT_FOUND: Final = 69
-#: What a group is said to be that the classic `DescribeGroups` does not know, though it was listed.
+#: The state of a listed group that the classic `DescribeGroups` does not know.
 UNDESCRIBED: Final = "Dead"
 
 
@@ -84,10 +82,17 @@ _PARTITIONS: Final = Schema(
 )
 
 
-class ConsumerGroupDescribeResponse(Response):  # type: ignore[misc]  # aiokafka is not looked into
-    API_KEY = API_KEY_CONSUMER_GROUP_DESCRIBE
-    API_VERSION = 0
+class ConsumerGroupDescribeRequest(OwnRequest):
+    """The request to describe a group of the new consumer protocol (KIP-848), which aiokafka lacks."""
+
+    FLEXIBLE_VERSION = True
+    API_KEY, API_VERSION = 69, 0
     SCHEMA = Schema(
+        ("group_ids", CompactArray(CompactString("utf-8"))),
+        ("include_authorized_operations", Boolean),
+        ("tags", TaggedFields),
+    )
+    ANSWER = Schema(
         ("throttle_time_ms", Int32),
         (
             "groups",
@@ -122,32 +127,8 @@ class ConsumerGroupDescribeResponse(Response):  # type: ignore[misc]  # aiokafka
         ("tags", TaggedFields),
     )
 
-
-class ConsumerGroupDescribeRequest(RequestStruct):  # type: ignore[misc]  # aiokafka is not looked into
-    """The request to describe a group of the new consumer protocol (KIP-848), which aiokafka lacks."""
-
-    FLEXIBLE_VERSION = True
-    API_KEY = API_KEY_CONSUMER_GROUP_DESCRIBE
-    API_VERSION = 0
-    RESPONSE_TYPE = ConsumerGroupDescribeResponse
-    SCHEMA = Schema(
-        ("group_ids", CompactArray(CompactString("utf-8"))),
-        ("include_authorized_operations", Boolean),
-        ("tags", TaggedFields),
-    )
-
     def __init__(self, group: str) -> None:
         super().__init__([group], False, {})
-
-    def prepare(self, versions: dict[int, tuple[int, int]]) -> ConsumerGroupDescribeRequest:
-        """Check that the broker has this version, as aiokafka 0.13 and later ask."""
-        check_version(versions, API_KEY_CONSUMER_GROUP_DESCRIBE, 0)
-        return self
-
-
-async def member_ids(admin: Any, group: str) -> tuple[str, ...]:
-    """List the ids of the members of a group; see `group_members`."""
-    return tuple(member.member for member in await group_members(admin, group))
 
 
 async def group_members(admin: Any, group: str) -> tuple[Member, ...]:
@@ -244,7 +225,7 @@ async def _described(
 
 
 async def _describe(admin: Any, name: str, kind: str, coordinator: int) -> ConsumerGroup:
-    """Describe a group; its positions are asked for first, for a broker does not tell there that it coordinates the
+    """Describe a group; its positions are asked for first, for a broker does not report there that it coordinates the
     group no more. One group at a time: aiokafka cannot read an answer about several."""
     found = await admin.list_consumer_group_offsets(name, group_coordinator_id=coordinator)
     committed = {tp.topic for tp in found}

@@ -9,10 +9,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
-from aiokafka.protocol.api import Response
 from aiokafka.protocol.types import Array, Boolean, Int8, Int16, Int32, Int64, Schema, String
 
-from .wire_requests import RequestStruct, check_version
+from .wire_requests import OwnRequest
 
 #: Settings of topics, with the names that a broker has for their defaults.
 BROKER_NAMES: Final = {
@@ -28,8 +27,6 @@ BROKER_NAMES: Final = {
 #: Older names of the retention, and their units.
 RETENTION_UNITS_MS: Final = {"log.retention.minutes": 60_000, "log.retention.hours": 3_600_000}
 
-API_KEY_LOG_DIRS: Final = 35
-API_KEY_INCREMENTAL_ALTER: Final = 44
 #: A topic, among the resources that have settings.
 TOPIC: Final = 2
 #: What is done to a setting, in Kafka's numbering.
@@ -37,33 +34,14 @@ SET: Final = 0
 DELETE: Final = 1
 
 
-class AlterTopicResponse(Response):  # type: ignore[misc]  # aiokafka is not looked into
-    API_KEY = API_KEY_INCREMENTAL_ALTER
-    API_VERSION = 0
-    SCHEMA = Schema(
-        ("throttle_time_ms", Int32),
-        (
-            "resources",
-            Array(
-                ("error_code", Int16),
-                ("error_message", String("utf-8")),
-                ("resource_type", Int8),
-                ("resource_name", String("utf-8")),
-            ),
-        ),
-    )
-
-
-class AlterTopicRequest(RequestStruct):  # type: ignore[misc]  # aiokafka is not looked into
+class AlterTopicRequest(OwnRequest):
     """The request to change some settings of one topic.
 
     Args:
         changes: setting -> its new value; None removes a setting from the topic itself.
     """
 
-    API_KEY = API_KEY_INCREMENTAL_ALTER
-    API_VERSION = 0
-    RESPONSE_TYPE = AlterTopicResponse
+    API_KEY, API_VERSION = 44, 0
     SCHEMA = Schema(
         (
             "resources",
@@ -82,21 +60,30 @@ class AlterTopicRequest(RequestStruct):  # type: ignore[misc]  # aiokafka is not
         ),
         ("validate_only", Boolean),
     )
+    ANSWER = Schema(
+        ("throttle_time_ms", Int32),
+        (
+            "resources",
+            Array(
+                ("error_code", Int16),
+                ("error_message", String("utf-8")),
+                ("resource_type", Int8),
+                ("resource_name", String("utf-8")),
+            ),
+        ),
+    )
 
     def __init__(self, topic: str, changes: Mapping[str, str | None]) -> None:
         configs = [(name, DELETE if value is None else SET, value) for name, value in changes.items()]
         super().__init__([(TOPIC, topic, configs)], False)
 
-    def prepare(self, versions: dict[int, tuple[int, int]]) -> AlterTopicRequest:
-        """Check that the broker has this version, as aiokafka 0.13 and later ask."""
-        check_version(versions, API_KEY_INCREMENTAL_ALTER, 0)
-        return self
 
+class LogDirsRequest(OwnRequest):
+    """The request to one broker for the sizes of its partitions of a topic."""
 
-class LogDirsResponse(Response):  # type: ignore[misc]  # aiokafka is not looked into
-    API_KEY = API_KEY_LOG_DIRS
-    API_VERSION = 1
-    SCHEMA = Schema(
+    API_KEY, API_VERSION = 35, 1
+    SCHEMA = Schema(("topics", Array(("topic", String("utf-8")), ("partitions", Array(Int32)))))
+    ANSWER = Schema(
         ("throttle_time_ms", Int32),
         (
             "log_dirs",
@@ -122,22 +109,8 @@ class LogDirsResponse(Response):  # type: ignore[misc]  # aiokafka is not looked
         ),
     )
 
-
-class LogDirsRequest(RequestStruct):  # type: ignore[misc]  # aiokafka is not looked into
-    """The request to one broker for the sizes of its partitions of a topic."""
-
-    API_KEY = API_KEY_LOG_DIRS
-    API_VERSION = 1
-    RESPONSE_TYPE = LogDirsResponse
-    SCHEMA = Schema(("topics", Array(("topic", String("utf-8")), ("partitions", Array(Int32)))))
-
     def __init__(self, topic: str, partitions: int) -> None:
         super().__init__([(topic, list(range(partitions)))])
-
-    def prepare(self, versions: dict[int, tuple[int, int]]) -> LogDirsRequest:
-        """Check that the broker has this version, as aiokafka 0.13 and later ask."""
-        check_version(versions, API_KEY_LOG_DIRS, 1)
-        return self
 
 
 def log_sizes(response: Any) -> dict[int, int]:

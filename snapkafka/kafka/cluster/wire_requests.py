@@ -2,9 +2,6 @@
 
 Metadata, version 12, shows topic ids: they distinguish a recreated topic from its predecessor. DescribeCluster shows
 our rights: without the right to see every consumer group, a list of groups proves nothing.
-
-They work with the request classes of aiokafka 0.12 (which are sent as they are) and of 0.13 and later (which are asked
-to `prepare` for the versions that a broker has).
 """
 
 from __future__ import annotations
@@ -13,16 +10,12 @@ from dataclasses import dataclass
 from io import BytesIO
 from typing import Any, Final
 
-from aiokafka.protocol import api
-from aiokafka.protocol.api import Response
+from aiokafka.protocol.api import RequestStruct, Response
 from aiokafka.protocol.types import Boolean, CompactArray, CompactString, Int16, Int32, Schema, TaggedFields
 
 from snapkafka.errors import LedgerUnusableError
 from snapkafka.protocol.exact import exact
 
-API_KEY_METADATA: Final = 3
-METADATA_VERSION: Final = 12
-API_KEY_DESCRIBE_CLUSTER: Final = 60
 #: The bit of `authorized_operations` that stands for the right DESCRIBE, in Kafka's numbering of operations, ...
 DESCRIBE_BIT: Final = 8
 #: ... and those of the rights that matter to a topic.
@@ -37,8 +30,27 @@ RIGHT_BITS: Final = {
 RIGHTS_UNKNOWN: Final = -(2**31)
 NO_ID: Final = bytes(16)
 
-#: Base of a request's wire format: its name since aiokafka 0.13, and before.
-RequestStruct: Any = getattr(api, "RequestStruct", api.Request)
+
+class OwnRequest(RequestStruct):  # type: ignore[misc]  # aiokafka is not looked into
+    """A request that the client library lacks: sent in one version. `ANSWER`: the form of its response."""
+
+    API_KEY, API_VERSION, RESPONSE_TYPE = -1, -1, Response  # a subclass names its own
+    ANSWER = Schema()
+
+    def __init_subclass__(cls) -> None:
+        form = {"API_KEY": cls.API_KEY, "API_VERSION": cls.API_VERSION, "SCHEMA": cls.ANSWER}
+        cls.RESPONSE_TYPE = type(f"{cls.__name__}Response", (Response,), form)
+        super().__init_subclass__()
+
+    def prepare(self, versions: dict[int, tuple[int, int]]) -> OwnRequest:
+        """Check that the broker has this version: the client library asks."""
+        low, high = versions.get(self.API_KEY, (0, -1))
+        if not low <= self.API_VERSION <= high:
+            raise LedgerUnusableError(
+                f"this broker is too old: it does not know request {self.API_KEY} in version {self.API_VERSION}",
+                hint="use Kafka 3.0 or later",
+            )
+        return self
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -90,10 +102,27 @@ class _Exact(Schema):  # type: ignore[misc]  # aiokafka is not looked into
         return exact(field.decode(data) for field in self.fields)
 
 
-class MetadataResponseV12(Response):  # type: ignore[misc]  # aiokafka is not looked into
-    API_KEY = API_KEY_METADATA
-    API_VERSION = METADATA_VERSION
+class MetadataRequestV12(OwnRequest):
+    """The request to describe some topics, or all; it creates none (the client's own request may, on brokers that
+    allow it).
+
+    Args:
+        topics: their names; None for all.
+        rights: also ask for our rights to each.
+    """
+
+    FLEXIBLE_VERSION = True
+    API_KEY, API_VERSION = 3, 12
     SCHEMA = Schema(
+        (
+            "topics",
+            CompactArray(("topic_id", _Uuid), ("topic", CompactString("utf-8")), ("tags", TaggedFields)),
+        ),
+        ("allow_auto_topic_creation", Boolean),
+        ("include_topic_authorized_operations", Boolean),
+        ("tags", TaggedFields),
+    )
+    ANSWER = Schema(
         ("throttle_time_ms", Int32),
         (
             "brokers",
@@ -140,45 +169,19 @@ class MetadataResponseV12(Response):  # type: ignore[misc]  # aiokafka is not lo
         ("tags", TaggedFields),
     )
 
-
-class MetadataRequestV12(RequestStruct):  # type: ignore[misc]  # aiokafka is not looked into
-    """The request to describe some topics, or all; it creates none (the client's own request may, on brokers that
-    allow it).
-
-    Args:
-        topics: their names; None for all.
-        rights: also ask for our rights to each.
-    """
-
-    FLEXIBLE_VERSION = True
-    API_KEY = API_KEY_METADATA
-    API_VERSION = METADATA_VERSION
-    RESPONSE_TYPE = MetadataResponseV12
-    SCHEMA = Schema(
-        (
-            "topics",
-            CompactArray(("topic_id", _Uuid), ("topic", CompactString("utf-8")), ("tags", TaggedFields)),
-        ),
-        ("allow_auto_topic_creation", Boolean),
-        ("include_topic_authorized_operations", Boolean),
-        ("tags", TaggedFields),
-    )
-
     def __init__(self, topics: list[str] | None, *, rights: bool = False) -> None:
         no_tags: dict[int, bytes] = {}
         wanted = None if topics is None else [(NO_ID, topic, no_tags) for topic in topics]
         super().__init__(wanted, False, rights, no_tags)
 
-    def prepare(self, versions: dict[int, tuple[int, int]]) -> MetadataRequestV12:
-        """Check that the broker has this version, as aiokafka 0.13 and later ask."""
-        check_version(versions, API_KEY_METADATA, METADATA_VERSION)
-        return self
 
+class DescribeClusterRequest(OwnRequest):
+    """The request for our rights to the cluster as a whole."""
 
-class DescribeClusterResponse(Response):  # type: ignore[misc]  # aiokafka is not looked into
-    API_KEY = API_KEY_DESCRIBE_CLUSTER
-    API_VERSION = 0
-    SCHEMA = Schema(
+    FLEXIBLE_VERSION = True
+    API_KEY, API_VERSION = 60, 0
+    SCHEMA = Schema(("include_authorized_operations", Boolean), ("tags", TaggedFields))
+    ANSWER = Schema(
         ("throttle_time_ms", Int32),
         ("error_code", Int16),
         ("error_message", CompactString("utf-8")),
@@ -198,32 +201,8 @@ class DescribeClusterResponse(Response):  # type: ignore[misc]  # aiokafka is no
         ("tags", TaggedFields),
     )
 
-
-class DescribeClusterRequest(RequestStruct):  # type: ignore[misc]  # aiokafka is not looked into
-    """The request for our rights to the cluster as a whole."""
-
-    FLEXIBLE_VERSION = True
-    API_KEY = API_KEY_DESCRIBE_CLUSTER
-    API_VERSION = 0
-    RESPONSE_TYPE = DescribeClusterResponse
-    SCHEMA = Schema(("include_authorized_operations", Boolean), ("tags", TaggedFields))
-
     def __init__(self) -> None:
         super().__init__(True, {})
-
-    def prepare(self, versions: dict[int, tuple[int, int]]) -> DescribeClusterRequest:
-        """Check that the broker has this version, as aiokafka 0.13 and later ask."""
-        check_version(versions, API_KEY_DESCRIBE_CLUSTER, 0)
-        return self
-
-
-def check_version(versions: dict[int, tuple[int, int]], key: int, version: int) -> None:
-    low, high = versions.get(key, (0, -1))
-    if not low <= version <= high:
-        raise LedgerUnusableError(
-            f"this broker is too old: it does not know request {key} in version {version}",
-            hint="use Kafka 3.0 or later",
-        )
 
 
 def may_describe_cluster(response: Any) -> bool:

@@ -35,7 +35,7 @@ logger = logging.getLogger("snapkafka")
 
 #: An append that is not acknowledged by then is given up; it may still land, and is then dropped as a repeat.
 APPEND_TIMEOUT_S: Final = 8.0
-#: A ledger that two looks this far apart do not find is gone; one look may have met a broker that lags behind.
+#: A ledger that two requests this far apart do not find was deleted; one may have reached a broker that lags behind.
 NOT_SEEN_FOR_S: Final = 1.0
 #: A lost tail of more records than this is not passed by writing as many.
 LOST_MAX: Final = 1_000_000

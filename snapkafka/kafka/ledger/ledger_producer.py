@@ -47,12 +47,7 @@ class LedgerProducer:
                 compression_type=self._compression,
                 max_request_size=2 * RECORD_BYTES_MAX,
             )
-            try:
-                await producer.start()
-            except BaseException:
-                await producer.stop()
-                raise
-            self._producer = producer
+            self._producer = await clients.started(producer)
         return self._producer
 
     async def drop(self) -> None:

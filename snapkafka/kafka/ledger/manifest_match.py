@@ -16,7 +16,7 @@ from .reading import LedgerReading
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoredManifest:
-    """What a manifest in a storage says. `sha256`: of its file; empty if that has another name than its snapshot."""
+    """The content of a stored manifest. `sha256`: of its file; empty if that has another name than its snapshot."""
 
     namespace: str
     id: str

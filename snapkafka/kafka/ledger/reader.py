@@ -23,7 +23,7 @@ logger = logging.getLogger("snapkafka")
 
 #: The broker answers a fetch at once when there is something, else after this long; it only bounds idle traffic.
 FETCH_WAIT_MS: Final = 500
-#: How often the reader looks up from waiting, to see whether the ledger is still the same one.
+#: How often a waiting reader checks whether the ledger is still the same one.
 LOOK_UP_MS: Final = 250
 #: The time of an offset that holds no record: the end of a transaction, for one.
 HOLE: Final = -1
@@ -33,7 +33,7 @@ SLICE_S: Final = 0.005
 AT_HAND_S: Final = 0.005
 #: So many of the fetched records are taken at once; one, where some of them cannot be parsed.
 AT_ONCE: Final = 200
-#: Between two looks at the topic id: one small request per process.
+#: Between two checks of the topic id: one small request per process.
 WATCH_S: Final = 3.0
 
 
@@ -248,7 +248,7 @@ class _Reader:
             raise _UnreadableError from error
         except (TimeoutError, errors.KafkaError, OSError):
             raise
-        except Exception as error:  # whatever the client's parser says of damaged bytes
+        except Exception as error:  # whatever the client's parser raises for damaged bytes
             raise _UnreadableError from error
 
     def _skip(self) -> ReadEntry:

@@ -1,4 +1,4 @@
-"""Has the ledger lost records that were read? (R11)
+"""Marks of the records that were read: they show whether the ledger has lost some of them (R11).
 
 A log that has lost its tail assigns the same offsets once more. So the loss shows in an end below what was read, or in
 another record at an offset that was read. Each reader remembers a mark of every record, and compares when the partition
@@ -65,7 +65,7 @@ class Marks:
         return self.first + len(self._marks)
 
     def add(self, offset: int, mark: int) -> bool:
-        """Remember the mark of the next record that was read; is it the one that we wrote there, if we did?"""
+        """Remember the mark of the next record that was read; return False if we wrote another one there."""
         expected = self.written.pop(offset, mark)
         if not self._marks:
             self.first = offset

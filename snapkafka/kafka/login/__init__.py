@@ -1,1 +1,1 @@
-"""How to get into a cluster: addresses, TLS, SASL, and what a refusal means."""
+"""The login to a cluster: addresses, TLS, SASL, and the meaning of a refusal."""

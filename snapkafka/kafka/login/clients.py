@@ -35,6 +35,16 @@ def admin_client(connection: Connection) -> Any:
     return _patched(made, made._client, connection)
 
 
+async def started(client: Any) -> Any:
+    """Start a client and return it; stop it if that fails."""
+    try:
+        await client.start()
+    except BaseException:
+        await (client.close if isinstance(client, AIOKafkaAdminClient) else client.stop)()
+        raise
+    return client
+
+
 def _patched(made: Any, client: Any, connection: Connection) -> Any:
     client._metadata_update = partial(_update_metadata, client, connection)
     client.send = partial(_send, client.send, connection)

@@ -129,7 +129,7 @@ class translated:  # noqa: N801 -- it is used as a function
 
 
 def _named(connection: Connection, what: str, error: Exception) -> SnapkafkaError | None:
-    """Return the failure by our name; None: it keeps its own."""
+    """Translate a failure to one of our errors; None: it stays as it is."""
     if isinstance(error, SnapkafkaError):
         return None
     if isinstance(error, _FORBIDDEN):
@@ -140,7 +140,7 @@ def _named(connection: Connection, what: str, error: Exception) -> SnapkafkaErro
     if refused := refusal(connection.bootstrap, error):
         return refused
     if isinstance(error, _ABSENT):
-        # The client library does not say why it could not: wrong credentials look like a broker that is away.
+        # The client library does not report why it could not: wrong credentials look like an unavailable broker.
         return BrokerUnavailableError(
             f"no Kafka broker answers at {connection.bootstrap}"
             f"{', or not for these credentials' if connection.security else ''}: could not {what}",

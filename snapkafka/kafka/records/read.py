@@ -65,11 +65,7 @@ class KafkaConsumer:
             max_partition_fetch_bytes=min(max(share, PARTITION_BYTES.start), PARTITION_BYTES.stop),
         )
         async with translated(self._connection, "connect a consumer"):
-            try:
-                await consumer.start()
-            except BaseException:
-                await consumer.stop()
-                raise
+            await clients.started(consumer)
         self._consumer, self._at = consumer, {}
         self.add(positions)
 

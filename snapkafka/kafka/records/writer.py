@@ -36,12 +36,7 @@ class KafkaWriter:
         if self._producer is None:
             producer = clients.producer(self._connection, acks="all", enable_idempotence=True, linger_ms=0)
             with translated(self._connection, "connect a producer"):
-                try:
-                    await producer.start()
-                except BaseException:
-                    await producer.stop()
-                    raise
-            self._producer = producer
+                self._producer = await clients.started(producer)
         return self._producer
 
     async def partition_of(self, topic: str, key: bytes | None) -> int:

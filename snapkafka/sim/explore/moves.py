@@ -48,7 +48,7 @@ from .lens import PROMPT, SmallWorld
 #: Faults by which somebody leaves, or an input moves.
 MOVES: Final = frozenset({"abort", "crash", "fence", "rebalance", "restart", "stop", "expire"})
 
-#: Those after which inputs are given anew.
+#: Those after which inputs are assigned again.
 GIVEN_ANEW: Final = frozenset({"abort", "fence", "rebalance", "restart"})
 
 

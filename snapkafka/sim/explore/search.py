@@ -32,9 +32,6 @@ from .lens import SmallWorld
 from .moves import choices
 from .small import SMALL, by_name
 
-#: What the causal checker says. "accused" and "liveness" are said here.
-CAUSAL = frozenset({"whole", "consistent", "channels"})
-
 #: Of one snapshot: its id, how it ended, and what it holds.
 End = tuple[str, str, tuple[Any, ...]]
 
@@ -132,7 +129,7 @@ def explore(
         first: stop at the first violation.
     """
     collecting = gc.isenabled()
-    gc.disable()  # nothing here goes in circles, and what is kept would be looked through again and again
+    gc.disable()  # nothing here is circular, and the collector would scan what is kept again and again
     try:
         return _explore(small, hashing, reduced, states_max, Order(seed), first)
     finally:

@@ -50,7 +50,7 @@ from snapkafka.protocol.worker import WorkerProtocol
 
 from .file import Deliver, Drain, Internal, Send, Snapshot, Step, Story, StoryChannel, step_error
 
-#: Nobody but the initiator hears of a snapshot through the ledger, and nobody by a header.
+#: Only the initiator learns of a snapshot from the ledger, and nobody from a header.
 HEAR: Final = frozenset({"markers"})
 
 AGENT: Final = "agent"

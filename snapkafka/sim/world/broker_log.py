@@ -10,7 +10,7 @@ from snapkafka.checks.log import EXTERNAL
 from snapkafka.protocol.ledger_state import LedgerState
 from snapkafka.protocol.records import LedgerRecord, TopicPartition
 
-#: The process that a stranger's made-up header names.
+#: The process that a forged header names.
 FORGER: Final = 10**9
 COMMITTED, OPEN, ABORTED = "committed", "open", "aborted"
 

@@ -1,4 +1,4 @@
-"""The ledger of the simulator loses its tail: acknowledged records, some of them read.
+"""The loss of the simulated ledger's tail: acknowledged records, some of them read.
 
 A process that had read or written beyond the new end notices that at some later step, and not before: until then it
 goes on, with all that it has read in mind, and reads on where the ledger has grown past that place again.
@@ -25,7 +25,7 @@ TAILS: Final = (1, 2, 4, 8, 16, 25)
 
 
 def cut_short(world: Surroundings[Process]) -> bool:
-    """Let the ledger lose its tail; did it?"""
+    """Let the ledger lose its tail; return whether it did."""
     ledger, fold = world.broker.ledger, world.fold
     if len(ledger) < 2:
         return False

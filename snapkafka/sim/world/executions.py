@@ -139,7 +139,7 @@ class Runner(Sender):
         if self.machine.colours.tearing:
             self.torn(lambda: self.do(self.machine.table_touched(None, name, key, write=True)))
 
-    # -- what an event holds of a table: the machine hears of the first look only -------------------------------
+    # -- what an event holds of a table: the machine is fed the first look-up only ------------------------------
 
     def _hold(self, running: SimRunning, kind: str, key: str) -> None:
         """Look up a value that changes in place."""

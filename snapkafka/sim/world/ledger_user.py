@@ -1,4 +1,4 @@
-"""What a process of the simulator does with the ledger: it writes and reads records, waits for answers, or goes on
+"""The ledger as a process of the simulator uses it: it writes and reads records, waits for answers, or goes on
 without them (R15). Each is a step of its own."""
 
 from __future__ import annotations
@@ -116,7 +116,7 @@ class LedgerUser(Runner):
 
     @property
     def knows_of_a_loss(self) -> bool:
-        """Has it seen records that the ledger has lost, and not reported that yet?"""
+        """Return whether it has read records that the ledger has lost, and has not reported the loss yet."""
         return self.lost is not None or any(isinstance(record, TailLost) for record in self.posts)
 
     # -- the ledger --------------------------------------------------------------------------------------------

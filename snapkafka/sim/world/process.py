@@ -65,7 +65,7 @@ class Process(LedgerUser):
         self.feed(InputsReleased(epoch=epoch, inputs=inputs))
 
     def turned_red(self, action: TurnedRed, us: int) -> None:
-        """Count by what the process has heard of the snapshot."""
+        """Count the source from which the process has learned of the snapshot."""
         self.world.count(f"heard by {action.heard}")
 
     def changed(self) -> None:

@@ -50,9 +50,9 @@ class Surroundings(ABC, Generic[P]):
         self._numbers = 10**6
         #: Sends that timed out for who sent them, and that the broker has still to serve.
         self.in_queue: list[tuple[TopicPartition, SimStored]] = []
-        #: Seqs that their sender was told of as failed, and that are in no log: (ledger, process, place, epoch).
+        #: Seqs whose sender was notified of their failure, and that are in no log: (ledger, process, place, epoch).
         self.lost: set[tuple[int, int, TopicPartition, int, int]] = set()
-        #: Seqs that their sender was ever told of as failed, and not as undone: (ledger, process, place, seq).
+        #: Seqs that ever failed for their sender, and were not undone: (ledger, process, place, seq).
         self.reported_failed: set[tuple[int, int, TopicPartition, int]] = set()
 
     # -- chance ------------------------------------------------------------------------------------------------
@@ -147,7 +147,7 @@ class Surroundings(ABC, Generic[P]):
 
     @abstractmethod
     def announce(self, process: P) -> None:
-        """Let a process hear where its inputs start."""
+        """Report to a process where its inputs start."""
 
     @abstractmethod
     def stopped_app(self, ask: AskStopped) -> StoppedSeen:

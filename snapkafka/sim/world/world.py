@@ -184,7 +184,7 @@ class World(Surroundings[Process]):
         rewind(self, process)
 
     def announce(self, process: Process) -> None:
-        """Let a process hear where its inputs start."""
+        """Report to a process where its inputs start."""
         announce_inputs(self, process)
 
     def stopped_app(self, ask: AskStopped) -> StoppedSeen:

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 Op = tuple[str, ...]
 
 
-#: By what a process hears of a snapshot, unless a plan is about that.
+#: The sources from which a process learns of a snapshot, unless a plan is about that.
 HEARD = frozenset({"ledger", "markers", "headers"})
 
 
@@ -115,10 +115,10 @@ ALIGNS, ALIGNED = "aligns 2", 0.25
 CUT_SHORT = {"cut-short": 0.003, "fill-ends": 0.2}
 CUT_SHORT_SEEDS = frozenset({2, 12})
 #: Not among them: "disorder", an agent is handed a record after a later one. What was skipped and runs in another
-#: life, after a crash or a rebalance, nobody can tell from a replay, so it goes with no other fault: `disordered`.
+#: life, after a crash or a rebalance, looks like a replay, so it goes with no other fault: `disordered`.
 
 
-#: The share of worlds in which agents look at tables over several steps. The name is so chosen that the seeds which are
+#: The share of worlds in which agents read tables over several steps. The name is so chosen that the seeds which are
 #: known by number (of mutants, and those that once showed something) are none of them.
 READING = 0.25
 READS_SEED = "looks 7618"
@@ -134,7 +134,7 @@ ACKNOWLEDGED = 0.6
 ACKNOWLEDGES = "acknowledges 1209"
 APPENDED_AGAIN = 0.1
 
-#: The share of worlds whose triggers tell when their log ends were asked for; their seeds likewise.
+#: The share of worlds whose triggers state when their log ends were asked for; their seeds likewise.
 ASKED_EARLY = 0.6
 ASKS_EARLY = "asks early 5990"
 

@@ -9,10 +9,11 @@ from __future__ import annotations
 from typing import Final
 
 from snapkafka.sim.explore.lens import SmallWorld
-from snapkafka.sim.explore.search import CAUSAL, explore
+from snapkafka.sim.explore.search import explore
 from snapkafka.sim.explore.small import by_name
 
 from .mutant import Mutant
+from .search import CAUSAL
 
 #: Several runs to the end.
 STATES_MAX: Final = 150

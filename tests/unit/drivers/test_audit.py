@@ -74,7 +74,7 @@ class Probing:
 
 
 def told_by_child(ask: Any) -> list[bytes]:
-    """Return what a function returns in a child, as text."""
+    """Call a function in a forked child, and return the items of its result as text."""
 
     def rows() -> Iterator[tuple[bytes, bytes]]:
         for number, item in enumerate(ask()):

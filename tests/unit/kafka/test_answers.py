@@ -5,10 +5,10 @@ from __future__ import annotations
 import gc
 import sys
 
-from snapkafka.kafka.cluster.wire_requests import MetadataResponseV12, descriptions
+from snapkafka.kafka.cluster.wire_requests import MetadataRequestV12, descriptions
 
 ASKED = 500
-ANSWER = MetadataResponseV12(
+ANSWER = MetadataRequestV12.RESPONSE_TYPE(
     throttle_time_ms=0,
     brokers=[(1, "localhost", 9092, None, {})],
     cluster_id="cluster",
@@ -21,7 +21,7 @@ ANSWER = MetadataResponseV12(
 def _answered() -> int:
     """Blocks of memory that Python has in use, once so many answers were read."""
     for _ in range(ASKED):
-        found, failed = descriptions(MetadataResponseV12.decode(ANSWER))
+        found, failed = descriptions(MetadataRequestV12.RESPONSE_TYPE.decode(ANSWER))
         assert found["_snapkafka.x"].partitions == 1 and not failed
         del found, failed
     return sys.getallocatedblocks()

@@ -14,7 +14,7 @@ from snapkafka.protocol.captured_snapshot import Captured
 from snapkafka.recovery.editing import Editing
 from snapkafka.recovery.masks import Mask, read_masks
 from snapkafka.recovery.state import Row
-from snapkafka.recovery.suppression import Suppression, key_text, read_suppression
+from snapkafka.recovery.suppression import Suppression, read_key, read_suppression
 from tests.worlds.forks import P, named, takes
 from tests.worlds.recovery import IN, LOG, RAW, SETS, WINDOWS, World
 
@@ -28,10 +28,10 @@ def test_the_key_of_a_person_is_found_in_every_form(cut: Captured) -> None:
         (IN, b"ann"),
         (IN, b'"ann"'),
     ):
-        assert key_text(key, cuts.get(tp.topic)) == "ann"
-    assert key_text(b'["ann",[0.0,59.9]]', cuts[LOG.topic]) == '["ann",[0.0,59.9]]', "no window there"
-    assert key_text(b"\xff", None) is None
-    assert key_text(None, None) is None
+        assert read_key(key, cuts.get(tp.topic)).text == "ann"
+    assert read_key(b'["ann",[0.0,59.9]]', cuts[LOG.topic]).text == '["ann",[0.0,59.9]]', "no window there"
+    assert read_key(b"\xff", None).text is None
+    assert read_key(None, None).text is None
 
 
 @pytest.mark.parametrize(

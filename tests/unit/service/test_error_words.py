@@ -196,12 +196,14 @@ def of_the_command(module: str) -> Iterator[str]:
             yield text
 
 
-MODULES: Final = sorted(
-    module for module in reached() - UNREACHED.keys() if not module.startswith("snapkafka.assembly.spec")
-)
+@pytest.fixture(scope="module")
+def modules() -> set[str]:
+    """The modules whose texts a client can meet."""
+    found = reached() - UNREACHED.keys()
+    return {module for module in found if not module.startswith("snapkafka.assembly.spec")}
 
 
-def test_the_modules_that_requests_reach_are_found() -> None:
+def test_the_modules_that_requests_reach_are_found(modules: set[str]) -> None:
     """Those that the walk must not lose; and nothing is excused that is not met."""
     assert {
         "snapkafka.errors", "snapkafka.kafka.preflight", "snapkafka.kafka.ledger.reading",
@@ -211,27 +213,28 @@ def test_the_modules_that_requests_reach_are_found() -> None:
         "snapkafka.store.state_chain",
         "snapkafka.store.checked_files", "snapkafka.checks.invariants", "snapkafka.assembly.command",
         "snapkafka.assembly.base", "snapkafka.drivers.foreign.driver", "snapkafka.service.routes",
-    } <= {*MODULES}  # fmt: skip
+    } <= modules  # fmt: skip
     assert UNREACHED.keys() <= reached()
-    assert {*MODULES} >= REMEDIES
-    assert not any(module.startswith(("snapkafka.cli", "snapkafka.drivers.faust")) for module in MODULES)
+    assert modules >= REMEDIES
+    assert not any(module.startswith(("snapkafka.cli", "snapkafka.drivers.faust")) for module in modules)
     met = {
         (module, option)
-        for module in MODULES
+        for module in modules
         for text in of_the_command(module)
         for option in OPTION.findall(text)
     }
     assert ALLOWED.keys() <= met
 
 
-@pytest.mark.parametrize("module", MODULES)
-def test_no_text_that_a_client_can_meet_has_words_of_the_command(module: str) -> None:
-    for text in of_the_command(module):
-        if module in RENDERERS | REMEDIES:
-            continue
-        left = {option for option in OPTION.findall(text) if (module, option) not in ALLOWED}
-        assert not left, f"{text!r}: write Option(...) for {left}"
-        assert "`snapkafka " not in text, f"{text!r}: write Verb(...)"
+def test_no_text_that_a_client_can_meet_has_words_of_the_command(modules: set[str]) -> None:
+    wrong = []
+    for module in sorted(modules - RENDERERS - REMEDIES):
+        for text in of_the_command(module):
+            if left := {option for option in OPTION.findall(text) if (module, option) not in ALLOWED}:
+                wrong.append(f"{module}: {text!r}: write Option(...) for {left}")
+            if "`snapkafka " in text:
+                wrong.append(f"{module}: {text!r}: write Verb(...)")
+    assert not wrong
 
 
 # -- options and verbs ---------------------------------------------------------------------------------------
@@ -251,6 +254,7 @@ def constants(node: ast.expr) -> Iterator[str]:
     yield from (part.value for part in ast.walk(node) if isinstance(part, ast.Constant))  # type: ignore[misc]
 
 
+@functools.cache
 def named() -> tuple[set[str], set[tuple[str, tuple[str, ...]]]]:
     """Return the options that texts of the package name, and the verbs with their options."""
     options, verbs = set[str](), set[tuple[str, tuple[str, ...]]]()
@@ -269,7 +273,6 @@ def named() -> tuple[set[str], set[tuple[str, tuple[str, ...]]]]:
     return options, verbs
 
 
-OPTIONS, VERBS = named()
 #: Of the job alone, as people start it by spark-submit.
 OF_THE_JOB: Final = {"result", "snapshot", "spec"}
 #: That of every command.
@@ -290,31 +293,31 @@ def test_options_and_verbs_in_texts_are_those_of_the_command() -> None:
         "keep",
         "restore",
     )
+    in_texts, verbs_in_texts = named()
     known = {HELP} | {option for verb in verbs for option in options_of(verb)}
-    assert known >= OPTIONS - OF_THE_JOB, OPTIONS - known
-    assert len(OPTIONS) > 15
-    for verb, options in VERBS:
+    assert known >= in_texts - OF_THE_JOB, in_texts - known
+    assert len(in_texts) > 15
+    for verb, options in verbs_in_texts:
         assert {*options} <= options_of(verb), verb
-    assert {verb for verb, _ in VERBS} >= {"list", "show", "doctor", "resume", "assemble"}
+    assert {verb for verb, _ in verbs_in_texts} >= {"list", "show", "doctor", "resume", "assemble"}
 
 
-@pytest.mark.parametrize("name", sorted(OPTIONS))
-def test_an_option_has_no_dashes_for_a_client(name: str) -> None:
-    for option in (Option(name), Option(name, "VALUE")):
-        assert not OPTION.search(REST.option(option))
-        assert not OPTION.search(grpc_server.GRPC.option(option))
-        assert not OPTION.search(PLAIN.option(option))
-        assert COMMAND.option(option).startswith(f"--{name}")
+def test_an_option_has_no_dashes_for_a_client() -> None:
+    for option in (Option(name, *value) for name in named()[0] for value in ((), ("VALUE",))):
+        assert not OPTION.search(REST.option(option)), option
+        assert not OPTION.search(grpc_server.GRPC.option(option)), option
+        assert not OPTION.search(PLAIN.option(option)), option
+        assert COMMAND.option(option).startswith(f"--{option.name}")
 
 
-@pytest.mark.parametrize(("name", "options"), sorted(VERBS))
-def test_a_verb_is_a_route_for_a_client_or_one_for_operators(name: str, options: tuple[str, ...]) -> None:
-    verb = Verb(name, ("friday",), options)
-    for worded in (REST.verb(verb), grpc_server.GRPC.verb(verb)):
-        assert not OPTION.search(worded)
-        route = re.match(r"`(GET|POST) (/v1/[^`]*)`", worded)
-        assert route or worded == f"`snapkafka {name}` (for operators)"
-        assert bool(route) is (name in ROUTE_OF and WITHOUT_ROUTE.isdisjoint(options))
+def test_a_verb_is_a_route_for_a_client_or_one_for_operators() -> None:
+    for name, options in named()[1]:
+        verb = Verb(name, ("friday",), options)
+        for worded in (REST.verb(verb), grpc_server.GRPC.verb(verb)):
+            assert not OPTION.search(worded), verb
+            route = re.match(r"`(GET|POST) (/v1/[^`]*)`", worded)
+            assert route or worded == f"`snapkafka {name}` (for operators)"
+            assert bool(route) is (name in ROUTE_OF and WITHOUT_ROUTE.isdisjoint(options)), verb
 
 
 def test_fields_are_those_of_requests_and_routes_those_of_the_service() -> None:
@@ -422,7 +425,7 @@ def test_each_error_that_reaches_rest_has_no_word_of_the_command(
     kind: type[SnapkafkaError], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async def fails(*_: Any, **__: Any) -> Any:
-        raise kind(("needs ", *map(Option, sorted(OPTIONS))), field="ttl")
+        raise kind(("needs ", *map(Option, sorted(named()[0]))), field="ttl")
 
     cluster = FakeCluster()
     Worker(cluster.the_ledger, "shop", "orders")

@@ -332,7 +332,7 @@ async def test_a_query_reads_the_files_of_its_snapshots_alone(store: ObjectStore
 
 
 @pytest.mark.long
-def test_a_hundred_writers_at_once_against_a_server_that_asks_to_be_spared(
+def test_a_hundred_writers_at_once_against_a_server_that_throttles(
     server: EmbeddedS3, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(objects, "JITTER_S", 0.5)

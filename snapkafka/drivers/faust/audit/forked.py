@@ -111,7 +111,7 @@ class Child:
             transport.close()
 
     async def end(self) -> None:
-        """Kill it if it still runs, and take its exit status."""
+        """Kill it if it still runs, and collect its exit status."""
         for _ in range(REAP_TRIES if self._status is None else 0):
             try:
                 pid, status = os.waitpid(self.pid, os.WNOHANG)  # noqa: ASYNC222 -- it returns at once

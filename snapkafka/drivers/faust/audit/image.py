@@ -14,8 +14,6 @@ from ..describe import codec_name, expires_ms, is_global, of_sets
 Row = tuple[bytes, bytes]
 #: The operation by which a set is created at once (`faust.tables.sets`).
 UPDATE: Final = 15
-#: Where a store in RocksDB keeps how far it has read the changelog.
-OFFSET_KEY: Final = b"__faust\0offset__"
 
 
 class TableImage:

@@ -47,7 +47,7 @@ TRIES_AGAIN: Final = "this worker runs without snapshots, and tries again"
 
 #: What is asked of the consumer's client, in its thread.
 Ask = Callable[..., Coroutine[Any, Any, Any]]
-#: Where the consumer starts with an input; None: it does not tell.
+#: Where the consumer starts with an input; None: unknown.
 Starts = Mapping[TopicPartition, "asyncio.Future[int | None]"]
 
 

@@ -25,7 +25,7 @@ Callback = Callable[[Any], Awaitable[Any]]
 
 
 class ClosedQueue(deque[Any]):
-    """The items of an agent's queue while it is closed: the queue counts as empty for who takes something out of it."""
+    """The items of an agent's queue while it is closed: for its reader it is empty."""
 
     def __bool__(self) -> bool:
         return False

@@ -112,7 +112,7 @@ class UnstampedRecords:
             return False
         return _size(key, value, [*others, (wire.HEADER, bytes(wire.CAUSED_BYTES))]) >= refused.size
 
-    # -- told of what has left ------------------------------------------------------------------------------------
+    # -- records that have left -----------------------------------------------------------------------------------
 
     def left(self, tp: TopicPartition, future: asyncio.Future[Any]) -> None:
         """Note that a record was appended unstamped; to be called in that instant."""

@@ -248,7 +248,7 @@ class Tables:
         for name in {"on_rebalance", "on_recovery_completed"} & set(dir(table)):
             setattr(table, name, _then(getattr(table, name), partial(reads.rewritten, table)))
 
-    # -- what no sensor tells ---------------------------------------------------------------------------------------
+    # -- changes that no sensor reports -----------------------------------------------------------------------------
 
     def _attach_to_sets(self, table: Any) -> None:
         """Report a changed set: a table of sets notifies no sensor."""

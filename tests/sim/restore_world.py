@@ -63,7 +63,7 @@ class RestoringWorker:
 
 @dataclass
 class SmallWorld:
-    """What there is beside a restore: the ledger, logs, workers, senders and snapshots. `wrong` lists the
+    """The surroundings of a restore: the ledger, logs, workers, senders and snapshots. `wrong` lists the
     violations."""
 
     seed: int
