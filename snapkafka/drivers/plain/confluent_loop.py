@@ -248,7 +248,7 @@ class ConfluentParticipant(Participant):
     def _announced(self, consumer: Any, partitions: list[Any]) -> list[Any]:
         """Announce inputs; return them with the offsets at which they start."""
         try:
-            found = consumer.committed(partitions, COMMITTED_S)
+            found = consumer.committed(partitions, COMMITTED_S) if partitions else []
             if failed := next((tp.error for tp in found if tp.error is not None), None):
                 raise KafkaException(failed)
         except KafkaException as error:

@@ -8,7 +8,7 @@ A partition that the loop has paused itself stays paused.
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING
 
 from snapkafka.protocol.events import InputsReleased
@@ -16,6 +16,8 @@ from snapkafka.protocol.records import HeldInput, TopicPartition
 
 if TYPE_CHECKING:
     from .driver import PlainDriver
+
+Act = Callable[[list[TopicPartition]], object]
 
 
 class HeldInputs:
@@ -70,15 +72,22 @@ class HeldInputs:
 
     # -- what the client has to do ------------------------------------------------------------------------------------
 
-    def due(self) -> tuple[list[TopicPartition], list[TopicPartition]]:
-        """Return the partitions that the client has to pause now, and those that it has to resume."""
+    def apply(self, *, pause: Act, resume: Act) -> None:
+        """Let the client pause what is held back, and resume what is not any more.
+
+        Args:
+            pause, resume: called with partitions, if there are any.
+        """
         if not self._since and not self._paused:
-            return [], []
+            return
         with self._host.lock:
-            pause = sorted(self._since.keys() - self._paused)
-            resume = sorted(self._paused - self._since.keys() - self._by_loop)
+            to_pause = sorted(self._since.keys() - self._paused)
+            to_resume = sorted(self._paused - self._since.keys() - self._by_loop)
             self._paused = set(self._since)
-        return pause, resume
+        if to_pause:
+            pause(to_pause)
+        if to_resume:
+            resume(to_resume)
 
     def forget(self) -> list[TopicPartition]:
         """Forget what is paused: the inputs are revoked. Return what was paused here."""
