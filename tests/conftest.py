@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import itertools
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import pytest
 
+#: One process runs all of this folder: each other one would start a Spark of its own, and compile it once more.
+IN_ONE_PROCESS: Final = "spark"
 #: About how long a file of a folder takes, in seconds. Those of the former wait for brokers and workers much of it,
 #: those of the latter compute.
-WAIT: Final = {"e2e": 30, "features": 18, "driver": 8, "kafka": 12, "chaos": 1, "bench": 1}
+WAIT: Final = {"e2e": 30, "conformance": 25, "features": 18, "driver": 8, "kafka": 12, "chaos": 1}
 COMPUTE: Final = {"spark": 20, "sim": 25, "scenarios": 1, "protocol": 1, "golden": 15, "unit": 3}
 #: Files that take much longer than the others of their folder: one that begins late is all that runs in the end.
 LONGEST: Final = {
@@ -32,6 +34,21 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         action="store_true",
         help="golden scenarios: write what comes out into the files, to be read before it is committed",
     )
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
+    """Give each file to a process, and all files of Spark to one."""
+    if config.getoption("dist") != "loadfile":
+        return None
+    from xdist.scheduler import LoadFileScheduling  # type: ignore[import-untyped]
+
+    class Files(LoadFileScheduling):
+        def _split_scope(self, nodeid: str) -> str:
+            file: str = super()._split_scope(nodeid)
+            return IN_ONE_PROCESS if file.startswith(f"tests/{IN_ONE_PROCESS}/") else file
+
+    return Files(config, log)
 
 
 @pytest.hookimpl(trylast=True)

@@ -17,6 +17,7 @@ import pytest
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
 
 from snapkafka.errors import BadInputError, BrokerUnavailableError, TimedOutError
+from snapkafka.runtime import class_archive
 from snapkafka.testing import EmbeddedKafka, create_topics
 from snapkafka.testing import kafka as any_kafka
 from snapkafka.testing.embedded import STOP_TIMEOUT_S, cluster_id_at
@@ -83,6 +84,35 @@ def test_creating_a_topic_again_changes_nothing(embedded: EmbeddedKafka, topic_p
         create_topics(embedded.bootstrap, f"{topic_prefix}a", f"{topic_prefix}b")
     with pytest.raises(BrokerUnavailableError, match=r"no such setting|Unknown topic config"):
         create_topics(embedded.bootstrap, f"{topic_prefix}c", config={"no.such.setting": "1"})
+
+
+def test_an_archive_of_classes_that_java_refuses_changes_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One that was cut short, a foreign or rotten one, and that of other jars: it runs, and prints nothing about it."""
+    monkeypatch.setattr(class_archive, "cache_dir", lambda: tmp_path)
+
+    def run(classes: str = "") -> str:
+        with contextlib.closing(EmbeddedKafka()) as broker:
+            command = broker._java()
+        command[-1] += classes
+        tool = [*command, "kafka.tools.StorageTool", "random-uuid"]
+        done = subprocess.run(tool, capture_output=True, text=True, check=True)
+        assert len(done.stdout.split()) == 1, "Java warns there"
+        assert all(" INFO " in line for line in done.stderr.splitlines())
+        return command[1]
+
+    assert run().startswith("-XX:ArchiveClassesAtExit=")
+    (archive,) = tmp_path.glob("classes/*.jsa")
+    whole = archive.read_bytes()
+    assert run() == run(f":{tmp_path}/other.jar") == f"-XX:SharedArchiveFile={archive}"
+    archive.chmod(0o600)
+    rotten = whole[: len(whole) // 4] + bytes(len(whole) // 4) + whole[len(whole) // 4 * 2 :]
+    for content in (b"no archive".ljust(len(whole)), rotten):
+        archive.write_bytes(content)
+        assert run() == f"-XX:SharedArchiveFile={archive}"
+    archive.write_bytes(whole[: len(whole) // 2])
+    assert run() == f"-XX:ArchiveClassesAtExit={archive}"
 
 
 @pytest.mark.long

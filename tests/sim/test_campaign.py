@@ -42,7 +42,8 @@ from tests.sim.mutants.plans import (
 from tests.sim.mutants.rules import MUTANTS, STRIPPED, VERDICTS, WITHOUT
 from tests.sim.mutants.search import caught_by
 
-CAMPAIGN = 250
+#: `make prove` runs 100,000.
+CAMPAIGN = 150
 #: The mutants that a run in a moment catches.
 NOT_LONG = (
     *(MUTANTS + OUTSIDE + STRIPPED + VERDICTS + RENEWED + LOST + LOST_LIVENESS + LOST_VERDICTS),
@@ -93,7 +94,7 @@ def test_no_seed_breaks_it_and_every_rule_has_work_to_do() -> None:
         "stopped_apps",
         "partitions_added",
     ):
-        assert counts[name] > 10, name
+        assert counts[name] > 5, name
     for name in (
         "in_flight",
         "in_flight_of_left",
@@ -111,7 +112,7 @@ def test_no_seed_breaks_it_and_every_rule_has_work_to_do() -> None:
         "changes_in_place",
         "iterated",
     ):
-        assert counts[name] > 10, name
+        assert counts[name] > 5, name
     assert counts["captured"] > CAMPAIGN
 
 

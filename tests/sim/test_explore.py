@@ -19,7 +19,10 @@ from tests.sim.mutants.mutant import Mutant
 from tests.sim.mutants.rules import MUTANTS
 
 #: These take longest; `make prove` explores them.
-LONG = ("moves", "uncut", "small", "partitions-move", "tiny-channel")
+LONG = (
+    *("moves", "uncut", "small", "partitions-move", "tiny-channel"),
+    *("cut", "left", "red-input", "classic", "global"),
+)
 
 
 @pytest.mark.parametrize(

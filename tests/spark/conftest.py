@@ -12,12 +12,6 @@ from snapkafka.assembly.spark.reading.session import session, sized
 
 @pytest.fixture(scope="session")
 def spark() -> Iterator[SparkSession]:
-    with session(s3=True) as running:
+    """It plans as for few rows: a test takes half the time."""
+    with session(s3=True) as running, sized(running, 0):
         yield running
-
-
-@pytest.fixture(scope="module")
-def small(spark: SparkSession) -> Iterator[None]:
-    """Settings for a few rows: a test takes half the time."""
-    with sized(spark, 0):
-        yield

@@ -14,7 +14,7 @@ from snapkafka.assembly.spark.frames import local_frame
 from snapkafka.assembly.spark.reading import big_endian
 from snapkafka.assembly.spark.reading.big_endian import number
 
-pytestmark = [pytest.mark.spark, pytest.mark.usefixtures("small")]
+pytestmark = pytest.mark.spark
 
 #: Where numbers stand in headers, and whole ones: (start, size).
 PLACES = ((1, 8), (4, 8), (12, 7), (19, 8), (23, 5), (2, 1), (1, 2))

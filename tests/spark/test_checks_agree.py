@@ -13,7 +13,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as fn
 
 from snapkafka.assembly.manifest import check_entries
-from snapkafka.assembly.spark.reading.session import SMALL_MAX, having, sized
+from snapkafka.assembly.spark.reading.session import LOCAL, SMALL, having
 from snapkafka.assembly.spark.verify import rules
 from snapkafka.assembly.spark.verify.log_frames import LogFrames
 from snapkafka.assembly.spark.verify.rules import RULES, SEARCHES
@@ -49,6 +49,8 @@ from .in_spark import all_there, frames, nothing_there, stamps_of, suspected, wh
 from .simulated_logs import APART, consistent
 from .small_logs import EPOCH, World, captured, damage, history, together
 
+#: What large logs are planned with, in place of `SMALL`: Spark's own settings.
+AS_LARGE = {name: LOCAL.get(name, "true") for name in SMALL}
 #: Snapshots of simulated runs that are looked at in one go.
 AT_ONCE = 150
 #: What has to be in some of them, else they show nothing.
@@ -129,7 +131,7 @@ def test_spark_and_lists_find_the_same(
 ) -> None:
     """Record by record, whatever is found; and what comes of it: outcomes, witnesses, and what was read. The long ones
     are planned as large logs are."""
-    with sized(spark, SMALL_MAX + 1 if stretch or seed is None else 0):
+    with having(spark, AS_LARGE if stretch or seed is None else {}):
         _agree(spark, seed, stretch, tail_max, still_there)
 
 

@@ -149,7 +149,6 @@ def view_of(key_codec: str, value_codec: str) -> CutView:
         ("own", "json", AVRO),
     ],
 )
-@pytest.mark.usefixtures("small")
 def test_rows_and_digests_of_every_table(
     spark: SparkSession, key_codec: str, value_codec: str, decoding: Decoding
 ) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -14,7 +14,6 @@ from snapkafka.assembly.manifest import settled
 from snapkafka.assembly.schemas import schema
 from snapkafka.assembly.spark.frames import Lookups, local_frame
 from snapkafka.assembly.spark.reading.header_columns import stamps
-from snapkafka.assembly.spark.reading.session import sized
 from snapkafka.assembly.spark.tables import incremental, tables
 from snapkafka.assembly.spark.verify import rules
 from snapkafka.checks import CutView, LogRecord, reading_ranges
@@ -30,12 +29,6 @@ pytestmark = pytest.mark.spark
 #: Small worlds that are looked at at once.
 WORLDS = 400
 Starts = Mapping[TopicPartition, int]
-
-
-@pytest.fixture(autouse=True)
-def small(spark: SparkSession) -> Iterator[None]:
-    with sized(spark, offsets=0):
-        yield
 
 
 def _read(spark: SparkSession, all_: Logs, view: CutView, starts: Starts | None = None) -> DataFrame:

@@ -26,7 +26,6 @@ pytestmark = [
     pytest.mark.kafka,
     pytest.mark.spark,
     pytest.mark.long,
-    pytest.mark.usefixtures("small"),
 ]
 
 

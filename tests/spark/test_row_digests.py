@@ -66,7 +66,7 @@ def some(kind: DataType, chance: random.Random, *, nulls: bool = True) -> Any:
     raise AssertionError(kind)
 
 
-def test_spark_and_the_files_give_the_same_digest(spark: SparkSession, tmp_path: Path, small: None) -> None:
+def test_spark_and_the_files_give_the_same_digest(spark: SparkSession, tmp_path: Path) -> None:
     chance, store = random.Random(7), LocalStore(tmp_path)
     for name in TABLES:
         wanted = StructType.fromDDL(schema(name))

@@ -24,7 +24,7 @@ from snapkafka.manifest import LedgerEntry
 from snapkafka.testing import Broker, create_topics
 from tests.spark.reading import settings_of
 
-pytestmark = [pytest.mark.spark, pytest.mark.usefixtures("small")]
+pytestmark = pytest.mark.spark
 
 RECORDS = 1_000
 

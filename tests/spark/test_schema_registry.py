@@ -25,7 +25,7 @@ from tests.spark.scene import play, play_on
 from tests.spark.test_codecs import ROWS, avro
 from tools.registry import EmbeddedRegistry
 
-pytestmark = [pytest.mark.kafka, pytest.mark.spark, pytest.mark.usefixtures("small")]
+pytestmark = [pytest.mark.kafka, pytest.mark.spark]
 
 ID = {"name": "id", "type": "string"}
 N = {"name": "n", "type": ["null", "int"], "default": None}

@@ -31,7 +31,6 @@ pytestmark = pytest.mark.spark
 WORLDS = 300
 
 
-@pytest.mark.usefixtures("small")
 def test_spark_and_lists_see_the_same_at_the_seam(spark: SparkSession) -> None:
     """Also where nothing stands there any more, a stranger's record, or another one of the same process."""
     seed = random.randrange(10**9)

@@ -23,7 +23,7 @@ from .damaged_logs import damaged_state
 from .reading import settings_of
 from .scene import play, play_on
 
-pytestmark = [pytest.mark.spark, pytest.mark.usefixtures("small")]
+pytestmark = pytest.mark.spark
 
 COLUMNS = (
     "app string, table_name string, partition int, key string, key_raw binary, changelog_topic string, "

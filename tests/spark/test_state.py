@@ -20,7 +20,7 @@ from snapkafka.assembly.spark.frames import local_frame
 from snapkafka.assembly.spark.tables.state import CHANGES, fold
 from tests.spark.reading import at
 
-pytestmark = [pytest.mark.spark, pytest.mark.usefixtures("small")]
+pytestmark = pytest.mark.spark
 
 Record = tuple[bytes | None, bytes | None]
 

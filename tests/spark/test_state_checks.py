@@ -38,7 +38,7 @@ from tests.worlds.list_checks import v3
 
 from .in_spark import frames, nothing_there
 
-pytestmark = [pytest.mark.spark, pytest.mark.usefixtures("small")]
+pytestmark = pytest.mark.spark
 
 WORLDS = 500
 #: Partitions that were compacted past the cut.

@@ -36,7 +36,7 @@ from snapkafka.wire import headers as wire
 from tests.spark.reading import settings_of
 from tests.worlds.little_log import CAPTURED, EPOCH, INPUT
 
-pytestmark = [pytest.mark.spark, pytest.mark.usefixtures("small")]
+pytestmark = pytest.mark.spark
 
 LEDGER = 0xBEEF
 ENTRY = LedgerEntry(topic="_snapkafka.taken", topic_id="ab" * 16)

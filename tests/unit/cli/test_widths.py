@@ -49,7 +49,10 @@ def unbounded() -> dict[str, str]:
     return texts(UNBOUNDED, LONG)
 
 
-@pytest.mark.parametrize("width", [40, 57, 80, 133, 200])
+@pytest.mark.parametrize(
+    "width",
+    [40, pytest.param(57, marks=pytest.mark.long), 80, pytest.param(133, marks=pytest.mark.long), 200],
+)
 def test_no_line_of_a_verb_is_wider_than_the_terminal_and_no_word_is_broken(
     unbounded: dict[str, str], width: int
 ) -> None:

@@ -17,10 +17,12 @@ from typing import Final
 
 from snapkafka.errors import DependencyMissingError
 from snapkafka.runtime import spark_jars, spark_java_home
+from snapkafka.runtime.class_archive import archive_options
 from snapkafka.runtime.environment import use_utf8
 from snapkafka.runtime.memory import memory_bytes
 
 try:
+    import pyspark
     from pyspark import StorageLevel
     from pyspark.sql import DataFrame, SparkSession
 except ImportError as error:  # pragma: no cover -- the extra is not installed
@@ -199,16 +201,32 @@ def require_user_name() -> None:
         ) from None
 
 
+def _archive(java_home: Path) -> str:
+    """Return the options of an archive of Spark's classes; none where folders of settings are on the class path, of
+    which Java makes no archive."""
+    if not {"SPARK_CONF_DIR", "HADOOP_CONF_DIR", "YARN_CONF_DIR", "SPARK_DIST_CLASSPATH"}.isdisjoint(
+        os.environ
+    ):
+        return ""
+    home = Path(pyspark.__file__).parent
+    if (home / "conf").exists():
+        return ""
+    return " ".join(f'"{it}"' for it in archive_options("spark", java_home, (home / "jars").glob("*.jar")))
+
+
 def _local(offsets: int, ui: bool, s3: bool, settings: Mapping[str, str]) -> SparkSession:
     require_user_name()
     set_environment(os.environ)
-    os.environ["JAVA_HOME"] = str(spark_java_home())
+    java_home = spark_java_home()
+    os.environ["JAVA_HOME"] = str(java_home)
     builder = SparkSession.builder.appName("snapkafka").master(MASTER)
     java, fitting = _of_java(offsets)
     own = {
         "spark.jars": ",".join(str(jar) for jar in spark_jars(s3=s3)),
         "spark.ui.enabled": str(ui).lower(),
-        "spark.driver.extraJavaOptions": f"-Dlog4j2.configurationFile={LOG4J.as_uri()} {java}",
+        "spark.driver.extraJavaOptions": " ".join(
+            (f"-Dlog4j2.configurationFile={LOG4J.as_uri()}", java, _archive(java_home))
+        ),
         **fitting,
     }
     for key, value in {**LOCAL, **own, **settings}.items():
