@@ -67,11 +67,8 @@ def require_around(records: int) -> None:
 
 async def ask_once(connection: Connection, question: Callable[[KafkaTopicAdmin], Awaitable[_T]]) -> _T:
     """Ask the cluster by an administrator of its own."""
-    admin = KafkaTopicAdmin(connection)
-    try:
+    async with KafkaTopicAdmin(connection) as admin:
         return await question(admin)
-    finally:
-        await admin.close()
 
 
 async def look(

@@ -34,8 +34,8 @@ async def read_naively(connection: Connection) -> Naive:
     balances: dict[bytes, int] = {}
     async for _, record in records_to_end(connection, _starts(changelog("accounts", "balances"))):
         balances[record.key] = 0 if record.value is None else json.loads(record.value)
-    in_flight, admin = 0, KafkaTopicAdmin(connection)
-    try:
+    in_flight = 0
+    async with KafkaTopicAdmin(connection) as admin:
         for topic, group in ((TRANSFERS, "clearing"), (CREDITS, "accounts")):
             committed = {
                 tp: at for tp, (at, _) in (await admin.committed(group)).items() if tp.topic == topic
@@ -43,8 +43,6 @@ async def read_naively(connection: Connection) -> Naive:
             async for _, record in records_to_end(connection, _starts(topic) | committed):
                 if record.value is not None:
                     in_flight += json.loads(record.value)["amount"]
-    finally:
-        await admin.close()
     return Naive(in_tables=sum(balances.values()), in_flight=in_flight)
 
 

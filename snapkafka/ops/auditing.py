@@ -140,11 +140,8 @@ async def audit(
 
 
 async def _create_topic(where: Connection, topic: str) -> None:
-    admin = KafkaTopicAdmin(where)
-    try:
+    async with KafkaTopicAdmin(where) as admin:
         await admin.create_topic(topic, settings=TOPIC_SETTINGS)
-    finally:
-        await admin.close()
 
 
 async def _answers(where: Connection, topic: str, captured: Captured, within_s: float) -> dict[int, Answer]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
-from snapkafka.kafka.cluster.admin import KafkaTopicAdmin
+from snapkafka.kafka.cluster.admin import administration
 from snapkafka.kafka.login.connection import Connection
 from snapkafka.ports import Cluster
 from snapkafka.topic_config import TopicSettings
@@ -41,9 +41,8 @@ async def create_topics(
         BrokerUnavailableError: no broker answers.
         LedgerUnusableError: unauthorized, or the broker refuses one, with its own reason.
     """
-    admin = KafkaTopicAdmin(where) if isinstance(where, Connection) else where.admin()
     wanted = settings or {}
-    try:
+    async with administration(where) as admin:
         for name in names:
             await admin.create_topic(name, partitions=partitions, settings=wanted, validate_only=True)
         created = {
@@ -63,5 +62,3 @@ async def create_topics(
                 )
             )
         return tuple(found)
-    finally:
-        await admin.close()

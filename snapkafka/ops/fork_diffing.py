@@ -84,11 +84,8 @@ async def diff_fork(
 
 async def _found(where: Connection | Cluster, namespace: str) -> Fork | None:
     """Read the fork of this namespace from its ledger; None: there is none."""
-    admin = admin_of(where)
-    try:
+    async with admin_of(where) as admin:
         there = await admin.describe_topics([LEDGER + namespace])
-    finally:
-        await admin.close()
     if LEDGER + namespace not in there:
         return None
     async with opened(where, namespace) as work:

@@ -42,17 +42,14 @@ async def snapshots_in_use(where: Connection | Cluster, namespaces: Collection[s
         LedgerUnusableError: reading a ledger is unauthorized.
         BrokerUnavailableError: no broker answers.
     """
-    admin = admin_of(where)
     why: dict[str, str] = {}
-    try:
+    async with admin_of(where) as admin:
         topics = set(await admin.describe_topics())
         for topic in sorted(topics):
             if topic.startswith(LEDGER) and fork_of(topic):
                 fork = await _fork(where, admin, topic)
                 if fork is not None:
                     why[fork.snapshot] = f"fork {fork.fork} was created from it"
-    finally:
-        await admin.close()
     there = {namespace for namespace in namespaces if LEDGER + namespace in topics}
     for namespace in sorted(there):
         async with opened(where, namespace) as work:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from snapkafka.kafka.cluster.admin import KafkaTopicAdmin
+from snapkafka.kafka.cluster.admin import administration
 from snapkafka.kafka.ledger import namespaces as ledgers
 from snapkafka.kafka.login.connection import Connection
 from snapkafka.ports import Cluster
@@ -14,8 +14,5 @@ async def namespaces(where: Connection | Cluster) -> tuple[str, ...]:
     Raises:
         BrokerUnavailableError, LedgerUnusableError: the topics cannot be listed.
     """
-    admin = KafkaTopicAdmin(where) if isinstance(where, Connection) else where.admin()
-    try:
+    async with administration(where) as admin:
         return await ledgers.namespaces(admin)
-    finally:
-        await admin.close()

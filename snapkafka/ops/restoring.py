@@ -7,7 +7,6 @@ from collections.abc import Callable
 from typing import Final
 
 from snapkafka.errors import BadInputError, RestoreRefusedError, SnapkafkaError
-from snapkafka.kafka.cluster.group_hold import HOLDER
 from snapkafka.kafka.ledger.reading import LATEST, opened
 from snapkafka.kafka.login.connection import Connection
 from snapkafka.ports import Cluster
@@ -16,6 +15,7 @@ from snapkafka.query.locate import manifest_places
 from snapkafka.recovery.positions import apps_of
 from snapkafka.recovery.selection import ALL, Selection
 from snapkafka.recovery.session import admin_of
+from snapkafka.recovery.stored_rows import workers_of
 from snapkafka.store import read_manifest
 from snapkafka.until import Tries
 
@@ -48,16 +48,8 @@ async def await_workers(
     (place,) = await manifest_places(where, namespace, [name], storage=storage, good=True)
     store, manifest = read_manifest(place)
     apps = selection.apps or apps_of(manifest.captured)
-    admin = admin_of(where)
-
-    async def running() -> bool:
-        for app in apps:
-            if any(it.client != HOLDER for it in await admin.group_members(app)):
-                return True
-        return False
-
-    try:
-        if not await running():
+    async with admin_of(where) as admin:
+        if not any((await workers_of(admin, apps)).values()):
             return ""
         async with opened(where, namespace or manifest.namespace) as work:
             unfinished = work.reading.state.restores.open is not None
@@ -68,10 +60,8 @@ async def await_workers(
             )
         notify("waiting for the consumer groups to have no member")
         async for _ in Tries(wait_s, WAIT_POLL_S):  # what is left then is a reason to refuse the plan
-            if not await running():
+            if not any((await workers_of(admin, apps)).values()):
                 break
-    finally:
-        await admin.close()
     return undo
 
 

@@ -120,11 +120,8 @@ async def list_forks(where: Connection | Cluster, namespace: str = "") -> tuple[
     Args:
         namespace: of the forked systems; empty: all.
     """
-    admin = admin_of(where)
-    try:
+    async with admin_of(where) as admin:
         names = sorted(await admin.describe_topics())
-    finally:
-        await admin.close()
     found = []
     for name in names:
         if name.startswith(LEDGER) and fork_of(name):
@@ -157,8 +154,7 @@ async def plan_drop(
     """
     if not expired:
         return (await _plan_one(where, namespace, fork),)
-    admin = admin_of(where)
-    try:
+    async with admin_of(where) as admin:
         there = await admin.describe_topics()
         found = []
         for one in await list_forks(where, namespace):
@@ -182,13 +178,10 @@ async def plan_drop(
                 )
             )
         return tuple(found)
-    finally:
-        await admin.close()
 
 
 async def _plan_one(where: Connection | Cluster, namespace: str, fork: str) -> Dropping:
-    admin = admin_of(where)
-    try:
+    async with admin_of(where) as admin:
         described = await admin.describe_topics()
         names = sorted(name for name in described if of_fork(fork, name))
         own = LEDGER + prefixed(fork, namespace)
@@ -210,8 +203,6 @@ async def _plan_one(where: Connection | Cluster, namespace: str, fork: str) -> D
             apps=apps,
             kept=await _running(admin, apps),
         )
-    finally:
-        await admin.close()
 
 
 async def drop_forks(
@@ -230,8 +221,8 @@ async def drop_forks(
         PlanChangedError: a topic is another one by now, or topics of the fork were added; nothing of it was removed.
         ForkFailedError: topics still exist; another run continues.
     """
-    admin, found = admin_of(where), []
-    try:
+    found = []
+    async with admin_of(where) as admin:
         for it in planned:
             if kept := it.kept or await _running(admin, it.apps):
                 found.append(Dropped(fork=it.fork, topics=(), groups=(), left=it.left, kept=kept))
@@ -251,8 +242,6 @@ async def drop_forks(
                 admin, where, it.fork, expected, ledger, it.apps, groups=groups, notify=notify
             )
             found.append(dataclasses.replace(done, left=it.left))
-    finally:
-        await admin.close()
     return tuple(found)
 
 

@@ -196,8 +196,7 @@ async def _plan_to_finish(where: Connection | Cluster, request: Request) -> Plan
     """Plan the rest of a committed open plan, if that is requested; None: there is none."""
     if request.kind == "fork" or not request.namespace:
         return None
-    admin = admin_of(where)
-    try:
+    async with admin_of(where) as admin:
         state, _, _ = await opened_state(where, admin, request.namespace)
         view = state.restores.open
         if view is None or not view.committed or bool(view.begun.origin) != request.into:
@@ -205,8 +204,6 @@ async def _plan_to_finish(where: Connection | Cluster, request: Request) -> Plan
         if request.name not in (LATEST, view.begun.snapshot, str(view.begun.epoch)):
             return None
         return await _finishing(admin, request, view)
-    finally:
-        await admin.close()
 
 
 async def _finishing(admin: Topics, request: Request, view: RestoreView) -> Plan:
@@ -247,14 +244,10 @@ async def _finishing(admin: Topics, request: Request, view: RestoreView) -> Plan
 async def _finish(
     where: Connection | Cluster, plan: Plan, notify: Callable[[str], None], made: Callable[..., Commit]
 ) -> Recovered:
-    admin = admin_of(where)
-    try:
-        async with held(admin, plan.apps, notify) as holds:
-            now = await _plan_to_finish(where, plan.request)
-            if now is not None:
-                raise_changed(plan, now)
-            async with opened(where, plan.namespace) as work:
-                view = await made(work=work, admin=admin, holds=holds).finish()
-    finally:
-        await admin.close()
+    async with admin_of(where) as admin, held(admin, plan.apps, notify) as holds:
+        now = await _plan_to_finish(where, plan.request)
+        if now is not None:
+            raise_changed(plan, now)
+        async with opened(where, plan.namespace) as work:
+            view = await made(work=work, admin=admin, holds=holds).finish()
     return _recovered(plan, view)

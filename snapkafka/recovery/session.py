@@ -16,7 +16,7 @@ from snapkafka.errors import (
     RestoreRefusedError,
     SnapkafkaError,
 )
-from snapkafka.kafka.cluster.admin import KafkaTopicAdmin
+from snapkafka.kafka.cluster.admin import administration
 from snapkafka.kafka.cluster.group_hold import HOLDER, GroupTakenError
 from snapkafka.kafka.ledger.reading import Opened, latest_of_apps, opened
 from snapkafka.kafka.login.connection import Connection
@@ -158,27 +158,26 @@ async def opened_session(
     part = select(manifest.captured, request.selection)
     tables = await load(Placed(store, manifest), apps_of(part) if request.selection else ())
     into = namespace(manifest)
-    admin = admin_of(where)
-    try:
-        state, topic_id, times_ms = await opened_state(where, admin, into)
-        yield RecoverySession(
-            where=where,
-            request=replace(request, name=manifest.id),
-            admin=admin,
-            bulk=bulk,
-            place=place,
-            placed=Placed(store, replace(manifest, captured=part)),
-            whole=manifest.captured,
-            tables=tables,
-            namespace=into,
-            state=state,
-            topic_id=topic_id,
-            times_ms=times_ms,
-        )
-    finally:
-        if (stop := getattr(bulk, "stop", None)) is not None:
-            stop.set()
-        await asyncio.shield(admin.close())
+    async with admin_of(where) as admin:
+        try:
+            state, topic_id, times_ms = await opened_state(where, admin, into)
+            yield RecoverySession(
+                where=where,
+                request=replace(request, name=manifest.id),
+                admin=admin,
+                bulk=bulk,
+                place=place,
+                placed=Placed(store, replace(manifest, captured=part)),
+                whole=manifest.captured,
+                tables=tables,
+                namespace=into,
+                state=state,
+                topic_id=topic_id,
+                times_ms=times_ms,
+            )
+        finally:
+            if (stop := getattr(bulk, "stop", None)) is not None:
+                stop.set()
 
 
 def usable(where: Connection | Cluster, bulk: RestoreBulk | None) -> RestoreBulk:
@@ -196,9 +195,11 @@ def usable(where: Connection | Cluster, bulk: RestoreBulk | None) -> RestoreBulk
     return cast(RestoreBulk, KafkaBulk(where))
 
 
-def admin_of(where: Connection | Cluster) -> Topics:
-    """Open the administration of a cluster; `close()` it."""
-    return cast(Topics, KafkaTopicAdmin(where) if isinstance(where, Connection) else where.admin())
+@asynccontextmanager
+async def admin_of(where: Connection | Cluster) -> AsyncIterator[Topics]:
+    """Provide the administration of a cluster for the length of the block."""
+    async with administration(where) as admin:
+        yield cast(Topics, admin)
 
 
 async def opened_state(

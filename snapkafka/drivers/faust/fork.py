@@ -235,11 +235,8 @@ def _await_ledger(app: Any, fork: str, ledger: str) -> None:
 
         from .connection import connection_of
 
-        admin = KafkaTopicAdmin(connection_of(app))
-        try:
+        async with KafkaTopicAdmin(connection_of(app)) as admin:
             found = await admin.describe_topics([ledger])
-        finally:
-            await admin.close()
         if ledger not in found:
             raise InstallError(
                 f"SNAPKAFKA_FORK={fork}: there is no such fork here (no ledger {ledger})",

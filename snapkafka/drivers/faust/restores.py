@@ -370,11 +370,8 @@ async def plans_of_app(app: Any) -> set[str]:
     """Find the plans of restores that have set offsets of an app's group, by the app's own connection."""
     from .connection import connection_of
 
-    admin = KafkaTopicAdmin(connection_of(app))
-    try:
+    async with KafkaTopicAdmin(connection_of(app)) as admin:
         return await _plans_of(admin, app.conf.id)
-    finally:
-        await admin.close()
 
 
 def _set_by(app: str, plans: Collection[str]) -> str:

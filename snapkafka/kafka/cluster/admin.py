@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import Collection, Iterable, Mapping
-from typing import Any, Final
+from collections.abc import AsyncIterator, Collection, Iterable, Mapping
+from contextlib import asynccontextmanager
+from typing import Any, Final, Self
 
 from aiokafka import TopicPartition as KafkaPartition
 from aiokafka import errors
@@ -18,6 +19,7 @@ from snapkafka.errors import BrokerUnavailableError, LedgerUnusableError
 from snapkafka.kafka.login import clients
 from snapkafka.kafka.login.connection import Connection, hear_of, translated
 from snapkafka.kafka.records.to_end import record_headers, record_times
+from snapkafka.ports import Cluster, TopicAdmin
 from snapkafka.protocol.records import TopicPartition
 from snapkafka.until import Tries
 
@@ -233,8 +235,7 @@ class KafkaTopicAdmin:
         return min((at.timestamp for at in found.values() if at is not None), default=None)
 
     async def record_times(self, positions: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
-        """Return when the first record at or past an offset was written, for each partition that has one; ms since
-        1970."""
+        """Return when the first record at or past an offset was written (ms), for each partition that has one."""
         return await record_times(self.connection, positions)
 
     async def record_headers(
@@ -347,6 +348,12 @@ class KafkaTopicAdmin:
 
     # -- connecting ------------------------------------------------------------------------------------------
 
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.close()
+
     async def close(self) -> None:
         """Close the connections; it may be used again afterwards."""
         async with self._lock:
@@ -358,17 +365,15 @@ class KafkaTopicAdmin:
                 await consumer.stop()
 
     async def _connected(self) -> Any:
-        async with self._lock:
+        async with self._lock, translated(self.connection, "connect"):
             if self._admin is None:
-                async with translated(self.connection, "connect"):
-                    self._admin = await clients.started(clients.admin_client(self.connection))
+                self._admin = await clients.started(clients.admin_client(self.connection))
         return self._admin
 
     async def _reader(self) -> Any:
-        async with self._lock:
+        async with self._lock, translated(self.connection, "connect"):
             if self._consumer is None:
-                async with translated(self.connection, "connect"):
-                    self._consumer = await clients.started(clients.consumer(self.connection, group_id=None))
+                self._consumer = await clients.started(clients.consumer(self.connection, group_id=None))
         return self._consumer
 
     async def _ask_any(self, request: Any) -> Any:
@@ -383,3 +388,13 @@ class KafkaTopicAdmin:
             except (errors.KafkaError, OSError) as error:
                 failure = error
         raise failure
+
+
+@asynccontextmanager
+async def administration(where: Connection | Cluster) -> AsyncIterator[TopicAdmin]:
+    """Provide the administration of a cluster for the length of the block."""
+    admin: TopicAdmin = KafkaTopicAdmin(where) if isinstance(where, Connection) else where.admin()
+    try:
+        yield admin
+    finally:
+        await asyncio.shield(admin.close())

@@ -17,7 +17,7 @@ from snapkafka.errors import (
     UnknownSnapshotError,
     Verb,
 )
-from snapkafka.kafka.cluster.admin import KafkaTopicAdmin
+from snapkafka.kafka.cluster.admin import KafkaTopicAdmin, administration
 from snapkafka.kafka.login.connection import Connection
 from snapkafka.ports import Cluster, Entry, Ledger, TopicAdmin
 from snapkafka.protocol.captured_snapshot import Captured
@@ -124,11 +124,8 @@ async def opened(
 
 
 async def _hint(where: Connection | Cluster) -> Text:
-    admin: TopicAdmin = KafkaTopicAdmin(where) if isinstance(where, Connection) else where.admin()
-    try:
+    async with administration(where) as admin:
         return await namespaces_hint(admin)
-    finally:
-        await admin.close()
 
 
 async def read_to_end(ledger: Ledger, *, remember: bool = False) -> LedgerReading:

@@ -125,13 +125,10 @@ class KafkaParts:
         return prefixed(self.fork, self.namespace)
 
     async def used(self) -> str:
-        admin = KafkaTopicAdmin(self.where)
-        try:
+        async with KafkaTopicAdmin(self.where) as admin:
             names = [*await admin.describe_topics()]
             with contextlib.suppress(LedgerUnusableError):  # not allowed to see groups: topics have to do
                 names += [group.name for group in await admin.groups()]
-        finally:
-            await admin.close()
         return next((name for name in names if of_fork(self.fork, name)), "")
 
     async def find(self, name: str) -> DrilledSnapshot:
@@ -244,11 +241,8 @@ class KafkaParts:
         return found
 
     async def drop(self) -> None:
-        admin = KafkaTopicAdmin(self.where)
-        try:
+        async with KafkaTopicAdmin(self.where) as admin:
             there = any(of_fork(self.fork, name) for name in await admin.describe_topics())
-        finally:
-            await admin.close()
         if there:
             (dropped,) = await drop_forks(
                 self.where, await plan_drop(self.where, self.namespace, self.fork), notify=self.notify

@@ -166,29 +166,23 @@ class World(Surroundings[Process]):
             process.posts.append(record)
 
     def forget_due(self, since: int) -> None:
-        """Forget when attempts are due whose trigger is lost."""
         self._due = {place: due for place, due in self._due.items() if place[1] <= since}
 
     # -- what processes ask ------------------------------------------------------------------------------------
 
     def meets(self, process: Process, record: SimStored, how: str) -> bool:
-        """Note that a record is about to be taken in, by a consumer, a table, a reply (`how`)."""
         return process.meet(record, may_wait=how == "fetch")
 
     def commit(self, process: Process) -> None:
-        """Commit for a process."""
         commit(self, process)
 
     def rewind(self, process: Process) -> None:
-        """Let a process go back to what is committed: it has aborted its transaction."""
         rewind(self, process)
 
     def announce(self, process: Process) -> None:
-        """Report to a process where its inputs start."""
         announce_inputs(self, process)
 
     def stopped_app(self, ask: AskStopped) -> StoppedSeen:
-        """Answer for an app that does not run."""
         return stopped_app(self, ask)
 
     # -- lives -------------------------------------------------------------------------------------------------
@@ -204,7 +198,6 @@ class World(Surroundings[Process]):
         self.say(f"p{process.number} launched for {app}")
 
     def crash(self, process: Process) -> None:
-        """Crash a process: what was not in the log or in the ledger is lost; an open transaction is aborted."""
         self.count("crashes")
         self.say(f"p{process.number} crashed")
         self._end(process)
@@ -226,7 +219,6 @@ class World(Surroundings[Process]):
         return False
 
     def stop(self, process: Process) -> bool:
-        """Stop a process in order, if it has nothing in flight: it commits and appends `Bye`."""
         busy = (
             process.running,
             process.buffer,

@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, Collection
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any, cast
+from typing import Any, Self, cast
 
 import pytest
 import rocksdict
@@ -536,7 +536,10 @@ async def test_switched_off_a_worker_refuses_to_start_on_offsets_of_a_restore(
         async def committed(self, group: str) -> dict[TopicPartition, tuple[int, str]]:
             return committed
 
-        async def close(self) -> None: ...
+        async def __aenter__(self) -> Self:
+            return self
+
+        async def __aexit__(self, *_: object) -> None: ...
 
     monkeypatch.setattr(restores, "KafkaTopicAdmin", Admin)
     app = faust.App("off-app", broker="kafka://localhost:1", store="memory://")

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import pytest
 from msgspec import structs
@@ -84,8 +84,10 @@ class Admin:
 
         return [Group(name) for name in self.names]
 
-    async def close(self) -> None:
-        pass
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_: object) -> None: ...
 
 
 @pytest.mark.parametrize(
