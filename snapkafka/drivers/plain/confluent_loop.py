@@ -239,6 +239,8 @@ class ConfluentParticipant(Participant):
     def _assigned(self, consumer: Any, partitions: list[Any]) -> None:
         if self._left:
             return
+        if self.plan.table is not None and self.transactions is not None:
+            self.transactions.require_kept()  # its changelog is read up to no open transaction
         partitions = self._announced(consumer, partitions)
         consumer.assign(partitions)
         self.rewound()

@@ -348,3 +348,20 @@ def test_a_value_that_is_no_json_is_refused_where_it_is_written() -> None:
         table["ann"] = float("nan")
     events.leave(token)
     assert changes == []
+
+
+def test_a_table_is_not_read_again_behind_the_loops_own_open_transaction() -> None:
+    """The read would wait for its end, which waits for the loop, until the broker ends it after a minute."""
+    settings = WHERE | {"transactional.id": "billing-1"}
+    part = participant(
+        namespace="shop",
+        consumer=consumer(),
+        producer=Producer(settings),
+        state=Table("owed"),
+        inputs=INPUT,
+    )
+    part.transactions.began()
+    part.transactions.revoked()
+    with pytest.raises(BadInputError, match="inputs were revoked in this transaction") as refused:
+        part._assigned(SimpleNamespace(), [])
+    assert "on_revoke" in refused.value.advice
