@@ -87,9 +87,8 @@ class AioParticipant(Participant):
             )
             self.host.marked = self.sends.send_markers
             manager = getattr(plan.producer, "_txn_manager", None)
-            if (
-                manager is not None and manager.transactional_id is not None
-            ):  # otherwise it is idempotent alone
+            # One without an id is idempotent alone.
+            if manager is not None and manager.transactional_id is not None:
                 self.transact(lambda error: isinstance(error, FENCED))
         self.bind_table(self._change, before=lambda: None)
 
