@@ -10,7 +10,7 @@ import urllib.request
 from collections.abc import Sequence
 from typing import Any, Final
 
-from snapkafka.runtime import jars
+from snapkafka.runtime.ivy import jars
 from snapkafka.testing.embedded import HOST
 from tools.served import Served
 from tools.toolchain import REGISTRY_JARS

@@ -10,7 +10,7 @@ import secrets
 import urllib.error
 import urllib.request
 
-from snapkafka.runtime import jars
+from snapkafka.runtime.ivy import jars
 from snapkafka.testing.embedded import HOST
 from tools.served import Served
 from tools.toolchain import S3_SERVER_JARS

@@ -27,9 +27,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from snapkafka.errors import DependencyMissingError
-from snapkafka.runtime import KAFKA_JARS, S3_JARS, SPARK_JARS, cache_dir, cached_jars, find_java
 from snapkafka.runtime.environment import child_environment
-from snapkafka.runtime.fetching import relevant_line
+from snapkafka.runtime.fetching import cache_dir, relevant_line
+from snapkafka.runtime.ivy import KAFKA_JARS, S3_JARS, SPARK_JARS, cached_jars
+from snapkafka.runtime.jdk import find_java
 from tools.toolchain import S3_SERVER_JARS
 
 if TYPE_CHECKING:

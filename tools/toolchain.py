@@ -10,17 +10,8 @@ import sys
 from typing import TYPE_CHECKING, Final
 
 from snapkafka.errors import DependencyMissingError
-from snapkafka.runtime import (
-    KAFKA_JARS,
-    S3_JARS,
-    SPARK_JARS,
-    JarSet,
-    jars,
-    java,
-    kafka_jars,
-    spark_jars,
-    spark_java_home,
-)
+from snapkafka.runtime.ivy import KAFKA_JARS, S3_JARS, SPARK_JARS, JarSet, jars, kafka_jars, spark_jars
+from snapkafka.runtime.jdk import java, spark_java_home
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -43,9 +43,9 @@ class KafkaHost(Guard, MachineDriver):
         started: whether it has started.
     """
 
-    def __init__(self, config: Config, *, aligns: bool) -> None:
+    def __init__(self, config: Config) -> None:
         Guard.__init__(self)
-        MachineDriver.__init__(self, WorkerProtocol(hear=config.hear, aligns=aligns))
+        MachineDriver.__init__(self, WorkerProtocol(hear=config.hear, aligns=True))
         self.config = config
         self.metrics = Metrics()
         self.started = False

@@ -50,14 +50,13 @@ class KafkaProcess(KafkaHost):
 
     Args:
         config: validated settings.
-        aligns: see `WorkerProtocol`.
     """
 
     ledger_tasks: LedgerTasks
     waiting: WorkerWaits
 
-    def __init__(self, config: Config, *, aligns: bool = False) -> None:
-        super().__init__(config, aligns=aligns)
+    def __init__(self, config: Config) -> None:
+        super().__init__(config)
         self._cut_at: dict[int, float] = {}  # epoch -> when, until it is closed
         self._hello: Hello | None = None
 

@@ -122,19 +122,19 @@ class MachineDriver(ABC):
     def append_hello(self, was: int) -> None:
         """Join again as a new process, which was process `was`: feed `Joined`, and append the `Hello`."""
 
+    @abstractmethod
+    def hold_inputs(self) -> None:
+        """Start no event before `let_go` (R16). Only a machine that `aligns` asks for this."""
+
+    @abstractmethod
+    def let_go(self, epoch: int) -> None:
+        """Let go what was held back, in its order; feed `InputsReleased`. Only a machine that `aligns` asks for
+        this."""
+
     # -- and may have these -----------------------------------------------------------------------------------------
 
     def turned_red(self, action: TurnedRed, us: int) -> None:  # noqa: B027
         """Note that the cut was taken, within so many microseconds."""
-
-    def hold_inputs(self) -> None:
-        """Start no event before `let_go` (R16). Only a machine that `aligns` asks for this."""
-        raise NotImplementedError
-
-    def let_go(self, epoch: int) -> None:
-        """Let go what was held back, in its order; feed `InputsReleased`. Only a machine that `aligns` asks for
-        this."""
-        raise NotImplementedError
 
     def changed(self) -> None:  # noqa: B027
         """Wake the tasks that wait for the machine: it has taken something in, and its actions are done."""

@@ -18,7 +18,8 @@ class BarrierMember(Member):
 
     Args:
         classic: see `Work`.
-        aligns: the driver can hold back inputs. Otherwise the process cuts at the trigger.
+        aligns: the driver can hold back inputs. Otherwise the process cuts at the trigger, and if it has inputs the
+            snapshot is an ordinary one.
     """
 
     def __init__(self, *, classic: bool, aligns: bool) -> None:
@@ -45,6 +46,13 @@ class BarrierMember(Member):
                 timeout_ms = snapshot.trigger.align_timeout_ms
                 actions.append(StartTimer(epoch=epoch, ttl_ms=timeout_ms, align=True))
         return actions
+
+    def _cannot_align(self, epoch: int) -> str | None:
+        """Return why a snapshot that is to be aligned is none, if that is because of this process."""
+        snapshot = self.ledger.open.get(epoch)
+        if self._aligns or snapshot is None or not snapshot.trigger.align or not self.positions.inputs():
+            return None
+        return f"{self._name} cannot hold back its inputs"
 
     def _align(self) -> list[Action]:
         """Cut for what is aligned by now; let go what need not wait any more."""

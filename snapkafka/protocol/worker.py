@@ -222,7 +222,8 @@ class WorkerProtocol(BarrierMember):
             return self._contaminated()
         actions = self._begin_to_align(epoch)
         if not self.aligner.is_white(epoch) and (own or "ledger" in self.hear):
-            actions += self._cut(epoch, "trigger" if own else "ledger")
+            why = self._cannot_align(epoch)
+            actions += self._cut(epoch, "trigger" if own else "ledger", unaligned=why)
         asked = self.open.ask(reassignment.ask_stopped(self.ledger, epoch, self.process))
         return [*actions, *asked, timer(self.ledger.snapshots[epoch])]
 

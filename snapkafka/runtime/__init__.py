@@ -10,33 +10,3 @@ moved there whole, under a lock: a half-fetched one never appears, and two proce
 
 Only the standard library is imported: the setup runs this before anything is installed.
 """
-
-from snapkafka.runtime.fetching import cache_dir
-from snapkafka.runtime.ivy import (
-    KAFKA_JARS,
-    S3_JARS,
-    SPARK_JARS,
-    JarSet,
-    cached_jars,
-    jars,
-    kafka_jars,
-    spark_jars,
-)
-from snapkafka.runtime.jdk import Java, find_java, java, parse_java, spark_java_home
-
-__all__ = [
-    "KAFKA_JARS",
-    "S3_JARS",
-    "SPARK_JARS",
-    "JarSet",
-    "Java",
-    "cache_dir",
-    "cached_jars",
-    "find_java",
-    "jars",
-    "java",
-    "kafka_jars",
-    "parse_java",
-    "spark_jars",
-    "spark_java_home",
-]

@@ -25,9 +25,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final, Self
 
 from snapkafka.errors import BrokerUnavailableError, TimedOutError
-from snapkafka.runtime import java, kafka_jars
 from snapkafka.runtime.class_archive import archive_options
 from snapkafka.runtime.environment import child_environment
+from snapkafka.runtime.ivy import kafka_jars
+from snapkafka.runtime.jdk import java
 from snapkafka.runtime.signals import Interrupted
 
 if TYPE_CHECKING:

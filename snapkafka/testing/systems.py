@@ -99,8 +99,11 @@ class RunningSystem:
         if left := producer.flush(SEND_TIMEOUT_S):
             raise TimedOutError(f"{left} records were not acknowledged in {SEND_TIMEOUT_S:.0f} s")
 
-    def snapshot(self, *, ttl_ms: int = 20_000) -> Taken:
+    def snapshot(self, *, ttl_ms: int = 20_000, align: bool = False) -> Taken:
         """Take a snapshot of the running system, and wait until it is captured.
+
+        Args:
+            align: as `snapkafka trigger --align`.
 
         Raises:
             SnapshotFailedError: it was not captured; the message names the cause.
@@ -113,6 +116,7 @@ class RunningSystem:
             self.namespace,
             snapshot_id=name,
             ttl_ms=ttl_ms,
+            align=align,
             who="snapkafka.testing",
             wait=True,
         )

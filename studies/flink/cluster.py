@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from snapkafka.errors import DependencyMissingError
-from snapkafka.runtime import java
+from snapkafka.runtime.jdk import java
 from snapkafka.until import blocking_until
 
 from .settings import LIMIT_S, Taken

@@ -123,12 +123,14 @@ def running(kafka: Broker, namespace: str, folder: Path, *, one_way: bool = Fals
 def _tick(run: Running, bootstrap: str) -> None:
     producer = Producer({"bootstrap.servers": bootstrap, "enable.idempotence": True})
     with participant(namespace=run.system.namespace, group=run.names.app("source"), producer=producer):
-        while not run.stopped.wait(0.01):
-            producer.produce(
-                run.names.ticks, key=KEYS[run.ticked % len(KEYS)], value=str(coins_of(run.ticked))
-            )
+        pause_s, ticks = (1.0, 30) if run.names.one_way else (0.01, 1)  # then some are in flight
+        while not run.stopped.wait(pause_s):
+            for _ in range(ticks):
+                producer.produce(
+                    run.names.ticks, key=KEYS[run.ticked % len(KEYS)], value=str(coins_of(run.ticked))
+                )
+                run.ticked += 1
             producer.poll(0)
-            run.ticked += 1
 
 
 def coins_of(tick: int) -> int:

@@ -39,12 +39,13 @@ def require_conserved(run: Running, taken: Taken, *, killed: int = 0) -> None:
         assert (found.verdict, made) == ("VERIFIED", 0), money
 
 
-def captured(run: Running) -> Taken:
-    """The first snapshot that is captured: one that waits for a killed process fails by name, and the next does not."""
+def captured(run: Running, *, align: bool = False) -> Taken:
+    """The first snapshot that is captured: one that waits for a killed process, or for a transaction that is aborted,
+    fails by name, and the next does not."""
 
     def take() -> Taken | None:
         try:
-            return run.snapshot(ttl_ms=8_000)
+            return run.snapshot(ttl_ms=40_000 if align else 8_000, align=align)
         except SnapshotFailedError:
             return None
 

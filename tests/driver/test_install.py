@@ -206,7 +206,7 @@ before = time.process_time()
 import faust, faust.cli.faust, aiokafka.admin  # the host has these in any case
 from faust.transport.drivers import aiokafka as driver
 app = faust.App("timed", broker="kafka://127.0.0.1:1")
-app.sensors, app.on_partitions_revoked
+app.sensors, app.on_partitions_revoked, app.assignor, app.tables  # a worker has them by its start
 host = spent()
 import snapkafka
 snapkafka.install(app, namespace="n")

@@ -19,7 +19,8 @@ from pathlib import Path
 from typing import Final
 from zipfile import ZipFile
 
-from snapkafka.runtime import JarSet, jars, java
+from snapkafka.runtime.ivy import JarSet, jars
+from snapkafka.runtime.jdk import java
 from snapkafka.testing import watchdog
 
 #: Fetched when first asked for, into the cache that all checkouts share.

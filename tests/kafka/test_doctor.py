@@ -82,7 +82,8 @@ async def test_the_windowed_table_is_fixed_and_the_way_back_leads_back(
 
 async def kafkas_own_tool(line: str) -> None:
     """Run a line for `kafka-configs.sh`; the script does no more than this."""
-    from snapkafka.runtime import JarSet, jars, java
+    from snapkafka.runtime.ivy import JarSet, jars
+    from snapkafka.runtime.jdk import java
 
     tools = JarSet(name="tools", modules=("org.apache.kafka:kafka-tools:4.4.0",), transitive=True)
     script, *words = shlex.split(line)

@@ -267,15 +267,31 @@ def test_r16_who_is_absent_holds_nothing() -> None:
     assert world.fold.snapshots[epoch].failure is not None
 
 
-def test_r16_who_cannot_hold_back_cuts_at_the_trigger() -> None:
+def test_r16_who_cannot_hold_back_cuts_at_the_trigger_and_says_so() -> None:
+    """So does everybody else, at once: nobody waits in vain."""
     world = World()
     front, back = system(world)
+    third = Process(world, "third", (C,))
+    back.send(C)
     back.machine._aligns = False
     epoch = world.trigger(align=True)
-    settle(front, back)
-    assert back.epoch == epoch
-    aligned, why = alignment(world, epoch)
-    assert not aligned and why == f"input b[0] of app back had messages of process {front.id} in flight"
+    settle(front, back, third)
+    assert back.epoch == third.epoch == epoch
+    assert alignment(world, epoch) == (False, f"process {back.id} cannot hold back its inputs")
+
+
+def test_r16_a_source_that_cannot_hold_back_has_nothing_to() -> None:
+    world = World()
+    source, back = Process(world, "source", ()), Process(world, "back", (B,))
+    settle(source, back)
+    source.machine._aligns = False
+    source.send(B)
+    epoch = world.trigger(align=True)
+    settle(source, back)
+    assert (source.epoch, back.epoch) == (epoch, 0)
+    read_one(back, 0)
+    settle(source, back)
+    assert alignment(world, epoch) == (True, "")
 
 
 def test_r16_the_time_to_live_names_who_is_waited_for_and_buries_nobody() -> None:

@@ -118,7 +118,9 @@ def _frames(spark: SparkSession, world: World, stretch: int = 0) -> LogFrames:
     ("seed", "stretch", "tail_max", "still_there"),
     [
         pytest.param(EVERY_KIND, 0, TAIL_MAX, all_there, id="every-kind-a-task-for-a-partition"),
-        pytest.param(EVERY_KIND, 0, 2, nothing_there, id="not-read-to-the-end-and-gone-since"),
+        pytest.param(
+            EVERY_KIND, 0, 2, nothing_there, id="not-read-to-the-end-and-gone-since", marks=pytest.mark.long
+        ),
         pytest.param(None, 3, TAIL_MAX, all_there, id="any-in-stretches", marks=pytest.mark.long),
         pytest.param(
             EVERY_KIND, 3, TAIL_MAX, all_there, id="every-kind-in-stretches", marks=pytest.mark.long

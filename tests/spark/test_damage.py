@@ -21,7 +21,8 @@ from snapkafka.assembly.spark import job
 from snapkafka.assembly.spark.reading.session import JAVA_SMALL
 from snapkafka.manifest import LedgerEntry, Manifest, Times, content_digest, dump
 from snapkafka.protocol.records import TopicPartition
-from snapkafka.runtime import spark_jars, spark_java_home
+from snapkafka.runtime.ivy import spark_jars
+from snapkafka.runtime.jdk import spark_java_home
 from snapkafka.testing import Broker
 from tests.spark.scene import Sender, Stage, play
 

@@ -19,5 +19,5 @@ class Host(KafkaProcess):
     """
 
     def __init__(self, app: Any, config: Config) -> None:
-        super().__init__(config, aligns=True)
+        super().__init__(config)
         self.app = app

@@ -65,6 +65,12 @@ class ForeignHost(MachineDriver):
         """Leave: a process whose id is void has to join by itself."""
         self._leave("its id is void: it was declared dead, or the ledger is another one")
 
+    def hold_inputs(self) -> None:
+        """Hold nothing back: its state comes at the cut, so it does not align."""
+
+    def let_go(self, epoch: int) -> None:
+        """Let nothing go: nothing is held back."""
+
     def turned_red(self, action: TurnedRed, us: int) -> None:
         """Tear the events that run across a cut (R6): all events of the process share one state."""
         for event in list(self.machine.colours.running):

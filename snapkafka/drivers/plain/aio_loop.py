@@ -10,6 +10,7 @@ from dataclasses import replace
 from typing import Any, Final, Self
 
 from aiokafka import ConsumerRebalanceListener, errors
+from aiokafka import TopicPartition as Partition
 
 from snapkafka.errors import BadInputError, TimedOutError
 from snapkafka.protocol.records import TopicPartition
@@ -27,6 +28,7 @@ from .transactions import Transactions
 
 #: `stop` is noticed as soon.
 LOOK_S: Final = 0.2
+HELD_LOOK_S: Final = 0.02
 #: Of the time that the group waits for a member: so long a revocation waits for the loop.
 FINISHES: Final = 0.5
 
@@ -64,7 +66,9 @@ class AioParticipant(Participant):
         super().__init__(plan, connection_of(client), reset="" if reset == "none" else reset)
         self._on_assign, self._on_revoke = on_assign, on_revoke
         self._consumer, self._producer = plan.consumer, plan.producer
-        self._getone: Callable[[], Any] = getattr(plan.consumer, "getone", None) or _read_around
+        self._getone, self._pause, self._resume = (
+            getattr(plan.consumer, name, _read_around) for name in ("getone", "pause", "resume")
+        )
         self._assigned = asyncio.Event()
         self._generation = 0  # of our own count: what was fetched under an earlier one is fetched again
         self._fetching: asyncio.Future[Any] | None = None
@@ -128,11 +132,20 @@ class AioParticipant(Participant):
 
     def _patch(self) -> None:
         if self._consumer is not None:
-            self._getone = self._consumer.getone
             for name in ("getone", "getmany"):
                 self._patches.put(self._consumer, name, _read_around)
+            self._patches.put(self._consumer, "pause", self._paused_by_loop)
+            self._patches.put(self._consumer, "resume", self._resumed_by_loop)
         if self.transactions is not None:
             self._patch_transactions(self._producer, self.transactions)
+
+    def _paused_by_loop(self, *tps: Any) -> None:
+        self.host.held.paused_by_loop(TopicPartition(*tp) for tp in tps)
+        self._pause(*tps)
+
+    def _resumed_by_loop(self, *tps: Any) -> None:
+        held = self.host.held.resumed_by_loop(TopicPartition(*tp) for tp in tps)
+        self._resume(*(tp for tp in tps if TopicPartition(*tp) not in held))
 
     def _patch_transactions(self, producer: Any, transactions: Transactions) -> None:
         begin, commit, abort = (
@@ -184,10 +197,13 @@ class AioParticipant(Participant):
         while not self.stopping:
             self.require_in_order()
             self._has_message = False
-            message = await self._fetched(LOOK_S if quiet_s is None else min(LOOK_S, quiet_s))
+            within_s = HELD_LOOK_S if self.host.held else LOOK_S
+            message = await self._fetched(within_s if quiet_s is None else min(within_s, quiet_s))
             if self._failed is not None:
                 failed, self._failed = self._failed, None
                 raise failed
+            if self.waits_for_others():
+                quiet_since = time.monotonic()
             if message is None:
                 if quiet_s is not None and time.monotonic() - quiet_since >= quiet_s:
                     return
@@ -232,6 +248,7 @@ class AioParticipant(Participant):
         except TimeoutError:
             return None
         generation = self._generation
+        self._hold_back()
         self._fetching = fetching = asyncio.ensure_future(self._getone())
         try:
             await asyncio.wait({fetching}, timeout=within_s)
@@ -243,22 +260,42 @@ class AioParticipant(Participant):
 
     async def _take_in(self, message: Any) -> Any:
         """Return the record as the loop gets it; None: it does not."""
-        tp, offset = place_of(message)
-        generation, header = self._generation, None
+        (tp, offset), held = place_of(message), self.host.held
+        generation, times, header = self._generation, held.times, None
+        if held.holds(tp):
+            return self._put_back(tp, offset)
         if message.headers:
             header, rest = wire.take_out(message.headers)
             if header is not None:
                 message = replace(message, headers=rest)
         gate = self.incoming.ask(tp, offset, message.key, message.value, header)
         if gate.met is not None and not self.host.absent:
-            await meet(self.host, self.waiting, gate.met)
+            waits = await meet(self.host, self.waiting, gate.met)
+            if generation != self._generation:
+                return None
+            if waits:
+                held.hold(tp, times)
+                return self._put_back(tp, offset)
         if gate.ended is not None:
             self.host.feed(gate.ended)
-        if not gate.passes or generation != self._generation:
+        if not gate.passes:
             return None
+        if not self.hand_out(tp, offset):
+            return self._put_back(tp, offset)
         self._has_message = True
-        self.events.hand_out(tp, offset)
         return message
+
+    def _hold_back(self) -> None:
+        """Pause what is held back, and resume what is not any more."""
+        pause, resume = self.host.held.due()
+        for tps, act in ((pause, self._pause), (resume, self._resume)):
+            if tps:
+                act(*(Partition(*tp) for tp in tps))
+
+    def _put_back(self, tp: TopicPartition, offset: int) -> None:
+        """Read a record again, once its partition is not held back any more."""
+        self._hold_back()
+        self._consumer.seek(Partition(*tp), offset)
 
     # -- inputs that come and go --------------------------------------------------------------------------------------
 
@@ -307,6 +344,7 @@ class AioParticipant(Participant):
             if self.sends is not None:
                 self.sends.forget_changes()
             self.revoked()
+            self.host.held.forget()
 
     async def _finished(self) -> None:
         """Wait until the loop has finished and committed what it got, as long as the group waits for this member."""

@@ -69,5 +69,5 @@ class IncomingRecords:
                 host.metrics.void_records += 1
                 return STAYS
             if stamp.epoch > host.machine.colours.epoch:
-                return Gate(passes=True, met=RecordMet(epoch=stamp.epoch))
+                return Gate(passes=True, met=RecordMet(epoch=stamp.epoch, may_wait=True))
         return PASSES

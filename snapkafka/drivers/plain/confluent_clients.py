@@ -9,15 +9,20 @@ from collections.abc import Mapping
 from typing import Any, Final, Protocol
 
 import confluent_kafka
+from confluent_kafka import TopicPartition
 
 from snapkafka.errors import BadInputError
+from snapkafka.protocol.records import TopicPartition as OurPartition
 
+from .holding import HeldInputs
 from .participant import READ_AROUND, READ_BY
 from .transactions import Transactions
 
 #: As librdkafka has it: the settings may come as a mapping, or as keywords.
 Settings = Mapping[str, Any]
 UNASSIGNED: Final = -1
+#: While something is held back, one call takes no longer.
+HELD_POLL_S: Final = 0.02
 
 
 class Sends(Protocol):
@@ -31,17 +36,55 @@ class Consumer(confluent_kafka.Consumer):
 
     Attributes:
         config: its settings.
-        taken: a participant reads it.
+        held: what its participant holds back; None: no participant reads it.
     """
 
     def __init__(self, config: Settings, **more: Any) -> None:
         super().__init__(dict(config), **more)
         self.config = {**config, **more}
-        self.taken = False
+        self.held: HeldInputs | None = None
+        self._put_back: dict[tuple[str, int], int] = {}  # what librdkafka has no position of
 
     def plainly(self, timeout_s: float) -> Any:
-        """Read a record, as confluent-kafka does."""
-        return super().poll(timeout_s)
+        """Read a record, as confluent-kafka does, from all inputs but those that are held back."""
+        assert self.held is not None
+        pause, resume = self.held.due()
+        if pause:
+            super().pause(_partitions(pause))
+        if resume:
+            super().resume(_partitions(resume))
+        message = super().poll(min(timeout_s, HELD_POLL_S) if self.held else timeout_s)
+        if self._put_back and message is not None:
+            self._put_back.pop((message.topic(), message.partition()), None)
+        return message
+
+    def put_back(self, tp: OurPartition, offset: int) -> None:
+        """Read a record again, once its partition is not held back any more."""
+        assert self.held is not None
+        pause, _ = self.held.due()
+        if pause:
+            super().pause(_partitions(pause))
+        super().seek(TopicPartition(tp.topic, tp.partition, offset))
+        self._put_back[tp] = offset
+
+    def seek(self, partition: TopicPartition) -> None:
+        """Seek; see `confluent_kafka.Consumer.seek`."""
+        super().seek(partition)
+        self._put_back.pop((partition.topic, partition.partition), None)
+
+    def position(self, partitions: list[TopicPartition]) -> list[TopicPartition]:
+        """Return the positions; that of a record that is held back is its offset."""
+        found: list[TopicPartition] = super().position(partitions)
+        for tp in found if self._put_back else ():
+            tp.offset = self._put_back.get((tp.topic, tp.partition), tp.offset)
+        return found
+
+    def commit(self, *arguments: Any, **more: Any) -> Any:
+        """Commit; see `confluent_kafka.Consumer.commit`. Without offsets, no record that is held back is committed."""
+        stores = str(self.config.get("enable.auto.offset.store", "true")).lower() != "false"
+        if self._put_back and stores and not (arguments or {"message", "offsets"} & more.keys()):
+            more["offsets"] = [tp for tp in self.position(self.assignment()) if tp.offset >= 0]
+        return super().commit(*arguments, **more)
 
     def poll(self, *arguments: Any, **more: Any) -> Any:
         """Read a record; outside of a participant only.
@@ -61,8 +104,27 @@ class Consumer(confluent_kafka.Consumer):
         self._require_free()
         return super().consume(*arguments, **more)
 
+    def pause(self, partitions: list[TopicPartition]) -> None:
+        """Pause partitions; see `confluent_kafka.Consumer.pause`."""
+        if self.held is not None:
+            self.held.paused_by_loop(OurPartition(tp.topic, tp.partition) for tp in partitions)
+        super().pause(partitions)
+
+    def resume(self, partitions: list[TopicPartition]) -> None:
+        """Resume partitions, those that are held back as soon as they are let go."""
+        if self.held is not None:
+            held = self.held.resumed_by_loop(OurPartition(tp.topic, tp.partition) for tp in partitions)
+            partitions = [tp for tp in partitions if (tp.topic, tp.partition) not in held]
+        super().resume(partitions)
+
+    def resume_all(self) -> None:
+        """Resume what was paused here: the inputs are revoked."""
+        self._put_back.clear()
+        if self.held is not None and (paused := self.held.forget()):
+            super().resume(_partitions(paused))
+
     def _require_free(self) -> None:
-        if self.taken:
+        if self.held is not None:
             raise BadInputError(READ_AROUND, hint=READ_BY)
 
 
@@ -147,3 +209,7 @@ class Producer(confluent_kafka.Producer):
         finally:
             if self.transactions is not None:
                 self.transactions.aborted(confirmed=confirmed)
+
+
+def _partitions(tps: list[OurPartition]) -> list[TopicPartition]:
+    return [TopicPartition(*tp) for tp in tps]

@@ -95,7 +95,7 @@ class ConfluentParticipant(Participant):
                 self._consumer.subscribe(
                     list(self.plan.inputs), on_assign=self._assigned, on_revoke=self._revoked
                 )
-                self._consumer.taken = True
+                self._consumer.held = self.host.held
         except BaseException:
             self._leave_clients()
             self._thread.call(self.leave(in_order=True))
@@ -127,7 +127,7 @@ class ConfluentParticipant(Participant):
         if self._producer is not None:
             self._producer.sends = self._producer.transactions = None
         if self._consumer is not None:
-            self._consumer.taken = False
+            self._consumer.held = None
 
     def _await_identity(self) -> None:
         """Wait until this process has an id, as long as R15 allows."""
@@ -155,11 +155,13 @@ class ConfluentParticipant(Participant):
             message = consumer.plainly(POLL_S if quiet_s is None else min(POLL_S, quiet_s))
             if self._producer is not None:
                 self._producer.poll(0)
+            if self.waits_for_others():
+                quiet_since = time.monotonic()
             if message is None:
                 if quiet_s is not None and time.monotonic() - quiet_since >= quiet_s:
                     return
                 continue
-            if not self._is_record(message) or not self._take_in(message):
+            if not self._is_record(message) or not self._take_in(consumer, message):
                 continue
             yield message
             quiet_since = time.monotonic()
@@ -206,21 +208,31 @@ class ConfluentParticipant(Participant):
             raise KafkaException(error)
         return False
 
-    def _take_in(self, message: Any) -> bool:
-        tp, offset = place_of(message)
-        header = None
+    def _take_in(self, consumer: Consumer, message: Any) -> bool:
+        """Return whether the loop gets this record now."""
+        (tp, offset), held = place_of(message), self.host.held
+        times, header = held.times, None
+        if held.holds(tp):
+            consumer.put_back(tp, offset)
+            return False
         if headers := message.headers():
             header, rest = wire.take_out(headers)
             if header is not None:
                 message.set_headers(rest)
         gate = self.incoming.ask(tp, offset, message.key(), message.value(), header)
-        if gate.met is not None and not self.host.absent:
-            self._thread.call(meet(self.host, self.waiting, gate.met))
+        met = None if self.host.absent else gate.met
+        if met is not None and self._thread.call(meet(self.host, self.waiting, met)):
+            held.hold(tp, times)
+            consumer.put_back(tp, offset)
+            return False
         if gate.ended is not None:
             self.host.feed(gate.ended)
-        if gate.passes:
-            self.events.hand_out(tp, offset)
-        return gate.passes
+        if not gate.passes:
+            return False
+        if not self.hand_out(tp, offset):
+            consumer.put_back(tp, offset)
+            return False
+        return True
 
     # -- inputs that come and go --------------------------------------------------------------------------------------
 
@@ -265,6 +277,7 @@ class ConfluentParticipant(Participant):
         finally:
             if not self._left:
                 self.revoked()
+                consumer.resume_all()
 
     # -- the table ----------------------------------------------------------------------------------------------------
 

@@ -26,6 +26,7 @@ from ..ledger_tasks import LedgerTasks
 from ..machine_driver import First
 from ..stamps import Stamps
 from ..waiting import WorkerWaits
+from .holding import HeldInputs
 
 if TYPE_CHECKING:
     from snapkafka.kafka.login.connection import Connection
@@ -47,6 +48,7 @@ class PlainDriver(KafkaProcess):
 
     Attributes:
         lock: covers every call of the machine.
+        held: its inputs that are held back.
         marked: called with the markers that are to be sent, under the lock.
         polled_at: when the loop asked for a record last.
     """
@@ -60,6 +62,7 @@ class PlainDriver(KafkaProcess):
             self, self.stamps, restore_read=lambda: None, other_ledger=lambda: None
         )
         self.waiting = WorkerWaits(self, self.ledger_tasks)
+        self.held = HeldInputs(self)
         self.polled_at = time.monotonic()
         self.marked: Callable[[SendMarkers], None] = lambda action: None
 
@@ -76,8 +79,9 @@ class PlainDriver(KafkaProcess):
             return super().do(actions, us=us)
 
     def withdraw(self) -> None:
-        """Give up the identity."""
+        """Let go what is held back, and give up the identity."""
         with self.lock:
+            self.held.let_go(0)
             super().withdraw()
 
     # -- the hooks of the loop, from any thread ---------------------------------------------------------------------
@@ -90,9 +94,19 @@ class PlainDriver(KafkaProcess):
         """Send them at once: nothing is sent meanwhile."""
         self.marked(action)
 
+    def hold_inputs(self) -> None:
+        """Hand out nothing more."""
+        self.held.hold_all()
+
+    def let_go(self, epoch: int) -> None:
+        """Hand out what comes next."""
+        self.held.let_go(epoch)
+
     def start_timer(self, action: StartTimer) -> None:
         """Start it in the loop, and a look at whether the loop keeps the snapshot waiting."""
         self.loop.call_soon_threadsafe(super().start_timer, action)
+        if action.align:
+            return
         late_s = action.ttl_ms / 1_000 * LATE
         self.loop.call_soon_threadsafe(self.loop.call_later, late_s, self.look_at_poll, action.epoch, late_s)
 

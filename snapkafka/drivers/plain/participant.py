@@ -23,6 +23,7 @@ from .transactions import Transactions
 
 if TYPE_CHECKING:
     from snapkafka.kafka.login.connection import Connection
+    from snapkafka.protocol.records import TopicPartition
 
     from .table import Table
 
@@ -173,6 +174,18 @@ class Participant:
                 "a transaction was aborted, and the loop was not rewound",
                 hint="call part.rewind() after abort_transaction()",
             )
+
+    def hand_out(self, tp: TopicPartition, offset: int) -> bool:
+        """Start the event of a record; False: its input is held back since."""
+        with self.host.lock:
+            if self.host.held.holds(tp):
+                return False
+            self.events.hand_out(tp, offset)
+        return True
+
+    def waits_for_others(self) -> bool:
+        """Return whether no message comes because inputs are held back; nobody waits for a transaction here."""
+        return bool(self.host.held) and (self.transactions is None or not self.transactions.open)
 
     def rewound(self) -> None:
         """Note that the loop stands where the group has committed."""

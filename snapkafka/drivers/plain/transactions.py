@@ -28,6 +28,7 @@ class Transactions:
         fenced: does this error mean that the transaction was aborted?
 
     Attributes:
+        open: one is.
         unwound: the loop is to be rewound before it goes on.
     """
 
@@ -41,20 +42,20 @@ class Transactions:
     ) -> None:
         self._host, self._events, self._outcomes, self._fenced = host, events, outcomes, fenced
         self.unwound = False
-        self._open = False
+        self.open = False
         self._in_doubt = False  # a commit failed, and may have gone through
         self._revoked = False  # inputs were, in this transaction
         events.defers = True
 
     def began(self) -> None:
         """Note that a transaction has begun."""
-        self._open, self._in_doubt, self._revoked = True, False, False
+        self.open, self._in_doubt, self._revoked = True, False, False
         self._outcomes.began()
         self._events.transaction_began()
 
     def revoked(self) -> None:
         """Note that inputs are revoked: another member starts where the group has committed."""
-        self.unwound, self._revoked = False, self._open
+        self.unwound, self._revoked = False, self.open
 
     def require_kept(self) -> None:
         """Refuse to commit what another member processes as well.
@@ -89,11 +90,11 @@ class Transactions:
 
     def left(self) -> None:
         """Note that the loop has ended: what is open is committed by nobody."""
-        if self._open:
+        if self.open:
             self.aborted(confirmed=False)
 
     def _end(self, failure: Unacknowledged | None) -> None:
-        host, self._open, self._revoked = self._host, False, False
+        host, self.open, self._revoked = self._host, False, False
         try:
             with host.lock:
                 self._outcomes.ended(failure)

@@ -119,6 +119,12 @@ class StoryMember(MachineDriver):
         self._read = 0  # first ledger offset not read yet
         self._awaits = -1  # a record of ours that we want to read back
 
+    def hold_inputs(self) -> None:
+        """Hold nothing back: no story is aligned."""
+
+    def let_go(self, epoch: int) -> None:
+        """Let nothing go: nothing is held back."""
+
     def join(self, inputs: Sequence[StoryChannel], outputs: Sequence[StoryChannel]) -> None:
         """Append `Hello`, be assigned all inputs for good, and name the outputs: markers go to every one of them."""
         hello = Hello(

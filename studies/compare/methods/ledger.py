@@ -186,6 +186,12 @@ class Node(MachineDriver):
         """Fail: nobody dies here."""
         raise AssertionError(was)
 
+    def hold_inputs(self) -> None:
+        """Hold nothing back: no snapshot here is aligned."""
+
+    def let_go(self, epoch: int) -> None:
+        """Let nothing go: nothing is held back."""
+
     def turned_red(self, action: TurnedRed, us: int) -> None:
         """Let the process stand still as long as a cut takes."""
         self.process.stall(CUT_S)

@@ -53,6 +53,12 @@ class Peer(MachineDriver):
         self.feed(InputsAssigned(generation=1, member="", inputs=(given,), changelogs=()))
         await self.until("the peer to have its input", lambda: self.machine.inputs.ready)
 
+    def hold_inputs(self) -> None:
+        """Hold nothing back: no snapshot of its is aligned."""
+
+    def let_go(self, epoch: int) -> None:
+        """Let nothing go: nothing is held back."""
+
     async def trigger(self, name: str, *apps: str) -> SnapshotView:
         """Ask for a snapshot."""
         trigger = await compose_trigger(self.admin, self.state, snapshot_id=name, apps=apps, ttl_ms=60_000)

@@ -47,7 +47,7 @@ CAUGHT_IN: Final[dict[str, tuple[str, int]]] = {
     "R9 passed": ("passed", 29),
     "R9 one record": ("passed", 29),
     "R10 uncut": ("uncut", 1),
-    "R10 undone": ("went-back", 8),
+    "R10 undone": ("went-back", 3),
     "R11 lost": ("moves", 18),
     "R11 last": ("red-input", 2),
     "R11 born": ("late-large", 4),

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from snapkafka.runtime import KAFKA_JARS
+from snapkafka.runtime.ivy import KAFKA_JARS
 from tools import setup
 
 

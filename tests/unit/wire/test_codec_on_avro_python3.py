@@ -9,8 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from snapkafka.runtime import cache_dir
-from snapkafka.runtime.fetching import fetch_lock
+from snapkafka.runtime.fetching import cache_dir, fetch_lock
 
 pytestmark = pytest.mark.processes
 

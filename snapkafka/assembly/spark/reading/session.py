@@ -16,9 +16,10 @@ from pathlib import Path
 from typing import Final
 
 from snapkafka.errors import DependencyMissingError
-from snapkafka.runtime import spark_jars, spark_java_home
 from snapkafka.runtime.class_archive import archive_options
 from snapkafka.runtime.environment import use_utf8
+from snapkafka.runtime.ivy import spark_jars
+from snapkafka.runtime.jdk import spark_java_home
 from snapkafka.runtime.memory import memory_bytes
 
 try:

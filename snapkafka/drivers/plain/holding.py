@@ -1,0 +1,102 @@
+"""Inputs that are held back for an aligned snapshot (R16): nothing of them starts until the machine lets them go.
+
+The client pauses a held partition. A record that it had fetched already is put back: its partition is sought to it. So
+nothing is kept here, and a seek of the loop's own, a rebalance or a crash finds each partition as it would have been.
+A partition that the loop has paused itself stays paused.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+from snapkafka.protocol.events import InputsReleased
+from snapkafka.protocol.records import HeldInput, TopicPartition
+
+if TYPE_CHECKING:
+    from .driver import PlainDriver
+
+
+class HeldInputs:
+    """The inputs of one loop that are held back. All of it runs under the lock of its driver.
+
+    Attributes:
+        times: how often everything was let go; a decision from before that has to be asked for again.
+    """
+
+    def __init__(self, host: PlainDriver) -> None:
+        self._host = host
+        self.times = 0
+        self._since: dict[TopicPartition, float] = {}
+        self._paused: set[TopicPartition] = set()  # here
+        self._by_loop: set[TopicPartition] = set()  # paused by the loop itself
+
+    def __bool__(self) -> bool:
+        return bool(self._since)
+
+    def holds(self, tp: TopicPartition) -> bool:
+        """Return whether nothing of this input may start."""
+        return tp in self._since
+
+    def hold(self, tp: TopicPartition, times: int) -> None:
+        """Hold an input back from a record on, unless everything was let go since the machine was asked about it."""
+        with self._host.lock:
+            if times == self.times:
+                self._since.setdefault(tp, time.perf_counter())
+
+    def hold_all(self) -> None:
+        """Hold all inputs back."""
+        now = time.perf_counter()
+        for tp in self._host.machine.positions.inputs():
+            self._since.setdefault(tp, now)
+
+    def let_go(self, epoch: int) -> None:
+        """Let everything go on."""
+        with self._host.lock:
+            self.times += 1
+            if not self._since:
+                return
+            now, host = time.perf_counter(), self._host
+            held = {tp: now - since for tp, since in sorted(self._since.items())}
+            self._since.clear()
+            for seconds in held.values():
+                host.metrics.held_s.add(seconds)
+            inputs = tuple(
+                HeldInput(topic=tp.topic, partition=tp.partition, held_us=round(seconds * 1_000_000))
+                for tp, seconds in held.items()
+            )
+            host.feed(InputsReleased(epoch=epoch, inputs=inputs))
+
+    # -- what the client has to do ------------------------------------------------------------------------------------
+
+    def due(self) -> tuple[list[TopicPartition], list[TopicPartition]]:
+        """Return the partitions that the client has to pause now, and those that it has to resume."""
+        if not self._since and not self._paused:
+            return [], []
+        with self._host.lock:
+            pause = sorted(self._since.keys() - self._paused)
+            resume = sorted(self._paused - self._since.keys() - self._by_loop)
+            self._paused = set(self._since)
+        return pause, resume
+
+    def forget(self) -> list[TopicPartition]:
+        """Forget what is paused: the inputs are revoked. Return what was paused here."""
+        with self._host.lock:
+            paused, self._paused = sorted(self._paused), set()
+            self._by_loop.clear()
+        return paused
+
+    # -- what the loop does itself ------------------------------------------------------------------------------------
+
+    def paused_by_loop(self, tps: Iterable[TopicPartition]) -> None:
+        """Note that the loop pauses partitions."""
+        with self._host.lock:
+            self._by_loop.update(tps)
+
+    def resumed_by_loop(self, tps: Iterable[TopicPartition]) -> set[TopicPartition]:
+        """Note that the loop resumes partitions; return those that are held back, and stay paused until let go."""
+        with self._host.lock:
+            resumed = set(tps)
+            self._by_loop -= resumed
+            return resumed & self._paused

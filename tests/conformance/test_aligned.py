@@ -1,0 +1,54 @@
+"""R16 in plain loops and mixed systems: an aligned snapshot has no message in flight; none is lost or runs twice."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from snapkafka.testing import Broker
+from snapkafka.testing.taken import Taken
+from snapkafka.until import blocking_until
+from tests.conformance.running import Running, coins_of, money_of, running
+from tests.conformance.scenarios import ALIGNED
+from tests.conformance.test_members import captured
+
+pytestmark = [pytest.mark.kafka, pytest.mark.timeout(400)]
+
+
+def in_flight(taken: Taken) -> int:
+    return len(taken.query("SELECT topic FROM messages"))
+
+
+def more_ticks(run: Running) -> None:
+    so_far = run.ticked
+    blocking_until(lambda: run.ticked > so_far + 50, 60, "50 more ticks")
+
+
+@pytest.mark.parametrize(("spender", "keeper"), ALIGNED.cases())
+def test_r16_an_aligned_snapshot_of_plain_loops_has_no_message_in_flight(
+    kafka: Broker, namespace: str, tmp_path: Path, spender: str, keeper: str
+) -> None:
+    """The keeper is slower than the ticks come, so a snapshot that is not aligned has some."""
+    with running(kafka, namespace, tmp_path, one_way=True) as run:
+        run.start(spender, "spender")
+        run.start(keeper, "keeper")
+        run.await_ready()
+        aligned = []
+        for _ in range(3):
+            more_ticks(run)
+            aligned.append(captured(run, align=True))
+        blocking_until(lambda: in_flight(captured(run)), 120, "an ordinary snapshot with messages in flight")
+        run.stop_ticks()
+        sent = sum(map(coins_of, range(run.ticked)))
+        for taken in aligned:
+            taken.assert_consistent()
+            assert in_flight(taken) == 0
+            money = money_of(run, taken)
+            assert money and sum(coins for *_, coins in money) == 0, money
+
+        def kept() -> int:
+            return sum(coins for _, name, _, coins in money_of(run, captured(run)) if name == "purses")
+
+        blocking_until(lambda: kept() >= sent, 60, "the keeper to have all coins")
+        assert kept() == sent

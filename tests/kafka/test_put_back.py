@@ -1,0 +1,62 @@
+"""What librdkafka does with a record that a participant puts back (R16): it is neither committed nor lost."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from confluent_kafka import Producer, TopicPartition
+
+from snapkafka.clients import Consumer
+from snapkafka.config import Config
+from snapkafka.drivers.plain.driver import PlainDriver
+from snapkafka.kafka.login.connection import Connection
+from snapkafka.protocol.records import TopicPartition as OurPartition
+from snapkafka.testing import Broker, create_topics
+from snapkafka.until import blocking_until
+
+pytestmark = [pytest.mark.kafka, pytest.mark.timeout(120)]
+
+
+def read(consumer: Consumer) -> Any:
+    return blocking_until(lambda: consumer.plainly(0.2), 30, "a record")
+
+
+@pytest.mark.parametrize("seek", [False, True])
+def test_r16_a_record_that_is_put_back_is_read_again_and_committed_by_nobody(
+    kafka: Broker, namespace: str, seek: bool
+) -> None:
+    """`seek`: the loop seeks meanwhile; its word is the last one."""
+    create_topics(kafka.bootstrap, namespace, partitions=1)
+    producer = Producer({"bootstrap.servers": kafka.bootstrap})
+    for number in range(10):
+        producer.produce(namespace, str(number))
+    assert producer.flush(30) == 0
+    consumer = Consumer(
+        {
+            "bootstrap.servers": kafka.bootstrap,
+            "group.id": namespace,
+            "enable.auto.commit": False,
+            "auto.offset.reset": "earliest",
+        }
+    )
+    held = PlainDriver(Config(namespace=namespace), Connection(bootstrap=kafka.bootstrap)).held
+    consumer.held = held
+    tp, here = OurPartition(namespace, 0), TopicPartition(namespace, 0)
+    consumer.subscribe([namespace])
+    try:
+        assert [read(consumer).offset() for _ in range(5)] == [0, 1, 2, 3, 4]
+        held.hold(tp, held.times)
+        consumer.put_back(tp, 4)
+        assert [consumer.plainly(0.02) for _ in range(20)] == [None] * 20
+        assert [found.offset for found in consumer.position([here])] == [4]
+        consumer.commit(asynchronous=False)
+        assert [found.offset for found in consumer.committed([here], 10)] == [4]
+        if seek:
+            consumer.seek(TopicPartition(namespace, 0, 2))
+        held.let_go(0)
+        assert read(consumer).offset() == (2 if seek else 4)
+        assert read(consumer).offset() == (3 if seek else 5)
+    finally:
+        consumer.held = None
+        consumer.close()
