@@ -298,19 +298,8 @@ class Campaign:
     def finish(self) -> None:
         items = len(self.cycle.items)
         self.cycle.feed(self.fed)
-        wait_until(
-            "the end result",
-            lambda: self.cycle.tables() == self.cycle.expected(),
-            timeout_s=END_S,
-            period_s=2.0,
-            system=self.cycle.system,
-        )
-        wait_until(
-            "each output once",
-            lambda: outputs_kept(self.cycle.records()["out"], self.taken_back) == Counter(range(items)),
-            timeout_s=60,
-            period_s=1.0,
-        )
+        self.cycle.await_tables()
+        self.cycle.await_outputs(self.taken_back)
         self.cycle.system.stop()
         assert self.cycle.tables() == self.cycle.expected(), "nothing came after the end"
         assert outputs_kept(self.cycle.records()["out"], self.taken_back) == Counter(range(items))

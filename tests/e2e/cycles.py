@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import random
 import time
 import uuid
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
 from snapkafka import ops
-from snapkafka.demo.observer import Observer
-from snapkafka.demo.system import System
+from snapkafka.demo.observer import Observer, observing
+from snapkafka.demo.system import System, wait_until
+from snapkafka.kafka.login.connection import Connection
 from snapkafka.protocol.records import TopicPartition
-from snapkafka.testing import create_topics
+from snapkafka.testing import Broker, create_topics
 from tests.features.harness import Record, is_marker, produce, read_topics
 
 from .cycling_names import PARTITIONS, TABLES, TOPICS, WINDOW_S
@@ -105,6 +108,66 @@ class Cycle:
         """The tables as Faust recovers them from their whole changelogs."""
         records = self.records()
         return {table: folded(records.get(f"{app}-{table}-changelog", ())) for app, table in TABLES}
+
+    def await_tables(self) -> None:
+        """Wait until the tables are what the whole input comes to."""
+        wait_until(
+            "the end result",
+            lambda: self.tables() == self.expected(),
+            timeout_s=END_S,
+            period_s=2.0,
+            system=self.system,
+        )
+
+    def await_outputs(self, taken_back: Sequence[ops.Irrevocable]) -> None:
+        """Wait until each output has come out once, but for these ranges."""
+        wait_until(
+            "all outputs to have come out once",
+            lambda: outputs_kept(self.records()["out"], taken_back) == Counter(range(len(self.items))),
+            timeout_s=60,
+            period_s=1.0,
+        )
+
+
+@contextmanager
+def cycle_at_cut(kafka: Broker, folder: Path, seed: int) -> Iterator[tuple[Cycle, Connection, Path]]:
+    """Run a system that has taken the snapshot `cut` of half of its input; provide also its storage."""
+    connection, storage = Connection(bootstrap=kafka.bootstrap), folder / "storage"
+    storage.mkdir()
+    with observing(kafka.bootstrap, f"e{uuid.uuid4().hex[:8]}") as observer:
+        cycle = Cycle(kafka.bootstrap, folder, observer, seed)
+        try:
+            cycle.start({"CYCLE_SUM_S": "0.03"})  # messages pile up before it
+            observer.wait_for_workers(cycle.system)
+            cycle.feed(0, ITEMS // 2)
+            wait_until(
+                "the first outputs", lambda: cycle.sent() > AT_CUT, timeout_s=END_S, system=cycle.system
+            )
+            asyncio.run(
+                ops.trigger(
+                    connection,
+                    observer.namespace,
+                    snapshot_id="cut",
+                    storage=str(storage),
+                    ttl_ms=30_000,
+                    wait=True,
+                )
+            )
+            yield cycle, connection, storage
+        except BaseException:
+            for worker in cycle.system.workers:
+                print(f"--- {worker.name}\n{worker.last_lines(30)}")
+            raise
+        finally:
+            cycle.system.stop()
+
+
+def assembled_cut(connection: Connection, namespace: str) -> ops.JobResult:
+    """Assemble and verify the snapshot `cut`, with messages in flight."""
+    (assembled,) = asyncio.run(ops.assemble(connection, ops.JobSpec(namespace=namespace, snapshots=("cut",))))
+    assert assembled.verdict == "VERIFIED", assembled.checks
+    assert assembled.tables["messages"] > 0, "nothing was in flight: the test shows nothing"
+    return assembled
 
 
 def folded(records: Sequence[Record]) -> dict[str, object]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -11,14 +10,12 @@ from pathlib import Path
 import pytest
 
 from snapkafka import ops
-from snapkafka.demo.observer import observing
-from snapkafka.demo.system import wait_until
 from snapkafka.errors import ForkFailedError, ForkRefusedError, OvertakenError, PlanChangedError
 from snapkafka.kafka.login.connection import Connection
 from snapkafka.testing import Broker
 from tests.features.harness import read_topics
 
-from .cycles import AT_CUT, END_S, ITEMS, Cycle
+from .cycles import assembled_cut, cycle_at_cut
 from .recovering import Operator, forked
 
 pytestmark = [pytest.mark.kafka, pytest.mark.spark, pytest.mark.long, pytest.mark.timeout(900)]
@@ -37,30 +34,10 @@ def rows(kafka: Broker, fork: str) -> Rows:
 @contextmanager
 def snapshot(kafka: Broker, folder: Path) -> Iterator[tuple[Connection, str]]:
     """A system of two services with the snapshot `cut`; it has stopped."""
-    connection, namespace = Connection(bootstrap=kafka.bootstrap), f"e{uuid.uuid4().hex[:8]}"
-    storage = folder / "storage"
-    storage.mkdir()
-    with observing(kafka.bootstrap, namespace) as observer:
-        cycle = Cycle(kafka.bootstrap, folder, observer, 1991)
-        try:
-            cycle.start({"CYCLE_SUM_S": "0.03"})
-            observer.wait_for_workers(cycle.system)
-            cycle.feed(0, ITEMS // 2)
-            wait_until("outputs", lambda: cycle.sent() > AT_CUT, timeout_s=END_S, system=cycle.system)
-            asyncio.run(
-                ops.trigger(
-                    connection, namespace, snapshot_id="cut", storage=str(storage), ttl_ms=30_000, wait=True
-                )
-            )
-            cycle.kill()
-            (assembled,) = asyncio.run(
-                ops.assemble(connection, ops.JobSpec(namespace=namespace, snapshots=("cut",)))
-            )
-            assert assembled.verdict == "VERIFIED", assembled.checks
-            assert assembled.tables["messages"] > 0, "nothing was in flight"
-            yield connection, namespace
-        finally:
-            cycle.system.stop()
+    with cycle_at_cut(kafka, folder, 1991) as (cycle, connection, _):
+        cycle.kill()
+        assembled_cut(connection, cycle.observer.namespace)
+        yield connection, cycle.observer.namespace
 
 
 @pytest.mark.parametrize("first_wakes_up", ["when the second is done", "while the second waits"])

@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-import asyncio
 import uuid
 from collections import Counter
 from pathlib import Path
 
 import pytest
 
-from snapkafka import ops
 from snapkafka.demo.observer import observing
 from snapkafka.demo.system import wait_until
-from snapkafka.kafka.login.connection import Connection
 from snapkafka.testing import Broker
 
-from .cycles import AT_CUT, END_S, ITEMS, Cycle, outputs_kept
+from .cycles import AT_CUT, END_S, ITEMS, Cycle, assembled_cut, cycle_at_cut, outputs_kept
 from .recovering import restored
 
 pytestmark = [pytest.mark.kafka, pytest.mark.spark, pytest.mark.long, pytest.mark.timeout(900)]
@@ -28,66 +25,29 @@ AT_KILL = 200
 def test_a_killed_system_is_restored_and_ends_as_if_undisturbed(
     kafka: Broker, tmp_path: Path, seed: int
 ) -> None:
-    connection, namespace = Connection(bootstrap=kafka.bootstrap), f"e{uuid.uuid4().hex[:8]}"
-    storage = tmp_path / "storage"
-    storage.mkdir()
-    with observing(kafka.bootstrap, namespace) as observer:
-        cycle = Cycle(kafka.bootstrap, tmp_path, observer, seed)
-        try:
-            cycle.start({"CYCLE_SUM_S": "0.03"})  # messages pile up before it
-            observer.wait_for_workers(cycle.system)
-            cycle.feed(0, ITEMS // 2)
-            wait_until(
-                "the first outputs", lambda: cycle.sent() > AT_CUT, timeout_s=END_S, system=cycle.system
-            )
-            asyncio.run(
-                ops.trigger(
-                    connection, namespace, snapshot_id="cut", storage=str(storage), ttl_ms=30_000, wait=True
-                )
-            )
-            at_cut = cycle.sent()
-            cycle.feed(ITEMS // 2)
-            wait_until(
-                "more outputs",
-                lambda: cycle.sent() > at_cut + AT_KILL - AT_CUT,
-                timeout_s=END_S,
-                system=cycle.system,
-            )
-            cycle.kill()
-            (assembled,) = asyncio.run(
-                ops.assemble(connection, ops.JobSpec(namespace=namespace, snapshots=("cut",)))
-            )
-            assert assembled.verdict == "VERIFIED", assembled.checks
-            assert assembled.tables["messages"] > 0, "nothing was in flight: the test shows nothing"
-            done = restored(connection, namespace, "cut", wait_s=90)
-            assert done.messages > 0
-            assert done.state > 0
-            outputs = [item for item in done.irrevocable if item.topic == f"{cycle.prefix}out"]
-            assert outputs, "nothing came out between the cut and the kill: the test shows nothing"
-
-            cycle.start()
-            wait_until(
-                "the end result",
-                lambda: cycle.tables() == cycle.expected(),
-                timeout_s=END_S,
-                period_s=2.0,
-                system=cycle.system,
-            )
-            wait_until(
-                "all outputs to have come out once",
-                lambda: outputs_kept(cycle.records()["out"], outputs) == Counter(range(ITEMS)),
-                timeout_s=60,
-                period_s=1.0,
-            )
-            cycle.system.stop()
-            assert cycle.tables() == cycle.expected(), "nothing came after the end"
-            assert outputs_kept(cycle.records()["out"], outputs) == Counter(range(ITEMS))
-        except BaseException:
-            for worker in cycle.system.workers:
-                print(f"--- {worker.name}\n{worker.last_lines(30)}")
-            raise
-        finally:
-            cycle.system.stop()
+    with cycle_at_cut(kafka, tmp_path, seed) as (cycle, connection, _):
+        namespace = cycle.observer.namespace
+        at_cut = cycle.sent()
+        cycle.feed(ITEMS // 2)
+        wait_until(
+            "more outputs",
+            lambda: cycle.sent() > at_cut + AT_KILL - AT_CUT,
+            timeout_s=END_S,
+            system=cycle.system,
+        )
+        cycle.kill()
+        assembled_cut(connection, namespace)
+        done = restored(connection, namespace, "cut", wait_s=90)
+        assert done.messages > 0
+        assert done.state > 0
+        outputs = [item for item in done.irrevocable if item.topic == f"{cycle.prefix}out"]
+        assert outputs, "nothing came out between the cut and the kill: the test shows nothing"
+        cycle.start()
+        cycle.await_tables()
+        cycle.await_outputs(outputs)
+        cycle.system.stop()
+        assert cycle.tables() == cycle.expected(), "nothing came after the end"
+        assert outputs_kept(cycle.records()["out"], outputs) == Counter(range(ITEMS))
 
 
 def test_faust_alone_processes_events_twice_after_such_a_kill(kafka: Broker, tmp_path: Path) -> None:

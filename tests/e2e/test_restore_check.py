@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import uuid
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,7 +15,7 @@ from typer.testing import CliRunner
 from snapkafka import ops
 from snapkafka.checks import Verdict
 from snapkafka.cli.verbs import app
-from snapkafka.demo.observer import Observer, observing
+from snapkafka.demo.observer import Observer
 from snapkafka.demo.system import wait_until
 from snapkafka.errors import RestoreRefusedError
 from snapkafka.kafka.login.connection import Connection
@@ -25,7 +24,7 @@ from snapkafka.protocol.records import TopicPartition
 from snapkafka.testing import Broker
 
 from . import recovering
-from .cycles import AT_CUT, END_S, ITEMS, Cycle
+from .cycles import END_S, Cycle, cycle_at_cut
 
 pytestmark = [pytest.mark.kafka, pytest.mark.spark, pytest.mark.long, pytest.mark.timeout(900)]
 
@@ -98,33 +97,14 @@ class Restored:
 
 @pytest.fixture
 def restored(kafka: Broker, tmp_path: Path) -> Iterator[Restored]:
-    namespace, storage = f"e{uuid.uuid4().hex[:8]}", tmp_path / "storage"
-    storage.mkdir()
-    with observing(kafka.bootstrap, namespace) as observer:
-        cycle = Cycle(kafka.bootstrap, tmp_path, observer, 1985)
-        it = Restored(cycle, observer, Connection(bootstrap=kafka.bootstrap), storage)
-        try:
-            cycle.start({"CYCLE_SUM_S": "0.03"})  # messages pile up before it
-            observer.wait_for_workers(cycle.system)
-            cycle.feed(0, ITEMS // 2)
-            wait_until(
-                "the first outputs", lambda: cycle.sent() > AT_CUT, timeout_s=END_S, system=cycle.system
-            )
-            it.trigger("cut")
-            at_cut = cycle.sent()
-            wait_until(
-                "more outputs", lambda: cycle.sent() > at_cut + 20, timeout_s=END_S, system=cycle.system
-            )
-            cycle.kill()
-            assert it.verdict("cut")[0] == "VERIFIED"
-            recovering.restored(it.connection, namespace, "cut", wait_s=90)
-            yield it
-        except BaseException:
-            for worker in cycle.system.workers:
-                print(f"--- {worker.name}\n{worker.last_lines(30)}")
-            raise
-        finally:
-            cycle.system.stop()
+    with cycle_at_cut(kafka, tmp_path, 1985) as (cycle, connection, storage):
+        it = Restored(cycle, cycle.observer, connection, storage)
+        at_cut = cycle.sent()
+        wait_until("more outputs", lambda: cycle.sent() > at_cut + 20, timeout_s=END_S, system=cycle.system)
+        cycle.kill()
+        assert it.verdict("cut")[0] == "VERIFIED"
+        recovering.restored(connection, cycle.observer.namespace, "cut", wait_s=90)
+        yield it
 
 
 def test_a_restored_system_equals_its_snapshot_and_each_damage_is_named(restored: Restored) -> None:

@@ -6,7 +6,6 @@ import asyncio
 import json
 import subprocess
 import sys
-import uuid
 from collections import Counter, defaultdict
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -15,14 +14,14 @@ from pathlib import Path
 import pytest
 
 from snapkafka import ops
-from snapkafka.demo.observer import Observer, observing
+from snapkafka.demo.observer import Observer
 from snapkafka.demo.system import wait_until
 from snapkafka.errors import OvertakenError
 from snapkafka.kafka.login.connection import Connection
 from snapkafka.protocol.records import TopicPartition
 from snapkafka.testing import Broker, create_topics
 
-from .cycles import AT_CUT, END_S, ITEMS, Cycle, outputs_kept
+from .cycles import END_S, ITEMS, Cycle, assembled_cut, cycle_at_cut
 from .cycling_names import PARTITIONS, TABLES
 from .recovering import Operator, restored
 
@@ -40,38 +39,13 @@ def restoring(kafka: Broker, namespace: str) -> Operator:
 @contextmanager
 def killed_cycle(kafka: Broker, folder: Path) -> Iterator[tuple[Cycle, Observer, Connection, str]]:
     """A system of two services, with a snapshot that is assembled, killed some time later."""
-    connection, namespace = Connection(bootstrap=kafka.bootstrap), f"e{uuid.uuid4().hex[:8]}"
-    storage = folder / "storage"
-    storage.mkdir()
-    with observing(kafka.bootstrap, namespace) as observer:
-        cycle = Cycle(kafka.bootstrap, folder, observer, 1985)
-        try:
-            cycle.start({"CYCLE_SUM_S": "0.03"})
-            observer.wait_for_workers(cycle.system)
-            cycle.feed(0, ITEMS // 2)
-            wait_until("outputs", lambda: cycle.sent() > AT_CUT, timeout_s=END_S, system=cycle.system)
-            asyncio.run(
-                ops.trigger(
-                    connection, namespace, snapshot_id="cut", storage=str(storage), ttl_ms=30_000, wait=True
-                )
-            )
-            at_cut = cycle.sent()
-            cycle.feed(ITEMS // 2)
-            wait_until(
-                "more outputs", lambda: cycle.sent() > at_cut + 50, timeout_s=END_S, system=cycle.system
-            )
-            cycle.kill()
-            (assembled,) = asyncio.run(
-                ops.assemble(connection, ops.JobSpec(namespace=namespace, snapshots=("cut",)))
-            )
-            assert assembled.verdict == "VERIFIED", assembled.checks
-            yield cycle, observer, connection, namespace
-        except BaseException:
-            for worker in cycle.system.workers:
-                print(f"--- {worker.name}\n{worker.last_lines(30)}")
-            raise
-        finally:
-            cycle.system.stop()
+    with cycle_at_cut(kafka, folder, 1985) as (cycle, connection, _):
+        at_cut = cycle.sent()
+        cycle.feed(ITEMS // 2)
+        wait_until("more outputs", lambda: cycle.sent() > at_cut + 50, timeout_s=END_S, system=cycle.system)
+        cycle.kill()
+        assembled_cut(connection, cycle.observer.namespace)
+        yield cycle, cycle.observer, connection, cycle.observer.namespace
 
 
 def committed(observer: Observer, cycle: Cycle) -> dict[str, object]:
@@ -93,19 +67,8 @@ def test_a_suspended_restore_is_overtaken_and_changes_nothing_more(
             restoring(kafka, namespace).finish()
             outputs = [it for it in planned.irrevocable if it.topic == f"{cycle.prefix}out"]
             cycle.start()
-            wait_until(
-                "the end result",
-                lambda: cycle.tables() == cycle.expected(),
-                timeout_s=END_S,
-                period_s=2.0,
-                system=cycle.system,
-            )
-            wait_until(
-                "all outputs to have come out once",
-                lambda: outputs_kept(cycle.records()["out"], outputs) == Counter(range(ITEMS)),
-                timeout_s=60,
-                period_s=1.0,
-            )
+            cycle.await_tables()
+            cycle.await_outputs(outputs)
             for worker in list(cycle.system.workers):
                 cycle.system.interrupt(worker)
             wait_until(
@@ -149,13 +112,7 @@ def test_a_worker_without_snapkafka_is_not_let_in_during_a_restore(kafka: Broker
                 assert status == OvertakenError.exit_status, err
                 restoring(kafka, namespace).finish()
             cycle.start()
-            wait_until(
-                "the end result",
-                lambda: cycle.tables() == cycle.expected(),
-                timeout_s=END_S,
-                period_s=2.0,
-                system=cycle.system,
-            )
+            cycle.await_tables()
         finally:
             operator.end()
 
@@ -183,19 +140,8 @@ def test_an_interrupted_restore_that_has_appended_is_not_given_up_and_is_replace
         outputs = [it for it in planned.irrevocable if it.topic == f"{cycle.prefix}out"]
         restoring(kafka, namespace).finish()
         cycle.start()
-        wait_until(
-            "the end result",
-            lambda: cycle.tables() == cycle.expected(),
-            timeout_s=END_S,
-            period_s=2.0,
-            system=cycle.system,
-        )
-        wait_until(
-            "all outputs to have come out once",
-            lambda: outputs_kept(cycle.records()["out"], outputs) == Counter(range(ITEMS)),
-            timeout_s=60,
-            period_s=1.0,
-        )
+        cycle.await_tables()
+        cycle.await_outputs(outputs)
 
 
 def test_where_every_changelog_was_deleted_since_the_snapshot_every_row_is_written(
@@ -220,19 +166,8 @@ def test_where_every_changelog_was_deleted_since_the_snapshot_every_row_is_writt
         assert done.state >= planned.state, "rows that nobody has touched since as well"
         outputs = [it for it in planned.irrevocable if it.topic == f"{cycle.prefix}out"]
         cycle.start()
-        wait_until(
-            "the end result",
-            lambda: cycle.tables() == cycle.expected(),
-            timeout_s=END_S,
-            period_s=2.0,
-            system=cycle.system,
-        )
-        wait_until(
-            "all outputs to have come out once",
-            lambda: outputs_kept(cycle.records()["out"], outputs) == Counter(range(ITEMS)),
-            timeout_s=60,
-            period_s=1.0,
-        )
+        cycle.await_tables()
+        cycle.await_outputs(outputs)
 
 
 def test_where_an_input_was_recreated_since_the_restore_all_of_it_is_read(

@@ -141,13 +141,7 @@ def test_a_system_whose_cluster_is_lost_goes_on_in_another_one(tmp_path: Path, *
                 cycle.feed(
                     AT_LOSS if stored else AT_CUT
                 )  # what was sent after the cut, once more, and the rest
-                wait_until(
-                    "the end result",
-                    lambda: cycle.tables() == cycle.expected(),
-                    timeout_s=END_S,
-                    period_s=2.0,
-                    system=cycle.system,
-                )
+                cycle.await_tables()
                 wait_until(
                     "all outputs to have come out once",
                     lambda: came_out + outputs(cycle.records()["out"], {}) == Counter(range(ITEMS)),

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import uuid
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -14,7 +13,6 @@ from typing import Any
 import pytest
 
 from snapkafka import ops
-from snapkafka.demo.observer import observing
 from snapkafka.demo.system import wait_until
 from snapkafka.kafka.login.connection import Connection
 from snapkafka.recovery.selection import Selection
@@ -22,7 +20,7 @@ from snapkafka.recovery.suppression import Suppression
 from snapkafka.testing import Broker
 from tests.features.harness import is_marker
 
-from .cycles import AT_CUT, END_S, ITEMS, Cycle, outputs_kept
+from .cycles import END_S, ITEMS, Cycle, cycle_at_cut, outputs_kept
 from .recovering import restored
 
 pytestmark = [pytest.mark.kafka, pytest.mark.spark, pytest.mark.long, pytest.mark.timeout(900)]
@@ -93,34 +91,9 @@ class Cut:
 @contextmanager
 def cut_of(kafka: Broker, folder: Path) -> Iterator[Cut]:
     """Run a cycle up to the cut and on."""
-    connection = Connection(bootstrap=kafka.bootstrap)
-    storage = folder / "storage"
-    storage.mkdir()
-    with observing(kafka.bootstrap, f"e{uuid.uuid4().hex[:8]}") as observer:
-        cycle = Cycle(kafka.bootstrap, folder, observer, 1985)
-        try:
-            cycle.start({"CYCLE_SUM_S": "0.03"})  # messages pile up before it
-            observer.wait_for_workers(cycle.system)
-            cycle.feed(0, ITEMS // 2)
-            wait_until("outputs", lambda: cycle.sent() > AT_CUT, timeout_s=END_S, system=cycle.system)
-            asyncio.run(
-                ops.trigger(
-                    connection,
-                    observer.namespace,
-                    snapshot_id="cut",
-                    storage=str(storage),
-                    ttl_ms=30_000,
-                    wait=True,
-                )
-            )
-            cycle.feed(ITEMS // 2)
-            yield Cut(connection, cycle, storage)
-        except BaseException:
-            for worker in cycle.system.workers:
-                print(f"--- {worker.name}\n{worker.last_lines(30)}")
-            raise
-        finally:
-            cycle.system.stop()
+    with cycle_at_cut(kafka, folder, 1985) as (cycle, connection, storage):
+        cycle.feed(ITEMS // 2)
+        yield Cut(connection, cycle, storage)
 
 
 def test_a_part_goes_back_and_all_else_stays(kafka: Broker, tmp_path: Path) -> None:

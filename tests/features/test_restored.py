@@ -124,6 +124,44 @@ class App:
 
         asyncio.run(send())
 
+    def run_and_begin_restore(self) -> int:
+        """Read ten letters, stop, and begin a restore; return the process that has read them."""
+        first = self.start()
+        self.send("abcdefghij")
+        self.await_outputs(
+            "both to have read all", lambda found: all(len(sent) == 10 for sent in found.values())
+        )
+        (old,) = [view.process for view in self.observer.state.living()]
+        self.stop(first)
+        self.notify("begun")
+        self.append(Dead(n=random.getrandbits(62), dead=old))
+        return old
+
+    def finish_restore(self, *, late: int | None = None) -> None:
+        """Restore agent x to ten letters, and y to six.
+
+        Args:
+            late: a suspended worker that wakes up meanwhile, and sends.
+        """
+        author = self.append(Hello(n=random.getrandbits(62), app="snapkafka-restore", mode=RESTORE))
+        self.notify("begun", author=author)
+        ends = self.call(self.observer.admin.log_ends([self.input, *self.changelogs.values()]))
+        self.write(author, self.changelogs["y"], b'"k"', json.dumps("abcdef").encode())
+        if late is not None:
+            self.write(late, self.input, b"k", b"Z", seq=99)
+        self.notify(
+            "ready",
+            author=author,
+            ends=tuple(LogEnd(topic=tp.topic, partition=tp.partition, end=end) for tp, end in ends.items()),
+            positions=tuple(
+                AgentPosition(app=self.id, agent=name, topic=self.input.topic, partition=0, offset=offset)
+                for name, offset in (("x", 10), ("y", 6))
+            ),
+        )
+        self.call(self.observer.admin.commit_positions(self.id, {self.input: 6}, RESTORED_METADATA + PLAN))
+        self.append(Bye(process=author, n=1))
+        self.notify("done")
+
 
 @pytest.fixture
 def observer(kafka: Broker) -> Iterator[Observer]:
@@ -135,36 +173,13 @@ def test_a_restored_app_goes_on_where_each_of_its_agents_stood(
     kafka: Broker, observer: Observer, tmp_path: Path
 ) -> None:
     app = App(kafka.bootstrap, tmp_path, observer)
-    first = app.start()
-    app.send("abcdefghij")
-    app.await_outputs("both to have read all", lambda found: all(len(sent) == 10 for sent in found.values()))
-    (old,) = [view.process for view in observer.state.living()]
-    app.stop(first)
-
-    app.notify("begun")
-    app.append(Dead(n=random.getrandbits(62), dead=old))
+    old = app.run_and_begin_restore()
     second = app.start()
     wait_until(
         "it to say that it waits", lambda: "waits: plan by-hand" in second.log.read_text(), timeout_s=READY_S
     )
     assert app.call(observer.admin.members(app.id)) == 0, "it has not joined its group"
-    author = app.append(Hello(n=random.getrandbits(62), app="snapkafka-restore", mode=RESTORE))
-    app.notify("begun", author=author)
-    ends = app.call(observer.admin.log_ends([app.input, *app.changelogs.values()]))
-    app.write(author, app.changelogs["y"], b'"k"', json.dumps("abcdef").encode())
-    app.write(old, app.input, b"k", b"Z", seq=99)  # a suspended worker wakes up
-    app.notify(
-        "ready",
-        author=author,
-        ends=tuple(LogEnd(topic=tp.topic, partition=tp.partition, end=end) for tp, end in ends.items()),
-        positions=tuple(
-            AgentPosition(app=app.id, agent=name, topic=app.input.topic, partition=0, offset=offset)
-            for name, offset in (("x", 10), ("y", 6))
-        ),
-    )
-    app.call(observer.admin.commit_positions(app.id, {app.input: 6}, RESTORED_METADATA + PLAN))
-    app.append(Bye(process=author, n=1))
-    app.notify("done")
+    app.finish_restore(late=old)
 
     found = app.await_outputs(
         "y to have gone on", lambda found: found["y"][-1:] == ["abcdefghij"] and len(found["y"]) > 10
@@ -203,30 +218,8 @@ def test_where_the_offsets_of_a_restored_group_are_gone_it_starts_where_the_rest
     """Whatever the reset policy of the app: by `latest` what was in flight would never be read, without a word. Once
     the app has gone on, it starts where it stood at its latest snapshot."""
     app = App(kafka.bootstrap, tmp_path, observer)
-    first = app.start()
-    app.send("abcdefghij")
-    app.await_outputs("both to have read all", lambda found: all(len(sent) == 10 for sent in found.values()))
-    (old,) = [view.process for view in observer.state.living()]
-    app.stop(first)
-
-    app.notify("begun")
-    app.append(Dead(n=random.getrandbits(62), dead=old))
-    author = app.append(Hello(n=random.getrandbits(62), app="snapkafka-restore", mode=RESTORE))
-    app.notify("begun", author=author)
-    ends = app.call(observer.admin.log_ends([app.input, *app.changelogs.values()]))
-    app.write(author, app.changelogs["y"], b'"k"', json.dumps("abcdef").encode())
-    app.notify(
-        "ready",
-        author=author,
-        ends=tuple(LogEnd(topic=tp.topic, partition=tp.partition, end=end) for tp, end in ends.items()),
-        positions=tuple(
-            AgentPosition(app=app.id, agent=name, topic=app.input.topic, partition=0, offset=offset)
-            for name, offset in (("x", 10), ("y", 6))
-        ),
-    )
-    app.call(observer.admin.commit_positions(app.id, {app.input: 6}, RESTORED_METADATA + PLAN))
-    app.append(Bye(process=author, n=1))
-    app.notify("done")
+    app.run_and_begin_restore()
+    app.finish_restore()
     app.forget_group()
 
     second = app.start(FEATURES_RESET="latest")

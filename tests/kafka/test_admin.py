@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import Awaitable, Callable
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -31,13 +31,6 @@ if TYPE_CHECKING:
     from snapkafka.testing import Broker
 
 pytestmark = pytest.mark.kafka
-
-
-@pytest.fixture
-async def admin(kafka: Broker) -> AsyncIterator[KafkaTopicAdmin]:
-    made = KafkaTopicAdmin(Connection(bootstrap=kafka.bootstrap))
-    yield made
-    await made.close()
 
 
 async def test_a_topic_has_an_id_that_distinguishes_it_from_the_next_of_its_name(

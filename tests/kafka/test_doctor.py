@@ -9,7 +9,7 @@ import pty
 import shlex
 import sys
 import time
-from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
+from collections.abc import Callable, Coroutine, Iterator
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -28,25 +28,13 @@ from tests.kafka.test_ops import command
 from tests.kafka.waiting import until
 
 if TYPE_CHECKING:
-    from snapkafka.testing import Broker, EmbeddedKafka
+    from snapkafka.testing import EmbeddedKafka
 
 pytestmark = pytest.mark.kafka
 
 WINDOWS = {"cleanup.policy": "compact,delete", "retention.ms": "60000", "min.compaction.lag.ms": "3600000"}
 #: A record of three bytes, alone in its batch.
 RECORD_BYTES = 71
-
-
-@pytest.fixture
-def connection(kafka: Broker) -> Connection:
-    return Connection(bootstrap=kafka.bootstrap)
-
-
-@pytest.fixture
-async def admin(connection: Connection) -> AsyncIterator[KafkaTopicAdmin]:
-    made = KafkaTopicAdmin(connection)
-    yield made
-    await made.close()
 
 
 @pytest.fixture

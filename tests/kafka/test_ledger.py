@@ -41,18 +41,6 @@ READ_MS_P50_MAX = 60.0
 
 
 @pytest.fixture
-def connection(kafka: Broker) -> Connection:
-    return Connection(bootstrap=kafka.bootstrap)
-
-
-@pytest.fixture
-async def admin(connection: Connection) -> AsyncIterator[KafkaTopicAdmin]:
-    made = KafkaTopicAdmin(connection)
-    yield made
-    await made.close()
-
-
-@pytest.fixture
 async def ledgers(connection: Connection, namespace: str) -> AsyncIterator[Callable[[], KafkaLedger]]:
     """Makes ledgers of the test's namespace, each as another process would."""
     made: list[KafkaLedger] = []

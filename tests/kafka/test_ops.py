@@ -44,11 +44,6 @@ pytestmark = pytest.mark.kafka
 
 
 @pytest.fixture
-def connection(kafka: Broker) -> Connection:
-    return Connection(bootstrap=kafka.bootstrap)
-
-
-@pytest.fixture
 async def topic(connection: Connection, topic_prefix: str) -> AsyncIterator[str]:
     admin = KafkaTopicAdmin(connection)
     await admin.create_topic(f"{topic_prefix}orders")
