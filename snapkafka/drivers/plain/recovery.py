@@ -59,6 +59,8 @@ async def recover(
         SnapkafkaError: they cannot be read.
     """
     found = Recovered(data={partition: {} for partition in partitions})
+    if not partitions:
+        return found  # there may be more members than partitions
     wanted = {KafkaPartition(table.changelog, partition) for partition in partitions}
     consumer = clients.consumer(
         host.connection, group_id=None, auto_offset_reset="earliest", isolation_level="read_committed"

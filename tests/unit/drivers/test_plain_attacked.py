@@ -10,6 +10,7 @@ from aiokafka import AIOKafkaConsumer, AIOKafkaProducer
 from confluent_kafka import KafkaError, KafkaException
 
 from snapkafka.clients import Producer, Table, participant
+from snapkafka.drivers.plain import recovery
 from snapkafka.drivers.plain.running_events import Events
 from snapkafka.drivers.plain.settle import SendOutcomes
 from snapkafka.drivers.plain.transactions import Transactions
@@ -365,3 +366,16 @@ def test_a_table_is_not_read_again_behind_the_loops_own_open_transaction() -> No
     with pytest.raises(BadInputError, match="inputs were revoked in this transaction") as refused:
         part._assigned(SimpleNamespace(), [])
     assert "on_revoke" in refused.value.advice
+
+
+async def test_a_member_without_partitions_reads_no_changelog(monkeypatch: pytest.MonkeyPatch) -> None:
+    """There may be more members than partitions. A client of aiokafka that stops at once raises `CancelledError`."""
+
+    def asked(*_: Any, **__: Any) -> Any:
+        raise AssertionError("a client was made")
+
+    monkeypatch.setattr(recovery.clients, "consumer", asked)
+    driver = Driver()
+    table, _ = bound_table(driver, Events(driver))
+    found = await recovery.recover(driver, table, set(), stamps=driver.stamps, waiting=driver.waiting)
+    assert found == recovery.Recovered()
