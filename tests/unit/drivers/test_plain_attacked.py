@@ -15,6 +15,7 @@ from snapkafka.drivers.plain.running_events import Events
 from snapkafka.drivers.plain.settle import SendOutcomes
 from snapkafka.drivers.plain.transactions import Transactions
 from snapkafka.errors import BadInputError
+from snapkafka.kafka.login import clients
 from snapkafka.protocol.records import TopicPartition
 from tests.unit.drivers.test_plain import ORDERS, WHERE, Driver, Queue, consumer, sends_of
 from tests.unit.drivers.test_plain_rebalances import CHANGELOG
@@ -374,7 +375,7 @@ async def test_a_member_without_partitions_reads_no_changelog(monkeypatch: pytes
     def asked(*_: Any, **__: Any) -> Any:
         raise AssertionError("a client was made")
 
-    monkeypatch.setattr(recovery.clients, "consumer", asked)
+    monkeypatch.setattr(clients, "consumer", asked)
     driver = Driver()
     table, _ = bound_table(driver, Events(driver))
     found = await recovery.recover(driver, table, set(), stamps=driver.stamps, waiting=driver.waiting)
