@@ -90,7 +90,7 @@ class Written:
         return [record for record in committed if (record.tp, record.offset) not in self.taken]
 
     def _record(self, record: LogRecord) -> LogRecord:
-        cause = record.cause and (record.cause[0], self.offsets[record.cause[0]][record.cause[1]])
+        cause = record.cause and (record.cause[0], self.at(*record.cause))
         return record._replace(offset=self.offsets[record.tp][record.offset], cause=cause or None)
 
     def _moved(self, value: Any) -> Any:
