@@ -13,18 +13,15 @@ IN_ONE_PROCESS: Final = "spark"
 #: About how long a file of a folder takes, in seconds. Those of the former wait for brokers and workers much of it,
 #: those of the latter compute.
 WAIT: Final = {"e2e": 30, "conformance": 25, "features": 18, "driver": 8, "kafka": 12, "chaos": 1}
-COMPUTE: Final = {"spark": 20, "sim": 25, "scenarios": 1, "protocol": 1, "golden": 15, "unit": 3}
+COMPUTE: Final = {"sim": 25, "scenarios": 1, "protocol": 1, "golden": 15, "unit": 3}
 #: Files that take much longer than the others of their folder: one that begins late is all that runs in the end.
 LONGEST: Final = {
     "features/test_with_and_without.py": 200,
     "e2e/test_demo.py": 100,
-    "spark/test_checks_agree.py": 100,
-    "spark/test_assembly.py": 90,
-    "spark/test_command.py": 60,
-    "spark/test_incremental_job.py": 60,
-    "spark/test_state_checks.py": 60,
     "sim/test_campaign.py": 60,
-    "sim/test_explore.py": 60,
+    "driver/test_every_hook.py": 60,
+    "conformance/test_members.py": 50,
+    "sim/test_explore.py": 40,
 }
 
 
@@ -54,12 +51,13 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
 @pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Mix the files of both kinds, those of each that take longest first, so that whoever runs a few at a time has
-    seldom all that wait, or all that compute, and nobody waits for one file in the end."""
+    seldom all that wait, or all that compute, and nobody waits for one file in the end. What one process runs comes
+    first."""
     files: dict[Path, list[pytest.Item]] = {}
     for item in items:
         files.setdefault(item.path, []).append(item)
     tests = Path(__file__).parent
-    begins: dict[Path, float] = {}
+    begins = dict.fromkeys((path for path in files if path.parent.name == IN_ONE_PROCESS), 0.0)
     for kind in (WAIT, COMPUTE):
         lasts = {
             path: LONGEST.get(name.as_posix(), kind[name.parts[0]])

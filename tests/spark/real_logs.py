@@ -90,7 +90,7 @@ class Written:
         return [record for record in committed if (record.tp, record.offset) not in self.taken]
 
     def _record(self, record: LogRecord) -> LogRecord:
-        cause = record.cause and (record.cause[0], self.offsets[record.cause[0]][record.cause[1]])
+        cause = record.cause and (record.cause[0], self.at(*record.cause))
         return record._replace(offset=self.offsets[record.tp][record.offset], cause=cause or None)
 
     def _moved(self, value: Any) -> Any:
@@ -101,19 +101,19 @@ class Written:
         moved = {item.name: self._moved(getattr(value, item.name)) for item in fields(value)}
         kind = type(value)
         for name in AT.get(kind, ()):
-            moved[name] = self._at(TopicPartition(value.topic, value.partition), moved[name])  # type: ignore[attr-defined]
+            moved[name] = self.at(TopicPartition(value.topic, value.partition), moved[name])  # type: ignore[attr-defined]
         for name in ENDS.get(kind, ()):
             moved[name] = self._end(TopicPartition(value.topic, value.partition), moved[name])  # type: ignore[attr-defined]
         return replace(value, **moved)
 
-    def _at(self, tp: TopicPartition, place: Any) -> Any:
+    def at(self, tp: TopicPartition, place: Any) -> Any:
+        """Return the offset at the broker; of a topic that the snapshot does not read nothing was written."""
         if isinstance(place, tuple):
-            return tuple(self._at(tp, one) for one in place)
+            return tuple(self.at(tp, one) for one in place)
         return self.offsets[tp][place] if place >= 0 and tp in self.offsets else place
 
     def _end(self, tp: TopicPartition, end: int) -> int:
-        """Behind the record before it; what the broker has put between the two is nobody's. Of a partition that the
-        snapshot does not read (a reply topic) nothing was written."""
+        """Behind the record before it; what the broker has put between the two is nobody's."""
         return self.offsets[tp][end - 1] + 1 if end > 0 and tp in self.offsets else end
 
 
@@ -242,7 +242,7 @@ def _headers(one: Written, step: Append) -> list[tuple[str, bytes]]:
     if record.cause is None:
         return [(wire.HEADER, wire.stamp(*said))]
     (topic, partition), at = record.cause
-    offset = one.offsets[record.cause[0]][at]
+    offset = one.at(record.cause[0], at)
     return [(wire.HEADER, wire.stamp_with_cause(*said, wire.topic_check(topic), partition, offset))]
 
 

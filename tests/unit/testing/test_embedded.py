@@ -23,7 +23,7 @@ def test_what_is_fetched_first_takes_nothing_from_the_time_to_start(monkeypatch:
         left_s.append(deadline - now_s[0])
 
     monkeypatch.setattr(embedded, "time", SimpleNamespace(monotonic=lambda: now_s[0]))
-    monkeypatch.setattr(embedded, "java", lambda: SimpleNamespace(executable="java"))
+    monkeypatch.setattr(embedded, "java", lambda: SimpleNamespace(executable="java", home=Path("no Java")))
     monkeypatch.setattr(embedded, "kafka_jars", fetch)
     for step in ("_format", "_launch"):
         monkeypatch.setattr(EmbeddedKafka, step, lambda *_: None)
