@@ -182,15 +182,12 @@ class LedgerTasks:
             self._gulps.hurry()
 
     def _rest_s(self) -> float:
-        """Return for how long nothing has to be read. While this process cuts inputs that are not its own it waits for
-        the others to close (R10)."""
+        """Return for how long nothing has to be read. While this process aligns (R16), or cuts inputs that are not its
+        own (R10), it waits for the others to close."""
         machine = self._host.machine
-        nobody_waits = machine.process is not None and not (machine.absent or self._waiting)
-        return (
-            random.uniform(*GULP_S)
-            if nobody_waits and machine.ledger.open and not machine.open.supplements
-            else 0.0
-        )
+        waits = self._waiting or machine.aligning or machine.open.supplements
+        rests = machine.process is not None and not machine.absent and machine.ledger.open
+        return random.uniform(*GULP_S) if rests and not waits else 0.0
 
     def _join_again(self, why: Event) -> None:
         """Join again: the ledger is another one than that which was read so far."""

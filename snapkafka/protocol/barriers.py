@@ -72,13 +72,15 @@ class BarrierMember(Member):
                 how = "it cut for another snapshot meanwhile"
         return f"{self._name} did not wait: {how}"
 
-    def _inputs_move(self) -> list[Action]:
-        """Stop aligning, as the inputs are revoked: their positions are known here for the last time."""
+    def _inputs_move(self, *, undone: bool) -> list[Action]:
+        """Stop aligning, as the inputs are revoked: their positions are known here for the last time. `undone`: the
+        process goes back itself."""
         if self.process is None or not self.aligning:
             return []
         actions: list[Action] = []
         if white := self.aligner.white():
-            actions = self._cut(max(white), "ledger", unaligned=self._why_unaligned("assigned"))
+            why = f"{self._name} did not wait: it aborted a transaction" if undone else ""
+            actions = self._cut(max(white), "ledger", unaligned=why or self._why_unaligned("assigned"))
         return [*actions, *self.aligner.clear()]
 
     def _not_aligned(self, epoch: int) -> list[Action]:

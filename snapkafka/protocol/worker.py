@@ -307,7 +307,8 @@ class WorkerProtocol(BarrierMember):
     # -- inputs that come and go (R9, R10) --------------------------------------------------------------------
 
     def _of_inputs(self, event: InputsAssigned | InputsAdded | InputsRevoked) -> list[Action]:
-        gave_up = [] if isinstance(event, InputsAdded) else self._inputs_move()
+        undone = isinstance(event, InputsRevoked) and event.undone
+        gave_up = [] if isinstance(event, InputsAdded) else self._inputs_move(undone=undone)
         match event:
             case InputsAssigned():
                 if not self.inputs.taken:

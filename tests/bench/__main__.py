@@ -11,6 +11,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from tests.bench import (
+    aligning,
     auditing,
     building,
     busy,
@@ -38,6 +39,7 @@ def registered() -> dict[str, Callable[[], list[Figure]]]:
     return {
         name.removeprefix("bench_"): function
         for module in (
+            aligning,
             auditing,
             busy,
             delays,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import signal
 import subprocess
 import sys
 import threading
@@ -35,12 +36,13 @@ class Running:
     processes: list[subprocess.Popen[bytes]] = field(default_factory=list)
     logs: list[Path] = field(default_factory=list)
     ticked: int = 0
+    started: int = 0
     stopped: threading.Event = field(default_factory=threading.Event)
     ticking: threading.Thread | None = None
 
     def start(self, kind: str, role: Role, **more: str) -> subprocess.Popen[bytes]:
         """Start a service of that library."""
-        number = len(self.processes)
+        number, self.started = self.started, self.started + 1
         log = self.system.folder / f"{number}-{kind}-{role}.txt"
         with log.open("wb") as out:
             process = subprocess.Popen(
@@ -79,6 +81,13 @@ class Running:
     def snapshot(self, ttl_ms: int = 20_000, *, align: bool = False) -> Taken:
         self.check_alive()
         return self.system.snapshot(ttl_ms=ttl_ms, align=align)
+
+    def leave(self, process: subprocess.Popen[bytes]) -> None:
+        """Stop a process in order."""
+        process.terminate()
+        assert process.wait(60) in (0, -signal.SIGTERM)  # the latter before it has begun
+        number = self.processes.index(process)
+        del self.processes[number], self.logs[number]
 
     def stop_ticks(self) -> None:
         """End the ticks; the source leaves."""

@@ -7,7 +7,9 @@ from __future__ import annotations
 
 import os
 import random
+import subprocess
 import time
+from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -15,7 +17,7 @@ import pytest
 from snapkafka.errors import SnapshotFailedError
 from snapkafka.testing import Broker
 from snapkafka.testing.taken import Taken
-from tests.conformance.running import money_of, running
+from tests.conformance.running import Running, money_of, running
 
 CHAOS_S = float(os.environ.get("CONFORMANCE_CHAOS_S", "600"))
 #: The members of the spender: two of them with slots of their own, which name their transactions.
@@ -25,34 +27,56 @@ pytestmark = [pytest.mark.kafka, pytest.mark.long, pytest.mark.timeout(CHAOS_S *
 
 
 def test_what_is_captured_between_kills_is_consistent(kafka: Broker, namespace: str, tmp_path: Path) -> None:
+    """Members of both kinds are killed; a third spender joins, and leaves in order, so inputs move."""
     chance = random.Random(45)
+    faults: Counter[str] = Counter()
     with running(kafka, namespace, tmp_path) as run:
-        members = {
-            slot: run.start(kind, "spender", CONFORMANCE_SLOT=slot)
-            for slot, kind in zip(SLOTS, ("confluent_tx", "confluent_tx"), strict=True)
-        }
-        run.start("faust", "keeper", CONFORMANCE_EXACTLY_ONCE="1")
+
+        def start(who: str) -> subprocess.Popen[bytes]:
+            if who == "keeper":
+                return run.start("faust", "keeper", CONFORMANCE_EXACTLY_ONCE="1")
+            return run.start("confluent_tx", "spender", CONFORMANCE_SLOT=who)
+
+        members = {who: start(who) for who in (*SLOTS, "keeper")}
         run.await_ready()
         captured: list[Taken] = []
         failed: list[str] = []
-        kills, until = 0, time.monotonic() + CHAOS_S
+        until = time.monotonic() + CHAOS_S
         while time.monotonic() < until:
-            if chance.random() < 0.4:
-                slot = chance.choice(SLOTS)
-                members[slot].kill()
-                members[slot].wait()
-                kills += 1
-                members[slot] = run.start("confluent_tx", "spender", CONFORMANCE_SLOT=slot)
-            try:
-                captured.append(run.snapshot(ttl_ms=10_000))
-            except SnapshotFailedError as error:
-                failed.append(error.message)
-        verdicts: dict[str, int] = {}
+            draw = chance.random()
+            if draw < 0.4:
+                who = chance.choice(sorted(members))
+                members[who].kill()
+                members[who].wait()
+                faults[f"{'faust' if who == 'keeper' else 'plain'} killed"] += 1
+                members[who] = start(who)
+            elif draw < 0.6:
+                joined = start("c")
+                faults["plain joined"] += 1
+                failed += take(run, captured)
+                run.leave(joined)
+                faults["plain left"] += 1
+            failed += take(run, captured)
+        verdicts: Counter[str] = Counter()
         for taken in captured:
             found = taken.assert_consistent()
-            verdicts[found.verdict] = verdicts.get(found.verdict, 0) + 1
+            verdicts[found.verdict] += 1
             money = money_of(run, taken)
             assert sum(coins for *_, coins in money) == 0, (taken.id, money)
-    print(f"{kills} kills, {len(captured)} captured, {len(failed)} failed by name: {verdicts}")
+    print(f"{dict(faults)}, {len(captured)} captured, {len(failed)} failed by name: {dict(verdicts)}")
     print("\n".join(sorted(set(failed))))
-    assert kills >= CHAOS_S / 60 and len(captured) >= CHAOS_S / 60, (kills, len(captured), failed)
+    assert min(faults.values()) >= CHAOS_S / 300 and len(captured) >= CHAOS_S / 60, (
+        faults,
+        len(captured),
+        failed,
+    )
+    assert verdicts.keys() <= {"VERIFIED"}, verdicts
+
+
+def take(run: Running, captured: list[Taken]) -> list[str]:
+    """Take a snapshot; return why it failed, if it did."""
+    try:
+        captured.append(run.snapshot(ttl_ms=10_000))
+    except SnapshotFailedError as error:
+        return [error.message]
+    return []

@@ -229,17 +229,20 @@ def test_r16_another_snapshot_ends_the_alignment() -> None:
     )
 
 
-def test_r16_a_rebalance_ends_the_alignment() -> None:
+@pytest.mark.parametrize(
+    ("undone", "why"), [(False, "a rebalance moved its inputs"), (True, "it aborted a transaction")]
+)
+def test_r16_a_rebalance_ends_the_alignment(undone: bool, why: str) -> None:
     world = World()
     front, back = system(world)
     epoch = world.trigger(align=True)
     settle(front, back)
     assert back.feed(RecordMet(epoch=epoch, may_wait=True)) == [HoldRecord(epoch=epoch)]
-    back.feed(InputsRevoked())
+    back.feed(InputsRevoked(undone=undone))
     assert back.epoch == epoch and LetGo(epoch=epoch) in back.asked
     (report,) = records(back, CutReport)
     assert [(p.topic, p.offset) for p in report.positions] == [("b", 0)], "the last that is known of them"
-    assert report.unaligned == f"process {back.id} did not wait: a rebalance moved its inputs"
+    assert report.unaligned == f"process {back.id} did not wait: {why}"
 
 
 def test_r16_what_is_held_goes_on_when_the_snapshot_fails() -> None:

@@ -87,9 +87,8 @@ class AioParticipant(Participant):
             )
             self.host.marked = self.sends.send_markers
             manager = getattr(plan.producer, "_txn_manager", None)
-            if (
-                manager is not None and manager.transactional_id is not None
-            ):  # otherwise it is idempotent alone
+            # One without an id is idempotent alone.
+            if manager is not None and manager.transactional_id is not None:
                 self.transact(lambda error: isinstance(error, FENCED))
         self.bind_table(self._change, before=lambda: None)
 
@@ -287,10 +286,10 @@ class AioParticipant(Participant):
 
     def _hold_back(self) -> None:
         """Pause what is held back, and resume what is not any more."""
-        pause, resume = self.host.held.due()
-        for tps, act in ((pause, self._pause), (resume, self._resume)):
-            if tps:
-                act(*(Partition(*tp) for tp in tps))
+        self.host.held.apply(
+            pause=lambda tps: self._pause(*(Partition(*tp) for tp in tps)),
+            resume=lambda tps: self._resume(*(Partition(*tp) for tp in tps)),
+        )
 
     def _put_back(self, tp: TopicPartition, offset: int) -> None:
         """Read a record again, once its partition is not held back any more."""

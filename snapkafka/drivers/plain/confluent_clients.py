@@ -43,46 +43,48 @@ class Consumer(confluent_kafka.Consumer):
         super().__init__(dict(config), **more)
         self.config = {**config, **more}
         self.held: HeldInputs | None = None
-        self._put_back: dict[tuple[str, int], int] = {}  # what librdkafka has no position of
+        self._sought: dict[tuple[str, int], int] = {}  # what librdkafka has no position of
 
     def plainly(self, timeout_s: float) -> Any:
         """Read a record, as confluent-kafka does, from all inputs but those that are held back."""
-        assert self.held is not None
-        pause, resume = self.held.due()
-        if pause:
-            super().pause(_partitions(pause))
-        if resume:
-            super().resume(_partitions(resume))
+        self._hold_back()
         message = super().poll(min(timeout_s, HELD_POLL_S) if self.held else timeout_s)
-        if self._put_back and message is not None:
-            self._put_back.pop((message.topic(), message.partition()), None)
+        if self._sought and message is not None:
+            self._sought.pop((message.topic(), message.partition()), None)
         return message
 
     def put_back(self, tp: OurPartition, offset: int) -> None:
         """Read a record again, once its partition is not held back any more."""
-        assert self.held is not None
-        pause, _ = self.held.due()
-        if pause:
-            super().pause(_partitions(pause))
+        self._hold_back()
         super().seek(TopicPartition(tp.topic, tp.partition, offset))
-        self._put_back[tp] = offset
+        self._sought[tp] = offset
+
+    def _hold_back(self) -> None:
+        if self.held is not None:
+            self.held.apply(pause=self._pause, resume=self._resume)
+
+    def _pause(self, tps: list[OurPartition]) -> None:
+        super().pause([TopicPartition(*tp) for tp in tps])
+
+    def _resume(self, tps: list[OurPartition]) -> None:
+        super().resume([TopicPartition(*tp) for tp in tps])
 
     def seek(self, partition: TopicPartition) -> None:
         """Seek; see `confluent_kafka.Consumer.seek`."""
         super().seek(partition)
-        self._put_back.pop((partition.topic, partition.partition), None)
+        self._sought.pop((partition.topic, partition.partition), None)
 
     def position(self, partitions: list[TopicPartition]) -> list[TopicPartition]:
         """Return the positions; that of a record that is held back is its offset."""
         found: list[TopicPartition] = super().position(partitions)
-        for tp in found if self._put_back else ():
-            tp.offset = self._put_back.get((tp.topic, tp.partition), tp.offset)
+        for tp in found if self._sought else ():
+            tp.offset = self._sought.get((tp.topic, tp.partition), tp.offset)
         return found
 
     def commit(self, *arguments: Any, **more: Any) -> Any:
         """Commit; see `confluent_kafka.Consumer.commit`. Without offsets, no record that is held back is committed."""
         stores = str(self.config.get("enable.auto.offset.store", "true")).lower() != "false"
-        if self._put_back and stores and not (arguments or {"message", "offsets"} & more.keys()):
+        if self._sought and stores and not (arguments or {"message", "offsets"} & more.keys()):
             more["offsets"] = [tp for tp in self.position(self.assignment()) if tp.offset >= 0]
         return super().commit(*arguments, **more)
 
@@ -119,9 +121,9 @@ class Consumer(confluent_kafka.Consumer):
 
     def resume_all(self) -> None:
         """Resume what was paused here: the inputs are revoked."""
-        self._put_back.clear()
+        self._sought.clear()
         if self.held is not None and (paused := self.held.forget()):
-            super().resume(_partitions(paused))
+            self._resume(paused)
 
     def _require_free(self) -> None:
         if self.held is not None:
@@ -209,7 +211,3 @@ class Producer(confluent_kafka.Producer):
         finally:
             if self.transactions is not None:
                 self.transactions.aborted(confirmed=confirmed)
-
-
-def _partitions(tps: list[OurPartition]) -> list[TopicPartition]:
-    return [TopicPartition(*tp) for tp in tps]

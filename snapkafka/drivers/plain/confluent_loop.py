@@ -239,6 +239,8 @@ class ConfluentParticipant(Participant):
     def _assigned(self, consumer: Any, partitions: list[Any]) -> None:
         if self._left:
             return
+        if self.plan.table is not None and self.transactions is not None:
+            self.transactions.require_kept()  # its changelog is read up to no open transaction
         partitions = self._announced(consumer, partitions)
         consumer.assign(partitions)
         self.rewound()
@@ -248,7 +250,7 @@ class ConfluentParticipant(Participant):
     def _announced(self, consumer: Any, partitions: list[Any]) -> list[Any]:
         """Announce inputs; return them with the offsets at which they start."""
         try:
-            found = consumer.committed(partitions, COMMITTED_S)
+            found = consumer.committed(partitions, COMMITTED_S) if partitions else []
             if failed := next((tp.error for tp in found if tp.error is not None), None):
                 raise KafkaException(failed)
         except KafkaException as error:

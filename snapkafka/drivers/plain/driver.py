@@ -62,7 +62,7 @@ class PlainDriver(KafkaProcess):
             self, self.stamps, restore_read=lambda: None, other_ledger=lambda: None
         )
         self.waiting = WorkerWaits(self, self.ledger_tasks)
-        self.held = HeldInputs(self)
+        self.held = HeldInputs(self, self.lock)
         self.polled_at = time.monotonic()
         self.marked: Callable[[SendMarkers], None] = lambda action: None
 

@@ -8,25 +8,32 @@ A partition that the loop has paused itself stays paused.
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING
 
 from snapkafka.protocol.events import InputsReleased
 from snapkafka.protocol.records import HeldInput, TopicPartition
 
 if TYPE_CHECKING:
-    from .driver import PlainDriver
+    import threading
+
+    from ..host import KafkaHost
+
+Act = Callable[[list[TopicPartition]], object]
 
 
 class HeldInputs:
     """The inputs of one loop that are held back. All of it runs under the lock of its driver.
 
+    Args:
+        host: whose machine is fed.
+
     Attributes:
         times: how often everything was let go; a decision from before that has to be asked for again.
     """
 
-    def __init__(self, host: PlainDriver) -> None:
-        self._host = host
+    def __init__(self, host: KafkaHost, lock: threading.RLock) -> None:
+        self._host, self._lock = host, lock
         self.times = 0
         self._since: dict[TopicPartition, float] = {}
         self._paused: set[TopicPartition] = set()  # here
@@ -41,7 +48,7 @@ class HeldInputs:
 
     def hold(self, tp: TopicPartition, times: int) -> None:
         """Hold an input back from a record on, unless everything was let go since the machine was asked about it."""
-        with self._host.lock:
+        with self._lock:
             if times == self.times:
                 self._since.setdefault(tp, time.perf_counter())
 
@@ -53,7 +60,7 @@ class HeldInputs:
 
     def let_go(self, epoch: int) -> None:
         """Let everything go on."""
-        with self._host.lock:
+        with self._lock:
             self.times += 1
             if not self._since:
                 return
@@ -70,19 +77,26 @@ class HeldInputs:
 
     # -- what the client has to do ------------------------------------------------------------------------------------
 
-    def due(self) -> tuple[list[TopicPartition], list[TopicPartition]]:
-        """Return the partitions that the client has to pause now, and those that it has to resume."""
+    def apply(self, *, pause: Act, resume: Act) -> None:
+        """Let the client pause what is held back, and resume what is not any more.
+
+        Args:
+            pause, resume: called with partitions, if there are any.
+        """
         if not self._since and not self._paused:
-            return [], []
-        with self._host.lock:
-            pause = sorted(self._since.keys() - self._paused)
-            resume = sorted(self._paused - self._since.keys() - self._by_loop)
+            return
+        with self._lock:
+            to_pause = sorted(self._since.keys() - self._paused)
+            to_resume = sorted(self._paused - self._since.keys() - self._by_loop)
             self._paused = set(self._since)
-        return pause, resume
+        if to_pause:
+            pause(to_pause)
+        if to_resume:
+            resume(to_resume)
 
     def forget(self) -> list[TopicPartition]:
         """Forget what is paused: the inputs are revoked. Return what was paused here."""
-        with self._host.lock:
+        with self._lock:
             paused, self._paused = sorted(self._paused), set()
             self._by_loop.clear()
         return paused
@@ -91,12 +105,12 @@ class HeldInputs:
 
     def paused_by_loop(self, tps: Iterable[TopicPartition]) -> None:
         """Note that the loop pauses partitions."""
-        with self._host.lock:
+        with self._lock:
             self._by_loop.update(tps)
 
     def resumed_by_loop(self, tps: Iterable[TopicPartition]) -> set[TopicPartition]:
         """Note that the loop resumes partitions; return those that are held back, and stay paused until let go."""
-        with self._host.lock:
+        with self._lock:
             resumed = set(tps)
             self._by_loop -= resumed
             return resumed & self._paused

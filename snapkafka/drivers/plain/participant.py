@@ -111,7 +111,7 @@ class Participant:
             reset=reset,
         )
         self.transactions: Transactions | None = None
-        self.stopping = False
+        self.stopping = self._begun = False
 
     def transact(self, fenced: Callable[[BaseException], bool]) -> None:
         """Prepare for a producer with transactions: a marker would open one, or overtake one, so none is sent."""
@@ -129,13 +129,16 @@ class Participant:
         """Make the clients those of this participant.
 
         Raises:
-            BadInputError: one of them is another one's.
+            BadInputError: one of them is another one's, or this one has ended.
         """
+        if self._begun:
+            raise BadInputError("a participant begins once", hint="make another one for another loop")
         for name, client in (("consumer", self.plan.consumer), ("producer", self.plan.producer)):
             if client is not None and client in TAKEN:
                 raise BadInputError(
                     f"the {name} is another participant's", hint="make one for each participant"
                 )
+        self._begun = True
         TAKEN.update(self._clients())
 
     def release_clients(self) -> None:

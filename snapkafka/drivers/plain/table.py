@@ -24,7 +24,7 @@ MISSING: Final = object()
 
 def encoded(value: object) -> bytes:
     """Return a key or a value as it is in the changelog; equal keys have equal bytes."""
-    return json.dumps(value, separators=(",", ":"), sort_keys=True).encode()
+    return json.dumps(value, separators=(",", ":"), sort_keys=True, allow_nan=False).encode()
 
 
 class Table:

@@ -15,6 +15,7 @@ from snapkafka.config import Config
 from snapkafka.drivers import ledger_tasks, ledger_wait, waiting
 from snapkafka.drivers.faust.driver import FaustDriver
 from snapkafka.errors import BrokerUnavailableError, LedgerUnusableError, SnapkafkaError
+from snapkafka.protocol.alignment_records import Aligning
 from snapkafka.protocol.events import AssignedInput, InputsAssigned
 from snapkafka.protocol.records import (
     Abort,
@@ -324,6 +325,23 @@ async def test_the_ledger_is_read_in_gulps_while_a_snapshot_is_under_way(
     assert service.driver.machine.ledger.end == end, "nobody waits for that"
     with service.driver.ledger_tasks.awaited():
         await until(lambda: service.driver.machine.ledger.end == len(service.ledger.entries))
+
+
+async def test_r16_who_aligns_reads_the_ledger_without_rests(
+    service: Service, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It waits for what the others write, and holds back its inputs meanwhile."""
+    monkeypatch.setattr(ledger_tasks, "GULP_S", (60.0, 60.0))
+    other = service.ledger.put(Hello(n=9, app="other"))
+    await until(lambda: other in service.driver.machine.ledger.processes)
+    epoch = service.ledger.put(Trigger(n=1, id="s", align=True, ttl_ms=600_000)) + 1
+    await until(lambda: bool(service.said(Aligning)))
+    assert service.driver.machine.aligning
+    for _ in range(10):  # a reader that rests would begin to
+        await asyncio.sleep(0)
+    service.ledger.put(Aligning(process=other, n=1, epoch=epoch, topics=()))
+    await until(lambda: service.driver.machine.ledger.end == len(service.ledger.entries))
+    assert not service.ledger.resting
 
 
 async def test_r2_who_meets_a_red_record_reads_the_ledger_at_once(

@@ -324,3 +324,44 @@ async def test_a_loop_without_a_reset_policy_starts_nowhere_by_itself() -> None:
         part.host.absent = "is disabled"
         with pytest.raises(BadInputError, match="has committed no offset of orders"):
             await part.assignments.assigned({TopicPartition("orders", 0): None}, generation=1, member="a")
+
+
+def test_a_participant_begins_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It has said Bye: its loop would get no message."""
+    monkeypatch.setenv("SNAPKAFKA", "off")
+    part = participant(namespace="shop", group="billing", producer=Producer(WHERE))
+    monkeypatch.setattr(part, "join", _joins)
+    with part:
+        pass
+    with pytest.raises(BadInputError, match="a participant begins once"), part:
+        pass
+
+
+def test_a_value_that_is_no_json_is_refused_where_it_is_written() -> None:
+    """Assembly would find text that nobody can read."""
+    driver = Driver()
+    events = Events(driver)
+    table, changes = bound_table(driver, events)
+    events.hand_out(ORDERS, 0)
+    token = events.enter(events.claim(ORDERS, 0))
+    with pytest.raises(ValueError, match="not JSON compliant"):
+        table["ann"] = float("nan")
+    events.leave(token)
+    assert changes == []
+
+
+def test_a_table_is_not_read_again_behind_the_loops_own_open_transaction() -> None:
+    """The read would wait for its end, which waits for the loop, until the broker ends it after a minute."""
+    settings = WHERE | {"transactional.id": "billing-1"}
+    part = participant(
+        namespace="shop",
+        consumer=consumer(),
+        producer=Producer(settings),
+        state=Table("owed"),
+        inputs=INPUT,
+    )
+    part.transactions.began()
+    part.transactions.revoked()
+    with pytest.raises(BadInputError, match="inputs were revoked in this transaction") as refused:
+        part._assigned(SimpleNamespace(), [])
+    assert "on_revoke" in refused.value.advice

@@ -14,6 +14,7 @@ from snapkafka.clients import participant
 from snapkafka.config import Config
 from snapkafka.drivers.plain.confluent_loop import ConfluentParticipant
 from snapkafka.drivers.plain.driver import PlainDriver
+from snapkafka.drivers.plain.holding import HeldInputs
 from snapkafka.kafka.login.connection import Connection
 from snapkafka.protocol.events import Event, InputsReleased
 from snapkafka.protocol.records import TopicPartition
@@ -37,14 +38,31 @@ class Told(Driver):
         return super().feed(event)
 
 
+def applied(held: HeldInputs) -> tuple[list[TopicPartition], list[TopicPartition]]:
+    """Return what the client has to pause, and to resume."""
+    paused: list[TopicPartition] = []
+    resumed: list[TopicPartition] = []
+    held.apply(pause=paused.extend, resume=resumed.extend)
+    return paused, resumed
+
+
+def test_what_is_let_go_is_resumed_although_another_input_is_held_back_since() -> None:
+    held = Driver().held
+    held.hold(ORDERS, held.times)
+    assert applied(held) == ([ORDERS], [])
+    held.let_go(7)
+    held.hold(OTHER, held.times)
+    assert applied(held) == ([OTHER], [ORDERS])
+
+
 def test_all_inputs_are_paused_once_and_resumed_when_they_are_let_go() -> None:
     driver = Told()
     held = driver.held
-    assert not held and held.due() == ([], [])
+    assert not held and applied(held) == ([], [])
     held.hold_all()
-    assert held.holds(ORDERS) and held.due() == ([ORDERS], []) and held.due() == ([], [])
+    assert held.holds(ORDERS) and applied(held) == ([ORDERS], []) and applied(held) == ([], [])
     held.let_go(7)
-    assert not held and held.due() == ([], [ORDERS]) and held.due() == ([], [])
+    assert not held and applied(held) == ([], [ORDERS]) and applied(held) == ([], [])
     (released,) = [event for event in driver.fed if isinstance(event, InputsReleased)]
     assert released.epoch == 7
     assert [(found.topic, found.partition) for found in released.inputs] == [ORDERS]
@@ -66,19 +84,19 @@ def test_what_the_loop_has_paused_itself_stays_paused() -> None:
     held.paused_by_loop([ORDERS])
     held.hold(ORDERS, held.times)
     held.hold(OTHER, held.times)
-    assert held.due() == ([ORDERS, OTHER], [])
+    assert applied(held) == ([ORDERS, OTHER], [])
     held.let_go(7)
-    assert held.due() == ([], [OTHER])
+    assert applied(held) == ([], [OTHER])
 
 
 def test_what_the_loop_resumes_meanwhile_goes_on_when_it_is_let_go() -> None:
     held = Driver().held
     held.paused_by_loop([ORDERS, OTHER])
     held.hold(ORDERS, held.times)
-    held.due()
+    applied(held)
     assert held.resumed_by_loop([ORDERS, OTHER]) == {ORDERS}
     held.let_go(7)
-    assert held.due() == ([], [ORDERS])
+    assert applied(held) == ([], [ORDERS])
 
 
 def test_who_stands_down_holds_nothing_back() -> None:
