@@ -15,7 +15,7 @@ from snapkafka.errors import BadInputError, LedgerUnusableError, OffsetsGoneErro
 from snapkafka.kafka.cluster.admin import KafkaTopicAdmin
 from snapkafka.kafka.cluster.restorable import log_bounds
 from snapkafka.kafka.login import clients
-from snapkafka.kafka.login.connection import Connection, hear_of, translated
+from snapkafka.kafka.login.connection import Connection, ask_for_leaders, translated
 from snapkafka.kafka.login.security import Security
 from snapkafka.manifest import TopicEntry
 from snapkafka.protocol.captured_snapshot import Captured
@@ -179,7 +179,7 @@ async def _stable_ends(
     async with translated(connection, "read the last stable offsets"):
         try:
             await consumer.start()
-            hear_of(consumer, (tp.topic for tp in needed))
+            ask_for_leaders(consumer, (tp.topic for tp in needed))
             while True:
                 found = await consumer.end_offsets([KafkaPartition(*tp) for tp in needed])
                 ends = {TopicPartition(tp.topic, tp.partition): offset for tp, offset in found.items()}

@@ -31,7 +31,7 @@ from .commands import (
     verdicts,
     watch,
 )
-from .commands import doctor as doctor_ways
+from .commands import doctor as doctor_modes
 from .commands import storage as stored_files
 from .helps import SNAPKAFKA, START, command, group
 from .job_options import READING, Spec, job_options
@@ -264,7 +264,7 @@ def verify(
             snapshots=(snapshot,) if snapshot else (),
             manifests=(manifest,) if manifest else (),
         )
-        await doctor_ways.ask_one_way(
+        await doctor_modes.ask_one_way(
             {"an id": bool(snapshot), "--manifest": bool(manifest)},
             {"--offline": offline, "--record": found.record},
             {"--offline": offline, "--tables": found.tables},
@@ -334,17 +334,17 @@ def doctor(
     Changes nothing without --fix.
     """
     ways = {"--fix": fix, "--acls": acls, "--offline": bool(offline)}
-    run(lambda: doctor_ways.ask_one_way(ways), as_json=as_json)
+    run(lambda: doctor_modes.ask_one_way(ways), as_json=as_json)
     if offline:
-        doctor_ways.look_offline(offline, verbose=verbose, as_json=as_json)
+        doctor_modes.look_offline(offline, verbose=verbose, as_json=as_json)
     elif acls:
-        doctor_ways.print_rights(
+        doctor_modes.print_rights(
             lambda: connect(bootstrap) if bootstrap else None, namespace, as_json=as_json
         )
     elif fix:
-        doctor_ways.fix(lambda: connect(bootstrap), namespace, assembly_within, yes=yes, as_json=as_json)
+        doctor_modes.fix(lambda: connect(bootstrap), namespace, assembly_within, yes=yes, as_json=as_json)
     else:
-        doctor_ways.examine(
+        doctor_modes.examine(
             lambda: connect(bootstrap), namespace, assembly_within, verbose=verbose, as_json=as_json
         )
 

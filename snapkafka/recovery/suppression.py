@@ -20,8 +20,6 @@ from snapkafka.protocol.captured_snapshot import ChangelogCut
 SUPPRESSION_HINT: Final = "it may have keys, prefixes, sql and binary, each a list: see docs/guide/fork.md"
 #: Control characters that are no whitespace: they belong to binary formats (framed Avro, integers of Java's).
 CONTROLS: Final = re.compile(rb"[\x00-\x08\x0b\x0c\x0e-\x1f]")
-#: A change of a set names members to add and to discard (`faust.tables.sets`).
-UPDATE: Final = 15
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -13,6 +13,6 @@
 | `tls` | certificate and key, renewed |
 | `accepting` | connections, bounded where they are accepted |
 
-It is stateless: it folds the ledger (`ledger_follower.Standing`) and reads storage, so any number of instances give
-the same answers, and an instance that is killed loses nothing except the assembly that it was running.
+It is stateless: it folds the ledger (`ledger_follower`) and reads storage, so any number of instances give the same
+answers, and an instance that is killed loses nothing except the assembly that it was running.
 """

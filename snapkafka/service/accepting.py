@@ -53,7 +53,7 @@ class Connections:
             return Place(self, client, Use.REFUSED)
         return None
 
-    def give(self, client: str, use: Use) -> None:
+    def release(self, client: str, use: Use) -> None:
         """Count one connection less."""
         if use is Use.REFUSED:
             self._refused -= 1
@@ -64,17 +64,17 @@ class Connections:
 
 
 class Place:
-    """A connection that is counted until `give`."""
+    """A connection that is counted until `release`."""
 
     def __init__(self, connections: Connections, client: str, use: Use) -> None:
         self._connections, self._client, self.use = connections, client, use
         self._given = False
 
-    def give(self) -> None:
+    def release(self) -> None:
         """Count it no more."""
         if not self._given:
             self._given = True
-            self._connections.give(self._client, self.use)
+            self._connections.release(self._client, self.use)
 
 
 class Repeated:
@@ -153,7 +153,7 @@ class Acceptor:
                 ssl_handshake_timeout=self._handshake_s if self._context else None,
             )
         except BaseException as error:  # whatever it is, the connection is counted no more
-            place.give()
+            place.release()
             with contextlib.suppress(OSError):
                 client.close()
             if not isinstance(error, OSError):  # ssl.SSLError and TimeoutError are some

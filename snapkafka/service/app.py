@@ -25,7 +25,7 @@ from snapkafka.units import wall_ms
 
 from .access import Role
 from .guard import App, Guard
-from .ledger_follower import Standing
+from .ledger_follower import LedgerFollower
 from .metrics import Metrics
 from .overview import Overview
 from .problems import RefusedError, problem
@@ -96,10 +96,10 @@ def make_app(
         BadInputError: the settings are invalid.
     """
     settings.validate()
-    standing = Standing(where, namespace, clock)
-    handlers = Handlers(where, standing, settings, assemble=assemble, verify=verify)
-    recovery = Recovery(where, standing, list_forks=list_forks)
-    overview = Overview(standing, settings, handlers.rows)
+    follower = LedgerFollower(where, namespace, clock)
+    handlers = Handlers(where, follower, settings, assemble=assemble, verify=verify)
+    recovery = Recovery(where, follower, list_forks=list_forks)
+    overview = Overview(follower, settings, handlers.rows)
     handled = {
         "restores": recovery.restores,
         "forks": recovery.forks,
@@ -108,11 +108,11 @@ def make_app(
         "invariants": overview.invariants,
         "invariant": overview.invariant,
     }
-    metrics = Metrics(standing, handlers.streams)
+    metrics = Metrics(follower, handlers.streams)
 
     @contextlib.asynccontextmanager
     async def lifespan(app: Starlette) -> AsyncIterator[None]:
-        async with standing.following():
+        async with follower.following():
             yield
             await handlers.jobs.close()
 
@@ -123,12 +123,12 @@ def make_app(
     inner = Starlette(
         routes=[
             *(
-                Route(path, fresh(standing, handled.get(name) or getattr(handlers, name)), methods=[method])
+                Route(path, fresh(follower, handled.get(name) or getattr(handlers, name)), methods=[method])
                 for (method, path), (name, _) in ROUTES.items()
             ),
             Route("/metrics", scraped),
             Route("/healthz", _healthy),
-            Route("/readyz", _ready_of(standing)),
+            Route("/readyz", _ready_of(follower)),
             Route("/openapi.yaml", _openapi),
             Route("/", _page),
             Route("/page/{name}", _page),
@@ -148,7 +148,7 @@ def make_app(
 
 
 def fresh(
-    standing: Standing, handler: Callable[[Request], Awaitable[Response]]
+    follower: LedgerFollower, handler: Callable[[Request], Awaitable[Response]]
 ) -> Callable[[Request], Awaitable[Response]]:
     """Return the handler of a route whose answers hold what their client was answered before; the ETag has the offset.
 
@@ -158,9 +158,9 @@ def fresh(
     async def answered(request: Request) -> Response:
         given = offset_in(request)
         if request.method in ("GET", "HEAD"):
-            await standing.answering_from(given)
+            await follower.answering_from(given)
         answer = await handler(request)
-        answer.headers["ETag"] = f'W/"{standing.end}"'
+        answer.headers["ETag"] = f'W/"{follower.end}"'
         return answer
 
     return answered
@@ -203,13 +203,13 @@ async def _healthy(request: Request) -> Response:
     return JSONResponse({"status": "ok"})
 
 
-def _ready_of(standing: Standing) -> Callable[[Request], Awaitable[Response]]:
+def _ready_of(follower: LedgerFollower) -> Callable[[Request], Awaitable[Response]]:
     async def ready(request: Request) -> Response:
         """Handle `GET /readyz`: the ledger was read to its end, and is followed."""
-        if standing.followed:
+        if follower.followed:
             return JSONResponse({"status": "ok"})
         return problem(
-            standing.problem or RefusedError("busy", "the ledger is still being read", "try again soon")
+            follower.problem or RefusedError("busy", "the ledger is still being read", "try again soon")
         )
 
     return ready

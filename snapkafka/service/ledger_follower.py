@@ -1,4 +1,4 @@
-"""`Standing`: the ledger of a namespace, read once and followed, for a server that answers many requests from it.
+"""The ledger of a namespace, read once and followed, for a server that answers many requests from it.
 
 A verb opens the ledger, reads it and closes it again; a server cannot do that for each of a hundred requests a second.
 It holds a fold that follows the ledger, and nothing else: another instance that reads the same ledger gives the same
@@ -76,7 +76,7 @@ class Viewed:
     waits: tuple[str, ...]
 
 
-class Standing:
+class LedgerFollower:
     """The follower of one ledger.
 
     Args:

@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from snapkafka.protocol.ledger_state import SnapshotView
 
-from .ledger_follower import Standing
+from .ledger_follower import LedgerFollower
 from .problems import RefusedError
 
 EVENT_STREAM: Final = "text/event-stream"
@@ -46,13 +46,13 @@ class Streams:
 
 
 async def progress(
-    standing: Standing, view: SnapshotView, describe: Callable[[], dict[str, Any]], streams: Streams
+    follower: LedgerFollower, view: SnapshotView, describe: Callable[[], dict[str, Any]], streams: Streams
 ) -> AsyncIterator[str]:
     """Send a snapshot whenever it changes, until it is captured or has failed: events `snapshot`, and finally `end`."""
     with streams.one():
         last = ""
         while True:
-            version, over = standing.version, not view.open
+            version, over = follower.version, not view.open
             now = describe()  # before anything is sent: meanwhile more may be read
             kept = json.dumps({**now, "duration_ms": 0})
             if kept != last:
@@ -61,7 +61,7 @@ async def progress(
             if over:
                 yield _event("end", {"snapshot_id": now["snapshot_id"], "status": now["status"]})
                 return
-            if await standing.changed(version, BEAT_S) == version:
+            if await follower.changed(version, BEAT_S) == version:
                 yield ": nothing new\n\n"
 
 
@@ -82,14 +82,14 @@ async def begun(events: AsyncIterator[str]) -> AsyncIterator[str]:
 
 
 async def every_change(
-    standing: Standing, describe: Callable[[], dict[str, Any]], streams: Streams
+    follower: LedgerFollower, describe: Callable[[], dict[str, Any]], streams: Streams
 ) -> AsyncIterator[str]:
     """Send a line about the namespace whenever the ledger has more: events `changed`."""
     with streams.one():
         while True:
-            version = standing.version
+            version = follower.version
             yield _event("changed", describe())
-            while await standing.changed(version, BEAT_S) == version:
+            while await follower.changed(version, BEAT_S) == version:
                 yield ": nothing new\n\n"
             await asyncio.sleep(AT_MOST_EVERY_S)
 

@@ -18,7 +18,7 @@ from snapkafka.manifest import RestorableEntry
 from snapkafka.ops import freshness_in, gauges
 
 from .guard import App, Message, Receive, Scope, Send
-from .ledger_follower import Standing
+from .ledger_follower import LedgerFollower
 from .live import Streams
 
 #: Upper bounds in seconds: what answers from memory takes one millisecond, a query up to its time limit.
@@ -66,8 +66,8 @@ def described() -> tuple[GaugeMetricFamily, GaugeMetricFamily, GaugeMetricFamily
 class Metrics:
     """Counts since the start of the service, and gauges from the present fold."""
 
-    def __init__(self, standing: Standing, streams: Streams) -> None:
-        self._standing, self._streams = standing, streams
+    def __init__(self, follower: LedgerFollower, streams: Streams) -> None:
+        self._follower, self._streams = follower, streams
         self._kept: RestorableEntry | None = None
         self._registry = CollectorRegistry(auto_describe=False)
         self._requests, self._seconds = counted(self._registry)
@@ -75,38 +75,38 @@ class Metrics:
 
     def collect(self) -> Iterator[Any]:
         """Yield the gauges of the namespace (Prometheus calls this)."""
-        standing = self._standing
+        follower = self._follower
         followed, streams, snapshots, latest_good = described()
-        followed.add_metric([], float(standing.followed))
+        followed.add_metric([], float(follower.followed))
         streams.add_metric([], float(self._streams.open))
         yield from (followed, streams)
-        if standing.version and standing.followed:
-            views = standing.newest_first()
+        if follower.version and follower.followed:
+            views = follower.newest_first()
             for status, count in sorted(Counter(view.status.value for view in views).items()):
                 snapshots.add_metric([status], count)
             yield snapshots
-            good = standing.latest_good()
+            good = follower.latest_good()
             if good is not None:
-                latest_good.add_metric([], standing.reading.times_ms[good - 1] / 1_000)
+                latest_good.add_metric([], follower.reading.times_ms[good - 1] / 1_000)
                 yield latest_good
-            fresh = replace(freshness_in(standing.reading, standing.clock()), restorable=self._kept)
+            fresh = replace(freshness_in(follower.reading, follower.clock()), restorable=self._kept)
             for gauge in gauges(fresh):
                 labels = ["namespace", gauge.label] if gauge.label else ["namespace"]
                 family = GaugeMetricFamily(gauge.name, gauge.help, labels=labels)
                 for label, value in gauge.samples:
-                    family.add_metric([standing.namespace, label][: len(labels)], value)
+                    family.add_metric([follower.namespace, label][: len(labels)], value)
                 yield family
 
     async def rendered(self) -> tuple[bytes, str]:
         """Return the metrics as text for Prometheus, and its content type."""
-        standing = self._standing
-        good = standing.latest_good() if standing.version and standing.followed else None
+        follower = self._follower
+        good = follower.latest_good() if follower.version and follower.followed else None
         self._kept = None
         if good is not None:
             with contextlib.suppress(
                 SnapkafkaError, TimeoutError
             ):  # what is known is better than no metrics at all
-                self._kept = await standing.restorable(good)
+                self._kept = await follower.restorable(good)
         return generate_latest(self._registry), CONTENT_TYPE_LATEST
 
     def around(self, app: App) -> App:

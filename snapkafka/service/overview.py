@@ -14,7 +14,7 @@ from snapkafka.query.stored import StoredFiles
 
 from .access import Role
 from .answers import instant
-from .ledger_follower import Standing
+from .ledger_follower import LedgerFollower
 from .problems import RefusedError
 from .rows import Rows
 from .settings import Settings
@@ -28,15 +28,15 @@ EVALUATIONS_MAX: Final = 500
 class Overview:
     """The routes that are about no single snapshot, for one namespace."""
 
-    def __init__(self, standing: Standing, settings: Settings, rows: Rows) -> None:
-        self._standing, self._settings, self._rows = standing, settings, rows
+    def __init__(self, follower: LedgerFollower, settings: Settings, rows: Rows) -> None:
+        self._follower, self._settings, self._rows = follower, settings, rows
 
     async def access(self, request: Request) -> Response:
         """Handle `GET /v1/access`."""
         role: Role = request.scope["state"]["role"]
         return JSONResponse(
             {
-                "namespace": self._standing.namespace,
+                "namespace": self._follower.namespace,
                 "role": role.name.lower(),
                 "storage_roots": list(self._settings.roots) if role >= Role.TRIGGER else [],
             }
@@ -45,7 +45,7 @@ class Overview:
     async def doctor(self, request: Request) -> Response:
         """Handle `GET /v1/doctor`."""
         try:
-            found = await self._standing.checkup(CHECKUP_S)
+            found = await self._follower.checkup(CHECKUP_S)
         except TimeoutError:
             raise RefusedError("busy", "the cluster is still being examined", "try again soon") from None
         return JSONResponse(
@@ -59,12 +59,12 @@ class Overview:
     async def invariants(self, request: Request) -> Response:
         """Handle `GET /v1/invariants`."""
         return JSONResponse(
-            {"invariants": [_summary(it) for it in ops.invariants_in(self._standing.reading)]}
+            {"invariants": [_summary(it) for it in ops.invariants_in(self._follower.reading)]}
         )
 
     async def invariant(self, request: Request) -> Response:
         """Handle `GET /v1/invariants/{name}`."""
-        found = ops.history_in(self._standing.reading, request.path_params["name"], most=EVALUATIONS_MAX)
+        found = ops.history_in(self._follower.reading, request.path_params["name"], most=EVALUATIONS_MAX)
         found = await ops.with_rows(found, self._read)
         newest = found.evaluations[: -EVALUATIONS_MAX - 1 : -1]
         return JSONResponse(
@@ -78,7 +78,7 @@ class Overview:
 
     async def _read(self, item: ops.Evaluation) -> StoredFiles | str:
         """Read the manifest of a snapshot, if it lies below a root; else return why not."""
-        view = self._standing.reading.state.snapshots.get(item.epoch)
+        view = self._follower.reading.state.snapshots.get(item.epoch)
         return (await self._rows.stored(view) if view else None) or "this service cannot read its manifest"
 
 

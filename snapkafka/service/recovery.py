@@ -16,7 +16,7 @@ from snapkafka.ports import Cluster
 from snapkafka.protocol.restores import RestoreView
 
 from .answers import instant
-from .ledger_follower import Standing
+from .ledger_follower import LedgerFollower
 from .problems import RefusedError
 
 #: Each fork has a ledger of its own, which is read for the list.
@@ -35,30 +35,30 @@ class Recovery:
     def __init__(
         self,
         where: Connection | Cluster,
-        standing: Standing,
+        follower: LedgerFollower,
         *,
         list_forks: Callable[..., Awaitable[Sequence[ops.Fork]]] = ops.list_forks,
     ) -> None:
-        self._where, self._standing, self._list_forks = where, standing, list_forks
+        self._where, self._follower, self._list_forks = where, follower, list_forks
         self._reads = asyncio.Lock()
         self._forks: tuple[int, list[dict[str, Any]]] | None = None
 
     async def restores(self, request: Request) -> Response:
         """Handle `GET /v1/restores`."""
-        reading = self._standing.reading
+        reading = self._follower.reading
         views = sorted(reading.state.restores.views.values(), key=lambda view: view.begun_at, reverse=True)
         return JSONResponse({"restores": [_restore(view, reading) for view in views]})
 
     async def forks(self, request: Request) -> Response:
         """Handle `GET /v1/forks`."""
-        now = self._standing.clock()
+        now = self._follower.clock()
         if self._forks is None or not 0 <= now - self._forks[0] < FORKS_KEPT_MS:
             if self._reads.locked():
                 raise RefusedError("busy", "the forks are being read", "try again soon")
             async with self._reads:
                 try:
                     async with asyncio.timeout(FORKS_S):
-                        found = await self._list_forks(self._where, self._standing.namespace)
+                        found = await self._list_forks(self._where, self._follower.namespace)
                 except TimeoutError:
                     raise RefusedError(
                         "busy", "the ledgers of the forks take too long", "try again soon"

@@ -26,7 +26,7 @@ from . import answers
 from .access import within
 from .checked import bounded, fits, json_answer, require_captured, require_ready_made, stream
 from .jobs import Job, Jobs
-from .ledger_follower import Standing
+from .ledger_follower import LedgerFollower
 from .live import Streams, every_change, progress
 from .problems import REST, RefusedError
 from .requests import (
@@ -57,19 +57,19 @@ class Handlers:
     def __init__(
         self,
         where: Connection | Cluster,
-        standing: Standing,
+        follower: LedgerFollower,
         settings: Settings,
         *,
         assemble: Callable[..., Awaitable[Any]] = ops.assemble,
         verify: Callable[..., Awaitable[Any]] = ops.verify,
     ) -> None:
-        self._where, self._standing, self._settings = where, standing, settings
+        self._where, self._follower, self._settings = where, follower, settings
         self._assemble, self._verify = assemble, verify
         self.jobs = Jobs(settings.jobs_max)
         self.streams = Streams(settings.streams_max)
         self._queries = asyncio.Semaphore(settings.queries_max)
         self._bounds = ops.Bounds(seconds=settings.query_s, memory_mb=settings.query_memory_mb)
-        self.rows = Rows(standing, settings)
+        self.rows = Rows(follower, settings)
 
     # -- asking for snapshots ---------------------------------------------------------------------------------
 
@@ -83,7 +83,7 @@ class Handlers:
             raise BadInputError("initiated_by_node_id is empty", hint="name who asks, such as worker-node-42")
         found = await ops.trigger(
             self._where,
-            self._standing.namespace,
+            self._follower.namespace,
             snapshot_id=asked.snapshot_id,
             type=asked.snapshot_type,
             parent=asked.parent_snapshot_id,
@@ -99,12 +99,12 @@ class Handlers:
         estimate = answers.estimated_ms(
             (
                 view.summary.capture_ms
-                for view in map(self._standing.view, self._standing.newest_first()[:100])
+                for view in map(self._follower.view, self._follower.newest_first()[:100])
                 if view.summary.capture_ms is not None and view.summary.type == found.type
             ),
             found.ttl_ms,
         )
-        self._standing.wrote(found.epoch)
+        self._follower.wrote(found.epoch)
         name = str(found.epoch) if "/" in found.id or found.id in (".", "..") else quote(found.id)
         headers = {"Location": f"/v1/snapshots/{name}"}
         return JSONResponse(answers.triggered(found, estimate), 202, headers)
@@ -112,10 +112,10 @@ class Handlers:
     async def abort(self, request: Request) -> Response:
         """Handle `POST /v1/snapshots/{id}/abort`."""
         found = await ops.abort(
-            self._where, self._standing.namespace, request.path_params["snapshot_id"], who="the service"
+            self._where, self._follower.namespace, request.path_params["snapshot_id"], who="the service"
         )
-        self._standing.wrote((await self._standing.caught_up()).state.end)
-        view = await self._standing.find(str(found.epoch))
+        self._follower.wrote((await self._follower.caught_up()).state.end)
+        view = await self._follower.find(str(found.epoch))
         return JSONResponse(self.rows.row(view, await self.rows.stored(view)))
 
     # -- looking at them --------------------------------------------------------------------------------------
@@ -123,11 +123,11 @@ class Handlers:
     async def list(self, request: Request) -> Response:
         """Handle `GET /v1/snapshots`."""
         asked = query_of(request, ListRequest)
-        views = [view for view in self._standing.newest_first() if fits(view, asked)]
+        views = [view for view in self._follower.newest_first() if fits(view, asked)]
         page = views[: asked.limit]
         rows = await self.rows.texts(page)
         rest = {
-            "namespace": self._standing.namespace,
+            "namespace": self._follower.namespace,
             "next_before": page[-1].epoch if len(views) > len(page) else None,
             "total": len(views),
         }
@@ -137,7 +137,7 @@ class Handlers:
         """Handle `GET /v1/snapshots/{id}`."""
         view = await self._found(request)
         try:
-            restorable = await self._standing.restorable(view.epoch, BROKER_S)
+            restorable = await self._follower.restorable(view.epoch, BROKER_S)
         except SnapkafkaError as error:
             restorable = RestorableEntry(how="unknown", why=REST.message(error))
         except TimeoutError:
@@ -149,29 +149,29 @@ class Handlers:
         view = await self._found(request)
         stored = await self.rows.stored(view)
         describe = partial(self.rows.row, view, stored)
-        return await stream(progress(self._standing, view, describe, self.streams))
+        return await stream(progress(self._follower, view, describe, self.streams))
 
     async def events(self, request: Request) -> Response:
         """Handle `GET /v1/events`."""
 
         def describe() -> dict[str, Any]:
-            state, problem = self._standing.reading.state, self._standing.problem
+            state, problem = self._follower.reading.state, self._follower.problem
             return {
                 "ledger_end": state.end,
                 "snapshots": len(state.snapshots),
                 "running": [view.trigger.id for view in state.open.values()],
                 "paused": state.paused,
-                "followed": self._standing.followed,
+                "followed": self._follower.followed,
                 "problem": None if problem is None else REST.message(problem),
             }
 
-        return await stream(every_change(self._standing, describe, self.streams))
+        return await stream(every_change(self._follower, describe, self.streams))
 
     async def processes(self, request: Request) -> Response:
         """Handle `GET /v1/processes`."""
-        reading, beats, why = self._standing.reading, {}, ""
+        reading, beats, why = self._follower.reading, {}, ""
         try:
-            beats = dict(await self._standing.heartbeats(BROKER_S))
+            beats = dict(await self._follower.heartbeats(BROKER_S))
         except SnapkafkaError as error:
             why = REST.message(error)
         except TimeoutError:
@@ -215,7 +215,7 @@ class Handlers:
             self._assemble,
             self._where,
             ops.JobSpec(
-                namespace=self._standing.namespace,
+                namespace=self._follower.namespace,
                 snapshots=(str(view.epoch),),
                 storage=storage,
                 invariants=tuple(asked.invariants),
@@ -237,7 +237,7 @@ class Handlers:
             self._verify,
             self._where,
             ops.JobSpec(
-                namespace=self._standing.namespace,
+                namespace=self._follower.namespace,
                 manifests=(place,),
                 invariants=tuple(asked.invariants),
                 parameters=tuple(asked.parameters),
@@ -253,7 +253,7 @@ class Handlers:
         async def recorded(notify: Callable[[str], None]) -> Any:
             found = await work(notify=notify)
             with contextlib.suppress(SnapkafkaError):  # its verdict is in the ledger before it is done here
-                self._standing.wrote((await self._standing.caught_up()).state.end)
+                self._follower.wrote((await self._follower.caught_up()).state.end)
             return found
 
         job = self.jobs.submit(job, recorded)
@@ -281,7 +281,7 @@ class Handlers:
         async with self._one_query():
             found = await ops.query(
                 self._where,
-                self._standing.namespace,
+                self._follower.namespace,
                 asked.sql,
                 manifest=place,
                 rows_max=asked.rows_max,
@@ -302,12 +302,12 @@ class Handlers:
     async def diff(self, request: Request) -> Response:
         """Handle `GET /v1/snapshots/{id}/diff?against=ID`."""
         asked = query_of(request, DiffRequest)
-        before, after = await self._found(request), await self._standing.find(asked.against)
+        before, after = await self._found(request), await self._follower.find(asked.against)
         places = [self._manifest_of(view) for view in (before, after)]
         async with self._one_query():
             found = await ops.diff(
                 self._where,
-                self._standing.namespace,
+                self._follower.namespace,
                 before.trigger.id,
                 after.trigger.id,
                 manifests=places,
@@ -322,13 +322,13 @@ class Handlers:
         asked = query_of(request, DiagramRequest)
         view = await self._found(request)
         if asked.instant is None and (view.verdict is None or not view.verdict.manifest):
-            drawn = await asyncio.to_thread(ops.draw_details, self._standing.details(view))
+            drawn = await asyncio.to_thread(ops.draw_details, self._follower.details(view))
         else:
             place = self._manifest_of(view)
             async with self._one_query():
                 drawn = await ops.draw(
                     self._where,
-                    self._standing.namespace,
+                    self._follower.namespace,
                     manifest=place,
                     messages_max=asked.messages,
                     wall_clock=asked.instant,
@@ -346,7 +346,7 @@ class Handlers:
     # -- helpers ----------------------------------------------------------------------------------------------
 
     async def _found(self, request: Request) -> SnapshotView:
-        return await self._standing.find(request.path_params["snapshot_id"])
+        return await self._follower.find(request.path_params["snapshot_id"])
 
     def _require_root(self, uri: str, name: str) -> str:
         """Return the canonical form of a place below a root.
@@ -363,7 +363,7 @@ class Handlers:
         return place
 
     def _manifest_of(self, view: SnapshotView) -> str:
-        place = answers.manifest_uri(self._standing.view(view).summary)
+        place = answers.manifest_uri(self._follower.view(view).summary)
         if view.verdict is None or not place:
             raise UnknownSnapshotError(
                 f"snapshot {view.trigger.id} has no tables: it is {view.status}", hint="assemble it first"

@@ -16,7 +16,7 @@ from snapkafka.query.stored import StoredFiles, stored
 from . import answers
 from .access import within
 from .cache import Kept, Recent
-from .ledger_follower import Standing
+from .ledger_follower import LedgerFollower
 from .settings import Settings
 
 #: So many rows, whole answers and manifests' numbers are kept in memory.
@@ -35,22 +35,22 @@ _Text = tuple[object, str]
 class Rows:
     """The cache of texts."""
 
-    def __init__(self, standing: Standing, settings: Settings) -> None:
-        self._standing, self._settings = standing, settings
+    def __init__(self, follower: LedgerFollower, settings: Settings) -> None:
+        self._follower, self._settings = follower, settings
         self._rows: Recent[int, _Text] = Recent(ROWS_KEPT)
         self._whole: Recent[int, _Text] = Recent(WHOLE_KEPT)
         self._stored: Kept[tuple[str, str], StoredFiles | None] = Kept(
             _read,
             lambda found: (AGAIN_S, FOR_EVER) if found is None else (FOR_EVER, FOR_EVER),
-            clock=lambda: standing.clock() / 1_000,
+            clock=lambda: follower.clock() / 1_000,
             most=STORED_KEPT,
         )
 
     def row(self, view: SnapshotView, stored: StoredFiles | None) -> dict[str, Any]:
         """Describe a snapshot in a few numbers, as of now."""
-        standing = self._standing
-        good = standing.latest_good()
-        return answers.row(standing.view(view), stored, latest_good=good, now_ms=standing.clock())
+        follower = self._follower
+        good = follower.latest_good()
+        return answers.row(follower.view(view), stored, latest_good=good, now_ms=follower.clock())
 
     async def texts(self, views: Sequence[SnapshotView]) -> list[str]:
         """Format the row of each as a JSON object."""
@@ -69,16 +69,16 @@ class Rows:
         """Format everything that is known of a snapshot as a JSON object."""
         if (text := self._kept(self._whole, view, restorable)) is not None:
             return text
-        standing = self._standing
+        follower = self._follower
         stored = await self.stored(view)
         text = json.dumps(
             answers.detail(
-                standing.view(view),
-                standing.details(view),
+                follower.view(view),
+                follower.details(view),
                 stored,
                 restorable,
-                latest_good=standing.latest_good(),
-                now_ms=standing.clock(),
+                latest_good=follower.latest_good(),
+                now_ms=follower.clock(),
             )
         )
         self._keep(self._whole, view, stored, text, restorable)
@@ -102,8 +102,8 @@ class Rows:
             texts.keep(view.epoch, (basis, text))
 
     def _basis(self, view: SnapshotView, more: tuple[object, ...]) -> object | None:
-        basis = self._standing.basis(view)
-        return None if basis is None else (basis, view.epoch == self._standing.latest_good(), *more)
+        basis = self._follower.basis(view)
+        return None if basis is None else (basis, view.epoch == self._follower.latest_good(), *more)
 
     # -- manifests --------------------------------------------------------------------------------------------
 

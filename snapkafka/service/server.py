@@ -74,7 +74,7 @@ class BoundedProtocol(H11Protocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._unwatch()
-        self._place.give()
+        self._place.release()
         super().connection_lost(exc)
 
     def _busy(self) -> bool:

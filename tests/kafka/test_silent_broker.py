@@ -9,7 +9,7 @@ import pytest
 
 from snapkafka.kafka.ledger.kafka_ledger import KafkaLedger
 from snapkafka.kafka.login.connection import Connection
-from snapkafka.service.ledger_follower import SILENT_S, Standing
+from snapkafka.service.ledger_follower import SILENT_S, LedgerFollower
 from snapkafka.testing.embedded import EmbeddedKafka
 from snapkafka.until import until
 
@@ -22,15 +22,15 @@ async def test_a_broker_that_stands_still_is_reported_and_found_again() -> None:
         ledger = KafkaLedger(connection, "ns")
         await ledger.open(create=True)
         await ledger.close()
-        standing = Standing(connection, "ns")
-        async with standing.following(), asyncio.timeout(240):
-            await until(lambda: standing.followed, 30, "the ledger to be followed")
+        follower = LedgerFollower(connection, "ns")
+        async with follower.following(), asyncio.timeout(240):
+            await until(lambda: follower.followed, 30, "the ledger to be followed")
             broker.freeze()
             try:
-                await until(lambda: not standing.followed, 4 * SILENT_S, "the silence to be noticed")
+                await until(lambda: not follower.followed, 4 * SILENT_S, "the silence to be noticed")
             finally:
                 broker.thaw()
-            assert standing.problem is not None
-            assert re.fullmatch(r"no broker has answered since \d\d:\d\d:\d\d UTC", standing.problem.message)
-            await until(lambda: standing.followed, 60, "the broker to be found again")
-            assert standing.problem is None
+            assert follower.problem is not None
+            assert re.fullmatch(r"no broker has answered since \d\d:\d\d:\d\d UTC", follower.problem.message)
+            await until(lambda: follower.followed, 60, "the broker to be found again")
+            assert follower.problem is None

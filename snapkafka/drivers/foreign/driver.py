@@ -44,7 +44,7 @@ from snapkafka.topic_config import promised_by
 from ..ledger_wait import LEDGER_WAIT_S
 from .assignment import Input, resolve
 from .due import StateDue
-from .hello import given_at, hello_of, inputs_at, require_alone
+from .hello import assigned_at, hello_of, inputs_at, require_alone
 from .host import ForeignHost
 from .input_watch import InputWatch
 from .ledger_task import LedgerTask
@@ -160,7 +160,7 @@ class Participant:
                 await self._task.until(lambda: bool(self.left) or self.process is not None)
                 self._require_here()
                 assert self.process is not None
-                self._host.feed(given_at(self.process, starts, self._state.topic, end))
+                self._host.feed(assigned_at(self.process, starts, self._state.topic, end))
                 await self._task.until(lambda: bool(self.left) or self._machine.inputs.assigned >= 0)
         except TimeoutError:
             raise TimedOutError(

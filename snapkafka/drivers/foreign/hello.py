@@ -59,9 +59,9 @@ def hello_of(
     )
 
 
-def given_at(process: int, starts: Starts, changelog: str, end: int) -> InputsAssigned:
-    """Return its inputs. Of two processes of one name the later has the higher id, so that is the generation: what the
-    earlier one announces before it reads of the later moves nothing.
+def assigned_at(process: int, starts: Starts, changelog: str, end: int) -> InputsAssigned:
+    """Return the assignment of its inputs. Of two processes of one name the later has the higher id, so that is the
+    generation: what the earlier one announces before it reads of the later moves nothing.
 
     Args:
         end: of its changelog.

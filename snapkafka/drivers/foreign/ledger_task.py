@@ -110,14 +110,14 @@ class LedgerTask:
                 news, self._news = self._news, asyncio.Event()
                 news.set()
         except LedgerCutShortError as error:
-            await self._say_lost(error)
+            await self._append_loss(error)
         except SnapkafkaError as error:
             self._failed(f"the ledger cannot be read: {error}")
         except Exception as error:
             logger.exception("snapkafka: a foreign process cannot read the ledger", extra=about())
             self._failed(f"the ledger cannot be read: {error!r}")
 
-    async def _say_lost(self, error: LedgerCutShortError) -> None:
+    async def _append_loss(self, error: LedgerCutShortError) -> None:
         """Drop the waiting records, which name a void id, and append the loss instead."""
         while not self._outbox.empty():
             self._outbox.get_nowait()

@@ -21,7 +21,7 @@ class Progress:
         self.received: dict[TopicPartition, int] = {}
         self.begun: dict[TopicPartition, int] = {}
 
-    def give(self, positions: Mapping[TopicPartition, int]) -> None:
+    def start(self, positions: Mapping[TopicPartition, int]) -> None:
         """Start at these positions."""
         self.processed = dict(positions)
         self.received = dict(positions)

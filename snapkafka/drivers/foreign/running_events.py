@@ -101,7 +101,7 @@ class HandedOutRecords:
         Raises:
             SnapkafkaError: Kafka cannot be used.
         """
-        self._progress.give(starts.positions)
+        self._progress.start(starts.positions)
         self._notes = {found.topic: note_of(found.topic_id) for found in starts.topics}
         self._turn.extend(starts.positions)
         if starts.positions:

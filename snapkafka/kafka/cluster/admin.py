@@ -17,7 +17,7 @@ from aiokafka.structs import OffsetAndMetadata
 
 from snapkafka.errors import BrokerUnavailableError, LedgerUnusableError
 from snapkafka.kafka.login import clients
-from snapkafka.kafka.login.connection import Connection, hear_of, translated
+from snapkafka.kafka.login.connection import Connection, ask_for_leaders, translated
 from snapkafka.kafka.records.to_end import record_headers, record_times
 from snapkafka.ports import Cluster, TopicAdmin
 from snapkafka.protocol.records import TopicPartition
@@ -266,7 +266,7 @@ class KafkaTopicAdmin:
         with translated(
             self.connection, "read the ends of " + ", ".join(sorted({tp.topic for tp in wanted}))
         ):
-            hear_of(consumer, (tp.topic for tp in wanted))
+            ask_for_leaders(consumer, (tp.topic for tp in wanted))
             found = await getattr(consumer, which)(wanted)
         return ExistingOffsets((TopicPartition(tp.topic, tp.partition), at) for tp, at in found.items())
 

@@ -156,7 +156,7 @@ def _named(connection: Connection, what: str, error: Exception) -> SnapkafkaErro
     return None
 
 
-def hear_of(consumer: Any, topics: Iterable[str]) -> None:
+def ask_for_leaders(consumer: Any, topics: Iterable[str]) -> None:
     """Let an aiokafka consumer ask for the leaders of all topics at once, before it is asked for their ends: otherwise
     it learns of one topic after the other, 0.1 s each, and gives up before it knows a hundred."""
     for topic in set(topics):

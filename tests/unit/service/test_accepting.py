@@ -22,7 +22,7 @@ def test_one_client_is_served_by_half_of_the_connections_and_the_rest_is_refused
     assert [place.use for place in refused if place] == [Use.REFUSED] * (REFUSED_MAX - 2)
     for place in (places[0], places[0], refused[0]):
         assert place is not None
-        place.give()
+        place.release()
     found = [connections.take("a") for _ in range(3)]
     assert [place and place.use for place in found] == [Use.SERVED, Use.REFUSED, None]
 

@@ -22,7 +22,7 @@ from snapkafka.errors import LedgerUnusableError
 from snapkafka.manifest import Manifest
 from snapkafka.protocol.records import CheckResult, Verdict
 from snapkafka.service import ledger_follower
-from snapkafka.service.ledger_follower import Standing
+from snapkafka.service.ledger_follower import LedgerFollower
 from snapkafka.store import LocalStore
 from snapkafka.until import until as until_holds
 from tests.worlds.fakes import FakeCluster, FakeEntry, FakeLedger, Worker
@@ -44,9 +44,9 @@ def cluster() -> FakeCluster:
 @pytest.fixture
 def late(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let the follower of the service lag behind its own writes, as a consumer on a busy machine does."""
-    follow, read = Standing._follow, FakeLedger.read
+    follow, read = LedgerFollower._follow, FakeLedger.read
 
-    async def following(self: Standing) -> None:
+    async def following(self: LedgerFollower) -> None:
         FOLLOWS.set(True)
         await follow(self)
 
@@ -58,7 +58,7 @@ def late(monkeypatch: pytest.MonkeyPatch) -> None:
                 await asyncio.sleep(LATE_S)
             yield entry
 
-    monkeypatch.setattr(Standing, "_follow", following)
+    monkeypatch.setattr(LedgerFollower, "_follow", following)
     monkeypatch.setattr(FakeLedger, "read", reading)
 
 
@@ -145,15 +145,15 @@ async def test_what_the_ledger_has_lost_is_waited_for_no_more(
             yield entry
 
     monkeypatch.setattr(FakeLedger, "read", reading)
-    standing = Standing(cluster, "ns")
-    async with standing.following():
-        await until_holds(lambda: standing.followed, 20, "the first reading")
-        standing.wrote(standing.reading.state.end + 3)
-        first = standing.reading
+    follower = LedgerFollower(cluster, "ns")
+    async with follower.following():
+        await until_holds(lambda: follower.followed, 20, "the first reading")
+        follower.wrote(follower.reading.state.end + 3)
+        first = follower.reading
         cut.set()
-        await until_holds(lambda: standing.followed and standing.reading is not first, 20, "the next one")
-        await standing.answering_from(0)
-        assert standing.end == standing.reading.state.end
+        await until_holds(lambda: follower.followed and follower.reading is not first, 20, "the next one")
+        await follower.answering_from(0)
+        assert follower.end == follower.reading.state.end
 
 
 def cluster_epochs(cluster: FakeCluster) -> list[int]:

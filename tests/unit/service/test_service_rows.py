@@ -14,7 +14,7 @@ from snapkafka.kafka.ledger.reading import LedgerReading
 from snapkafka.protocol.records import OUT_OF_ORDER, Abort, LedgerRecord
 from snapkafka.query.stored import stored
 from snapkafka.service import answers
-from snapkafka.service.ledger_follower import Standing
+from snapkafka.service.ledger_follower import LedgerFollower
 from tests.protocol.histories import History
 from tests.worlds.fakes import FakeCluster, Worker
 from tests.worlds.service_world import asked, assembled, served, until
@@ -116,15 +116,15 @@ def test_what_is_reported_a_snapshot_follows_from_its_basis() -> None:
     for seed in range(30):
         history = History(seed)
         history.play(300)
-        standing = Standing(FakeCluster(), "ns", lambda: 0)
-        standing._last = reading = LedgerReading("ledger")
+        follower = LedgerFollower(FakeCluster(), "ns", lambda: 0)
+        follower._last = reading = LedgerReading("ledger")
         shown: dict[int, tuple[object, object]] = {}
         for offset, record in enumerate(history.world.ledger):
             reading.apply(_At(offset, record))
             for epoch, view in reading.state.snapshots.items():
-                if (basis := standing.basis(view)) is None:
+                if (basis := follower.basis(view)) is None:
                     continue
-                viewed, details = standing.view(view), standing.details(view)
+                viewed, details = follower.view(view), follower.details(view)
                 whole = answers.detail(viewed, details, None, None, latest_good=None, now_ms=0)
                 before = shown.get(epoch)
                 if before is not None and before[0] == basis:
