@@ -73,14 +73,17 @@ class BarrierMember(Member):
         return f"{self._name} did not wait: {how}"
 
     def _inputs_move(self, *, undone: bool) -> list[Action]:
-        """Stop aligning, as the inputs are revoked: their positions are known here for the last time. `undone`: the
-        process goes back itself."""
+        """Stop aligning, as the inputs are revoked: their positions are known here for the last time. `undone`: they
+        are wrong, as the process goes back itself; then the snapshot fails."""
         if self.process is None or not self.aligning:
             return []
         actions: list[Action] = []
-        if white := self.aligner.white():
-            why = f"{self._name} did not wait: it aborted a transaction" if undone else ""
-            actions = self._cut(max(white), "ledger", unaligned=why or self._why_unaligned("assigned"))
+        white = self.aligner.white()
+        if white and undone:  # its positions are those of events that will run again
+            what = f"{self._name} aborted a transaction while it waited with its cut"
+            actions = self._abort_open(self.colours.epoch, max(white), "send-failed", what, self._name)
+        elif white:
+            actions = self._cut(max(white), "ledger", unaligned=self._why_unaligned("assigned"))
         return [*actions, *self.aligner.clear()]
 
     def _not_aligned(self, epoch: int) -> list[Action]:

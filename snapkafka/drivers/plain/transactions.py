@@ -97,11 +97,11 @@ class Transactions:
         host, self.open, self._revoked = self._host, False, False
         try:
             with host.lock:
-                self._outcomes.ended(failure)
-                self._events.transaction_ended(undone=failure is not None)
                 if failure is not None:
                     self.unwound = True
-                    if not host.absent:
+                    if not host.absent:  # while its events run: a cut that is taken now fails with them (R16)
                         host.feed(InputsRevoked(undone=failure.undone))
+                self._outcomes.ended(failure)
+                self._events.transaction_ended(undone=failure is not None)
         except Exception as error:
             host.stand_down("to end a transaction", error)

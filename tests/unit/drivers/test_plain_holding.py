@@ -15,6 +15,9 @@ from snapkafka.config import Config
 from snapkafka.drivers.plain.confluent_loop import ConfluentParticipant
 from snapkafka.drivers.plain.driver import PlainDriver
 from snapkafka.drivers.plain.holding import HeldInputs
+from snapkafka.drivers.plain.running_events import Events
+from snapkafka.drivers.plain.settle import SendOutcomes
+from snapkafka.drivers.plain.transactions import Transactions
 from snapkafka.kafka.login.connection import Connection
 from snapkafka.protocol.events import Event, InputsReleased
 from snapkafka.protocol.records import TopicPartition
@@ -210,3 +213,29 @@ async def test_a_loop_of_aiokafka_pauses_and_resumes_as_before() -> None:
     part._hold_back()
     assert client.paused() == set()
     part._patches.undo()
+
+
+@pytest.mark.parametrize("confirmed", [True, False])
+def test_r16_inputs_are_revoked_while_the_events_of_an_aborted_transaction_run(
+    monkeypatch: pytest.MonkeyPatch, confirmed: bool
+) -> None:
+    """The machine may cut at that moment: the cut fails when they end. They may run again."""
+    driver = Driver()
+    events = Events(driver)
+    transactions = Transactions(
+        driver, events=events, outcomes=SendOutcomes(driver), fenced=lambda error: False
+    )
+    ran: list[bool] = []
+    feed = driver.feed
+
+    def noted(event: Event) -> Any:
+        ran.append(bool(driver.machine.colours.running))
+        return feed(event)
+
+    transactions.began()
+    events.hand_out(ORDERS, 0)
+    events.end(events.claim(ORDERS, 0))
+    transactions.failed(RuntimeError("the commit timed out"))
+    monkeypatch.setattr(driver, "feed", noted)
+    transactions.aborted(confirmed=confirmed)
+    assert ran == [True] and not driver.machine.colours.running
