@@ -54,10 +54,16 @@ AT: Final = {
 ENDS: Final = {
     InputCut: ("position", "noted", "low", "log_end"),
     Position: ("offset", "replay_until"),
-    SenderEnd: ("white_end",),
+    SenderEnd: ("white_end", "landed_end", "earlier_end"),
     ChangelogCut: ("end",),
     Recorded: ("start", "end"),
 }
+MOVED: Final = AT.keys() | ENDS.keys()
+#: Fields that hold numbers, and no offsets of the topics of a run.
+NO_OFFSETS: Final = {
+    "partition", "process", "sender", "receiver", "earlier", "formerly", "previous", "pid", "report", "closed",
+    "first", "last", "last_seq", "earlier_seq", "was", "met", "expires_ms", "cut_us",
+}  # fmt: skip
 
 
 @dataclass(eq=False)

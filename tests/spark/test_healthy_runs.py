@@ -7,8 +7,8 @@ import asyncio
 import time
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import dataclass
-from typing import Any, Final
+from dataclasses import dataclass, is_dataclass
+from typing import Any, Final, get_args, get_type_hints
 
 import pytest
 from pyspark.sql import SparkSession
@@ -148,6 +148,30 @@ def everything_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
     """Not only the first twenty."""
     for module in ("snapkafka.checks.witness", "snapkafka.assembly.spark.verify.rules"):
         monkeypatch.setattr(f"{module}.WITNESSES_MAX", 10**6)
+
+
+def _numbers(kind: type) -> Iterator[tuple[type, str]]:
+    """List the fields of a record, and of all that is in it, that hold whole numbers."""
+    for name, hint in get_type_hints(kind).items():
+        for part in (hint, *get_args(hint)):
+            if part is int:
+                yield kind, name
+            elif is_dataclass(part) and isinstance(part, type):
+                yield from _numbers(part)
+
+
+def test_every_number_in_a_snapshot_is_moved_to_the_broker_s_offsets_or_is_no_offset() -> None:
+    """A new field that nobody moves would accuse what is sound."""
+    known = {kind: {*real_logs.AT.get(kind, ()), *real_logs.ENDS.get(kind, ())} for kind in real_logs.MOVED}
+    parts = [get_args(get_type_hints(Captured)[part])[0] for part in PARTS]
+    numbers = {found for part in parts for found in _numbers(part)}
+    assert {kind for kind, _ in numbers} >= real_logs.MOVED
+    unknown = {
+        (kind.__name__, name)
+        for kind, name in numbers
+        if name not in known.get(kind, ()) and name not in real_logs.NO_OFFSETS
+    }
+    assert unknown == set()
 
 
 def test_nothing_is_held_against_what_is_sound(spark: SparkSession, runs: Played) -> None:
