@@ -86,11 +86,13 @@ class Positions:
                 self._replay_until[tp] = until
         return sorted({tp for _, tp in since if tp in self._inputs and tp not in kept})
 
-    def take(self, *, undone: bool = False) -> None:
-        """Drop all inputs until the next assignment; what was started is remembered, unless its effects are
-        `undone`."""
-        for (_, tp), offset in () if undone else self._next.items():
-            self._replay_until[tp] = max(self._replay_until.get(tp, 0), offset)
+    def take(self, undone_from: tuple[LogEnd, ...] | None = None) -> None:
+        """Drop all inputs until the next assignment; what was started is remembered, unless its effects were undone:
+        see `InputsRevoked`."""
+        kept = {TopicPartition(end.topic, end.partition): end.end for end in undone_from or ()}
+        for (_, tp), offset in self._next.items():
+            until = offset if undone_from is None else min(offset, kept.get(tp, 0))
+            self._replay_until[tp] = max(self._replay_until.get(tp, 0), until)
         self._next, self._inputs = {}, {}
         self.forget_cuts()
 

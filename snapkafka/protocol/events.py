@@ -146,10 +146,10 @@ class InputsAdded:
 @value
 class InputsRevoked:
     """All inputs are revoked, by a rebalance or for now. All events that start before the next `InputsAssigned` belong
-    to the inputs in that. `undone`: what was started since the latest commit was undone, effects included (its
-    transaction was aborted): running it again is no replay."""
+    to the inputs in that. `undone_from`: the process has aborted a transaction, and the events of an input at and above
+    this end were undone, effects included: running them again is no replay. An input that is not named: all of them."""
 
-    undone: bool = False
+    undone_from: tuple[LogEnd, ...] | None = None
 
 
 @value

@@ -307,7 +307,7 @@ class WorkerProtocol(BarrierMember):
     # -- inputs that come and go (R9, R10) --------------------------------------------------------------------
 
     def _of_inputs(self, event: InputsAssigned | InputsAdded | InputsRevoked) -> list[Action]:
-        undone = isinstance(event, InputsRevoked) and event.undone
+        undone = isinstance(event, InputsRevoked) and event.undone_from is not None
         gave_up = [] if isinstance(event, InputsAdded) else self._inputs_move(undone=undone)
         match event:
             case InputsAssigned():
@@ -316,8 +316,8 @@ class WorkerProtocol(BarrierMember):
                 self.inputs.assign(event)
             case InputsAdded():
                 self.inputs.add(event.inputs)
-            case InputsRevoked(undone=undone):
-                self.positions.take(undone=undone)
+            case InputsRevoked():
+                self.positions.take(event.undone_from)
                 self.inputs.take()
                 return gave_up
             case _:

@@ -236,7 +236,7 @@ def test_r16_no_cut_has_positions_that_an_aborted_transaction_has_undone() -> No
     epoch = world.trigger(align=True)
     read_one(back, 0)
     settle(back)
-    back.feed(InputsRevoked(undone=True))
+    back.feed(InputsRevoked(undone_from=()))
     settle(front, back)
     assert not records(back, CutReport)
     failure = world.fold.snapshots[epoch].failure

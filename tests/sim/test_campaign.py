@@ -7,7 +7,7 @@ import os
 import subprocess
 import sys
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 import pytest
@@ -24,6 +24,7 @@ from tests.sim.mutants.lost import LOST, LOST_LIVENESS, LOST_VERDICTS
 from tests.sim.mutants.mutant import EXPLORED, SEEDS, Mutant
 from tests.sim.mutants.outside import OUTSIDE, RENEWED
 from tests.sim.mutants.plans import (
+    aborting_while_aligned,
     disordered,
     faults,
     late,
@@ -301,6 +302,26 @@ def _losing(seeds: range) -> None:
         assert counts[name] >= len(seeds), name
     assert counts["VERIFIED"] > len(seeds)
     assert counts["UNVERIFIABLE"] > 0
+
+
+@pytest.mark.parametrize(
+    "seeds",
+    [
+        pytest.param((21, 37, 283), id="three-that-accused"),
+        pytest.param(range(1000), id="all", marks=[pytest.mark.long, pytest.mark.timeout(3600)]),
+    ],
+)
+@pytest.mark.parametrize("align", [True, False])
+def test_r10_an_aborted_transaction_undoes_nothing_that_an_earlier_one_has_committed(
+    seeds: Sequence[int], align: bool
+) -> None:
+    """Positions are committed later than effects in these worlds, so an event may run again after an abort."""
+    aborted = 0
+    for seed in seeds:
+        found = run(seed, replace(aborting_while_aligned(make_plan(seed)), align=align))
+        assert found.violations == [], (seed, found.violations)
+        aborted += found.counts["aborted_transactions"]
+    assert aborted > len(seeds)
 
 
 @pytest.mark.parametrize("seeds", [range(30), pytest.param(range(30, 400), marks=pytest.mark.long)], ids=str)

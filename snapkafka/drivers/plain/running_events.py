@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from snapkafka.errors import BadInputError
 from snapkafka.protocol.colours import Cause
-from snapkafka.protocol.records import TopicPartition
+from snapkafka.protocol.records import LogEnd, TopicPartition
 
 if TYPE_CHECKING:
     from .driver import PlainDriver
@@ -53,6 +53,7 @@ class Events:
         self.defers = False  # events end with their transaction
         self._open = False  # one is
         self._deferred: list[Run] = []
+        self._kept: dict[TopicPartition, int] = {}  # one past the last event whose effects no abort undoes
 
     def here(self) -> Run | None:
         """Return the event that runs here and now."""
@@ -141,9 +142,24 @@ class Events:
             for run in self._running:
                 run.undone = undone
 
+    def kept(self) -> tuple[LogEnd, ...]:
+        """Return one past the last event of each input whose effects an abort of the open transaction leaves alone."""
+        for run in self._running:
+            if run.undone is False:  # a transaction was committed while it ran
+                self._keep(run)
+        return tuple(
+            LogEnd(topic=tp.topic, partition=tp.partition, end=end) for tp, end in self._kept.items()
+        )
+
+    def _keep(self, run: Run) -> None:
+        tp, end = run.cause.tp, run.cause.offset + 1
+        self._kept[tp] = max(end, self._kept.get(tp, 0))
+
     def _ended(self, run: Run, *, undone: bool) -> None:
         host, cause = self._host, run.cause
-        if undone and host.stamping:
+        if not undone:
+            self._keep(run)
+        elif host.stamping:
             effect = host.machine.send_entered(cause)
             why = "was undone: its transaction was aborted"
             host.do(host.machine.send_given_up(effect, why, culprit=str(cause.tp)))

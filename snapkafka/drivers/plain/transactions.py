@@ -100,7 +100,7 @@ class Transactions:
                 if failure is not None:
                     self.unwound = True
                     if not host.absent:  # while its events run: a cut that is taken now fails with them (R16)
-                        host.feed(InputsRevoked(undone=failure.undone))
+                        host.feed(InputsRevoked(undone_from=self._events.kept() if failure.undone else None))
                 self._outcomes.ended(failure)
                 self._events.transaction_ended(undone=failure is not None)
         except Exception as error:

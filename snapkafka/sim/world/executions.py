@@ -26,6 +26,7 @@ class Runner(Sender):
         super().__init__(world, number, app)
         self.consumer = SimConsumer()
         self.memory: dict[int, Memory] = {}
+        self.kept: dict[TopicPartition, int] = {}  # one past the last event whose transaction was committed
         self.shared: Memory = {}
         self.shared_at = 0  # so far the global table is read
         self.running: list[SimRunning] = []
@@ -235,6 +236,9 @@ class Runner(Sender):
 
     def _processed(self, running: SimRunning) -> None:
         self.finished.remove(running)
+        if not running.execution.undone:
+            end = running.cause.offset + 1
+            self.kept[running.cause.tp] = max(end, self.kept.get(running.cause.tp, 0))
         done = running.consumer.done.get(running.cause.tp, {})
         if running.cause.offset in done:
             done[running.cause.offset] -= 1

@@ -51,7 +51,8 @@ def revoke(world: Surroundings[Process], process: Process) -> None:
 def rewind(world: Surroundings[Process], process: Process) -> None:
     inputs = list(process.consumer.fetch)
     process.consumer = SimConsumer()
-    process.feed(InputsRevoked(undone=True))
+    kept = (LogEnd(topic=tp.topic, partition=tp.partition, end=end) for tp, end in process.kept.items())
+    process.feed(InputsRevoked(undone_from=tuple(kept)))
     give(world, process, inputs)
 
 

@@ -11,7 +11,7 @@ from snapkafka.sim.world.process import Process
 
 from .broken import patching
 from .mutant import Mutant
-from .plans import aligned, aligned_slowly
+from .plans import aborting_while_aligned, aligned, aligned_slowly
 
 
 def _takes_it_in(met: Any) -> Any:
@@ -24,6 +24,11 @@ def _takes_it_in(met: Any) -> Any:
     return lax
 
 
+def _as_in_a_rebalance(moves: Any) -> Any:
+    """Cut with the positions of events that an aborted transaction has undone."""
+    return lambda self, *, undone: moves(self, undone=False)
+
+
 #: Caught by the causal checker.
 ALIGNED: Final[tuple[Mutant, ...]] = (
     Mutant(
@@ -31,6 +36,12 @@ ALIGNED: Final[tuple[Mutant, ...]] = (
         "a process that aligns takes in red before it cuts",
         patching(WorkerProtocol, "_red_met", _takes_it_in),
         aligned_slowly,
+    ),
+    Mutant(
+        "R16 undone",
+        "a process that aborts a transaction while it aligns cuts",
+        patching(WorkerProtocol, "_inputs_move", _as_in_a_rebalance),
+        aborting_while_aligned,
     ),
 )
 

@@ -157,7 +157,7 @@ def takes_back_unnoticed(_: Any) -> Any:
 
 def forgets_what_ran(take: Any) -> Any:
     """Take whatever ran before inputs were revoked for undone."""
-    return lambda self, undone=False: take(self, undone=True)
+    return lambda self, undone_from=None: take(self, ())
 
 
 def close_unreported(close: Any) -> Any:

@@ -19,8 +19,8 @@ from snapkafka.drivers.plain.running_events import Events
 from snapkafka.drivers.plain.settle import SendOutcomes
 from snapkafka.drivers.plain.transactions import Transactions
 from snapkafka.kafka.login.connection import Connection
-from snapkafka.protocol.events import Event, InputsReleased
-from snapkafka.protocol.records import TopicPartition
+from snapkafka.protocol.events import Event, InputsReleased, InputsRevoked
+from snapkafka.protocol.records import LogEnd, TopicPartition
 from snapkafka.until import until
 from tests.unit.drivers.test_plain import ORDERS, Driver, consumer
 from tests.unit.drivers.test_plain_rebalances import ORDERS as AIO_ORDERS
@@ -239,3 +239,27 @@ def test_r16_inputs_are_revoked_while_the_events_of_an_aborted_transaction_run(
     monkeypatch.setattr(driver, "feed", noted)
     transactions.aborted(confirmed=confirmed)
     assert ran == [True] and not driver.machine.colours.running
+
+
+def test_r10_what_an_earlier_transaction_has_committed_is_not_undone_by_an_abort(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The loop has committed the first one without its position: its event runs again, and has its effects twice."""
+    driver = Driver()
+    events = Events(driver)
+    transactions = Transactions(
+        driver, events=events, outcomes=SendOutcomes(driver), fenced=lambda error: False
+    )
+    fed: list[Event] = []
+    monkeypatch.setattr(driver, "feed", fed.append)
+    transactions.began()
+    events.hand_out(ORDERS, 4)
+    events.end(events.claim(ORDERS, 4))
+    transactions.committed()
+    transactions.began()
+    events.hand_out(ORDERS, 5)
+    events.end(events.claim(ORDERS, 5))
+    transactions.aborted()
+    assert fed == [
+        InputsRevoked(undone_from=(LogEnd(topic=ORDERS.topic, partition=ORDERS.partition, end=5),))
+    ]
