@@ -31,6 +31,8 @@ if TYPE_CHECKING:
 
 #: When an app sends to a topic for the first time that it has not stated: its readers do not wait for it.
 MEANWHILE: Final = "meanwhile, for the first time"
+#: A send of the sender had no result: no position shows that its record was read, or that there is none.
+UNKNOWN: Final = "may have messages in flight whose sender does not know their outcome"
 
 
 class Graph:
@@ -108,15 +110,20 @@ def unstated(snapshot: SnapshotView) -> list[int]:
     return sorted(snapshot.required - snapshot.aligning.keys())
 
 
-def ends_of(snapshot: SnapshotView, topics: frozenset[str]) -> dict[TopicPartition, int]:
-    """Return where the white records of all senders that closed end in the partitions of these topics."""
-    ends: dict[TopicPartition, int] = {}
+def ends_of(
+    snapshot: SnapshotView, topics: frozenset[str]
+) -> tuple[dict[TopicPartition, int], dict[TopicPartition, int]]:
+    """Return where the white records of all senders that closed end in the partitions of these topics: those that are
+    known, and those that may be there."""
+    known: dict[TopicPartition, int] = {}
+    possible: dict[TopicPartition, int] = {}
     for _, closed in snapshot.closed.values():
         for sent in closed.sent:
             if sent.topic in topics:
                 tp = TopicPartition(sent.topic, sent.partition)
-                ends[tp] = max(sent.white_end, sent.landed_end, ends.get(tp, 0))
-    return ends
+                known[tp] = max(sent.white_end, known.get(tp, 0))
+                possible[tp] = max(sent.landed_end, possible.get(tp, 0))
+    return known, possible
 
 
 def holds_after(ledger: LedgerView, snapshot: SnapshotView, process: int) -> bool:

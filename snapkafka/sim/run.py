@@ -21,7 +21,7 @@ from snapkafka.checks import (
     outcome,
     outside_senders,
 )
-from snapkafka.protocol.alignment import MEANWHILE
+from snapkafka.protocol.alignment import MEANWHILE, UNKNOWN
 from snapkafka.protocol.ledger_state import Status
 from snapkafka.protocol.records import Dead, TopicPartition
 from snapkafka.protocol.refusals import Refusals
@@ -296,7 +296,7 @@ def _liveness(world: World) -> list[Violation]:
         )
         return [Violation("liveness", f"snapshot {epoch} was not captured in {steps} steps: {waits}")]
     alignment = world.fold.captured(epoch).alignment
-    if alignment is not None and not alignment.aligned and not alignment.why.endswith(MEANWHILE):
+    if alignment is not None and not alignment.aligned and not alignment.why.endswith((MEANWHILE, UNKNOWN)):
         return [Violation("liveness", f"snapshot {epoch} is not aligned: {alignment.why}")]
     return []
 
