@@ -30,7 +30,7 @@ from snapkafka.protocol._dataclass import InParts
 from snapkafka.protocol.records import LedgerRecord
 
 from .columns import FORMS, packed, unpacked
-from .compiled import Read, Readers, columns_of, hints_of, is_record
+from .compiled import DAMAGE, Read, Readers, columns_of, hints_of, is_record
 from .fingerprint import fingerprint
 
 if typing.TYPE_CHECKING:
@@ -66,8 +66,9 @@ def decode(data: bytes | None) -> LedgerRecord:
     """Return the record that these bytes encode.
 
     Raises:
-        UndecodableError: the bytes encode no record, or have a schema that this release does not know. Bytes that
-            Avro's own reader can read, and ours cannot, are a fault of ours, which is raised as it is.
+        UndecodableError: the bytes encode no record, or have a schema that this release does not know. A fault of ours
+            is raised as it is: Avro's own reader can read the bytes, and either they make a record or the error is none
+            to which damaged columns lead.
     """
     if data is None or data[:2] != MAGIC:
         raise UndecodableError("no ledger record: it does not begin as one")
@@ -79,11 +80,12 @@ def decode(data: bytes | None) -> LedgerRecord:
         if data.startswith(form.prefix):
             record, end = form.read(data, PREFIX_BYTES)
         else:
-            record, end = _resolved(writer, data)
+            plain, end = _read_by_avro(writer, data)
+            record = form.typed(plain)
     except UndecodableError:
         raise
     except Exception as error:
-        if _is_whole(writer, data):
+        if _is_ours(error, writer, data):
             raise
         raise UndecodableError(f"a damaged {writer.name}: {error!r}"[:500]) from error
     if end != len(data):
@@ -91,20 +93,23 @@ def decode(data: bytes | None) -> LedgerRecord:
     return typing.cast(LedgerRecord, record)
 
 
-def _resolved(writer: _Writer, data: bytes) -> tuple[Any, int]:
+def _read_by_avro(writer: _Writer, data: bytes) -> tuple[Any, int]:
     """Read a record by Avro's generic reader, which resolves the writer's schema to today's; return where it ends."""
     from avro.io import BinaryDecoder, DatumReader
 
     buffer = BytesIO(data)
     buffer.seek(PREFIX_BYTES)
-    form = _forms()[writer.name]
-    return form.typed(DatumReader(writer.schema, form.schema).read(BinaryDecoder(buffer))), buffer.tell()
+    schema = _forms()[writer.name].schema
+    return DatumReader(writer.schema, schema).read(BinaryDecoder(buffer)), buffer.tell()
 
 
-def _is_whole(writer: _Writer, data: bytes) -> bool:
-    """Return whether Avro's generic reader can read the bytes."""
+def _is_ours(error: Exception, writer: _Writer, data: bytes) -> bool:
+    """Return whether it is not the bytes that led to this error."""
     try:
-        return _resolved(writer, data)[1] == len(data)
+        plain, end = _read_by_avro(writer, data)
+        if end == len(data) and isinstance(error, DAMAGE):
+            _forms()[writer.name].typed(plain)
+        return end == len(data)
     except Exception:
         return False
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import typing
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Final
 
 from snapkafka.protocol import records
 from snapkafka.protocol._dataclass import InParts
@@ -23,6 +23,8 @@ from .columns import FORMS, unpacked
 #: Reads one value: the bytes, and the position where it begins; returns the value, and the position behind it.
 Read = Callable[[bytes, int], tuple[Any, int]]
 
+#: Errors to which damaged bytes lead; any other one is a fault of ours.
+DAMAGE: Final = (ValueError, IndexError, OverflowError, MemoryError)
 #: A number: seven bits a byte, the lowest ones first; the last bit of the number is its sign.
 LONG = """\
 {to} = data[at]
@@ -176,7 +178,7 @@ def _defer(record: InParts, read: Callable[..., tuple[Any, int]], data: bytes, a
     def read_rest(of: InParts) -> bool:
         try:
             return read(data, at, of)[1] == len(data)
-        except Exception:  # whatever damaged bytes lead to
+        except DAMAGE:
             return False
 
     record.defer(read_rest)
