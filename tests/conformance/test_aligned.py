@@ -44,13 +44,16 @@ def aligned_one(run: Running) -> Taken:
 def test_r16_an_aligned_snapshot_of_plain_loops_has_no_message_in_flight(
     kafka: Broker, namespace: str, tmp_path: Path, spender: str, keeper: str
 ) -> None:
-    """The keeper is slower than the ticks come, so a snapshot that is not aligned has some."""
+    """A keeper without threads is slower than the ticks come, so a snapshot that is not aligned has some."""
     with running(kafka, namespace, tmp_path, one_way=True) as run:
         run.start(spender, "spender")
         run.start(keeper, "keeper")
         run.await_ready()
         aligned = [aligned_one(run) for _ in range(3)]
-        blocking_until(lambda: in_flight(captured(run)), 120, "an ordinary snapshot with messages in flight")
+        if keeper != "threads":  # these keep up
+            blocking_until(
+                lambda: in_flight(captured(run)), 120, "an ordinary snapshot with messages in flight"
+            )
         run.stop_ticks()
         sent = sum(map(coins_of, range(run.ticked)))
         for taken in aligned:
