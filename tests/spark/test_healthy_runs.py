@@ -176,13 +176,16 @@ def test_every_number_in_a_snapshot_is_moved_to_the_broker_s_offsets_or_is_no_of
 
 def test_nothing_is_held_against_what_is_sound(spark: SparkSession, runs: Played) -> None:
     outcomes = _verified(spark, runs, runs.sound)
-    reported = {name: found.witnesses for name, found in outcomes.items()}
-    assert {name: found.status for name, found in outcomes.items() if name != "V3"} == dict.fromkeys(
-        ("V1", "V2", "V4", "V5"), Status.PASSED
-    ), reported
-    assert outcomes["V3"].status is not Status.FAILED
     cleaned = {tp.topic for one in runs.sound for tp in one.leaps}
-    assert {witness.topic for witness in reported["V3"]} <= cleaned, "who was left alone is not even doubted"
+    for name, found in outcomes.items():
+        if name in (
+            "V1",
+            "V3",
+        ):  # the cleaner may take a value that the cut has, or what a sender does not know of
+            assert found.status is not Status.FAILED, (name, found.witnesses)
+            assert {witness.topic for witness in found.witnesses} <= cleaned, (name, found.witnesses)
+        else:
+            assert found.status is Status.PASSED, (name, found.witnesses)
     assert {_place(w) for w in outcomes["V1"].notes + outcomes["V5"].notes} == _in_lists(
         runs.sound, Weight.NOTE
     )
