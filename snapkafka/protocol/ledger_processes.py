@@ -117,10 +117,10 @@ class ProcessFold(SnapshotFold):
             mine.append(tp)
         view.inputs = tuple(tp for tp in record.inputs if tp in mine)
         for snapshot in list(self.open.values()):
-            if (
-                view.inputs and app in snapshot.apps
-            ):  # its new reader holds nothing back for those who wait (R16)
-                snapshot.unaligned = snapshot.unaligned or "a rebalance moved inputs meanwhile"
+            if view.inputs and app in snapshot.apps:
+                # R16: it holds nothing back for those that still wait.
+                why = f"process {record.process} did not wait: it was assigned inputs"
+                snapshot.unaligned = snapshot.unaligned or why
             self._moved_on(offset, snapshot, app, view.inputs)
 
     def _moved_on(

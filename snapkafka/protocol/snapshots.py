@@ -126,7 +126,7 @@ class SnapshotView:
     cut of an input or of a table partition, which is the first one that landed (R11). `unread`: inputs in scope that
     no process had when the snapshot was triggered. `beside`: processes of apps out of scope that turned red for it in
     time. `aligning`: of an aligned snapshot (R16), the topics to which each process sends, as it has stated.
-    `unaligned`: why the first process that did not wait cut; empty: none. `released`: what each has held back.
+    `unaligned`: the first process that did not wait, and why; empty: none. `released`: what each has held back.
     """
 
     epoch: int

@@ -273,6 +273,9 @@ def _liveness(world: World) -> list[Violation]:
     world.heal()
     _bury(world)
     _settle(world)
+    if world.plan.acyclic:
+        _expire(world)
+        _settle(world)
     _bury(
         world
     )  # who has noticed a loss of the ledger may have left a Hello behind that it had not read back
@@ -299,6 +302,13 @@ def _liveness(world: World) -> list[Violation]:
     if alignment is not None and not alignment.aligned and not alignment.why.endswith((MEANWHILE, UNKNOWN)):
         return [Violation("liveness", f"snapshot {epoch} is not aligned: {alignment.why}")]
     return []
+
+
+def _expire(world: World) -> None:
+    """End the time of all snapshots that are open: who has cut for an aligned one holds its inputs back until then."""
+    for process in list(world.processes):
+        for epoch in sorted(process.timers | process.later_timers):
+            process.expire(epoch)
 
 
 def _load(world: World) -> None:

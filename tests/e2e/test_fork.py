@@ -76,13 +76,7 @@ def test_a_fork_ends_like_production_and_leaves_it_as_it_was(kafka: Broker, tmp_
                     connection, namespace, snapshot_id="cut", storage=str(storage), ttl_ms=30_000, wait=True
                 )
             )
-            wait_until(
-                "production to be through",
-                lambda: cycle.tables() == cycle.expected(),
-                timeout_s=END_S,
-                period_s=2.0,
-                system=cycle.system,
-            )
+            cycle.await_tables()
             (assembled,) = asyncio.run(
                 ops.assemble(connection, ops.JobSpec(namespace=namespace, snapshots=("cut",)))
             )

@@ -157,9 +157,9 @@ class Events:
 
     def _ended(self, run: Run, *, undone: bool) -> None:
         host, cause = self._host, run.cause
-        if not undone:
+        if self.defers and not undone:
             self._keep(run)
-        elif host.stamping:
+        if undone and host.stamping:
             effect = host.machine.send_entered(cause)
             why = "was undone: its transaction was aborted"
             host.do(host.machine.send_given_up(effect, why, culprit=str(cause.tp)))

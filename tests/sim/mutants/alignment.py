@@ -8,6 +8,7 @@ from snapkafka.protocol import aligner, cut, gather
 from snapkafka.protocol.alignment_records import Outcome
 from snapkafka.protocol.worker import WorkerProtocol
 from snapkafka.sim.world.process import Process
+from snapkafka.sim.world.world_plan import acyclic
 
 from .broken import patching
 from .mutant import Mutant
@@ -27,6 +28,14 @@ def _takes_it_in(met: Any) -> Any:
 def _as_in_a_rebalance(moves: Any) -> Any:
     """Cut with the positions of events that an aborted transaction has undone."""
     return lambda self, *, undone: moves(self, undone=False)
+
+
+def _as_if_known(ends: Any) -> Any:
+    def lax(snapshot: Any, topics: Any) -> Any:
+        known, possible = ends(snapshot, topics)
+        return {tp: max(end, possible[tp]) for tp, end in known.items()}, {}
+
+    return lax
 
 
 #: Caught by the causal checker.
@@ -52,6 +61,12 @@ ALIGNED_LIVENESS: Final[tuple[Mutant, ...]] = (
         "a process cuts before it has read up to the barriers",
         patching(cut.Positions, "behind", lambda _: lambda self, ends: None),
         aligned,
+    ),
+    Mutant(
+        "R16 unknown",
+        "a process waits for records of unknown outcome as for any other",
+        patching(aligner, "ends_of", _as_if_known),
+        acyclic,
     ),
     Mutant(
         "R16 senders",

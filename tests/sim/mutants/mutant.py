@@ -98,6 +98,7 @@ SEEDS: Final = {
     "V5 twice": 0,
     "R16 hold": 6,
     "R16 undone": 0,
+    "R16 unknown": 164,
     "R16 ends": 4,
     "R16 senders": 1,
     "R16 together": 6,

@@ -308,13 +308,19 @@ async def test_r4_a_report_that_was_sent_again_is_known_when_it_is_read(service:
     assert [closed.report for closed in service.said(Closed)] == [first]
 
 
+async def joined(service: Service, monkeypatch: pytest.MonkeyPatch) -> int:
+    """Let another process join, and rests last longer than any test."""
+    monkeypatch.setattr(ledger_tasks, "GULP_S", (60.0, 60.0))
+    other = service.ledger.put(Hello(n=9, app="other"))
+    await until(lambda: other in service.driver.machine.ledger.processes)
+    return other
+
+
 async def test_the_ledger_is_read_in_gulps_while_a_snapshot_is_under_way(
     service: Service, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It rests, and reads nothing, until somebody waits for what stands there."""
-    monkeypatch.setattr(ledger_tasks, "GULP_S", (60.0, 60.0))
-    other = service.ledger.put(Hello(n=9, app="other"))
-    await until(lambda: other in service.driver.machine.ledger.processes)
+    await joined(service, monkeypatch)
     service.ledger.put(Trigger(n=1, id="s"))
     await until(lambda: bool(service.said(Closed)) and service.ledger.resting)
     end = service.driver.machine.ledger.end
@@ -331,9 +337,7 @@ async def test_r16_who_aligns_reads_the_ledger_without_rests(
     service: Service, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It waits for what the others write, and holds back its inputs meanwhile."""
-    monkeypatch.setattr(ledger_tasks, "GULP_S", (60.0, 60.0))
-    other = service.ledger.put(Hello(n=9, app="other"))
-    await until(lambda: other in service.driver.machine.ledger.processes)
+    other = await joined(service, monkeypatch)
     epoch = service.ledger.put(Trigger(n=1, id="s", align=True, ttl_ms=600_000)) + 1
     await until(lambda: bool(service.said(Aligning)))
     assert service.driver.machine.aligning
@@ -348,9 +352,7 @@ async def test_r2_who_meets_a_red_record_reads_the_ledger_at_once(
     service: Service, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The worker rests between two gulps when the record of a later snapshot comes."""
-    monkeypatch.setattr(ledger_tasks, "GULP_S", (60.0, 60.0))
-    other = service.ledger.put(Hello(n=9, app="other"))
-    await until(lambda: other in service.driver.machine.ledger.processes)
+    await joined(service, monkeypatch)
     service.ledger.put(Trigger(n=1, id="first"))
     await until(lambda: bool(service.said(Closed)))
     epoch = service.ledger.put(Trigger(n=2, id="second")) + 1
@@ -363,9 +365,7 @@ async def test_r12_who_has_reported_in_the_ledger_is_not_declared_dead(
     service: Service, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The time to live ends while the worker rests: it reads first what the other one has reported."""
-    monkeypatch.setattr(ledger_tasks, "GULP_S", (60.0, 60.0))
-    other = service.ledger.put(Hello(n=9, app="other"))
-    await until(lambda: other in service.driver.machine.ledger.processes)
+    other = await joined(service, monkeypatch)
     epoch = service.ledger.put(Trigger(n=1, id="s", ttl_ms=100)) + 1
     await until(lambda: bool(service.said(Closed)))
     report = CutReport(process=other, n=1, epoch=epoch, previous=0, heard="ledger", assigned=-1, positions=())

@@ -42,7 +42,7 @@ class Told(Driver):
 
 
 def applied(held: HeldInputs) -> tuple[list[TopicPartition], list[TopicPartition]]:
-    """Return what the client has to pause, and to resume."""
+    """List the partitions that the client has to pause, and those to resume."""
     paused: list[TopicPartition] = []
     resumed: list[TopicPartition] = []
     held.apply(pause=paused.extend, resume=resumed.extend)
@@ -215,16 +215,19 @@ async def test_a_loop_of_aiokafka_pauses_and_resumes_as_before() -> None:
     part._patches.undo()
 
 
+def with_transactions() -> tuple[Driver, Events, Transactions]:
+    driver = Driver()
+    events = Events(driver)
+    outcomes = SendOutcomes(driver)
+    return driver, events, Transactions(driver, events=events, outcomes=outcomes, fenced=lambda _: False)
+
+
 @pytest.mark.parametrize("confirmed", [True, False])
 def test_r16_inputs_are_revoked_while_the_events_of_an_aborted_transaction_run(
     monkeypatch: pytest.MonkeyPatch, confirmed: bool
 ) -> None:
     """The machine may cut at that moment: the cut fails when they end. They may run again."""
-    driver = Driver()
-    events = Events(driver)
-    transactions = Transactions(
-        driver, events=events, outcomes=SendOutcomes(driver), fenced=lambda error: False
-    )
+    driver, events, transactions = with_transactions()
     ran: list[bool] = []
     feed = driver.feed
 
@@ -245,11 +248,7 @@ def test_r10_what_an_earlier_transaction_has_committed_is_not_undone_by_an_abort
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """The loop has committed the first one without its position: its event runs again, and has its effects twice."""
-    driver = Driver()
-    events = Events(driver)
-    transactions = Transactions(
-        driver, events=events, outcomes=SendOutcomes(driver), fenced=lambda error: False
-    )
+    driver, events, transactions = with_transactions()
     fed: list[Event] = []
     monkeypatch.setattr(driver, "feed", fed.append)
     transactions.began()

@@ -528,3 +528,17 @@ def test_r15_what_only_our_own_reader_cannot_read_is_a_fault_and_no_garbage(
         codec.decode(data)
     with pytest.raises(codec.UndecodableError):
         codec.decode(data[:-1])
+
+
+@pytest.mark.parametrize("later", [False, True])
+def test_r15_a_fault_of_ours_in_columns_is_no_damage(monkeypatch: pytest.MonkeyPatch, later: bool) -> None:
+    """Neither in a record that is read at once, nor in what is read when somebody asks."""
+    end = records.LogEnd(topic="a", partition=1, end=7)
+    data = encode(CLOSED if later else Trigger(n=1, id="s", ends=(end,)))
+
+    def fail(column: Any) -> Any:
+        raise RuntimeError("a bug of ours")
+
+    monkeypatch.setattr(columns, "_summed", fail)
+    with pytest.raises(RuntimeError, match="a bug of ours"):
+        getattr(decode(data), "sent")  # noqa: B009
