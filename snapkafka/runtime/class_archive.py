@@ -1,8 +1,9 @@
 """Archives of Java's classes (AppCDS): Java maps one in the time in which it would load and check thousands of classes.
 
-The first Java of a class path writes its archive when it exits, the header last; later ones map it. Java itself refuses
-an archive of another Java, of other jars, or with other bytes than it had, and runs without it. It does not survive one
-that was cut short afterwards: its size is noted when it is first seen whole.
+The second Java of a class path writes its archive when it exits, the header last; later ones map it. Not the first one:
+writing takes up to half a minute for Spark, and nobody gains by it who runs it once. Java itself refuses an archive of
+another Java, of other jars, or with other bytes than it had, and runs without it. It does not survive one that was cut
+short afterwards: its size is noted when it is first seen whole.
 """
 
 from __future__ import annotations
@@ -30,7 +31,8 @@ MAPPED: Final = ("-Xshare:auto", "-XX:+VerifySharedSpaces", QUIET)
 
 
 def archive_options(purpose: str, java_home: Path, jars: Iterable[Path], *, record: bool = True) -> list[str]:
-    """Return the options with which Java maps the archive of these jars; without one, those to write it at exit.
+    """Return the options with which Java maps the archive of these jars; without one, those to write it at exit,
+    from the second Java on.
 
     Args:
         purpose: the part of the archive's name that people read.
@@ -47,6 +49,11 @@ def archive_options(purpose: str, java_home: Path, jars: Iterable[Path], *, reco
         if not record:
             return []
         archive.parent.mkdir(parents=True, exist_ok=True)
+        try:
+            archive.with_suffix(".used").touch(exist_ok=False)
+            return []  # it may be the only one
+        except FileExistsError:
+            pass
         others = {path: path.stat().st_mtime for path in archive.parent.glob(f"{purpose}-*.jsa")}
         unused = [path for path, mapped in others.items() if mapped < time.time() - UNUSED_S]
         for old in (*unused, archive):
