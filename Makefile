@@ -62,9 +62,9 @@ bench: $(READY)  ## measure what the docs promise (ONLY=name picks one)
 
 prove: $(READY) .venv/airflow/.ready .venv/web/.ready  ## the tests that take long, the protocol against 100,000 seeds of the simulator, and every rule switched off (two hours on two cores)
 	@$(PYTEST) -m long
-	@$(VENV)/python -m snapkafka.sim --seeds 100000
-	@$(VENV)/python -m snapkafka.sim mutate
-	@$(VENV)/python -m snapkafka.sim explore --large
+	@$(VENV)/python -m tests.sim campaign --seeds 100000
+	@$(VENV)/python -m tests.sim mutate
+	@$(VENV)/python -m tests.sim explore --large
 
 chaos: $(READY)  ## workers that die, sleep, come and go for twenty minutes, a snapshot every second (MINUTES=n, SEED=n)
 	@$(VENV)/python -m tests.chaos

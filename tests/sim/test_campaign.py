@@ -17,9 +17,9 @@ from snapkafka.errors import DependencyMissingError
 from snapkafka.protocol import sent
 from snapkafka.protocol.records import APP_RUNS_WITHOUT, OUT_OF_ORDER
 from snapkafka.sim.__main__ import main
-from snapkafka.sim.campaign import RULES, campaign
 from snapkafka.sim.run import run
 from snapkafka.sim.world.world_plan import WorldPlan, acyclic, make_plan
+from tests.sim.campaign import RULES, campaign
 from tests.sim.mutants.alignment import ALIGNED, ALIGNED_LIVENESS, ALIGNED_VERDICTS
 from tests.sim.mutants.lost import LOST, LOST_LIVENESS, LOST_VERDICTS
 from tests.sim.mutants.mutant import EXPLORED, SEEDS, Mutant
@@ -370,18 +370,18 @@ def test_a_rule_that_is_switched_off_is_missed(mutant: Mutant) -> None:
     is breaks nothing."""
     violation = caught_by(mutant, mutant.seed)
     assert violation is not None, (
-        f"seed {mutant.seed} does not catch it: python -m snapkafka.sim mutate finds one"
+        f"seed {mutant.seed} does not catch it: python -m tests.sim mutate finds one"
     )
 
 
 def test_one_seed_is_the_same_byte_for_byte() -> None:
-    traces = [_sim("--seed", "12", hashseed=hashseed).stdout for hashseed in ("0", "1")]
+    traces = [_python("snapkafka.sim", "--seed", "12", hashseed=hashseed).stdout for hashseed in ("0", "1")]
     assert traces[0] == traces[1]
     assert traces[0].count("\n") > 300
 
 
 def test_the_campaign_as_data() -> None:
-    done = _sim("--seeds", "30", "--from", "5", "--jobs", "2", "--json")
+    done = _python("tests.sim", "campaign", "--seeds", "30", "--from", "5", "--jobs", "2", "--json")
     assert done.returncode == 0
     data = json.loads(done.stdout)
     assert data["seeds"] == 30
@@ -398,28 +398,34 @@ def test_the_campaign_as_data() -> None:
     } <= data.keys()
 
 
-@pytest.mark.parametrize("arguments", [("--seeds", "many"), ("mutate", "--seeds", "x"), ("--what",)])
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("snapkafka.sim", "--seed", "many"),
+        ("snapkafka.sim", "--what"),
+        ("tests.sim", "campaign", "--seeds", "x"),
+        ("tests.sim", "mutate", "--seeds", "x"),
+        ("tests.sim", "what"),
+    ],
+)
 def test_a_bad_argument_is_status_2(arguments: tuple[str, ...]) -> None:
-    done = _sim(*arguments)
+    done = _python(*arguments)
     assert done.returncode == 2
     assert "Traceback" not in done.stderr
 
 
-@pytest.mark.parametrize(
-    ("verb", "module"), [("compare", "studies.compare.command"), ("mutate", "tests.sim.mutants.command")]
-)
 def test_outside_a_checkout_a_verb_names_it_in_one_line(
-    verb: str, module: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setitem(sys.modules, module, None)
-    assert main([verb, "--help"]) == DependencyMissingError.exit_status
-    reported = f"error: `{verb}` is not in the package: run it in a checkout of snapkafka\n"
+    monkeypatch.setitem(sys.modules, "studies.compare.command", None)
+    assert main(["compare", "--help"]) == DependencyMissingError.exit_status
+    reported = "error: `compare` is not in the package: run it in a checkout of snapkafka\n"
     assert capsys.readouterr().err == reported
 
 
-def _sim(*arguments: str, hashseed: str = "0") -> subprocess.CompletedProcess[str]:
+def _python(module: str, *arguments: str, hashseed: str = "0") -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        [sys.executable, "-m", "snapkafka.sim", *arguments],
+        [sys.executable, "-m", module, *arguments],
         capture_output=True,
         text=True,
         env={**os.environ, "PYTHONHASHSEED": hashseed},

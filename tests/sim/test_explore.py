@@ -8,12 +8,12 @@ from dataclasses import replace
 
 import pytest
 
-from snapkafka.sim.explore.choices import ExploredWorld
-from snapkafka.sim.explore.lens import SmallWorld
-from snapkafka.sim.explore.moves import choices
-from snapkafka.sim.explore.search import explore, main, replay
-from snapkafka.sim.explore.small import SMALL, TINY, by_name
-from snapkafka.sim.explore.state import Names
+from tests.sim.explore.choices import ExploredWorld
+from tests.sim.explore.lens import SmallWorld
+from tests.sim.explore.moves import choices
+from tests.sim.explore.search import explore, main, replay
+from tests.sim.explore.small import SMALL, TINY, by_name
+from tests.sim.explore.state import Names
 from tests.sim.mutants.explored import CAUGHT_IN, catch
 from tests.sim.mutants.mutant import Mutant
 from tests.sim.mutants.rules import MUTANTS

@@ -1,4 +1,4 @@
-"""`python -m snapkafka.sim mutate`: every rule, switched off."""
+"""`python -m tests.sim mutate`: every rule, switched off."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from .search import Caught, mutate
 
 def main(arguments: list[str]) -> int:
     """Search a seed for each mutant; return 0 if each has one, else 1."""
-    parser = argparse.ArgumentParser("python -m snapkafka.sim mutate")
+    parser = argparse.ArgumentParser("python -m tests.sim mutate")
     parser.add_argument("--seeds", type=int, default=10_000, help="at most so many for each (10,000)")
     parser.add_argument("--json", action="store_true", help="the result as data")
     options = parser.parse_args(arguments)

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from typing import Final
 
-from snapkafka.sim.explore.lens import SmallWorld
-from snapkafka.sim.explore.search import explore
-from snapkafka.sim.explore.small import by_name
+from tests.sim.explore.lens import SmallWorld
+from tests.sim.explore.search import explore
+from tests.sim.explore.small import by_name
 
 from .mutant import Mutant
 from .search import CAUSAL

@@ -1,17 +1,19 @@
-"""Many seeds: `python -m snapkafka.sim` without a verb."""
+"""`python -m tests.sim campaign`: many seeds."""
 
 from __future__ import annotations
 
+import argparse
+import json
+import os
 import sys
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, field
 from typing import Final
 
 from snapkafka.sim.judge import Violation
-
-from .run import run
+from snapkafka.sim.run import run
 
 #: What shows that a rule really had something to do.
 RULES: Final[dict[str, tuple[str, ...]]] = {
@@ -89,7 +91,54 @@ def _some(seeds: range) -> Report:
     return report
 
 
-def progress(text: str) -> None:
+# -- the command -------------------------------------------------------------------------------------------------------
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Run `campaign`; return the exit status: 0, 1 if something does not hold."""
+    parser = argparse.ArgumentParser("python -m tests.sim campaign", description="Many seeds.")
+    parser.add_argument("--seeds", type=int, default=100, help="how many (100)")
+    parser.add_argument("--from", type=int, default=0, dest="first", help="the first of them (0)")
+    parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1, help="processes (one per core)")
+    parser.add_argument("--json", action="store_true", help="the result as data")
+    options = parser.parse_args(arguments)
+    report = campaign(
+        options.first,
+        options.seeds,
+        jobs=max(1, options.jobs),
+        notify=lambda report: _bar(report, options.seeds),
+    )
+    _progress("")
+    if options.json:
+        print(json.dumps(report.as_json(), indent=1))
+    else:
+        _print_report(report)
+    return 1 if report.violations else 0
+
+
+def _bar(report: Report, seeds: int) -> None:
+    share = report.seeds / seeds
+    counts = report.counts
+    _progress(
+        f"[{'#' * int(share * 30):<30}] {report.seeds} of {seeds} seeds, {counts['captured']} captured, "
+        f"{counts['aborted']} aborted, {len(report.violations)} violations"
+    )
+
+
+def _print_report(report: Report) -> None:
+    data = report.as_json()
+    print(
+        "{seeds} seeds: {captured} snapshots captured, {aborted} aborted, {in_flight} messages in flight, {crashes} "
+        "crashes, {rebalances} rebalances, {torn} torn events, {lost_reports} lost reports".format(**data)
+    )
+    print("what the rules had to do: " + ", ".join(f"{rule} {n}" for rule, n in data["rules"].items()))  # type: ignore[attr-defined]
+    for seed, violation in report.violations:
+        print(f"VIOLATION {violation.rule}: {violation.what}\n    python -m snapkafka.sim --seed {seed}")
+    if not report.violations:
+        print("no violation")
+
+
+def _progress(text: str) -> None:
     """Print a line that the next one overwrites, on a terminal."""
     if sys.stderr.isatty():
         print(f"\r\033[K{text}", end="", file=sys.stderr, flush=True)

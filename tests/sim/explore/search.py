@@ -1,4 +1,4 @@
-"""`python -m snapkafka.sim explore`: every interleaving of small worlds.
+"""`python -m tests.sim explore`: every interleaving of small worlds.
 
 The random simulator meets likely histories; this one meets all of them, in worlds small enough for that. It drives the
 same `World` and `Process`, hence the same `WorkerProtocol` and `LedgerState`, and every end is judged by the same
@@ -50,7 +50,7 @@ class Broken:
 
     def __str__(self) -> str:
         what = self.violation
-        again = f"python -m snapkafka.sim explore --world {self.world} --replay '{'; '.join(self.choices)}'"
+        again = f"python -m tests.sim explore --world {self.world} --replay '{'; '.join(self.choices)}'"
         return f"VIOLATION {what.rule}: {what.what}\n    {again}"
 
 
@@ -292,7 +292,7 @@ def replay(small: SmallWorld, chosen: Sequence[str]) -> tuple[list[str], list[Vi
 def main(arguments: Sequence[str]) -> int:
     """Run `explore`; return the exit status: 0, 1 if something does not hold, 2 for a bad argument."""
     parser = argparse.ArgumentParser(
-        "python -m snapkafka.sim explore", description="All interleavings of small worlds."
+        "python -m tests.sim explore", description="All interleavings of small worlds."
     )
     names = ", ".join(small.name for small in (*SMALL, *LARGE))
     parser.add_argument("--world", metavar="NAME", help=f"one world only: {names}")
